@@ -1,0 +1,36 @@
+#include "runtime/base/Status.h"
+
+#include <cstring>
+
+namespace moert {
+
+Status Status::withContext(std::string_view context) const & {
+  Status copy = *this;
+  return std::move(copy).withContext(context);
+}
+
+Status Status::withContext(std::string_view context) && {
+  if (!isOk())
+    text = strCat(context, ": ", text);
+  return std::move(*this);
+}
+
+Status systemError(int errnoValue, std::string_view whatFailed) {
+  return Status(StatusCode::kFailed, strCat(whatFailed, ": ", std::strerror(errnoValue)));
+}
+
+int exitCode(const Status &status) {
+  switch (status.code()) {
+  case StatusCode::kOk:
+    return 0;
+  case StatusCode::kFailed:
+    return 1;
+  case StatusCode::kInvalidInput:
+    return 2;
+  case StatusCode::kInterrupted:
+    return 130;
+  }
+  return 1;
+}
+
+} // namespace moert

@@ -1,0 +1,70 @@
+# Build settings that every target shares, and the three functions that every CMakeLists.txt uses.
+include(GNUInstallDirs)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  # The base directory makes entries shareable between checkouts.
+  set(moe_launcher ${CMAKE_COMMAND} -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${moe_launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${moe_launcher})
+endif()
+
+# lld links MLIR's archives several times faster than bfd; either gives the same program.
+find_program(LLD_PROGRAM NAMES ld.lld)
+if(LLD_PROGRAM)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+# Numbers are part of the contract (runtime/format/format.md, "Sums"): no contraction, no fast-math.
+add_compile_options(-ffp-contract=off -fno-fast-math)
+add_link_options(-Wl,--gc-sections)
+add_compile_options(-ffunction-sections -fdata-sections)
+
+if(MOE_SANITIZE)
+  add_compile_options(-fsanitize=${MOE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MOE_SANITIZE})
+endif()
+
+find_package(Threads REQUIRED)
+
+# Warnings of our own code are errors; libraries come in as system headers.
+function(moe_set_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+    -Woverloaded-virtual -Werror)
+endfunction()
+
+# moe_add_library(NAME SOURCES file... [DEPS target...]): a static library whose includes start at the
+# top of the tree ("runtime/base/Status.h").
+function(moe_add_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/runtime/include")
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+  moe_set_warnings(${name})
+endfunction()
+
+# moe_add_unit_test(NAME SOURCES file... [DEPS target...]): a doctest program, registered with CTest.
+# Data of the tests is found through MOE_TEST_DATA_DIR.
+function(moe_add_unit_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES} "${PROJECT_SOURCE_DIR}/tests/unit/UnitTestMain.cpp")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} doctest::doctest)
+  target_compile_definitions(${name} PRIVATE
+    MOE_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data")
+  moe_set_warnings(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()
