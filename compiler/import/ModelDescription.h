@@ -1,0 +1,129 @@
+// What an architecture is, as data: the names and shapes of its tensors and the kinds of its parts.
+// An importer fills one in from a checkpoint's config; the IR is built from it. Nothing here knows
+// a family by name, and nothing behind it does either: what makes a family different has to be said
+// with these fields or with a new one.
+//
+// Not here: the weights themselves (Checkpoint.h reads them piece by piece).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// A matrix or vector as a part of a tensor of the checkpoint. Linear weights are [outputs,
+/// inputs]. Most are a whole tensor; fused checkpoints keep all experts in one tensor [E, rows,
+/// cols] and gate and up below each other, of which this names one expert and a range of rows.
+struct WeightSource {
+  std::string tensor; // Name in the checkpoint.
+  uint32_t rows = 0;  // Of the part. A vector of n elements is 1 x n.
+  uint32_t cols = 0;
+  std::optional<uint32_t> index; // Leading index into a 3-D tensor.
+  uint32_t firstRow = 0;         // First row of the part inside the (indexed) matrix.
+  uint32_t rowStep = 1;          // 2 where two matrices are interleaved row by row.
+  bool transposed = false;       // Stored [inputs, outputs].
+};
+
+/// y = W x + b.
+struct LinearDescription {
+  WeightSource weight;
+  std::optional<WeightSource> bias;
+};
+
+enum class NormKind { kRms, kLayer };
+
+struct NormDescription {
+  NormKind kind = NormKind::kRms;
+  float epsilon = 0;
+  WeightSource weight;
+  std::optional<WeightSource> bias;
+};
+
+enum class RopeStyle { kHalf, kInterleaved };
+
+/// Rotary embedding with its scaling already worked out: angle = position * inverseFrequencies[i],
+/// cos and sin multiplied by attentionFactor. rotaryDim = 2 * inverseFrequencies.size().
+struct RopeDescription {
+  RopeStyle style = RopeStyle::kHalf;
+  std::vector<float> inverseFrequencies;
+  float attentionFactor = 1;
+};
+
+/// Grouped-query attention; query head h reads key/value head h / (heads / kvHeads).
+struct AttentionDescription {
+  uint32_t heads = 0;
+  uint32_t kvHeads = 0;
+  uint32_t headDim = 0;      // Of queries and keys.
+  uint32_t valueHeadDim = 0; // Of values.
+  float scale = 0;           // Of the scores, usually headDim^-0.5.
+  uint32_t window = 0;       // Query i sees keys j with i - window < j <= i; 0: all j <= i.
+  LinearDescription query, key, value, output;
+  std::optional<NormDescription> queryNorm,
+      keyNorm;                  // Weight of headDim: per head; of all heads: whole.
+  std::optional<float> clip;    // q, k, v clamped to +-clip, after the norms.
+  std::optional<uint32_t> rope; // Index into ModelDescription::ropes.
+};
+
+enum class Activation { kSilu };
+
+/// down(activation(gate x) * up x).
+struct GluDescription {
+  Activation activation = Activation::kSilu;
+  LinearDescription gate, up, down;
+};
+
+enum class RouterScoring {
+  kSoftmaxThenTopK, // Softmax over all experts, then the k largest.
+};
+
+struct RouterDescription {
+  LinearDescription linear;
+  RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
+  uint32_t topK = 0;
+  bool renormalize = false; // Weights divided by their sum over the chosen.
+  float weightScale = 1;
+};
+
+/// An always-active network beside the routed experts; with a gate its output is multiplied by
+/// sigmoid(gate x).
+struct SharedExpertDescription {
+  GluDescription network;
+  std::optional<LinearDescription> gate;
+};
+
+struct MoeDescription {
+  RouterDescription router;
+  std::vector<GluDescription> experts; // All of the same shape.
+  std::optional<SharedExpertDescription> shared;
+};
+
+/// h += scale * attention(norm h); h += scale * network(norm h).
+struct LayerDescription {
+  NormDescription attentionNorm;
+  AttentionDescription attention;
+  NormDescription networkNorm;
+  std::optional<GluDescription> dense; // Exactly one of dense and moe.
+  std::optional<MoeDescription> moe;
+};
+
+struct ModelDescription {
+  std::string modelType; // As the config spells it: "mixtral", "qwen2_moe".
+  uint32_t vocabularySize = 0;
+  uint32_t hiddenSize = 0;
+  uint32_t maxPositions = 0;
+  WeightSource embedding; // [V, H].
+  float embeddingScale = 1;
+  float residualScale = 1;
+  std::vector<RopeDescription> ropes; // Layers that rotate alike share one.
+  std::vector<LayerDescription> layers;
+  NormDescription finalNorm;
+  LinearDescription head; // The embedding itself when tied.
+  bool tiedHead = false;
+  float logitsScale = 1;
+  std::optional<int32_t> bosToken;
+  std::vector<int32_t> eosTokens; // Generation stops on any of them.
+};
+
+} // namespace moec
