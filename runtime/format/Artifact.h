@@ -1,0 +1,136 @@
+// What a .moe file says, as plain data: the reader fills it in after checking it, the writer takes
+// it, the engine and the compiler work with it. FlatBuffers and bytes stay inside runtime/format.
+// format.md is the document of the file itself.
+//
+// Everything in an Artifact that was read is consistent: every index is in range, every size
+// follows from the shapes, every instruction's operands have the kinds and widths that it needs.
+#pragma once
+
+#include "runtime/format/Schedule.h"
+#include "runtime/format/WeightLayout.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace moert {
+
+/// A weight that is always in memory. Offsets count from the start of the resident section and are
+/// multiples of kResidentAlignment.
+struct ResidentWeight {
+  std::string name; // The tensor's name in the checkpoint, for people.
+  MatrixShape shape;
+  WeightFormat format;
+  uint64_t offset = 0;
+  uint64_t bytes = 0; // layoutOf(shape, format).bytes
+};
+
+constexpr uint64_t kResidentAlignment = kRegionAlignment;
+
+/// A contiguous part of a record. Slice 0 alone is the expert at its lowest width; each further one
+/// adds to the same matrices: w = sum over slices of scale * q (+ offset).
+struct Slice {
+  WeightFormat format;
+  uint64_t offset = 0;       // From the record's first byte; a multiple of kSliceAlignment.
+  uint64_t bytes = 0;        // With padding; a multiple of kSliceAlignment.
+  uint64_t payloadBytes = 0; // Without: where the layer's matrices end.
+  uint64_t checksum = 0;     // XXH3-64 of the payload.
+};
+
+constexpr uint64_t kSliceAlignment = 4096;
+
+/// One expert: a contiguous range of the file. A variant is a list of slices to be read together;
+/// the first variant is the full precision.
+struct Expert {
+  uint64_t fileOffset = 0; // From the file's first byte; a multiple of kSliceAlignment.
+  uint64_t bytes = 0;      // The sum of its slices.
+  std::vector<Slice> slices;
+  std::vector<std::vector<uint8_t>> variants;
+};
+
+/// The parts of an expert, in the order in which a slice stores them, each from a multiple of
+/// kRegionAlignment after the slice's start.
+enum class ExpertPart : uint8_t { kGate = 0, kUp = 1, kDown = 2 };
+
+struct ExpertMatrix {
+  ExpertPart part = ExpertPart::kGate;
+  MatrixShape shape;
+};
+
+/// A layer with routed experts, all of one shape.
+struct MoeLayer {
+  uint32_t layer = 0; // Number of the model's layer, from 0.
+  Activation activation = Activation::kSilu;
+  std::vector<ExpertMatrix> matrices;
+  std::vector<Expert> experts;
+};
+
+/// Keys and values of one attention, per token and head.
+struct KvSlot {
+  uint32_t kvHeads = 0;
+  uint32_t keyDim = 0;
+  uint32_t valueDim = 0;
+};
+
+enum class RopeStyle : uint8_t { kHalf = 0, kInterleaved = 1 };
+
+struct Rope {
+  RopeStyle style = RopeStyle::kHalf;
+  float attentionFactor = 1;
+  std::vector<float> inverseFrequencies;
+};
+
+struct ModelInfo {
+  std::string modelType;
+  uint32_t vocabularySize = 0;
+  uint32_t hiddenSize = 0;
+  uint32_t layers = 0;
+  uint32_t maxPositions = 0;
+  std::optional<int32_t> bosToken;
+  std::vector<int32_t> eosTokens;
+};
+
+/// Decisions for one budget: how the pool of pages is shared. The quotas say what each MoE layer
+/// keeps between its turns; the layer being played borrows the transit pages on top.
+struct Plan {
+  std::string name;           // "default", or the budget as it was given.
+  uint64_t budgetBytes = 0;   // 0: no budget was given; everything is cached.
+  uint32_t prefillChunk = 0;  // Tokens.
+  uint32_t contextTokens = 0; // The context that the budget was planned for.
+  uint32_t transitPages = 0;
+  std::vector<uint32_t> quotaPages; // Per MoE layer.
+};
+
+struct Artifact {
+  uint16_t majorVersion = 0;
+  uint16_t minorVersion = 0;
+  ModelInfo model;
+  uint32_t pageBytes = 0; // Of the expert cache: a power of two, 4 KiB to 1 MiB.
+  std::vector<ResidentWeight> residents;
+  std::vector<MoeLayer> moeLayers;
+  std::vector<KvSlot> kvSlots;
+  std::vector<Rope> ropes;
+  std::vector<Program> programs;
+  std::vector<Plan> plans; // Largest budget first.
+  std::vector<std::pair<std::string, std::string>> provenance;
+
+  // Where the raw sections lie in the file; 0 bytes: absent.
+  uint64_t residentOffset = 0, residentBytes = 0;
+  uint64_t tokenizerOffset = 0, tokenizerBytes = 0;
+  uint64_t recordsOffset = 0, recordsBytes = 0;
+  uint64_t fileBytes = 0;
+};
+
+/// Bytes of all slices' payloads: the "expert bytes" that a budget of "25%" is a share of.
+uint64_t expertPayloadBytes(const Artifact &artifact);
+
+/// Offset of each matrix of a layer inside a slice of the given format, and the payload's size.
+struct SliceLayout {
+  std::vector<uint64_t> matrixOffsets;
+  uint64_t payloadBytes = 0;
+};
+Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &format);
+
+} // namespace moert

@@ -1,0 +1,15 @@
+#include "runtime/format/Schedule.h"
+
+#include "runtime/base/CheckedMath.h"
+
+namespace moert {
+
+uint64_t bufferBytesPerToken(BufferKind kind, uint32_t width, uint32_t group) {
+  if (kind != BufferKind::kQuantized)
+    return roundUp(uint64_t(width) * 4, kBufferAlignment);
+  uint64_t codes = roundUp(width, group);
+  uint64_t groupsBytes = roundUp(codes / group * 4, kBufferAlignment);
+  return roundUp(codes, kBufferAlignment) + 2 * groupsBytes;
+}
+
+} // namespace moert

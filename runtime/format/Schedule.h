@@ -1,0 +1,151 @@
+// The schedule: a straight list of instructions for one step of a batch of tokens. The compiler's
+// last pass produces it, the artifact carries it, the engine plays it; there is no other source of
+// what the model computes. A model is a list of named programs ("decode", "prefill").
+//
+// Memory. A program's buffers live in one arena. Everything is counted per token: with a batch of
+// at most T tokens, buffer b occupies [offset * T, (offset + bytesPerToken) * T) of the arena, row
+// after row, so that one plan serves every chunk size. Buffers whose lifetimes do not overlap may
+// share bytes; plan-memory decided that, and the reader checks every access against the buffer's
+// size.
+//
+// Notation: [w] is one row of w elements per token.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace moert {
+
+constexpr int32_t kNone = -1; // An optional buffer or weight that is absent.
+
+enum class BufferKind : uint8_t {
+  kF32 = 0,
+  kI32 = 1,
+  kQuantized = 2, // int8 codes, then f32 scales, then i32 sums of codes, per activation group.
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kF32;
+  uint32_t width = 0;         // Elements of a row.
+  uint32_t group = 0;         // Activation group of kQuantized, 0 otherwise.
+  uint64_t offset = 0;        // Bytes per token, a multiple of kBufferAlignment.
+  uint64_t bytesPerToken = 0; // bufferBytesPerToken(kind, width, group).
+};
+
+constexpr uint64_t kBufferAlignment = 64;
+
+/// Bytes of one row, rounded up to kBufferAlignment. A quantized row of width w and group g has
+/// p = w rounded up to g codes, then p/g scales, then p/g sums, each part from a multiple of 64
+/// bytes.
+uint64_t bufferBytesPerToken(BufferKind kind, uint32_t width, uint32_t group);
+
+/// dst[h] = scale * row `token` of weight.
+struct EmbedInstruction {
+  int32_t dst, weight;
+  float scale;
+};
+
+enum class NormKind : uint8_t { kRms = 0, kLayer = 1 };
+
+/// Each run of `segment` elements of src is normalized by itself (per head, or the whole row) and
+/// multiplied by weight[segment], plus bias[segment]. dst may be src.
+struct NormInstruction {
+  int32_t src, dst, weight, bias;
+  NormKind kind;
+  float epsilon;
+  uint32_t segment;
+};
+
+/// dst = src as int8 with a scale per group (format.md, "Sums").
+struct QuantizeInstruction {
+  int32_t src, dst;
+};
+
+/// dst[rows] = weight * src + bias. src is kQuantized where the weight is, kF32 where it is float.
+struct LinearInstruction {
+  int32_t src, dst, weight, bias;
+};
+
+/// Rotates `heads` heads of `headDim` elements in place: the first 2 * frequencies of each head.
+struct RopeInstruction {
+  int32_t buffer;
+  uint32_t heads, headDim, rope;
+};
+
+/// Puts the keys and values of the batch into a slot of the KV cache at the tokens' positions.
+struct StoreKvInstruction {
+  int32_t key, value;
+  uint32_t slot;
+};
+
+/// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own,
+/// `window` of them at most if it is not 0.
+struct AttendInstruction {
+  int32_t query, dst;
+  uint32_t slot, heads, window;
+  float scale;
+};
+
+enum class Activation : uint8_t { kSilu = 0 };
+
+/// dst = activation(gate) * up. dst may be gate or up.
+struct ActivateInstruction {
+  int32_t gate, up, dst;
+  Activation activation;
+};
+
+enum class RouterScoring : uint8_t { kSoftmaxThenTopK = 0 };
+
+/// experts[topK] and weights[topK], best first, from scores[experts of the layer].
+struct RouteInstruction {
+  int32_t scores, experts, weights;
+  uint32_t moeLayer;
+  RouterScoring scoring;
+  uint32_t topK;
+  bool renormalize;
+  float weightScale;
+};
+
+/// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
+/// the batch needs once. The scratch buffers are rows of: gathered (like the input of the experts'
+/// first matrices: src's kind or kQuantized), gate and up [expert width], hidden (input of down,
+/// only where it is quantized, else kNone: gate is used), ranks [topK * h].
+struct ExpertsInstruction {
+  int32_t src, experts, weights, dst;
+  uint32_t moeLayer;
+  int32_t gathered, gate, up, hidden, ranks;
+};
+
+/// dst = a + scale * b. dst may be a or b.
+struct AddInstruction {
+  int32_t a, b, dst;
+  float scale;
+};
+
+/// dst = sigmoid(gate[1]) * src. dst may be src.
+struct GateRowsInstruction {
+  int32_t src, gate, dst;
+};
+
+/// Logits of the tokens that want them: scale * (weight * src + bias). Ends the program.
+struct HeadInstruction {
+  int32_t src, weight, bias;
+  float scale;
+};
+
+using Instruction =
+    std::variant<EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction,
+                 RopeInstruction, StoreKvInstruction, AttendInstruction, ActivateInstruction,
+                 RouteInstruction, ExpertsInstruction, AddInstruction, GateRowsInstruction,
+                 HeadInstruction>;
+
+struct Program {
+  std::string name; // "decode" or "prefill"
+  uint64_t arenaBytesPerToken = 0;
+  std::vector<Buffer> buffers;
+  std::vector<Instruction> instructions;
+};
+
+} // namespace moert

@@ -1,0 +1,84 @@
+// Where every number of a weight matrix lies, in the artifact and in memory: one layout for
+// resident weights and records, made for the kernels (runtime/kernels), so that nothing is repacked
+// at load. format.md, "Weights", says the same in prose.
+//
+// A matrix has `rows` outputs and `cols` inputs: y = W x.
+//
+// Panel layout, for every quantized matrix and for float matrices of 16 rows and more. 16 outputs
+// make a panel (the last one is filled up with zero rows), and inputs run inside it:
+//   float   [panel][input][16 outputs]
+//   int8    [panel][input / 4][16 outputs][4 inputs]         one byte a code
+//   int4    [panel][input / 8][16 outputs][4 inputs]         a byte holds input i (low) and i + 4
+//   (high) int2    [panel][input / 16][16 outputs][4 inputs]        a byte holds i, i + 4, i + 8, i
+//   + 12, low first
+// so that each is a run of 64-byte (bf16, f16: 32-byte) units of 16 outputs that a vector
+// instruction takes as they are. Codes are offset binary, code = q + 2^(bits-1). Behind the codes,
+// at the next multiple of kRegionAlignment, come the scales, f16 [panel][weight group][16 outputs],
+// and behind them, where the format has offsets, the offsets in the same shape. The value of a code
+// is
+//   w = scale * q + offset.
+// Inputs are padded to a multiple of the activation group with q = 0; the scale and the offset of a
+// weight group that has real inputs apply to its padding too, where the activation is zero.
+//
+// Row layout, for float matrices with fewer than 16 rows, vectors among them (1 x n): [row][input].
+//
+// No unit of a group straddles a page: 16 * activationGroup * bits / 8 is a power of two that
+// divides kRegionAlignment, and pages are multiples of that.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+
+namespace moert {
+
+enum class WeightKind : uint8_t { kF32 = 0, kF16 = 1, kBF16 = 2, kInt8 = 3, kInt4 = 4, kInt2 = 5 };
+
+constexpr uint32_t kPanelRows = 16;
+constexpr uint64_t kRegionAlignment = 1024;
+
+constexpr bool isQuantized(WeightKind kind) {
+  return kind >= WeightKind::kInt8;
+}
+
+/// Bits of one stored element, without scales: 32, 16, 16, 8, 4, 2.
+constexpr uint32_t bitsOf(WeightKind kind) {
+  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2};
+  return kBits[static_cast<uint8_t>(kind)];
+}
+const char *nameOf(WeightKind kind); // "f32", "f16", "bf16", "int8", "int4", "int2"
+
+/// How the numbers of a matrix are stored. The groups count inputs; both are 0 for float kinds.
+struct WeightFormat {
+  WeightKind kind = WeightKind::kF32;
+  uint32_t group = 0;           // Inputs that share a scale; a multiple of activationGroup.
+  uint32_t activationGroup = 0; // Inputs whose activations share a scale: 16, 32 or 64.
+  bool hasOffsets = false;
+
+  friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
+};
+
+struct MatrixShape {
+  uint32_t rows = 0;
+  uint32_t cols = 0;
+
+  friend bool operator==(const MatrixShape &, const MatrixShape &) = default;
+};
+
+/// Byte offsets inside a stored matrix, from its first byte.
+struct MatrixLayout {
+  bool isPanels = false;
+  uint32_t panels = 0;       // 0 in row layout.
+  uint32_t paddedCols = 0;   // cols, up to a multiple of activationGroup where quantized.
+  uint32_t groupsPerRow = 0; // Weight groups along the inputs; 0 for float kinds.
+  uint64_t codesBytes = 0;
+  uint64_t scalesOffset = 0;  // 0 for float kinds.
+  uint64_t offsetsOffset = 0; // 0 without offsets.
+  uint64_t bytes = 0;         // All of it; the next matrix starts at the next kRegionAlignment.
+};
+
+/// The layout of a matrix. Refuses formats that the rules above exclude, zero sizes, and sizes that
+/// do not fit in 2^48 bytes.
+Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &format);
+
+} // namespace moert

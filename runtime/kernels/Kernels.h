@@ -1,0 +1,155 @@
+// The operations on numbers, each defined to the bit (runtime/format/format.md, "Sums"): the order
+// of every sum is fixed, so a reference twin in plain loops and every vector version give the same
+// bytes, whatever the batch, the number of threads and the pages that hold the weights.
+//
+// A KernelTable is one implementation of all of them; selectKernels() takes the fastest that the
+// processor has. Functions are pure: no allocation, no state, safe from any thread on disjoint
+// outputs. Rows are tokens. Strides count elements. Pointers of activations and outputs are 64-byte
+// aligned and strides are multiples of 16 elements (64 bytes) unless a parameter says otherwise;
+// sources and destinations do not overlap unless it says so.
+#pragma once
+
+#include "runtime/base/PagedBytes.h"
+#include "runtime/base/Status.h"
+#include "runtime/format/Schedule.h"
+#include "runtime/format/WeightLayout.h"
+
+#include <cstdint>
+
+namespace moert {
+
+/// A stored matrix, wherever its bytes are. Borrows the pages.
+struct WeightView {
+  MatrixShape shape;
+  WeightFormat format;
+  MatrixLayout layout; // layoutOf(shape, format)
+  PagedBytes bytes;
+};
+
+/// Rows of activations as int8 (format.md, "Sums"): for each group of `group` inputs,
+/// scale = amax / 127, code = rne(x / scale) in [-127, 127], sum = the sum of the codes. cols
+/// counts padded inputs; the padding's codes are 0. Strides count elements of each array.
+struct QuantizedRows {
+  int8_t *codes;
+  float *scales;
+  int32_t *sums;
+  uint32_t cols; // A multiple of group.
+  uint32_t group;
+  uint64_t codesStride, groupsStride;
+};
+
+/// Keys and values of one slot of one session: blocks of kKvBlockTokens tokens behind a table. Key
+/// of token t and head h: keyBlocks[t / kKvBlockTokens] + ((t % kKvBlockTokens) * kvHeads + h) *
+/// keyDim, f32; values likewise.
+constexpr uint32_t kKvBlockTokens = 32;
+struct KvView {
+  const float *const *keyBlocks;
+  const float *const *valueBlocks;
+  uint32_t kvHeads, keyDim, valueDim;
+};
+
+enum class Isa : uint8_t { kReference = 0, kAvx2 = 1, kAvx512 = 2 };
+
+struct KernelTable {
+  Isa isa;
+  const char *name; // "reference", "avx2", "avx512"
+
+  /// x[rows][cols] to int8; cols counts real inputs, out.cols padded ones.
+  void (*quantizeRows)(const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
+                       const QuantizedRows &out);
+
+  /// y[r][n] = sum over inputs of w[n][i] * x[r][i] for the outputs n of panels [panelBegin,
+  /// panelEnd), of a quantized matrix. y has room for whole panels only where n < shape.rows:
+  /// others are not written. Per activation group, ascending: s = f32(w_scale) * x_scale, acc =
+  /// fma(f32(intsum), s, acc); where there are offsets, then acc = fma(f32(sum of codes) * x_scale,
+  /// offset, acc) behind all groups' products, in a second ascending pass.
+  void (*linearQuantized)(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
+                          uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
+
+  /// The same for a float matrix in panel layout: blocks of 256 inputs, fma ascending inside a
+  /// block from 0, block sums added ascending.
+  void (*linearFloat)(const WeightView &w, const float *x, uint64_t xStride, uint32_t rows,
+                      float *y, uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
+
+  /// The same for row layout (fewer than 16 outputs): 16 partial sums, fma of element i into i mod
+  /// 16, then the tree 8-4-2-1. All outputs.
+  void (*linearRows)(const WeightView &w, const float *x, uint64_t xStride, uint32_t rows, float *y,
+                     uint64_t yStride);
+
+  /// out[cols] = scale * row `row` of w, any layout and kind: w's value rounded to f32, then
+  /// multiplied. A quantized value is fma(f32(q), scale, offset), with offset 0 where there is
+  /// none.
+  void (*gatherRow)(const WeightView &w, uint32_t row, float scale, float *out);
+
+  /// y[r][i] = x[r][i] + bias[i]; y may be x. bias needs no alignment.
+  void (*addBias)(const float *x, uint64_t xStride, const float *bias, uint32_t rows, uint32_t cols,
+                  float *y, uint64_t yStride);
+
+  /// Each run of `segment` elements (a divisor of cols; strides inside a row are then not aligned)
+  /// by itself. kRms: mean square as 16 partial sums over i mod 16 and the tree, divided by
+  /// segment; r = 1 / sqrt(mean + eps); y = (x * r) * weight. kLayer: mean likewise, then the mean
+  /// of squared differences; y = fma((x - mean) * r, weight, bias). kRms with bias: (x * r) *
+  /// weight + bias, rounded twice. bias may be null. y may be x.
+  void (*norm)(NormKind kind, const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
+               uint32_t segment, const float *weight, const float *bias, float epsilon, float *y,
+               uint64_t yStride);
+
+  /// cos[i] and sin[i] of f32(position) * inverseFrequencies[i] (that product rounded to f32),
+  /// times factor: range reduction and polynomial in double, rounded once to f32 before the factor.
+  void (*ropeTable)(uint32_t position, const float *inverseFrequencies, uint32_t count,
+                    float factor, float *cosines, float *sines);
+
+  /// Rotates the first 2 * count elements of each head in place: (a, b) -> (a*c - b*s, b*c + a*s),
+  /// each product rounded, then the sum rounded. Pairs (i, i + count) or (2i, 2i + 1).
+  void (*rope)(float *x, uint32_t heads, uint32_t headDim, const float *cosines, const float *sines,
+               uint32_t count, bool interleaved);
+
+  /// out[heads * valueDim] of one token: for query head h and key head h / (heads / kvHeads), over
+  /// keys j in [begin, end): score = (q . k) * scale, the dot product as 16 partial fma sums over i
+  /// mod 16 and the tree; the exact maximum m; p = expf32(score - m); then over key blocks of 256
+  /// positions anchored at 0, masked keys left out: inside a block the sum of p as 16 partial sums
+  /// over j mod 16 and the tree, and out[d] = fma(p, v[j][d], out[d]) ascending from 0; block sums
+  /// added ascending; out / sum at the end. Heads [headBegin, headEnd) only. scratch: (end - begin
+  /// rounded up to 16) + valueDim rounded up to 16 floats.
+  void (*attend)(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
+                 uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
+                 float *scratch);
+
+  /// y = silu(gate) * up, with silu(x) = x / (1 + expf32(-x)), each step rounded. y may be gate or
+  /// up.
+  void (*siluMultiply)(const float *gate, const float *up, uint32_t rows, uint32_t cols,
+                       uint64_t stride, float *y);
+
+  /// y = a + scale * b, as fma(scale, b, a) (which is a + b where scale is 1). y may be a or b.
+  void (*addScaled)(const float *a, const float *b, float scale, uint64_t count, float *y);
+
+  /// y[r] = sigmoid(gate[r * gateStride]) * x[r], sigmoid(g) = 1 / (1 + expf32(-g)). y may be x.
+  void (*gateRows)(const float *x, const float *gate, uint64_t gateStride, uint32_t rows,
+                   uint32_t cols, uint64_t stride, float *y);
+
+  /// out = sum over ranks of weights[rank] * rankRows[rank], fma ascending from 0. rankRows are
+  /// consecutive rows of `stride`.
+  void (*combineRanks)(const float *rankRows, uint64_t stride, const float *weights, uint32_t ranks,
+                       uint32_t cols, float *out);
+
+  /// p = softmax(x): exact maximum, expf32(x - max), the sum as 16 partial sums over i mod 16 and
+  /// the tree, division. p may be x.
+  void (*softmax)(const float *x, uint32_t count, float *p);
+};
+
+/// e^x of the project: a polynomial in f32 with fused steps, the same bits in every version; 0
+/// below -87.33..., +inf above 88.72..., NaN stays NaN. Within 2 units in the last place.
+float expf32(float x);
+
+const KernelTable &referenceKernels();
+
+/// Whether this processor (and this build) can run it.
+bool isSupported(Isa isa);
+
+/// The table of an instruction set; refuses one that the processor lacks, naming what it has.
+Result<const KernelTable *> kernelsFor(Isa isa);
+
+/// The fastest that the processor has.
+const KernelTable &bestKernels();
+
+} // namespace moert
