@@ -6,7 +6,8 @@
 
 namespace moert {
 
-/// Borrows the pages and their table. Byte i of the whole is byte (offset + i) of the pages' sequence.
+/// Borrows the pages and their table. Byte i of the whole is byte (offset + i) of the pages'
+/// sequence.
 struct PagedBytes {
   const std::byte *const *pages = nullptr;
   uint32_t pageShift = 0; // log2 of the page size.

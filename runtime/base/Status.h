@@ -54,7 +54,8 @@ template <typename... Parts> Status invalidInput(const Parts &...parts) {
 template <typename... Parts> Status failed(const Parts &...parts) {
   return Status(StatusCode::kFailed, strCat(parts...));
 }
-/// A failed system call: the message ends in errno's text. Give errno before anything can change it.
+/// A failed system call: the message ends in errno's text. Give errno before anything can change
+/// it.
 Status systemError(int errnoValue, std::string_view whatFailed);
 
 /// The exit code of a program that ends with this status: 0, 1, 2 or 130.
@@ -105,7 +106,8 @@ private:
       return moertStatus;                                                                          \
   } while (false)
 
-/// MOERT_ASSIGN_OR_RETURN(auto file, openFile(path)): the value, or leaves the function with the error.
+/// MOERT_ASSIGN_OR_RETURN(auto file, openFile(path)): the value, or leaves the function with the
+/// error.
 #define MOERT_ASSIGN_OR_RETURN(declaration, expression)                                            \
   auto MOERT_CONCAT(moertResult, __LINE__) = (expression);                                         \
   if (!MOERT_CONCAT(moertResult, __LINE__).isOk())                                                 \

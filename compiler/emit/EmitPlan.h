@@ -1,0 +1,28 @@
+// The boundary between the planned IR and the bytes of the artifact: everything that the file will
+// say (moert::Artifact) and where each weight comes from. No MLIR on this side of it.
+#pragma once
+
+#include "compiler/import/ModelDescription.h"
+#include "runtime/format/Artifact.h"
+
+#include <string>
+#include <vector>
+
+namespace moec {
+
+struct EmitPlan {
+  /// Complete but for what only writing decides: offsets in the file, slice checksums. Slices carry
+  /// their format; their sizes follow from it.
+  moert::Artifact artifact;
+
+  /// Parallel to artifact.residents. Vectors (1 x n) are stored as f32 whatever the checkpoint has.
+  std::vector<WeightSource> residentSources;
+
+  /// [MoE layer][expert][matrix], parallel to artifact.moeLayers and their matrices.
+  std::vector<std::vector<std::vector<WeightSource>>> expertSources;
+
+  /// Directory of the checkpoint that the sources name tensors of.
+  std::string checkpointDirectory;
+};
+
+} // namespace moec

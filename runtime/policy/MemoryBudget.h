@@ -1,0 +1,92 @@
+// The budget's arithmetic: what a process that runs an artifact needs, item by item, before
+// anything is loaded. Pure; used unchanged by the compiler's plan-memory pass, which proves a
+// budget or names the smallest that works, and by the runtime, which prints the account and keeps
+// to it.
+//
+// Every item is an upper bound. What the kernel needs for the process (page tables, stacks, rings)
+// counts, since a container's limit counts it too.
+#pragma once
+
+#include "runtime/policy/CacheAllotment.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// What follows from the artifact alone.
+struct ModelFootprint {
+  uint64_t residentBytes = 0;
+  uint64_t metadataBytes = 0;                        // The manifest and everything built from it.
+  uint64_t tokenizerBytes = 0;                       // The table and everything built from it.
+  uint64_t kvBytesPerToken = 0;                      // All slots.
+  uint64_t arenaBytesPerToken = 0;                   // Of the largest program.
+  uint64_t logitsBytes = 0;                          // One row.
+  uint64_t attentionScratchBytesPerContextToken = 0; // Per thread.
+  uint32_t pageBytes = 0;
+  uint64_t expertPayloadBytes = 0; // What "25%" is a share of.
+  CacheShape cache;
+};
+
+/// What follows from the program and the machine.
+struct ProcessFootprint {
+  uint64_t imageBytes = 0;        // Program and libraries, as mapped from their files.
+  uint64_t heapBytes = 0;         // Small allocations, thread-local data, the main stack.
+  uint64_t bytesPerThread = 0;    // Stack and kernel structures.
+  uint64_t ioBytes = 0;           // Rings, request tables, threads of the I/O backend.
+  uint64_t ioBytesPerPoolMiB = 0; // Registration of the pool with the kernel.
+  uint64_t reserveBytes = 0;      // Stated: what cannot be counted exactly.
+};
+
+/// What was asked for.
+struct RunRequest {
+  uint32_t contextTokens = 0;
+  std::optional<uint32_t> prefillChunk; // Absent: as large as the plan says and the budget allows.
+  uint32_t planPrefillChunk = 0;
+  uint32_t threads = 1;
+  uint32_t logitsRows = 1; // Rows of logits held at a time.
+  uint64_t extraBytes = 0; // Prompt, profile, output: whatever the command itself holds.
+};
+
+/// "512MiB", or a share of the expert bytes on top of everything else.
+struct BudgetSize {
+  uint64_t bytes = 0;
+  std::optional<double> expertShare; // 0.25 for "25%".
+};
+
+struct MemoryItem {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+struct MemoryAccount {
+  std::vector<MemoryItem> items; // The expert cache is the last one.
+  uint64_t budgetBytes = 0;      // The limit kept to.
+  uint32_t prefillChunk = 0;
+  uint64_t poolPages = 0;
+
+  uint64_t totalBytes() const;
+};
+
+/// Accounts with the given chunk and pool.
+MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
+                            const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages);
+
+/// The smallest budget that works: chunk of one token (or the one asked for) and the smallest pool.
+MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprint &process,
+                              const RunRequest &request);
+
+/// The best use of a budget: the chunk asked for, or the plan's, halved while the arena would take
+/// more than an eighth of what is left for the cache; everything else goes to the pool, up to all
+/// experts. nullopt: the budget is below smallestAccount().
+std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
+                                              const ProcessFootprint &process,
+                                              const RunRequest &request, const BudgetSize &budget);
+
+/// The account without any limit: the plan's chunk and room for all experts.
+MemoryAccount largestAccount(const ModelFootprint &model, const ProcessFootprint &process,
+                             const RunRequest &request);
+
+} // namespace moert
