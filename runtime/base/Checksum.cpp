@@ -1,0 +1,42 @@
+#include "runtime/base/Checksum.h"
+
+#include <algorithm>
+#include <new>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace moert {
+
+static XXH3_state_t *stateOf(const std::byte *storage) {
+  return std::launder(reinterpret_cast<XXH3_state_t *>(const_cast<std::byte *>(storage)));
+}
+
+uint64_t checksum64(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+uint64_t checksum64(const PagedBytes &view, uint64_t bytes) {
+  ChecksumStream stream;
+  for (uint64_t position = 0; position < bytes;) {
+    uint64_t run = std::min(view.contiguousFrom(position), bytes - position);
+    stream.update({view.at(position), run});
+    position += run;
+  }
+  return stream.digest();
+}
+
+ChecksumStream::ChecksumStream() {
+  static_assert(sizeof(XXH3_state_t) <= kStateBytes && alignof(XXH3_state_t) <= 64);
+  XXH3_64bits_reset(new (state) XXH3_state_t);
+}
+
+void ChecksumStream::update(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(stateOf(state), bytes.data(), bytes.size());
+}
+
+uint64_t ChecksumStream::digest() const {
+  return XXH3_64bits_digest(stateOf(state));
+}
+
+} // namespace moert

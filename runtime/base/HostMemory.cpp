@@ -1,0 +1,83 @@
+#include "runtime/base/HostMemory.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <cerrno>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+namespace moert {
+
+static uint64_t systemPageBytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// MAP_POPULATE would hide a failure; this reports it. Kernels before 5.14 do not know it: there
+/// the pages are touched one by one.
+static int populate(std::byte *start, uint64_t bytes, uint64_t pageBytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(start, bytes, MADV_POPULATE_WRITE) == 0)
+    return 0;
+  if (errno != EINVAL)
+    return errno;
+#endif
+  for (uint64_t offset = 0; offset < bytes; offset += pageBytes)
+    *const_cast<volatile std::byte *>(start + offset) = std::byte(0);
+  return 0;
+}
+
+HostRegion::HostRegion(HostRegion &&other) noexcept
+    : start(std::exchange(other.start, nullptr)), sizeBytes(std::exchange(other.sizeBytes, 0)) {}
+
+HostRegion &HostRegion::operator=(HostRegion &&other) noexcept {
+  std::swap(start, other.start);
+  std::swap(sizeBytes, other.sizeBytes);
+  return *this;
+}
+
+HostRegion::~HostRegion() {
+  if (start)
+    munmap(start, sizeBytes);
+}
+
+Result<HostRegion> HostRegion::create(uint64_t bytes, Populate populateNow) {
+  HostRegion region;
+  if (bytes == 0)
+    return region;
+  std::optional<uint64_t> rounded = checkedRoundUp(bytes, systemPageBytes());
+  if (!rounded)
+    return failed("a memory region of ", bytes, " bytes is larger than the address space");
+  void *mapped =
+      mmap(nullptr, *rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    return systemError(errno, strCat("mapping ", bytes, " bytes of memory"));
+  region.start = static_cast<std::byte *>(mapped);
+  region.sizeBytes = *rounded;
+  if (populateNow == Populate::kYes)
+    if (int error = populate(region.start, *rounded, systemPageBytes()))
+      return systemError(error, strCat("taking ", bytes, " bytes of memory"));
+  return region;
+}
+
+uint64_t HostRegion::memoryBytes(uint64_t bytes) {
+  if (bytes == 0)
+    return 0;
+  // A page table is one page of 8-byte entries. The region may start and end inside one on each of
+  // the levels.
+  uint64_t pageBytes = systemPageBytes();
+  uint64_t tables = 0;
+  for (uint64_t entries = divideUp(bytes, pageBytes); entries > 1;) {
+    entries = divideUp(entries, pageBytes / 8);
+    tables += entries + 1;
+  }
+  return roundUp(bytes, pageBytes) + tables * pageBytes;
+}
+
+Status HostRegion::lock() {
+  if (start && mlock(start, sizeBytes) != 0)
+    return systemError(errno, strCat("locking ", sizeBytes, " bytes in memory (see ulimit -l)"));
+  return {};
+}
+
+} // namespace moert
