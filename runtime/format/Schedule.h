@@ -146,6 +146,7 @@ struct Program {
   uint64_t arenaBytesPerToken = 0;
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
+  std::vector<int32_t> layers; // Parallel to instructions: the model's layer, kNone outside of all.
 };
 
 } // namespace moert

@@ -1,0 +1,146 @@
+// The runtime's C++ interface: open an artifact, account for memory, load, generate.
+//
+//   Model    an opened artifact: checked, tokenizer ready, no weights in memory
+//   Engine   a loaded model: resident weights, expert cache, worker threads
+//   Session  one sequence: its tokens' keys and values
+//
+// One thread uses an engine and its sessions; the engine's own threads are its business. The order
+// of destruction is Session, Engine, Model.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
+#include "runtime/io/ReadQueue.h"
+#include "runtime/kernels/Kernels.h"
+#include "runtime/policy/MemoryBudget.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace moert {
+
+class Model {
+public:
+  /// Reads and checks everything but resident weights and records.
+  static Result<std::unique_ptr<Model>> open(const std::string &path);
+  ~Model();
+
+  const std::string &path() const;
+  const Artifact &artifact() const;
+  /// nullptr where the artifact has none: programs then take and print ids.
+  const Tokenizer *tokenizer() const;
+
+private:
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+  friend class Engine;
+};
+
+struct EngineOptions {
+  /// Absent: all that the container's limit and the free memory allow.
+  std::optional<BudgetSize> memory;
+  uint32_t contextTokens = 0; // Tokens of the longest sequence: prompt and generated ones.
+  uint32_t threads = 1;
+  IoBackend io = IoBackend::kAuto;
+  std::optional<Isa> isa;               // Absent: the fastest that the processor has.
+  std::optional<uint32_t> prefillChunk; // Absent: the plan's, less where the budget is small.
+  uint32_t logitsRows = 1;              // Rows of logits that the head computes at a time.
+  uint64_t extraBytes = 0;              // What the caller itself holds: prompt, output, profile.
+};
+
+/// The account of a run, before anything is loaded. A budget that cannot work is refused with the
+/// smallest that would, a context beyond the model's positions with both numbers.
+Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options);
+
+/// What one layer did in the last step. Layers are the model's; what belongs to none (embedding,
+/// head) is in an entry of its own at the end.
+struct LayerProfile {
+  uint64_t computeNs = 0;
+  uint64_t waitNs = 0; // Blocked on reads.
+  uint64_t bytesRead = 0;
+  uint32_t hits = 0; // Routed experts of the batch that were in memory.
+  uint32_t misses = 0;
+};
+
+enum class LogitsWanted { kNone, kLast, kAll };
+
+class Session;
+
+/// Sees what a step computes, as it does. Called from the thread that called step().
+class StepObserver {
+public:
+  virtual ~StepObserver() = default;
+  /// Logits [vocabulary] after the token at `position`; valid during the call.
+  virtual Status onLogits(Session &session, uint32_t position, std::span<const float> logits) = 0;
+  /// Experts and weights [topK], best first, chosen in a MoE layer for the token at `position`.
+  virtual void onRoute(Session &, uint32_t /*moeLayer*/, uint32_t /*position*/,
+                       std::span<const int32_t> /*experts*/, std::span<const float> /*weights*/) {}
+};
+
+/// The next tokens of one session.
+struct SessionTokens {
+  Session *session = nullptr;
+  std::span<const int32_t> tokens;
+  LogitsWanted wanted = LogitsWanted::kLast;
+};
+
+class Engine {
+public:
+  /// Loads within the account that accountMemory() gave for the same options. `progress` hears the
+  /// bytes loaded so far and in all.
+  static Result<std::unique_ptr<Engine>>
+  load(const Model &model, const EngineOptions &options, const MemoryAccount &account,
+       const std::function<void(uint64_t done, uint64_t total)> &progress = {});
+  ~Engine();
+
+  const Model &model() const;
+  const KernelTable &kernels() const;
+  const std::string &ioDescription() const; // "io_uring, direct, registered buffers"
+  uint32_t prefillChunk() const;
+
+  /// A new sequence of at most the options' contextTokens. The account covers one at a time.
+  Result<std::unique_ptr<Session>> createSession();
+
+  /// Computes the given tokens of each session, in one batch of at most prefillChunk() tokens, and
+  /// appends them. Allocates nothing, unless it fails. After an error the sessions are unusable.
+  Status step(std::span<const SessionTokens> batch, StepObserver &observer);
+
+  /// step() for any number of tokens of one session, chunk by chunk; ends between chunks with
+  /// kInterrupted once *stop is set.
+  Status prefill(const SessionTokens &tokens, StepObserver &observer,
+                 const std::atomic<bool> *stop = nullptr);
+
+  /// Of the last step: an entry per layer of the model and one for the rest.
+  std::span<const LayerProfile> lastStep() const;
+
+  struct Impl;
+
+private:
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+class Session {
+public:
+  ~Session();
+  uint32_t length() const; // Tokens so far.
+  uint32_t capacity() const;
+  void reset(); // Back to an empty sequence.
+
+  struct Impl;
+  Impl &internals() { return *impl; }
+
+private:
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+  friend class Engine;
+};
+
+} // namespace moert
