@@ -109,9 +109,10 @@ struct RouteInstruction {
 };
 
 /// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
-/// the batch needs once. The scratch buffers are rows of: gathered (like the input of the experts'
-/// first matrices: src's kind or kQuantized), gate and up [expert width], hidden (input of down,
-/// only where it is quantized, else kNone: gate is used), ranks [topK * h].
+/// the batch needs once. src and `gathered` are rows [h] of the kind that the experts' first
+/// matrices take; gate and up are [expert width]; hidden is the quantized input of the last matrix,
+/// kNone where that is float; ranks is [topK * h]. dst serves as scratch meanwhile and is none of
+/// the others.
 struct ExpertsInstruction {
   int32_t src, experts, weights, dst;
   uint32_t moeLayer;

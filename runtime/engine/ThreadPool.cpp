@@ -1,0 +1,95 @@
+#include "runtime/engine/ThreadPool.h"
+
+#include <algorithm>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace moert {
+
+// About 20 microseconds: longer than the gap between two operations of a step, far shorter than a
+// read from any disk.
+static constexpr int kSpins = 4000;
+
+static void pauseBriefly() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Waits until the value differs from `old`: spinning first, then asleep.
+static uint32_t waitForChange(const std::atomic<uint32_t> &value, uint32_t old) {
+  for (int i = 0; i < kSpins; ++i) {
+    uint32_t now = value.load(std::memory_order_acquire);
+    if (now != old)
+      return now;
+    pauseBriefly();
+  }
+  value.wait(old, std::memory_order_acquire);
+  return value.load(std::memory_order_acquire);
+}
+
+Result<std::unique_ptr<ThreadPool>> ThreadPool::create(uint32_t threads) {
+  std::unique_ptr<ThreadPool> pool(new ThreadPool(std::max(1u, threads)));
+  pool->workers.reserve(pool->threadCount - 1);
+  for (uint32_t i = 1; i < pool->threadCount; ++i) {
+    // The standard thread has no way to choose the stack's size; the engine sets the process's
+    // default before it creates threads (see limitThreadStacks).
+    try {
+      pool->workers.emplace_back([raw = pool.get(), i] { raw->work(i); });
+    } catch (const std::system_error &error) {
+      return failed("cannot start worker thread ", i, " of ", threads - 1, ": ", error.what(),
+                    "; try a smaller --threads");
+    }
+  }
+  return pool;
+}
+
+ThreadPool::~ThreadPool() {
+  stopping.store(true, std::memory_order_relaxed);
+  generation.fetch_add(1, std::memory_order_release);
+  generation.notify_all();
+  for (std::thread &worker : workers)
+    worker.join();
+}
+
+void ThreadPool::takePart(uint32_t part, uint32_t thread) const {
+  uint64_t begin = jobCount * part / jobParts, end = jobCount * (part + 1) / jobParts;
+  if (begin < end)
+    jobFunction(jobContext, begin, end, thread);
+}
+
+void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, const void *context) {
+  uint64_t parts = std::min<uint64_t>(threadCount, count / std::max<uint64_t>(1, grain));
+  if (parts <= 1) {
+    if (count != 0)
+      function(context, 0, count, 0);
+    return;
+  }
+  jobFunction = function;
+  jobContext = context;
+  jobCount = count;
+  jobParts = static_cast<uint32_t>(parts);
+  running.store(threadCount - 1, std::memory_order_relaxed);
+  generation.fetch_add(1, std::memory_order_release);
+  generation.notify_all();
+  takePart(0, 0);
+  for (uint32_t left = running.load(std::memory_order_acquire); left != 0;)
+    left = waitForChange(running, left);
+}
+
+void ThreadPool::work(uint32_t thread) {
+  uint32_t seen = 0;
+  while (true) {
+    seen = waitForChange(generation, seen);
+    if (stopping.load(std::memory_order_relaxed))
+      return;
+    if (thread < jobParts)
+      takePart(thread, thread);
+    if (running.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      running.notify_all();
+  }
+}
+
+} // namespace moert
