@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Holds the include lines of every tracked C++ file against the layers of the project.
+
+    layering.py [ROOT]
+
+A rule names a folder and either the only project folders that it may include (ONLY) or what it must never include
+(NEVER). All rules that fit a file apply. Prints one line per violation; exits 1 if there is any.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# What needs LLVM, reads YAML or parses command lines: none of it may enter the runtime.
+MLIR = ("mlir/", "mlir-c/", "llvm/", "llvm-c/")
+HEAVY = MLIR + ("yaml-cpp/", "CLI/")
+
+# The project's own folders; an include that starts with none of them belongs to a library.
+PROJECT = ("runtime/", "compiler/", "passes/", "profiles/", "tools/", "tests/", "moert/")
+
+ONLY = {
+    "runtime/base/": ("runtime/base/",),
+    "runtime/policy/": ("runtime/policy/", "runtime/base/"),
+    "runtime/io/": ("runtime/io/", "runtime/base/"),
+    "runtime/format/": ("runtime/format/", "runtime/policy/", "runtime/base/"),
+    "runtime/tokenizer/": ("runtime/tokenizer/", "runtime/base/"),
+    "runtime/kernels/": ("runtime/kernels/", "runtime/format/", "runtime/base/"),
+    "runtime/cache/": ("runtime/cache/", "runtime/io/", "runtime/format/", "runtime/policy/", "runtime/base/"),
+    "runtime/": ("runtime/", "moert/"),
+    "compiler/plan/": ("compiler/plan/", "runtime/base/", "runtime/policy/"),
+    "compiler/": ("compiler/", "passes/", "profiles/", "runtime/", "moert/"),
+    "passes/": ("passes/", "compiler/", "runtime/"),
+    "tools/moert/": ("tools/moert/", "runtime/", "moert/"),
+    "tools/": ("tools/", "compiler/", "passes/", "runtime/", "moert/"),
+}
+
+NEVER = {
+    "runtime/": HEAVY,
+    "compiler/plan/": HEAVY,
+    "compiler/import/": HEAVY,
+    "compiler/quantize/": HEAVY,
+    "passes/": ("compiler/driver/",),
+    "tools/moert/": MLIR + ("yaml-cpp/",),
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def source_files(root):
+    listed = subprocess.run(["git", "-C", str(root), "ls-files", "*.h", "*.cpp", "*.inc", "*.cu"],
+                            check=True, capture_output=True, text=True).stdout
+    return [f for f in listed.splitlines() if (root / f).is_file()]
+
+
+def includes(root, path):
+    for number, line in enumerate((root / path).read_text(errors="replace").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match[1] == '"', match[2]
+
+
+def project_path(root, path, quoted, name):
+    """The include as a path from the top of the tree, or None for a library's header."""
+    if name.startswith(PROJECT):
+        return name
+    beside = Path(path).parent / name
+    return beside.as_posix() if quoted and (root / beside).is_file() else None
+
+
+def faults(path, name, project):
+    for folder, allowed in ONLY.items():
+        if path.startswith(folder) and project and not project.startswith(allowed):
+            yield f"{folder} may include only {', '.join(allowed)}"
+    for folder, banned in NEVER.items():
+        target = project or name
+        if path.startswith(folder) and target.startswith(banned):
+            yield f"{folder} must never include {', '.join(b for b in banned if target.startswith(b))}"
+
+
+def violations(root):
+    root = Path(root)
+    for path in source_files(root):
+        for number, quoted, name in includes(root, path):
+            if ".." in Path(name).parts:
+                yield f"{path}:{number}: includes {name}: name it from the top of the tree"
+                continue
+            for fault in faults(path, name, project_path(root, path, quoted, name)):
+                yield f"{path}:{number}: includes {name}, but {fault}"
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2])
+    found = list(violations(root))
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

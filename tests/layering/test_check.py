@@ -1,0 +1,156 @@
+"""tools/check and the layering rules: a deliberately wrong tree is refused, each time for the one reason it is wrong."""
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CLEAN = "// What this file is for.\nint answer();\n"
+
+
+class Tree:
+    """A git tree in a temporary folder, with the project's layout rules."""
+
+    def __init__(self, folder):
+        self.root = Path(folder)
+        subprocess.run(["git", "init", "-q", str(self.root)], check=True)
+        self.write(".clang-format", (ROOT / ".clang-format").read_text())
+
+    def write(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        subprocess.run(["git", "-C", str(self.root), "add", path], check=True)
+
+    def check(self):
+        """The exit status, the failed checks and the whole output of tools/check."""
+        done = subprocess.run([str(ROOT / "tools/check"), "--root", str(self.root)], capture_output=True, text=True)
+        failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAIL")]
+        return done.returncode, failed, done.stdout + done.stderr
+
+
+class CheckTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = Tree(folder.name)
+        self.tree.write("runtime/base/Clean.cpp", CLEAN)
+
+    def refused(self, check, mention):
+        status, failed, output = self.tree.check()
+        self.assertEqual(status, 1, output)
+        self.assertEqual(failed, [check], output)
+        self.assertIn(mention, output)
+
+    def test_a_clean_tree_passes_every_check(self):
+        status, failed, output = self.tree.check()
+        self.assertEqual((status, failed), (0, []), output)
+        self.assertEqual(output.count("ok "), 5)
+
+    def test_a_badly_laid_out_file_is_refused_by_name(self):
+        self.tree.write("runtime/base/Bad.cpp", "int  answer( ){return 42;}\n")
+        self.refused("format", "runtime/base/Bad.cpp:1")
+
+    def test_a_misspelt_word_is_refused_with_its_line(self):
+        self.tree.write("README.md", "This is t" + "eh project.\n")
+        self.refused("spelling", "README.md:1")
+
+    def test_an_identifier_is_not_spelt(self):
+        self.tree.write("runtime/base/Names.h", "// A name that is no word.\nint atLeast();\n")
+        self.assertEqual(self.tree.check()[:2], (0, []))
+
+    def test_a_path_of_one_machine_is_refused(self):
+        self.tree.write("tools/demo", "cat /" + "home/somebody/model.moe\n")
+        self.refused("paths", "tools/demo:1")
+
+    def test_a_relative_path_or_an_address_is_no_machine_path(self):
+        self.tree.write("tools/demo", "cat build/home/x https://example.org/home/x ~/home/x ./root/x\n")
+        self.assertEqual(self.tree.check()[:2], (0, []))
+
+    def test_a_file_too_long_for_one_sitting_is_refused(self):
+        self.tree.write("runtime/base/Long.cpp", CLEAN + "// A line.\n" * 600)
+        self.refused("length", "602 lines")
+
+    def test_a_long_file_that_says_why_passes(self):
+        self.tree.write("runtime/base/Long.cpp", "// Long because it is a table.\n" + "// A line.\n" * 600)
+        self.assertEqual(self.tree.check()[:2], (0, []))
+
+    def test_an_untracked_file_is_left_alone(self):
+        (self.tree.root / "scratch.cpp").write_text("int  x( ){}\n")
+        self.assertEqual(self.tree.check()[:2], (0, []))
+
+    def test_an_unknown_argument_is_a_usage_error(self):
+        done = subprocess.run([str(ROOT / "tools/check"), "--rooot"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+
+
+# Includes that no layer allows: file, include, and what the refusal has to say.
+FORBIDDEN = [
+    ("runtime/engine/Engine.cpp", '"compiler/plan/Plan.h"', "runtime/"),
+    ("runtime/engine/Engine.cpp", '"passes/Passes.h"', "runtime/"),
+    ("runtime/engine/Engine.cpp", '"profiles/Profile.h"', "runtime/"),
+    ("runtime/engine/Engine.cpp", "<mlir/IR/Builders.h>", "must never include"),
+    ("runtime/engine/Engine.cpp", '"llvm/ADT/StringRef.h"', "must never include"),
+    ("runtime/include/moert/moert.h", "<CLI/CLI.hpp>", "must never include"),
+    ("runtime/io/Reader.cpp", "<yaml-cpp/yaml.h>", "must never include"),
+    ("runtime/base/Status.h", '"runtime/io/Reader.h"', "runtime/base/ may include only"),
+    ("runtime/policy/Evict.h", '"runtime/cache/Cache.h"', "runtime/policy/ may include only"),
+    ("compiler/plan/Plan.cpp", '"runtime/format/Artifact.h"', "compiler/plan/ may include only"),
+    ("compiler/plan/Plan.cpp", '"compiler/ir/Moe.h"', "compiler/plan/ may include only"),
+    ("compiler/plan/Plan.cpp", '"mlir/IR/Builders.h"', "must never include"),
+    ("compiler/import/Safetensors.cpp", '"mlir/IR/Builders.h"', "must never include"),
+    ("compiler/quantize/Quantize.cpp", '"llvm/Support/Error.h"', "must never include"),
+    ("passes/AssignBits.cpp", '"compiler/driver/Driver.h"', "must never include"),
+    ("compiler/ir/Moe.cpp", '"tools/moec/Main.h"', "compiler/ may include only"),
+    ("tools/moert/main.cpp", '"compiler/import/Checkpoint.h"', "tools/moert/ may include only"),
+    ("tools/moert/main.cpp", '"mlir/IR/Builders.h"', "must never include"),
+    ("runtime/io/Reader.cpp", '"tests/unit/io/Fake.h"', "runtime/"),
+    ("runtime/io/Reader.cpp", '"../base/Status.h"', "from the top of the tree"),
+]
+
+ALLOWED = [
+    ("runtime/engine/Engine.cpp", '"runtime/cache/ExpertCache.h"'),
+    ("runtime/engine/Engine.cpp", '"moert/moert.h"'),
+    ("runtime/base/Checksum.cpp", "<xxhash.h>"),
+    ("compiler/plan/Plan.cpp", '"runtime/policy/MemoryBudget.h"'),
+    ("compiler/import/Config.cpp", "<nlohmann/json.hpp>"),
+    ("compiler/driver/Driver.cpp", '"mlir/IR/Builders.h"'),
+    ("passes/AssignBits.cpp", '"compiler/plan/Plan.h"'),
+    ("tools/moert/main.cpp", "<CLI/CLI.hpp>"),
+    ("tools/moec/main.cpp", '"compiler/driver/Driver.h"'),
+    ("tests/unit/io/ReaderTest.cpp", '"runtime/io/Reader.h"'),
+]
+
+
+class LayeringTest(unittest.TestCase):
+    def run_on(self, path, include):
+        with tempfile.TemporaryDirectory() as folder:
+            Tree(folder).write(path, f"// What this file is for.\n#include {include}\n")
+            done = subprocess.run(["python3", str(ROOT / "tests/layering/layering.py"), folder],
+                                  capture_output=True, text=True)
+            return done.returncode, done.stdout
+
+    def test_every_forbidden_include_is_refused_with_its_line_and_rule(self):
+        for path, include, rule in FORBIDDEN:
+            with self.subTest(path=path, include=include):
+                status, output = self.run_on(path, include)
+                self.assertEqual(status, 1, output)
+                self.assertIn(f"{path}:2", output)
+                self.assertIn(rule, output)
+
+    def test_every_allowed_include_passes(self):
+        for path, include in ALLOWED:
+            with self.subTest(path=path, include=include):
+                self.assertEqual(self.run_on(path, include), (0, ""))
+
+    def test_a_header_beside_the_file_counts_with_its_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Tree(folder)
+            tree.write("tests/Helper.h", "// Help.\n")
+            tree.write("tests/HelperTest.cpp", '#include "Helper.h"\n')
+            done = subprocess.run(["python3", str(ROOT / "tests/layering/layering.py"), folder])
+            self.assertEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
