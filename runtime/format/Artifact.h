@@ -117,8 +117,9 @@ struct Artifact {
   std::vector<std::pair<std::string, std::string>> provenance;
 
   // Where the raw sections lie in the file; 0 bytes: absent.
-  uint64_t residentOffset = 0, residentBytes = 0;
-  uint64_t tokenizerOffset = 0, tokenizerBytes = 0;
+  // Checksums are XXH3-64 of the section.
+  uint64_t residentOffset = 0, residentBytes = 0, residentChecksum = 0;
+  uint64_t tokenizerOffset = 0, tokenizerBytes = 0, tokenizerChecksum = 0;
   uint64_t recordsOffset = 0, recordsBytes = 0;
   uint64_t fileBytes = 0;
 };
