@@ -1,4 +1,4 @@
-// The operations on numbers, each defined to the bit (runtime/format/format.md, "Sums"): the order
+// The operations on numbers, each defined to the bit (runtime/format/sums.md): the order
 // of every sum is fixed, so a reference twin in plain loops and every vector version give the same
 // bytes, whatever the batch, the number of threads and the pages that hold the weights.
 //
@@ -6,7 +6,8 @@
 // processor has. Functions are pure: no allocation, no state, safe from any thread on disjoint
 // outputs. Rows are tokens. Strides count elements. Pointers of activations and outputs are 64-byte
 // aligned and strides are multiples of 16 elements (64 bytes) unless a parameter says otherwise;
-// sources and destinations do not overlap unless it says so.
+// sources and destinations do not overlap unless it says so. Where a result is NaN it is NaN in
+// every version, with any sign and payload; every other result has the same bits.
 #pragma once
 
 #include "runtime/base/PagedBytes.h"
@@ -18,6 +19,10 @@
 
 namespace moert {
 
+/// Inputs of a float product, and positions of an attention, whose sum is made by itself before it
+/// is added to the rest.
+constexpr uint32_t kSumBlock = 256;
+
 /// A stored matrix, wherever its bytes are. Borrows the pages.
 struct WeightView {
   MatrixShape shape;
@@ -26,9 +31,11 @@ struct WeightView {
   PagedBytes bytes;
 };
 
-/// Rows of activations as int8 (format.md, "Sums"): for each group of `group` inputs,
+/// Rows of activations as int8 (sums.md): for each group of `group` inputs,
 /// scale = amax / 127, code = rne(x / scale) in [-127, 127], sum = the sum of the codes. cols
-/// counts padded inputs; the padding's codes are 0. Strides count elements of each array.
+/// counts padded inputs; the padding's codes are 0. A group whose scale is 0 has codes 0; so has
+/// one with an infinity (scale inf) or a NaN (scale NaN), and its products are NaN. Strides count
+/// elements of each array.
 struct QuantizedRows {
   int8_t *codes;
   float *scales;
@@ -86,10 +93,11 @@ struct KernelTable {
                   float *y, uint64_t yStride);
 
   /// Each run of `segment` elements (a divisor of cols; strides inside a row are then not aligned)
-  /// by itself. kRms: mean square as 16 partial sums over i mod 16 and the tree, divided by
+  /// by itself. kRms: mean square as 16 partial fma sums over i mod 16 and the tree, divided by
   /// segment; r = 1 / sqrt(mean + eps); y = (x * r) * weight. kLayer: mean likewise, then the mean
   /// of squared differences; y = fma((x - mean) * r, weight, bias). kRms with bias: (x * r) *
-  /// weight + bias, rounded twice. bias may be null. y may be x.
+  /// weight + bias, rounded twice. bias may be null: kLayer then is ((x - mean) * r) * weight. y
+  /// may be x.
   void (*norm)(NormKind kind, const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
                uint32_t segment, const float *weight, const float *bias, float epsilon, float *y,
                uint64_t yStride);
@@ -106,24 +114,25 @@ struct KernelTable {
 
   /// out[heads * valueDim] of one token: for query head h and key head h / (heads / kvHeads), over
   /// keys j in [begin, end): score = (q . k) * scale, the dot product as 16 partial fma sums over i
-  /// mod 16 and the tree; the exact maximum m; p = expf32(score - m); then over key blocks of 256
-  /// positions anchored at 0, masked keys left out: inside a block the sum of p as 16 partial sums
-  /// over j mod 16 and the tree, and out[d] = fma(p, v[j][d], out[d]) ascending from 0; block sums
-  /// added ascending; out / sum at the end. Heads [headBegin, headEnd) only. scratch: (end - begin
-  /// rounded up to 16) + valueDim rounded up to 16 floats.
+  /// mod 16 and the tree; the exact maximum m; p = exponential(score - m); then over key blocks of
+  /// 256 positions anchored at 0, masked keys left out: inside a block the sum of p as 16 partial
+  /// sums over j mod 16 and the tree, and out[d] = fma(p, v[j][d], out[d]) ascending from 0; block
+  /// sums added ascending; out / sum at the end. Heads [headBegin, headEnd) only. scratch: (end -
+  /// begin rounded up to 16) + valueDim rounded up to 16 floats.
   void (*attend)(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
                  uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
                  float *scratch);
 
-  /// y = silu(gate) * up, with silu(x) = x / (1 + expf32(-x)), each step rounded. y may be gate or
-  /// up.
+  /// y = silu(gate) * up, with silu(x) = x / (1 + exponential(-x)), each step rounded. y may be
+  /// gate or up.
   void (*siluMultiply)(const float *gate, const float *up, uint32_t rows, uint32_t cols,
                        uint64_t stride, float *y);
 
   /// y = a + scale * b, as fma(scale, b, a) (which is a + b where scale is 1). y may be a or b.
   void (*addScaled)(const float *a, const float *b, float scale, uint64_t count, float *y);
 
-  /// y[r] = sigmoid(gate[r * gateStride]) * x[r], sigmoid(g) = 1 / (1 + expf32(-g)). y may be x.
+  /// y[r] = sigmoid(gate[r * gateStride]) * x[r], sigmoid(g) = 1 / (1 + exponential(-g)). y may be
+  /// x.
   void (*gateRows)(const float *x, const float *gate, uint64_t gateStride, uint32_t rows,
                    uint32_t cols, uint64_t stride, float *y);
 
@@ -132,14 +141,14 @@ struct KernelTable {
   void (*combineRanks)(const float *rankRows, uint64_t stride, const float *weights, uint32_t ranks,
                        uint32_t cols, float *out);
 
-  /// p = softmax(x): exact maximum, expf32(x - max), the sum as 16 partial sums over i mod 16 and
-  /// the tree, division. p may be x.
+  /// p = softmax(x): exact maximum, exponential(x - max), the sum as 16 partial sums over i mod 16
+  /// and the tree, division. p may be x.
   void (*softmax)(const float *x, uint32_t count, float *p);
 };
 
 /// e^x of the project: a polynomial in f32 with fused steps, the same bits in every version; 0
 /// below -87.33..., +inf above 88.72..., NaN stays NaN. Within 2 units in the last place.
-float expf32(float x);
+float exponential(float x);
 
 const KernelTable &referenceKernels();
 

@@ -1,0 +1,48 @@
+// Operations in which no element meets another of its row.
+#include "runtime/kernels/reference/Reference.h"
+
+#include <cmath>
+
+namespace moert::reference {
+
+void addBias(const float *x, uint64_t xStride, const float *bias, uint32_t rows, uint32_t cols,
+             float *y, uint64_t yStride) {
+  for (uint32_t row = 0; row < rows; ++row)
+    for (uint32_t i = 0; i < cols; ++i)
+      y[row * yStride + i] = x[row * xStride + i] + bias[i];
+}
+
+void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols, uint64_t stride,
+                  float *y) {
+  for (uint32_t row = 0; row < rows; ++row)
+    for (uint64_t i = row * stride; i < row * stride + cols; ++i) {
+      float silu = gate[i] / (1.0f + exponential(-gate[i]));
+      y[i] = silu * up[i];
+    }
+}
+
+void addScaled(const float *a, const float *b, float scale, uint64_t count, float *y) {
+  for (uint64_t i = 0; i < count; ++i)
+    y[i] = std::fma(scale, b[i], a[i]);
+}
+
+void gateRows(const float *x, const float *gate, uint64_t gateStride, uint32_t rows, uint32_t cols,
+              uint64_t stride, float *y) {
+  for (uint32_t row = 0; row < rows; ++row) {
+    float sigmoid = 1.0f / (1.0f + exponential(-gate[row * gateStride]));
+    for (uint64_t i = row * stride; i < row * stride + cols; ++i)
+      y[i] = sigmoid * x[i];
+  }
+}
+
+void combineRanks(const float *rankRows, uint64_t stride, const float *weights, uint32_t ranks,
+                  uint32_t cols, float *out) {
+  for (uint32_t i = 0; i < cols; ++i) {
+    float sum = 0;
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      sum = std::fma(weights[rank], rankRows[rank * stride + i], sum);
+    out[i] = sum;
+  }
+}
+
+} // namespace moert::reference

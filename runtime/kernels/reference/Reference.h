@@ -1,0 +1,39 @@
+// The reference twin of every kernel, one function each; Kernels.h says what they compute. Versions
+// for an instruction set use these where speed does not matter.
+#pragma once
+
+#include "runtime/kernels/Kernels.h"
+
+namespace moert::reference {
+
+void quantizeRows(const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
+                  const QuantizedRows &out);
+void linearQuantized(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
+                     uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
+void linearFloat(const WeightView &w, const float *x, uint64_t xStride, uint32_t rows, float *y,
+                 uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
+void linearRows(const WeightView &w, const float *x, uint64_t xStride, uint32_t rows, float *y,
+                uint64_t yStride);
+void gatherRow(const WeightView &w, uint32_t row, float scale, float *out);
+void addBias(const float *x, uint64_t xStride, const float *bias, uint32_t rows, uint32_t cols,
+             float *y, uint64_t yStride);
+void norm(NormKind kind, const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
+          uint32_t segment, const float *weight, const float *bias, float epsilon, float *y,
+          uint64_t yStride);
+void ropeTable(uint32_t position, const float *inverseFrequencies, uint32_t count, float factor,
+               float *cosines, float *sines);
+void rope(float *x, uint32_t heads, uint32_t headDim, const float *cosines, const float *sines,
+          uint32_t count, bool interleaved);
+void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
+            uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
+            float *scratch);
+void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols, uint64_t stride,
+                  float *y);
+void addScaled(const float *a, const float *b, float scale, uint64_t count, float *y);
+void gateRows(const float *x, const float *gate, uint64_t gateStride, uint32_t rows, uint32_t cols,
+              uint64_t stride, float *y);
+void combineRanks(const float *rankRows, uint64_t stride, const float *weights, uint32_t ranks,
+                  uint32_t cols, float *out);
+void softmax(const float *x, uint32_t count, float *p);
+
+} // namespace moert::reference

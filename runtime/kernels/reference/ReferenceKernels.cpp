@@ -1,0 +1,29 @@
+// The table of the reference twin.
+#include "runtime/kernels/reference/Reference.h"
+
+namespace moert {
+
+const KernelTable &referenceKernels() {
+  static constexpr KernelTable kTable = {
+      .isa = Isa::kReference,
+      .name = "reference",
+      .quantizeRows = reference::quantizeRows,
+      .linearQuantized = reference::linearQuantized,
+      .linearFloat = reference::linearFloat,
+      .linearRows = reference::linearRows,
+      .gatherRow = reference::gatherRow,
+      .addBias = reference::addBias,
+      .norm = reference::norm,
+      .ropeTable = reference::ropeTable,
+      .rope = reference::rope,
+      .attend = reference::attend,
+      .siluMultiply = reference::siluMultiply,
+      .addScaled = reference::addScaled,
+      .gateRows = reference::gateRows,
+      .combineRanks = reference::combineRanks,
+      .softmax = reference::softmax,
+  };
+  return kTable;
+}
+
+} // namespace moert
