@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace moert {
 
@@ -88,11 +89,15 @@ public:
   uint64_t maxReadBytes() const { return limits.maxReadBytes; }
 
   /// For people: "io_uring, direct, registered buffers", and what was refused on the way there.
-  virtual const std::string &describe() const = 0;
+  const std::string &describe() const { return description; }
+
+  /// Adds what was refused before this queue was chosen.
+  void describeRefusal(const std::string &refused) { description += "; " + refused; }
 
 protected:
   explicit ReadQueue(const ReadQueueOptions &options)
       : limits{options.maxReads, options.maxPiecesPerRead, options.maxReadBytes} {}
+  void setDescription(std::string text) { description = std::move(text); }
 
 private:
   struct Limits {
@@ -101,6 +106,7 @@ private:
     uint64_t maxReadBytes;
   };
   Limits limits;
+  std::string description;
 };
 
 /// A queue that was tried with a real read. A backend that is asked for by name and refused by the

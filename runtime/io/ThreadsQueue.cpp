@@ -1,0 +1,191 @@
+#include "runtime/io/ThreadsQueue.h"
+
+#include "runtime/io/IndexRing.h"
+#include "runtime/io/ReadTable.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <pthread.h>
+#include <vector>
+
+namespace moert {
+
+namespace {
+
+// preadv and two rings need a few KiB; the rest is for thread-local data and a sanitizer's frames.
+constexpr uint64_t kWorkerStackBytes = 128 * 1024;
+// Kernel stack (16 KiB), task and signal structures, page tables of the stack; measured at 44 KiB.
+constexpr uint64_t kWorkerKernelBytes = 64 * 1024;
+
+/// A number that changes when there is news, and threads that wait for it to change. A waiter takes
+/// the number, looks for work, and only then waits: news in between changes the number.
+class NewsCount {
+public:
+  uint32_t current() const { return number.load(std::memory_order_acquire); }
+  void waitBeyond(uint32_t seen) const { number.wait(seen, std::memory_order_acquire); }
+  void announceOne() {
+    number.fetch_add(1, std::memory_order_release);
+    number.notify_one();
+  }
+  void announceAll() {
+    number.fetch_add(1, std::memory_order_release);
+    number.notify_all();
+  }
+
+private:
+  std::atomic<uint32_t> number = 0;
+};
+
+/// A request's index goes engine -> todo -> worker -> done -> engine, and with it the right to
+/// touch the request. Both rings hold every request there can be, so a push never fails.
+class ThreadsQueue final : public ReadQueue {
+public:
+  ThreadsQueue(const ArtifactFile &file, const ReadQueueOptions &options)
+      : ReadQueue(options),
+        descriptor(options.backend == IoBackend::kThreads ? file.directDescriptor()
+                                                          : file.bufferedDescriptor()),
+        table(file, options), todo(table.capacity()), done(table.capacity()) {}
+
+  ~ThreadsQueue() override;
+  Status start(uint32_t workerCount);
+
+  Status submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) override;
+  Result<size_t> poll(std::span<ReadCompletion> out, bool wait) override;
+  size_t readsUnderWay() const override { return table.readsUnderWay(); }
+  using ReadQueue::setDescription;
+
+private:
+  static void *workerMain(void *queue);
+  void serveRequests();
+  void readRequest(ReadRequest &request) const;
+
+  int descriptor;
+  ReadTable table;
+  IndexRing todo;
+  IndexRing done;
+  NewsCount todoNews;
+  NewsCount doneNews;
+  std::atomic<bool> isStopping = false;
+  std::vector<pthread_t> workers;
+};
+
+} // namespace
+
+ThreadsQueue::~ThreadsQueue() {
+  // Workers finish what is queued before they look at the flag, so every read is over after this.
+  isStopping.store(true, std::memory_order_release);
+  todoNews.announceAll();
+  for (pthread_t worker : workers)
+    pthread_join(worker, nullptr);
+}
+
+Status ThreadsQueue::start(uint32_t workerCount) {
+  workers.reserve(workerCount);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  int error = pthread_attr_setstacksize(&attributes, kWorkerStackBytes);
+  // Signals are for the threads of the program.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (error == 0 && workers.size() < workerCount) {
+    pthread_t worker;
+    error = pthread_create(&worker, &attributes, workerMain, this);
+    if (error == 0)
+      workers.push_back(worker);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  // Fewer threads than wished for still read.
+  if (workers.empty())
+    return systemError(error, "starting a reading thread");
+  return {};
+}
+
+void *ThreadsQueue::workerMain(void *queue) {
+  static_cast<ThreadsQueue *>(queue)->serveRequests();
+  return nullptr;
+}
+
+void ThreadsQueue::serveRequests() {
+  for (;;) {
+    uint32_t seen = todoNews.current();
+    uint32_t index;
+    if (todo.pop(index)) {
+      readRequest(table.request(index));
+      done.push(index);
+      doneNews.announceOne();
+      continue;
+    }
+    if (isStopping.load(std::memory_order_acquire))
+      return;
+    todoNews.waitBeyond(seen);
+  }
+}
+
+void ThreadsQueue::readRequest(ReadRequest &request) const {
+  ssize_t result;
+  do {
+    result = preadv(descriptor, request.pieces, static_cast<int>(request.pieceCount),
+                    static_cast<off_t>(request.fileOffset));
+    if (result < 0)
+      result = -errno;
+  } while (!advanceRequest(request, result));
+}
+
+Status ThreadsQueue::submit(uint64_t tag, uint64_t fileOffset,
+                            std::span<const MemoryPiece> pieces) {
+  MOERT_ASSIGN_OR_RETURN(ReadTable::Requests made, table.add(tag, fileOffset, pieces));
+  for (uint32_t i = 0; i < made.count; ++i)
+    todo.push(made.first + i);
+  if (made.count == 1)
+    todoNews.announceOne();
+  else
+    todoNews.announceAll();
+  return {};
+}
+
+Result<size_t> ThreadsQueue::poll(std::span<ReadCompletion> out, bool wait) {
+  for (;;) {
+    uint32_t seen = doneNews.current();
+    uint32_t index;
+    while (done.pop(index))
+      table.finish(index);
+    if (table.hasFinished() || !wait || table.readsUnderWay() == 0)
+      return table.take(out);
+    doneNews.waitBeyond(seen);
+  }
+}
+
+static uint32_t workersFor(const ReadQueueOptions &options) {
+  return std::min(options.depth, kMaxWorkers);
+}
+
+Result<std::unique_ptr<ReadQueue>> createThreadsQueue(const ArtifactFile &file,
+                                                      const ReadQueueOptions &options) {
+  MOERT_RETURN_IF_ERROR(ReadTable::checkOptions(options));
+  auto queue = std::make_unique<ThreadsQueue>(file, options);
+  MOERT_RETURN_IF_ERROR(queue->start(workersFor(options)));
+  bool isDirect = options.backend == IoBackend::kThreads;
+  // Records are read whole and in no order: reading ahead would only fetch what nobody asked for.
+  if (!isDirect)
+    posix_fadvise(file.bufferedDescriptor(), 0, 0, POSIX_FADV_RANDOM);
+  queue->setDescription(
+      strCat(workersFor(options), " threads, ", isDirect ? "direct" : "buffered"));
+  return std::unique_ptr<ReadQueue>(std::move(queue));
+}
+
+uint64_t threadsQueueMemoryBytes(const ReadQueueOptions &options) {
+  uint64_t table = ReadTable::memoryBytes(options);
+  uint64_t requests = table / sizeof(ReadRequest); // More than there are.
+  uint64_t perWorker = kWorkerStackBytes + kWorkerKernelBytes +
+                       // Lists of pages of the request that the worker waits for.
+                       options.maxRequestBytes / 4096 * 32;
+  return table + 2 * IndexRing::memoryBytes(requests) + sizeof(ThreadsQueue) +
+         workersFor(options) * perWorker;
+}
+
+} // namespace moert

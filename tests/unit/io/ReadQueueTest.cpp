@@ -1,0 +1,270 @@
+#include "runtime/io/ReadQueue.h"
+
+#include "tests/unit/io/RefusingChild.h"
+#include "tests/unit/io/TestFile.h"
+#include "tests/unit/support/CountAllocations.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <random>
+#include <sys/resource.h>
+
+using namespace moert;
+
+static constexpr uint64_t kBlock = 4096;
+
+static ReadQueueOptions optionsFor(IoBackend backend) {
+  ReadQueueOptions options;
+  options.backend = backend;
+  options.depth = 4;
+  options.maxReads = 16;
+  options.maxPiecesPerRead = 32;
+  options.maxRequestBytes = 4 * kBlock;
+  options.maxReadBytes = 64 * kBlock;
+  return options;
+}
+
+/// Runs the property on each backend that this system has, and says which it has not.
+template <typename Property> static void onEachBackend(const TestFile &test, Property property) {
+  for (IoBackend backend : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {
+    ArtifactFile file = test.open();
+    HostRegion memory = HostRegion::create(64 * kBlock).value();
+    for (bool isRegistered : {false, true}) {
+      ReadQueueOptions options = optionsFor(backend);
+      MemoryPiece region{memory.data(), memory.bytes()};
+      if (isRegistered)
+        options.registeredRegions = {&region, 1};
+      Result<std::unique_ptr<ReadQueue>> queue = createReadQueue(file, options);
+      if (!queue.isOk() && backend != IoBackend::kBuffered) {
+        MESSAGE("SKIPPED: " << queue.status().message());
+        continue;
+      }
+      REQUIRE(queue.isOk());
+      CAPTURE(queue.value()->describe());
+      property(**queue, memory);
+    }
+  }
+}
+
+TEST_CASE("a read brings the file's bytes, wherever it starts") {
+  TestFile test(64 * kBlock);
+  onEachBackend(test, [](ReadQueue &queue, HostRegion &memory) {
+    for (uint64_t block : {0, 1, 47}) {
+      MemoryPiece piece{memory.data() + kBlock, 17 * kBlock};
+      REQUIRE(queue.submit(block, block * kBlock, {&piece, 1}).isOk());
+      std::vector<ReadCompletion> done = takeAll(queue, 1);
+      CHECK(done[0].tag == block);
+      CHECK(done[0].status.isOk());
+      CHECK(holdsFile(block * kBlock, {&piece, 1}));
+    }
+  });
+}
+
+TEST_CASE("a read fills scattered pieces in the order of the pieces") {
+  TestFile test(64 * kBlock);
+  onEachBackend(test, [](ReadQueue &queue, HostRegion &memory) {
+    std::mt19937 random(5);
+    std::vector<MemoryPiece> pieces;
+    for (uint64_t i = 0; i < 32; ++i)
+      pieces.push_back({memory.data() + 2 * i * kBlock, kBlock * (1 + i % 2)});
+    std::shuffle(pieces.begin(), pieces.end(), random);
+    REQUIRE(queue.submit(3, 2 * kBlock, pieces).isOk());
+    CHECK(takeAll(queue, 1)[0].status.isOk());
+    CHECK(holdsFile(2 * kBlock, pieces));
+  });
+}
+
+TEST_CASE("as many reads as allowed are under way at once and each completes once") {
+  TestFile test(64 * kBlock);
+  onEachBackend(test, [](ReadQueue &queue, HostRegion &memory) {
+    std::vector<MemoryPiece> pieces;
+    for (uint64_t i = 0; i < queue.maxReads(); ++i)
+      pieces.push_back({memory.data() + 4 * i * kBlock, 4 * kBlock});
+    for (int round = 0; round < 20; ++round) {
+      for (uint64_t i = 0; i < pieces.size(); ++i)
+        REQUIRE(queue.submit(i, (60 - 4 * i) * kBlock, {&pieces[i], 1}).isOk());
+      CHECK(queue.readsUnderWay() == pieces.size());
+      CHECK(!queue.submit(99, 0, {&pieces[0], 1}).isOk());
+      std::vector<bool> isDone(pieces.size());
+      for (const ReadCompletion &done : takeAll(queue, pieces.size())) {
+        CHECK(done.status.isOk());
+        CHECK(!isDone[done.tag]);
+        isDone[done.tag] = true;
+        CHECK(holdsFile((60 - 4 * done.tag) * kBlock, {&pieces[done.tag], 1}));
+      }
+    }
+  });
+}
+
+TEST_CASE(
+    "a read beyond the end names file, offset, wanted and found bytes, and spares the others") {
+  TestFile test(20 * kBlock + 100);
+  onEachBackend(test, [&](ReadQueue &queue, HostRegion &memory) {
+    MemoryPiece bad{memory.data(), 10 * kBlock}, good{memory.data() + 10 * kBlock, 20 * kBlock};
+    REQUIRE(queue.submit(0, 15 * kBlock, {&bad, 1}).isOk());
+    REQUIRE(queue.submit(1, 0, {&good, 1}).isOk());
+    for (const ReadCompletion &done : takeAll(queue, 2)) {
+      CHECK(done.status.isOk() == (done.tag == 1));
+      if (done.tag == 0) {
+        CHECK(done.status.code() == StatusCode::kInvalidInput);
+        CHECK(done.status.message() == test.path + ": read of 40960 bytes at offset 61440 found "
+                                                   "20580 bytes, then the end of the file");
+      }
+    }
+    CHECK(holdsFile(0, {&good, 1}));
+  });
+}
+
+TEST_CASE("polling an idle queue returns at once, waiting or not") {
+  TestFile test(kBlock);
+  onEachBackend(test, [](ReadQueue &queue, HostRegion &) {
+    ReadCompletion completion;
+    CHECK(queue.poll({&completion, 1}, true).value() == 0);
+    CHECK(queue.poll({&completion, 1}, false).value() == 0);
+  });
+}
+
+TEST_CASE("a queue that goes away waits for its reads, so that nothing is written afterwards") {
+  TestFile test(64 * kBlock);
+  for (IoBackend backend : {IoBackend::kAuto, IoBackend::kThreads, IoBackend::kBuffered}) {
+    ArtifactFile file = test.open();
+    HostRegion memory = HostRegion::create(64 * kBlock).value();
+    for (int round = 0; round < 10; ++round) {
+      Result<std::unique_ptr<ReadQueue>> queue = createReadQueue(file, optionsFor(backend));
+      if (!queue.isOk()) {
+        MESSAGE("SKIPPED: " << queue.status().message());
+        break;
+      }
+      MemoryPiece piece{memory.data(), memory.bytes()};
+      REQUIRE(queue.value()->submit(0, 0, {&piece, 1}).isOk());
+      queue.value().reset();
+      std::vector<std::byte> before(memory.data(), memory.data() + memory.bytes());
+      CHECK(std::equal(before.begin(), before.end(), memory.data()));
+    }
+  }
+}
+
+TEST_CASE("submitting and polling allocate nothing") {
+  TestFile test(64 * kBlock);
+  onEachBackend(test, [](ReadQueue &queue, HostRegion &memory) {
+    std::vector<MemoryPiece> pieces;
+    for (uint64_t i = 0; i < 16; ++i)
+      pieces.push_back({memory.data() + (15 - i) * kBlock, kBlock});
+    ReadCompletion completions[4];
+    size_t done = 0;
+    uint64_t before = allocationsSoFar();
+    for (uint64_t tag = 0; tag < 16; ++tag)
+      if (!queue.submit(tag, tag * kBlock, pieces).isOk())
+        return;
+    while (done < 16)
+      done += queue.poll(completions, true).value();
+    uint64_t after = allocationsSoFar();
+    CHECK(after == before);
+    CHECK(completions[0].status.isOk());
+  });
+}
+
+TEST_CASE("where io_uring is refused, auto reads with threads and says why") {
+  TestFile test(4 * kBlock);
+  CHECK(holdsInChild(refuseUring, [&] {
+    ArtifactFile file = test.open();
+    Result<std::unique_ptr<ReadQueue>> queue = createReadQueue(file, optionsFor(IoBackend::kAuto));
+    if (!queue.isOk())
+      return false;
+    // A file system without direct I/O is buffered here.
+    const std::string &text = queue.value()->describe();
+    return text.starts_with("4 threads, ") && text.find("no uring: ") != std::string::npos;
+  }));
+}
+
+TEST_CASE("io_uring asked for by name and refused is an error that names what works") {
+  TestFile test(4 * kBlock);
+  CHECK(holdsInChild(refuseUring, [&] {
+    ArtifactFile file = test.open();
+    Status refused = createReadQueue(file, optionsFor(IoBackend::kUring)).status();
+    const std::string &text = refused.message();
+    return refused.code() == StatusCode::kInvalidInput &&
+           text.starts_with(test.path + ": --io uring does not work here: ") &&
+           (text.ends_with("; --io threads does") || text.ends_with("; --io buffered does"));
+  }));
+}
+
+TEST_CASE("where direct I/O is refused, auto reads through the page cache and says why") {
+  TestFile test(4 * kBlock);
+  CHECK(holdsInChild(refuseDirect, [&] {
+    ArtifactFile file = test.open();
+    Result<std::unique_ptr<ReadQueue>> queue = createReadQueue(file, optionsFor(IoBackend::kAuto));
+    return queue.isOk() && queue.value()->describe().starts_with("4 threads, buffered; no uring: "
+                                                                 "direct I/O was refused (");
+  }));
+  CHECK(holdsInChild(refuseDirect, [&] {
+    ArtifactFile file = test.open();
+    Status refused = createReadQueue(file, optionsFor(IoBackend::kThreads)).status();
+    return refused.code() == StatusCode::kInvalidInput &&
+           refused.message().ends_with("; --io buffered does");
+  }));
+}
+
+TEST_CASE("where registering memory is refused, io_uring reads without and says so") {
+  TestFile test(4 * kBlock);
+  // Enough for the rings, not for the region. Root has no limit, so it becomes somebody else.
+  auto forbidLocking = [] {
+    rlimit little = {32 * kBlock, 32 * kBlock};
+    return setrlimit(RLIMIT_MEMLOCK, &little) == 0 && (geteuid() != 0 || setresuid(1, 1, 1) == 0);
+  };
+  std::string described;
+  ArtifactFile file = test.open();
+  HostRegion memory = HostRegion::create(64 * kBlock).value();
+  MemoryPiece region{memory.data(), memory.bytes()};
+  ReadQueueOptions options = optionsFor(IoBackend::kUring);
+  if (!createReadQueue(file, options).isOk()) {
+    MESSAGE("SKIPPED: no io_uring here");
+    return;
+  }
+  CHECK(holdsInChild(forbidLocking, [&] {
+    options.registeredRegions = {&region, 1};
+    Result<std::unique_ptr<ReadQueue>> queue = createReadQueue(file, options);
+    return queue.isOk() && queue.value()->describe().starts_with(
+                               "io_uring, direct, no registered buffers (Cannot allocate memory");
+  }));
+}
+
+TEST_CASE("a missing file, a directory and a file without a single block are refused by name") {
+  CHECK(ArtifactFile::open("no-such-file.moe").status().message() ==
+        "no-such-file.moe: cannot be opened: No such file or directory");
+  CHECK(ArtifactFile::open("/").status().code() == StatusCode::kInvalidInput);
+  TestFile test(100);
+  ArtifactFile file = test.open();
+  Status refused = createReadQueue(file, optionsFor(IoBackend::kAuto)).status();
+  CHECK(refused.message() == test.path + ": has 100 bytes, expected at least 4096");
+}
+
+TEST_CASE("metadata is read at any offset and never beyond the end") {
+  TestFile test(1000);
+  ArtifactFile file = test.open();
+  uint64_t word = 0;
+  CHECK(file.read(992, std::as_writable_bytes(std::span(&word, 1))).isOk());
+  CHECK(word == TestFile::wordAt(992));
+  Status refused = file.read(993, std::as_writable_bytes(std::span(&word, 1)));
+  CHECK(refused.message() == test.path + ": read of 8 bytes at offset 993, but the file has 1000");
+}
+
+TEST_CASE("backends are named as --io spells them") {
+  for (IoBackend backend :
+       {IoBackend::kAuto, IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered})
+    CHECK(parseIoBackend(ioBackendName(backend)) == backend);
+  CHECK(!parseIoBackend("mmap").has_value());
+}
+
+TEST_CASE("the memory of a queue is stated before it is made, auto being the dearest") {
+  ReadQueueOptions options = optionsFor(IoBackend::kAuto);
+  uint64_t dearest = readQueueMemoryBytes(options);
+  for (IoBackend backend : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {
+    options.backend = backend;
+    CHECK(readQueueMemoryBytes(options) <= dearest);
+  }
+  CHECK(readQueueMemoryBytes(options) >= 4 * 128 * 1024);
+  // 16 bytes for each of 256 pages.
+  CHECK(readQueueBytesPerRegisteredMiB(IoBackend::kUring) >= 4096);
+  CHECK(readQueueBytesPerRegisteredMiB(IoBackend::kThreads) == 0);
+}
