@@ -61,8 +61,9 @@ public:
 
   /// Rows [firstRow, firstRow + rowCount) of the part that source names, as f32, row by row:
   /// out.size() == rowCount * source.cols. The conversion is exact. Rows are the source's own: row
-  /// 0 is its first, wherever that lies in the tensor. A transposed source costs one small read per
-  /// input and call, so ask for many rows at once.
+  /// 0 is its first, wherever that lies in the tensor. In a vector (one dimension besides the
+  /// index) firstRow and rowStep of the source count elements. A transposed source costs one small
+  /// read per input and call, so ask for many rows at once.
   moert::Status readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                          std::span<float> out) const;
 

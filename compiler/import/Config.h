@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,12 +52,13 @@ public:
 
 private:
   friend class Config;
-  struct Node; // A JSON value; the library behind it stays out of this header.
-  ConfigObject(const Node *node, std::shared_ptr<const std::string> file, std::string path);
+  ConfigObject(const nlohmann::json *node, const std::string *file, std::string path);
+  moert::Result<uint32_t> integerValue(const nlohmann::json &value, std::string_view key,
+                                       uint32_t least, uint32_t most) const;
 
-  const Node *node;
-  std::shared_ptr<const std::string> file; // Shared: views of nested objects outlive their parents.
-  std::string path;                        // "rope_scaling." inside a nested object.
+  const nlohmann::json *node; // An object of the Config, as is file.
+  const std::string *file;
+  std::string path; // "rope_scaling." inside a nested object.
 };
 
 /// A parsed file; owns what its ConfigObjects look at.

@@ -1,0 +1,73 @@
+#include "compiler/import/Architecture.h"
+
+#include "compiler/import/JsonScan.h"
+#include "compiler/import/architectures/Families.h"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <new>
+
+namespace moec {
+
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+namespace {
+
+struct Family {
+  std::string_view modelType;
+  std::string_view className; // As `architectures` spells it.
+  Result<ModelDescription> (*describe)(const ArchitectureInput &input);
+};
+
+/// Ascending by model_type.
+constexpr std::array kFamilies = {
+    Family{"mixtral", "MixtralForCausalLM", describeMixtral},
+    Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe},
+};
+
+std::string supportedText() {
+  std::string text;
+  for (const Family &family : kFamilies)
+    text += strCat(text.empty() ? "" : ", ", family.modelType, " (", family.className, ")");
+  return text;
+}
+
+/// A head for classification or a variant under another name computes something else.
+Status checkClass(const ConfigObject &config, const Family &family) {
+  if (!config.has("architectures"))
+    return Status();
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> names, config.strings("architectures"));
+  const bool allKnown = std::all_of(names.begin(), names.end(), [&](const std::string &name) {
+    return name == family.className;
+  });
+  if (allKnown)
+    return Status();
+  return config.mismatch("architectures",
+                         strCat(family.className, " for model_type ", family.modelType,
+                                "; supported: ", supportedText()));
+}
+
+} // namespace
+
+Result<ModelDescription> describeModel(const ArchitectureInput &input) {
+  MOERT_ASSIGN_OR_RETURN(const std::string modelType, input.config.string("model_type"));
+  const auto *family =
+      std::find_if(kFamilies.begin(), kFamilies.end(),
+                   [&](const Family &candidate) { return candidate.modelType == modelType; });
+  if (family == kFamilies.end())
+    return input.config.mismatch("model_type", strCat("one of ", supportedText()));
+  MOERT_RETURN_IF_ERROR(checkClass(input.config, *family));
+  return family->describe(input);
+}
+
+std::vector<std::string_view> supportedModelTypes() {
+  std::vector<std::string_view> types;
+  for (const Family &family : kFamilies)
+    types.push_back(family.modelType);
+  return types;
+}
+
+} // namespace moec

@@ -1,0 +1,362 @@
+#include "compiler/import/Checkpoint.h"
+
+#include "compiler/import/Architecture.h"
+#include "compiler/import/JsonScan.h"
+#include "compiler/import/ShardFile.h"
+#include "compiler/import/ShardIndex.h"
+#include "compiler/import/TensorCheck.h"
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <sys/stat.h>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+static_assert(std::endian::native == std::endian::little, "weights are read without swapping");
+
+namespace {
+
+/// The largest published config.json is under 100 KB.
+constexpr uint64_t kMaxConfigBytes = 16 << 20;
+/// An index of a million tensors is about this long.
+constexpr uint64_t kMaxIndexBytes = kSafetensorsMaxHeaderBytes;
+/// Strided reads go through a buffer of this size.
+constexpr size_t kGatherBytes = 1 << 20;
+/// Once this much was read, what was read leaves the page cache: an import reads every byte once,
+/// and in a container its cache would count against the memory limit.
+constexpr uint64_t kDropAfterBytes = 64 << 20;
+
+/// A part of a tensor, resolved against the tensor's real shape.
+struct StoredPart {
+  enum class Layout {
+    kRows,       // Logical row r is stored row firstRow + r * rowStep.
+    kTransposed, // It is stored column firstRow + r * rowStep.
+    kVector,     // The only row; its element i is stored element firstRow + i * rowStep.
+  };
+  size_t shard = 0;
+  uint64_t offset = 0; // In the file, of the (indexed) matrix.
+  StoredType type = StoredType::kF32;
+  Layout layout = Layout::kRows;
+  uint64_t inner = 0; // Elements per stored row.
+};
+
+std::optional<StoredType> asStoredType(SafetensorsType type) {
+  switch (type) {
+  case SafetensorsType::kF32:
+    return StoredType::kF32;
+  case SafetensorsType::kF16:
+    return StoredType::kF16;
+  case SafetensorsType::kBf16:
+    return StoredType::kBf16;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// 16-bit elements that fill the upper half of `values`' memory become f32 in place. Element i is
+/// written to bytes [4i, 4i + 4) while unread ones begin at byte 2n + 2i or later, so blocks that
+/// are copied out first never lose one.
+template <float (*convert)(uint16_t)> void widenInPlace(std::span<float> values) {
+  std::array<uint16_t, 256> block;
+  const std::byte *source = reinterpret_cast<const std::byte *>(values.data()) + 2 * values.size();
+  for (size_t i = 0; i < values.size(); i += block.size()) {
+    const size_t count = std::min(block.size(), values.size() - i);
+    std::memcpy(block.data(), source + 2 * i, 2 * count);
+    for (size_t k = 0; k < count; ++k)
+      values[i + k] = convert(block[k]);
+  }
+}
+
+bool isRegularFile(const std::string &path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+Result<Config> readConfig(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(path, kMaxConfigBytes));
+  return Config::parse(path, text);
+}
+
+} // namespace
+
+struct Checkpoint::Impl {
+  struct Entry {
+    std::string_view name; // The shard header's string.
+    TensorLocation location;
+  };
+
+  Status openFiles(const std::string &path);
+  Status openWeights();
+  Status openShards(const ShardIndex &index);
+  void listTensors();
+
+  Result<StoredPart> resolve(const WeightSource &source) const;
+  Status readPart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
+                  uint32_t rowCount, std::span<std::byte> out) const;
+  Status gather(const StoredPart &part, uint64_t firstElement, uint64_t stride, size_t count,
+                std::byte *out, size_t outStride) const;
+  Status read(size_t shard, uint64_t offset, std::span<std::byte> out) const;
+
+  std::string directory;
+  std::optional<Config> config;
+  std::optional<Config> generationConfig;
+  std::optional<std::string> tokenizer;
+  std::vector<ShardFile> shards;
+  std::vector<Entry> tensors; // Sorted by name.
+  mutable std::atomic<uint64_t> readSinceDrop = 0;
+};
+
+Status Checkpoint::Impl::openFiles(const std::string &path) {
+  directory = path;
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
+    return invalidInput(path, ": found no such directory, expected a checkpoint directory with "
+                              "config.json and model.safetensors");
+  MOERT_ASSIGN_OR_RETURN(config, readConfig(path + "/config.json"));
+  if (isRegularFile(path + "/generation_config.json")) {
+    MOERT_ASSIGN_OR_RETURN(generationConfig, readConfig(path + "/generation_config.json"));
+  }
+  if (isRegularFile(path + "/tokenizer.json"))
+    tokenizer = path + "/tokenizer.json";
+  return openWeights();
+}
+
+Status Checkpoint::Impl::openWeights() {
+  const std::string single = directory + "/model.safetensors";
+  const std::string indexPath = directory + "/model.safetensors.index.json";
+  if (isRegularFile(single)) {
+    MOERT_ASSIGN_OR_RETURN(ShardFile shard, ShardFile::open(single));
+    shards.push_back(std::move(shard));
+    listTensors();
+    return Status();
+  }
+  if (!isRegularFile(indexPath))
+    return invalidInput(directory, ": found neither model.safetensors nor "
+                                   "model.safetensors.index.json, expected one of them");
+  MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(indexPath, kMaxIndexBytes));
+  MOERT_ASSIGN_OR_RETURN(const ShardIndex index, parseShardIndex(indexPath, text));
+  return openShards(index).withContext(indexPath);
+}
+
+Status Checkpoint::Impl::openShards(const ShardIndex &index) {
+  for (const std::string &file : index.files) {
+    MOERT_ASSIGN_OR_RETURN(ShardFile shard, ShardFile::open(directory + "/" + file));
+    shards.push_back(std::move(shard));
+  }
+  for (const ShardIndex::Entry &entry : index.entries) {
+    const SafetensorsTensor *tensor = shards[entry.file].header().find(entry.tensor);
+    if (!tensor)
+      return invalidInput("found no tensor ", quoted(entry.tensor), " in ",
+                          shards[entry.file].path(), ", expected it there as weight_map says");
+    tensors.push_back({tensor->name, {entry.file, tensor}});
+  }
+  return Status();
+}
+
+void Checkpoint::Impl::listTensors() {
+  for (const SafetensorsTensor &tensor : shards.front().header().tensors)
+    tensors.push_back({tensor.name, {0, &tensor}});
+}
+
+/// Every field of the source is held against the shape on disk, so that no read can leave the
+/// tensor even if nobody called checkTensors.
+Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
+  const auto entry =
+      std::lower_bound(tensors.begin(), tensors.end(), source.tensor,
+                       [](const Entry &a, const std::string &name) { return a.name < name; });
+  if (entry == tensors.end() || entry->name != source.tensor)
+    return invalidInput(directory, ": found no tensor ", quoted(source.tensor), ", expected one");
+  const SafetensorsTensor &tensor = *entry->location.tensor;
+  const ShardFile &shard = shards[entry->location.shard];
+  const auto refuse = [&](std::string_view expected) {
+    return invalidInput(shard.path(), ": tensor ", quoted(tensor.name), ": found ",
+                        safetensorsTypeName(tensor.type), " ", shapeText(tensor.shape),
+                        ", expected ", expected);
+  };
+  const std::optional<StoredType> type = asStoredType(tensor.type);
+  if (!type)
+    return refuse("BF16, F16 or F32");
+
+  std::span<const uint64_t> shape = tensor.shape;
+  uint64_t index = 0;
+  if (source.index) {
+    index = *source.index;
+    if (shape.empty() || index >= shape[0])
+      return refuse(strCat("a leading dimension above ", index));
+    shape = shape.subspan(1);
+  }
+  if (source.rows == 0 || source.cols == 0 || source.rowStep == 0 ||
+      (shape.size() != 1 && shape.size() != 2) || (shape.size() == 1 && source.rows != 1))
+    return refuse(strCat("a matrix that holds ", source.rows, " x ", source.cols));
+
+  using Layout = StoredPart::Layout;
+  const Layout layout = shape.size() == 1   ? Layout::kVector
+                        : source.transposed ? Layout::kTransposed
+                                            : Layout::kRows;
+  const uint64_t steps = layout == Layout::kVector ? source.cols : source.rows;
+  const uint64_t last = source.firstRow + (steps - 1) * source.rowStep;
+  const uint64_t available = layout == Layout::kRows ? shape.front() : shape.back();
+  const uint64_t inputs = layout == Layout::kTransposed ? shape.front() : shape.back();
+  if (last >= available || (layout != Layout::kVector && inputs != source.cols))
+    return refuse(strCat("a part of ", source.rows, " x ", source.cols, " up to row ", last));
+  // The header was checked: the product of all dimensions is the tensor's size and fits.
+  const uint64_t matrixElements = layout == Layout::kVector ? shape[0] : shape[0] * shape[1];
+  const uint64_t offset =
+      shard.header().dataOffset + tensor.begin + index * matrixElements * storedTypeBytes(*type);
+  return StoredPart{entry->location.shard, offset, *type, layout, shape.back()};
+}
+
+/// Counts what was read, and lets the page cache forget it from time to time.
+Status Checkpoint::Impl::read(size_t shard, uint64_t offset, std::span<std::byte> out) const {
+  MOERT_RETURN_IF_ERROR(shards[shard].read(offset, out));
+  if (readSinceDrop.fetch_add(out.size()) + out.size() < kDropAfterBytes)
+    return Status();
+  readSinceDrop = 0;
+  for (const ShardFile &each : shards)
+    each.dropCache();
+  return Status();
+}
+
+/// Reads `count` elements that lie `stride` elements apart, and puts them outStride bytes apart.
+Status Checkpoint::Impl::gather(const StoredPart &part, uint64_t firstElement, uint64_t stride,
+                                size_t count, std::byte *out, size_t outStride) const {
+  const size_t size = storedTypeBytes(part.type);
+  const size_t perRead = static_cast<size_t>(std::max<uint64_t>(1, kGatherBytes / size / stride));
+  std::vector<std::byte> buffer((std::min(perRead, count) - 1) * stride * size + size);
+  for (size_t done = 0; done < count; done += perRead) {
+    const size_t now = std::min(perRead, count - done);
+    const std::span<std::byte> piece(buffer.data(), (now - 1) * stride * size + size);
+    MOERT_RETURN_IF_ERROR(
+        read(part.shard, part.offset + (firstElement + done * stride) * size, piece));
+    for (size_t i = 0; i < now; ++i)
+      std::memcpy(out + (done + i) * outStride, piece.data() + i * stride * size, size);
+  }
+  return Status();
+}
+
+Status Checkpoint::Impl::readPart(const WeightSource &source, const StoredPart &part,
+                                  uint32_t firstRow, uint32_t rowCount,
+                                  std::span<std::byte> out) const {
+  const size_t size = storedTypeBytes(part.type);
+  const size_t rowBytes = source.cols * size;
+  const uint64_t first = source.firstRow + uint64_t{firstRow} * source.rowStep;
+  if (part.layout == StoredPart::Layout::kVector)
+    return gather(part, first, source.rowStep, source.cols, out.data(), size);
+  if (part.layout == StoredPart::Layout::kTransposed) {
+    for (uint64_t input = 0; input < source.cols; ++input)
+      MOERT_RETURN_IF_ERROR(gather(part, input * part.inner + first, source.rowStep, rowCount,
+                                   out.data() + input * size, rowBytes));
+    return Status();
+  }
+  if (source.rowStep == 1 || rowCount == 1)
+    return read(part.shard, part.offset + first * part.inner * size, out);
+  for (uint64_t row = 0; row < rowCount; ++row) {
+    const uint64_t stored = first + row * source.rowStep;
+    MOERT_RETURN_IF_ERROR(read(part.shard, part.offset + stored * part.inner * size,
+                               out.subspan(row * rowBytes, rowBytes)));
+  }
+  return Status();
+}
+
+Checkpoint::Checkpoint(std::unique_ptr<Impl> content) : impl(std::move(content)) {}
+Checkpoint::Checkpoint(Checkpoint &&) noexcept = default;
+Checkpoint &Checkpoint::operator=(Checkpoint &&) noexcept = default;
+Checkpoint::~Checkpoint() = default;
+
+Result<Checkpoint> Checkpoint::open(const std::string &directory) {
+  auto impl = std::make_unique<Impl>();
+  MOERT_RETURN_IF_ERROR(impl->openFiles(directory));
+  return Checkpoint(std::move(impl));
+}
+
+const std::string &Checkpoint::directory() const {
+  return impl->directory;
+}
+
+ConfigObject Checkpoint::config() const {
+  return impl->config->root();
+}
+
+std::optional<ConfigObject> Checkpoint::generationConfig() const {
+  return impl->generationConfig ? std::optional(impl->generationConfig->root()) : std::nullopt;
+}
+
+const std::optional<std::string> &Checkpoint::tokenizerPath() const {
+  return impl->tokenizer;
+}
+
+std::optional<TensorLocation> Checkpoint::find(std::string_view tensor) const {
+  const auto entry =
+      std::lower_bound(impl->tensors.begin(), impl->tensors.end(), tensor,
+                       [](const Impl::Entry &a, std::string_view name) { return a.name < name; });
+  if (entry == impl->tensors.end() || entry->name != tensor)
+    return std::nullopt;
+  return entry->location;
+}
+
+std::vector<std::string_view> Checkpoint::tensorNames() const {
+  std::vector<std::string_view> names;
+  names.reserve(impl->tensors.size());
+  for (const Impl::Entry &entry : impl->tensors)
+    names.push_back(entry.name);
+  return names;
+}
+
+const std::string &Checkpoint::shardPath(size_t shard) const {
+  return impl->shards[shard].path();
+}
+
+Result<StoredType> Checkpoint::storedType(const WeightSource &source) const {
+  MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
+  return part.type;
+}
+
+Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
+                                  std::span<std::byte> out) const {
+  MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
+  if (!moert::rangeFits(firstRow, rowCount, source.rows) ||
+      out.size() != uint64_t{rowCount} * source.cols * storedTypeBytes(part.type))
+    return invalidInput("rows ", firstRow, " + ", rowCount, " of ", quoted(source.tensor),
+                        ": found room for ", out.size(), " bytes, expected rows within ",
+                        source.rows, " and their exact size");
+  if (rowCount == 0)
+    return Status();
+  return impl->readPart(source, part, firstRow, rowCount, out);
+}
+
+Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
+                            std::span<float> out) const {
+  MOERT_ASSIGN_OR_RETURN(const StoredType type, storedType(source));
+  if (out.size() != uint64_t{rowCount} * source.cols)
+    return invalidInput("rows of ", quoted(source.tensor), ": found room for ", out.size(),
+                        " values, expected ", uint64_t{rowCount} * source.cols);
+  // The stored elements go to the end of the output's own memory: no buffer besides.
+  const std::span<std::byte> bytes = std::as_writable_bytes(out);
+  const size_t storedBytes = out.size() * storedTypeBytes(type);
+  MOERT_RETURN_IF_ERROR(readStoredRows(source, firstRow, rowCount, bytes.last(storedBytes)));
+  if (type == StoredType::kBf16)
+    widenInPlace<bf16ToF32>(out);
+  if (type == StoredType::kF16)
+    widenInPlace<f16ToF32>(out);
+  return Status();
+}
+
+Result<ImportedModel> importCheckpoint(const std::string &directory) {
+  MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
+  const ArchitectureInput input{
+      checkpoint.config(), checkpoint.generationConfig(),
+      [&checkpoint](std::string_view tensor) { return checkpoint.find(tensor).has_value(); }};
+  MOERT_ASSIGN_OR_RETURN(ModelDescription description, describeModel(input));
+  MOERT_RETURN_IF_ERROR(checkTensors(checkpoint, description));
+  return ImportedModel{std::move(description), std::move(checkpoint)};
+}
+
+} // namespace moec

@@ -1,0 +1,202 @@
+#include "compiler/import/Config.h"
+
+#include "compiler/import/JsonScan.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <exception>
+#include <set>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+namespace {
+
+/// Messages quote the value they found up to here.
+constexpr size_t kFoundBytes = 120;
+
+/// What a DOM parser would let pass: a key that stands twice, of which it would keep one.
+class UniqueKeys final : public JsonEventHandler {
+public:
+  Status handle(const JsonEvent &event) override {
+    if (event.kind == JsonEventKind::kStartObject)
+      keys.emplace_back();
+    else if (event.kind == JsonEventKind::kEndObject)
+      keys.pop_back();
+    else if (event.kind == JsonEventKind::kKey && !keys.back().insert(*event.text).second)
+      return invalidInput("found key ", quoted(*event.text), " twice, expected it once");
+    return Status();
+  }
+
+private:
+  std::vector<std::set<std::string>> keys; // Of the open objects, innermost last.
+};
+
+std::string foundText(const nlohmann::json &value) {
+  if (value.is_object())
+    return "an object";
+  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kFoundBytes)
+    text = text.substr(0, kFoundBytes) + "...";
+  return text;
+}
+
+const nlohmann::json *lookUp(const nlohmann::json &object, std::string_view key) {
+  const auto entry = object.find(std::string(key));
+  return entry == object.end() ? nullptr : &*entry;
+}
+
+std::string rangeText(uint32_t least, uint32_t most) {
+  return strCat("an integer from ", least, " to ", most);
+}
+
+} // namespace
+
+struct Config::Impl {
+  std::string file;
+  nlohmann::json root;
+};
+
+Config::Config(std::unique_ptr<Impl> content) : impl(std::move(content)) {}
+Config::Config(Config &&) noexcept = default;
+Config &Config::operator=(Config &&) noexcept = default;
+Config::~Config() = default;
+
+Result<Config> Config::parse(std::string fileName, std::string_view text) {
+  UniqueKeys uniqueKeys;
+  MOERT_RETURN_IF_ERROR(scanJson(fileName, text, uniqueKeys));
+  auto impl = std::make_unique<Impl>();
+  try {
+    impl->root = nlohmann::json::parse(text);
+  } catch (const std::exception &error) {
+    return invalidInput(fileName, ": not valid JSON: ", quoted(error.what()));
+  }
+  if (!impl->root.is_object())
+    return invalidInput(fileName, ": found ", foundText(impl->root), ", expected a JSON object");
+  impl->file = std::move(fileName);
+  return Config(std::move(impl));
+}
+
+ConfigObject Config::root() const {
+  return ConfigObject(&impl->root, &impl->file, "");
+}
+
+ConfigObject::ConfigObject(const nlohmann::json *object, const std::string *fileName,
+                           std::string prefix)
+    : node(object), file(fileName), path(std::move(prefix)) {}
+
+const std::string &ConfigObject::fileName() const {
+  return *file;
+}
+
+bool ConfigObject::contains(std::string_view key) const {
+  return lookUp(*node, key) != nullptr;
+}
+
+bool ConfigObject::has(std::string_view key) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  return value && !value->is_null();
+}
+
+Status ConfigObject::mismatch(std::string_view key, std::string_view expected) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  return invalidInput(*file, ": key '", path, key, "': found ",
+                      value ? foundText(*value) : "no such key", ", expected ", expected);
+}
+
+Result<uint32_t> ConfigObject::integerValue(const nlohmann::json &value, std::string_view key,
+                                            uint32_t least, uint32_t most) const {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() < least || value.get<uint64_t>() > most)
+    return mismatch(key, rangeText(least, most));
+  return static_cast<uint32_t>(value.get<uint64_t>());
+}
+
+Result<uint32_t> ConfigObject::integer(std::string_view key, uint32_t least, uint32_t most,
+                                       std::optional<uint32_t> fallback) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  if (!value && fallback)
+    return *fallback;
+  if (!value)
+    return mismatch(key, rangeText(least, most));
+  return integerValue(*value, key, least, most);
+}
+
+Result<double> ConfigObject::real(std::string_view key, double least, double most,
+                                  std::optional<double> fallback) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  if (!value && fallback)
+    return *fallback;
+  const double number = value && value->is_number() ? value->get<double>() : std::nan("");
+  if (!(number >= least && number <= most))
+    return mismatch(key, strCat("a number from ", least, " to ", most));
+  return number;
+}
+
+Result<bool> ConfigObject::boolean(std::string_view key, std::optional<bool> fallback) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  if (!value && fallback)
+    return *fallback;
+  if (!value || !value->is_boolean())
+    return mismatch(key, "true or false");
+  return value->get<bool>();
+}
+
+Result<std::string> ConfigObject::string(std::string_view key,
+                                         std::optional<std::string> fallback) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  if (!value && fallback)
+    return *std::move(fallback);
+  if (!value || !value->is_string())
+    return mismatch(key, "a string");
+  return value->get<std::string>();
+}
+
+Result<std::vector<std::string>> ConfigObject::strings(std::string_view key) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  if (!value || !value->is_array())
+    return mismatch(key, "a list of strings");
+  std::vector<std::string> result;
+  for (const nlohmann::json &element : *value) {
+    if (!element.is_string())
+      return mismatch(key, "a list of strings");
+    result.push_back(element.get<std::string>());
+  }
+  return result;
+}
+
+Result<std::vector<uint32_t>> ConfigObject::integers(std::string_view key, uint32_t least,
+                                                     uint32_t most) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  if (!value || !value->is_array())
+    return mismatch(key, strCat("a list, each ", rangeText(least, most)));
+  std::vector<uint32_t> result;
+  for (const nlohmann::json &element : *value) {
+    MOERT_ASSIGN_OR_RETURN(const uint32_t number, integerValue(element, key, least, most));
+    result.push_back(number);
+  }
+  return result;
+}
+
+Result<std::vector<uint32_t>> ConfigObject::integerOrList(std::string_view key, uint32_t least,
+                                                          uint32_t most) const {
+  if (!has(key))
+    return std::vector<uint32_t>();
+  if (lookUp(*node, key)->is_array())
+    return integers(key, least, most);
+  MOERT_ASSIGN_OR_RETURN(const uint32_t number, integer(key, least, most));
+  return std::vector<uint32_t>{number};
+}
+
+Result<ConfigObject> ConfigObject::object(std::string_view key) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  if (!value || !value->is_object())
+    return mismatch(key, "an object");
+  return ConfigObject(value, file, strCat(path, key, "."));
+}
+
+} // namespace moec

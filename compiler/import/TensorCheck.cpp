@@ -1,0 +1,174 @@
+#include "compiler/import/TensorCheck.h"
+
+#include "compiler/import/JsonScan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Status;
+using moert::strCat;
+
+namespace {
+
+using Visit = std::function<void(const WeightSource &)>;
+
+void visitLinear(const LinearDescription &linear, const Visit &visit) {
+  visit(linear.weight);
+  if (linear.bias)
+    visit(*linear.bias);
+}
+
+void visitNorm(const NormDescription &norm, const Visit &visit) {
+  visit(norm.weight);
+  if (norm.bias)
+    visit(*norm.bias);
+}
+
+void visitGlu(const GluDescription &network, const Visit &visit) {
+  visitLinear(network.gate, visit);
+  visitLinear(network.up, visit);
+  visitLinear(network.down, visit);
+}
+
+void visitAttention(const AttentionDescription &attention, const Visit &visit) {
+  visitLinear(attention.query, visit);
+  visitLinear(attention.key, visit);
+  visitLinear(attention.value, visit);
+  if (attention.queryNorm)
+    visitNorm(*attention.queryNorm, visit);
+  if (attention.keyNorm)
+    visitNorm(*attention.keyNorm, visit);
+  visitLinear(attention.output, visit);
+}
+
+void visitMoe(const MoeDescription &moe, const Visit &visit) {
+  visitLinear(moe.router.linear, visit);
+  for (const GluDescription &expert : moe.experts)
+    visitGlu(expert, visit);
+  if (!moe.shared)
+    return;
+  visitGlu(moe.shared->network, visit);
+  if (moe.shared->gate)
+    visitLinear(*moe.shared->gate, visit);
+}
+
+/// What all parts taken from one tensor add up to: the shape that the tensor must have.
+struct Extent {
+  bool isIndexed = false;
+  bool isTransposed = false;
+  bool isConsistent = true; // All parts speak of one layout and width.
+  uint64_t indices = 0;
+  uint64_t rows = 0;         // Up to the last one taken, as of a matrix.
+  uint64_t cols = 0;         // Of every part.
+  uint64_t vectorLength = 0; // Up to the last element taken, as of a vector; 0: a part has rows.
+
+  bool operator==(const Extent &) const = default;
+};
+
+void addPart(Extent &extent, const WeightSource &source) {
+  const bool isFirst = extent.rows == 0;
+  const uint64_t step = source.rowStep;
+  const uint64_t rowEnd = source.firstRow + (uint64_t{source.rows} - 1) * step + 1;
+  const uint64_t vectorEnd = source.firstRow + (uint64_t{source.cols} - 1) * step + 1;
+  const bool isVector = source.rows == 1 && (isFirst || extent.vectorLength != 0);
+  if (!isFirst && (extent.isIndexed != source.index.has_value() ||
+                   extent.isTransposed != source.transposed || extent.cols != source.cols))
+    extent.isConsistent = false;
+  extent.isIndexed = source.index.has_value();
+  extent.isTransposed = source.transposed;
+  extent.indices = std::max<uint64_t>(extent.indices, source.index.value_or(0) + uint64_t{1});
+  extent.rows = std::max(extent.rows, rowEnd);
+  extent.cols = source.cols;
+  extent.vectorLength = isVector ? std::max(extent.vectorLength, vectorEnd) : 0;
+}
+
+/// The shapes that fit; a single row may be stored as a vector or as a matrix of one row.
+std::vector<std::vector<uint64_t>> expectedShapes(const Extent &extent) {
+  std::vector<std::vector<uint64_t>> shapes;
+  if (extent.vectorLength != 0)
+    shapes.push_back({extent.vectorLength});
+  shapes.push_back(extent.isTransposed ? std::vector{extent.cols, extent.rows}
+                                       : std::vector{extent.rows, extent.cols});
+  if (extent.isIndexed)
+    for (std::vector<uint64_t> &shape : shapes)
+      shape.insert(shape.begin(), extent.indices);
+  return shapes;
+}
+
+bool isReadable(SafetensorsType type) {
+  return type == SafetensorsType::kBf16 || type == SafetensorsType::kF16 ||
+         type == SafetensorsType::kF32;
+}
+
+Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const Extent &extent) {
+  const std::vector<std::vector<uint64_t>> shapes = expectedShapes(extent);
+  const std::optional<TensorLocation> location = checkpoint.find(name);
+  if (!location)
+    return invalidInput(checkpoint.directory(), ": found no tensor ", quoted(name),
+                        ", expected it with shape ", shapeText(shapes.front()));
+  const std::string &file = checkpoint.shardPath(location->shard);
+  const SafetensorsTensor &tensor = *location->tensor;
+  if (!extent.isConsistent)
+    return invalidInput(file, ": tensor ", quoted(name),
+                        ": found parts of different layouts taken from it, expected one layout");
+  if (std::find(shapes.begin(), shapes.end(), tensor.shape) == shapes.end())
+    return invalidInput(file, ": tensor ", quoted(name), ": found shape ", shapeText(tensor.shape),
+                        ", expected ", shapeText(shapes.front()));
+  if (!isReadable(tensor.type))
+    return invalidInput(file, ": tensor ", quoted(name), ": found dtype ",
+                        safetensorsTypeName(tensor.type), ", expected BF16, F16 or F32");
+  return Status();
+}
+
+/// The module that a tensor belongs to: "a.q_proj." of "a.q_proj.weight".
+std::string_view moduleOf(std::string_view tensor) {
+  const size_t dot = tensor.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : tensor.substr(0, dot + 1);
+}
+
+Status checkNoStrangers(const Checkpoint &checkpoint, const std::map<std::string, Extent> &known) {
+  std::set<std::string_view> modules;
+  for (const auto &[name, extent] : known)
+    if (!moduleOf(name).empty())
+      modules.insert(moduleOf(name));
+  for (const std::string_view name : checkpoint.tensorNames()) {
+    if (known.count(std::string(name)) != 0 || modules.count(moduleOf(name)) == 0)
+      continue;
+    return invalidInput(checkpoint.shardPath(checkpoint.find(name)->shard), ": found tensor ",
+                        quoted(name), " beside one of the model's weights, expected none there: ",
+                        "the model that config.json describes does not use it");
+  }
+  return Status();
+}
+
+} // namespace
+
+void forEachWeight(const ModelDescription &description, const Visit &visit) {
+  visit(description.embedding);
+  for (const LayerDescription &layer : description.layers) {
+    visitNorm(layer.attentionNorm, visit);
+    visitAttention(layer.attention, visit);
+    visitNorm(layer.networkNorm, visit);
+    if (layer.dense)
+      visitGlu(*layer.dense, visit);
+    if (layer.moe)
+      visitMoe(*layer.moe, visit);
+  }
+  visitNorm(description.finalNorm, visit);
+  visitLinear(description.head, visit);
+}
+
+Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description) {
+  std::map<std::string, Extent> extents;
+  forEachWeight(description,
+                [&](const WeightSource &source) { addPart(extents[source.tensor], source); });
+  for (const auto &[name, extent] : extents)
+    MOERT_RETURN_IF_ERROR(checkTensor(checkpoint, name, extent));
+  return checkNoStrangers(checkpoint, extents);
+}
+
+} // namespace moec

@@ -1,0 +1,245 @@
+#include "compiler/import/architectures/LlamaDecoder.h"
+
+#include "compiler/import/JsonScan.h"
+#include "compiler/import/architectures/Rope.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+namespace {
+
+constexpr uint32_t kMaxLayers = 1024;
+constexpr uint32_t kMaxHeads = 1 << 14;
+constexpr uint32_t kMaxHeadDim = 1 << 14;
+constexpr uint32_t kMaxPositions = 1u << 30;
+/// Bounds what a description can take; the largest published model has 15,000.
+constexpr uint64_t kMaxTotalExperts = 1 << 17;
+
+Status checkCommonKeys(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(const std::string activation, config.string("hidden_act", "silu"));
+  if (activation != "silu" && activation != "swish") // Two names of one function.
+    return config.mismatch("hidden_act", "\"silu\"");
+  if (config.has("quantization_config"))
+    return config.mismatch("quantization_config",
+                           "none: weights are read as BF16, F16 or F32, not quantized");
+  for (const std::string_view key : {"torch_dtype", "dtype"}) {
+    if (!config.has(key))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const std::string type, config.string(key));
+    constexpr std::array<std::string_view, 3> kKnown = {"bfloat16", "float16", "float32"};
+    if (std::find(kKnown.begin(), kKnown.end(), type) == kKnown.end())
+      return config.mismatch(key, "bfloat16, float16 or float32");
+  }
+  return Status();
+}
+
+Status readHeads(const ConfigObject &config, DecoderConfig &decoder) {
+  MOERT_ASSIGN_OR_RETURN(decoder.heads, config.integer("num_attention_heads", 1, kMaxHeads));
+  decoder.kvHeads = decoder.heads;
+  if (!config.contains("num_key_value_heads") || config.has("num_key_value_heads")) {
+    MOERT_ASSIGN_OR_RETURN(decoder.kvHeads, config.integer("num_key_value_heads", 1, kMaxHeads));
+  }
+  if (decoder.heads % decoder.kvHeads != 0)
+    return config.mismatch("num_key_value_heads",
+                           strCat("a divisor of num_attention_heads, ", decoder.heads));
+  if (config.has("head_dim")) {
+    MOERT_ASSIGN_OR_RETURN(decoder.headDim, config.integer("head_dim", 2, kMaxHeadDim));
+  } else if (decoder.hiddenSize % decoder.heads == 0) {
+    decoder.headDim = decoder.hiddenSize / decoder.heads;
+  } else {
+    return config.mismatch(
+        "num_attention_heads",
+        strCat("a divisor of hidden_size, ", decoder.hiddenSize, ", as there is no head_dim"));
+  }
+  if (decoder.headDim % 2 != 0 || decoder.headDim > kMaxHeadDim)
+    return config.mismatch("head_dim", strCat("an even width of a head up to ", kMaxHeadDim,
+                                              "; it is ", decoder.headDim));
+  return Status();
+}
+
+AttentionDescription describeAttention(const DecoderConfig &decoder, const std::string &prefix) {
+  const uint32_t queries = decoder.heads * decoder.headDim;
+  const uint32_t keys = decoder.kvHeads * decoder.headDim;
+  AttentionDescription attention;
+  attention.heads = decoder.heads;
+  attention.kvHeads = decoder.kvHeads;
+  attention.headDim = attention.valueHeadDim = decoder.headDim;
+  // Division and square root are exact to the last bit on every machine.
+  attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(decoder.headDim)));
+  attention.query = linearLayer(prefix + "q_proj.", queries, decoder.hiddenSize);
+  attention.key = linearLayer(prefix + "k_proj.", keys, decoder.hiddenSize);
+  attention.value = linearLayer(prefix + "v_proj.", keys, decoder.hiddenSize);
+  attention.output = linearLayer(prefix + "o_proj.", decoder.hiddenSize, queries);
+  attention.rope = 0;
+  return attention;
+}
+
+NormDescription describeNorm(const DecoderConfig &decoder, std::string tensor) {
+  NormDescription norm;
+  norm.epsilon = decoder.epsilon;
+  norm.weight = vectorSource(std::move(tensor), decoder.hiddenSize);
+  return norm;
+}
+
+/// generation_config.json wins for the end tokens: it is what the model's authors generate with.
+Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model) {
+  const uint32_t last = model.vocabularySize - 1;
+  const bool hasGeneration = input.generationConfig.has_value();
+  const ConfigObject &endHolder = hasGeneration && input.generationConfig->has("eos_token_id")
+                                      ? *input.generationConfig
+                                      : input.config;
+  MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> ends,
+                         endHolder.integerOrList("eos_token_id", 0, last));
+  model.eosTokens.assign(ends.begin(), ends.end());
+  const ConfigObject &beginHolder =
+      hasGeneration && !input.config.has("bos_token_id") ? *input.generationConfig : input.config;
+  if (!beginHolder.has("bos_token_id"))
+    return Status();
+  MOERT_ASSIGN_OR_RETURN(const uint32_t begin, beginHolder.integer("bos_token_id", 0, last));
+  model.bosToken = static_cast<int32_t>(begin);
+  return Status();
+}
+
+Status describeLayers(const DecoderConfig &decoder, const FillLayer &fillLayer,
+                      const ConfigObject &config, ModelDescription &model) {
+  uint64_t experts = 0;
+  for (uint32_t layer = 0; layer < decoder.layerCount; ++layer) {
+    const std::string prefix = strCat("model.layers.", layer, ".");
+    LayerDescription &description = model.layers.emplace_back();
+    description.attentionNorm = describeNorm(decoder, prefix + "input_layernorm.weight");
+    description.attention = describeAttention(decoder, prefix + "self_attn.");
+    description.networkNorm = describeNorm(decoder, prefix + "post_attention_layernorm.weight");
+    MOERT_RETURN_IF_ERROR(fillLayer(layer, prefix, description));
+    experts += description.moe ? description.moe->experts.size() : 0;
+    if (experts > kMaxTotalExperts)
+      return config.mismatch("num_hidden_layers", strCat("at most ", kMaxTotalExperts,
+                                                         " experts in all layers together"));
+  }
+  if (experts == 0)
+    return config.mismatch("num_hidden_layers", "at least one layer with routed experts");
+  return Status();
+}
+
+} // namespace
+
+WeightSource matrixSource(std::string tensor, uint32_t rows, uint32_t cols) {
+  WeightSource source;
+  source.tensor = std::move(tensor);
+  source.rows = rows;
+  source.cols = cols;
+  return source;
+}
+
+WeightSource vectorSource(std::string tensor, uint32_t size) {
+  return matrixSource(std::move(tensor), 1, size);
+}
+
+LinearDescription linearLayer(const std::string &prefix, uint32_t outputs, uint32_t inputs) {
+  return {matrixSource(prefix + "weight", outputs, inputs), std::nullopt};
+}
+
+void addBias(LinearDescription &linear, const std::string &prefix) {
+  linear.bias = vectorSource(prefix + "bias", linear.weight.rows);
+}
+
+GluDescription gluNetwork(const std::string &prefix, const GluNames &names, uint32_t hidden,
+                          uint32_t width) {
+  GluDescription network;
+  network.gate = linearLayer(strCat(prefix, names.gate, "."), width, hidden);
+  network.up = linearLayer(strCat(prefix, names.up, "."), width, hidden);
+  network.down = linearLayer(strCat(prefix, names.down, "."), hidden, width);
+  return network;
+}
+
+Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
+                                                    const std::string &prefix,
+                                                    const GluNames &names, uint32_t count,
+                                                    uint32_t hidden, uint32_t width) {
+  const std::string fusedGateUp = prefix + "gate_up_proj", fusedDown = prefix + "down_proj";
+  const bool isFused = input.hasTensor(fusedGateUp);
+  if (isFused && input.hasTensor(strCat(prefix, "0.", names.gate, ".weight")))
+    return invalidInput("found tensor ", quoted(fusedGateUp),
+                        " and tensors of single experts beside it, expected one of the two");
+  std::vector<GluDescription> experts;
+  for (uint32_t expert = 0; expert < count; ++expert) {
+    if (!isFused) {
+      experts.push_back(gluNetwork(strCat(prefix, expert, "."), names, hidden, width));
+      continue;
+    }
+    GluDescription &network = experts.emplace_back();
+    network.gate.weight = matrixSource(fusedGateUp, width, hidden);
+    network.up.weight = matrixSource(fusedGateUp, width, hidden);
+    network.up.weight.firstRow = width;
+    network.down.weight = matrixSource(fusedDown, hidden, width);
+    network.gate.weight.index = network.up.weight.index = network.down.weight.index = expert;
+  }
+  return experts;
+}
+
+Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (!config.has(key))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const bool flag, config.boolean(key));
+    if (flag)
+      return config.mismatch(key, "false: the reference implementation of this family has none");
+  }
+  return Status();
+}
+
+Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key, std::string_view alias,
+                           uint32_t least, uint32_t most, uint32_t fallback) {
+  MOERT_ASSIGN_OR_RETURN(const uint32_t aliasValue, config.integer(alias, least, most, fallback));
+  if (!config.contains(key))
+    return aliasValue;
+  MOERT_ASSIGN_OR_RETURN(const uint32_t value, config.integer(key, least, most));
+  if (config.contains(alias) && value != aliasValue)
+    return config.mismatch(key, strCat("the same as ", alias, ", which is ", aliasValue));
+  return value;
+}
+
+Result<DecoderConfig> readDecoderConfig(const ConfigObject &config) {
+  MOERT_RETURN_IF_ERROR(checkCommonKeys(config));
+  DecoderConfig decoder;
+  MOERT_ASSIGN_OR_RETURN(decoder.vocabularySize, config.integer("vocab_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(decoder.hiddenSize, config.integer("hidden_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(decoder.layerCount, config.integer("num_hidden_layers", 1, kMaxLayers));
+  MOERT_RETURN_IF_ERROR(readHeads(config, decoder));
+  MOERT_ASSIGN_OR_RETURN(decoder.maxPositions,
+                         config.integer("max_position_embeddings", 1, kMaxPositions));
+  MOERT_ASSIGN_OR_RETURN(const double epsilon, config.real("rms_norm_eps", 0, 1));
+  decoder.epsilon = static_cast<float>(epsilon);
+  MOERT_ASSIGN_OR_RETURN(decoder.tiedHead, config.boolean("tie_word_embeddings", false));
+  return decoder;
+}
+
+Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
+                                         const DecoderConfig &decoder, const FillLayer &fillLayer) {
+  ModelDescription model;
+  MOERT_ASSIGN_OR_RETURN(model.modelType, input.config.string("model_type"));
+  model.vocabularySize = decoder.vocabularySize;
+  model.hiddenSize = decoder.hiddenSize;
+  model.maxPositions = decoder.maxPositions;
+  model.embedding =
+      matrixSource("model.embed_tokens.weight", decoder.vocabularySize, decoder.hiddenSize);
+  MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.headDim));
+  model.ropes.push_back(std::move(rope));
+  MOERT_RETURN_IF_ERROR(readSpecialTokens(input, model));
+  MOERT_RETURN_IF_ERROR(describeLayers(decoder, fillLayer, input.config, model));
+  model.finalNorm = describeNorm(decoder, "model.norm.weight");
+  model.tiedHead = decoder.tiedHead;
+  model.head = linearLayer("lm_head.", decoder.vocabularySize, decoder.hiddenSize);
+  if (model.tiedHead)
+    model.head.weight = model.embedding;
+  return model;
+}
+
+} // namespace moec

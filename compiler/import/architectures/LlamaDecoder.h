@@ -1,0 +1,82 @@
+// What the families share: a pre-norm decoder in Llama's style,
+//   h = embedding[ids];  per layer h += attention(norm h); h += network(norm h);  head(norm h)
+// with the tensor names that nearly all published checkpoints use. A family reads its own keys and
+// fills in what differs.
+#pragma once
+
+#include "compiler/import/Architecture.h"
+#include "compiler/import/Config.h"
+#include "compiler/import/ModelDescription.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+/// The keys that all families spell alike.
+struct DecoderConfig {
+  uint32_t vocabularySize = 0;
+  uint32_t hiddenSize = 0;
+  uint32_t layerCount = 0;
+  uint32_t heads = 0;
+  uint32_t kvHeads = 0;
+  uint32_t headDim = 0;
+  uint32_t maxPositions = 0;
+  float epsilon = 0;
+  bool tiedHead = false;
+};
+
+/// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
+inline constexpr uint32_t kMaxWidth = 1 << 24;
+inline constexpr uint32_t kMaxExperts = 1 << 16;
+
+/// Reads and checks them. Refuses what no family here computes: another activation than SiLU,
+/// quantized weights, a data type that is not a plain float.
+moert::Result<DecoderConfig> readDecoderConfig(const ConfigObject &config);
+
+/// Refuses a flag that is true, saying that the family knows no such thing.
+moert::Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string_view> keys);
+
+/// An integer that is spelled in either of two ways; if both are there, they must agree.
+moert::Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key,
+                                  std::string_view alias, uint32_t least, uint32_t most,
+                                  uint32_t fallback);
+
+/// The rest of the description of one layer, whose names begin with prefix ("model.layers.3."):
+/// called with everything but the network filled in.
+using FillLayer = std::function<moert::Status(uint32_t layer, const std::string &prefix,
+                                              LayerDescription &description)>;
+
+/// The whole model but what fillLayer adds: plain grouped-query attention with rotary embedding,
+/// RMS norms, no biases, no window.
+moert::Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
+                                                const DecoderConfig &decoder,
+                                                const FillLayer &fillLayer);
+
+WeightSource matrixSource(std::string tensor, uint32_t rows, uint32_t cols);
+WeightSource vectorSource(std::string tensor, uint32_t size);
+LinearDescription linearLayer(const std::string &prefix, uint32_t outputs, uint32_t inputs);
+void addBias(LinearDescription &linear, const std::string &prefix);
+
+/// The names of the three matrices of a gated network: "gate_proj" or "w1" and so on.
+struct GluNames {
+  std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
+};
+
+/// A network whose matrices are prefix + name + ".weight".
+GluDescription gluNetwork(const std::string &prefix, const GluNames &names, uint32_t hidden,
+                          uint32_t width);
+
+/// All experts of a layer under prefix ("model.layers.3.mlp.experts."): one tensor per matrix and
+/// expert, or, if the checkpoint has such a tensor, fused as gate_up_proj [E, 2 * width, hidden]
+/// (gate's rows first) and down_proj [E, hidden, width].
+moert::Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
+                                                           const std::string &prefix,
+                                                           const GluNames &names, uint32_t count,
+                                                           uint32_t hidden, uint32_t width);
+
+} // namespace moec

@@ -1,0 +1,65 @@
+// Mixtral: every layer routed, softmax then top-k, renormalised. The sliding window applies
+// whenever it is not null, as in transformers (the first upload of 8x7B says 4096 and means it).
+#include "compiler/import/architectures/Families.h"
+#include "compiler/import/architectures/LlamaDecoder.h"
+
+namespace moec {
+
+using moert::Result;
+using moert::Status;
+
+namespace {
+
+constexpr uint32_t kMaxWindow = 1u << 30;
+
+struct MixtralConfig {
+  uint32_t experts = 0;
+  uint32_t topK = 0;
+  uint32_t width = 0;
+  uint32_t window = 0;
+};
+
+Result<MixtralConfig> readMixtral(const ConfigObject &config) {
+  MixtralConfig mixtral;
+  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
+  MOERT_ASSIGN_OR_RETURN(mixtral.experts,
+                         readAlias(config, "num_local_experts", "num_experts", 1, kMaxExperts, 8));
+  MOERT_ASSIGN_OR_RETURN(mixtral.topK,
+                         config.integer("num_experts_per_tok", 1, mixtral.experts, 2));
+  if (mixtral.topK > mixtral.experts)
+    return config.mismatch("num_experts_per_tok", "at most num_local_experts");
+  MOERT_ASSIGN_OR_RETURN(mixtral.width, config.integer("intermediate_size", 1, kMaxWidth));
+  if (config.has("sliding_window")) {
+    MOERT_ASSIGN_OR_RETURN(mixtral.window, config.integer("sliding_window", 1, kMaxWindow));
+  }
+  return mixtral;
+}
+
+/// On disk the block is block_sparse_moe; the class calls it mlp, and so do files that were saved
+/// without translating the names back.
+std::string moduleName(const ArchitectureInput &input, const std::string &prefix) {
+  const std::string renamed = prefix + "mlp.";
+  return input.hasTensor(renamed + "gate.weight") ? renamed : prefix + "block_sparse_moe.";
+}
+
+} // namespace
+
+Result<ModelDescription> describeMixtral(const ArchitectureInput &input) {
+  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
+  MOERT_ASSIGN_OR_RETURN(const MixtralConfig mixtral, readMixtral(input.config));
+  const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
+    layer.attention.window = mixtral.window;
+    const std::string module = moduleName(input, prefix);
+    MoeDescription &moe = layer.moe.emplace();
+    moe.router.linear = linearLayer(module + "gate.", mixtral.experts, decoder.hiddenSize);
+    moe.router.topK = mixtral.topK;
+    moe.router.renormalize = true;
+    MOERT_ASSIGN_OR_RETURN(moe.experts,
+                           describeExperts(input, module + "experts.", {"w1", "w3", "w2"},
+                                           mixtral.experts, decoder.hiddenSize, mixtral.width));
+    return Status();
+  };
+  return describeDecoder(input, decoder, fillLayer);
+}
+
+} // namespace moec

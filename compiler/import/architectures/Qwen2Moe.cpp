@@ -1,0 +1,133 @@
+// Qwen2-MoE (and Qwen1.5-MoE): biases on queries, keys and values, routed layers mixed with dense
+// ones, a shared expert with a gate, router weights renormalised only on request. The window that
+// every file carries is ignored unless use_sliding_window says otherwise.
+#include "compiler/import/architectures/Families.h"
+#include "compiler/import/architectures/LlamaDecoder.h"
+
+#include <algorithm>
+
+namespace moec {
+
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+namespace {
+
+constexpr uint32_t kMaxWindow = 1u << 30;
+constexpr uint32_t kMaxLayerNumber = 1u << 20;
+
+struct Qwen2MoeConfig {
+  uint32_t experts = 0;
+  uint32_t topK = 0;
+  uint32_t width = 0;
+  uint32_t sharedWidth = 0;
+  uint32_t denseWidth = 0;
+  bool renormalize = false;
+  bool hasBias = true;
+  std::vector<uint32_t> windows; // Per layer.
+  std::vector<bool> isRouted;    // Per layer.
+};
+
+/// As the class does it: an explicit list, or every other layer below max_window_layers.
+Result<std::vector<uint32_t>> readWindows(const ConfigObject &config, uint32_t layers) {
+  MOERT_ASSIGN_OR_RETURN(const bool useWindow, config.boolean("use_sliding_window", false));
+  std::vector<bool> isSliding(layers);
+  if (config.has("layer_types")) {
+    MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.strings("layer_types"));
+    if (types.size() != layers)
+      return config.mismatch("layer_types", strCat("one entry for each of ", layers, " layers"));
+    for (uint32_t layer = 0; layer < layers; ++layer) {
+      isSliding[layer] = types[layer] == "sliding_attention";
+      if (!isSliding[layer] && types[layer] != "full_attention")
+        return config.mismatch("layer_types", "full_attention or sliding_attention");
+      if (isSliding[layer] && !useWindow)
+        return config.mismatch("layer_types", "full_attention, as use_sliding_window is false");
+    }
+  } else if (useWindow) {
+    MOERT_ASSIGN_OR_RETURN(const uint32_t end,
+                           config.integer("max_window_layers", 0, kMaxLayerNumber));
+    for (uint32_t layer = 0; layer < std::min(layers, end); layer += 2)
+      isSliding[layer] = true;
+  }
+  std::vector<uint32_t> windows(layers, 0);
+  if (!useWindow)
+    return windows;
+  MOERT_ASSIGN_OR_RETURN(const uint32_t window, config.integer("sliding_window", 1, kMaxWindow));
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    windows[layer] = isSliding[layer] ? window : 0;
+  return windows;
+}
+
+Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t layers) {
+  MOERT_ASSIGN_OR_RETURN(const uint32_t step,
+                         config.integer("decoder_sparse_step", 1, kMaxLayerNumber, 1));
+  std::vector<bool> isRouted(layers);
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    isRouted[layer] = (layer + 1) % step == 0;
+  if (!config.has("mlp_only_layers"))
+    return isRouted;
+  MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> dense,
+                         config.integers("mlp_only_layers", 0, kMaxLayerNumber));
+  for (const uint32_t layer : dense)
+    if (layer < layers)
+      isRouted[layer] = false;
+  return isRouted;
+}
+
+Result<Qwen2MoeConfig> readQwen2Moe(const ConfigObject &config, uint32_t layers) {
+  Qwen2MoeConfig qwen;
+  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
+  MOERT_ASSIGN_OR_RETURN(qwen.experts,
+                         readAlias(config, "num_experts", "num_local_experts", 1, kMaxExperts, 60));
+  MOERT_ASSIGN_OR_RETURN(qwen.topK, config.integer("num_experts_per_tok", 1, qwen.experts, 4));
+  if (qwen.topK > qwen.experts)
+    return config.mismatch("num_experts_per_tok", "at most num_experts");
+  MOERT_ASSIGN_OR_RETURN(qwen.width, config.integer("moe_intermediate_size", 1, kMaxWidth, 1408));
+  MOERT_ASSIGN_OR_RETURN(qwen.sharedWidth,
+                         config.integer("shared_expert_intermediate_size", 1, kMaxWidth, 5632));
+  MOERT_ASSIGN_OR_RETURN(qwen.renormalize, config.boolean("norm_topk_prob", false));
+  MOERT_ASSIGN_OR_RETURN(qwen.hasBias, config.boolean("qkv_bias", true));
+  MOERT_ASSIGN_OR_RETURN(qwen.windows, readWindows(config, layers));
+  MOERT_ASSIGN_OR_RETURN(qwen.isRouted, readRoutedLayers(config, layers));
+  if (std::find(qwen.isRouted.begin(), qwen.isRouted.end(), false) != qwen.isRouted.end()) {
+    MOERT_ASSIGN_OR_RETURN(qwen.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
+  }
+  return qwen;
+}
+
+Status describeMoe(const ArchitectureInput &input, const Qwen2MoeConfig &qwen, uint32_t hidden,
+                   const std::string &prefix, MoeDescription &moe) {
+  moe.router.linear = linearLayer(prefix + "gate.", qwen.experts, hidden);
+  moe.router.topK = qwen.topK;
+  moe.router.renormalize = qwen.renormalize;
+  MOERT_ASSIGN_OR_RETURN(moe.experts, describeExperts(input, prefix + "experts.", {}, qwen.experts,
+                                                      hidden, qwen.width));
+  SharedExpertDescription &shared = moe.shared.emplace();
+  shared.network = gluNetwork(prefix + "shared_expert.", {}, hidden, qwen.sharedWidth);
+  shared.gate = linearLayer(prefix + "shared_expert_gate.", 1, hidden);
+  return Status();
+}
+
+} // namespace
+
+Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input) {
+  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
+  MOERT_ASSIGN_OR_RETURN(const Qwen2MoeConfig qwen, readQwen2Moe(input.config, decoder.layerCount));
+  const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
+    if (qwen.hasBias) {
+      addBias(layer.attention.query, prefix + "self_attn.q_proj.");
+      addBias(layer.attention.key, prefix + "self_attn.k_proj.");
+      addBias(layer.attention.value, prefix + "self_attn.v_proj.");
+    }
+    layer.attention.window = qwen.windows[number];
+    const std::string module = prefix + "mlp.";
+    if (qwen.isRouted[number])
+      return describeMoe(input, qwen, decoder.hiddenSize, module, layer.moe.emplace());
+    layer.dense = gluNetwork(module, {}, decoder.hiddenSize, qwen.denseWidth);
+    return Status();
+  };
+  return describeDecoder(input, decoder, fillLayer);
+}
+
+} // namespace moec

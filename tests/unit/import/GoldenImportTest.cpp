@@ -1,0 +1,142 @@
+// The key facts of every checked-in checkpoint: what its config means, and where its weights are.
+#include "compiler/import/Checkpoint.h"
+#include "compiler/import/TensorCheck.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using moec::ImportedModel;
+using moec::LayerDescription;
+using moec::ModelDescription;
+
+namespace {
+
+ImportedModel importCase(const std::string &name) {
+  auto result = moec::importCheckpoint(std::string(MOE_TEST_DATA_DIR) + "/" + name);
+  INFO(result.status().message());
+  REQUIRE(result.isOk());
+  return std::move(result).value();
+}
+
+} // namespace
+
+TEST_CASE("a sharded Mixtral has a routed network with renormalised top-2 in every layer") {
+  const ModelDescription model = importCase("golden/mixtral").description;
+  CHECK(model.modelType == "mixtral");
+  CHECK(model.vocabularySize == 384);
+  CHECK(model.hiddenSize == 64);
+  CHECK(model.maxPositions == 32768);
+  CHECK(model.bosToken == 1);
+  CHECK(model.eosTokens == std::vector<int32_t>{2});
+  CHECK_FALSE(model.tiedHead);
+  REQUIRE(model.layers.size() == 2);
+  for (const LayerDescription &layer : model.layers) {
+    CHECK_FALSE(layer.dense.has_value());
+    REQUIRE(layer.moe.has_value());
+    CHECK(layer.moe->experts.size() == 8);
+    CHECK(layer.moe->router.topK == 2);
+    CHECK(layer.moe->router.renormalize);
+    CHECK_FALSE(layer.moe->shared.has_value());
+    CHECK(layer.attention.heads == 4);
+    CHECK(layer.attention.kvHeads == 2);
+    CHECK(layer.attention.headDim == 16);
+    CHECK(layer.attention.scale == 0.25f);
+    CHECK(layer.attention.window == 0);
+    CHECK_FALSE(layer.attention.query.bias.has_value());
+  }
+}
+
+TEST_CASE("Mixtral's w1 is the gate, w3 is up and w2 is down") {
+  const ModelDescription model = importCase("golden/mixtral").description;
+  const moec::GluDescription &expert = model.layers[1].moe->experts[5];
+  const std::string prefix = "model.layers.1.block_sparse_moe.experts.5.";
+  CHECK(expert.gate.weight.tensor == prefix + "w1.weight");
+  CHECK(expert.up.weight.tensor == prefix + "w3.weight");
+  CHECK(expert.down.weight.tensor == prefix + "w2.weight");
+  CHECK(expert.gate.weight.rows == 96);
+  CHECK(expert.down.weight.rows == 64);
+}
+
+TEST_CASE("Mixtral's sliding window applies when it is not null") {
+  const ModelDescription model = importCase("golden/mixtral_swa").description;
+  for (const LayerDescription &layer : model.layers)
+    CHECK(layer.attention.window == 9);
+}
+
+TEST_CASE("a tied head is the embedding") {
+  const ModelDescription model = importCase("golden/mixtral_tied").description;
+  CHECK(model.tiedHead);
+  CHECK(model.head.weight.tensor == "model.embed_tokens.weight");
+  CHECK(model.layers.size() == 3);
+  CHECK(model.layers[0].moe->experts.size() == 6);
+}
+
+TEST_CASE("an explicit head_dim need not be hidden_size divided by heads") {
+  const ModelDescription model = importCase("golden/mixtral_llama3").description;
+  const moec::AttentionDescription &attention = model.layers[0].attention;
+  CHECK(attention.headDim == 32);
+  CHECK(attention.query.weight.rows == 128);
+  CHECK(attention.output.weight.cols == 128);
+  CHECK(model.ropes[0].inverseFrequencies.size() == 16);
+}
+
+TEST_CASE("Qwen2-MoE has biases, a gated shared expert and weights that are not renormalised") {
+  const ModelDescription model = importCase("golden/qwen2_moe").description;
+  REQUIRE(model.layers.size() == 2);
+  for (const LayerDescription &layer : model.layers) {
+    REQUIRE(layer.moe.has_value());
+    CHECK(layer.moe->experts.size() == 12);
+    CHECK(layer.moe->router.topK == 3);
+    CHECK_FALSE(layer.moe->router.renormalize);
+    REQUIRE(layer.moe->shared.has_value());
+    CHECK(layer.moe->shared->network.gate.weight.rows == 96);
+    REQUIRE(layer.moe->shared->gate.has_value());
+    CHECK(layer.moe->shared->gate->weight.rows == 1);
+    CHECK(layer.attention.query.bias.has_value());
+    CHECK(layer.attention.key.bias.has_value());
+    CHECK(layer.attention.value.bias.has_value());
+    CHECK_FALSE(layer.attention.output.bias.has_value());
+  }
+}
+
+TEST_CASE("Qwen2-MoE ignores sliding_window while use_sliding_window is false") {
+  const ModelDescription model = importCase("golden/qwen2_moe").description;
+  for (const LayerDescription &layer : model.layers)
+    CHECK(layer.attention.window == 0);
+}
+
+TEST_CASE("decoder_sparse_step and mlp_only_layers make layers dense") {
+  const ImportedModel imported = importCase("golden/qwen2_moe_sparse_step");
+  const std::vector<LayerDescription> &layers = imported.description.layers;
+  REQUIRE(layers.size() == 4);
+  for (const size_t dense : {0u, 2u, 3u}) {
+    CHECK_FALSE(layers[dense].moe.has_value());
+    REQUIRE(layers[dense].dense.has_value());
+    CHECK(layers[dense].dense->gate.weight.rows == 96);
+  }
+  CHECK(layers[1].moe.has_value());
+  CHECK_FALSE(layers[1].dense.has_value());
+}
+
+TEST_CASE("the bundled model is a tied Qwen2-MoE with a tokenizer") {
+  const ImportedModel imported = importCase("pocket-moe");
+  CHECK(imported.description.modelType == "qwen2_moe");
+  CHECK(imported.description.layers.size() == 10);
+  CHECK(imported.description.layers[9].moe->experts.size() == 32);
+  CHECK(imported.description.tiedHead);
+  CHECK(imported.description.eosTokens == std::vector<int32_t>{0});
+  REQUIRE(imported.checkpoint.tokenizerPath().has_value());
+  CHECK(imported.checkpoint.tokenizerPath()->ends_with("/tokenizer.json"));
+}
+
+TEST_CASE("every weight is visited once, the forward pass in order, a tied head twice") {
+  const ModelDescription model = importCase("golden/mixtral_tied").description;
+  std::vector<std::string> names;
+  moec::forEachWeight(model,
+                      [&](const moec::WeightSource &source) { names.push_back(source.tensor); });
+  CHECK(names.size() == 1 + 3 * (2 + 4 + 1 + 6 * 3) + 1 + 1);
+  CHECK(names.front() == "model.embed_tokens.weight");
+  CHECK(names.back() == "model.embed_tokens.weight");
+  CHECK(names[1] == "model.layers.0.input_layernorm.weight");
+}
