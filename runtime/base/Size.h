@@ -1,0 +1,34 @@
+// Sizes as people write them: `512MiB`, `6GiB`, `1.5GB`, or a share, `25%`. One grammar for every
+// program and option.
+//
+//   SIZE   = NUMBER UNIT | NUMBER "%"
+//   NUMBER = digits, optionally "." and up to six digits
+//   UNIT   = B | KiB | MiB | GiB | TiB (powers of 1024) | KB | MB | GB | TB (powers of 1000)
+//
+// A number without a unit is refused: "6" has meant bytes to one program and gigabytes to another.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// Either a number of bytes or, where share is there, a part of something the caller knows.
+struct Size {
+  uint64_t bytes = 0;
+  std::optional<double> share; // 0.25 for "25%"; above 0, at most 1.
+};
+
+Result<Size> parseSize(std::string_view text);
+
+/// parseSize() where a share makes no sense.
+Result<uint64_t> parseBytes(std::string_view text);
+
+/// For people, at most four digits: "812 B", "4.00 KiB", "1.50 GiB", "1023 MiB".
+std::string formatBytes(uint64_t bytes);
+
+} // namespace moert

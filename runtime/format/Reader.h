@@ -1,0 +1,73 @@
+// Reading a .moe file's description. Only the prefix page and the manifest are read; weights,
+// records and the tokenizer stay on the disk.
+//
+// The file is not trusted: what readArtifact() gives has passed every rule of format.md
+// (Validate.h), so that whoever holds an Artifact may use its indices, offsets and sizes as they
+// are. Checksums find accidents, not intent; the rules do not rely on them.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Bytes that can be read at any offset: a file, or memory in tests.
+class ByteSource {
+public:
+  virtual ~ByteSource() = default;
+  virtual const std::string &name() const = 0; // For messages.
+  virtual uint64_t bytes() const = 0;
+  /// Fills `into` from `offset` on; a source that ends earlier is an error.
+  virtual Status read(uint64_t offset, std::span<std::byte> into) const = 0;
+};
+
+/// Borrows the bytes.
+class MemorySource : public ByteSource {
+public:
+  MemorySource(std::string name, std::span<const std::byte> content)
+      : sourceName(std::move(name)), content(content) {}
+  const std::string &name() const override { return sourceName; }
+  uint64_t bytes() const override { return content.size(); }
+  Status read(uint64_t offset, std::span<std::byte> into) const override;
+
+private:
+  std::string sourceName;
+  std::span<const std::byte> content;
+};
+
+/// Owns an open file. Reads past the page cache where the file system allows, so that looking at a
+/// large artifact does not push other things out of a container's memory; any thread may read.
+class FileSource : public ByteSource {
+public:
+  static Result<FileSource> open(const std::string &path);
+  FileSource(FileSource &&other) noexcept;
+  FileSource &operator=(FileSource &&) = delete;
+  ~FileSource() override;
+
+  const std::string &name() const override { return path; }
+  uint64_t bytes() const override { return fileBytes; }
+  Status read(uint64_t offset, std::span<std::byte> into) const override;
+
+private:
+  FileSource() = default;
+  std::string path;
+  uint64_t fileBytes = 0;
+  int descriptor = -1;
+  bool isDirect = false;
+};
+
+/// Every message begins with the source's name.
+Result<Artifact> readArtifact(const ByteSource &source);
+Result<Artifact> readArtifact(const std::string &path);
+
+/// The tokenizer's table, its checksum checked; empty where the artifact has none.
+Result<std::vector<std::byte>> readTokenizerTable(const ByteSource &source,
+                                                  const Artifact &artifact);
+
+} // namespace moert

@@ -1,0 +1,86 @@
+#include "runtime/base/Size.h"
+
+#include <doctest/doctest.h>
+
+using namespace moert;
+
+static uint64_t bytesOf(const char *text) {
+  auto size = parseSize(text);
+  REQUIRE_MESSAGE(size.isOk(), size.status().message());
+  CHECK(!size->share);
+  return size->bytes;
+}
+
+TEST_CASE("binary units are powers of 1024 and decimal ones powers of 1000") {
+  CHECK(bytesOf("0B") == 0);
+  CHECK(bytesOf("1KiB") == 1024);
+  CHECK(bytesOf("512MiB") == 536870912);
+  CHECK(bytesOf("6GiB") == 6442450944);
+  CHECK(bytesOf("2TiB") == 2199023255552);
+  CHECK(bytesOf("1KB") == 1000);
+  CHECK(bytesOf("1MB") == 1000000);
+  CHECK(bytesOf("1GB") == 1000000000);
+  CHECK(bytesOf("1TB") == 1000000000000);
+}
+
+TEST_CASE("a decimal number is exact to the byte") {
+  CHECK(bytesOf("1.5GiB") == 1610612736);
+  CHECK(bytesOf("0.1KB") == 100);
+  CHECK(bytesOf("2.000001MB") == 2000001);
+  CHECK(bytesOf("0.999999TiB") == 1099510528264);
+}
+
+TEST_CASE("a percentage is a share and no number of bytes") {
+  auto quarter = parseSize("25%");
+  REQUIRE(quarter.isOk());
+  REQUIRE(quarter->share);
+  CHECK(*quarter->share == 0.25);
+  CHECK(*parseSize("100%")->share == 1);
+  CHECK(*parseSize("12.5%")->share == 0.125);
+}
+
+TEST_CASE("what is not a size is refused with the reason and with what would work") {
+  struct Case {
+    const char *text, *reason;
+  };
+  for (const Case &refused : {Case{"", "does not begin with a number"},
+                              {"GiB", "does not begin with a number"},
+                              {"-1GiB", "does not begin with a number"},
+                              {".5GiB", "does not begin with a number"},
+                              {"6", "unit is missing"},
+                              {"6G", "'G' is not a unit"},
+                              {"6gib", "'gib' is not a unit"},
+                              {"6 GiB", "' GiB' is not a unit"},
+                              {"6GiB ", "'GiB ' is not a unit"},
+                              {"1.GiB", "no digit follows the point"},
+                              {"1.0000001GiB", "more than six digits"},
+                              {"0%", "above 0% and at most 100%"},
+                              {"101%", "above 0% and at most 100%"},
+                              {"99999999999999999999B", "too large"},
+                              {"18446744073709551615KiB", "too large"}}) {
+    auto size = parseSize(refused.text);
+    REQUIRE_MESSAGE(!size.isOk(), refused.text);
+    CHECK(size.status().code() == StatusCode::kInvalidInput);
+    CHECK_MESSAGE(size.status().message().find(refused.reason) != std::string::npos,
+                  size.status().message());
+    CHECK(size.status().message().find("512MiB") != std::string::npos);
+  }
+}
+
+TEST_CASE("a share is refused where only bytes make sense") {
+  CHECK(*parseBytes("4KiB") == 4096);
+  auto share = parseBytes("25%");
+  REQUIRE(!share.isOk());
+  CHECK(share.status().message().find("share is not possible") != std::string::npos);
+}
+
+TEST_CASE("sizes are printed with at most four digits and never as 1024 of a unit") {
+  CHECK(formatBytes(0) == "0 B");
+  CHECK(formatBytes(1023) == "1023 B");
+  CHECK(formatBytes(1024) == "1.00 KiB");
+  CHECK(formatBytes(4096) == "4.00 KiB");
+  CHECK(formatBytes(1610612736) == "1.50 GiB");
+  CHECK(formatBytes((uint64_t(1) << 20) - 1) == "1.00 MiB");
+  CHECK(formatBytes(1023 * 1024) == "1023 KiB");
+  CHECK(formatBytes(UINT64_MAX) == "16.0 EiB");
+}
