@@ -1,0 +1,81 @@
+"""A memory cgroup (v1 or v2) around one command, for the tests that prove a budget."""
+import os
+import subprocess
+from pathlib import Path
+
+V1 = Path("/sys/fs/cgroup/memory")
+V2 = Path("/sys/fs/cgroup")
+
+
+def unavailable():
+    """Why no cgroup can be made here, or None."""
+    try:
+        with Group(1 << 30):
+            return None
+    except OSError as error:
+        return f"no writable memory cgroup: {error}"
+
+
+def drop_page_cache():
+    """So that what a command maps is charged to it and not to whoever read it before. Where refused, it is left."""
+    try:
+        os.sync()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    except OSError:
+        pass
+
+
+class Group:
+    """A cgroup that limits memory and swap together; gone after the with-block."""
+
+    def __init__(self, limit):
+        self.limit = limit
+        self.v1 = (V1 / "memory.limit_in_bytes").exists()
+        self.path = (V1 if self.v1 else V2) / f"moe-test-{os.getpid()}"
+
+    def __enter__(self):
+        self.path.mkdir()
+        try:
+            if self.v1:
+                self.write("memory.limit_in_bytes", self.limit)
+                if (self.path / "memory.memsw.limit_in_bytes").exists():
+                    self.write("memory.memsw.limit_in_bytes", self.limit)
+            else:
+                self.write("memory.max", self.limit)
+                if (self.path / "memory.swap.max").exists():
+                    self.write("memory.swap.max", 0)
+        except OSError:
+            self.path.rmdir()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.path.rmdir()
+
+    def write(self, name, value):
+        (self.path / name).write_text(str(value))
+
+    def run(self, command, timeout=300, **options):
+        """The finished process; it and its children ran inside."""
+        procs = str(self.path / "cgroup.procs")
+
+        def join():
+            with open(procs, "w") as file:
+                file.write("0")
+
+        return subprocess.run(command, capture_output=True, timeout=timeout, preexec_fn=join, **options)
+
+    def fields(self, name):
+        lines = (self.path / name).read_text().splitlines()
+        return {words[0]: int(words[1]) for words in map(str.split, lines) if len(words) == 2}
+
+    def times_at_limit(self):
+        """How often an allocation found the limit reached, whether or not something could be reclaimed."""
+        return int((self.path / "memory.failcnt").read_text()) if self.v1 else self.fields("memory.events")["max"]
+
+    def oom_kills(self):
+        return self.fields("memory.oom_control" if self.v1 else "memory.events")["oom_kill"]
+
+    def peak(self):
+        name = "memory.max_usage_in_bytes" if self.v1 else "memory.peak"
+        return int((self.path / name).read_text()) if (self.path / name).exists() else 0

@@ -1,0 +1,135 @@
+"""What the end-to-end tests share: running the programs, artifacts compiled once, and reading safetensors.
+
+Python's standard library only. The programs are those of build/release/bin, or of MOE_BUILD/bin.
+"""
+import array
+import functools
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import namedtuple
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("MOE_BUILD", ROOT / "build/release")).resolve()
+DATA = ROOT / "tests/data"
+POCKET = DATA / "pocket-moe"
+SCRATCH = ROOT / "build/e2e"
+FULL = os.environ.get("MOE_FULL") == "1"
+
+# Exit codes of the command line.
+DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+
+Done = namedtuple("Done", "status out err")  # out and err as text
+
+
+def program(name):
+    path = BUILD / "bin" / name
+    if not path.is_file():
+        raise unittest.SkipTest(f"{path} is not built") if name == "moec-opt" else FileNotFoundError(
+            f"{path} is missing; run tools/build")
+    return str(path)
+
+
+def run(name, *args, stdin="", timeout=600, **options):
+    """Runs a program of ours to its end; never raises on its exit status."""
+    done = subprocess.run([program(name), *map(str, args)], input=stdin.encode(), capture_output=True, timeout=timeout,
+                          **options)
+    return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+class E2eTest(unittest.TestCase):
+    """A test with a folder of its own, which goes when the test has passed or failed."""
+
+    maxDiff = 2000
+
+    def setUp(self):
+        SCRATCH.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(dir=SCRATCH)
+        self.addCleanup(folder.cleanup)
+        self.scratch = Path(folder.name)
+
+    def expect(self, status, name, *args, **options):
+        done = run(name, *args, **options)
+        self.assertEqual(done.status, status, f"{name} {' '.join(map(str, args))}\n{done.out[-2000:]}{done.err[-4000:]}")
+        return done
+
+    def refused(self, name, *args, mention=None, **options):
+        """Exit 2, a reason on stderr, nothing on stdout."""
+        done = self.expect(REFUSED, name, *args, **options)
+        self.assertEqual(done.out, "")
+        self.assertRegex(done.err, r"\S")
+        if mention:
+            self.assertRegex(done.err, mention)
+        return done
+
+    def write_ids(self, ids, name="ids.txt"):
+        path = self.scratch / name
+        path.write_text(" ".join(map(str, ids)) + "\n")
+        return path
+
+
+@functools.cache
+def artifact(checkpoint, *flags):
+    """The artifact of a checkpoint, compiled at the first call of this process."""
+    folder = SCRATCH / "artifacts"
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [Path(checkpoint).name, *(f.lstrip("-") for f in flags)]
+    path = folder / ("_".join(words) + ".moe")
+    path.unlink(missing_ok=True)
+    done = run("moec", "compile", checkpoint, "-o", path, *flags)
+    if done.status != DONE:
+        raise AssertionError(f"moec compile {checkpoint} {' '.join(flags)}: exit {done.status}\n{done.err[-4000:]}")
+    return path
+
+
+def pocket(bits="4"):
+    """The bundled model at `source`, or at a width with its usual resident weights."""
+    return artifact(POCKET, "--bits", bits, *(["--resident-bits", "source"] if bits == "source" else []))
+
+
+def sizes(path):
+    """What `moec inspect` says of an artifact."""
+    return json.loads(run("moec", "inspect", path, "--json").out)
+
+
+def smallest_budget(path, *command):
+    """The smallest --memory in bytes, as moert names it when it refuses one byte."""
+    done = run("moert", *command, "--memory", "1KiB") if command else run(
+        "moert", "run", path, "-p", "a", "-n", "1", "--memory", "1KiB")
+    found = re.search(r"smallest\D*(\d+) bytes", done.err)
+    if done.status != REFUSED or not found:
+        raise AssertionError(f"moert names no smallest budget: exit {done.status}\n{done.err}")
+    return int(found[1])
+
+
+Tensor = namedtuple("Tensor", "shape values")  # values: a flat array
+
+
+def read_safetensors(path):
+    """All tensors of a file with F32 and I32 tensors."""
+    data = Path(path).read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        values = array.array({"F32": "f", "I32": "i"}[entry["dtype"]])
+        values.frombytes(data[begin:end])
+        if sys.byteorder == "big":
+            values.byteswap()
+        tensors[name] = Tensor(entry["shape"], values)
+    return tensors
+
+
+def copied(path, folder, name="copy.moe"):
+    target = Path(folder) / name
+    shutil.copyfile(path, target)
+    return target

@@ -1,0 +1,215 @@
+"""The command line: help, versions, exit codes, refusals, standard input, stopping."""
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from support import DATA, DONE, INTERRUPTED, POCKET, REFUSED, E2eTest, artifact, pocket, program, run
+
+COMMANDS = {
+    "moec": ["compile", "import", "emit", "inspect", "verify"],
+    "moert": ["run", "logits", "eval", "tokenize", "bench"],
+}
+
+
+class HelpTest(E2eTest):
+    def test_every_program_and_command_explains_itself(self):
+        for name, commands in COMMANDS.items():
+            for command in [[], *([word] for word in commands)]:
+                with self.subTest(program=name, command=command):
+                    done = self.expect(DONE, name, *command, "--help")
+                    self.assertIn("--help", done.out)
+                    self.assertEqual(done.err, "")
+
+    def test_the_help_of_a_program_names_its_commands(self):
+        for name, commands in COMMANDS.items():
+            said = self.expect(DONE, name, "--help").out
+            for command in commands:
+                self.assertRegex(said, rf"\b{command}\b")
+
+    def test_every_program_and_command_says_its_version(self):
+        versions = set()
+        for name, commands in COMMANDS.items():
+            for command in [[], *([word] for word in commands)]:
+                with self.subTest(program=name, command=command):
+                    said = self.expect(DONE, name, *command, "--version").out
+                    self.assertRegex(said, r"^" + name + r" \d+\.\d+\.\d+")
+                    versions.add(said.split()[1])
+        self.assertEqual(len(versions), 1, versions)
+
+
+def broken_lines(model, scratch):
+    """Command lines that cannot be meant: what is broken, the program, its arguments."""
+    out = scratch / "out"
+    compile_pocket = ["compile", POCKET, "-o", out]
+    missing = scratch / "missing"
+    return [
+        ("no command", "moec", []),
+        ("no command", "moert", []),
+        ("unknown command", "moec", ["compiel", POCKET, "-o", out]),
+        ("unknown command", "moert", ["rum", model]),
+        ("unknown option", "moec", [*compile_pocket, "--bitz", "4"]),
+        ("unknown option", "moert", ["run", model, "-p", "a", "--frobnicate"]),
+        ("no output", "moec", ["compile", POCKET]),
+        ("no checkpoint", "moec", ["compile", "-o", out]),
+        ("a missing checkpoint", "moec", ["compile", missing, "-o", out]),
+        ("a file for a checkpoint", "moec", ["compile", model, "-o", out]),
+        ("an empty checkpoint", "moec", ["compile", scratch, "-o", out]),
+        ("an unknown width", "moec", [*compile_pocket, "--bits", "5"]),
+        ("a width that is no number", "moec", [*compile_pocket, "--bits", "four"]),
+        ("an unknown resident width", "moec", [*compile_pocket, "--resident-bits", "3"]),
+        ("no threads", "moec", [*compile_pocket, "--threads", "0"]),
+        ("an output folder that is missing", "moec", ["compile", POCKET, "-o", missing / "a.moe"]),
+        ("two checkpoints", "moec", ["compile", POCKET, POCKET, "-o", out]),
+        ("a missing artifact", "moec", ["verify", missing]),
+        ("a missing artifact", "moec", ["inspect", missing]),
+        ("not an artifact", "moec", ["verify", POCKET / "config.json"]),
+        ("not an artifact", "moert", ["run", POCKET / "config.json", "-p", "a"]),
+        ("a missing artifact", "moert", ["run", missing, "-p", "a"]),
+        ("a folder for an artifact", "moert", ["run", POCKET, "-p", "a"]),
+        ("no prompt", "moert", ["run", model]),
+        ("two prompts", "moert", ["run", model, "-p", "a", "-f", POCKET / "config.json"]),
+        ("a missing prompt file", "moert", ["run", model, "-f", missing]),
+        ("a size without a unit it knows", "moert", ["run", model, "-p", "a", "--memory", "6 parsecs"]),
+        ("a negative size", "moert", ["run", model, "-p", "a", "--memory", "-6MiB"]),
+        ("a size beyond 64 bits", "moert", ["run", model, "-p", "a", "--memory", "99999999999999GiB"]),
+        ("a share that is no number", "moert", ["run", model, "-p", "a", "--memory", "x%"]),
+        ("a budget too small", "moert", ["run", model, "-p", "a", "--memory", "1KiB"]),
+        ("a count that is no number", "moert", ["run", model, "-p", "a", "-n", "many"]),
+        ("a negative count", "moert", ["run", model, "-p", "a", "-n", "-1"]),
+        ("no threads", "moert", ["run", model, "-p", "a", "--threads", "0"]),
+        ("an unknown I/O", "moert", ["run", model, "-p", "a", "--io", "carrier-pigeon"]),
+        ("an unknown instruction set", "moert", ["run", model, "-p", "a", "--isa", "z80"]),
+        ("a chunk of nothing", "moert", ["run", model, "-p", "a", "--prefill-chunk", "0"]),
+        ("a negative temperature", "moert", ["run", model, "-p", "a", "--temp", "-1"]),
+        ("a share of the mass above one", "moert", ["run", model, "-p", "a", "--top-p", "1.5"]),
+        ("a context beyond the model's positions", "moert", ["run", model, "-p", "a", "--context", "1000000"]),
+        ("a context shorter than prompt and text", "moert", ["run", model, "-p", "a b c", "-n", "64", "--context", "8"]),
+        ("no ids", "moert", ["logits", model, "-o", out]),
+        ("no output", "moert", ["logits", model, "--ids", scratch / "ids.txt"]),
+        ("an id beyond the vocabulary", "moert", ["logits", model, "--ids", scratch / "beyond.txt", "-o", out]),
+        ("a negative id", "moert", ["logits", model, "--ids", scratch / "negative.txt", "-o", out]),
+        ("an id that is no number", "moert", ["logits", model, "--ids", scratch / "words.txt", "-o", out]),
+        ("an id beyond 64 bits", "moert", ["logits", model, "--ids", scratch / "huge.txt", "-o", out]),
+        ("an empty file of ids", "moert", ["logits", model, "--ids", scratch / "empty.txt", "-o", out]),
+        ("a missing text", "moert", ["eval", model, "--text", missing]),
+        ("no text", "moert", ["eval", model]),
+        ("a window of nothing", "moert", ["eval", model, "--text", scratch / "ids.txt", "--window", "0"]),
+        ("nothing to tokenize", "moert", ["tokenize", model, "-f", missing]),
+    ]
+
+
+class RefusalTest(E2eTest):
+    def test_every_broken_command_line_is_refused_in_words_and_leaves_nothing(self):
+        model = pocket("4")
+        for name, text in dict(ids="1 2 3", beyond="1 4096", negative="1 -2", words="1 two", huge="9" * 30,
+                               empty="").items():
+            (self.scratch / f"{name}.txt").write_text(text)
+        before = sorted(self.scratch.iterdir())
+        for what, name, arguments in broken_lines(model, self.scratch):
+            with self.subTest(what, arguments=" ".join(map(str, [name, *arguments]))):
+                done = self.refused(name, *arguments)
+                self.assertLess(len(done.err), 4000)
+                self.assertEqual(sorted(self.scratch.iterdir()), before, "something was left behind")
+
+    def test_a_refused_compile_leaves_an_earlier_artifact_alone(self):
+        output = self.scratch / "a.moe"
+        output.write_bytes(b"an earlier artifact")
+        self.refused("moec", "compile", self.scratch / "missing", "-o", output)
+        self.assertEqual(output.read_bytes(), b"an earlier artifact")
+
+    def test_a_broken_checkpoint_is_refused_by_file_and_leaves_nothing(self):
+        for path in sorted((DATA / "broken-checkpoints").glob("*")) if (DATA / "broken-checkpoints").is_dir() else []:
+            with self.subTest(path.name):
+                self.refused("moec", "compile", path, "-o", self.scratch / "a.moe")
+                self.assertEqual(list(self.scratch.iterdir()), [])
+
+    def test_a_truncated_weight_file_is_refused_by_name(self):
+        for file in POCKET.iterdir():
+            if file.is_file():
+                (self.scratch / file.name).symlink_to(file)
+        weights = self.scratch / "model.safetensors"
+        data = weights.read_bytes()
+        for kept in (0, 7, 100, len(data) // 2, len(data) - 1):
+            with self.subTest(kept=kept):
+                weights.unlink()
+                weights.write_bytes(data[:kept])
+                self.refused("moec", "compile", self.scratch, "-o", self.scratch / "a.moe", mention="model.safetensors")
+                self.assertFalse((self.scratch / "a.moe").exists())
+
+
+class RunTest(E2eTest):
+    prompt = "The old man looked at"
+
+    def text(self, *arguments, **options):
+        return self.expect(DONE, "moert", "run", pocket("4"), "--temp", 0, *arguments, **options).out
+
+    def test_a_prompt_may_come_from_an_argument_a_file_or_standard_input(self):
+        file = self.scratch / "prompt.txt"
+        file.write_text(self.prompt)
+        said = self.text("-p", self.prompt, "-n", 12)
+        self.assertEqual(self.text("-f", file, "-n", 12), said)
+        self.assertEqual(self.text("-f", "-", "-n", 12, stdin=self.prompt), said)
+        self.assertGreater(len(said), 10)
+
+    def test_the_same_seed_gives_the_same_text_and_another_another(self):
+        sampled = lambda seed: self.expect(DONE, "moert", "run", pocket("4"), "-p", self.prompt, "-n", 24, "--temp", 1,
+                                           "--seed", seed).out
+        self.assertEqual(sampled(7), sampled(7))
+        self.assertNotEqual(sampled(7), sampled(8))
+
+    def test_text_ends_before_a_stop_text(self):
+        whole = self.text("-p", self.prompt, "-n", 24, "--ignore-eos").rstrip("\n")
+        stop = whole[-8:-4]
+        said = self.text("-p", self.prompt, "-n", 24, "--ignore-eos", "--stop", stop).rstrip("\n")
+        self.assertNotIn(stop, said[len(self.prompt):])
+        self.assertTrue(whole.startswith(said))
+        self.assertLess(len(said), len(whole))
+
+    def test_the_numbers_of_a_run_go_to_stderr(self):
+        done = self.expect(DONE, "moert", "run", pocket("4"), "-p", self.prompt, "-n", 8, "--memory", "25%")
+        for number in (r"tok(en)?s?/s", r"hit", r"read", r"peak"):
+            self.assertRegex(done.err, number)
+            self.assertNotRegex(done.out, number)
+
+    def test_without_a_tokenizer_ids_go_in_and_come_out(self):
+        model = artifact(DATA / "golden/mixtral", "--bits", "source", "--resident-bits", "source")
+        said = self.expect(DONE, "moert", "run", model, "--ids", self.write_ids([1, 2, 3]), "-n", 5, "--ignore-eos").out
+        self.assertRegex(said, r"^\d+( \d+){4}\n?$")
+        self.refused("moert", "run", model, "-p", "text", mention="tokenizer")
+
+    def test_tokenize_and_decode_give_the_text_back(self):
+        text = "Zwölf Boote — 12 boats,\n\n\t3 nets and a café.\n"
+        ids = self.expect(DONE, "moert", "tokenize", pocket("4"), "-f", "-", stdin=text).out
+        self.assertRegex(ids, r"^\d+(\s+\d+)+\s*$")
+        self.assertEqual(self.expect(DONE, "moert", "tokenize", pocket("4"), "-f", "-", "--decode", stdin=ids).out, text)
+
+
+class InterruptTest(E2eTest):
+    def test_ctrl_c_ends_a_run_with_the_text_so_far_and_the_numbers(self):
+        process = subprocess.Popen(
+            [program("moert"), "run", str(pocket("4")), "-p", "The old man", "-n", "1500", "--temp", "0",
+             "--ignore-eos", "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        first = process.stdout.read(1)  # Text streams: the first byte comes long before the end.
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, INTERRUPTED, err.decode())
+        whole = self.expect(DONE, "moert", "run", pocket("4"), "-p", "The old man", "-n", 1500, "--temp", 0,
+                            "--ignore-eos").out
+        said = (first + out).decode(errors="replace").rstrip("\n\ufffd")
+        self.assertTrue(whole.startswith(said), said)
+        self.assertLess(len(said), len(whole))
+        self.assertRegex(err.decode(), r"tok(en)?s?/s")
+
+    def test_a_closed_pipe_ends_a_run_quietly(self):
+        process = subprocess.Popen(
+            [program("moert"), "run", str(pocket("4")), "-p", "The old man", "-n", "1500", "--temp", "0",
+             "--ignore-eos"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.read(1)
+        process.stdout.close()
+        err = process.stderr.read().decode()
+        process.stderr.close()
+        self.assertNotEqual(process.wait(timeout=60), 0)
+        self.assertNotIn("terminate called", err)

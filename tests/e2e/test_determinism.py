@@ -1,0 +1,81 @@
+"""Same inputs, same artifact bytes; an interrupted compile leaves no artifact and resumes to the same bytes."""
+import hashlib
+import signal
+import subprocess
+import time
+
+from support import DONE, FAILED, INTERRUPTED, POCKET, E2eTest, pocket, program, run
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class DeterminismTest(E2eTest):
+    def compile(self, name, *flags, checkpoint=POCKET):
+        output = self.scratch / name
+        self.expect(DONE, "moec", "compile", checkpoint, "-o", output, *flags)
+        return output
+
+    def test_compiling_again_gives_the_same_bytes(self):
+        first = digest(pocket("4"))
+        for threads in (1, 2, 3):
+            with self.subTest(threads=threads):
+                self.assertEqual(digest(self.compile("again.moe", "--bits", 4, "--threads", threads)), first)
+
+    def test_the_checkpoint_s_place_does_not_reach_the_artifact(self):
+        moved = self.scratch / "elsewhere"
+        moved.symlink_to(POCKET)
+        self.assertEqual(digest(self.compile("moved.moe", "--bits", 4, checkpoint=moved)), digest(pocket("4")))
+
+    def test_another_width_gives_other_bytes(self):
+        self.assertNotEqual(digest(pocket("4")), digest(pocket("source")))
+
+
+class InterruptTest(E2eTest):
+    command = ("compile", POCKET, "--bits", "4", "--threads", "1")
+
+    def interrupt(self, output, delay, how):
+        """The exit status of a compile that was sent a signal after a delay."""
+        process = subprocess.Popen([program("moec"), *map(str, self.command), "-o", str(output)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(delay)
+        process.send_signal(how)
+        process.communicate(timeout=60)
+        return process.returncode
+
+    def interrupted_early_and_late(self, how, statuses):
+        """Signals a compile at many moments; yields after each one that came before its end."""
+        begun = time.monotonic()
+        self.expect(DONE, "moec", *self.command, "-o", self.scratch / "whole.moe")
+        whole = time.monotonic() - begun
+        hit = 0
+        for twentieth in range(1, 20, 3):
+            output = self.scratch / f"cut-{twentieth}.moe"
+            if self.interrupt(output, whole * twentieth / 20, how) in statuses:
+                hit += 1
+                self.assertFalse(output.exists(), "an interrupted compile left an artifact")
+                yield output
+        self.assertGreater(hit, 0, "no signal came before the compile's end")
+
+    def test_ctrl_c_leaves_no_artifact_and_resumes_to_the_same_bytes(self):
+        # Before the handler stands, the signal itself ends the process.
+        for output in self.interrupted_early_and_late(signal.SIGINT, (INTERRUPTED, -signal.SIGINT)):
+            self.expect(DONE, "moec", *self.command, "-o", output, "--resume")
+            self.assertEqual(digest(output), digest(self.scratch / "whole.moe"))
+
+    def test_a_killed_compile_leaves_no_artifact_and_resumes_to_the_same_bytes(self):
+        for output in self.interrupted_early_and_late(signal.SIGKILL, (-signal.SIGKILL,)):
+            self.expect(DONE, "moec", *self.command, "-o", output, "--resume")
+            self.assertEqual(digest(output), digest(self.scratch / "whole.moe"))
+
+    def test_resuming_with_nothing_to_resume_compiles_anew(self):
+        output = self.scratch / "new.moe"
+        self.expect(DONE, "moec", *self.command, "-o", output, "--resume")
+        self.assertEqual(digest(output), digest(pocket("4")))
+
+    def test_a_finished_compile_leaves_only_the_artifact(self):
+        folder = self.scratch / "alone"
+        folder.mkdir()
+        self.expect(DONE, "moec", *self.command, "-o", folder / "a.moe")
+        self.assertEqual([path.name for path in folder.iterdir()], ["a.moe"])

@@ -1,0 +1,94 @@
+"""Exact mode: the logits depend on the artifact and the prompt alone, to the bit.
+
+The whole matrix is every budget x threads x I/O x prefill chunk x instruction set; that takes --full. Otherwise a
+subset in which every two settings of different kinds meet at least once.
+"""
+import hashlib
+import itertools
+
+from support import DONE, FULL, POCKET, REFUSED, E2eTest, pocket, run, smallest_budget
+
+PROMPT = ("The old man looked at the sea and said nothing for a long while. Then he counted: 12 nets, 7 boats and "
+          "3 baskets of fish make 22 things.\n    def total(nets, boats):\n        return nets + boats\n")
+
+SETTINGS = {
+    "--memory": ["smallest", "10%", "25%", "50%", "100%"],
+    "--threads": ["1", "2"],
+    "--io": ["uring", "threads", "buffered"],
+    "--prefill-chunk": ["1", "7", None],  # None: not given, the plan's own
+    "--isa": ["reference", "avx2", "avx512"],
+}
+
+
+def spanning(settings):
+    """Few combinations in which every pair of values of two settings occurs. Greedy, the same every time."""
+    kinds = list(settings)
+    everything = list(itertools.product(*settings.values()))
+    pairs = lambda row: {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(kinds)), 2)}
+    missing = set().union(*map(pairs, everything))
+    chosen = []
+    while missing:
+        best = max(everything, key=lambda row: len(pairs(row) & missing))
+        chosen.append(best)
+        missing -= pairs(best)
+    return chosen
+
+
+class ExactTest(E2eTest):
+    def available(self, path, ids):
+        """The settings without what this machine does not have; what is missing is said."""
+        settings = {kind: list(values) for kind, values in SETTINGS.items()}
+        for kind in ("--io", "--isa"):
+            for value in list(settings[kind]):
+                done = run("moert", "logits", path, "--ids", ids, "-o", self.scratch / "probe", kind, value)
+                if done.status == REFUSED:
+                    print(f"not on this machine: {kind} {value}: {done.err.strip()}", end=" ... ", flush=True)
+                    settings[kind].remove(value)
+        return settings
+
+    def digest(self, path, ids, row):
+        output = self.scratch / "logits.safetensors"
+        options = [word for kind, value in zip(SETTINGS, row) if value is not None for word in (kind, value)]
+        self.expect(DONE, "moert", "logits", path, "--ids", ids, "-o", output, *options)
+        return hashlib.sha256(output.read_bytes()).hexdigest()
+
+    def check(self, bits):
+        path = pocket(bits)
+        ids = self.write_ids(self.expect(DONE, "moert", "tokenize", path, "-f", "-", stdin=PROMPT).out.split())
+        settings = self.available(path, ids)
+        rows = list(itertools.product(*settings.values())) if FULL else spanning(settings)
+        smallest = {}
+        digests = {}
+        for row in rows:
+            budget, *rest = row
+            if budget == "smallest":
+                key = tuple(rest)
+                if key not in smallest:
+                    options = [w for kind, v in zip(list(SETTINGS)[1:], rest) if v is not None for w in (kind, v)]
+                    smallest[key] = smallest_budget(path, "logits", path, "--ids", ids, "-o", self.scratch / "none",
+                                                    *options)
+                budget = f"{smallest[key]}B"
+            digests[row] = self.digest(path, ids, (budget, *rest))
+        self.assertGreater(len(digests), 10)
+        reference = digests[rows[0]]
+        self.assertEqual([row for row, digest in digests.items() if digest != reference], [],
+                         f"these runs gave other bytes than {rows[0]}")
+
+    def test_logits_at_source_are_the_same_bytes_however_they_are_computed(self):
+        self.check("source")
+
+    def test_logits_at_four_bits_are_the_same_bytes_however_they_are_computed(self):
+        self.check("4")
+
+    def test_another_prompt_gives_other_bytes(self):
+        ids = [self.write_ids([5, 6, 7]), self.write_ids([5, 6, 8], "other.txt")]
+        self.assertNotEqual(*(self.digest(pocket("4"), path, ()) for path in ids))
+
+
+class SpanningTest(E2eTest):
+    def test_every_two_settings_meet(self):
+        rows = spanning(SETTINGS)
+        for (i, first), (j, second) in itertools.combinations(enumerate(SETTINGS.values()), 2):
+            for pair in itertools.product(first, second):
+                self.assertIn(pair, {(row[i], row[j]) for row in rows})
+        self.assertLess(len(rows), 30)

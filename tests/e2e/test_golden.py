@@ -1,0 +1,80 @@
+"""At full width the logits are those of the architecture's reference implementation, and so are the router's choices."""
+import unittest
+
+from support import DATA, DONE, E2eTest, artifact, read_safetensors, run
+
+# Float32 itself accounts for a tenth of this; a wrong formula moves logits by hundreds of times as much.
+LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
+WEIGHTS_TOLERANCE = 1e-4
+
+FAMILIES = ("mixtral", "qwen2_moe")
+
+
+def cases():
+    return sorted(path for family in FAMILIES for path in (DATA / "golden").glob(family + "*")
+                  if (path / "golden/golden.safetensors").is_file())
+
+
+def part(tensor, index, axis):
+    """tensor[..., index, ...] along an axis, flat."""
+    before, count, after = 1, tensor.shape[axis], 1
+    for size in tensor.shape[:axis]:
+        before *= size
+    for size in tensor.shape[axis + 1:]:
+        after *= size
+    values = []
+    for outer in range(before):
+        start = (outer * count + index) * after
+        values.extend(tensor.values[start:start + after])
+    return values
+
+
+def largest_difference(one, other):
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+class GoldenTest(E2eTest):
+    def compile(self, case):
+        return artifact(case, "--bits", "source", "--resident-bits", "source")
+
+    def compare(self, case, golden, prefix, prompt):
+        ids = part(golden[prefix + "input_ids"], prompt, 0)
+        output = self.scratch / "logits.safetensors"
+        self.expect(DONE, "moert", "logits", self.compile(case), "--ids", self.write_ids(ids), "-o", output)
+        got = read_safetensors(output)
+        logits = golden[prefix + "logits"]
+        self.assertEqual(got["logits"].shape, logits.shape[1:])
+        error = largest_difference(got["logits"].values, part(logits, prompt, 0))
+        self.assertLessEqual(error, LOGITS_TOLERANCE * max(map(abs, logits.values)), "logits")
+        experts = golden[prefix + "experts"]
+        self.assertEqual(got["experts"].shape, experts.shape[:1] + experts.shape[2:])
+        self.assertEqual(list(got["experts"].values), part(experts, prompt, 1), "experts")
+        error = largest_difference(got["weights"].values, part(golden[prefix + "weights"], prompt, 1))
+        self.assertLessEqual(error, WEIGHTS_TOLERANCE, "weights")
+
+    def test_both_families_have_cases(self):
+        names = [case.name for case in cases()]
+        for family in FAMILIES:
+            self.assertIn(family, names)
+
+    def test_logits_experts_and_weights_are_the_references(self):
+        for case in cases():
+            golden = read_safetensors(case / "golden/golden.safetensors")
+            for prompt in range(golden["input_ids"].shape[0]):
+                with self.subTest(case=case.name, prompt=prompt):
+                    self.compare(case, golden, "", prompt)
+            with self.subTest(case=case.name, prompt="of one token"):
+                self.compare(case, golden, "prompt1_", 0)
+
+    def test_greedy_continuation_is_the_references(self):
+        for case in cases():
+            with self.subTest(case=case.name):
+                golden = read_safetensors(case / "golden/golden.safetensors")
+                ids = self.write_ids(part(golden["input_ids"], 0, 0))
+                done = self.expect(DONE, "moert", "run", self.compile(case), "--ids", ids, "-n", 32, "--ignore-eos",
+                                   "--temp", 0)
+                self.assertEqual(list(map(int, done.out.split())), list(golden["greedy_ids"].values))
+
+
+if __name__ == "__main__":
+    unittest.main()
