@@ -36,8 +36,9 @@ public:
   /// nullptr where the artifact has none: programs then take and print ids.
   const Tokenizer *tokenizer() const;
 
-private:
   struct Impl;
+
+private:
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
   friend class Engine;
@@ -69,7 +70,7 @@ struct LayerProfile {
   uint32_t misses = 0;
 };
 
-enum class LogitsWanted { kNone, kLast, kAll };
+enum class LogitsWanted { kNowhere, kLast, kAll };
 
 class Session;
 

@@ -1,0 +1,127 @@
+// The inside of an engine: where everything lies while a schedule is played. Engine.cpp fills it
+// in, Play.cpp and PlayExperts.cpp work with it.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/base/HostMemory.h"
+#include "runtime/cache/ExpertCache.h"
+#include "runtime/engine/ThreadPool.h"
+
+#include <memory>
+#include <vector>
+
+namespace moert {
+
+/// The keys and values of a sequence: per slot a table of blocks of kKvBlockTokens tokens, all in
+/// one region that was taken from the system at once.
+struct Session::Impl {
+  HostRegion memory;
+  uint32_t length = 0;
+  uint32_t capacity = 0;
+  struct Slot {
+    std::vector<const float *> keyBlocks, valueBlocks;
+  };
+  std::vector<Slot> slots;
+};
+
+/// One token of the batch that is being computed.
+struct BatchRow {
+  Session *session;
+  uint32_t position;
+  int32_t token;
+  bool wantsLogits;
+};
+
+/// The matrices of one expert of a given format, as views without bytes: where each begins in the
+/// record, and its layout.
+struct ExpertTemplate {
+  WeightFormat format;
+  std::vector<WeightView> matrices; // bytes.offset: from the record's first byte.
+};
+
+struct MoeLayerTables {
+  std::vector<std::vector<RecordSlice>> slices; // Per expert.
+  std::vector<ExpertRecord> records;
+  std::vector<ExpertTemplate> templates; // One per distinct format.
+  std::vector<uint8_t> templateOfExpert;
+};
+
+/// Rows of one buffer of the program being played.
+struct Rows {
+  std::byte *data;
+  uint64_t bytesPerRow;
+
+  float *floats(uint64_t row = 0) const {
+    return reinterpret_cast<float *>(data + row * bytesPerRow);
+  }
+  int32_t *integers(uint64_t row = 0) const {
+    return reinterpret_cast<int32_t *>(data + row * bytesPerRow);
+  }
+  uint64_t stride() const { return bytesPerRow / 4; }
+};
+
+struct Engine::Impl {
+  // Fixed once loaded.
+  const Model *model = nullptr;
+  const Artifact *artifact = nullptr;
+  const KernelTable *kernels = nullptr;
+  uint32_t contextTokens = 0;
+  uint32_t chunk = 0;
+  uint32_t logitsRows = 0;
+  HostRegion residentMemory, arena, scratch, logits, poolMemory;
+  std::vector<const std::byte *> residentPages; // One "page" per resident weight.
+  std::vector<WeightView> residents;
+  std::vector<MoeLayerTables> moeLayers;
+  std::vector<CacheLayer> cacheLayers; // Borrowed by the cache, as moeLayers are.
+  const Program *decode = nullptr, *prefill = nullptr;
+
+  // Destroyed in reverse: the cache before the queue that it reads with.
+  std::unique_ptr<ReadQueue> queue;
+  std::unique_ptr<ExpertCache> cache;
+  std::unique_ptr<ThreadPool> threads;
+
+  // Of the step being played; sized once, for `chunk` tokens.
+  const Program *program = nullptr;
+  StepObserver *observer = nullptr;
+  std::vector<BatchRow> batch;
+  std::vector<float> ropeTables; // [row][rope][cosines, sines]
+  std::vector<uint32_t> ropeOffsets;
+  uint32_t ropeFloatsPerRow = 0;
+  uint64_t attentionScratchFloats = 0;                   // Per thread, in `scratch`.
+  std::vector<float> probabilities;                      // Of one row, experts of the widest layer.
+  std::vector<uint32_t> expertRows, expertBegin, wanted; // See PlayExperts.cpp.
+  std::vector<LayerProfile> profile;
+
+  uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
+  Rows buffer(int32_t index) const {
+    const Buffer &buffer = program->buffers[static_cast<size_t>(index)];
+    return {arena.data() + buffer.offset * chunk, buffer.bytesPerToken};
+  }
+  const Buffer &bufferInfo(int32_t index) const {
+    return program->buffers[static_cast<size_t>(index)];
+  }
+  const WeightView &weight(int32_t index) const { return residents[static_cast<size_t>(index)]; }
+  /// A resident vector: biases, norms. nullptr for kNone.
+  const float *vector(int32_t index) const {
+    return index == kNone ? nullptr : reinterpret_cast<const float *>(weight(index).bytes.at(0));
+  }
+  QuantizedRows quantized(int32_t bufferIndex, uint64_t firstRow = 0) const;
+
+  Status playProgram();
+  Status playInstruction(const Instruction &instruction);
+  Status playExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
+  Status playHead(const HeadInstruction &head);
+  void playAttend(const AttendInstruction &attend);
+  void playRoute(const RouteInstruction &route);
+  void playStoreKv(const StoreKvInstruction &store);
+  void playRope(const RopeInstruction &rope);
+  void fillRopeTables();
+
+  /// y[count rows] = w * x; x as floats, or as quantized rows where w is.
+  void multiply(const WeightView &w, const float *x, uint64_t xStride,
+                const QuantizedRows *quantizedX, uint32_t count, float *y, uint64_t yStride) const;
+  void multiplyBuffer(const WeightView &w, int32_t source, uint32_t firstRow, uint32_t count,
+                      float *y, uint64_t yStride) const;
+};
+
+} // namespace moert

@@ -1,0 +1,213 @@
+#include "runtime/engine/Footprint.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/engine/ProcessFootprint.h"
+
+#include <algorithm>
+
+namespace moert {
+
+// An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state;
+// with the allocator's overhead of each list. 460 bytes were counted for one slice.
+static constexpr uint64_t kTableBytesPerExpert = 640;
+static constexpr uint64_t kTableBytesPerInstruction = 256;
+
+static uint32_t recordPagesOf(const MoeLayer &layer, uint32_t pageBytes) {
+  uint64_t largest = 0;
+  for (const Expert &expert : layer.experts)
+    largest = std::max(largest, expert.bytes);
+  return static_cast<uint32_t>(divideUp(largest, pageBytes));
+}
+
+static uint32_t topKOf(const Artifact &artifact, uint32_t moeLayer) {
+  uint32_t topK = 1;
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+        if (route->moeLayer == moeLayer)
+          topK = std::max(topK, route->topK);
+  return topK;
+}
+
+CacheShape cacheShapeOf(const Artifact &artifact) {
+  CacheShape shape;
+  for (uint32_t i = 0; i < artifact.moeLayers.size(); ++i) {
+    const MoeLayer &layer = artifact.moeLayers[i];
+    shape.layers.push_back({static_cast<uint32_t>(layer.experts.size()),
+                            recordPagesOf(layer, artifact.pageBytes), topKOf(artifact, i)});
+  }
+  return shape;
+}
+
+uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets) {
+  uint32_t floats = 0;
+  for (const Rope &rope : artifact.ropes) {
+    offsets.push_back(floats);
+    floats += 2 * static_cast<uint32_t>(roundUp(rope.inverseFrequencies.size(), 16));
+  }
+  return floats;
+}
+
+uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens) {
+  uint32_t widest = 0;
+  for (const KvSlot &slot : artifact.kvSlots)
+    widest = std::max(widest, slot.valueDim);
+  return roundUp(contextTokens, 16) + roundUp(widest, 16) + 16;
+}
+
+static uint64_t kvBytesPerToken(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const KvSlot &slot : artifact.kvSlots)
+    bytes += uint64_t(slot.kvHeads) * (slot.keyDim + slot.valueDim) * sizeof(float);
+  return bytes;
+}
+
+uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens) {
+  return roundUp(contextTokens, kKvBlockTokens) * kvBytesPerToken(artifact);
+}
+
+ModelFootprint footprintOf(const Model &model) {
+  const Artifact &artifact = model.artifact();
+  ModelFootprint footprint;
+  footprint.residentBytes = artifact.residentBytes;
+  // A block's two table entries are 16 bytes for kKvBlockTokens tokens; a byte a token covers them.
+  footprint.kvBytesPerToken = kvBytesPerToken(artifact) + artifact.kvSlots.size();
+  footprint.logitsBytes = roundUp(uint64_t(artifact.model.vocabularySize) * 4, kBufferAlignment);
+  footprint.pageBytes = artifact.pageBytes;
+  footprint.expertPayloadBytes = expertPayloadBytes(artifact);
+  footprint.cache = cacheShapeOf(artifact);
+
+  uint64_t experts = 0, widestLayer = 0, topK = 0, instructions = 0;
+  for (const CacheShape::Layer &layer : footprint.cache.layers) {
+    experts += layer.experts;
+    widestLayer = std::max<uint64_t>(widestLayer, layer.experts);
+    topK = std::max<uint64_t>(topK, layer.topK);
+  }
+  for (const Program &program : artifact.programs) {
+    footprint.arenaBytesPerToken =
+        std::max(footprint.arenaBytesPerToken, program.arenaBytesPerToken);
+    instructions += program.instructions.size() + program.buffers.size();
+  }
+  std::vector<uint32_t> offsets;
+  uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + topK * 4 + sizeof(BatchRow);
+  footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
+  footprint.attentionScratchBytesPerContextToken = sizeof(float);
+  footprint.metadataBytes =
+      experts * kTableBytesPerExpert + widestLayer * 16 + instructions * kTableBytesPerInstruction +
+      artifact.residents.size() * 512 + largestPoolPages(footprint.cache) * 16;
+  if (const Tokenizer *tokenizer = model.tokenizer())
+    footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();
+  return footprint;
+}
+
+ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
+                                  std::span<const MemoryPiece> regions) {
+  uint64_t largestRecord = artifact.pageBytes;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      largestRecord = std::max(largestRecord, expert.bytes);
+  ReadQueueOptions options;
+  options.backend = backend;
+  options.maxPiecesPerRead = static_cast<uint32_t>(divideUp(largestRecord, artifact.pageBytes));
+  options.maxReadBytes =
+      std::max(uint64_t(options.maxPiecesPerRead) * artifact.pageBytes, kResidentReadBytes);
+  options.maxReads = 16;
+  options.registeredRegions = regions;
+  return options;
+}
+
+static ExpertTemplate makeTemplate(const MoeLayer &layer, const WeightFormat &format,
+                                   const SliceLayout &sliceLayout) {
+  ExpertTemplate expert;
+  expert.format = format;
+  expert.matrices.resize(layer.matrices.size());
+  for (size_t i = 0; i < layer.matrices.size(); ++i) {
+    const ExpertMatrix &matrix = layer.matrices[i];
+    WeightView view;
+    view.shape = matrix.shape;
+    view.format = format;
+    view.layout = layoutOf(matrix.shape, format).value(); // Checked by the reader.
+    view.bytes.offset = sliceLayout.matrixOffsets[i];
+    expert.matrices[static_cast<size_t>(matrix.part)] = view;
+  }
+  return expert;
+}
+
+Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
+  std::vector<MoeLayerTables> tables(artifact.moeLayers.size());
+  for (size_t l = 0; l < tables.size(); ++l) {
+    const MoeLayer &layer = artifact.moeLayers[l];
+    MoeLayerTables &table = tables[l];
+    table.slices.resize(layer.experts.size());
+    for (size_t e = 0; e < layer.experts.size(); ++e) {
+      const Expert &expert = layer.experts[e];
+      if (expert.slices.size() != 1)
+        return invalidInput("layer ", layer.layer, " expert ", e, " has ", expert.slices.size(),
+                            " slices, this version plays experts of one");
+      const Slice &slice = expert.slices[0];
+      table.slices[e] = {{slice.offset, slice.bytes, slice.payloadBytes, slice.checksum}};
+      auto known = std::find_if(table.templates.begin(), table.templates.end(),
+                                [&](const ExpertTemplate &t) { return t.format == slice.format; });
+      if (known == table.templates.end()) {
+        MOERT_ASSIGN_OR_RETURN(SliceLayout sliceLayout, sliceLayoutOf(layer, slice.format));
+        table.templates.push_back(makeTemplate(layer, slice.format, sliceLayout));
+        known = table.templates.end() - 1;
+      }
+      table.templateOfExpert.push_back(static_cast<uint8_t>(known - table.templates.begin()));
+    }
+    for (size_t e = 0; e < layer.experts.size(); ++e)
+      table.records.push_back(
+          {layer.experts[e].fileOffset, layer.experts[e].bytes, table.slices[e]});
+  }
+  return tables;
+}
+
+CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,
+                            const CacheAllotment &allotment, std::vector<CacheLayer> &cacheLayers) {
+  const Artifact &artifact = model.artifact();
+  cacheLayers.clear();
+  for (size_t i = 0; i < layers.size(); ++i)
+    cacheLayers.push_back(
+        {artifact.moeLayers[i].layer, layers[i].records, allotment.quotaPages[i]});
+  CacheConfig config;
+  config.fileName = model.path();
+  config.pageBytes = artifact.pageBytes;
+  config.layers = cacheLayers;
+  config.transitPages = allotment.transitPages;
+  return config;
+}
+
+Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options) {
+  const Artifact &artifact = model.artifact();
+  if (options.contextTokens == 0 || options.contextTokens > artifact.model.maxPositions)
+    return invalidInput(model.path(), ": a context of ", options.contextTokens,
+                        " tokens, expected 1 to ", artifact.model.maxPositions,
+                        ", the positions of this model");
+  if (options.prefillChunk && *options.prefillChunk == 0)
+    return invalidInput("a prefill chunk of 0 tokens, expected at least 1");
+  RunRequest request;
+  request.contextTokens = static_cast<uint32_t>(roundUp(options.contextTokens, kKvBlockTokens));
+  request.prefillChunk = options.prefillChunk;
+  request.planPrefillChunk = artifact.plans.front().prefillChunk;
+  request.threads = options.threads;
+  request.logitsRows = options.logitsRows;
+  request.extraBytes = options.extraBytes;
+  ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
+  ModelFootprint footprint = footprintOf(model);
+  BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
+  std::optional<MemoryAccount> account = accountForBudget(footprint, process, request, budget);
+  if (account)
+    return *account;
+  uint64_t smallest = smallestAccount(footprint, process, request).totalBytes();
+  if (budget.expertShare)
+    return invalidInput("--memory ", *budget.expertShare * 100, "%: the expert cache would hold ",
+                        static_cast<uint64_t>(*budget.expertShare *
+                                              static_cast<double>(footprint.expertPayloadBytes)),
+                        " bytes, less than the largest expert; the smallest budget that works is ",
+                        smallest, " bytes");
+  return invalidInput(options.memory ? "--memory " : "available memory: ", budget.bytes,
+                      " bytes are not enough; the smallest budget that works is ", smallest,
+                      " bytes");
+}
+
+} // namespace moert

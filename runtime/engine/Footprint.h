@@ -1,0 +1,40 @@
+// What an artifact needs in memory, worked out from its tables.
+#pragma once
+
+#include "runtime/cache/ExpertCache.h"
+#include "runtime/engine/EngineImpl.h"
+#include "runtime/policy/MemoryBudget.h"
+
+#include <vector>
+
+namespace moert {
+
+ModelFootprint footprintOf(const Model &model);
+
+/// The read queue that a run of this artifact uses: limits for its largest record, the pool to be
+/// registered.
+ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
+                                  std::span<const MemoryPiece> regions);
+
+/// Resident weights are read in pieces of this size: large enough for any disk's best rate.
+constexpr uint64_t kResidentReadBytes = 1 << 20;
+
+CacheShape cacheShapeOf(const Artifact &artifact);
+
+/// Records, slices and the views of each expert's matrices.
+Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact);
+
+/// The configuration of the cache; its spans borrow `layers` and `cacheLayers`, which it fills in.
+CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,
+                            const CacheAllotment &allotment, std::vector<CacheLayer> &cacheLayers);
+
+/// Floats of attention scratch for one thread (Kernels.h, attend).
+uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);
+
+/// Floats of rotation tables for one token, and where each rope's begin.
+uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets);
+
+/// KV memory of a session of that many tokens.
+uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens);
+
+} // namespace moert

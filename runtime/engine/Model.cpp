@@ -1,0 +1,37 @@
+// Opening an artifact.
+#include "runtime/engine/ModelImpl.h"
+
+#include "runtime/format/Reader.h"
+
+namespace moert {
+
+Model::Model(std::unique_ptr<Impl> opened) : impl(std::move(opened)) {}
+Model::~Model() = default;
+
+const std::string &Model::path() const {
+  return impl->file.path();
+}
+const Artifact &Model::artifact() const {
+  return impl->artifact;
+}
+const Tokenizer *Model::tokenizer() const {
+  return impl->tokenizer ? &*impl->tokenizer : nullptr;
+}
+
+Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(path));
+  MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, readTokenizerTable(source, artifact));
+  MOERT_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::open(path));
+  auto opened = std::make_unique<Impl>(
+      Impl{std::move(file), std::move(artifact), std::move(table), std::nullopt});
+  if (!opened->tokenizerTable.empty()) {
+    Result<Tokenizer> tokenizer = Tokenizer::load(opened->tokenizerTable);
+    if (!tokenizer.isOk())
+      return tokenizer.status().withContext(path);
+    opened->tokenizer.emplace(std::move(tokenizer).value());
+  }
+  return std::unique_ptr<Model>(new Model(std::move(opened)));
+}
+
+} // namespace moert

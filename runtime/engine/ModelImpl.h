@@ -1,0 +1,20 @@
+// The inside of an opened artifact, shared with the engine.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/io/ArtifactFile.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace moert {
+
+struct Model::Impl {
+  ArtifactFile file;
+  Artifact artifact;
+  std::vector<std::byte> tokenizerTable; // Used by the tokenizer where it lies.
+  std::optional<Tokenizer> tokenizer;
+};
+
+} // namespace moert

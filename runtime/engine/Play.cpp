@@ -1,0 +1,278 @@
+// Plays a program: one function per instruction. What an instruction means stands in Schedule.h,
+// what its numbers are in Kernels.h; here is only where the operands lie and how the work is shared
+// out.
+#include "runtime/engine/EngineImpl.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Clock.h"
+#include "runtime/policy/Routing.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moert {
+
+// Multiply-adds that are worth waking another thread for: some microseconds of work.
+static constexpr uint64_t kGrainOperations = 64 * 1024;
+
+static uint64_t grainFor(uint64_t operationsPerIndex) {
+  return std::max<uint64_t>(1, kGrainOperations / std::max<uint64_t>(1, operationsPerIndex));
+}
+
+QuantizedRows Engine::Impl::quantized(int32_t bufferIndex, uint64_t firstRow) const {
+  const Buffer &info = bufferInfo(bufferIndex);
+  Rows rows = buffer(bufferIndex);
+  uint64_t codes = roundUp(info.width, info.group);
+  uint64_t groupsBytes = roundUp(codes / info.group * 4, kBufferAlignment);
+  std::byte *row = rows.data + firstRow * rows.bytesPerRow;
+  std::byte *scales = row + roundUp(codes, kBufferAlignment);
+  return {reinterpret_cast<int8_t *>(row),
+          reinterpret_cast<float *>(scales),
+          reinterpret_cast<int32_t *>(scales + groupsBytes),
+          static_cast<uint32_t>(codes),
+          info.group,
+          rows.bytesPerRow,
+          rows.stride()};
+}
+
+void Engine::Impl::multiply(const WeightView &w, const float *x, uint64_t xStride,
+                            const QuantizedRows *quantizedX, uint32_t count, float *y,
+                            uint64_t yStride) const {
+  if (!w.layout.isPanels) {
+    kernels->linearRows(w, x, xStride, count, y, yStride);
+    return;
+  }
+  uint64_t grain = grainFor(uint64_t(kPanelRows) * w.layout.paddedCols * count);
+  threads->run(w.layout.panels, grain, [&](uint64_t begin, uint64_t end, uint32_t) {
+    if (quantizedX)
+      kernels->linearQuantized(w, *quantizedX, count, y, yStride, static_cast<uint32_t>(begin),
+                               static_cast<uint32_t>(end));
+    else
+      kernels->linearFloat(w, x, xStride, count, y, yStride, static_cast<uint32_t>(begin),
+                           static_cast<uint32_t>(end));
+  });
+}
+
+void Engine::Impl::multiplyBuffer(const WeightView &w, int32_t source, uint32_t firstRow,
+                                  uint32_t count, float *y, uint64_t yStride) const {
+  if (bufferInfo(source).kind == BufferKind::kQuantized) {
+    QuantizedRows x = quantized(source, firstRow);
+    multiply(w, nullptr, 0, &x, count, y, yStride);
+  } else {
+    Rows x = buffer(source);
+    multiply(w, x.floats(firstRow), x.stride(), nullptr, count, y, yStride);
+  }
+}
+
+void Engine::Impl::fillRopeTables() {
+  for (uint32_t row = 0; row < rows(); ++row) {
+    for (size_t i = 0; i < artifact->ropes.size(); ++i) {
+      const Rope &rope = artifact->ropes[i];
+      uint32_t count = static_cast<uint32_t>(rope.inverseFrequencies.size());
+      float *cosines = ropeTables.data() + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[i];
+      kernels->ropeTable(batch[row].position, rope.inverseFrequencies.data(), count,
+                         rope.attentionFactor, cosines, cosines + roundUp(count, 16));
+    }
+  }
+}
+
+void Engine::Impl::playRope(const RopeInstruction &instruction) {
+  const Rope &rope = artifact->ropes[instruction.rope];
+  uint32_t count = static_cast<uint32_t>(rope.inverseFrequencies.size());
+  Rows x = buffer(instruction.buffer);
+  for (uint32_t row = 0; row < rows(); ++row) {
+    const float *cosines =
+        ropeTables.data() + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[instruction.rope];
+    kernels->rope(x.floats(row), instruction.heads, instruction.headDim, cosines,
+                  cosines + roundUp(count, 16), count, rope.style == RopeStyle::kInterleaved);
+  }
+}
+
+void Engine::Impl::playStoreKv(const StoreKvInstruction &store) {
+  const KvSlot &slot = artifact->kvSlots[store.slot];
+  uint64_t keyFloats = uint64_t(slot.kvHeads) * slot.keyDim;
+  uint64_t valueFloats = uint64_t(slot.kvHeads) * slot.valueDim;
+  Rows keys = buffer(store.key), values = buffer(store.value);
+  for (uint32_t row = 0; row < rows(); ++row) {
+    Session::Impl &session = batch[row].session->internals();
+    uint32_t block = batch[row].position / kKvBlockTokens,
+             place = batch[row].position % kKvBlockTokens;
+    // The tables are const to the kernels; the engine owns the session's memory.
+    auto *keyBlock = const_cast<float *>(session.slots[store.slot].keyBlocks[block]);
+    auto *valueBlock = const_cast<float *>(session.slots[store.slot].valueBlocks[block]);
+    std::memcpy(keyBlock + place * keyFloats, keys.floats(row), keyFloats * sizeof(float));
+    std::memcpy(valueBlock + place * valueFloats, values.floats(row), valueFloats * sizeof(float));
+  }
+}
+
+void Engine::Impl::playAttend(const AttendInstruction &attend) {
+  const KvSlot &slot = artifact->kvSlots[attend.slot];
+  Rows query = buffer(attend.query), dst = buffer(attend.dst);
+  uint64_t longest = 0;
+  for (const BatchRow &row : batch)
+    longest = std::max<uint64_t>(longest, row.position + 1);
+  if (attend.window != 0)
+    longest = std::min<uint64_t>(longest, attend.window);
+  uint64_t grain = grainFor(longest * (slot.keyDim + slot.valueDim));
+  threads->run(
+      uint64_t(rows()) * attend.heads, grain, [&](uint64_t begin, uint64_t end, uint32_t t) {
+        float *own = reinterpret_cast<float *>(scratch.data()) + t * attentionScratchFloats;
+        while (begin < end) {
+          uint64_t row = begin / attend.heads, head = begin % attend.heads;
+          uint64_t headEnd = std::min<uint64_t>(attend.heads, head + (end - begin));
+          const Session::Impl::Slot &kv = batch[row].session->internals().slots[attend.slot];
+          KvView view = {kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads, slot.keyDim,
+                         slot.valueDim};
+          uint32_t last = batch[row].position + 1;
+          uint32_t first = attend.window != 0 && last > attend.window ? last - attend.window : 0;
+          kernels->attend(query.floats(row), view, attend.heads, static_cast<uint32_t>(head),
+                          static_cast<uint32_t>(headEnd), first, last, attend.scale,
+                          dst.floats(row), own);
+          begin += headEnd - head;
+        }
+      });
+}
+
+void Engine::Impl::playRoute(const RouteInstruction &route) {
+  uint32_t count = bufferInfo(route.scores).width;
+  Rows scores = buffer(route.scores), experts = buffer(route.experts),
+       weights = buffer(route.weights);
+  for (uint32_t row = 0; row < rows(); ++row) {
+    kernels->softmax(scores.floats(row), count, probabilities.data());
+    std::span<int32_t> chosen(experts.integers(row), route.topK);
+    std::span<float> factors(weights.floats(row), route.topK);
+    chooseExperts({probabilities.data(), count}, {route.topK, route.renormalize, route.weightScale},
+                  chosen, factors);
+    observer->onRoute(*batch[row].session, route.moeLayer, batch[row].position, chosen, factors);
+  }
+}
+
+// Runs of consecutive rows that want logits, at most logitsRows at a time.
+Status Engine::Impl::playHead(const HeadInstruction &head) {
+  const WeightView &w = weight(head.weight);
+  uint32_t vocabulary = w.shape.rows;
+  uint64_t stride = logits.bytes() / logitsRows / sizeof(float);
+  float *y = reinterpret_cast<float *>(logits.data());
+  for (uint32_t row = 0; row < rows();) {
+    uint32_t count = 0;
+    while (row + count < rows() && count < logitsRows && batch[row + count].wantsLogits)
+      ++count;
+    if (count == 0) {
+      ++row;
+      continue;
+    }
+    multiplyBuffer(w, head.src, row, count, y, stride);
+    if (head.bias != kNone)
+      kernels->addBias(y, stride, vector(head.bias), count, vocabulary, y, stride);
+    for (uint32_t i = 0; i < count; ++i) {
+      float *values = y + i * stride;
+      if (head.scale != 1)
+        std::transform(values, values + vocabulary, values,
+                       [&](float v) { return v * head.scale; });
+      const BatchRow &of = batch[row + i];
+      MOERT_RETURN_IF_ERROR(observer->onLogits(*of.session, of.position, {values, vocabulary}));
+    }
+    row += count;
+  }
+  return {};
+}
+
+namespace {
+
+// Instructions that need nothing but their operands.
+struct SimplePlay {
+  Engine::Impl &engine;
+
+  void operator()(const EmbedInstruction &embed) const {
+    Rows dst = engine.buffer(embed.dst);
+    for (uint32_t row = 0; row < engine.rows(); ++row)
+      engine.kernels->gatherRow(engine.weight(embed.weight),
+                                static_cast<uint32_t>(engine.batch[row].token), embed.scale,
+                                dst.floats(row));
+  }
+  void operator()(const NormInstruction &norm) const {
+    Rows src = engine.buffer(norm.src), dst = engine.buffer(norm.dst);
+    uint32_t width = engine.bufferInfo(norm.src).width;
+    engine.threads->run(
+        engine.rows(), grainFor(width * 4), [&](uint64_t begin, uint64_t end, uint32_t) {
+          engine.kernels->norm(norm.kind, src.floats(begin), src.stride(),
+                               static_cast<uint32_t>(end - begin), width, norm.segment,
+                               engine.vector(norm.weight), engine.vector(norm.bias), norm.epsilon,
+                               dst.floats(begin), dst.stride());
+        });
+  }
+  void operator()(const QuantizeInstruction &quantize) const {
+    Rows src = engine.buffer(quantize.src);
+    uint32_t width = engine.bufferInfo(quantize.src).width;
+    engine.threads->run(engine.rows(), grainFor(width * 4),
+                        [&](uint64_t begin, uint64_t end, uint32_t) {
+                          engine.kernels->quantizeRows(src.floats(begin), src.stride(),
+                                                       static_cast<uint32_t>(end - begin), width,
+                                                       engine.quantized(quantize.dst, begin));
+                        });
+  }
+  void operator()(const LinearInstruction &linear) const {
+    Rows dst = engine.buffer(linear.dst);
+    const WeightView &w = engine.weight(linear.weight);
+    engine.multiplyBuffer(w, linear.src, 0, engine.rows(), dst.floats(), dst.stride());
+    if (linear.bias != kNone)
+      engine.kernels->addBias(dst.floats(), dst.stride(), engine.vector(linear.bias), engine.rows(),
+                              w.shape.rows, dst.floats(), dst.stride());
+  }
+  void operator()(const ActivateInstruction &activate) const {
+    Rows gate = engine.buffer(activate.gate), up = engine.buffer(activate.up);
+    Rows dst = engine.buffer(activate.dst);
+    uint32_t width = engine.bufferInfo(activate.gate).width;
+    engine.threads->run(engine.rows(), grainFor(width * 16),
+                        [&](uint64_t begin, uint64_t end, uint32_t) {
+                          engine.kernels->siluMultiply(gate.floats(begin), up.floats(begin),
+                                                       static_cast<uint32_t>(end - begin), width,
+                                                       gate.stride(), dst.floats(begin));
+                        });
+  }
+  void operator()(const AddInstruction &add) const {
+    Rows a = engine.buffer(add.a), b = engine.buffer(add.b), dst = engine.buffer(add.dst);
+    uint32_t width = engine.bufferInfo(add.dst).width;
+    for (uint32_t row = 0; row < engine.rows(); ++row)
+      engine.kernels->addScaled(a.floats(row), b.floats(row), add.scale, width, dst.floats(row));
+  }
+  void operator()(const GateRowsInstruction &gate) const {
+    Rows src = engine.buffer(gate.src), factor = engine.buffer(gate.gate);
+    Rows dst = engine.buffer(gate.dst);
+    engine.kernels->gateRows(src.floats(), factor.floats(), factor.stride(), engine.rows(),
+                             engine.bufferInfo(gate.src).width, src.stride(), dst.floats());
+  }
+  void operator()(const RopeInstruction &rope) const { engine.playRope(rope); }
+  void operator()(const StoreKvInstruction &store) const { engine.playStoreKv(store); }
+  void operator()(const AttendInstruction &attend) const { engine.playAttend(attend); }
+  void operator()(const RouteInstruction &route) const { engine.playRoute(route); }
+  // Played by playProgram, since they can fail.
+  void operator()(const ExpertsInstruction &) const {}
+  void operator()(const HeadInstruction &) const {}
+};
+
+} // namespace
+
+Status Engine::Impl::playProgram() {
+  fillRopeTables();
+  std::fill(profile.begin(), profile.end(), LayerProfile());
+  uint64_t begun = monotonicNs();
+  for (size_t i = 0; i < program->instructions.size(); ++i) {
+    const Instruction &instruction = program->instructions[i];
+    int32_t layer = program->layers[i];
+    LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
+    uint64_t waitedBefore = entry.waitNs;
+    if (const auto *experts = std::get_if<ExpertsInstruction>(&instruction))
+      MOERT_RETURN_IF_ERROR(playExperts(*experts, entry));
+    else if (const auto *head = std::get_if<HeadInstruction>(&instruction))
+      MOERT_RETURN_IF_ERROR(playHead(*head));
+    else
+      std::visit(SimplePlay{*this}, instruction);
+    uint64_t now = monotonicNs();
+    entry.computeNs += now - begun - (entry.waitNs - waitedBefore);
+    begun = now;
+  }
+  return {};
+}
+
+} // namespace moert

@@ -1,0 +1,137 @@
+// The experts of a layer, expert by expert: each is read at most once per batch, computed for all
+// of its tokens as soon as it is in memory, and its results wait in the place of their rank; only
+// when all are there are they summed, in the router's order. So the order of arrival never shows.
+#include "runtime/engine/EngineImpl.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moert {
+
+namespace {
+
+/// The (row, rank) pairs of the batch, grouped by expert. Borrowed from the engine's tables:
+///   wanted       distinct experts, the most popular first, ties to the lowest index
+///   expertBegin  [experts + 1]: expertRows[expertBegin[e]..expertBegin[e + 1]) are those of expert
+///   e expertRows   row * topK + rank, ascending for each expert
+struct Grouping {
+  uint32_t topK;
+  std::span<const uint32_t> wanted;
+
+  static Grouping make(Engine::Impl &engine, const ExpertsInstruction &instruction,
+                       uint32_t expertCount) {
+    uint32_t topK = engine.bufferInfo(instruction.experts).width;
+    Rows chosen = engine.buffer(instruction.experts);
+    std::vector<uint32_t> &begin = engine.expertBegin;
+    std::fill_n(begin.begin(), expertCount + 1, 0);
+    for (uint32_t row = 0; row < engine.rows(); ++row)
+      for (uint32_t rank = 0; rank < topK; ++rank)
+        ++begin[static_cast<uint32_t>(chosen.integers(row)[rank]) + 1];
+    uint32_t distinct = 0;
+    for (uint32_t e = 0; e < expertCount; ++e) {
+      if (begin[e + 1] != 0)
+        engine.wanted[distinct++] = e;
+    }
+    std::span<uint32_t> wanted(engine.wanted.data(), distinct);
+    std::sort(wanted.begin(), wanted.end(), [&](uint32_t a, uint32_t b) {
+      return begin[a + 1] != begin[b + 1] ? begin[a + 1] > begin[b + 1] : a < b;
+    });
+    for (uint32_t e = 0; e < expertCount; ++e)
+      begin[e + 1] += begin[e];
+    // Placing moves each expert's beginning to its end; walking backwards moves it back again.
+    for (uint32_t i = engine.rows() * topK; i-- > 0;) {
+      uint32_t e = static_cast<uint32_t>(chosen.integers(i / topK)[i % topK]);
+      engine.expertRows[--begin[e + 1]] = i;
+    }
+    for (uint32_t e = 0; e < expertCount; ++e)
+      begin[e] = begin[e + 1];
+    begin[expertCount] = engine.rows() * topK;
+    return {topK, wanted};
+  }
+};
+
+} // namespace
+
+// Copies the rows of an expert's tokens together; returns the buffer that holds them. A batch of
+// one token is its own gathering.
+static int32_t gatherRows(Engine::Impl &engine, const ExpertsInstruction &instruction,
+                          std::span<const uint32_t> pairs, uint32_t topK) {
+  if (engine.rows() == 1)
+    return instruction.src;
+  Rows src = engine.buffer(instruction.src), dst = engine.buffer(instruction.gathered);
+  for (size_t i = 0; i < pairs.size(); ++i)
+    std::memcpy(dst.data + i * dst.bytesPerRow, src.data + (pairs[i] / topK) * src.bytesPerRow,
+                src.bytesPerRow);
+  return instruction.gathered;
+}
+
+// down(silu(gate x) * up x) of one expert for its tokens, each result into its rank's place.
+static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instruction,
+                          const ExpertTemplate &expert, const PagedBytes &record,
+                          std::span<const uint32_t> pairs, uint32_t topK) {
+  uint32_t count = static_cast<uint32_t>(pairs.size());
+  auto view = [&](ExpertPart part) {
+    WeightView matrix = expert.matrices[static_cast<size_t>(part)];
+    matrix.bytes = record.from(matrix.bytes.offset);
+    return matrix;
+  };
+  WeightView down = view(ExpertPart::kDown);
+  uint32_t width = down.shape.cols, hidden = down.shape.rows;
+  Rows gate = engine.buffer(instruction.gate), up = engine.buffer(instruction.up);
+  Rows out = engine.buffer(instruction.dst), ranks = engine.buffer(instruction.ranks);
+
+  int32_t input = gatherRows(engine, instruction, pairs, topK);
+  engine.multiplyBuffer(view(ExpertPart::kGate), input, 0, count, gate.floats(), gate.stride());
+  engine.multiplyBuffer(view(ExpertPart::kUp), input, 0, count, up.floats(), up.stride());
+  engine.kernels->siluMultiply(gate.floats(), up.floats(), count, width, gate.stride(),
+                               gate.floats());
+  int32_t activated = instruction.gate;
+  if (instruction.hidden != kNone) {
+    engine.kernels->quantizeRows(gate.floats(), gate.stride(), count, width,
+                                 engine.quantized(instruction.hidden));
+    activated = instruction.hidden;
+  }
+  engine.multiplyBuffer(down, activated, 0, count, out.floats(), out.stride());
+  for (uint32_t i = 0; i < count; ++i)
+    std::memcpy(ranks.floats(pairs[i] / topK) + uint64_t(pairs[i] % topK) * hidden, out.floats(i),
+                hidden * sizeof(float));
+}
+
+Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
+                                 LayerProfile &layerProfile) {
+  const MoeLayerTables &layer = moeLayers[instruction.moeLayer];
+  uint32_t expertCount = static_cast<uint32_t>(layer.records.size());
+  Grouping grouping = Grouping::make(*this, instruction, expertCount);
+
+  MOERT_RETURN_IF_ERROR(cache->beginLayer(instruction.moeLayer, grouping.wanted));
+  while (true) {
+    MOERT_ASSIGN_OR_RETURN(int index, cache->nextReady());
+    if (index < 0)
+      break;
+    uint32_t expert = grouping.wanted[static_cast<size_t>(index)];
+    std::span<const uint32_t> pairs(expertRows.data() + expertBegin[expert],
+                                    expertBegin[expert + 1] - expertBegin[expert]);
+    computeExpert(*this, instruction, layer.templates[layer.templateOfExpert[expert]],
+                  cache->bytes(index), pairs, grouping.topK);
+    MOERT_RETURN_IF_ERROR(cache->release(index));
+  }
+  MOERT_RETURN_IF_ERROR(cache->endLayer());
+
+  uint32_t hidden = bufferInfo(instruction.dst).width;
+  Rows weights = buffer(instruction.weights), ranks = buffer(instruction.ranks);
+  Rows dst = buffer(instruction.dst);
+  for (uint32_t row = 0; row < rows(); ++row)
+    kernels->combineRanks(ranks.floats(row), hidden, weights.floats(row), grouping.topK, hidden,
+                          dst.floats(row));
+
+  const CacheStats &stats = cache->layerStats();
+  layerProfile.waitNs += stats.waitNs;
+  layerProfile.bytesRead += stats.bytesRead;
+  layerProfile.hits += static_cast<uint32_t>(stats.hits);
+  layerProfile.misses += static_cast<uint32_t>(stats.misses);
+  return {};
+}
+
+} // namespace moert
