@@ -1,0 +1,294 @@
+#include "SyntheticModel.h"
+
+#include "moert/Engine.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <new>
+#include <unistd.h>
+#include <vector>
+
+using namespace moert;
+using namespace moert::test;
+
+// Counts what this program allocates, for the test of the token loop.
+static std::atomic<uint64_t> allocations{0};
+void *operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void *memory = std::malloc(bytes == 0 ? 1 : bytes))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace {
+
+const std::vector<int32_t> kPrompt = {5,  17, 90, 3,  3,  41, 60, 2,  88,
+                                      12, 7,  31, 55, 20, 1,  95, 64, 9};
+
+/// Everything that a run computed, byte by byte.
+struct Recorder : StepObserver {
+  std::vector<float> logits;
+  std::vector<int32_t> experts;
+  std::vector<float> weights;
+
+  Status onLogits(Session &, uint32_t, std::span<const float> values) override {
+    logits.insert(logits.end(), values.begin(), values.end());
+    return {};
+  }
+};
+
+struct Silent : StepObserver {
+  int32_t best = 0;
+  Status onLogits(Session &, uint32_t, std::span<const float> values) override {
+    best = static_cast<int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
+    return {};
+  }
+};
+
+struct TemporaryArtifact {
+  std::string path;
+  explicit TemporaryArtifact(const SyntheticOptions &options = {}) {
+    path = "engine_test_" + std::to_string(getpid()) + "_" +
+           std::to_string(static_cast<int>(options.experts)) + ".moe";
+    Result<Artifact> written = writeSyntheticModel(path, options);
+    REQUIRE_MESSAGE(written.isOk(), written.status().message());
+  }
+  ~TemporaryArtifact() { std::remove(path.c_str()); }
+};
+
+struct Loaded {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Session> session;
+};
+
+Loaded load(const std::string &path, const EngineOptions &options) {
+  Loaded loaded;
+  auto model = Model::open(path);
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  loaded.model = std::move(model).value();
+  auto account = accountMemory(*loaded.model, options);
+  REQUIRE_MESSAGE(account.isOk(), account.status().message());
+  auto engine = Engine::load(*loaded.model, options, *account);
+  REQUIRE_MESSAGE(engine.isOk(), engine.status().message());
+  loaded.engine = std::move(engine).value();
+  auto session = loaded.engine->createSession();
+  REQUIRE_MESSAGE(session.isOk(), session.status().message());
+  loaded.session = std::move(session).value();
+  return loaded;
+}
+
+uint64_t smallestBudget(const std::string &path, EngineOptions options) {
+  auto model = Model::open(path);
+  REQUIRE(model.isOk());
+  options.memory = BudgetSize{1, {}};
+  auto refused = accountMemory(**model, options);
+  REQUIRE(!refused.isOk());
+  CHECK(refused.status().code() == StatusCode::kInvalidInput);
+  const std::string &message = refused.status().message();
+  return std::strtoull(message.c_str() + message.find("works is ") + 9, nullptr, 10);
+}
+
+EngineOptions baseOptions() {
+  EngineOptions options;
+  options.contextTokens = 64;
+  options.memory = BudgetSize{uint64_t(1) << 30, {}};
+  options.io = IoBackend::kThreads;
+  return options;
+}
+
+std::vector<float> logitsOf(const std::string &path, const EngineOptions &options) {
+  Loaded loaded = load(path, options);
+  Recorder recorder;
+  Status done =
+      loaded.engine->prefill({loaded.session.get(), kPrompt, LogitsWanted::kAll}, recorder);
+  REQUIRE_MESSAGE(done.isOk(), done.message());
+  CHECK(recorder.logits.size() == kPrompt.size() * kVocabulary);
+  return recorder.logits;
+}
+
+bool sameBytes(const std::vector<float> &a, const std::vector<float> &b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+} // namespace
+
+TEST_CASE("logits do not depend on budget, threads, chunk, I/O, instruction set or logits rows") {
+  for (WeightKind kind :
+       {WeightKind::kBF16, WeightKind::kInt8, WeightKind::kInt4, WeightKind::kInt2}) {
+    WeightKind residents = kind == WeightKind::kBF16 ? WeightKind::kF32 : WeightKind::kInt8;
+    TemporaryArtifact artifact({kind, residents, 7});
+    EngineOptions options = baseOptions();
+    options.isa = Isa::kReference;
+    options.prefillChunk = 1;
+    std::vector<float> expected = logitsOf(artifact.path, options);
+    for (float value : expected)
+      REQUIRE(value == value);
+    options.memory = BudgetSize{smallestBudget(artifact.path, options), {}};
+    CHECK(sameBytes(expected, logitsOf(artifact.path, options)));
+    for (uint32_t chunk : {4u, 7u, 64u}) {
+      for (uint32_t threads : {1u, 2u, 3u}) {
+        EngineOptions varied = baseOptions();
+        varied.prefillChunk = chunk;
+        varied.threads = threads;
+        varied.logitsRows = chunk == 7 ? 3 : 1;
+        varied.io = chunk == 64 ? IoBackend::kBuffered : IoBackend::kAuto;
+        varied.memory = BudgetSize{smallestBudget(artifact.path, varied) + 8192 * chunk, {}};
+        CHECK(sameBytes(expected, logitsOf(artifact.path, varied)));
+      }
+    }
+  }
+}
+
+TEST_CASE("tokens one by one give the logits of the whole prompt at once") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  std::vector<float> expected = logitsOf(artifact.path, options);
+  Loaded loaded = load(artifact.path, options);
+  Recorder recorder;
+  for (int32_t token : kPrompt) {
+    SessionTokens one = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+    REQUIRE(loaded.engine->step({&one, 1}, recorder).isOk());
+  }
+  CHECK(sameBytes(expected, recorder.logits));
+}
+
+TEST_CASE("sessions in one batch do not see each other") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  std::vector<float> expected = logitsOf(artifact.path, options);
+  Loaded loaded = load(artifact.path, options);
+  auto other = loaded.engine->createSession();
+  REQUIRE(other.isOk());
+  Recorder first, second;
+  struct Both : StepObserver {
+    Session *firstSession;
+    Recorder *first, *second;
+    Status onLogits(Session &session, uint32_t position, std::span<const float> values) override {
+      return (&session == firstSession ? first : second)->onLogits(session, position, values);
+    }
+  } both;
+  both.firstSession = loaded.session.get();
+  both.first = &first;
+  both.second = &second;
+  for (size_t i = 0; i < kPrompt.size(); ++i) {
+    SessionTokens batch[] = {
+        {loaded.session.get(), {&kPrompt[i], 1}, LogitsWanted::kLast},
+        {other->get(), {&kPrompt[kPrompt.size() - 1 - i], 1}, LogitsWanted::kLast}};
+    REQUIRE(loaded.engine->step(batch, both).isOk());
+  }
+  CHECK(sameBytes(expected, first.logits));
+  CHECK_FALSE(sameBytes(expected, second.logits));
+}
+
+TEST_CASE("a session that was reset starts over") {
+  TemporaryArtifact artifact;
+  Loaded loaded = load(artifact.path, baseOptions());
+  Recorder once, again;
+  SessionTokens tokens = {loaded.session.get(), kPrompt, LogitsWanted::kLast};
+  REQUIRE(loaded.engine->prefill(tokens, once).isOk());
+  loaded.session->reset();
+  REQUIRE(loaded.engine->prefill(tokens, again).isOk());
+  CHECK(sameBytes(once.logits, again.logits));
+}
+
+TEST_CASE("the token loop allocates nothing") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.threads = 2;
+  options.memory = BudgetSize{smallestBudget(artifact.path, options) + 30000, {}};
+  Loaded loaded = load(artifact.path, options);
+  Silent observer;
+  REQUIRE(loaded.engine->prefill({loaded.session.get(), kPrompt, LogitsWanted::kLast}, observer)
+              .isOk());
+  uint64_t before = allocations.load();
+  for (int i = 0; i < 20; ++i) {
+    int32_t token = observer.best;
+    SessionTokens next = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+    Status done = loaded.engine->step({&next, 1}, observer);
+    if (!done.isOk())
+      FAIL(done.message());
+  }
+  CHECK(allocations.load() == before);
+}
+
+TEST_CASE("the profile of a step counts every routed expert once as a hit or a miss") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.memory = BudgetSize{smallestBudget(artifact.path, options) + 40000, {}};
+  Loaded loaded = load(artifact.path, options);
+  Silent observer;
+  uint64_t hits = 0;
+  for (int32_t token : kPrompt) {
+    SessionTokens next = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+    REQUIRE(loaded.engine->step({&next, 1}, observer).isOk());
+    std::span<const LayerProfile> profile = loaded.engine->lastStep();
+    REQUIRE(profile.size() == kLayers + 1);
+    for (uint32_t l = 0; l < kLayers; ++l) {
+      CHECK(profile[l].hits + profile[l].misses == kTopK);
+      CHECK(profile[l].bytesRead ==
+            profile[l].misses * loaded.model->artifact().moeLayers[l].experts[0].bytes);
+      hits += profile[l].hits;
+    }
+    CHECK(profile[kLayers].hits + profile[kLayers].misses == 0);
+  }
+  CHECK(hits > 0);
+}
+
+TEST_CASE("a step refuses what it cannot do, and says what it could") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.prefillChunk = 8;
+  Loaded loaded = load(artifact.path, options);
+  Silent observer;
+  int32_t wrong = kVocabulary;
+  SessionTokens tokens = {loaded.session.get(), {&wrong, 1}, LogitsWanted::kLast};
+  CHECK(loaded.engine->step({&tokens, 1}, observer).message() == "token id 96, expected 0 to 95");
+  tokens.tokens = kPrompt;
+  CHECK(loaded.engine->step({&tokens, 1}, observer).message() ==
+        "a batch of 18 tokens, expected 1 to 8");
+  std::vector<int32_t> tooLong(65, 1);
+  tokens.tokens = tooLong;
+  CHECK(loaded.engine->step({&tokens, 1}, observer).message() ==
+        "the sequence would have 65 tokens, expected at most the context of 64");
+}
+
+TEST_CASE("a context beyond the model's positions is refused with both numbers") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = baseOptions();
+  options.contextTokens = 513;
+  auto refused = accountMemory(**model, options);
+  REQUIRE(!refused.isOk());
+  CHECK(refused.status().message().find("513 tokens, expected 1 to 512") != std::string::npos);
+}
+
+TEST_CASE("prefill ends between chunks when it is told to stop") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.prefillChunk = 4;
+  Loaded loaded = load(artifact.path, options);
+  std::atomic<bool> stop{false};
+  struct Stopper : StepObserver {
+    std::atomic<bool> *flag;
+    Status onLogits(Session &, uint32_t, std::span<const float>) override {
+      flag->store(true);
+      return {};
+    }
+  } stopper;
+  stopper.flag = &stop;
+  Status done =
+      loaded.engine->prefill({loaded.session.get(), kPrompt, LogitsWanted::kAll}, stopper, &stop);
+  CHECK(done.code() == StatusCode::kInterrupted);
+  CHECK(loaded.session->length() == 4);
+}

@@ -1,0 +1,235 @@
+#include "SyntheticModel.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/format/Writer.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+namespace moert::test {
+
+namespace {
+
+WeightFormat formatOf(WeightKind kind) {
+  if (!isQuantized(kind))
+    return {kind, 0, 0, false};
+  return {kind, 32, 32, kind == WeightKind::kInt2};
+}
+
+// Puts the instructions of one program together; buffers never share bytes, which is allowed.
+class ProgramBuilder {
+public:
+  ProgramBuilder(Artifact &model, const SyntheticOptions &settings)
+      : artifact(model), options(settings) {}
+
+  Program build(const char *name) {
+    program = {};
+    program.name = name;
+    int32_t hidden = buffer(kHidden);
+    add(EmbedInstruction{hidden, resident("embed", kVocabulary, kHidden, options.residents), 1.5f},
+        kNone);
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      attention(hidden, layer);
+      experts(hidden, layer);
+    }
+    int32_t normed = buffer(kHidden);
+    add(norm(hidden, normed, "final", kHidden), kNone);
+    int32_t head = resident("head", kVocabulary, kHidden, options.residents);
+    add(HeadInstruction{input(normed, options.residents, kNone), head, kNone, 0.5f}, kNone);
+    return program;
+  }
+
+private:
+  int32_t buffer(uint32_t width, BufferKind kind = BufferKind::kF32) {
+    uint32_t group = kind == BufferKind::kQuantized ? 32 : 0;
+    uint64_t bytes = bufferBytesPerToken(kind, width, group);
+    program.buffers.push_back({kind, width, group, program.arenaBytesPerToken, bytes});
+    program.arenaBytesPerToken += bytes;
+    return static_cast<int32_t>(program.buffers.size() - 1);
+  }
+
+  // A resident weight by name, made at its first use.
+  int32_t resident(const std::string &name, uint32_t rows, uint32_t cols, WeightKind kind) {
+    for (size_t i = 0; i < artifact.residents.size(); ++i)
+      if (artifact.residents[i].name == name)
+        return static_cast<int32_t>(i);
+    artifact.residents.push_back({name, {rows, cols}, formatOf(kind), 0, 0});
+    return static_cast<int32_t>(artifact.residents.size() - 1);
+  }
+
+  void add(Instruction instruction, int32_t layer) {
+    program.instructions.push_back(instruction);
+    program.layers.push_back(layer);
+  }
+
+  NormInstruction norm(int32_t src, int32_t dst, const std::string &name, uint32_t segment) {
+    int32_t weight = resident(name + ".norm", 1, segment, WeightKind::kF32);
+    return {src, dst, weight, kNone, NormKind::kRms, 1e-6f, segment};
+  }
+
+  // The buffer itself, or its quantized form where the weights are.
+  int32_t input(int32_t floats, WeightKind kind, int32_t layer) {
+    if (!isQuantized(kind))
+      return floats;
+    int32_t codes =
+        buffer(program.buffers[static_cast<size_t>(floats)].width, BufferKind::kQuantized);
+    add(QuantizeInstruction{floats, codes}, layer);
+    return codes;
+  }
+
+  int32_t linear(int32_t src, const std::string &name, uint32_t rows, WeightKind kind,
+                 int32_t layer, bool hasBias = false) {
+    uint32_t cols = program.buffers[static_cast<size_t>(src)].width;
+    int32_t dst = buffer(rows);
+    int32_t weight = resident(name, rows, cols, kind);
+    int32_t bias = hasBias ? resident(name + ".bias", 1, rows, WeightKind::kF32) : kNone;
+    add(LinearInstruction{src, dst, weight, bias}, layer);
+    return dst;
+  }
+
+  void attention(int32_t hidden, uint32_t number) {
+    int32_t layer = static_cast<int32_t>(number);
+    std::string name = "layer" + std::to_string(number);
+    int32_t normed = buffer(kHidden);
+    add(norm(hidden, normed, name + ".attention", kHidden), layer);
+    int32_t x = input(normed, options.residents, layer);
+    int32_t q = linear(x, name + ".q", kHeads * kHeadDim, options.residents, layer, true);
+    int32_t k = linear(x, name + ".k", kKvHeads * kHeadDim, options.residents, layer);
+    int32_t v = linear(x, name + ".v", kKvHeads * kHeadDim, options.residents, layer);
+    add(RopeInstruction{q, kHeads, kHeadDim, 0}, layer);
+    add(RopeInstruction{k, kKvHeads, kHeadDim, 0}, layer);
+    add(StoreKvInstruction{k, v, number}, layer);
+    int32_t attended = buffer(kHeads * kHeadDim);
+    uint32_t window = number == 1 ? 5 : 0;
+    add(AttendInstruction{q, attended, number, kHeads, window, 0.25f}, layer);
+    int32_t o = linear(input(attended, options.residents, layer), name + ".o", kHidden,
+                       options.residents, layer);
+    add(AddInstruction{hidden, o, hidden, 1}, layer);
+  }
+
+  void experts(int32_t hidden, uint32_t number) {
+    int32_t layer = static_cast<int32_t>(number);
+    std::string name = "layer" + std::to_string(number);
+    int32_t normed = buffer(kHidden);
+    add(norm(hidden, normed, name + ".experts", kHidden), layer);
+    int32_t scores = linear(normed, name + ".router", kExperts, WeightKind::kBF16, layer);
+    int32_t chosen = buffer(kTopK, BufferKind::kI32), weights = buffer(kTopK);
+    add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, kTopK,
+                         true, 1},
+        layer);
+    bool quantized = isQuantized(options.experts);
+    BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
+    int32_t src = input(normed, options.experts, layer), dst = buffer(kHidden);
+    int32_t gathered = buffer(kHidden, kind), gate = buffer(kExpertWidth),
+            up = buffer(kExpertWidth);
+    int32_t inner = quantized ? buffer(kExpertWidth, kind) : kNone, ranks = buffer(kTopK * kHidden);
+    add(ExpertsInstruction{src, chosen, weights, dst, number, gathered, gate, up, inner, ranks},
+        layer);
+    int32_t factor = linear(normed, name + ".gate", 1, WeightKind::kF32, layer);
+    add(GateRowsInstruction{dst, factor, dst}, layer);
+    add(AddInstruction{hidden, dst, hidden, 0.5f}, layer);
+  }
+
+  Artifact &artifact;
+  const SyntheticOptions &options;
+  Program program;
+};
+
+// Random contents of a matrix: numbers of a reasonable size in every field.
+class Filler {
+public:
+  explicit Filler(uint32_t seed) : random(seed) {}
+
+  void fill(std::byte *to, const MatrixShape &shape, const WeightFormat &format) {
+    MatrixLayout layout = layoutOf(shape, format).value();
+    float size = 1.0f / std::sqrt(static_cast<float>(shape.cols));
+    if (isQuantized(format.kind)) {
+      for (uint64_t i = 0; i < layout.codesBytes; ++i)
+        to[i] = static_cast<std::byte>(random() & 0xff);
+      for (uint64_t i = layout.scalesOffset; i < layout.bytes; i += 2) // f16 about 2^-7
+        put(to + i, static_cast<uint16_t>(0x2000 | (random() & 0x3ff)));
+      return;
+    }
+    uint64_t elements = layout.codesBytes * 8 / bitsOf(format.kind);
+    for (uint64_t i = 0; i < elements; ++i) {
+      float value = shape.rows == 1 ? 1 + uniform() * 0.1f : uniform() * size;
+      if (format.kind == WeightKind::kF32)
+        put(to + i * 4, value);
+      else // bf16: the upper half of f32.
+        put(to + i * 2, static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+    }
+  }
+
+private:
+  template <typename T> static void put(std::byte *to, T value) {
+    std::memcpy(to, &value, sizeof value);
+  }
+  float uniform() { return static_cast<float>(random()) / 2147483648.0f - 1; }
+  std::mt19937 random;
+};
+
+void describe(Artifact &artifact, const SyntheticOptions &options) {
+  artifact.model = {"synthetic", kVocabulary, kHidden, kLayers, 512, std::nullopt, {0}};
+  artifact.pageBytes = 4096;
+  artifact.ropes = {{RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}}};
+  artifact.kvSlots.assign(kLayers, {kKvHeads, kHeadDim, kHeadDim});
+  for (uint32_t l = 0; l < kLayers; ++l) {
+    MoeLayer layer;
+    layer.layer = l;
+    layer.matrices = {{ExpertPart::kGate, {kExpertWidth, kHidden}},
+                      {ExpertPart::kUp, {kExpertWidth, kHidden}},
+                      {ExpertPart::kDown, {kHidden, kExpertWidth}}};
+    Expert expert;
+    expert.slices.resize(1);
+    expert.slices[0].format = formatOf(options.experts);
+    expert.variants = {{0}};
+    layer.experts.assign(kExperts, expert);
+    artifact.moeLayers.push_back(layer);
+  }
+  ProgramBuilder builder(artifact, options);
+  artifact.programs = {builder.build("decode"), builder.build("prefill")};
+}
+
+} // namespace
+
+Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOptions &options) {
+  Artifact artifact;
+  describe(artifact, options);
+  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, 0));
+  uint64_t recordPages = divideUp(artifact.moeLayers[0].experts[0].bytes, artifact.pageBytes);
+  artifact.plans = {
+      {"default", 0, 16, 512, 0,
+       std::vector<uint32_t>(kLayers, static_cast<uint32_t>(kExperts * recordPages))}};
+
+  uint64_t bytes = std::max(artifact.residentOffset + artifact.residentBytes,
+                            artifact.recordsOffset + artifact.recordsBytes);
+  std::vector<std::byte> file(roundUp(bytes, 4096));
+  Filler filler(options.seed);
+  for (const ResidentWeight &weight : artifact.residents)
+    filler.fill(file.data() + artifact.residentOffset + weight.offset, weight.shape, weight.format);
+  artifact.residentChecksum =
+      checksum64(std::span(file).subspan(artifact.residentOffset, artifact.residentBytes));
+  for (MoeLayer &layer : artifact.moeLayers)
+    for (Expert &expert : layer.experts) {
+      Slice &slice = expert.slices[0];
+      std::byte *record = file.data() + expert.fileOffset;
+      SliceLayout places = sliceLayoutOf(layer, slice.format).value();
+      for (size_t i = 0; i < layer.matrices.size(); ++i)
+        filler.fill(record + places.matrixOffsets[i], layer.matrices[i].shape, slice.format);
+      slice.checksum = checksum64({record, slice.payloadBytes});
+    }
+  MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
+  file.resize(sealed.manifestOffset);
+  file.insert(file.end(), sealed.manifest.begin(), sealed.manifest.end());
+  std::copy(sealed.prefix.begin(), sealed.prefix.end(), file.begin());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char *>(file.data()),
+             static_cast<std::streamsize>(file.size()));
+  return artifact;
+}
+
+} // namespace moert::test

@@ -1,0 +1,25 @@
+// A small model made up of random numbers, written as an artifact: what the engine's tests play. It
+// has no meaning, but all of the parts: attention with grouped heads, rotation, routed experts of
+// several tokens each, a shared gate, quantized and float weights.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
+
+#include <string>
+
+namespace moert::test {
+
+struct SyntheticOptions {
+  WeightKind experts = WeightKind::kInt4;
+  WeightKind residents = WeightKind::kInt8;
+  uint32_t seed = 1;
+};
+
+constexpr uint32_t kVocabulary = 96, kHidden = 64, kLayers = 3, kExperts = 8, kTopK = 3,
+                   kExpertWidth = 48, kHeads = 4, kKvHeads = 2, kHeadDim = 16;
+
+/// Writes it to `path`; what was written, as the reader will give it.
+Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOptions &options);
+
+} // namespace moert::test
