@@ -60,7 +60,8 @@ public:
   /// How many requests there can be at once.
   size_t capacity() const { return requests.size(); }
 
-  /// Whether its read has failed before the place that this request is for, so that it is pointless.
+  /// Whether its read has failed before the place that this request is for, so that it is
+  /// pointless.
   bool isPointless(const ReadRequest &pending) const {
     const ReadRequest *failed = reads[pending.read].failedRequest;
     return failed && failed->fileOffset < pending.fileOffset;
