@@ -1,0 +1,50 @@
+// Byte-pair encoding of one piece of text: characters become tokens, and neighbours merge in the
+// order of their ranks.
+#pragma once
+
+#include "runtime/tokenizer/TokenizerTable.h"
+
+#include <array>
+
+namespace moert {
+
+/// Scratch memory of encoding. One for each thread; keeps the size of the largest piece seen.
+struct BpeScratch {
+  /// A token of the piece, in a list that merging shortens. length is in bytes of text, 0 once it
+  /// has been merged into its left neighbour.
+  struct Symbol {
+    int32_t id;
+    uint32_t previous;
+    uint32_t next;
+    uint32_t length;
+  };
+
+  std::vector<Symbol> symbols;
+  std::vector<uint64_t> queue; // Heap of rank << 32 | position of the left symbol.
+};
+
+/// Holds views into a table, which has to outlive it. encode() may be called from many threads.
+class BpeModel {
+public:
+  BpeModel(const VocabularyView &tokens, const MergeView &pairs, const TokenizerPipeline &pipeline);
+
+  /// Appends the ids of a piece, which is not empty and below 4 GiB. Time is O(n log n), so a piece
+  /// may be a whole document.
+  Status encode(std::string_view piece, BpeScratch &scratch, std::vector<int32_t> &ids) const;
+
+private:
+  Status splitIntoCharacters(std::string_view piece, BpeScratch &scratch) const;
+  bool appendBytes(std::string_view character, BpeScratch &scratch) const;
+  void mergeAll(BpeScratch &scratch) const;
+
+  VocabularyView vocabulary;
+  MergeView merges;
+  std::array<int32_t, 256> byteIds; // <0x00> to <0xFF>, -1 where missing or not asked for.
+  bool byteFallback;
+  bool fuseUnknown;
+  bool ignoreMerges;
+  UnknownCharacter unknownCharacter;
+  int32_t unknownId;
+};
+
+} // namespace moert

@@ -1,0 +1,332 @@
+#include "runtime/tokenizer/DecoderChain.h"
+
+#include "runtime/tokenizer/ByteAlphabet.h"
+#include "runtime/tokenizer/Utf8.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moert {
+namespace {
+
+using Part = DecoderStage::Part;
+
+// Puts the parts of a token back together, for the stages that need to see it whole. Tokens of the
+// vocabulary come in one part; only the text behind ByteLevel and Fuse comes in many.
+class WholeToken {
+public:
+  /// The whole token if this part ends it.
+  bool add(const Part &part) {
+    if (isComplete)
+      token.clear();
+    token += part.text;
+    isComplete = part.endsToken;
+    return isComplete;
+  }
+  const std::string &text() const { return token; }
+
+private:
+  std::string token;
+  bool isComplete = true;
+};
+
+// Characters of the byte alphabet become bytes, all tokens one text, broken UTF-8 U+FFFD. A token
+// with any other character in it stands for itself.
+class ByteLevelStage : public DecoderStage {
+public:
+  void take(const Part &part, std::vector<Part> &out) override {
+    if (!whole.add(part))
+      return;
+    size_t mark = bytes.size();
+    std::string_view token = whole.text();
+    for (size_t i = 0; i < token.size();) {
+      CodePoint character = firstCodePoint(token.substr(i));
+      std::optional<unsigned char> byte = alphabetToByte(character.value);
+      if (!byte) {
+        bytes.resize(mark);
+        bytes += token;
+        break;
+      }
+      bytes.push_back(static_cast<char>(*byte));
+      i += character.length;
+    }
+    emit(false, out);
+  }
+
+  void finish(std::vector<Part> &out) override { emit(true, out); }
+
+private:
+  void emit(bool atEnd, std::vector<Part> &out) {
+    Part part{{}, atEnd};
+    size_t heldBack = appendLossyUtf8(bytes, atEnd, part.text);
+    bytes.erase(0, bytes.size() - heldBack);
+    out.push_back(std::move(part));
+  }
+
+  WholeToken whole;
+  std::string bytes; // Held back: the start of a character.
+};
+
+// The byte that <0xHH> stands for. Rust's parser, which decides here, takes a plus sign for a
+// digit.
+std::optional<char> byteOfToken(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>')
+    return std::nullopt;
+  auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  int high = token[3] == '+' ? 0 : digit(token[3]);
+  int low = digit(token[4]);
+  if (high < 0 || low < 0)
+    return std::nullopt;
+  return static_cast<char>(high * 16 + low);
+}
+
+// A row of byte tokens becomes the text that it spells, or one U+FFFD for each if it spells none.
+// Only the end of the row decides, so the row is held back until then.
+class ByteFallbackStage : public DecoderStage {
+public:
+  void take(const Part &part, std::vector<Part> &out) override {
+    if (!whole.add(part))
+      return;
+    if (std::optional<char> byte = byteOfToken(whole.text())) {
+      row.push_back(*byte);
+      return;
+    }
+    finish(out);
+    out.push_back({whole.text(), true});
+  }
+
+  void finish(std::vector<Part> &out) override {
+    if (isValidUtf8(row)) {
+      if (!row.empty())
+        out.push_back({row, true});
+    } else {
+      for (size_t i = 0; i < row.size(); ++i)
+        out.push_back({std::string(kReplacementCharacter), true});
+    }
+    row.clear();
+  }
+
+private:
+  WholeToken whole;
+  std::string row;
+};
+
+// Replaces a text. Of a token that is still growing, what may be the start of a match is held back.
+class ReplaceStage : public DecoderStage {
+public:
+  ReplaceStage(std::string searched, std::string replacement)
+      : pattern(std::move(searched)), content(std::move(replacement)) {}
+
+  void take(const Part &part, std::vector<Part> &out) override {
+    pending += part.text;
+    Part result{{}, part.endsToken};
+    size_t begin = 0;
+    for (size_t match; (match = pending.find(pattern, begin)) != std::string::npos;
+         begin = match + pattern.size())
+      result.text.append(pending, begin, match - begin).append(content);
+    size_t keep = part.endsToken ? 0 : startOfMatchAtEnd(begin);
+    result.text.append(pending, begin, pending.size() - keep - begin);
+    pending.erase(0, pending.size() - keep);
+    out.push_back(std::move(result));
+  }
+
+  void finish(std::vector<Part> &) override { pending.clear(); }
+
+private:
+  // How many bytes at the end of pending, from begin on, are the start of the pattern.
+  size_t startOfMatchAtEnd(size_t begin) const {
+    size_t length = std::min(pattern.size() - 1, pending.size() - begin);
+    while (length > 0 && pending.compare(pending.size() - length, length, pattern, 0, length) != 0)
+      --length;
+    return length;
+  }
+
+  std::string pattern;
+  std::string content;
+  std::string pending;
+};
+
+// Takes up to start of a character from the front of each token and up to stop from its end.
+class StripStage : public DecoderStage {
+public:
+  explicit StripStage(const DecoderStep &step)
+      : character(step.pattern), start(step.start), stop(step.stop), leftToStrip(step.start) {}
+
+  void take(const Part &part, std::vector<Part> &out) override {
+    std::string_view text = part.text;
+    while (leftToStrip > 0 && !text.empty()) {
+      if (!text.starts_with(character)) {
+        leftToStrip = 0;
+        break;
+      }
+      text.remove_prefix(character.size());
+      --leftToStrip;
+    }
+    std::string all = repeat(heldBack);
+    all += text;
+    heldBack = std::min(countAtEnd(all), stop);
+    all.resize(all.size() - heldBack * character.size());
+    if (part.endsToken)
+      reset();
+    out.push_back({std::move(all), part.endsToken});
+  }
+
+  void finish(std::vector<Part> &) override { reset(); }
+
+private:
+  void reset() {
+    leftToStrip = start;
+    heldBack = 0;
+  }
+
+  std::string repeat(size_t count) const {
+    std::string text;
+    for (size_t i = 0; i < count; ++i)
+      text += character;
+    return text;
+  }
+
+  size_t countAtEnd(std::string_view text) const {
+    size_t count = 0;
+    for (; text.ends_with(character); ++count)
+      text.remove_suffix(character.size());
+    return count;
+  }
+
+  std::string character;
+  size_t start;
+  size_t stop;
+  size_t leftToStrip;  // Of the token that is growing.
+  size_t heldBack = 0; // So many characters at its end, which go if nothing follows.
+};
+
+// Makes one token of all.
+class FuseStage : public DecoderStage {
+public:
+  void take(const Part &part, std::vector<Part> &out) override {
+    out.push_back({part.text, false});
+  }
+  void finish(std::vector<Part> &out) override { out.push_back({{}, true}); }
+};
+
+// The replacement character becomes a space, but nothing inside the first token.
+class MetaspaceStage : public DecoderStage {
+public:
+  explicit MetaspaceStage(const DecoderStep &step)
+      : character(step.pattern), dropsFirst(step.prependScheme != PrependScheme::kNever),
+        isFirst(true) {}
+
+  void take(const Part &part, std::vector<Part> &out) override {
+    Part result{{}, part.endsToken};
+    std::string_view text = part.text;
+    while (!text.empty()) {
+      size_t length = utf8Length(text[0]);
+      if (text.substr(0, length) != character)
+        result.text += text.substr(0, length);
+      else if (!isFirst || !dropsFirst)
+        result.text += ' ';
+      text.remove_prefix(length);
+    }
+    isFirst &= !part.endsToken;
+    out.push_back(std::move(result));
+  }
+
+  void finish(std::vector<Part> &) override { isFirst = true; }
+
+private:
+  std::string character;
+  bool dropsFirst;
+  bool isFirst;
+};
+
+// What happens without a decoder: a space between tokens.
+class JoinStage : public DecoderStage {
+public:
+  void take(const Part &part, std::vector<Part> &out) override {
+    out.push_back({(isFirst ? "" : " ") + part.text, true});
+    isFirst = false;
+  }
+  void finish(std::vector<Part> &) override { isFirst = true; }
+
+private:
+  bool isFirst = true;
+};
+
+std::unique_ptr<DecoderStage> makeStage(const DecoderStep &step) {
+  using Kind = DecoderStep::Kind;
+  switch (step.kind) {
+  case Kind::kByteLevel:
+    return std::make_unique<ByteLevelStage>();
+  case Kind::kByteFallback:
+    return std::make_unique<ByteFallbackStage>();
+  case Kind::kReplace:
+    return std::make_unique<ReplaceStage>(step.pattern, step.content);
+  case Kind::kStrip:
+    return std::make_unique<StripStage>(step);
+  case Kind::kMetaspace:
+    return std::make_unique<MetaspaceStage>(step);
+  case Kind::kFuse:
+    break;
+  }
+  return std::make_unique<FuseStage>();
+}
+
+} // namespace
+
+Status checkDecoders(std::span<const DecoderStep> steps) {
+  constexpr uint64_t kMaxGrowth = 4096;
+  constexpr size_t kMaxContentBytes = 1024;
+  constexpr uint32_t kMaxStrip = 1024;
+  uint64_t growth = 1;
+  for (const DecoderStep &step : steps) {
+    if (step.start > kMaxStrip || step.stop > kMaxStrip)
+      return invalidInput("decoder: found Strip of ", step.start, " and ", step.stop,
+                          " characters, expected at most ", kMaxStrip);
+    if (step.kind != DecoderStep::Kind::kReplace)
+      continue;
+    growth *= 1 + step.content.size() / step.pattern.size();
+    if (step.content.size() > kMaxContentBytes || growth > kMaxGrowth)
+      return invalidInput("decoder: found replacements that can grow a text more than ", kMaxGrowth,
+                          " times or are longer than ", kMaxContentBytes, " bytes");
+  }
+  return {};
+}
+
+DecoderChain::DecoderChain(const TokenizerPipeline &pipeline) {
+  if (!pipeline.hasDecoder)
+    stages.push_back(std::make_unique<JoinStage>());
+  for (const DecoderStep &step : pipeline.decoders)
+    stages.push_back(makeStage(step));
+}
+
+void DecoderChain::take(std::string_view token, std::string &out) {
+  std::vector<Part> parts;
+  parts.push_back({std::string(token), true});
+  runFrom(0, std::move(parts), out);
+}
+
+void DecoderChain::finish(std::string &out) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    std::vector<Part> parts;
+    stages[i]->finish(parts);
+    runFrom(i + 1, std::move(parts), out);
+  }
+}
+
+void DecoderChain::runFrom(size_t stage, std::vector<Part> parts, std::string &out) {
+  for (; stage < stages.size(); ++stage) {
+    std::vector<Part> next;
+    for (const Part &part : parts)
+      stages[stage]->take(part, next);
+    parts = std::move(next);
+  }
+  for (const Part &part : parts)
+    out += part.text;
+}
+
+} // namespace moert

@@ -1,0 +1,58 @@
+// A JSON value together with where it stands in its file, so that every complaint can say so. For
+// the parser of tokenizer.json.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace moert {
+
+/// Points into a parsed document, which has to outlive it.
+class JsonNode {
+public:
+  /// Parses a whole document into storage. Refuses syntax errors, broken UTF-8, a name given twice
+  /// in one object, and nesting that nobody needs.
+  static Result<JsonNode> parse(std::string_view text, nlohmann::json &storage);
+
+  /// "where: found this, expected that".
+  Status wrong(std::string_view expected) const;
+  /// "where: message".
+  template <typename... Parts> Status error(const Parts &...parts) const {
+    return invalidInput(path.empty() ? "the file" : path, ": ", parts...);
+  }
+
+  bool isNull() const { return value->is_null(); }
+  bool isZero() const { return value->is_number() && *value == 0; }
+  bool isText() const { return value->is_string(); }
+  bool isObject() const { return value->is_object(); }
+  bool isArray() const { return value->is_array(); }
+
+  /// A member; null if it is missing. Fails if this is not an object.
+  Result<JsonNode> member(std::string_view name) const;
+  /// The elements of an array.
+  Result<std::vector<JsonNode>> elements() const;
+  /// The object itself, for loops over large ones.
+  Result<const nlohmann::json::object_t *> object() const;
+
+  Result<std::string> text() const;
+  Result<int64_t> integer(int64_t least, int64_t most) const;
+
+  /// Reads the member of that name, which has to be there.
+  Status readText(std::string_view name, std::string &target) const;
+  Status readFlag(std::string_view name, bool &target) const;
+  /// Leaves target as it is if the member is missing or null.
+  Status readOptionalFlag(std::string_view name, bool &target) const;
+
+  const std::string &where() const { return path; }
+
+private:
+  JsonNode(const nlohmann::json &jsonValue, std::string jsonPath)
+      : value(&jsonValue), path(std::move(jsonPath)) {}
+
+  const nlohmann::json *value;
+  std::string path;
+};
+
+} // namespace moert

@@ -1,0 +1,83 @@
+#include "runtime/tokenizer/Regex.h"
+
+#include "runtime/tokenizer/RegexPatterns.h"
+
+#include <algorithm>
+#include <utility>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+namespace moert {
+
+RegexScratch::RegexScratch()
+    : matchData(pcre2_match_data_create(1, nullptr)),
+      matchContext(pcre2_match_context_create(nullptr)) {}
+
+RegexScratch::~RegexScratch() {
+  pcre2_match_data_free(matchData);
+  pcre2_match_context_free(matchContext);
+}
+
+Result<Regex> Regex::compile(std::string_view pattern) {
+  std::optional<std::string> translated = translatePattern(pattern);
+  if (!translated)
+    return invalidInput("the regular expression ", pattern, " is not one that is known");
+  int error = 0;
+  PCRE2_SIZE errorOffset = 0;
+  // Multi-line, since Oniguruma's $ stands before every line break.
+  pcre2_code *code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &errorOffset, nullptr);
+  if (!code) {
+    PCRE2_UCHAR message[128] = {};
+    pcre2_get_error_message(error, message, sizeof(message));
+    return invalidInput("the regular expression ", pattern,
+                        " does not compile: ", reinterpret_cast<const char *>(message));
+  }
+  // Where the system allows no executable memory, the interpreter gives the same matches.
+  (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+  return Regex(code);
+}
+
+Regex::Regex(Regex &&other) noexcept : code(std::exchange(other.code, nullptr)) {}
+
+Regex &Regex::operator=(Regex &&other) noexcept {
+  std::swap(code, other.code);
+  return *this;
+}
+
+Regex::~Regex() {
+  pcre2_code_free(code);
+}
+
+Result<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch &scratch) const {
+  if (!scratch.matchData || !scratch.matchContext)
+    return failed("no memory for a regular expression");
+  // Every known pattern needs a few steps for each byte; the rest is a wide margin.
+  uint64_t limit = 1000000 + 100 * (uint64_t{text.size()} - from);
+  pcre2_set_match_limit(scratch.matchContext,
+                        static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
+  auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  int count = pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.matchData,
+                          scratch.matchContext);
+  if (count == PCRE2_ERROR_JIT_STACKLIMIT)
+    count = pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                        scratch.matchData, scratch.matchContext);
+  if (count == PCRE2_ERROR_NOMATCH)
+    return RegexMatch();
+  if (count < 0)
+    return invalidInput("the text cannot be cut into words: PCRE2 gave up with code ", count);
+  const PCRE2_SIZE *bounds = pcre2_get_ovector_pointer(scratch.matchData);
+  return RegexMatch{bounds[1] > bounds[0], bounds[0], bounds[1]};
+}
+
+uint64_t Regex::memoryBytes() const {
+  size_t size = 0;
+  size_t jitSize = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_SIZE, &size);
+  pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &jitSize);
+  return uint64_t{size} + jitSize;
+}
+
+} // namespace moert

@@ -1,0 +1,182 @@
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include "runtime/tokenizer/AddedTokenMatcher.h"
+#include "runtime/tokenizer/BpeModel.h"
+#include "runtime/tokenizer/DecoderChain.h"
+#include "runtime/tokenizer/Normalizer.h"
+#include "runtime/tokenizer/PreTokenizer.h"
+#include "runtime/tokenizer/TokenizerTable.h"
+#include "runtime/tokenizer/Utf8.h"
+
+#include <algorithm>
+
+namespace moert {
+
+struct TokenizerState {
+  TokenizerTable table;
+  AddedTokenMatcher rawTokens;
+  AddedTokenMatcher normalizedTokens;
+  PreTokenizer preTokenizer;
+  BpeModel model;
+  std::vector<int32_t> specialIds; // Ascending.
+};
+
+namespace {
+
+// One call of encode(): what every piece of text needs on its way to ids.
+class Encoding final : public PieceSink {
+public:
+  explicit Encoding(const TokenizerState &tokenizerState) : state(tokenizerState) {}
+
+  Status addText(std::string_view text) {
+    if (text.empty())
+      return {};
+    MOERT_ASSIGN_OR_RETURN(std::vector<TextSegment> segments, state.rawTokens.split(text, regex));
+    for (const TextSegment &segment : segments) {
+      if (segment.id >= 0)
+        ids.push_back(segment.id);
+      else
+        MOERT_RETURN_IF_ERROR(addRawSegment(text.substr(segment.begin, segment.end - segment.begin),
+                                            segment.begin == 0));
+    }
+    return {};
+  }
+
+  Status take(std::string_view piece) override {
+    if (piece.size() >= UINT32_MAX)
+      return invalidInput("found a piece of ", piece.size(), " bytes, expected less than 4 GiB");
+    return state.model.encode(piece, bpe, ids);
+  }
+
+  std::vector<int32_t> ids;
+
+private:
+  Status addRawSegment(std::string_view text, bool atStart) {
+    if (state.table.pipeline.normalizers.empty())
+      return addNormalized(text, atStart);
+    std::string normalized(text);
+    bool keepsFront = normalizeText(state.table.pipeline.normalizers, normalized);
+    return addNormalized(normalized, atStart && keepsFront);
+  }
+
+  Status addNormalized(std::string_view text, bool atStart) {
+    if (text.empty())
+      return {};
+    MOERT_ASSIGN_OR_RETURN(std::vector<TextSegment> segments,
+                           state.normalizedTokens.split(text, regex));
+    for (const TextSegment &segment : segments) {
+      if (segment.id >= 0)
+        ids.push_back(segment.id);
+      else
+        MOERT_RETURN_IF_ERROR(
+            state.preTokenizer.run(text.substr(segment.begin, segment.end - segment.begin),
+                                   atStart && segment.begin == 0, regex, *this));
+    }
+    return {};
+  }
+
+  const TokenizerState &state;
+  RegexScratch regex;
+  BpeScratch bpe;
+};
+
+} // namespace
+
+Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes) {
+  MOERT_ASSIGN_OR_RETURN(TokenizerTable table, readTokenizerTable(bytes));
+  MOERT_RETURN_IF_ERROR(checkNormalizers(table.pipeline.normalizers));
+  MOERT_RETURN_IF_ERROR(checkDecoders(table.pipeline.decoders));
+  MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher rawTokens, AddedTokenMatcher::make(table, false));
+  MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher normalizedTokens, AddedTokenMatcher::make(table, true));
+  MOERT_ASSIGN_OR_RETURN(PreTokenizer preTokenizer,
+                         PreTokenizer::make(table.pipeline.preTokenizers));
+  BpeModel model(table.vocabulary, table.merges, table.pipeline);
+  std::vector<int32_t> specialIds;
+  for (const AddedToken &token : table.addedTokens)
+    if (token.special)
+      specialIds.push_back(token.id);
+  std::sort(specialIds.begin(), specialIds.end());
+  return Tokenizer(std::make_unique<TokenizerState>(
+      TokenizerState{std::move(table), std::move(rawTokens), std::move(normalizedTokens),
+                     std::move(preTokenizer), model, std::move(specialIds)}));
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<TokenizerState> loadedState) : state(std::move(loadedState)) {}
+Tokenizer::Tokenizer(Tokenizer &&) noexcept = default;
+Tokenizer &Tokenizer::operator=(Tokenizer &&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view utf8, bool addSpecialTokens) const {
+  constexpr size_t kMaxTextBytes = size_t{1} << 30;
+  if (utf8.size() > kMaxTextBytes)
+    return invalidInput("found a text of ", utf8.size(), " bytes, expected at most ",
+                        kMaxTextBytes);
+  std::string repaired;
+  if (!isValidUtf8(utf8)) {
+    appendLossyUtf8(utf8, true, repaired);
+    utf8 = repaired;
+  }
+  const TokenizerPipeline &pipeline = state->table.pipeline;
+  Encoding encoding(*state);
+  if (addSpecialTokens)
+    encoding.ids = pipeline.prefixIds;
+  MOERT_RETURN_IF_ERROR(encoding.addText(utf8));
+  if (addSpecialTokens)
+    encoding.ids.insert(encoding.ids.end(), pipeline.suffixIds.begin(), pipeline.suffixIds.end());
+  return std::move(encoding.ids);
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skipSpecialTokens) const {
+  StreamingDecoder decoder(*this, skipSpecialTokens);
+  std::string text;
+  for (int32_t id : ids)
+    text += decoder.feed(id);
+  return text += decoder.flush();
+}
+
+size_t Tokenizer::vocabularySize() const {
+  return state->table.vocabulary.size();
+}
+
+uint64_t Tokenizer::memoryBytes() const {
+  const TokenizerTable &table = state->table;
+  return sizeof(TokenizerState) + table.addedTokens.capacity() * sizeof(AddedToken) +
+         state->specialIds.capacity() * sizeof(int32_t) + state->rawTokens.memoryBytes() +
+         state->normalizedTokens.memoryBytes() + state->preTokenizer.memoryBytes();
+}
+
+std::optional<int32_t> Tokenizer::idOf(std::string_view token) const {
+  const VocabularyView &vocabulary = state->table.vocabulary;
+  for (const AddedToken &added : state->table.addedTokens)
+    if (vocabulary.token(added.id) == token)
+      return added.id;
+  return vocabulary.find(token);
+}
+
+bool Tokenizer::isSpecial(int32_t id) const {
+  return std::binary_search(state->specialIds.begin(), state->specialIds.end(), id);
+}
+
+StreamingDecoder::StreamingDecoder(const Tokenizer &source, bool skipSpecial)
+    : tokenizer(&source), chain(std::make_unique<DecoderChain>(source.state->table.pipeline)),
+      skipSpecialTokens(skipSpecial) {}
+StreamingDecoder::StreamingDecoder(StreamingDecoder &&) noexcept = default;
+StreamingDecoder &StreamingDecoder::operator=(StreamingDecoder &&) noexcept = default;
+StreamingDecoder::~StreamingDecoder() = default;
+
+std::string StreamingDecoder::feed(int32_t id) {
+  const VocabularyView &vocabulary = tokenizer->state->table.vocabulary;
+  std::string text;
+  bool isSkipped = skipSpecialTokens && tokenizer->isSpecial(id);
+  if (vocabulary.hasId(id) && !vocabulary.token(id).empty() && !isSkipped)
+    chain->take(vocabulary.token(id), text);
+  return text;
+}
+
+std::string StreamingDecoder::flush() {
+  std::string text;
+  chain->finish(text);
+  return text;
+}
+
+} // namespace moert
