@@ -15,6 +15,7 @@
 #include "runtime/cache/PagePool.h"
 #include "runtime/io/ReadQueue.h"
 #include "runtime/policy/Eviction.h"
+#include "runtime/policy/PlayPlan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -69,24 +70,25 @@ struct CacheStats {
   uint64_t verifyNs = 0; // Spent on checksums.
 };
 
-/// Borrows the read queue, the pool and the tables of the configuration, all of which outlive it.
-/// One thread calls everything; the bytes handed out may be read by any number of threads until
-/// release. Allocates nothing after create(), except for the message of an error.
+/// Borrows the read queue, which nobody else uses meanwhile, the pool and the tables of the
+/// configuration; all outlive it. One thread calls everything; the bytes handed out may be read by
+/// any number of threads until release. Allocates nothing after create(), except for the message of
+/// an error.
 ///
 /// Invariants, between calls:
 ///  - A layer holds at most its quota, the layer being played at most quota + transit; the sum of
-///    both is at most the pool.
+///    all quotas and the transit pages is at most the pool.
 ///  - An expert holds pages if and only if slices of it are ready or loading. It is one of
 ///      absent   no slices ready, none loading, no pages
 ///      loading  a read into its pages is under way
 ///      ready    its bytes are complete; checked before they are first handed out
-///    Only a ready expert has users; an expert with users, and a wanted one before its release, is
-///    never evicted. A pinned one is never evicted either.
+///    Only a ready expert has users. An expert with users, and a wanted one before its release, is
+///    never evicted; nor is a pinned one.
 ///  - Reads are under way only while a layer is played.
 class ExpertCache {
 public:
-  /// kInvalidInput for a configuration that cannot work, with the numbers. Read limits of the queue
-  /// have to allow the largest record in its worst scattering.
+  /// kInvalidInput for a configuration that cannot work, with the numbers. The read limits of the
+  /// queue have to allow the largest record on pages without neighbours.
   static Result<std::unique_ptr<ExpertCache>> create(const CacheConfig &config, ReadQueue &queue);
 
   /// What the cache's own tables cost, the pool not included.
@@ -97,14 +99,17 @@ public:
   ExpertCache(const ExpertCache &) = delete;
   ExpertCache &operator=(const ExpertCache &) = delete;
 
+  // An error of any function of a play ends the play: reads under way have been waited for, bytes
+  // handed out are no longer valid, what is ready and kept stays. A new play may begin.
+
   /// Opens a play and starts the reads of missing experts as far as pages allow. The layer is an
   /// index into the configuration; wanted are distinct experts of it, the most popular first: they
-  /// are handed out and read in this order as far as timing allows.
+  /// are handed out in this order as far as timing allows, and kept by it.
   Status beginLayer(uint32_t layer, std::span<const uint32_t> wanted);
 
   /// An index into wanted of a ready expert that was not handed out yet; blocks until there is one.
-  /// -1 once all were handed out. Experts handed out earlier and not released hold their pages: if
-  /// nothing else can be read for that reason, it is an error.
+  /// -1 once all were handed out. Experts handed out and not released hold their pages: if for that
+  /// reason nothing can be read any more, it is an error.
   Result<int> nextReady();
 
   /// The expert's record, from its first byte; valid until its release.
@@ -113,29 +118,106 @@ public:
   /// The expert was computed; its pages may serve further reads, which start here.
   Status release(int index);
 
-  /// Closes the play and evicts what the policy did not choose to keep.
+  /// Closes the play, after every wanted expert was handed out and released, and evicts what the
+  /// policy did not choose to keep.
   Status endLayer();
 
-  // An error of any of the above ends the play: reads under way were waited for, the bytes handed
-  // out are no longer valid, what was ready and kept stays. A new play may begin.
-
   /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a play.
-  /// Refused if the pinned experts of a layer would exceed its quota.
+  /// Refused if it could no longer be kept within the layer's quota.
   Status pin(uint32_t layer, uint32_t expert);
   Status unpin(uint32_t layer, uint32_t expert);
 
   bool isReady(uint32_t layer, uint32_t expert) const;
-  uint64_t pagesHeld(uint32_t layer) const;
+  uint64_t pagesHeld(uint32_t layer) const { return layers[layer].heldPages; }
 
   /// Of the play that is open or was the last one.
-  const CacheStats &layerStats() const;
-  /// Of all plays that were closed.
-  const CacheStats &totalStats() const;
+  const CacheStats &layerStats() const { return playStats; }
+  /// Of all plays that were closed by endLayer.
+  const CacheStats &totalStats() const { return closedStats; }
 
 private:
-  class Impl;
-  explicit ExpertCache(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl;
+  static constexpr uint32_t kNoPages = UINT32_MAX;
+
+  struct Expert {
+    uint64_t lastUse = 0; // The play that wanted it last; 0: none yet.
+    uint32_t rank = 0;    // Its index in wanted of that play.
+    uint32_t pageList = kNoPages;
+    uint16_t slicesReady = 0;
+    uint16_t slicesLoading = 0;
+    uint16_t users = 0;
+    uint16_t pins = 0;
+    bool isVerified = false; // Of ready slices: their checksums were right.
+    bool isWanted = false;   // By the open play, and not released yet.
+    bool isKept = false;     // Stays after the open play.
+  };
+
+  struct Layer {
+    CacheLayer config;
+    uint32_t firstExpert = 0; // In experts.
+    uint64_t largestRecordPages = 0;
+    uint64_t pinnedPages = 0;
+    uint64_t heldPages = 0;
+  };
+
+  ExpertCache(const CacheConfig &config, ReadQueue &queue);
+
+  Status checkCall(bool needsPlay, const char *function) const;
+  uint32_t currentExpert(int index) const { return wanted[static_cast<size_t>(index)]; }
+  Expert &expertAt(uint32_t layer, uint32_t expert) {
+    return experts[layers[layer].firstExpert + expert];
+  }
+  const Expert &expertAt(uint32_t layer, uint32_t expert) const {
+    return experts[layers[layer].firstExpert + expert];
+  }
+  uint64_t pagesOf(const ExpertRecord &record) const;
+  std::span<std::byte *> pagesOf(uint32_t layer, uint32_t expert);
+  std::string nameOf(uint32_t layer, uint32_t expert) const;
+
+  void decideWhatStays();
+  void queueReads();
+  Status startReads();
+  Status startRead(uint32_t expert);
+  Status collect(bool wait);
+  Status verify(uint32_t expert);
+  void evict(uint32_t layer, uint32_t expert);
+  void closePlay();
+  Status fail(Status reason);
+
+  std::string fileName;
+  uint32_t pageShift;
+  uint64_t transitPages;
+  EvictionPolicy policy;
+  Clock clock;
+  ReadQueue &queue;
+  PagePool pool;
+  std::vector<Layer> layers;
+  std::vector<Expert> experts;
+
+  // Page lists of the experts in memory: list i stands at [i * listPages, (i + 1) * listPages).
+  uint64_t listPages;
+  std::vector<std::byte *> pageLists;
+  std::vector<uint32_t> freeLists;
+
+  // The open play. Vectors keep the room of the largest layer.
+  bool isPlaying = false;
+  uint32_t playedLayer = 0;
+  uint64_t plays = 0; // The logical clock.
+  std::vector<uint32_t> wanted;
+  std::vector<uint32_t>
+      toRead;          // Missing experts in the order of their reads; the first nextRead of
+  size_t nextRead = 0; // them have been started.
+  std::vector<uint32_t>
+      ready; // Indices into wanted; the first handedOut of them have been given out.
+  size_t handedOut = 0;
+  size_t released = 0;
+  std::vector<uint32_t> leaving; // Ready experts that will not stay and are not needed any more.
+  size_t nextLeaving = 0;
+  std::vector<PlayCandidate> candidates;
+  PlayScratch scratch;
+  std::vector<MemoryPiece> pieces; // Of the read being started.
+  CacheStats playStats;
+  CacheStats closedStats;
+  Status broken; // The queue failed with reads under way: their pages can never be used again.
 };
 
 } // namespace moert

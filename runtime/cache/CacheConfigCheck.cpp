@@ -1,0 +1,111 @@
+#include "runtime/cache/CacheConfigCheck.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace moert {
+
+static constexpr uint64_t kBlock = 4096; // Of direct I/O.
+static constexpr uint64_t kMaxPageBytes = 1024 * 1024;
+// Counters of slices in the cache have 16 bits; a record has a handful.
+static constexpr uint64_t kMaxSlices = 1024;
+
+uint64_t largestRecordPages(const CacheLayer &layer, uint64_t pageBytes) {
+  uint64_t pages = 0;
+  for (const ExpertRecord &record : layer.records)
+    pages = std::max(pages, divideUp(record.bytes, pageBytes));
+  return pages;
+}
+
+uint64_t smallestRecordPages(const CacheLayer &layer, uint64_t pageBytes) {
+  uint64_t pages = layer.records.empty() ? 0 : UINT64_MAX;
+  for (const ExpertRecord &record : layer.records)
+    pages = std::min(pages, divideUp(record.bytes, pageBytes));
+  return pages;
+}
+
+uint64_t mostExpertsHeld(const CacheConfig &config) {
+  uint64_t between = 0, mostMore = 0;
+  for (const CacheLayer &layer : config.layers) {
+    if (layer.records.empty())
+      continue;
+    uint64_t smallest = smallestRecordPages(layer, config.pageBytes);
+    uint64_t kept = std::min<uint64_t>(layer.records.size(), layer.quotaPages / smallest);
+    uint64_t played = std::min<uint64_t>(layer.records.size(),
+                                         (layer.quotaPages + config.transitPages) / smallest);
+    between += kept;
+    mostMore = std::max(mostMore, played - kept);
+  }
+  return between + mostMore;
+}
+
+static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue, uint64_t pageBytes) {
+  if (record.bytes == 0 || record.bytes % kBlock != 0 || record.fileOffset % kBlock != 0)
+    return invalidInput("the record has ", record.bytes, " bytes at offset ", record.fileOffset,
+                        ", expected multiples of ", kBlock);
+  if (record.bytes > queue.maxReadBytes() ||
+      divideUp(record.bytes, pageBytes) > queue.maxPiecesPerRead())
+    return invalidInput("the record has ", record.bytes, " bytes on ",
+                        divideUp(record.bytes, pageBytes), " pages, but a read is limited to ",
+                        queue.maxReadBytes(), " bytes and ", queue.maxPiecesPerRead(), " pieces");
+  if (record.slices.empty() || record.slices.size() > kMaxSlices)
+    return invalidInput("the record has ", record.slices.size(), " slices, expected 1 to ",
+                        kMaxSlices);
+  uint64_t end = 0;
+  for (const RecordSlice &slice : record.slices) {
+    if (slice.offset != end || slice.bytes == 0 || slice.bytes % kBlock != 0 ||
+        slice.bytes > record.bytes - end || slice.payloadBytes > slice.bytes)
+      return invalidInput("a slice has ", slice.payloadBytes, " of ", slice.bytes,
+                          " bytes at offset ", slice.offset, ", expected it at offset ", end,
+                          " of ", record.bytes);
+    end += slice.bytes;
+  }
+  if (end != record.bytes)
+    return invalidInput("the slices end at ", end, ", the record at ", record.bytes);
+  return {};
+}
+
+static Status checkLayer(const CacheLayer &layer, const CacheConfig &config,
+                         const ReadQueue &queue) {
+  for (size_t expert = 0; expert < layer.records.size(); ++expert) {
+    Status checked = checkRecord(layer.records[expert], queue, config.pageBytes);
+    if (!checked.isOk())
+      return std::move(checked).withContext(strCat("layer ", layer.layer, " expert ", expert));
+  }
+  uint64_t largest = largestRecordPages(layer, config.pageBytes);
+  std::optional<uint64_t> limit = checkedAdd(layer.quotaPages, config.transitPages);
+  if (!limit || *limit < largest)
+    return invalidInput("layer ", layer.layer, " has ", layer.quotaPages, " pages and ",
+                        config.transitPages, " in transit, its largest record needs ", largest);
+  return {};
+}
+
+Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue) {
+  if (!std::has_single_bit(config.pageBytes) || config.pageBytes < kBlock ||
+      config.pageBytes > kMaxPageBytes)
+    return invalidInput(config.fileName, ": the page size is ", config.pageBytes,
+                        ", expected a power of two from ", kBlock, " to ", kMaxPageBytes);
+  if (reinterpret_cast<uintptr_t>(config.pool.data()) % kBlock != 0)
+    return failed(config.fileName, ": the expert cache's memory is not aligned at ", kBlock);
+  uint64_t total = config.transitPages;
+  uint64_t experts = 0;
+  for (const CacheLayer &layer : config.layers) {
+    MOERT_RETURN_IF_ERROR(checkLayer(layer, config, queue).withContext(config.fileName));
+    std::optional<uint64_t> sum = checkedAdd(total, layer.quotaPages);
+    if (!sum)
+      return invalidInput(config.fileName, ": the cache's pages are more than can be counted");
+    total = *sum;
+    experts += layer.records.size();
+  }
+  if (total > config.pool.size() / config.pageBytes)
+    return invalidInput(config.fileName, ": the expert cache has ",
+                        config.pool.size() / config.pageBytes,
+                        " pages, its layers and the transit ", "pages need ", total);
+  if (experts > UINT32_MAX)
+    return invalidInput(config.fileName, ": has ", experts, " experts");
+  return {};
+}
+
+} // namespace moert

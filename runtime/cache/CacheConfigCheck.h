@@ -1,0 +1,22 @@
+// Whether a cache can work as configured; what it says comes from files and from the user's budget.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/cache/ExpertCache.h"
+
+#include <cstdint>
+
+namespace moert {
+
+/// kInvalidInput with the numbers that do not fit together.
+Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue);
+
+/// The largest record of a layer, in pages; 0 without records.
+uint64_t largestRecordPages(const CacheLayer &layer, uint64_t pageBytes);
+/// The same for the smallest; 0 without records.
+uint64_t smallestRecordPages(const CacheLayer &layer, uint64_t pageBytes);
+
+/// How many experts can be in memory at once, at most.
+uint64_t mostExpertsHeld(const CacheConfig &config);
+
+} // namespace moert

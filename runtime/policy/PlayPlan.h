@@ -1,0 +1,58 @@
+// What stays in memory after a layer was played, decided as the play begins: from what is in memory
+// and what is wanted, never from the order in which reads arrive. A pure function: the runtime's
+// cache and the compiler's simulation call the same one, so the one's hits are the other's.
+#pragma once
+
+#include "runtime/policy/Eviction.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moert {
+
+/// Records that pass through while the rest stays: one that is computed, one that is being read.
+/// More would read no faster, since a record is many requests by itself, and would push out experts
+/// that are used again.
+constexpr uint64_t kStreamedRecords = 2;
+
+/// An expert that is in memory or wanted, or both. Of a wanted one lastUse and rank are those of
+/// the play that begins.
+struct PlayCandidate {
+  EvictionCandidate use;
+  uint64_t pages = 0;
+  bool isReady = false;  // In memory.
+  bool isWanted = false; // One of the two holds.
+  bool isPinned = false; // Never evicted; pinned pages fit into limitPages - largestRecordPages.
+  bool isKept = false;   // The answer.
+};
+
+/// The pages that a layer has: between its plays, and while it is played.
+struct PlayLimits {
+  uint64_t quotaPages = 0;
+  uint64_t limitPages = 0;         // At least quotaPages and largestRecordPages.
+  uint64_t largestRecordPages = 0; // Of the layer.
+};
+
+/// Room to think, made once, so that a play allocates nothing.
+class PlayScratch {
+public:
+  explicit PlayScratch(size_t maxCandidates);
+  static uint64_t memoryBytes(size_t maxCandidates);
+
+private:
+  friend class PlayPlanner;
+  std::vector<EvictionCandidate> open;
+  std::vector<PlayCandidate *> owners;
+};
+
+/// Sets isKept. On completion:
+///  - the kept experts fit into the quota;
+///  - the kept experts that are in memory leave room for every wanted one that is not kept to pass
+///    through, if need be one at a time.
+/// An expert larger than the quota is not kept, for it would push out everything else in vain.
+void planPlay(EvictionPolicy policy, const PlayLimits &limits, std::span<PlayCandidate> candidates,
+              PlayScratch &scratch);
+
+} // namespace moert

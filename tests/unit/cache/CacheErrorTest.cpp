@@ -1,0 +1,166 @@
+// What the cache does when a disk or an artifact lets it down.
+#include "tests/unit/cache/CacheFixture.h"
+#include "tests/unit/cache/FakeReadQueue.h"
+
+#include <doctest/doctest.h>
+
+using namespace moert;
+
+using Experts = std::vector<uint32_t>;
+
+static FakeModel sixteenExperts() {
+  return FakeModel({std::vector<uint64_t>(16, 2)});
+}
+
+/// Plays until the error; its message.
+static std::string errorOf(CacheUnderTest &test, const Experts &wanted) {
+  Status begun = test.cache->beginLayer(0, wanted);
+  if (!begun.isOk())
+    return begun.message();
+  for (;;) {
+    Result<int> index = test.cache->nextReady();
+    if (!index.isOk())
+      return index.status().message();
+    if (*index < 0)
+      return test.cache->endLayer().message();
+    Status released = test.cache->release(*index);
+    if (!released.isOk())
+      return released.message();
+  }
+}
+
+TEST_CASE("a wrong checksum names layer, expert and slice, and both numbers") {
+  FakeModel model = sixteenExperts();
+  uint64_t expected = model.slices[0][5][1].checksum;
+  model.file[model.records[0][5].fileOffset + kBlock] ^= std::byte(1);
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {8}, 4);
+  std::string message = errorOf(test, {4, 5, 6});
+  uint64_t found = checksum64({&model.file[model.records[0][5].fileOffset + kBlock], kBlock - 100});
+  CHECK(message == strCat("m.moe: layer 3 expert 5: slice 1 has checksum ", std::hex, found,
+                          ", expected ", expected));
+}
+
+TEST_CASE("a changed padding byte is no error, for no kernel reads it") {
+  FakeModel model = sixteenExperts();
+  model.file[model.records[0][5].fileOffset + kBlock - 1] ^= std::byte(1);
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {8}, 4);
+  CHECK(errorOf(test, {5}) == "");
+}
+
+TEST_CASE(
+    "after a wrong checksum no read is under way, the bytes are gone, the rest is played on") {
+  FakeModel model = sixteenExperts();
+  std::byte &spoiled = model.file[model.records[0][5].fileOffset];
+  spoiled ^= std::byte(1);
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {8}, 4);
+  CHECK(errorOf(test, {5, 6, 7, 8}) != "");
+  CHECK(queue.readsUnderWay() == 0);
+  CHECK(!test.cache->isReady(0, 5));
+  spoiled ^= std::byte(1);
+  CHECK(test.play(0, {5, 6, 7, 8}).size() == 4);
+}
+
+TEST_CASE("experts that arrived while a play failed are checked before they are used") {
+  FakeModel model = sixteenExperts();
+  model.file[model.records[0][6].fileOffset] ^= std::byte(1);
+  FakeReadQueue queue(model.file);
+  queue.failingOffset = model.records[0][5].fileOffset;
+  CacheUnderTest test(model, queue, {8}, 4);
+  CHECK(errorOf(test, {5, 6}).starts_with("layer 3 expert 5: fake.moe: read at offset "));
+  CHECK(errorOf(test, {6}).starts_with("m.moe: layer 3 expert 6: slice 0"));
+}
+
+TEST_CASE("a failed read is an error that names the expert, and the expert is read again later") {
+  FakeModel model = sixteenExperts();
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {8}, 4);
+  queue.failingOffset = model.records[0][2].fileOffset;
+  CHECK(errorOf(test, {1, 2, 3}) == strCat("layer 3 expert 2: fake.moe: read at offset ",
+                                           model.records[0][2].fileOffset, " failed"));
+  CHECK(queue.readsUnderWay() == 0);
+  queue.failingOffset = UINT64_MAX;
+  CHECK(test.play(0, {1, 2, 3}).size() == 3);
+  CHECK(test.cache->pagesHeld(0) == 6);
+}
+
+TEST_CASE("a read that cannot be started gives its pages back") {
+  FakeModel model = sixteenExperts();
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {8}, 4);
+  queue.submitsUntilError = 2;
+  CHECK(errorOf(test, {1, 2, 3}) == "layer 3 expert 3: fake: submit refused");
+  CHECK(queue.readsUnderWay() == 0);
+  for (int round = 0; round < 4; ++round)
+    test.play(0, {1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(test.cache->pagesHeld(0) == 8);
+}
+
+TEST_CASE("once the queue is broken the cache refuses to work on") {
+  FakeModel model = sixteenExperts();
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {8}, 4);
+  queue.isBroken = true;
+  CHECK(errorOf(test, {1}) == "fake: broken");
+  queue.isBroken = false;
+  CHECK(test.cache->beginLayer(0, Experts{1}).message() == "fake: broken");
+}
+
+TEST_CASE("a cache that goes away in the middle of a play waits for its reads") {
+  FakeModel model = sixteenExperts();
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {8}, 4);
+  REQUIRE(test.cache->beginLayer(0, Experts{1, 2, 3}).isOk());
+  CHECK(queue.readsUnderWay() == 3);
+  test.cache.reset();
+  CHECK(queue.readsUnderWay() == 0);
+}
+
+/// What create() says of a configuration that `change` made from a good one.
+template <typename Change> static std::string refusal(Change change) {
+  FakeModel model = sixteenExperts();
+  FakeReadQueue queue(model.file);
+  CacheUnderTest good(model, queue, {4}, 2);
+  CacheConfig config = good.config;
+  change(config, good.layers[0], model);
+  return ExpertCache::create(config, queue).status().message();
+}
+
+TEST_CASE("configurations that cannot work are refused with their numbers") {
+  CHECK(refusal([](CacheConfig &, CacheLayer &, FakeModel &) {}) == "");
+  CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.pageBytes = 5000; }) ==
+        "m.moe: the page size is 5000, expected a power of two from 4096 to 1048576");
+  CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.pageBytes = 1 << 21; }) != "");
+  CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.transitPages = 3; }) ==
+        "m.moe: the expert cache has 6 pages, its layers and the transit pages need 7");
+  CHECK(refusal([](CacheConfig &c, CacheLayer &l, FakeModel &) {
+          l.quotaPages = 1;
+          c.transitPages = 0;
+        }) == "m.moe: layer 3 has 1 pages and 0 in transit, its largest record needs 2");
+  CHECK(refusal([](CacheConfig &, CacheLayer &l, FakeModel &) { l.quotaPages = UINT64_MAX; }) !=
+        "");
+  CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.pool = c.pool.subspan(8); }) ==
+        "m.moe: the expert cache's memory is not aligned at 4096");
+}
+
+TEST_CASE("records that cannot be right are refused by layer and expert") {
+  auto isRefused = [](auto change) {
+    return refusal([&](CacheConfig &, CacheLayer &, FakeModel &m) {
+             change(m.records[0][7], m.slices[0][7]);
+           })
+        .starts_with("m.moe: layer 3 expert 7: ");
+  };
+  using Slices = std::vector<RecordSlice>;
+  CHECK(isRefused([](ExpertRecord &r, Slices &) { r.fileOffset += 512; }));
+  CHECK(isRefused([](ExpertRecord &r, Slices &) { r.bytes = 0; }));
+  CHECK(isRefused([](ExpertRecord &r, Slices &) { r.bytes = 100 * kBlock; }));
+  CHECK(isRefused([](ExpertRecord &r, Slices &) { r.bytes = uint64_t(0) - kBlock; }));
+  CHECK(isRefused([](ExpertRecord &r, Slices &) { r.slices = {}; }));
+  CHECK(isRefused([](ExpertRecord &r, Slices &s) { r.slices = std::span(s).first(1); }));
+  CHECK(isRefused([](ExpertRecord &, Slices &s) { s[1].offset = 0; }));
+  CHECK(isRefused([](ExpertRecord &, Slices &s) { s[1].bytes = 2 * kBlock; }));
+  CHECK(isRefused([](ExpertRecord &, Slices &s) { s[0].payloadBytes = kBlock + 1; }));
+  CHECK(isRefused([](ExpertRecord &, Slices &s) { s[1].bytes = 0; }));
+}

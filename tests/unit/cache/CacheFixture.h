@@ -1,0 +1,120 @@
+// A small model's worth of records in memory, and a cache over them.
+#pragma once
+
+#include "runtime/base/Checksum.h"
+#include "runtime/base/HostMemory.h"
+#include "runtime/cache/ExpertCache.h"
+
+#include <cstring>
+#include <doctest/doctest.h>
+#include <memory>
+#include <vector>
+
+namespace moert {
+
+constexpr uint64_t kBlock = 4096;
+
+/// Records of the given sizes, one after the other. Of two slices where there are two blocks or
+/// more; payloads end 100 bytes before their slices.
+struct FakeModel {
+  /// recordBlocks[layer][expert]: sizes in blocks of 4 KiB.
+  explicit FakeModel(const std::vector<std::vector<uint64_t>> &recordBlocks) {
+    uint64_t blocks = 1; // The file's head.
+    for (const std::vector<uint64_t> &layer : recordBlocks)
+      for (uint64_t size : layer)
+        blocks += size;
+    file.resize(blocks * kBlock);
+    for (size_t i = 0; i < file.size(); ++i)
+      file[i] = static_cast<std::byte>((i * 2654435761u) >> 13);
+    uint64_t offset = kBlock;
+    slices.resize(recordBlocks.size());
+    records.resize(recordBlocks.size());
+    for (size_t l = 0; l < recordBlocks.size(); ++l) {
+      slices[l].resize(recordBlocks[l].size());
+      for (size_t e = 0; e < recordBlocks[l].size(); ++e) {
+        uint64_t bytes = recordBlocks[l][e] * kBlock;
+        uint64_t first = bytes > kBlock ? bytes - kBlock : bytes;
+        addSlice(slices[l][e], offset, 0, first);
+        if (first < bytes)
+          addSlice(slices[l][e], offset, first, bytes - first);
+        records[l].push_back({offset, bytes, slices[l][e]});
+        offset += bytes;
+      }
+    }
+  }
+
+  void addSlice(std::vector<RecordSlice> &list, uint64_t record, uint64_t offset, uint64_t bytes) {
+    std::span<const std::byte> payload(&file[record + offset], bytes - 100);
+    list.push_back({offset, bytes, payload.size(), checksum64(payload)});
+  }
+
+  /// Whether the view shows exactly this expert.
+  bool shows(const PagedBytes &view, uint32_t layer, uint32_t expert) const {
+    const ExpertRecord &record = records[layer][expert];
+    for (uint64_t at = 0; at < record.bytes; at += kBlock)
+      if (std::memcmp(view.at(at), &file[record.fileOffset + at], kBlock) != 0)
+        return false;
+    return true;
+  }
+
+  std::vector<std::byte> file;
+  std::vector<std::vector<std::vector<RecordSlice>>> slices;
+  std::vector<std::vector<ExpertRecord>> records;
+};
+
+/// Owns the pool and the cache over a model.
+struct CacheUnderTest {
+  CacheUnderTest(const FakeModel &fakeModel, ReadQueue &queue, std::vector<uint64_t> quotas,
+                 uint64_t transit, uint64_t pageBytes = kBlock, Clock clock = monotonicNs)
+      : model(fakeModel) {
+    uint64_t pages = transit;
+    for (size_t l = 0; l < quotas.size(); ++l) {
+      layers.push_back({static_cast<uint32_t>(l + 3), model.records[l], quotas[l]});
+      pages += quotas[l];
+    }
+    pool = HostRegion::create(pages * pageBytes).value();
+    config.fileName = "m.moe";
+    config.pageBytes = pageBytes;
+    config.layers = layers;
+    config.transitPages = transit;
+    config.pool = pool.span().first(pages * pageBytes);
+    config.clock = clock;
+    Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(config, queue);
+    REQUIRE(made.status().message() == "");
+    cache = std::move(made).value();
+  }
+
+  /// Plays a layer to its end and holds every expert against the model; the order of hand-outs.
+  std::vector<uint32_t> play(uint32_t layer, const std::vector<uint32_t> &wanted) {
+    std::vector<uint32_t> order;
+    REQUIRE(cache->beginLayer(layer, wanted).message() == "");
+    for (;;) {
+      Result<int> index = cache->nextReady();
+      REQUIRE(index.status().message() == "");
+      if (*index < 0)
+        break;
+      uint32_t expert = wanted[static_cast<size_t>(*index)];
+      order.push_back(expert);
+      CHECK(model.shows(cache->bytes(*index), layer, expert));
+      REQUIRE(cache->release(*index).message() == "");
+    }
+    REQUIRE(cache->endLayer().message() == "");
+    return order;
+  }
+
+  std::vector<uint32_t> readyIn(uint32_t layer) const {
+    std::vector<uint32_t> ready;
+    for (uint32_t expert = 0; expert < model.records[layer].size(); ++expert)
+      if (cache->isReady(layer, expert))
+        ready.push_back(expert);
+    return ready;
+  }
+
+  const FakeModel &model;
+  std::vector<CacheLayer> layers;
+  HostRegion pool;
+  CacheConfig config;
+  std::unique_ptr<ExpertCache> cache;
+};
+
+} // namespace moert

@@ -1,0 +1,201 @@
+// The cache against a model of it that is a page long, over random plays; and its promise to
+// allocate nothing.
+#include "tests/unit/cache/CacheFixture.h"
+#include "tests/unit/cache/FakeReadQueue.h"
+#include "tests/unit/support/CountAllocations.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <map>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+using namespace moert;
+
+using Experts = std::vector<uint32_t>;
+
+namespace {
+
+/// One layer: which experts are in memory, oldest use first decides who leaves.
+struct LayerModel {
+  struct Use {
+    uint64_t time;
+    uint32_t rank;
+  };
+  std::vector<uint64_t> pages; // Per expert.
+  uint64_t quota = 0, transit = 0;
+  std::map<uint32_t, Use> held;
+  uint64_t hits = 0, misses = 0;
+
+  uint64_t sum(const Experts &experts) const {
+    return std::accumulate(experts.begin(), experts.end(), uint64_t(0),
+                           [&](uint64_t total, uint32_t e) { return total + pages[e]; });
+  }
+
+  void play(uint64_t time, const Experts &wanted) {
+    std::map<uint32_t, Use> before = held;
+    for (uint32_t rank = 0; rank < wanted.size(); ++rank) {
+      hits += before.count(wanted[rank]);
+      misses += 1 - before.count(wanted[rank]);
+      held[wanted[rank]] = {time, rank};
+    }
+    Experts kept; // Who leaves first stands first.
+    for (const auto &[expert, use] : held)
+      if (pages[expert] <= quota)
+        kept.push_back(expert);
+    std::sort(kept.begin(), kept.end(), [&](uint32_t a, uint32_t b) {
+      return std::tuple(held[a].time, ~held[a].rank, a) <
+             std::tuple(held[b].time, ~held[b].rank, b);
+    });
+    while (sum(kept) > quota)
+      kept.erase(kept.begin());
+    auto isKept = [&](uint32_t e) { return std::find(kept.begin(), kept.end(), e) != kept.end(); };
+    uint64_t streamed = 0;
+    for (uint32_t expert : wanted)
+      streamed += !before.count(expert) && !isKept(expert);
+    Experts staying; // Kept and in memory from the start.
+    for (uint32_t expert : kept)
+      if (before.count(expert))
+        staying.push_back(expert);
+    uint64_t largest = *std::max_element(pages.begin(), pages.end());
+    uint64_t room = std::min<uint64_t>(streamed, 2) * largest;
+    uint64_t allowed = quota + transit > room ? quota + transit - room : 0;
+    while (streamed > 0 && sum(staying) > allowed) {
+      kept.erase(std::find(kept.begin(), kept.end(), staying.front()));
+      staying.erase(staying.begin());
+    }
+    std::map<uint32_t, Use> after;
+    for (uint32_t expert : kept)
+      after[expert] = held[expert];
+    held = after;
+  }
+};
+
+/// A random subset in random order.
+Experts someExperts(std::mt19937 &random, uint32_t count, size_t most) {
+  Experts all(count);
+  std::iota(all.begin(), all.end(), 0);
+  std::shuffle(all.begin(), all.end(), random);
+  all.resize(1 + random() % most);
+  return all;
+}
+
+} // namespace
+
+/// Plays a layer holding up to `atOnce` experts at a time; the invariants hold all the while.
+static void playLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wanted, size_t atOnce,
+                        std::mt19937 &random) {
+  ExpertCache &cache = *test.cache;
+  uint64_t limit = test.layers[layer].quotaPages + test.config.transitPages;
+  REQUIRE(cache.beginLayer(layer, wanted).isOk());
+  std::vector<int> inUse;
+  std::vector<bool> seen(wanted.size());
+  for (bool isOver = false; !isOver;) {
+    Result<int> index = cache.nextReady();
+    REQUIRE(index.status().message() == "");
+    isOver = *index < 0;
+    if (!isOver) {
+      REQUIRE(!seen[static_cast<size_t>(*index)]);
+      seen[static_cast<size_t>(*index)] = true;
+      inUse.push_back(*index);
+    }
+    REQUIRE(cache.pagesHeld(layer) <= limit);
+    while (inUse.size() >= atOnce || (isOver && !inUse.empty())) {
+      std::swap(inUse[random() % inUse.size()], inUse.back());
+      uint32_t expert = wanted[static_cast<size_t>(inUse.back())];
+      // Whatever was read meanwhile, the bytes in use are still this expert's.
+      REQUIRE(test.model.shows(cache.bytes(inUse.back()), layer, expert));
+      REQUIRE(cache.release(inUse.back()).isOk());
+      inUse.pop_back();
+    }
+  }
+  REQUIRE(std::count(seen.begin(), seen.end(), true) == static_cast<long>(wanted.size()));
+  REQUIRE(cache.endLayer().isOk());
+}
+
+TEST_CASE(
+    "over random plays the cache holds what its model holds, in whatever order reads arrive") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    uint32_t experts = 4 + random() % 12;
+    uint64_t pageBlocks = uint64_t(1) << random() % 3;
+    std::vector<std::vector<uint64_t>> sizes(3, std::vector<uint64_t>(experts));
+    for (auto &layer : sizes)
+      for (uint64_t &blocks : layer)
+        blocks = seed % 2 ? 4 : 1 + random() % 8;
+    FakeModel model(sizes);
+    FakeReadQueue queue(model.file, 1 + random() % 6);
+    queue.choose = [&](size_t) { return random(); };
+    std::vector<LayerModel> expected(3);
+    std::vector<uint64_t> quotas;
+    uint64_t transit = 8 + random() % 16; // Always a largest record, so that any quota works.
+    for (size_t l = 0; l < 3; ++l) {
+      quotas.push_back(random() % 3 == 0 ? 0 : random() % 40);
+      expected[l].quota = quotas[l];
+      expected[l].transit = transit;
+      for (uint64_t blocks : sizes[l])
+        expected[l].pages.push_back((blocks + pageBlocks - 1) / pageBlocks);
+    }
+    CacheUnderTest test(model, queue, quotas, transit, pageBlocks * kBlock);
+    for (uint64_t time = 1; time <= 60; ++time) {
+      uint32_t layer = random() % 3;
+      queue.eager = random() % 3;
+      Experts wanted = someExperts(random, experts, time % 7 == 0 ? experts : 4);
+      expected[layer].play(time, wanted);
+      // One record at a time always fits; two do while transit holds two of the largest.
+      uint64_t largest =
+          *std::max_element(expected[layer].pages.begin(), expected[layer].pages.end());
+      playLoosely(test, layer, wanted, transit >= 2 * largest ? 1 + random() % 2 : 1, random);
+      for (uint32_t l = 0; l < 3; ++l) {
+        Experts held;
+        for (const auto &[expert, use] : expected[l].held)
+          held.push_back(expert);
+        REQUIRE(test.readyIn(l) == held);
+        REQUIRE(test.cache->pagesHeld(l) == expected[l].sum(held));
+        REQUIRE(test.cache->pagesHeld(l) <= quotas[l]);
+      }
+    }
+    uint64_t hits = 0, misses = 0;
+    for (const LayerModel &layer : expected) {
+      hits += layer.hits;
+      misses += layer.misses;
+    }
+    CHECK(test.cache->totalStats().hits == hits);
+    CHECK(test.cache->totalStats().misses == misses);
+  }
+}
+
+TEST_CASE("playing allocates nothing") {
+  FakeModel model({std::vector<uint64_t>(16, 3), std::vector<uint64_t>(16, 3)});
+  FakeReadQueue queue(model.file, 4);
+  CacheUnderTest test(model, queue, {12, 6}, 6);
+  std::mt19937 random(9);
+  std::vector<Experts> wanted;
+  for (int i = 0; i < 50; ++i)
+    wanted.push_back(someExperts(random, 16, 16));
+  uint64_t before = allocationsSoFar();
+  bool isOk = true;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    isOk = isOk && test.cache->beginLayer(i % 2, wanted[i]).isOk();
+    for (int index; (index = test.cache->nextReady().value()) >= 0;)
+      isOk = isOk && test.cache->release(index).isOk();
+    isOk = isOk && test.cache->endLayer().isOk();
+  }
+  uint64_t after = allocationsSoFar();
+  CHECK(isOk);
+  CHECK(after == before);
+}
+
+TEST_CASE("the stated cost of the tables covers what is allocated for them") {
+  FakeModel model({std::vector<uint64_t>(64, 3), std::vector<uint64_t>(64, 7)});
+  FakeReadQueue queue(model.file, 4);
+  CacheUnderTest test(model, queue, {100, 60}, 14);
+  uint64_t before = allocatedBytesSoFar();
+  Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(test.config, queue);
+  uint64_t after = allocatedBytesSoFar();
+  REQUIRE(made.isOk());
+  CHECK(after - before <= ExpertCache::memoryBytes(test.config));
+  CHECK((after - before) * 2 >= ExpertCache::memoryBytes(test.config));
+}

@@ -1,0 +1,82 @@
+#include "runtime/policy/PlayPlan.h"
+
+#include <doctest/doctest.h>
+#include <vector>
+
+using namespace moert;
+
+/// In memory since the play `lastUse`, not wanted now.
+static PlayCandidate resident(uint32_t expert, uint64_t lastUse, uint64_t pages = 1) {
+  return {.use = {expert, lastUse, 0}, .pages = pages, .isReady = true};
+}
+/// Wanted by play 100.
+static PlayCandidate missing(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
+  return {.use = {expert, 100, rank}, .pages = pages, .isWanted = true};
+}
+static PlayCandidate hit(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
+  return {.use = {expert, 100, rank}, .pages = pages, .isReady = true, .isWanted = true};
+}
+
+static std::vector<uint32_t> keptOf(const PlayLimits &limits,
+                                    std::vector<PlayCandidate> candidates) {
+  PlayScratch scratch(candidates.size());
+  planPlay(EvictionPolicy::kLru, limits, candidates, scratch);
+  std::vector<uint32_t> kept;
+  for (const PlayCandidate &candidate : candidates)
+    if (candidate.isKept)
+      kept.push_back(candidate.use.expert);
+  return kept;
+}
+
+using Experts = std::vector<uint32_t>;
+
+TEST_CASE("what fits into the quota stays") {
+  PlayLimits limits{4, 4, 1};
+  CHECK(keptOf(limits, {resident(1, 5), resident(2, 6), missing(3, 0), hit(4, 1)}) ==
+        Experts{1, 2, 3, 4});
+}
+
+TEST_CASE("beyond the quota the least recently used goes, whether or not it is the one in memory") {
+  PlayLimits limits{2, 2, 1};
+  CHECK(keptOf(limits, {resident(1, 5), resident(2, 6), missing(3, 0)}) == Experts{2, 3});
+}
+
+TEST_CASE("of a play that wants more than the quota the most popular stay") {
+  PlayLimits limits{2, 5, 1}; // 3 pages in transit.
+  CHECK(keptOf(limits, {resident(9, 5), missing(1, 2), missing(2, 0), missing(3, 3), hit(4, 1)}) ==
+        Experts{2, 4});
+}
+
+TEST_CASE("experts that pass through get room for two, even if something in memory has to go") {
+  PlayLimits limits{4, 4, 1}; // Nothing in transit.
+  // Two of the five do not stay. Two pages are for them; of the three hits that would stay, the
+  // least popular goes.
+  CHECK(keptOf(limits, {hit(0, 0), hit(1, 1), hit(2, 2), missing(3, 4), missing(4, 5),
+                        hit(5, 3)}) == Experts{0, 1});
+  // A single one needs room for one.
+  CHECK(keptOf(limits, {hit(0, 0), hit(1, 1), hit(2, 2), hit(3, 3), missing(4, 4)}) ==
+        Experts{0, 1, 2});
+}
+
+TEST_CASE("missing experts that stay do not give way to those that pass through") {
+  PlayLimits limits{2, 2, 1};
+  // They are read last, when the others have passed.
+  CHECK(keptOf(limits, {missing(0, 0), missing(1, 1), missing(2, 2), missing(3, 3)}) ==
+        Experts{0, 1});
+}
+
+TEST_CASE("a quota of nothing keeps nothing") {
+  CHECK(keptOf({0, 3, 3}, {missing(0, 0, 3), missing(1, 1, 3)}).empty());
+}
+
+TEST_CASE("an expert larger than the quota is not kept and drives nobody out") {
+  PlayLimits limits{3, 8, 4};
+  CHECK(keptOf(limits, {resident(0, 5, 3), missing(1, 0, 4)}) == Experts{0});
+}
+
+TEST_CASE("a pinned expert stays although it is the oldest") {
+  PlayLimits limits{2, 3, 1};
+  std::vector<PlayCandidate> candidates = {resident(1, 5), resident(2, 6), missing(3, 0)};
+  candidates[0].isPinned = true;
+  CHECK(keptOf(limits, candidates) == Experts{1, 3});
+}
