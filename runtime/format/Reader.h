@@ -30,8 +30,8 @@ public:
 /// Borrows the bytes.
 class MemorySource : public ByteSource {
 public:
-  MemorySource(std::string name, std::span<const std::byte> content)
-      : sourceName(std::move(name)), content(content) {}
+  MemorySource(std::string name, std::span<const std::byte> bytes)
+      : sourceName(std::move(name)), content(bytes) {}
   const std::string &name() const override { return sourceName; }
   uint64_t bytes() const override { return content.size(); }
   Status read(uint64_t offset, std::span<std::byte> into) const override;
