@@ -226,3 +226,13 @@ void checkRefused(const Status &status, const std::vector<std::string> &parts) {
   CHECK(status.message().find("found") != std::string::npos);
   CHECK(status.message().find("expected") != std::string::npos);
 }
+
+void checkBroken(const std::vector<BrokenCheckpoint> &rows, TestCheckpoint (*make)()) {
+  for (const BrokenCheckpoint &row : rows) {
+    SUBCASE(row.name) {
+      TestCheckpoint checkpoint = make();
+      row.change(checkpoint);
+      checkRefused(importStatus(checkpoint), {row.file, row.fragment});
+    }
+  }
+}

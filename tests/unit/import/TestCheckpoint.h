@@ -68,3 +68,15 @@ moert::Status importStatus(const TestCheckpoint &checkpoint);
 /// Fails the running test unless the status refuses bad input with a message that contains all
 /// parts, and says what was found and what was expected.
 void checkRefused(const moert::Status &status, const std::vector<std::string> &parts);
+
+/// A whole checkpoint with one change, which has to be refused with a message that names the file
+/// and contains the fragment.
+struct BrokenCheckpoint {
+  const char *name;
+  void (*change)(TestCheckpoint &);
+  const char *file;
+  const char *fragment;
+};
+
+/// Checks each row, as a subcase of its name, on a fresh checkpoint.
+void checkBroken(const std::vector<BrokenCheckpoint> &rows, TestCheckpoint (*make)());
