@@ -1,0 +1,357 @@
+#include "compiler/ir/BuildModel.h"
+
+#include "compiler/ir/MoeDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Verifier.h"
+
+namespace moec {
+
+using namespace mlir;
+using namespace mlir::moe;
+// Some enumerations have the same names on both sides.
+namespace ir = mlir::moe;
+
+namespace {
+
+/// What the ops of a layer refer to; both functions use the same.
+struct LayerSymbols {
+  NormAttr attentionNorm, networkNorm, queryNorm, keyNorm;
+  LinearAttr query, key, value, output, router, sharedGate;
+  FlatSymbolRefAttr kvSlot, rope, moeLayer;
+  GluAttr dense, shared;
+};
+
+/// Builds one module. Errors are emitted where they are found and remembered; what is built after
+/// one is thrown away as a whole.
+class ModelBuilder {
+public:
+  ModelBuilder(MLIRContext *context, const ModelDescription &description, StoredTypeOf typeOf)
+      : model(description), storedTypeOf(typeOf), builder(context),
+        module(ModuleOp::create(builder.getUnknownLoc())) {
+    builder.setInsertionPointToEnd(module->getBody());
+  }
+
+  OwningOpRef<ModuleOp> build(StringRef checkpointDirectory);
+
+private:
+  void declareSymbols();
+  LayerSymbols declareLayer(size_t number);
+  void declareAttention(LayerSymbols &symbols, const Twine &prefix,
+                        const AttentionDescription &attention);
+  void declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe);
+  SourceAttr sourceOf(Location loc, const WeightSource &source);
+  FlatSymbolRefAttr weight(const Twine &name, const WeightSource &source, WeightRole role);
+  LinearAttr linear(const Twine &name, const LinearDescription &from,
+                    WeightRole role = WeightRole::kMatrix);
+  NormAttr norm(const Twine &name, const NormDescription &from);
+  GluAttr glu(const Twine &name, const GluDescription &network);
+  ExpertMatrixAttr expertMatrix(Location loc, ExpertPart part, const MoeDescription &moe,
+                                LinearDescription GluDescription::*matrix);
+
+  void buildFunction(StringRef name);
+  Value buildLayer(Value hidden, size_t number);
+  Value buildMoe(Location loc, Value normed, const MoeDescription &moe,
+                 const LayerSymbols &symbols);
+
+  Location named(const Twine &name) {
+    return NameLoc::get(builder.getStringAttr(name), builder.getUnknownLoc());
+  }
+  FloatAttr f32(float value) { return builder.getF32FloatAttr(value); }
+  RankedTensorType rows(Type element, uint32_t width) {
+    return RankedTensorType::get({ShapedType::kDynamic, width}, element);
+  }
+
+  const ModelDescription &model;
+  StoredTypeOf storedTypeOf;
+  OpBuilder builder;
+  OwningOpRef<ModuleOp> module;
+  bool hasFailed = false;
+
+  FlatSymbolRefAttr embedding;
+  LinearAttr head;
+  NormAttr finalNorm;
+  std::vector<FlatSymbolRefAttr> ropes;
+  std::vector<LayerSymbols> layers;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+static WeightKind kindOf(StoredType type) {
+  switch (type) {
+  case StoredType::kF32:
+    return WeightKind::kF32;
+  case StoredType::kF16:
+    return WeightKind::kF16;
+  case StoredType::kBf16:
+    return WeightKind::kBF16;
+  }
+  llvm_unreachable("a stored type of no name");
+}
+
+SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
+  moert::Result<StoredType> type = storedTypeOf(source);
+  if (!type.isOk()) {
+    emitError(loc) << type.status().message();
+    hasFailed = true;
+    return {};
+  }
+  auto attribute = SourceAttr::getChecked([&] { return emitError(loc); }, builder.getContext(),
+                                          StringRef(source.tensor), source.rows, source.cols,
+                                          kindOf(*type), source.index ? *source.index : kAbsent,
+                                          source.firstRow, source.rowStep, source.transposed);
+  hasFailed |= !attribute;
+  return attribute;
+}
+
+FlatSymbolRefAttr ModelBuilder::weight(const Twine &name, const WeightSource &from,
+                                       WeightRole role) {
+  Location loc = named(name);
+  if (SourceAttr attribute = hasFailed ? SourceAttr() : sourceOf(loc, from))
+    WeightOp::create(builder, loc, name.str(), role, attribute, FormatAttr());
+  return FlatSymbolRefAttr::get(builder.getContext(), name.str());
+}
+
+LinearAttr ModelBuilder::linear(const Twine &name, const LinearDescription &from, WeightRole role) {
+  FlatSymbolRefAttr matrix = weight(name, from.weight, role), bias;
+  if (from.bias)
+    bias = weight(name + ".bias", *from.bias, WeightRole::kVector);
+  return LinearAttr::get(builder.getContext(), matrix, bias);
+}
+
+NormAttr ModelBuilder::norm(const Twine &name, const NormDescription &from) {
+  FlatSymbolRefAttr scale = weight(name, from.weight, WeightRole::kVector), bias;
+  if (from.bias)
+    bias = weight(name + ".bias", *from.bias, WeightRole::kVector);
+  ir::NormKind kind = from.kind == moec::NormKind::kRms ? ir::NormKind::kRms : ir::NormKind::kLayer;
+  return NormAttr::get(builder.getContext(), kind, f32(from.epsilon), scale, bias);
+}
+
+GluAttr ModelBuilder::glu(const Twine &name, const GluDescription &network) {
+  LinearAttr gate = linear(name + ".gate", network.gate), up = linear(name + ".up", network.up),
+             down = linear(name + ".down", network.down);
+  return GluAttr::get(builder.getContext(), ir::Activation::kSilu, gate, up, down);
+}
+
+/// One source for all experts, if they are numbered in the tensors' names or stacked in one tensor;
+/// otherwise all of them.
+static SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
+  if (sources.size() < 2)
+    return llvm::to_vector(sources);
+  SourceAttr first = sources[0];
+  StringRef zero = first.getTensor(), one = sources[1].getTensor();
+  bool isStacked = zero == one;
+  size_t prefix =
+      std::mismatch(zero.begin(), zero.end(), one.begin(), one.end()).first - zero.begin();
+  StringRef before = zero.take_front(prefix),
+            after = zero.drop_front(std::min(prefix + 1, zero.size()));
+  for (auto [expert, source] : llvm::enumerate(sources)) {
+    std::string tensor = isStacked ? zero.str() : (before + Twine(expert) + after).str();
+    int64_t index = isStacked ? static_cast<int64_t>(expert) : first.getIndex();
+    if (source != SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
+                                  first.getType(), index, first.getFirstRow(), first.getRowStep(),
+                                  first.getTransposed()))
+      return llvm::to_vector(sources);
+  }
+  std::string tensor = isStacked ? zero.str() : (before + kExpertPlaceholder + after).str();
+  int64_t index = isStacked ? kAbsent : first.getIndex();
+  return {SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
+                          first.getType(), index, first.getFirstRow(), first.getRowStep(),
+                          first.getTransposed())};
+}
+
+ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
+                                            const MoeDescription &moe,
+                                            LinearDescription GluDescription::*matrix) {
+  SmallVector<SourceAttr> sources;
+  for (const GluDescription &expert : moe.experts) {
+    if ((expert.*matrix).bias) {
+      emitError(loc) << "the experts' " << stringifyExpertPart(part)
+                     << " has a bias, expected experts without biases";
+      hasFailed = true;
+    }
+    sources.push_back(sourceOf(loc, (expert.*matrix).weight));
+    if (hasFailed)
+      return {};
+  }
+  auto attribute =
+      ExpertMatrixAttr::getChecked([&] { return emitError(loc); }, builder.getContext(), part,
+                                   ArrayRef<SourceAttr>(compact(sources)));
+  hasFailed |= !attribute;
+  return attribute;
+}
+
+void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe) {
+  std::string prefix = ("layer" + Twine(number)).str();
+  symbols.router = linear(prefix + ".router", moe.router.linear, WeightRole::kRouter);
+  std::string name = prefix + ".experts";
+  Location loc = named(name);
+  ExpertMatrixAttr gate = expertMatrix(loc, ExpertPart::kGate, moe, &GluDescription::gate),
+                   up = expertMatrix(loc, ExpertPart::kUp, moe, &GluDescription::up),
+                   down = expertMatrix(loc, ExpertPart::kDown, moe, &GluDescription::down);
+  if (hasFailed)
+    return;
+  MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(number), ir::Activation::kSilu,
+                     static_cast<uint32_t>(moe.experts.size()),
+                     builder.getArrayAttr({gate, up, down}), ArrayAttr());
+  symbols.moeLayer = FlatSymbolRefAttr::get(builder.getContext(), name);
+  if (!moe.shared)
+    return;
+  symbols.shared = glu(prefix + ".shared", moe.shared->network);
+  if (moe.shared->gate)
+    symbols.sharedGate = linear(prefix + ".shared_gate", *moe.shared->gate, WeightRole::kRouter);
+}
+
+void ModelBuilder::declareAttention(LayerSymbols &symbols, const Twine &layer,
+                                    const AttentionDescription &attention) {
+  std::string prefix = layer.str();
+  symbols.query = linear(prefix + ".query", attention.query);
+  symbols.key = linear(prefix + ".key", attention.key);
+  symbols.value = linear(prefix + ".value", attention.value);
+  symbols.output = linear(prefix + ".output", attention.output);
+  if (attention.queryNorm)
+    symbols.queryNorm = norm(prefix + ".query_norm", *attention.queryNorm);
+  if (attention.keyNorm)
+    symbols.keyNorm = norm(prefix + ".key_norm", *attention.keyNorm);
+  if (attention.rope)
+    symbols.rope = ropes[*attention.rope];
+  std::string slot = prefix + ".kv";
+  KvSlotOp::create(builder, named(slot), slot, attention.kvHeads, attention.headDim,
+                   attention.valueHeadDim);
+  symbols.kvSlot = FlatSymbolRefAttr::get(builder.getContext(), slot);
+}
+
+LayerSymbols ModelBuilder::declareLayer(size_t number) {
+  const LayerDescription &layer = model.layers[number];
+  std::string prefix = ("layer" + Twine(number)).str();
+  LayerSymbols symbols;
+  symbols.attentionNorm = norm(prefix + ".attention_norm", layer.attentionNorm);
+  declareAttention(symbols, prefix, layer.attention);
+  symbols.networkNorm = norm(prefix + ".network_norm", layer.networkNorm);
+  if (layer.dense)
+    symbols.dense = glu(prefix + ".dense", *layer.dense);
+  if (layer.moe)
+    declareMoe(symbols, number, *layer.moe);
+  return symbols;
+}
+
+void ModelBuilder::declareSymbols() {
+  for (auto [i, rope] : llvm::enumerate(model.ropes)) {
+    std::string name = ("rope" + Twine(i)).str();
+    auto style =
+        rope.style == moec::RopeStyle::kHalf ? ir::RopeStyle::kHalf : ir::RopeStyle::kInterleaved;
+    RopeOp::create(builder, named(name), name, style, llvm::APFloat(rope.attentionFactor),
+                   builder.getF32ArrayAttr(rope.inverseFrequencies));
+    ropes.push_back(FlatSymbolRefAttr::get(builder.getContext(), name));
+  }
+  embedding = weight("embedding", model.embedding, WeightRole::kMatrix);
+  for (size_t i = 0; i < model.layers.size() && !hasFailed; ++i)
+    layers.push_back(declareLayer(i));
+  finalNorm = norm("final_norm", model.finalNorm);
+  if (!model.tiedHead) {
+    head = linear("head", model.head);
+    return;
+  }
+  FlatSymbolRefAttr bias;
+  if (model.head.bias)
+    bias = weight("head.bias", *model.head.bias, WeightRole::kVector);
+  head = LinearAttr::get(builder.getContext(), embedding, bias);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &moe,
+                             const LayerSymbols &symbols) {
+  Type ids = rows(builder.getI32Type(), moe.router.topK),
+       weights = rows(builder.getF32Type(), moe.router.topK);
+  auto route = RouteOp::create(builder, loc, ids, weights, normed, symbols.router,
+                               symbols.moeLayer.getValue(), ir::RouterScoring::kSoftmaxThenTopK,
+                               moe.router.renormalize, llvm::APFloat(moe.router.weightScale));
+  Value result = ExpertsOp::create(builder, loc, normed.getType(), normed, route.getExperts(),
+                                   route.getWeights(), symbols.moeLayer);
+  if (!moe.shared)
+    return result;
+  Value shared = SharedExpertOp::create(builder, loc, normed.getType(), normed, symbols.shared,
+                                        symbols.sharedGate);
+  return AddOp::create(builder, loc, result.getType(), result, shared, f32(1));
+}
+
+Value ModelBuilder::buildLayer(Value hidden, size_t number) {
+  const LayerDescription &layer = model.layers[number];
+  const AttentionDescription &attention = layer.attention;
+  const LayerSymbols &symbols = layers[number];
+  Type type = hidden.getType();
+  FloatAttr residual = f32(model.residualScale);
+
+  Location loc = named("layer" + Twine(number) + ".attention");
+  Value normed = NormOp::create(builder, loc, type, hidden, symbols.attentionNorm);
+  auto window = attention.window ? builder.getI32IntegerAttr(static_cast<int32_t>(attention.window))
+                                 : IntegerAttr();
+  Value attended = AttentionOp::create(
+      builder, loc, type, normed, symbols.query, symbols.key, symbols.value, symbols.output,
+      symbols.kvSlot, builder.getI32IntegerAttr(static_cast<int32_t>(attention.heads)),
+      f32(attention.scale), window, symbols.rope, symbols.queryNorm, symbols.keyNorm,
+      attention.clip ? f32(*attention.clip) : FloatAttr());
+  hidden = AddOp::create(builder, loc, type, hidden, attended, residual);
+
+  loc = named("layer" + Twine(number) + ".network");
+  normed = NormOp::create(builder, loc, type, hidden, symbols.networkNorm);
+  Value network = layer.moe
+                      ? buildMoe(loc, normed, *layer.moe, symbols)
+                      : DenseOp::create(builder, loc, type, normed, symbols.dense).getResult();
+  return AddOp::create(builder, loc, type, hidden, network, residual);
+}
+
+void ModelBuilder::buildFunction(StringRef name) {
+  OpBuilder::InsertionGuard guard(builder);
+  Location loc = named(name);
+  Type ids = RankedTensorType::get({ShapedType::kDynamic}, builder.getI32Type());
+  Type hiddenType = rows(builder.getF32Type(), model.hiddenSize),
+       logitsType = rows(builder.getF32Type(), model.vocabularySize);
+  auto function =
+      func::FuncOp::create(builder, loc, name, builder.getFunctionType({ids}, {logitsType}));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  Value hidden = EmbedOp::create(builder, named("embedding"), hiddenType, function.getArgument(0),
+                                 embedding, f32(model.embeddingScale));
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    hidden = buildLayer(hidden, i);
+  hidden = NormOp::create(builder, named("final_norm"), hiddenType, hidden, finalNorm);
+  Value logits =
+      HeadOp::create(builder, named("head"), logitsType, hidden, head, f32(model.logitsScale));
+  func::ReturnOp::create(builder, loc, logits);
+}
+
+OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
+  MLIRContext *context = builder.getContext();
+  auto attribute = ModelAttr::getChecked(
+      [&] { return emitError(named(checkpointDirectory)); }, context, StringRef(model.modelType),
+      model.vocabularySize, model.hiddenSize, static_cast<uint32_t>(model.layers.size()),
+      model.maxPositions, DenseI32ArrayAttr::get(context, model.eosTokens), checkpointDirectory,
+      model.bosToken ? *model.bosToken : kAbsent);
+  if (!attribute)
+    return nullptr;
+  (*module)->setAttr(kModelAttr, attribute);
+  declareSymbols();
+  if (hasFailed)
+    return nullptr;
+  buildFunction("decode");
+  buildFunction("prefill");
+  if (failed(verify(*module)))
+    return nullptr;
+  return std::move(module);
+}
+
+OwningOpRef<ModuleOp> buildModel(MLIRContext *context, const ModelDescription &model,
+                                 StringRef checkpointDirectory, StoredTypeOf storedTypeOf) {
+  context->loadDialect<MoeDialect, func::FuncDialect>();
+  return ModelBuilder(context, model, storedTypeOf).build(checkpointDirectory);
+}
+
+} // namespace moec

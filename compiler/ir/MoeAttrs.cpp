@@ -1,0 +1,110 @@
+// What attributes and types of the dialect `moe` promise.
+#include "compiler/ir/MoeDialect.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+namespace mlir::moe {
+
+using EmitError = llvm::function_ref<InFlightDiagnostic()>;
+
+// The runtime's kinds have the same numbers.
+static_assert(static_cast<int>(WeightKind::kInt2) == static_cast<int>(moert::WeightKind::kInt2));
+static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
+static_assert(static_cast<int>(BufferKind::kQuantized) ==
+              static_cast<int>(moert::BufferKind::kQuantized));
+static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::ExpertPart::kDown));
+static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
+static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
+              static_cast<int>(moert::RopeStyle::kInterleaved));
+
+LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t rows,
+                                 uint32_t cols, WeightKind type, int64_t index,
+                                 uint32_t /*firstRow*/, uint32_t rowStep, bool /*transposed*/) {
+  if (tensor.empty())
+    return emitError() << "a source without a tensor";
+  if (rows == 0 || cols == 0)
+    return emitError() << "a source of " << rows << " x " << cols << ", expected at least 1 x 1";
+  if (type >= WeightKind::kInt8)
+    return emitError() << "a source stored as " << stringifyWeightKind(type)
+                       << ", expected f32, f16 or bf16";
+  if (index < kAbsent || index > UINT32_MAX)
+    return emitError() << "a source with index " << index;
+  if (rowStep == 0)
+    return emitError() << "a source with a row step of 0";
+  return success();
+}
+
+LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t group,
+                                 uint32_t activationGroup, bool offsets) {
+  // The rules are the artifact's; a matrix of one number asks for them all.
+  auto layout = moert::layoutOf(
+      {1, 1}, {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets});
+  if (!layout.isOk())
+    return emitError() << layout.status().message();
+  return success();
+}
+
+LogicalResult NormAttr::verify(EmitError emitError, NormKind /*kind*/, FloatAttr epsilon,
+                               FlatSymbolRefAttr /*weight*/, FlatSymbolRefAttr /*bias*/) {
+  if (!epsilon.getType().isF32() || epsilon.getValue().isNegative() ||
+      !epsilon.getValue().isFinite())
+    return emitError() << "epsilon expected as a finite f32 that is not negative";
+  return success();
+}
+
+LogicalResult ExpertMatrixAttr::verify(EmitError emitError, ExpertPart part,
+                                       ArrayRef<SourceAttr> sources) {
+  if (sources.empty())
+    return emitError() << stringifyExpertPart(part) << " without a source";
+  for (SourceAttr source : sources)
+    if (shapeOf(source) != shapeOf(sources.front()))
+      return emitError() << stringifyExpertPart(part) << " matrices of "
+                         << sources.front().getRows() << " x " << sources.front().getCols()
+                         << " and of " << source.getRows() << " x " << source.getCols()
+                         << " in one layer";
+  return success();
+}
+
+LogicalResult ModelAttr::verify(EmitError emitError, StringRef type, uint32_t vocabulary,
+                                uint32_t hidden, uint32_t layers, uint32_t maxPositions,
+                                DenseI32ArrayAttr /*eos*/, StringRef /*checkpoint*/, int64_t bos) {
+  if (bos < kAbsent || bos > INT32_MAX)
+    return emitError() << "a model whose first token is " << bos;
+  if (type.empty() || vocabulary == 0 || hidden == 0 || layers == 0 || maxPositions == 0)
+    return emitError()
+           << "a model needs a type, a vocabulary, a hidden size, layers and positions above 0";
+  return success();
+}
+
+LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*budgetBytes*/,
+                               uint32_t contextTokens, uint32_t prefillChunk,
+                               uint32_t /*transitPages*/, DenseI64ArrayAttr quotaPages) {
+  if (name.empty())
+    return emitError() << "a plan without a name";
+  if (contextTokens == 0 || prefillChunk == 0)
+    return emitError() << "plan '" << name << "' with " << contextTokens
+                       << " tokens of context and " << prefillChunk
+                       << " of prefill, expected at least 1";
+  for (int64_t pages : quotaPages.asArrayRef())
+    if (pages < 0 || pages > UINT32_MAX)
+      return emitError() << "plan '" << name << "' with a quota of " << pages << " pages";
+  return success();
+}
+
+LogicalResult BufferType::verify(EmitError emitError, BufferKind kind, uint32_t width,
+                                 uint32_t group) {
+  if (width == 0)
+    return emitError() << "a buffer of width 0";
+  if (kind != BufferKind::kQuantized && group != 0)
+    return emitError() << "a group in a buffer of " << stringifyBufferKind(kind);
+  if (kind == BufferKind::kQuantized && group != 16 && group != 32 && group != 64)
+    return emitError() << "a quantized buffer with group " << group << ", expected 16, 32 or 64";
+  return success();
+}
+
+uint64_t BufferType::bytesPerToken() const {
+  return moert::bufferBytesPerToken(static_cast<moert::BufferKind>(getKind()), getWidth(),
+                                    getGroup());
+}
+
+} // namespace mlir::moe

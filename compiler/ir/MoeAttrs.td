@@ -1,0 +1,235 @@
+// Attributes and types of the dialect `moe`: where weights come from, how they are stored, what the
+// model is, what was planned.
+#ifndef MOE_ATTRS
+#define MOE_ATTRS
+
+include "MoeDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+//===----------------------------------------------------------------------===//
+// Enumerations. Numbers are those of runtime/format, which BuildEmitPlan relies on.
+//===----------------------------------------------------------------------===//
+
+class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::moe";
+}
+
+def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored", [
+  I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">,
+  I32EnumAttrCase<"kBF16", 2, "bf16">, I32EnumAttrCase<"kInt8", 3, "int8">,
+  I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">]>;
+
+def Moe_WeightRole : Moe_Enum<"WeightRole", "what a weight may be stored as", [
+  I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
+  I32EnumAttrCase<"kRouter", 1, "router">,   // Routers and shared gates: never quantized.
+  I32EnumAttrCase<"kVector", 2, "vector">]>; // Norms and biases: f32.
+
+def Moe_ExpertPart : Moe_Enum<"ExpertPart", "matrix of an expert", [
+  I32EnumAttrCase<"kGate", 0, "gate">, I32EnumAttrCase<"kUp", 1, "up">,
+  I32EnumAttrCase<"kDown", 2, "down">]>;
+
+def Moe_Activation : Moe_Enum<"Activation", "activation of a gated network", [
+  I32EnumAttrCase<"kSilu", 0, "silu">]>;
+
+def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
+  I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
+
+def Moe_RouterScoring : Moe_Enum<"RouterScoring", "how scores choose experts", [
+  I32EnumAttrCase<"kSoftmaxThenTopK", 0, "softmax_then_top_k">]>;
+
+def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
+  I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;
+
+def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a buffer", [
+  I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kI32", 1, "i32">,
+  I32EnumAttrCase<"kQuantized", 2, "quantized">]>;
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+class Moe_Attr<string name, string attrMnemonic> : AttrDef<Moe_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
+  let summary = "A matrix or vector as a part of a tensor of the checkpoint";
+  let description = [{
+    `rows` and `cols` are of the part; a vector of n elements is 1 x n. `type` is how the checkpoint
+    stores it (f32, f16 or bf16). A fused tensor [E, rows, cols] is named with `index`; a range of
+    rows starts at `firstRow` and takes every `rowStep`-th; `transposed` says that the tensor is
+    stored [inputs, outputs].
+
+    ```mlir
+    #moe.source<tensor = "model.embed_tokens.weight", rows = 4096, cols = 256, type = bf16>
+    #moe.source<tensor = "mlp.gate_up", rows = 64, cols = 32, type = bf16, index = 3, firstRow = 64>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"name in the checkpoint">:$tensor,
+                        "uint32_t":$rows, "uint32_t":$cols,
+                        EnumParameter<Moe_WeightKind>:$type,
+                        DefaultValuedParameter<"int64_t", "kAbsent">:$index,
+                        DefaultValuedParameter<"uint32_t", "0">:$firstRow,
+                        DefaultValuedParameter<"uint32_t", "1">:$rowStep,
+                        DefaultValuedParameter<"bool", "false">:$transposed);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
+  let summary = "How the numbers of a matrix are stored (moert::WeightFormat)";
+  let description = [{
+    A float kind alone, or a quantized kind with the inputs that share a scale (`group`), the inputs
+    whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`) and whether
+    each group has an offset besides.
+
+    ```mlir
+    #moe.format<kind = bf16>
+    #moe.format<kind = int4, group = 32, activationGroup = 32>
+    #moe.format<kind = int2, group = 32, activationGroup = 32, offsets = true>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Moe_WeightKind>:$kind,
+                        DefaultValuedParameter<"uint32_t", "0">:$group,
+                        DefaultValuedParameter<"uint32_t", "0">:$activationGroup,
+                        DefaultValuedParameter<"bool", "false">:$offsets);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isQuantized() const { return getKind() >= WeightKind::kInt8; }
+  }];
+}
+
+def Moe_LinearAttr : Moe_Attr<"Linear", "linear"> {
+  let summary = "y = W x + b: the weight's symbol and, if there is one, the bias's";
+  let description = [{
+    ```mlir
+    #moe.linear<@layer0.query, bias = @layer0.query.bias>
+    ```
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$weight,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$bias);
+  let assemblyFormat = "`<` $weight (`,` `bias` `=` $bias^)? `>`";
+}
+
+def Moe_NormAttr : Moe_Attr<"Norm", "norm"> {
+  let summary = "A norm: kind, epsilon, weight and bias";
+  let description = [{
+    ```mlir
+    #moe.norm<rms, epsilon = 1.0e-6 : f32, @layer0.attention_norm>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Moe_NormKind>:$kind, "::mlir::FloatAttr":$epsilon,
+                        "::mlir::FlatSymbolRefAttr":$weight,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$bias);
+  let assemblyFormat = [{
+    `<` $kind `,` `epsilon` `=` $epsilon `,` $weight (`,` `bias` `=` $bias^)? `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def Moe_GluAttr : Moe_Attr<"Glu", "glu"> {
+  let summary = "A gated network: down(activation(gate x) * up x)";
+  let description = [{
+    ```mlir
+    #moe.glu<silu, gate = <@gate>, up = <@up>, down = <@down>>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Moe_Activation>:$activation, "LinearAttr":$gate,
+                        "LinearAttr":$up, "LinearAttr":$down);
+  let assemblyFormat = [{
+    `<` $activation `,` `gate` `=` $gate `,` `up` `=` $up `,` `down` `=` $down `>`
+  }];
+}
+
+def Moe_ExpertMatrixAttr : Moe_Attr<"ExpertMatrix", "expert_matrix"> {
+  let summary = "One matrix of every expert of a layer";
+  let description = [{
+    Either one source per expert, or, in a layer of several, a single one that stands for all:
+    `{expert}` in its tensor's name is the expert's number; a name without it is a tensor [E, ...]
+    whose leading index is the expert's number.
+
+    ```mlir
+    #moe.expert_matrix<gate, [<tensor = "experts.{expert}.w1.weight", rows = 96, cols = 64, type = bf16>]>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Moe_ExpertPart>:$part,
+                        ArrayRefParameter<"SourceAttr">:$sources);
+  let assemblyFormat = "`<` $part `,` `[` $sources `]` `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    uint32_t rows() const { return getSources().front().getRows(); }
+    uint32_t cols() const { return getSources().front().getCols(); }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// The model and its plans
+//===----------------------------------------------------------------------===//
+
+def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
+  let summary = "What the checkpoint's config says of the whole model";
+  let description = [{
+    `checkpoint` is the directory that every source names tensors of; `eos` are the tokens that end
+    generation.
+
+    ```mlir
+    #moe.model<type = "mixtral", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512,
+               eos = [2], checkpoint = "models/tiny", bos = 1>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$type, "uint32_t":$vocabulary, "uint32_t":$hidden,
+                        "uint32_t":$layers, "uint32_t":$maxPositions,
+                        "::mlir::DenseI32ArrayAttr":$eos,
+                        StringRefParameter<"directory">:$checkpoint,
+                        DefaultValuedParameter<"int64_t", "kAbsent">:$bos);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
+  let summary = "Decisions for one memory budget (moert::Plan)";
+  let description = [{
+    `budgetBytes` 0: no budget was given and every expert is cached. `quotaPages` has one entry per
+    MoE layer.
+
+    ```mlir
+    #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
+              transitPages = 4, quotaPages = [8, 8]>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$name, "uint64_t":$budgetBytes,
+                        "uint32_t":$contextTokens, "uint32_t":$prefillChunk,
+                        "uint32_t":$transitPages, "::mlir::DenseI64ArrayAttr":$quotaPages);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+def Moe_BufferType : TypeDef<Moe_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "A row of a kind of elements per token, somewhere in the arena";
+  let description = [{
+    `group` is the activation group of a quantized buffer: one scale and one sum of codes per group.
+
+    ```mlir
+    !moe.buffer<f32, 64>
+    !moe.buffer<quantized, 64, group = 32>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Moe_BufferKind>:$kind, "uint32_t":$width,
+                        DefaultValuedParameter<"uint32_t", "0">:$group);
+  let assemblyFormat = "`<` $kind `,` $width (`,` `group` `=` $group^)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// moert::bufferBytesPerToken of the same.
+    uint64_t bytesPerToken() const;
+  }];
+}
+
+#endif // MOE_ATTRS

@@ -1,0 +1,144 @@
+#include "compiler/ir/MoeDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include "compiler/ir/MoeDialect.cpp.inc"
+#include "compiler/ir/MoeEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/ir/MoeAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/ir/MoeTypes.cpp.inc"
+
+namespace mlir::moe {
+
+namespace {
+
+/// Formats and buffer types repeat by the thousand; a short name for each keeps text readable.
+struct MoeAsmInterface : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+
+  AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
+    auto format = dyn_cast<FormatAttr>(attribute);
+    if (!format)
+      return AliasResult::NoAlias;
+    os << stringifyWeightKind(format.getKind());
+    if (format.isQuantized())
+      os << "g" << format.getGroup() << "a" << format.getActivationGroup();
+    if (format.getOffsets())
+      os << "o";
+    return AliasResult::FinalAlias;
+  }
+
+  AliasResult getAlias(Type type, raw_ostream &os) const override {
+    auto buffer = dyn_cast<BufferType>(type);
+    if (!buffer)
+      return AliasResult::NoAlias;
+    os << stringifyBufferKind(buffer.getKind()) << "x" << buffer.getWidth();
+    if (buffer.getGroup())
+      os << "g" << buffer.getGroup();
+    return AliasResult::FinalAlias;
+  }
+};
+
+} // namespace
+
+void MoeDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/ir/MoeAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/ir/MoeTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/ir/MoeOps.cpp.inc"
+      >();
+  addInterfaces<MoeAsmInterface>();
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes of the module
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyPlans(Operation *op, Attribute value) {
+  auto plans = dyn_cast<ArrayAttr>(value);
+  if (!plans)
+    return op->emitError("'moe.plans' expected an array of #moe.plan");
+  size_t moeLayers = llvm::range_size(cast<ModuleOp>(op).getOps<MoeLayerOp>());
+  uint64_t above = UINT64_MAX;
+  for (Attribute entry : plans) {
+    auto plan = dyn_cast<PlanAttr>(entry);
+    if (!plan)
+      return op->emitError("'moe.plans' expected an array of #moe.plan");
+    if (static_cast<size_t>(plan.getQuotaPages().size()) != moeLayers)
+      return op->emitError() << "plan '" << plan.getName() << "' has quotas for "
+                             << plan.getQuotaPages().size() << " MoE layers, expected "
+                             << moeLayers;
+    // No budget is the largest one.
+    uint64_t budget = plan.getBudgetBytes() ? plan.getBudgetBytes() : UINT64_MAX;
+    if (budget > above)
+      return op->emitError()
+             << "plan '" << plan.getName()
+             << "' has a larger budget than the one before, expected the largest first";
+    above = budget;
+  }
+  return success();
+}
+
+LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef key = attribute.getName();
+  if (!isa<ModuleOp>(op))
+    return op->emitError() << "'" << key << "' belongs on the module";
+  Attribute value = attribute.getValue();
+  if (key == kModelAttr)
+    return isa<ModelAttr>(value) ? success()
+                                 : op->emitError("'moe.model' expected a #moe.model attribute");
+  if (key == kExpertBitsAttr || key == kResidentBitsAttr)
+    return isa<StringAttr>(value) ? success()
+                                  : op->emitError() << "'" << key << "' expected a string";
+  if (key == kPageBytesAttr) {
+    auto bytes = dyn_cast<IntegerAttr>(value);
+    if (!bytes || !bytes.getType().isInteger(64) || bytes.getInt() < 4096 ||
+        bytes.getInt() > 1 << 20 || !llvm::isPowerOf2_64(static_cast<uint64_t>(bytes.getInt())))
+      return op->emitError("'moe.page_bytes' expected a power of two from 4 KiB to 1 MiB as i64");
+    return success();
+  }
+  if (key == kPlansAttr)
+    return verifyPlans(op, value);
+  return op->emitError() << "unknown attribute '" << key << "' of the dialect moe";
+}
+
+//===----------------------------------------------------------------------===//
+// The runtime's words
+//===----------------------------------------------------------------------===//
+
+moert::WeightFormat toWeightFormat(FormatAttr format) {
+  return {static_cast<moert::WeightKind>(format.getKind()), format.getGroup(),
+          format.getActivationGroup(), format.getOffsets()};
+}
+
+moert::MatrixShape shapeOf(SourceAttr source) {
+  return {source.getRows(), source.getCols()};
+}
+
+moert::MoeLayer matricesOf(MoeLayerOp op) {
+  moert::MoeLayer layer;
+  layer.layer = op.getLayer();
+  layer.activation = static_cast<moert::Activation>(op.getActivation());
+  for (ExpertMatrixAttr matrix : op.getMatrices().getAsRange<ExpertMatrixAttr>())
+    layer.matrices.push_back(
+        {static_cast<moert::ExpertPart>(matrix.getPart()), shapeOf(matrix.getSources().front())});
+  return layer;
+}
+
+LogicalResult emitStatus(Operation *op, const moert::Status &status) {
+  return op->emitError(status.message());
+}
+
+} // namespace mlir::moe

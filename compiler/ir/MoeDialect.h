@@ -1,0 +1,68 @@
+// The dialect `moe`: declarations that MoeDialect.td, MoeAttrs.td, MoeOps.td and MoeScheduleOps.td
+// generate, and how its attributes relate to the runtime's plain data. The .td files are its
+// document.
+#pragma once
+
+#include "runtime/format/Artifact.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::moe {
+/// An index or a token id that is not there.
+constexpr int64_t kAbsent = -1;
+} // namespace mlir::moe
+
+#include "compiler/ir/MoeDialect.h.inc"
+#include "compiler/ir/MoeEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/ir/MoeAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/ir/MoeTypes.h.inc"
+
+namespace mlir::moe {
+
+/// What attend reads and store_kv writes.
+struct KvCacheResource : SideEffects::Resource::Base<KvCacheResource> {
+  StringRef getName() final { return "KvCache"; }
+};
+/// What head writes.
+struct LogitsResource : SideEffects::Resource::Base<LogitsResource> {
+  StringRef getName() final { return "Logits"; }
+};
+
+// Names of the module's attributes; MoeDialect.td says what they hold.
+constexpr llvm::StringLiteral kModelAttr = "moe.model";
+constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
+constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
+constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";
+constexpr llvm::StringLiteral kPlansAttr = "moe.plans";
+
+/// Stands for the expert's number in the tensor's name of a source for all experts of a layer.
+constexpr llvm::StringLiteral kExpertPlaceholder = "{expert}";
+
+} // namespace mlir::moe
+
+#define GET_OP_CLASSES
+#include "compiler/ir/MoeOps.h.inc"
+
+namespace mlir::moe {
+
+/// The same in the runtime's words.
+moert::WeightFormat toWeightFormat(FormatAttr format);
+moert::MatrixShape shapeOf(SourceAttr source);
+/// Part and shape of each matrix of a layer; no experts.
+moert::MoeLayer matricesOf(MoeLayerOp layer);
+
+/// A failed Status as a diagnostic at the op.
+LogicalResult emitStatus(Operation *op, const moert::Status &status);
+
+} // namespace mlir::moe

@@ -1,0 +1,35 @@
+// The dialect `moe`: a Mixture-of-Experts model from import to schedule.
+#ifndef MOE_DIALECT
+#define MOE_DIALECT
+
+include "mlir/IR/OpBase.td"
+
+def Moe_Dialect : Dialect {
+  let name = "moe";
+  let cppNamespace = "::mlir::moe";
+  let summary = "Mixture-of-Experts models, from layers to the schedule that a runtime plays";
+  let description = [{
+    One module is one model, on two levels.
+
+    *Layers.* `func.func @decode` and `@prefill` hold one op per part of a layer (`moe.attention`,
+    `moe.experts`, ...) on tensors of one row per token, `tensor<?xHxf32>`. What they refer to are
+    symbols of the module: `moe.weight`, `moe.moe_layer`, `moe.kv_slot` and `moe.rope`. A weight
+    names a tensor of the checkpoint and never holds its numbers, so a module stays small however
+    large the model is.
+
+    *Schedule.* `moe.program @decode` and `@prefill` hold one `moe.play` op per instruction of the
+    runtime (runtime/format/Schedule.h), on `!moe.buffer` values that are places in an arena.
+
+    Attributes of the module say what belongs to the whole model:
+
+      - `moe.model`, a `#moe.model`: what the checkpoint's config said. Always there.
+      - `moe.expert_bits` and `moe.resident_bits`, strings: what assign-bits was asked for.
+      - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from allot-cache.
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+}
+
+#endif // MOE_DIALECT

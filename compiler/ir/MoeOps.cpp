@@ -1,0 +1,264 @@
+// What the symbols and the layer ops of the dialect `moe` promise.
+#include "compiler/ir/SymbolChecks.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace mlir::moe {
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+LogicalResult WeightOp::verify() {
+  if (getRole() == WeightRole::kVector && rows() != 1)
+    return emitOpError() << "a vector of " << rows() << " rows, expected 1";
+  std::optional<FormatAttr> format = getFormat();
+  if (!format)
+    return success();
+  if (getRole() == WeightRole::kVector && format->getKind() != WeightKind::kF32)
+    return emitOpError() << "a vector stored as " << stringifyWeightKind(format->getKind())
+                         << ", expected f32";
+  if (getRole() == WeightRole::kRouter && format->isQuantized())
+    return emitOpError("a router is never quantized");
+  auto layout = moert::layoutOf(shapeOf(getSource()), toWeightFormat(*format));
+  return layout.isOk() ? success() : emitStatus(*this, layout.status());
+}
+
+static LogicalResult verifyMatrices(MoeLayerOp op) {
+  ArrayAttr matrices = op.getMatrices();
+  for (auto [i, attribute] : llvm::enumerate(matrices)) {
+    auto matrix = cast<ExpertMatrixAttr>(attribute);
+    size_t sources = matrix.getSources().size();
+    if (i > 2 || static_cast<size_t>(matrix.getPart()) != i)
+      return op.emitOpError("expected the matrices gate, up and down, in this order");
+    if (sources != 1 && sources != op.getExperts())
+      return op.emitOpError() << stringifyExpertPart(matrix.getPart()) << " has " << sources
+                              << " sources, expected 1 or " << op.getExperts();
+  }
+  if (matrices.size() != 3)
+    return op.emitOpError("expected the matrices gate, up and down, in this order");
+  ExpertMatrixAttr gate = op.matrix(ExpertPart::kGate), up = op.matrix(ExpertPart::kUp),
+                   down = op.matrix(ExpertPart::kDown);
+  if (up.rows() != gate.rows() || up.cols() != gate.cols())
+    return op.emitOpError() << "up is " << up.rows() << " x " << up.cols() << ", expected "
+                            << gate.rows() << " x " << gate.cols() << " as gate is";
+  if (down.rows() != gate.cols() || down.cols() != gate.rows())
+    return op.emitOpError() << "down is " << down.rows() << " x " << down.cols() << ", expected "
+                            << gate.cols() << " x " << gate.rows();
+  return success();
+}
+
+static LogicalResult verifySlices(MoeLayerOp op) {
+  std::optional<ArrayAttr> slices = op.getSlices();
+  if (!slices)
+    return success();
+  if (slices->size() != op.getExperts())
+    return op.emitOpError() << "has slices for " << slices->size() << " experts, expected "
+                            << op.getExperts();
+  for (auto [expert, list] : llvm::enumerate(slices->getAsRange<ArrayAttr>())) {
+    if (list.empty())
+      return op.emitOpError() << "expert " << expert << " has no slices";
+    for (FormatAttr format : list.getAsRange<FormatAttr>())
+      if (!format.isQuantized() && list.size() > 1)
+        return op.emitOpError() << "expert " << expert << " has a slice of "
+                                << stringifyWeightKind(format.getKind())
+                                << " among others, expected it alone";
+  }
+  return success();
+}
+
+LogicalResult MoeLayerOp::verify() {
+  if (getExperts() == 0)
+    return emitOpError("a layer without experts");
+  if (failed(verifyMatrices(*this)))
+    return failure();
+  return verifySlices(*this);
+}
+
+SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {
+  ArrayRef<SourceAttr> sources = matrix(part).getSources();
+  if (sources.size() == getExperts())
+    return sources[expert];
+  SourceAttr all = sources.front();
+  StringRef tensor = all.getTensor();
+  bool isNumbered = tensor.contains(kExpertPlaceholder);
+  auto [before, after] = tensor.split(kExpertPlaceholder);
+  std::string name = isNumbered ? (before + Twine(expert) + after).str() : tensor.str();
+  return SourceAttr::get(getContext(), name, all.getRows(), all.getCols(), all.getType(),
+                         isNumbered ? all.getIndex() : expert, all.getFirstRow(), all.getRowStep(),
+                         all.getTransposed());
+}
+
+LogicalResult KvSlotOp::verify() {
+  if (getKvHeads() == 0 || getKeyDim() == 0 || getValueDim() == 0)
+    return emitOpError("expected at least one head of at least one element");
+  return success();
+}
+
+LogicalResult RopeOp::verify() {
+  if (getInverseFrequencies().empty())
+    return emitOpError("a rotation without frequencies");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+/// Elements of a row: the type is tensor<?xN>.
+static FailureOr<uint64_t> widthOf(Operation *op, Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  if (!type.isDynamicDim(0) || type.isDynamicDim(1) || type.getDimSize(1) == 0)
+    return op->emitOpError() << "expected rows as tensor<?xN>, found " << type;
+  return static_cast<uint64_t>(type.getDimSize(1));
+}
+
+static LogicalResult checkLinear(Operation *op, SymbolTableCollection &symbols, LinearAttr linear,
+                                 uint64_t rows, uint64_t cols) {
+  if (!checkWeight(op, symbols, linear.getWeight(), rows, cols))
+    return failure();
+  return checkVector(op, symbols, linear.getBias(), rows);
+}
+
+static LogicalResult checkGlu(Operation *op, SymbolTableCollection &symbols, GluAttr network,
+                              uint64_t hidden) {
+  auto gate = lookUp<WeightOp>(op, symbols, network.getGate().getWeight());
+  if (!gate)
+    return failure();
+  uint64_t width = gate.rows();
+  if (failed(checkLinear(op, symbols, network.getGate(), width, hidden)) ||
+      failed(checkLinear(op, symbols, network.getUp(), width, hidden)))
+    return failure();
+  return checkLinear(op, symbols, network.getDown(), hidden, width);
+}
+
+/// Routers and shared gates are told by their role, so that no pass quantizes them.
+static LogicalResult checkRouterRole(Operation *op, SymbolTableCollection &symbols,
+                                     LinearAttr linear) {
+  auto weight = lookUp<WeightOp>(op, symbols, linear.getWeight());
+  if (!weight)
+    return failure();
+  if (weight.getRole() != WeightRole::kRouter)
+    return op->emitOpError() << "weight " << linear.getWeight() << " has the role "
+                             << stringifyWeightRole(weight.getRole()) << ", expected router";
+  return success();
+}
+
+LogicalResult EmbedOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getResult());
+  auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
+  if (failed(width) || !weight)
+    return failure();
+  return success(
+      static_cast<bool>(checkWeight(*this, symbols, getWeightAttr(), weight.rows(), *width)));
+}
+
+LogicalResult NormOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput());
+  if (failed(width))
+    return failure();
+  return checkNorm(*this, symbols, getNorm().getWeight(), getNorm().getBias(), *width, *width);
+}
+
+/// A norm of queries or keys: per head or over all of them.
+static LogicalResult checkHeadNorm(AttentionOp op, SymbolTableCollection &symbols,
+                                   std::optional<NormAttr> norm, uint64_t heads, uint64_t headDim) {
+  if (!norm)
+    return success();
+  auto weight = lookUp<WeightOp>(op, symbols, norm->getWeight());
+  if (!weight)
+    return failure();
+  if (weight.cols() != headDim && weight.cols() != heads * headDim)
+    return op.emitOpError() << "weight " << norm->getWeight() << " has " << weight.cols()
+                            << " elements, expected " << headDim << " (per head) or "
+                            << heads * headDim << " (all heads)";
+  return checkNorm(op, symbols, norm->getWeight(), norm->getBias(), heads * headDim, weight.cols());
+}
+
+LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput());
+  auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
+  if (failed(width) || !slot)
+    return failure();
+  uint64_t heads = getHeads(), kvHeads = slot.getKvHeads(), keyDim = slot.getKeyDim(),
+           valueDim = slot.getValueDim();
+  if (heads == 0 || heads % kvHeads != 0)
+    return emitOpError() << heads << " heads over " << kvHeads
+                         << " key/value heads, expected a multiple";
+  if (failed(checkLinear(*this, symbols, getQuery(), heads * keyDim, *width)) ||
+      failed(checkLinear(*this, symbols, getKey(), kvHeads * keyDim, *width)) ||
+      failed(checkLinear(*this, symbols, getValue(), kvHeads * valueDim, *width)) ||
+      failed(checkLinear(*this, symbols, getOutput(), *width, heads * valueDim)) ||
+      failed(checkHeadNorm(*this, symbols, getQueryNorm(), heads, keyDim)) ||
+      failed(checkHeadNorm(*this, symbols, getKeyNorm(), kvHeads, keyDim)))
+    return failure();
+  if (!getRope())
+    return success();
+  auto rope = lookUp<RopeOp>(*this, symbols, getRopeAttr());
+  if (!rope)
+    return failure();
+  uint64_t rotated = 2 * rope.getInverseFrequencies().size();
+  if (rotated > keyDim)
+    return emitOpError() << "rotates " << rotated << " elements of a head of " << keyDim;
+  return success();
+}
+
+LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput()), ids = widthOf(*this, getExperts()),
+                      weights = widthOf(*this, getWeights());
+  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
+  if (failed(width) || failed(ids) || failed(weights) || !layer)
+    return failure();
+  if (*ids != *weights || *ids > layer.getExperts())
+    return emitOpError() << "chooses " << *ids << " experts with " << *weights
+                         << " weights, expected the same number, at most " << layer.getExperts();
+  if (failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)))
+    return failure();
+  return checkRouterRole(*this, symbols, getRouter());
+}
+
+LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput()), ids = widthOf(*this, getExperts()),
+                      weights = widthOf(*this, getWeights());
+  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
+  if (failed(width) || failed(ids) || failed(weights) || !layer)
+    return failure();
+  if (*ids != *weights || *ids > layer.getExperts())
+    return emitOpError() << "takes " << *ids << " experts with " << *weights
+                         << " weights, expected the same number, at most " << layer.getExperts();
+  if (*width != layer.hidden())
+    return emitOpError() << "rows of " << *width << " for experts of " << layer.hidden()
+                         << " inputs";
+  return success();
+}
+
+LogicalResult SharedExpertOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput());
+  if (failed(width) || failed(checkGlu(*this, symbols, getNetwork(), *width)))
+    return failure();
+  std::optional<LinearAttr> gate = getGate();
+  if (!gate)
+    return success();
+  if (failed(checkLinear(*this, symbols, *gate, 1, *width)))
+    return failure();
+  return checkRouterRole(*this, symbols, *gate);
+}
+
+LogicalResult DenseOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput());
+  if (failed(width))
+    return failure();
+  return checkGlu(*this, symbols, getNetwork(), *width);
+}
+
+LogicalResult HeadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput()), vocabulary = widthOf(*this, getLogits());
+  if (failed(width) || failed(vocabulary))
+    return failure();
+  return checkLinear(*this, symbols, getLinear(), *vocabulary, *width);
+}
+
+} // namespace mlir::moe
+
+#define GET_OP_CLASSES
+#include "compiler/ir/MoeOps.cpp.inc"

@@ -1,0 +1,270 @@
+// Ops of the dialect `moe` on the level of layers: the symbols that a model consists of and the
+// functions that say what is computed with them.
+#ifndef MOE_OPS
+#define MOE_OPS
+
+include "MoeAttrs.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, traits>;
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+class Moe_SymbolOp<string mnemonic, list<Trait> traits = []>
+    : Moe_Op<mnemonic, !listconcat([Symbol, HasParent<"::mlir::ModuleOp">], traits)>;
+
+def Moe_WeightOp : Moe_SymbolOp<"weight"> {
+  let summary = "A resident weight: where it comes from and how it is stored";
+  let description = [{
+    Names a tensor of the checkpoint; never holds its numbers. The role says which formats it may
+    get: any (`matrix`), no quantized one (`router`: routers and shared gates), f32 alone (`vector`:
+    norms and biases). The format is absent until assign-bits has run.
+
+    ```mlir
+    moe.weight @layer0.query matrix
+      from <tensor = "model.layers.0.self_attn.q_proj.weight", rows = 64, cols = 64, type = bf16>
+      as <kind = int8, group = 32, activationGroup = 32>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Moe_WeightRole:$role, Moe_SourceAttr:$source,
+                       OptionalAttr<Moe_FormatAttr>:$format);
+  let assemblyFormat = "$sym_name $role `from` $source (`as` $format^)? attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    uint32_t rows() { return getSource().getRows(); }
+    uint32_t cols() { return getSource().getCols(); }
+  }];
+}
+
+def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
+  let summary = "The routed experts of one layer";
+  let description = [{
+    All experts of a layer have the same matrices. `layer` is the layer's number in the model.
+    `slices` has, per expert, the formats of its slices, lowest first; it is absent until
+    assign-bits has run. Float slices stand alone; more than one slice means that each adds
+    precision to the ones before.
+
+    ```mlir
+    moe.moe_layer @layer3.experts layer 3 silu experts 2
+      matrices [#moe.expert_matrix<gate, [<tensor = "w1.{expert}", rows = 96, cols = 64, type = bf16>]>,
+                #moe.expert_matrix<up, [<tensor = "w3.{expert}", rows = 96, cols = 64, type = bf16>]>,
+                #moe.expert_matrix<down, [<tensor = "w2.{expert}", rows = 64, cols = 96, type = bf16>]>]
+      slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$layer, Moe_Activation:$activation,
+                       I32Attr:$experts, TypedArrayAttrBase<Moe_ExpertMatrixAttr, "matrices">:$matrices,
+                       OptionalAttr<TypedArrayAttrBase<
+                         TypedArrayAttrBase<Moe_FormatAttr, "slices of an expert">,
+                         "slices per expert">>:$slices);
+  let assemblyFormat = [{
+    $sym_name `layer` $layer $activation `experts` $experts `matrices` $matrices
+    (`slices` $slices^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Inputs and outputs of an expert, and the rows of its gate.
+    uint32_t hidden() { return matrix(ExpertPart::kGate).cols(); }
+    uint32_t width() { return matrix(ExpertPart::kGate).rows(); }
+    ExpertMatrixAttr matrix(ExpertPart part) {
+      return ::llvm::cast<ExpertMatrixAttr>(getMatrices()[static_cast<uint32_t>(part)]);
+    }
+    /// Where a matrix of one expert comes from.
+    SourceAttr sourceOf(ExpertPart part, uint32_t expert);
+  }];
+}
+
+def Moe_KvSlotOp : Moe_SymbolOp<"kv_slot"> {
+  let summary = "Keys and values of one attention in the KV cache, per token";
+  let description = [{
+    ```mlir
+    moe.kv_slot @layer0.kv heads 2 key 16 value 16
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$kvHeads, I32Attr:$keyDim,
+                       I32Attr:$valueDim);
+  let assemblyFormat = "$sym_name `heads` $kvHeads `key` $keyDim `value` $valueDim attr-dict";
+  let hasVerifier = 1;
+}
+
+def Moe_RopeOp : Moe_SymbolOp<"rope"> {
+  let summary = "A rotary embedding with its scaling worked out";
+  let description = [{
+    The angle of pair i is position * frequencies[i]; cos and sin are multiplied by the attention
+    factor. The first 2 * |frequencies| elements of a head rotate. (Not a dense array: that would
+    print six digits, and the next pass would compute with other numbers.)
+
+    ```mlir
+    moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32, 0.01 : f32, 0.001 : f32]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Moe_RopeStyle:$style, F32Attr:$attentionFactor,
+                       F32ArrayAttr:$inverseFrequencies);
+  let assemblyFormat = [{
+    $sym_name $style `factor` $attentionFactor `frequencies` $inverseFrequencies attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+def Moe_TokenIds : 1DTensorOf<[I32]>;
+def Moe_Rows : 2DTensorOf<[F32]>;
+def Moe_ExpertIds : 2DTensorOf<[I32]>;
+
+class Moe_LayerOp<string mnemonic, list<Trait> traits = []>
+    : Moe_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
+
+def Moe_EmbedOp : Moe_LayerOp<"embed", [Pure]> {
+  let summary = "One row of the embedding per token, scaled";
+  let description = [{
+    ```mlir
+    %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_TokenIds:$ids, FlatSymbolRefAttr:$weight, F32Attr:$scale);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $ids `weight` $weight `scale` $scale attr-dict `:` type($ids) `->` type($result)
+  }];
+}
+
+def Moe_NormOp : Moe_LayerOp<"norm", [Pure, SameOperandsAndResultType]> {
+  let summary = "Normalizes each row";
+  let description = [{
+    ```mlir
+    %n = moe.norm %h by <rms, epsilon = 1.0e-6 : f32, @layer0.attention_norm> : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_NormAttr:$norm);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$input `by` $norm attr-dict `:` type($input)";
+}
+
+def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
+  let summary = "Grouped-query attention over the tokens so far, projections included";
+  let description = [{
+    Queries, keys and values of the normed input; norms of queries and keys where there are any, per
+    head (a weight of one head's size) or over all heads; clamping; rotation; keys and values go into
+    the slot, and each query attends over the slot's positions up to its own, `window` of them at
+    most. Query head h reads key/value head h / (heads / kvHeads).
+
+    Not free of side effects: it writes the KV cache.
+
+    ```mlir
+    %a = moe.attention %n query <@layer0.query> key <@layer0.key> value <@layer0.value>
+           output <@layer0.output> slot @layer0.kv heads 4 scale 0.25 rope @rope0
+         : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$query, Moe_LinearAttr:$key,
+                       Moe_LinearAttr:$value, Moe_LinearAttr:$output, FlatSymbolRefAttr:$slot,
+                       I32Attr:$heads, F32Attr:$scale, OptionalAttr<I32Attr>:$window,
+                       OptionalAttr<FlatSymbolRefAttr>:$rope, OptionalAttr<Moe_NormAttr>:$queryNorm,
+                       OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $input `query` $query `key` $key `value` $value `output` $output `slot` $slot `heads` $heads
+    `scale` $scale (`window` $window^)? (`rope` $rope^)? (`query_norm` $queryNorm^)?
+    (`key_norm` $keyNorm^)? (`clip` $clip^)? attr-dict `:` type($input)
+  }];
+}
+
+def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
+  let summary = "Chooses the experts of each token";
+  let description = [{
+    The k best experts, best first, and the factors that their outputs are multiplied by.
+
+    ```mlir
+    %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
+        softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$router, FlatSymbolRefAttr:$moeLayer,
+                       Moe_RouterScoring:$scoring, BoolAttr:$renormalize, F32Attr:$weightScale);
+  let results = (outs Moe_ExpertIds:$experts, Moe_Rows:$weights);
+  let assemblyFormat = [{
+    $input `router` $router `to` $moeLayer $scoring `renormalize` $renormalize
+    `scale` $weightScale attr-dict `:` type($input) `->` type($experts) `,` type($weights)
+  }];
+}
+
+def Moe_ExpertsOp : Moe_LayerOp<"experts", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "The weighted sum of each token's experts, in rank order";
+  let description = [{
+    ```mlir
+    %e = moe.experts %n of @layer0.experts chosen %experts, %weights
+      : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_ExpertIds:$experts, Moe_Rows:$weights,
+                       FlatSymbolRefAttr:$moeLayer);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $input `of` $moeLayer `chosen` $experts `,` $weights attr-dict
+    `:` type($input) `,` type($experts) `,` type($weights)
+  }];
+}
+
+def Moe_SharedExpertOp : Moe_LayerOp<"shared_expert", [Pure, SameOperandsAndResultType]> {
+  let summary = "The network beside the routed experts that every token passes";
+  let description = [{
+    With a gate, its output is multiplied by sigmoid(gate x).
+
+    ```mlir
+    %s = moe.shared_expert %n network <silu, gate = <@g>, up = <@u>, down = <@d>> gate <@layer0.shared_gate>
+      : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_GluAttr:$network, OptionalAttr<Moe_LinearAttr>:$gate);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$input `network` $network (`gate` $gate^)? attr-dict `:` type($input)";
+}
+
+def Moe_DenseOp : Moe_LayerOp<"dense", [Pure, SameOperandsAndResultType]> {
+  let summary = "The network of a layer without routed experts";
+  let description = [{
+    ```mlir
+    %d = moe.dense %n network <silu, gate = <@g>, up = <@u>, down = <@d>> : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_GluAttr:$network);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$input `network` $network attr-dict `:` type($input)";
+}
+
+def Moe_AddOp : Moe_Op<"add", [Pure, SameOperandsAndResultType]> {
+  let summary = "a + scale * b: a residual connection, or two networks side by side";
+  let description = [{
+    ```mlir
+    %h1 = moe.add %h0, %a scale 1.0 : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$a, Moe_Rows:$b, F32Attr:$scale);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$a `,` $b `scale` $scale attr-dict `:` type($a)";
+}
+
+def Moe_HeadOp : Moe_LayerOp<"head", [Pure]> {
+  let summary = "Logits: scale * (W x + b)";
+  let description = [{
+    ```mlir
+    %logits = moe.head %n linear <@embedding> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$linear, F32Attr:$scale);
+  let results = (outs Moe_Rows:$logits);
+  let assemblyFormat = [{
+    $input `linear` $linear `scale` $scale attr-dict `:` type($input) `->` type($logits)
+  }];
+}
+
+#endif // MOE_OPS

@@ -1,0 +1,298 @@
+// What a program and its instructions promise. The instructions' widths and kinds are checked
+// against the symbols; where the arena is planned, the whole list is played on it.
+#include "compiler/ir/SymbolChecks.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace mlir::moe {
+
+static BufferType typeOf(Value buffer) {
+  return cast<BufferType>(buffer.getType());
+}
+
+static LogicalResult expectF32(Operation *op, Value buffer, uint64_t width, StringRef name) {
+  BufferType type = typeOf(buffer);
+  if (type.getKind() != BufferKind::kF32 || type.getWidth() != width)
+    return op->emitOpError() << name << " is " << type << ", expected f32 of width " << width;
+  return success();
+}
+
+/// The input of a product: of the weight's inputs, and quantized with the format's activation group
+/// exactly where the format is quantized.
+static LogicalResult expectInput(Operation *op, Value buffer, uint64_t cols, FormatAttr format,
+                                 StringRef name) {
+  if (!format.isQuantized())
+    return expectF32(op, buffer, cols, name);
+  BufferType type = typeOf(buffer);
+  if (type.getKind() != BufferKind::kQuantized || type.getWidth() != cols ||
+      type.getGroup() != format.getActivationGroup())
+    return op->emitOpError() << name << " is " << type << ", expected quantized of width " << cols
+                             << " with group " << format.getActivationGroup();
+  return success();
+}
+
+static FailureOr<FormatAttr> formatOf(Operation *op, WeightOp weight) {
+  if (!weight.getFormat())
+    return op->emitOpError() << "weight @" << weight.getSymName() << " has no format";
+  return *weight.getFormat();
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers and programs
+//===----------------------------------------------------------------------===//
+
+LogicalResult BufferOp::verify() {
+  std::optional<int64_t> offset = getOffset();
+  if (offset && (*offset < 0 || *offset % static_cast<int64_t>(moert::kBufferAlignment) != 0))
+    return emitOpError() << "at " << *offset << ", expected a multiple of "
+                         << moert::kBufferAlignment;
+  return success();
+}
+
+void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name) {
+  state.getOrAddProperties<Properties>().setSymName(builder.getStringAttr(name));
+  state.addRegion()->emplaceBlock();
+}
+
+namespace {
+
+/// Plays a program on its arena: which buffers hold what was last written to them.
+class ArenaCheck {
+public:
+  LogicalResult play(Operation *op);
+
+private:
+  LogicalResult write(Operation *op, Value buffer, ArrayRef<Value> reads, ArrayRef<Value> written);
+  void invalidate(Value buffer);
+  static bool overlap(Value a, Value b);
+
+  DenseSet<Value> valid;
+};
+
+} // namespace
+
+bool ArenaCheck::overlap(Value a, Value b) {
+  auto begin = [](Value v) { return *cast<BufferOp>(v.getDefiningOp()).getOffset(); };
+  auto end = [&](Value v) { return begin(v) + static_cast<int64_t>(typeOf(v).bytesPerToken()); };
+  return begin(a) < end(b) && begin(b) < end(a);
+}
+
+void ArenaCheck::invalidate(Value buffer) {
+  SmallVector<Value> lost;
+  for (Value other : valid)
+    if (overlap(other, buffer))
+      lost.push_back(other);
+  for (Value other : lost)
+    valid.erase(other);
+}
+
+LogicalResult ArenaCheck::write(Operation *op, Value buffer, ArrayRef<Value> reads,
+                                ArrayRef<Value> written) {
+  // Schedule.h: "dst may be".
+  bool mayBeInPlace = isa<PlayNormOp, PlayActivateOp, PlayAddOp, PlayGateRowsOp, PlayRopeOp>(op);
+  for (Value other : reads)
+    if (overlap(other, buffer) && !(mayBeInPlace && other == buffer))
+      return op->emitOpError("writes over the bytes that it reads");
+  for (Value other : written)
+    if (overlap(other, buffer))
+      return op->emitOpError("writes two buffers that share bytes");
+  return success();
+}
+
+LogicalResult ArenaCheck::play(Operation *op) {
+  SmallVector<MemoryEffects::EffectInstance> effects;
+  cast<MemoryEffectOpInterface>(op).getEffects(effects);
+  SmallVector<Value> reads, writes;
+  for (const MemoryEffects::EffectInstance &effect : effects)
+    if (Value buffer = effect.getValue())
+      (isa<MemoryEffects::Read>(effect.getEffect()) ? reads : writes).push_back(buffer);
+  for (Value buffer : reads)
+    if (!valid.contains(buffer))
+      return op->emitOpError("reads a buffer that nothing was written to, or that was overwritten");
+  for (auto [i, buffer] : llvm::enumerate(writes))
+    if (failed(write(op, buffer, reads, ArrayRef(writes).take_front(i))))
+      return failure();
+  for (Value buffer : writes)
+    invalidate(buffer);
+  // Scratch counts as written: nothing else reads it.
+  valid.insert(writes.begin(), writes.end());
+  return success();
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (block.empty() || !isa<PlayHeadOp>(block.back()))
+    return emitOpError("expected moe.play.head at the end");
+  bool isPlanned = true, hasStarted = false;
+  for (Operation &op : block) {
+    if (auto buffer = dyn_cast<BufferOp>(op)) {
+      if (hasStarted)
+        return buffer.emitOpError("expected before the first instruction");
+      isPlanned &= buffer.getOffset().has_value();
+      continue;
+    }
+    hasStarted = true;
+    if (op.getName().getStringRef().substr(0, 9) != "moe.play.")
+      return op.emitOpError("is not an instruction");
+    if (isa<PlayHeadOp>(op) && &op != &block.back())
+      return op.emitOpError("expected at the end of the program only");
+  }
+  if (!isPlanned)
+    return success();
+  ArenaCheck check;
+  for (Operation &op : block)
+    if (!isa<BufferOp>(op) && failed(check.play(&op)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions on buffers alone
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlayQuantizeOp::verify() {
+  BufferType src = typeOf(getSrc()), dst = typeOf(getDst());
+  if (src.getKind() != BufferKind::kF32 || dst.getKind() != BufferKind::kQuantized ||
+      src.getWidth() != dst.getWidth())
+    return emitOpError() << "from " << src << " to " << dst
+                         << ", expected f32 to quantized of the same width";
+  return success();
+}
+
+/// Element by element: all are f32 and equally wide.
+static LogicalResult expectAlike(Operation *op, ArrayRef<Value> buffers) {
+  for (Value buffer : buffers)
+    if (failed(expectF32(op, buffer, typeOf(buffers.front()).getWidth(), "a buffer")))
+      return failure();
+  return success();
+}
+
+LogicalResult PlayActivateOp::verify() {
+  return expectAlike(*this, {getGate(), getUp(), getDst()});
+}
+
+LogicalResult PlayAddOp::verify() {
+  return expectAlike(*this, {getA(), getB(), getDst()});
+}
+
+LogicalResult PlayGateRowsOp::verify() {
+  if (failed(expectF32(*this, getGate(), 1, "gate")))
+    return failure();
+  return expectAlike(*this, {getSrc(), getDst()});
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions on symbols
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlayEmbedOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
+  if (!weight || failed(formatOf(*this, weight)))
+    return failure();
+  return expectF32(*this, getDst(), weight.cols(), "dst");
+}
+
+LogicalResult PlayNormOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  uint64_t width = typeOf(getSrc()).getWidth();
+  if (failed(expectF32(*this, getSrc(), width, "src")) ||
+      failed(expectF32(*this, getDst(), width, "dst")))
+    return failure();
+  return checkNorm(*this, symbols, getWeightAttr(), getBiasAttr(), width, getSegment());
+}
+
+LogicalResult PlayLinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
+  if (!weight)
+    return failure();
+  FailureOr<FormatAttr> format = formatOf(*this, weight);
+  if (failed(format) || failed(expectInput(*this, getSrc(), weight.cols(), *format, "src")) ||
+      failed(expectF32(*this, getDst(), weight.rows(), "dst")))
+    return failure();
+  return checkVector(*this, symbols, getBiasAttr(), weight.rows());
+}
+
+LogicalResult PlayRopeOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto rope = lookUp<RopeOp>(*this, symbols, getRopeAttr());
+  if (!rope)
+    return failure();
+  uint64_t rotated = 2 * rope.getInverseFrequencies().size();
+  if (rotated > getHeadDim())
+    return emitOpError() << "rotates " << rotated << " elements of a head of " << getHeadDim();
+  return expectF32(*this, getBuffer(), uint64_t(getHeads()) * getHeadDim(), "buffer");
+}
+
+LogicalResult PlayStoreKvOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
+  if (!slot ||
+      failed(expectF32(*this, getKey(), uint64_t(slot.getKvHeads()) * slot.getKeyDim(), "key")))
+    return failure();
+  return expectF32(*this, getValue(), uint64_t(slot.getKvHeads()) * slot.getValueDim(), "value");
+}
+
+LogicalResult PlayAttendOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
+  if (!slot)
+    return failure();
+  uint64_t heads = getHeads();
+  if (heads == 0 || heads % slot.getKvHeads() != 0)
+    return emitOpError() << heads << " heads over " << slot.getKvHeads()
+                         << " key/value heads, expected a multiple";
+  if (failed(expectF32(*this, getQuery(), heads * slot.getKeyDim(), "query")))
+    return failure();
+  return expectF32(*this, getDst(), heads * slot.getValueDim(), "dst");
+}
+
+/// The chosen experts and their weights: `topK` of each.
+static LogicalResult expectChoice(Operation *op, Value experts, Value weights, uint64_t topK,
+                                  MoeLayerOp layer) {
+  BufferType type = typeOf(experts);
+  if (type.getKind() != BufferKind::kI32 || type.getWidth() != topK)
+    return op->emitOpError() << "experts is " << type << ", expected i32 of width " << topK;
+  if (topK > layer.getExperts())
+    return op->emitOpError() << "chooses " << topK << " of " << layer.getExperts() << " experts";
+  return expectF32(op, weights, topK, "weights");
+}
+
+LogicalResult PlayRouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
+  if (!layer || failed(expectF32(*this, getScores(), layer.getExperts(), "scores")))
+    return failure();
+  return expectChoice(*this, getExperts(), getWeights(), getTopK(), layer);
+}
+
+LogicalResult PlayExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
+  if (!layer)
+    return failure();
+  if (!layer.getSlices())
+    return emitOpError() << "the experts of @" << layer.getSymName() << " have no slices";
+  uint64_t topK = typeOf(getExperts()).getWidth();
+  if (failed(expectChoice(*this, getExperts(), getWeights(), topK, layer)) ||
+      failed(expectF32(*this, getDst(), layer.hidden(), "dst")) ||
+      failed(expectF32(*this, getGate(), layer.width(), "gate")) ||
+      failed(expectF32(*this, getUp(), layer.width(), "up")) ||
+      failed(expectF32(*this, getRanks(), topK * layer.hidden(), "ranks")))
+    return failure();
+  auto first = cast<FormatAttr>(cast<ArrayAttr>((*layer.getSlices())[0])[0]);
+  if (first.isQuantized() != static_cast<bool>(getHidden()))
+    return emitOpError("expected the hidden buffer exactly where the experts are quantized");
+  for (auto list : layer.getSlices()->getAsRange<ArrayAttr>())
+    for (FormatAttr format : list.getAsRange<FormatAttr>())
+      if (failed(expectInput(*this, getSrc(), layer.hidden(), format, "src")) ||
+          failed(expectInput(*this, getGathered(), layer.hidden(), format, "gathered")) ||
+          (getHidden() && failed(expectInput(*this, getHidden(), layer.width(), format, "hidden"))))
+        return failure();
+  return success();
+}
+
+LogicalResult PlayHeadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
+  if (!weight)
+    return failure();
+  FailureOr<FormatAttr> format = formatOf(*this, weight);
+  if (failed(format) || failed(expectInput(*this, getSrc(), weight.cols(), *format, "src")))
+    return failure();
+  return checkVector(*this, symbols, getBiasAttr(), weight.rows());
+}
+
+} // namespace mlir::moe

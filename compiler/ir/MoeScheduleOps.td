@@ -1,0 +1,272 @@
+// Ops of the dialect `moe` on the level of the schedule: programs, their buffers, and one op per
+// instruction of runtime/format/Schedule.h, with the same fields under the same names.
+//
+// What an instruction reads and writes is stated on its operands, as MLIR's memory effects; the
+// planner of the arena and the verifier of a program both go by that.
+#ifndef MOE_SCHEDULE_OPS
+#define MOE_SCHEDULE_OPS
+
+include "MoeOps.td"
+
+def Moe_ProgramOp : Moe_SymbolOp<"program", [IsolatedFromAbove, SingleBlock, NoTerminator]> {
+  let summary = "A straight list of instructions for one step of a batch of tokens";
+  let description = [{
+    Buffers first, then instructions; `moe.play.head` is the last one and the only one of its kind.
+    Where buffers have offsets, no instruction reads one whose bytes another instruction has
+    overwritten since, and an instruction writes over what it reads only where Schedule.h allows
+    that; the verifier proves both by playing the list, without knowing how the offsets were found.
+
+    ```mlir
+    moe.program @decode {
+      %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+      moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+      moe.play.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $body attr-dict";
+  let hasRegionVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+}
+
+def Moe_BufferOp : Moe_Op<"buffer"> {
+  let summary = "A place in a program's arena";
+  let description = [{
+    With a batch of T tokens the buffer occupies bytes [offset * T, (offset + bytesPerToken) * T);
+    the offset, a multiple of 64, is absent until plan-memory has run. In a function the buffers
+    stand in the order in which lowering will ask for them.
+
+    ```mlir
+    %h = moe.buffer at 256 : !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Moe_BufferType:$buffer);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+def Moe_KvCache : Resource<"::mlir::moe::KvCacheResource">;
+def Moe_Logits : Resource<"::mlir::moe::LogitsResource">;
+
+class Moe_PlayOp<string mnemonic, list<Trait> traits = []>
+    : Moe_Op<"play." # mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
+
+/// An instruction that refers to symbols of the module.
+class Moe_PlaySymbolOp<string mnemonic, list<Trait> traits = []>
+    : Moe_PlayOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
+
+def Moe_In : Arg<Moe_BufferType, "read", [MemRead]>;
+def Moe_Out : Arg<Moe_BufferType, "written", [MemWrite]>;
+def Moe_InOut : Arg<Moe_BufferType, "read and written", [MemRead, MemWrite]>;
+/// Written and read again by the same instruction; nobody else's business.
+def Moe_Scratch : Arg<Moe_BufferType, "scratch", [MemWrite]>;
+
+def Moe_PlayEmbedOp : Moe_PlaySymbolOp<"embed"> {
+  let summary = "dst = scale * row `token` of the weight";
+  let description = [{
+    ```mlir
+    moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_Out:$dst, FlatSymbolRefAttr:$weight, F32Attr:$scale);
+  let assemblyFormat = "$dst `weight` $weight `scale` $scale attr-dict `:` type($dst)";
+}
+
+def Moe_PlayNormOp : Moe_PlaySymbolOp<"norm"> {
+  let summary = "Each run of `segment` elements normalized by itself; dst may be src";
+  let description = [{
+    ```mlir
+    moe.play.norm %h to %n weight @norm rms epsilon 1.0e-6 segment 64
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_Out:$dst, FlatSymbolRefAttr:$weight,
+                       OptionalAttr<FlatSymbolRefAttr>:$bias, Moe_NormKind:$kind, F32Attr:$epsilon,
+                       I32Attr:$segment);
+  let assemblyFormat = [{
+    $src `to` $dst `weight` $weight (`bias` $bias^)? $kind `epsilon` $epsilon `segment` $segment
+    attr-dict `:` type($src) `,` type($dst)
+  }];
+}
+
+def Moe_PlayQuantizeOp : Moe_PlayOp<"quantize"> {
+  let summary = "dst = src as int8 with a scale per group";
+  let description = [{
+    ```mlir
+    moe.play.quantize %n to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_Out:$dst);
+  let assemblyFormat = "$src `to` $dst attr-dict `:` type($src) `,` type($dst)";
+  let hasVerifier = 1;
+}
+
+def Moe_PlayLinearOp : Moe_PlaySymbolOp<"linear"> {
+  let summary = "dst = W src + b; src is quantized where the weight is";
+  let description = [{
+    ```mlir
+    moe.play.linear %q to %k weight @layer0.key
+      : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 32>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_Out:$dst, FlatSymbolRefAttr:$weight,
+                       OptionalAttr<FlatSymbolRefAttr>:$bias);
+  let assemblyFormat = [{
+    $src `to` $dst `weight` $weight (`bias` $bias^)? attr-dict `:` type($src) `,` type($dst)
+  }];
+}
+
+def Moe_PlayRopeOp : Moe_PlaySymbolOp<"rope"> {
+  let summary = "Rotates `heads` heads of `headDim` elements in place";
+  let description = [{
+    ```mlir
+    moe.play.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
+    ```
+  }];
+  let arguments = (ins Moe_InOut:$buffer, I32Attr:$heads, I32Attr:$headDim, FlatSymbolRefAttr:$rope);
+  let assemblyFormat = "$buffer `heads` $heads `of` $headDim `by` $rope attr-dict `:` type($buffer)";
+}
+
+def Moe_PlayStoreKvOp
+    : Moe_PlaySymbolOp<"store_kv", [MemoryEffects<[MemWrite<Moe_KvCache>]>]> {
+  let summary = "Puts the batch's keys and values into a slot of the KV cache";
+  let description = [{
+    ```mlir
+    moe.play.store_kv %k, %v slot @layer0.kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
+    ```
+  }];
+  let arguments = (ins Moe_In:$key, Moe_In:$value, FlatSymbolRefAttr:$slot);
+  let assemblyFormat = "$key `,` $value `slot` $slot attr-dict `:` type($key) `,` type($value)";
+}
+
+def Moe_PlayAttendOp : Moe_PlaySymbolOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>]>]> {
+  let summary = "dst = attention of the query over a slot's positions up to the token's own";
+  let description = [{
+    `window` 0: all of them.
+
+    ```mlir
+    moe.play.attend %q to %c slot @layer0.kv heads 4 window 0 scale 0.25
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_In:$query, Moe_Out:$dst, FlatSymbolRefAttr:$slot, I32Attr:$heads,
+                       I32Attr:$window, F32Attr:$scale);
+  let assemblyFormat = [{
+    $query `to` $dst `slot` $slot `heads` $heads `window` $window `scale` $scale attr-dict
+    `:` type($query) `,` type($dst)
+  }];
+}
+
+def Moe_PlayActivateOp : Moe_PlayOp<"activate"> {
+  let summary = "dst = activation(gate) * up; dst may be gate or up";
+  let description = [{
+    ```mlir
+    moe.play.activate %g, %u to %g silu
+      : !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>
+    ```
+  }];
+  let arguments = (ins Moe_In:$gate, Moe_In:$up, Moe_Out:$dst, Moe_Activation:$activation);
+  let assemblyFormat = [{
+    $gate `,` $up `to` $dst $activation attr-dict `:` type($gate) `,` type($up) `,` type($dst)
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_PlayRouteOp : Moe_PlaySymbolOp<"route"> {
+  let summary = "The chosen experts and their weights, best first, from the scores of all";
+  let description = [{
+    ```mlir
+    moe.play.route %s to %e, %w of @layer0.experts softmax_then_top_k top 2 renormalize true scale 1.0
+      : !moe.buffer<f32, 8>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
+    ```
+  }];
+  let arguments = (ins Moe_In:$scores, Moe_Out:$experts, Moe_Out:$weights,
+                       FlatSymbolRefAttr:$moeLayer, Moe_RouterScoring:$scoring, I32Attr:$topK,
+                       BoolAttr:$renormalize, F32Attr:$weightScale);
+  let assemblyFormat = [{
+    $scores `to` $experts `,` $weights `of` $moeLayer $scoring `top` $topK `renormalize` $renormalize
+    `scale` $weightScale attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
+  }];
+}
+
+def Moe_PlayExpertsOp : Moe_PlaySymbolOp<"experts"> {
+  let summary = "dst = sum over ranks, ascending, of weights[rank] * expert(src)";
+  let description = [{
+    The scratch buffers are what Schedule.h says of ExpertsInstruction: the rows gathered for an
+    expert, its gate and up products, the quantized input of down (where the experts are quantized)
+    and the results by rank.
+
+    ```mlir
+    moe.play.experts %q to %d of @layer0.experts chosen %e, %w
+        scratch gathered %x gate %g up %u ranks %r hidden %y
+      : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>,
+        !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>,
+        !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_In:$experts, Moe_In:$weights, Moe_Out:$dst,
+                       FlatSymbolRefAttr:$moeLayer, Moe_Scratch:$gathered, Moe_Scratch:$gate,
+                       Moe_Scratch:$up,
+                       Arg<Optional<Moe_BufferType>, "scratch", [MemWrite]>:$hidden,
+                       Moe_Scratch:$ranks);
+  let assemblyFormat = [{
+    $src `to` $dst `of` $moeLayer `chosen` $experts `,` $weights `scratch` `gathered` $gathered
+    `gate` $gate `up` $up `ranks` $ranks (`hidden` $hidden^)? attr-dict
+    `:` type($src) `,` type($dst) `,` type($experts) `,` type($weights) `,` type($gathered) `,`
+    type($gate) `,` type($up) `,` type($ranks) (`,` type($hidden)^)?
+  }];
+}
+
+def Moe_PlayAddOp : Moe_PlayOp<"add"> {
+  let summary = "dst = a + scale * b; dst may be a or b";
+  let description = [{
+    ```mlir
+    moe.play.add %h, %a to %h scale 1.0
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_In:$a, Moe_In:$b, Moe_Out:$dst, F32Attr:$scale);
+  let assemblyFormat = [{
+    $a `,` $b `to` $dst `scale` $scale attr-dict `:` type($a) `,` type($b) `,` type($dst)
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_PlayGateRowsOp : Moe_PlayOp<"gate_rows"> {
+  let summary = "dst = sigmoid(gate[1]) * src; dst may be src";
+  let description = [{
+    ```mlir
+    moe.play.gate_rows %s by %g to %s
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_In:$gate, Moe_Out:$dst);
+  let assemblyFormat = [{
+    $src `by` $gate `to` $dst attr-dict `:` type($src) `,` type($gate) `,` type($dst)
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_PlayHeadOp : Moe_PlaySymbolOp<"head", [MemoryEffects<[MemWrite<Moe_Logits>]>]> {
+  let summary = "Logits of the tokens that want them: scale * (W src + b); ends the program";
+  let description = [{
+    ```mlir
+    moe.play.head %q weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, FlatSymbolRefAttr:$weight,
+                       OptionalAttr<FlatSymbolRefAttr>:$bias, F32Attr:$scale);
+  let assemblyFormat = [{
+    $src `weight` $weight (`bias` $bias^)? `scale` $scale attr-dict `:` type($src)
+  }];
+}
+
+#endif // MOE_SCHEDULE_OPS
