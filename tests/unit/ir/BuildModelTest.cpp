@@ -1,0 +1,197 @@
+// From a checkpoint to IR: everything that the description says is in the module, and a module that
+// was printed and read again is the same.
+#include "compiler/ir/BuildModel.h"
+#include "compiler/import/Checkpoint.h"
+#include "compiler/ir/MoeDialect.h"
+
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlir;
+using namespace mlir::moe;
+using moec::ImportedModel;
+
+namespace {
+
+/// A context and the last error that was emitted in it.
+struct Compiler {
+  Compiler() {
+    context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+      message = diagnostic.str();
+      return success();
+    });
+  }
+
+  OwningOpRef<ModuleOp> build(const moec::ModelDescription &model) {
+    return moec::buildModel(&context, model, "somewhere",
+                            [](const moec::WeightSource &) { return moec::StoredType::kBf16; });
+  }
+
+  MLIRContext context;
+  std::string message;
+};
+
+ImportedModel importCase(const std::string &name) {
+  auto result = moec::importCheckpoint(std::string(MOE_TEST_DATA_DIR) + "/golden/" + name);
+  INFO(result.status().message());
+  REQUIRE(result.isOk());
+  return std::move(result).value();
+}
+
+OwningOpRef<ModuleOp> buildCase(MLIRContext &context, const std::string &name) {
+  ImportedModel model = importCase(name);
+  auto module =
+      moec::buildModel(&context, model.description, "checkpoints/" + name,
+                       [&](const moec::WeightSource &s) { return model.checkpoint.storedType(s); });
+  REQUIRE(module);
+  return module;
+}
+
+std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("a printed module reads back as the same module, text and bytecode") {
+  for (const char *name : {"mixtral", "mixtral_llama3", "mixtral_swa", "mixtral_tied", "qwen2_moe",
+                           "qwen2_moe_sparse_step"}) {
+    CAPTURE(name);
+    MLIRContext context;
+    OwningOpRef<ModuleOp> module = buildCase(context, name);
+    std::string text = print(*module);
+    OwningOpRef<ModuleOp> fromText = parseSourceString<ModuleOp>(text, &context);
+    REQUIRE(fromText);
+    CHECK(print(*fromText) == text);
+
+    std::string bytes;
+    llvm::raw_string_ostream stream(bytes);
+    REQUIRE(succeeded(writeBytecodeToFile(*module, stream, BytecodeWriterConfig("moec"))));
+    OwningOpRef<ModuleOp> fromBytes = parseSourceString<ModuleOp>(bytes, &context);
+    REQUIRE(fromBytes);
+    CHECK(print(*fromBytes) == text);
+  }
+}
+
+TEST_CASE("the frequencies of a rotation keep every bit through text") {
+  MLIRContext context;
+  ImportedModel model = importCase("mixtral_llama3");
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(print(*buildCase(context, "mixtral_llama3")), &context);
+  RopeOp rope = *module->getOps<RopeOp>().begin();
+  std::vector<float> read;
+  for (FloatAttr frequency : rope.getInverseFrequencies().getAsRange<FloatAttr>())
+    read.push_back(frequency.getValue().convertToFloat());
+  CHECK(read == model.description.ropes.at(0).inverseFrequencies);
+}
+
+TEST_CASE("every expert's source can be told from the compact form") {
+  for (const char *name : {"mixtral", "qwen2_moe"}) {
+    CAPTURE(name);
+    MLIRContext context;
+    ImportedModel model = importCase(name);
+    OwningOpRef<ModuleOp> module = buildCase(context, name);
+    for (MoeLayerOp layer : module->getOps<MoeLayerOp>()) {
+      CHECK(layer.matrix(ExpertPart::kUp).getSources().size() == 1);
+      const auto &experts = model.description.layers[layer.getLayer()].moe->experts;
+      REQUIRE(layer.getExperts() == experts.size());
+      for (uint32_t i = 0; i < experts.size(); ++i) {
+        CHECK(layer.sourceOf(ExpertPart::kGate, i).getTensor().str() ==
+              experts[i].gate.weight.tensor);
+        CHECK(layer.sourceOf(ExpertPart::kDown, i).getTensor().str() ==
+              experts[i].down.weight.tensor);
+      }
+    }
+  }
+}
+
+TEST_CASE("experts stacked in one tensor are named by one source with their number as index") {
+  Compiler compiler;
+  moec::ModelDescription model = importCase("mixtral").description;
+  auto &experts = model.layers[0].moe->experts;
+  for (uint32_t i = 0; i < experts.size(); ++i) {
+    experts[i].gate.weight.tensor = "stacked";
+    experts[i].gate.weight.index = i;
+  }
+  OwningOpRef<ModuleOp> module = compiler.build(model);
+  REQUIRE(module);
+  MoeLayerOp layer = *module->getOps<MoeLayerOp>().begin();
+  CHECK(layer.matrix(ExpertPart::kGate).getSources().size() == 1);
+  CHECK(layer.sourceOf(ExpertPart::kGate, 5).getIndex() == 5);
+  CHECK(layer.sourceOf(ExpertPart::kGate, 5).getTensor() == "stacked");
+}
+
+TEST_CASE("experts in no order keep a source each") {
+  Compiler compiler;
+  moec::ModelDescription model = importCase("mixtral").description;
+  auto &experts = model.layers[0].moe->experts;
+  std::swap(experts[2].gate, experts[6].gate);
+  OwningOpRef<ModuleOp> module = compiler.build(model);
+  REQUIRE(module);
+  MoeLayerOp layer = *module->getOps<MoeLayerOp>().begin();
+  CHECK(layer.matrix(ExpertPart::kGate).getSources().size() == experts.size());
+  CHECK(layer.sourceOf(ExpertPart::kGate, 2).getTensor().str() == experts[2].gate.weight.tensor);
+}
+
+TEST_CASE("a tied head is the embedding, an untied one a weight of its own") {
+  MLIRContext context;
+  for (bool isTied : {true, false}) {
+    OwningOpRef<ModuleOp> module = buildCase(context, isTied ? "mixtral_tied" : "mixtral");
+    auto decode = module->lookupSymbol<func::FuncOp>("decode");
+    HeadOp head = *decode.getOps<HeadOp>().begin();
+    EmbedOp embed = *decode.getOps<EmbedOp>().begin();
+    CHECK((head.getLinear().getWeight() == embed.getWeightAttr()) == isTied);
+  }
+}
+
+TEST_CASE("dense and routed layers stand where the model has them") {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module = buildCase(context, "qwen2_moe_sparse_step");
+  ImportedModel model = importCase("qwen2_moe_sparse_step");
+  std::vector<bool> expected, found;
+  for (const moec::LayerDescription &layer : model.description.layers)
+    expected.push_back(layer.moe.has_value());
+  for (Operation &op : module->lookupSymbol<func::FuncOp>("prefill").getOps())
+    if (isa<DenseOp, ExpertsOp>(op))
+      found.push_back(isa<ExpertsOp>(op));
+  CHECK(found == expected);
+}
+
+TEST_CASE("experts with biases are refused") {
+  Compiler compiler;
+  moec::ModelDescription model = importCase("mixtral").description;
+  model.layers[1].moe->experts[3].up.bias = moec::WeightSource{"bias", 1, 96, {}, 0, 1, false};
+  CHECK_FALSE(compiler.build(model));
+  CHECK(compiler.message == "the experts' up has a bias, expected experts without biases");
+}
+
+TEST_CASE("a description whose shapes disagree is refused by the ops' verifiers") {
+  Compiler compiler;
+  moec::ModelDescription model = importCase("mixtral").description;
+  model.layers[0].attention.key.weight.rows = 33;
+  CHECK_FALSE(compiler.build(model));
+  CHECK(compiler.message == "'moe.attention' op weight @layer0.key is 33 x 64, expected 32 x 64");
+}
+
+TEST_CASE("a tensor that cannot be read is refused with the checkpoint's words") {
+  MLIRContext context;
+  std::string message;
+  context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
+    message = diagnostic.str();
+    return success();
+  });
+  moec::ModelDescription model = importCase("mixtral").description;
+  auto refuse = [](const moec::WeightSource &source) -> moert::Result<moec::StoredType> {
+    return moert::invalidInput("no tensor ", source.tensor);
+  };
+  CHECK_FALSE(moec::buildModel(&context, model, "somewhere", refuse));
+  CHECK(message == "no tensor model.embed_tokens.weight");
+}
