@@ -14,9 +14,11 @@ static constexpr uint64_t kAlignment = ArtifactFile::kAlignment;
 static constexpr uint32_t kMaxPiecesPerRequest = 1024;
 // The length of a request is a 32-bit number in places; this is far below and beyond all use.
 static constexpr uint64_t kMaxRequestBytes = 256 * 1024 * 1024;
-// A registered piece below this goes with its neighbours in one vectored request instead: below it
-// the cost of a request is higher than that of pinning the memory.
-static constexpr uint64_t kMinRegisteredRequestBytes = 64 * 1024;
+// A registered piece below this goes with its neighbours in one vectored request instead. Measured
+// on a virtual NVMe disk (AMD EPYC, Linux 6.18), 4 MiB records on scattered pages of 64 KiB: 1890
+// MiB/s with a registered request per page, 2330 with vectored ones; from 256 KiB on both are the
+// same.
+static constexpr uint64_t kMinRegisteredRequestBytes = 256 * 1024;
 
 static bool isAligned(uint64_t value) {
   return value % kAlignment == 0;
@@ -149,10 +151,11 @@ Result<ReadTable::Requests> ReadTable::add(uint64_t tag, uint64_t fileOffset,
   iovec *cut = &iovecs[made.first];
   uint32_t cutCount = cutPieces(pieces, cut);
   uint64_t offset = fileOffset;
+  uint64_t aloneBytes = std::min(kMinRegisteredRequestBytes, maxRequestBytes);
   for (uint32_t i = 0; i < cutCount;) {
     int32_t region = regionOf(cut[i]);
-    bool isAlone = region != ReadRequest::kNoRegion &&
-                   (cutCount == 1 || cut[i].iov_len >= kMinRegisteredRequestBytes);
+    bool isAlone =
+        region != ReadRequest::kNoRegion && (cutCount == 1 || cut[i].iov_len >= aloneBytes);
     ReadRequest &request = requests[made.first + made.count++];
     request = {.fileOffset = offset,
                .bytes = cut[i].iov_len,
@@ -163,8 +166,8 @@ Result<ReadTable::Requests> ReadTable::add(uint64_t tag, uint64_t fileOffset,
     for (++i; i < cutCount && !isAlone; ++i) {
       bool fits = request.pieceCount < kMaxPiecesPerRequest &&
                   request.bytes + cut[i].iov_len <= maxRequestBytes;
-      bool isBetterAlone = cut[i].iov_len >= kMinRegisteredRequestBytes &&
-                           regionOf(cut[i]) != ReadRequest::kNoRegion;
+      bool isBetterAlone =
+          cut[i].iov_len >= aloneBytes && regionOf(cut[i]) != ReadRequest::kNoRegion;
       if (!fits || isBetterAlone)
         break;
       ++request.pieceCount;

@@ -56,19 +56,34 @@ TEST_CASE("scattered small pieces share a request up to its size") {
 TEST_CASE("a large piece inside a registered region is a request of its own") {
   TestFile test(4096);
   ArtifactFile file = test.open();
-  ReadTable table(file, smallOptions());
+  ReadQueueOptions options = smallOptions();
+  options.maxRequestBytes = 512 * kKiB;
+  ReadTable table(file, options);
   table.setRegions({pieceAt(0x100000, 0x100000), pieceAt(0x400000, 0x100000)});
   std::vector<MemoryPiece> pieces = {
-      pieceAt(0x4f0000, 64 * kKiB),  // Up to the end of region 1.
-      pieceAt(0x110000, 4 * kKiB),   // Too small to go alone.
-      pieceAt(0x1f8000, 128 * kKiB), // Begins in region 0 and ends outside.
+      pieceAt(0x4c0000, 256 * kKiB),                                // Up to the end of region 1.
+      pieceAt(0x110000, 64 * kKiB),                                 // Too small to go alone.
+      pieceAt(0x150000, 4 * kKiB),   pieceAt(0x180000, 256 * kKiB), // In region 0.
+      pieceAt(0x1f8000, 256 * kKiB), // Begins in region 0 and ends outside.
   };
   Result<ReadTable::Requests> made = table.add(7, 0, pieces);
   REQUIRE(made.isOk());
-  REQUIRE(made->count == 3);
+  REQUIRE(made->count == 4);
   CHECK(table.request(made->first).region == 1);
   CHECK(table.request(made->first + 1).region == ReadRequest::kNoRegion);
-  CHECK(table.request(made->first + 2).region == ReadRequest::kNoRegion);
+  CHECK(table.request(made->first + 1).pieceCount == 2);
+  CHECK(table.request(made->first + 2).region == 0);
+  CHECK(table.request(made->first + 3).region == ReadRequest::kNoRegion);
+  CHECK(table.request(made->first + 3).fileOffset == (256 + 64 + 4 + 256) * kKiB);
+}
+
+TEST_CASE("the only piece of a read uses its registered region however small it is") {
+  TestFile test(4096);
+  ArtifactFile file = test.open();
+  ReadTable table(file, smallOptions());
+  table.setRegions({pieceAt(0x100000, 0x100000)});
+  MemoryPiece piece = pieceAt(0x110000, 4 * kKiB);
+  CHECK(table.request(table.add(0, 0, {&piece, 1})->first).region == 0);
 }
 
 TEST_CASE("a short request goes on behind the last whole block, across pieces") {

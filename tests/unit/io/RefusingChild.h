@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -47,6 +48,7 @@ inline bool refuseDirect() {
 
 /// Whether `holds` is true in a child after `refuse` was set up there.
 template <typename Refuse, typename Holds> bool holdsInChild(Refuse refuse, Holds holds) {
+  std::fflush(nullptr); // What is buffered would be printed twice.
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0)
