@@ -121,6 +121,7 @@ struct Artifact {
   uint64_t residentOffset = 0, residentBytes = 0, residentChecksum = 0;
   uint64_t tokenizerOffset = 0, tokenizerBytes = 0, tokenizerChecksum = 0;
   uint64_t recordsOffset = 0, recordsBytes = 0;
+  uint64_t manifestOffset = 0, manifestBytes = 0; // As it was read; a writer does not set it.
   uint64_t fileBytes = 0;
 };
 

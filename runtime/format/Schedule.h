@@ -113,6 +113,7 @@ struct RouteInstruction {
 /// matrices take; gate and up are [expert width]; hidden is the quantized input of the last matrix,
 /// kNone where that is float; ranks is [topK * h]. dst serves as scratch meanwhile and is none of
 /// the others.
+constexpr uint32_t kRankRowElements = 16;
 struct ExpertsInstruction {
   int32_t src, experts, weights, dst;
   uint32_t moeLayer;

@@ -23,9 +23,6 @@ namespace moert {
 constexpr uint16_t kFormatMajor = 1;
 constexpr uint16_t kFormatMinor = 0;
 
-/// Sections and slices start at multiples of this, so that any part can be read directly.
-constexpr uint64_t kSectionAlignment = 4096;
-
 /// Fills in the version, all offsets and sizes of resident weights, slices, records and sections.
 /// Needs the shapes, formats and variants. Residents and records keep their order.
 Status layOutArtifact(Artifact &artifact, uint64_t tokenizerBytes);

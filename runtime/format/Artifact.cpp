@@ -1,0 +1,30 @@
+#include "runtime/format/Artifact.h"
+
+#include "runtime/base/CheckedMath.h"
+
+namespace moert {
+
+uint64_t expertPayloadBytes(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      for (const Slice &slice : expert.slices)
+        bytes += slice.payloadBytes;
+  return bytes;
+}
+
+Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &format) {
+  SliceLayout layout;
+  for (const ExpertMatrix &matrix : layer.matrices) {
+    MOERT_ASSIGN_OR_RETURN(MatrixLayout stored, layoutOf(matrix.shape, format));
+    std::optional<uint64_t> start = checkedRoundUp(layout.payloadBytes, kRegionAlignment);
+    std::optional<uint64_t> end = start ? checkedAdd(*start, stored.bytes) : std::nullopt;
+    if (!end)
+      return invalidInput("an expert's matrices do not fit in 2^64 bytes");
+    layout.matrixOffsets.push_back(*start);
+    layout.payloadBytes = *end;
+  }
+  return layout;
+}
+
+} // namespace moert

@@ -1,0 +1,109 @@
+// The two sources of bytes that Reader.h declares.
+#include "runtime/base/CheckedMath.h"
+#include "runtime/format/Reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace moert {
+
+static Status checkEnd(uint64_t offset, uint64_t length, uint64_t size) {
+  if (!rangeFits(offset, length, size))
+    return invalidInput(length, " bytes at offset ", offset, " wanted, the end is at ", size);
+  return {};
+}
+
+Status MemorySource::read(uint64_t offset, std::span<std::byte> into) const {
+  MOERT_RETURN_IF_ERROR(checkEnd(offset, into.size(), content.size()));
+  if (!into.empty())
+    std::memcpy(into.data(), content.data() + offset, into.size());
+  return {};
+}
+
+// What direct I/O wants of offset, length and memory on every common file system.
+constexpr uint64_t kDirectAlignment = 4096;
+// Large enough for a disk's full speed, small beside any budget.
+constexpr uint64_t kBounceBytes = uint64_t(1) << 20;
+
+Result<FileSource> FileSource::open(const std::string &path) {
+  FileSource source;
+  source.path = path;
+  // Not every file system has O_DIRECT; there the page cache is used.
+  source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  source.isDirect = source.descriptor >= 0;
+  if (!source.isDirect)
+    source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (source.descriptor < 0)
+    return invalidInput(path, ": ", std::strerror(errno));
+  struct stat status;
+  if (::fstat(source.descriptor, &status) != 0)
+    return systemError(errno, path);
+  if (!S_ISREG(status.st_mode))
+    return invalidInput(path, ": this is not a regular file");
+  source.fileBytes = uint64_t(status.st_size);
+  return source;
+}
+
+FileSource::FileSource(FileSource &&other) noexcept
+    : path(std::move(other.path)), fileBytes(other.fileBytes),
+      descriptor(std::exchange(other.descriptor, -1)), isDirect(other.isDirect) {}
+
+FileSource::~FileSource() {
+  if (descriptor >= 0)
+    ::close(descriptor);
+}
+
+// Reads at least `wanted` bytes, up to `into.size()` where the file has them.
+static Status readAtLeast(int descriptor, uint64_t offset, std::span<std::byte> into,
+                          uint64_t wanted) {
+  uint64_t done = 0;
+  while (done < wanted) {
+    ssize_t count =
+        ::pread(descriptor, into.data() + done, into.size() - done, off_t(offset + done));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return systemError(errno, strCat("reading at offset ", offset + done));
+    if (count == 0)
+      return failed("the file ended at ", offset + done, " while it was read, expected ",
+                    offset + wanted, " or more");
+    done += uint64_t(count);
+    // A direct read that stops off the alignment has reached the file's end.
+    if (done < wanted && done % kDirectAlignment != 0)
+      return failed("the file ended at ", offset + done, " while it was read, expected ",
+                    offset + wanted, " or more");
+  }
+  return {};
+}
+
+Status FileSource::read(uint64_t offset, std::span<std::byte> into) const {
+  MOERT_RETURN_IF_ERROR(checkEnd(offset, into.size(), fileBytes).withContext(path));
+  if (into.empty())
+    return {};
+  uint64_t bounceBytes =
+      std::min(kBounceBytes, roundUp(into.size() + offset % kDirectAlignment, kDirectAlignment));
+  std::unique_ptr<void, decltype(&std::free)> bounce(
+      std::aligned_alloc(kDirectAlignment, bounceBytes), &std::free);
+  if (!bounce)
+    return failed(path, ": no memory for a read of ", bounceBytes, " bytes");
+  std::span<std::byte> buffer(static_cast<std::byte *>(bounce.get()), bounceBytes);
+  while (!into.empty()) {
+    uint64_t skip = offset % kDirectAlignment;
+    uint64_t count = std::min<uint64_t>(into.size(), bounceBytes - skip);
+    uint64_t span = std::min(bounceBytes, roundUp(skip + count, kDirectAlignment));
+    MOERT_RETURN_IF_ERROR(
+        readAtLeast(descriptor, offset - skip, buffer.first(span), skip + count).withContext(path));
+    std::memcpy(into.data(), buffer.data() + skip, count);
+    into = into.subspan(count);
+    offset += count;
+  }
+  return {};
+}
+
+} // namespace moert

@@ -1,0 +1,46 @@
+// The first page of a .moe file: what it is, which version, and where its sections lie. format.md
+// has the table of the bytes. Only the reader and the writer need this.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+constexpr uint64_t kPrefixBytes = 4096;
+constexpr uint64_t kSectionAlignment = 4096;
+
+/// In the order in which sections lie in the file.
+enum class SectionKind : uint32_t { kResident = 1, kRecords = 2, kTokenizer = 3, kManifest = 4 };
+const char *nameOf(SectionKind kind); // "resident weights", "records", "tokenizer", "manifest"
+
+struct Section {
+  SectionKind kind = SectionKind::kManifest;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;    // Without the zeros up to the next multiple of kSectionAlignment.
+  uint64_t checksum = 0; // XXH3-64 of the section; 0 for records, whose slices have their own.
+};
+
+struct FilePrefix {
+  uint16_t majorVersion = 0;
+  uint16_t minorVersion = 0;
+  uint64_t fileBytes = 0;
+  std::vector<Section> sections;
+
+  const Section *find(SectionKind kind) const;
+};
+
+/// One page. The sections have to be in the order of the file.
+std::vector<std::byte> encodePrefix(const FilePrefix &prefix);
+
+/// Checks everything that the page alone can prove, fileBytes against the source's size among it:
+/// the sections lie in the file, one behind the other.
+Result<FilePrefix> decodePrefix(std::span<const std::byte> page, uint64_t sourceBytes);
+
+} // namespace moert

@@ -1,0 +1,189 @@
+// An Artifact as FlatBuffers. Vectors are built from the leaves up, as FlatBufferBuilder wants it;
+// it gives the same bytes for the same calls.
+#include "runtime/format/Manifest.h"
+
+#include <artifact_generated.h>
+
+#include <cstring>
+
+namespace moert {
+
+namespace {
+
+using Builder = flatbuffers::FlatBufferBuilder;
+template <typename T> using Offset = flatbuffers::Offset<T>;
+
+// Applies encode to each element and stores the results as a vector of tables.
+template <typename Table, typename Element, typename Encode>
+Offset<flatbuffers::Vector<Offset<Table>>>
+encodeTables(Builder &builder, const std::vector<Element> &elements, Encode encode) {
+  std::vector<Offset<Table>> offsets;
+  offsets.reserve(elements.size());
+  for (const Element &element : elements)
+    offsets.push_back(encode(builder, element));
+  return builder.CreateVector(offsets);
+}
+
+fb::MatrixShape encode(const MatrixShape &shape) {
+  return {shape.rows, shape.cols};
+}
+
+fb::WeightFormat encode(const WeightFormat &format) {
+  return {uint8_t(format.kind), uint8_t(format.hasOffsets), format.group, format.activationGroup};
+}
+
+Offset<fb::ResidentWeight> encodeResident(Builder &builder, const ResidentWeight &weight) {
+  auto name = builder.CreateString(weight.name);
+  fb::MatrixShape shape = encode(weight.shape);
+  fb::WeightFormat format = encode(weight.format);
+  return fb::CreateResidentWeight(builder, name, &shape, &format, weight.offset, weight.bytes);
+}
+
+Offset<fb::Variant> encodeVariant(Builder &builder, const std::vector<uint8_t> &variant) {
+  return fb::CreateVariant(builder, builder.CreateVector(variant));
+}
+
+Offset<fb::Expert> encodeExpert(Builder &builder, const Expert &expert) {
+  std::vector<fb::Slice> slices;
+  for (const Slice &slice : expert.slices)
+    slices.emplace_back(encode(slice.format), slice.offset, slice.bytes, slice.payloadBytes,
+                        slice.checksum);
+  auto slicesOffset = builder.CreateVectorOfStructs(slices);
+  auto variants = encodeTables<fb::Variant>(builder, expert.variants, encodeVariant);
+  return fb::CreateExpert(builder, expert.fileOffset, expert.bytes, slicesOffset, variants);
+}
+
+Offset<fb::MoeLayer> encodeMoeLayer(Builder &builder, const MoeLayer &layer) {
+  std::vector<fb::ExpertMatrix> matrices;
+  for (const ExpertMatrix &matrix : layer.matrices)
+    matrices.emplace_back(uint8_t(matrix.part), encode(matrix.shape));
+  auto matricesOffset = builder.CreateVectorOfStructs(matrices);
+  auto experts = encodeTables<fb::Expert>(builder, layer.experts, encodeExpert);
+  return fb::CreateMoeLayer(builder, layer.layer, uint8_t(layer.activation), matricesOffset,
+                            experts);
+}
+
+Offset<fb::Rope> encodeRope(Builder &builder, const Rope &rope) {
+  auto frequencies = builder.CreateVector(rope.inverseFrequencies);
+  return fb::CreateRope(builder, uint8_t(rope.style), rope.attentionFactor, frequencies);
+}
+
+Offset<fb::ModelInfo> encodeModel(Builder &builder, const ModelInfo &model) {
+  auto type = builder.CreateString(model.modelType);
+  auto eos = builder.CreateVector(model.eosTokens);
+  flatbuffers::Optional<int32_t> bos = flatbuffers::nullopt;
+  if (model.bosToken)
+    bos = *model.bosToken;
+  return fb::CreateModelInfo(builder, type, model.vocabularySize, model.hiddenSize, model.layers,
+                             model.maxPositions, bos, eos);
+}
+
+// One function per instruction; the overloads stand in the order of Schedule.h.
+struct InstructionEncoder {
+  Builder &b;
+
+  auto operator()(const EmbedInstruction &i) const {
+    return fb::CreateEmbed(b, i.dst, i.weight, i.scale);
+  }
+  auto operator()(const NormInstruction &i) const {
+    return fb::CreateNorm(b, i.src, i.dst, i.weight, i.bias, uint8_t(i.kind), i.epsilon, i.segment);
+  }
+  auto operator()(const QuantizeInstruction &i) const {
+    return fb::CreateQuantize(b, i.src, i.dst);
+  }
+  auto operator()(const LinearInstruction &i) const {
+    return fb::CreateLinear(b, i.src, i.dst, i.weight, i.bias);
+  }
+  auto operator()(const RopeInstruction &i) const {
+    return fb::CreateApplyRope(b, i.buffer, i.heads, i.headDim, i.rope);
+  }
+  auto operator()(const StoreKvInstruction &i) const {
+    return fb::CreateStoreKv(b, i.key, i.value, i.slot);
+  }
+  auto operator()(const AttendInstruction &i) const {
+    return fb::CreateAttend(b, i.query, i.dst, i.slot, i.heads, i.window, i.scale);
+  }
+  auto operator()(const ActivateInstruction &i) const {
+    return fb::CreateActivate(b, i.gate, i.up, i.dst, uint8_t(i.activation));
+  }
+  auto operator()(const RouteInstruction &i) const {
+    return fb::CreateRoute(b, i.scores, i.experts, i.weights, i.moeLayer, uint8_t(i.scoring),
+                           i.topK, uint8_t(i.renormalize), i.weightScale);
+  }
+  auto operator()(const ExpertsInstruction &i) const {
+    return fb::CreateExperts(b, i.src, i.experts, i.weights, i.dst, i.moeLayer, i.gathered, i.gate,
+                             i.up, i.hidden, i.ranks);
+  }
+  auto operator()(const AddInstruction &i) const {
+    return fb::CreateAdd(b, i.a, i.b, i.dst, i.scale);
+  }
+  auto operator()(const GateRowsInstruction &i) const {
+    return fb::CreateGateRows(b, i.src, i.gate, i.dst);
+  }
+  auto operator()(const HeadInstruction &i) const {
+    return fb::CreateHead(b, i.src, i.weight, i.bias, i.scale);
+  }
+};
+
+template <typename Table>
+Offset<fb::Step> wrapInstruction(Builder &builder, Offset<Table> instruction) {
+  return fb::CreateStep(builder, fb::InstructionTraits<Table>::enum_value, instruction.Union());
+}
+
+Offset<fb::Step> encodeStep(Builder &builder, const Instruction &instruction) {
+  return std::visit(
+      [&](const auto &content) {
+        return wrapInstruction(builder, InstructionEncoder{builder}(content));
+      },
+      instruction);
+}
+
+Offset<fb::Program> encodeProgram(Builder &builder, const Program &program) {
+  auto name = builder.CreateString(program.name);
+  std::vector<fb::Buffer> buffers;
+  for (const Buffer &buffer : program.buffers)
+    buffers.emplace_back(uint8_t(buffer.kind), buffer.width, buffer.group, buffer.offset,
+                         buffer.bytesPerToken);
+  auto buffersOffset = builder.CreateVectorOfStructs(buffers);
+  auto steps = encodeTables<fb::Step>(builder, program.instructions, encodeStep);
+  return fb::CreateProgram(builder, name, program.arenaBytesPerToken, buffersOffset, steps);
+}
+
+Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
+  auto name = builder.CreateString(plan.name);
+  auto quotas = builder.CreateVector(plan.quotaPages);
+  return fb::CreatePlan(builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens,
+                        plan.transitPages, quotas);
+}
+
+Offset<fb::Provenance> encodeProvenance(Builder &builder,
+                                        const std::pair<std::string, std::string> &entry) {
+  auto key = builder.CreateString(entry.first);
+  auto value = builder.CreateString(entry.second);
+  return fb::CreateProvenance(builder, key, value);
+}
+
+} // namespace
+
+std::vector<std::byte> encodeManifest(const Artifact &artifact) {
+  Builder builder;
+  auto model = encodeModel(builder, artifact.model);
+  auto residents = encodeTables<fb::ResidentWeight>(builder, artifact.residents, encodeResident);
+  auto layers = encodeTables<fb::MoeLayer>(builder, artifact.moeLayers, encodeMoeLayer);
+  std::vector<fb::KvSlot> slots;
+  for (const KvSlot &slot : artifact.kvSlots)
+    slots.emplace_back(slot.kvHeads, slot.keyDim, slot.valueDim);
+  auto slotsOffset = builder.CreateVectorOfStructs(slots);
+  auto ropes = encodeTables<fb::Rope>(builder, artifact.ropes, encodeRope);
+  auto programs = encodeTables<fb::Program>(builder, artifact.programs, encodeProgram);
+  auto plans = encodeTables<fb::Plan>(builder, artifact.plans, encodePlan);
+  auto provenance = encodeTables<fb::Provenance>(builder, artifact.provenance, encodeProvenance);
+  builder.Finish(fb::CreateManifest(builder, model, artifact.pageBytes, residents, layers,
+                                    slotsOffset, ropes, programs, plans, provenance),
+                 fb::ManifestIdentifier());
+  std::vector<std::byte> bytes(builder.GetSize());
+  std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());
+  return bytes;
+}
+
+} // namespace moert

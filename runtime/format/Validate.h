@@ -1,0 +1,29 @@
+// The rules between the fields of an Artifact: those that let the engine trust every index, offset
+// and size. Run on everything that is read, and on everything before it is written.
+//
+// The bounds below are far beyond any model. They exist so that sums and products of valid fields
+// cannot overflow 64 bits and so that checking takes bounded time.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
+
+#include <cstdint>
+
+namespace moert {
+
+constexpr uint64_t kMaxBytesPerToken = uint64_t(1) << 32; // Arena of a program; KV of all slots.
+constexpr uint32_t kMaxTokens = uint32_t(1) << 30;        // Positions, context.
+constexpr uint32_t kMaxPrefillChunk = uint32_t(1) << 20;
+constexpr size_t kMaxBuffers = 8192;
+constexpr size_t kMaxInstructions = 65536;
+constexpr uint32_t kMinPageBytes = 4096;
+constexpr uint32_t kMaxPageBytes = uint32_t(1) << 20;
+
+/// Every rule of format.md that does not need the file's bytes.
+Status validateArtifact(const Artifact &artifact);
+
+/// The part of it about one program; the rest of the artifact has passed already.
+Status validateProgram(const Artifact &artifact, const Program &program);
+
+} // namespace moert

@@ -1,0 +1,123 @@
+#include "runtime/format/Verify.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/format/FilePrefix.h"
+
+#include <algorithm>
+#include <iomanip>
+
+namespace moert {
+
+namespace {
+
+constexpr uint64_t kChunkBytes = uint64_t(8) << 20;
+
+/// Reads a file once, from front to back. Borrows the source.
+class Verification {
+public:
+  Verification(const ByteSource &file, const std::function<void(uint64_t, uint64_t)> &listener)
+      : source(file), progress(listener), chunk(std::min(kChunkBytes, file.bytes())) {}
+
+  Status run(const Artifact &artifact);
+
+private:
+  Status checkContent(uint64_t offset, uint64_t bytes, uint64_t checksum, const std::string &what);
+  Status checkPadding(uint64_t offset, uint64_t end, const std::string &what);
+  Status checkSection(uint64_t offset, uint64_t bytes, uint64_t checksum, const char *what);
+  Status checkRecords(const Artifact &artifact);
+
+  void advance(uint64_t bytes) {
+    done += bytes;
+    if (progress)
+      progress(done, source.bytes());
+  }
+
+  const ByteSource &source;
+  const std::function<void(uint64_t, uint64_t)> &progress;
+  std::vector<std::byte> chunk;
+  uint64_t done = 0;
+};
+
+std::string hex(uint64_t value) {
+  std::ostringstream text;
+  text << std::hex << std::setw(16) << std::setfill('0') << value;
+  return text.str();
+}
+
+Status Verification::checkContent(uint64_t offset, uint64_t bytes, uint64_t checksum,
+                                  const std::string &what) {
+  ChecksumStream stream;
+  for (uint64_t end = offset + bytes; offset < end;) {
+    std::span<std::byte> part =
+        std::span(chunk).first(std::min<uint64_t>(chunk.size(), end - offset));
+    MOERT_RETURN_IF_ERROR(source.read(offset, part).withContext(what));
+    stream.update(part);
+    advance(part.size());
+    offset += part.size();
+  }
+  if (stream.digest() != checksum)
+    return invalidInput(what, " is damaged: its checksum is ", hex(stream.digest()), ", expected ",
+                        hex(checksum));
+  return {};
+}
+
+Status Verification::checkPadding(uint64_t offset, uint64_t end, const std::string &what) {
+  std::span<std::byte> padding = std::span(chunk).first(end - offset);
+  MOERT_RETURN_IF_ERROR(source.read(offset, padding).withContext(what));
+  advance(padding.size());
+  for (size_t i = 0; i < padding.size(); ++i)
+    if (padding[i] != std::byte(0))
+      return invalidInput("the padding behind ", what, " is damaged: the byte at offset ",
+                          offset + i, " is ", uint32_t(padding[i]), ", expected 0");
+  return {};
+}
+
+Status Verification::checkSection(uint64_t offset, uint64_t bytes, uint64_t checksum,
+                                  const char *what) {
+  if (bytes == 0)
+    return {};
+  std::string name = strCat("section ", what);
+  MOERT_RETURN_IF_ERROR(checkContent(offset, bytes, checksum, name));
+  return checkPadding(offset + bytes, roundUp(offset + bytes, kSectionAlignment), name);
+}
+
+Status Verification::checkRecords(const Artifact &artifact) {
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (size_t e = 0; e < layer.experts.size(); ++e) {
+      const Expert &expert = layer.experts[e];
+      for (size_t s = 0; s < expert.slices.size(); ++s) {
+        const Slice &slice = expert.slices[s];
+        std::string name =
+            strCat("the record of layer ", layer.layer, ", expert ", e, ", slice ", s);
+        uint64_t offset = expert.fileOffset + slice.offset;
+        MOERT_RETURN_IF_ERROR(checkContent(offset, slice.payloadBytes, slice.checksum, name));
+        MOERT_RETURN_IF_ERROR(
+            checkPadding(offset + slice.payloadBytes, offset + slice.bytes, name));
+      }
+    }
+  return {};
+}
+
+Status Verification::run(const Artifact &artifact) {
+  advance(kPrefixBytes); // readArtifact() has checked it, and the manifest.
+  MOERT_RETURN_IF_ERROR(checkSection(artifact.residentOffset, artifact.residentBytes,
+                                     artifact.residentChecksum, nameOf(SectionKind::kResident)));
+  MOERT_RETURN_IF_ERROR(checkRecords(artifact));
+  MOERT_RETURN_IF_ERROR(checkSection(artifact.tokenizerOffset, artifact.tokenizerBytes,
+                                     artifact.tokenizerChecksum, nameOf(SectionKind::kTokenizer)));
+  MOERT_RETURN_IF_ERROR(checkPadding(artifact.manifestOffset + artifact.manifestBytes,
+                                     artifact.fileBytes, "section manifest"));
+  advance(artifact.manifestBytes);
+  return {};
+}
+
+} // namespace
+
+Status verifyArtifact(const ByteSource &source,
+                      const std::function<void(uint64_t done, uint64_t total)> &progress) {
+  MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
+  return Verification(source, progress).run(artifact).withContext(source.name());
+}
+
+} // namespace moert

@@ -1,0 +1,101 @@
+#include "runtime/format/Writer.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/format/FilePrefix.h"
+#include "runtime/format/Manifest.h"
+#include "runtime/format/Validate.h"
+
+namespace moert {
+
+// Sizes are of the writer's own model, and layoutOf() bounds each matrix to 2^49 bytes; files end
+// far below 2^62, which sealArtifact() has checked by its reader's rules.
+static Status layOutResidents(Artifact &artifact) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < artifact.residents.size(); ++i) {
+    ResidentWeight &weight = artifact.residents[i];
+    auto layout = layoutOf(weight.shape, weight.format);
+    if (!layout.isOk())
+      return layout.status().withContext(strCat("resident weight ", weight.name));
+    weight.offset = roundUp(end, kResidentAlignment);
+    weight.bytes = layout->bytes;
+    end = weight.offset + weight.bytes;
+  }
+  artifact.residentBytes = end;
+  return {};
+}
+
+static Status layOutExpert(const MoeLayer &layer, Expert &expert, uint64_t fileOffset) {
+  expert.fileOffset = fileOffset;
+  expert.bytes = 0;
+  for (Slice &slice : expert.slices) {
+    MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, slice.format));
+    slice.offset = expert.bytes;
+    slice.payloadBytes = layout.payloadBytes;
+    slice.bytes = roundUp(layout.payloadBytes, kSliceAlignment);
+    expert.bytes += slice.bytes;
+  }
+  return {};
+}
+
+static Status layOutRecords(Artifact &artifact) {
+  uint64_t end = artifact.recordsOffset;
+  for (MoeLayer &layer : artifact.moeLayers)
+    for (size_t e = 0; e < layer.experts.size(); ++e) {
+      Status status = layOutExpert(layer, layer.experts[e], end);
+      if (!status.isOk())
+        return std::move(status).withContext(strCat("layer ", layer.layer, ", expert ", e));
+      end += layer.experts[e].bytes;
+    }
+  artifact.recordsBytes = end - artifact.recordsOffset;
+  return {};
+}
+
+// An absent section has neither place nor bytes.
+static uint64_t placeSection(uint64_t &offset, uint64_t bytes, uint64_t end) {
+  offset = bytes == 0 ? 0 : end;
+  return roundUp(end + bytes, kSectionAlignment);
+}
+
+Status layOutArtifact(Artifact &artifact, uint64_t tokenizerBytes) {
+  artifact.majorVersion = kFormatMajor;
+  artifact.minorVersion = kFormatMinor;
+  MOERT_RETURN_IF_ERROR(layOutResidents(artifact));
+  uint64_t end = placeSection(artifact.residentOffset, artifact.residentBytes, kPrefixBytes);
+  artifact.recordsOffset = end;
+  MOERT_RETURN_IF_ERROR(layOutRecords(artifact));
+  end = placeSection(artifact.recordsOffset, artifact.recordsBytes, end);
+  artifact.tokenizerBytes = tokenizerBytes;
+  end = placeSection(artifact.tokenizerOffset, tokenizerBytes, end);
+  // The manifest follows; sealArtifact() knows how long it is.
+  artifact.fileBytes = end;
+  return {};
+}
+
+Result<SealedArtifact> sealArtifact(Artifact &artifact) {
+  SealedArtifact sealed;
+  sealed.manifest = encodeManifest(artifact);
+  FilePrefix prefix;
+  prefix.majorVersion = artifact.majorVersion;
+  prefix.minorVersion = artifact.minorVersion;
+  uint64_t end = kPrefixBytes;
+  auto addSection = [&](SectionKind kind, uint64_t bytes, uint64_t checksum) {
+    if (bytes == 0)
+      return;
+    prefix.sections.push_back({kind, end, bytes, checksum});
+    end = roundUp(end + bytes, kSectionAlignment);
+  };
+  addSection(SectionKind::kResident, artifact.residentBytes, artifact.residentChecksum);
+  addSection(SectionKind::kRecords, artifact.recordsBytes, 0);
+  addSection(SectionKind::kTokenizer, artifact.tokenizerBytes, artifact.tokenizerChecksum);
+  sealed.manifestOffset = end;
+  addSection(SectionKind::kManifest, sealed.manifest.size(), checksum64(sealed.manifest));
+  artifact.fileBytes = prefix.fileBytes = end;
+  MOERT_RETURN_IF_ERROR(validateArtifact(artifact));
+  sealed.manifest.resize(end - sealed.manifestOffset);
+  sealed.prefix = encodePrefix(prefix);
+  MOERT_RETURN_IF_ERROR(decodePrefix(sealed.prefix, end).status());
+  return sealed;
+}
+
+} // namespace moert

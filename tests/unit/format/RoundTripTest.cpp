@@ -1,0 +1,62 @@
+// What is written is what is read.
+#include "runtime/format/Manifest.h"
+#include "runtime/format/Reader.h"
+#include "runtime/format/Writer.h"
+#include "tests/unit/format/TinyArtifact.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+using namespace moert;
+
+TEST_CASE("the tiny artifact is read back as it was written") {
+  Artifact written = tinyArtifact();
+  std::vector<std::byte> file = fileOf(written);
+  auto read = readArtifact(MemorySource("tiny.moe", file));
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(encodeManifest(*read) == encodeManifest(written));
+  CHECK(read->majorVersion == 1);
+  CHECK(read->fileBytes == file.size());
+  CHECK(read->residentOffset == written.residentOffset);
+  CHECK(read->residentBytes == written.residentBytes);
+  CHECK(read->residentChecksum == written.residentChecksum);
+  CHECK(read->recordsOffset == written.recordsOffset);
+  CHECK(read->recordsBytes == written.recordsBytes);
+  CHECK(read->tokenizerOffset == written.tokenizerOffset);
+  CHECK(read->tokenizerBytes == kTinyTokenizerBytes);
+  CHECK(read->tokenizerChecksum == written.tokenizerChecksum);
+}
+
+TEST_CASE("sealing gives the bytes of the file's two ends") {
+  Artifact artifact = tinyArtifact();
+  std::vector<std::byte> file = fileOf(artifact);
+  auto sealed = sealArtifact(artifact);
+  REQUIRE_MESSAGE(sealed.isOk(), sealed.status().message());
+  CHECK(artifact.fileBytes == file.size());
+  CHECK(sealed->manifestOffset + sealed->manifest.size() == file.size());
+  CHECK(std::memcmp(sealed->prefix.data(), file.data(), sealed->prefix.size()) == 0);
+  CHECK(std::memcmp(sealed->manifest.data(), file.data() + sealed->manifestOffset,
+                    sealed->manifest.size()) == 0);
+}
+
+TEST_CASE("sealing refuses what a reader would refuse") {
+  Artifact artifact = tinyArtifact();
+  artifact.plans[0].quotaPages.pop_back();
+  auto sealed = sealArtifact(artifact);
+  REQUIRE(!sealed.isOk());
+  CHECK(sealed.status().message().find("quotas of 1 layers, expected 2") != std::string::npos);
+}
+
+TEST_CASE("the tokenizer's table is given as it was stored") {
+  Artifact artifact = tinyArtifact();
+  std::vector<std::byte> file = fileOf(artifact);
+  auto table = readTokenizerTable(MemorySource("tiny.moe", file), artifact);
+  REQUIRE(table.isOk());
+  REQUIRE(table->size() == kTinyTokenizerBytes);
+  CHECK(std::memcmp(table->data(), file.data() + artifact.tokenizerOffset, table->size()) == 0);
+  file[artifact.tokenizerOffset + 7] ^= std::byte(1);
+  auto broken = readTokenizerTable(MemorySource("tiny.moe", file), artifact);
+  REQUIRE(!broken.isOk());
+  CHECK(broken.status().message().find("section tokenizer is damaged") != std::string::npos);
+}

@@ -1,0 +1,223 @@
+#include "tests/unit/format/TinyArtifact.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/format/FilePrefix.h"
+#include "runtime/format/Manifest.h"
+#include "runtime/format/Writer.h"
+
+#include <cstring>
+
+using namespace moert;
+
+namespace {
+
+constexpr uint32_t kHidden = 32, kVocabulary = 48, kExpertWidth = 24, kExperts = 4, kTopK = 2;
+constexpr uint32_t kHeads = 2, kKvHeads = 1, kHeadDim = 16, kGroup = 32;
+constexpr WeightFormat kFloat = {WeightKind::kF32, 0, 0, false};
+constexpr WeightFormat kInt8 = {WeightKind::kInt8, kGroup, kGroup, false};
+constexpr WeightFormat kInt4 = {WeightKind::kInt4, kGroup, kGroup, false};
+constexpr WeightFormat kInt2 = {WeightKind::kInt2, kGroup, kGroup, true};
+
+} // namespace
+
+static int32_t addBuffer(Program &program, BufferKind kind, uint32_t width, uint32_t group = 0) {
+  uint64_t bytes = bufferBytesPerToken(kind, width, group);
+  program.buffers.push_back({kind, width, group, program.arenaBytesPerToken, bytes});
+  program.arenaBytesPerToken += bytes;
+  return int32_t(program.buffers.size()) - 1;
+}
+
+// In the order of TinyBuffers.
+static void addBuffers(Program &program) {
+  addBuffer(program, BufferKind::kF32, kHidden);
+  addBuffer(program, BufferKind::kF32, kHidden);
+  addBuffer(program, BufferKind::kQuantized, kHidden, kGroup);
+  addBuffer(program, BufferKind::kF32, kHeads * kHeadDim);
+  addBuffer(program, BufferKind::kF32, kKvHeads * kHeadDim);
+  addBuffer(program, BufferKind::kF32, kKvHeads * kHeadDim);
+  addBuffer(program, BufferKind::kF32, kHeads * kHeadDim);
+  addBuffer(program, BufferKind::kF32, kExperts);
+  addBuffer(program, BufferKind::kI32, kTopK);
+  addBuffer(program, BufferKind::kF32, kTopK);
+  addBuffer(program, BufferKind::kF32, kHidden);
+  addBuffer(program, BufferKind::kQuantized, kHidden, kGroup);
+  addBuffer(program, BufferKind::kF32, kExpertWidth);
+  addBuffer(program, BufferKind::kF32, kExpertWidth);
+  addBuffer(program, BufferKind::kQuantized, kExpertWidth, kGroup);
+  addBuffer(program, BufferKind::kF32, kTopK * kHidden);
+  addBuffer(program, BufferKind::kF32, 1);
+}
+
+static void addAttention(Program &program, uint32_t layer) {
+  using B = TinyBuffers;
+  using W = TinyWeights;
+  auto &steps = program.instructions;
+  steps.push_back(
+      NormInstruction{B::kResidual, B::kNormed, W::kNorm, kNone, NormKind::kRms, 1e-6f, kHidden});
+  steps.push_back(QuantizeInstruction{B::kNormed, B::kCodes});
+  steps.push_back(LinearInstruction{B::kCodes, B::kQuery, W::kQuery, W::kQueryBias});
+  steps.push_back(LinearInstruction{B::kCodes, B::kKey, W::kKey, kNone});
+  steps.push_back(LinearInstruction{B::kCodes, B::kValue, W::kValue, kNone});
+  // Per head, in place.
+  steps.push_back(NormInstruction{B::kQuery, B::kQuery, W::kHeadNorm, W::kHeadNorm,
+                                  NormKind::kLayer, 1e-6f, kHeadDim});
+  steps.push_back(RopeInstruction{B::kQuery, kHeads, kHeadDim, 0});
+  steps.push_back(RopeInstruction{B::kKey, kKvHeads, kHeadDim, 0});
+  steps.push_back(StoreKvInstruction{B::kKey, B::kValue, layer});
+  steps.push_back(AttendInstruction{B::kQuery, B::kAttended, layer, kHeads, layer * 8, 0.25f});
+  steps.push_back(QuantizeInstruction{B::kAttended, B::kCodes});
+  steps.push_back(LinearInstruction{B::kCodes, B::kMixed, W::kOutput, kNone});
+  steps.push_back(AddInstruction{B::kResidual, B::kMixed, B::kResidual, 1});
+}
+
+static void addNetwork(Program &program, uint32_t layer) {
+  using B = TinyBuffers;
+  using W = TinyWeights;
+  auto &steps = program.instructions;
+  steps.push_back(
+      NormInstruction{B::kResidual, B::kNormed, W::kNorm, kNone, NormKind::kRms, 1e-6f, kHidden});
+  steps.push_back(LinearInstruction{B::kNormed, B::kScores, W::kRouter, kNone});
+  steps.push_back(RouteInstruction{B::kScores, B::kExperts, B::kWeights, layer,
+                                   RouterScoring::kSoftmaxThenTopK, kTopK, true, 1});
+  // Layer 0 quantizes rows when it gathers them, layer 1 beforehand.
+  steps.push_back(QuantizeInstruction{B::kNormed, B::kCodes});
+  steps.push_back(ExpertsInstruction{layer == 0 ? B::kNormed : B::kCodes, B::kExperts, B::kWeights,
+                                     B::kMixed, layer, B::kGathered, B::kGate, B::kUp, B::kHidden,
+                                     B::kRanks});
+  steps.push_back(LinearInstruction{B::kNormed, B::kSharedGate, W::kSharedGate, kNone});
+  steps.push_back(GateRowsInstruction{B::kMixed, B::kSharedGate, B::kMixed});
+  steps.push_back(ActivateInstruction{B::kMixed, B::kNormed, B::kMixed, Activation::kSilu});
+  steps.push_back(AddInstruction{B::kResidual, B::kMixed, B::kResidual, 1});
+}
+
+static Program tinyProgram(const char *name) {
+  using B = TinyBuffers;
+  using W = TinyWeights;
+  Program program;
+  program.name = name;
+  addBuffers(program);
+  program.instructions.push_back(EmbedInstruction{B::kResidual, W::kEmbedding, 1});
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    addAttention(program, layer);
+    addNetwork(program, layer);
+  }
+  program.instructions.push_back(QuantizeInstruction{B::kResidual, B::kCodes});
+  program.instructions.push_back(HeadInstruction{B::kCodes, W::kEmbedding, kNone, 1});
+  return program;
+}
+
+// Layer 0 has plain experts of 4 bits, layer 1 nested ones: 2 bits, and 4 more on top.
+static MoeLayer tinyMoeLayer(uint32_t number) {
+  MoeLayer layer;
+  layer.layer = number;
+  layer.matrices = {{ExpertPart::kGate, {kExpertWidth, kHidden}},
+                    {ExpertPart::kUp, {kExpertWidth, kHidden}},
+                    {ExpertPart::kDown, {kHidden, kExpertWidth}}};
+  for (uint32_t e = 0; e < kExperts; ++e) {
+    Expert expert;
+    Slice slice;
+    slice.format = number == 0 ? kInt4 : kInt2;
+    expert.slices.push_back(slice);
+    expert.variants = {{0}};
+    if (number == 1) {
+      slice.format = kInt4;
+      expert.slices.push_back(slice);
+      expert.variants = {{0, 1}, {0}};
+    }
+    layer.experts.push_back(expert);
+  }
+  return layer;
+}
+
+static Artifact tinyArtifactWithoutChecksums() {
+  Artifact artifact;
+  artifact.model = {"tiny", kVocabulary, kHidden, 2, 128, 1, {2, 3}};
+  artifact.pageBytes = 4096;
+  artifact.residents = {
+      {"embedding", {kVocabulary, kHidden}, kInt8}, {"norm", {1, kHidden}, kFloat},
+      {"q", {kHeads * kHeadDim, kHidden}, kInt8},   {"k", {kKvHeads * kHeadDim, kHidden}, kInt8},
+      {"v", {kKvHeads * kHeadDim, kHidden}, kInt8}, {"o", {kHidden, kHeads * kHeadDim}, kInt8},
+      {"router", {kExperts, kHidden}, kFloat},      {"q bias", {1, kHeads * kHeadDim}, kFloat},
+      {"shared gate", {1, kHidden}, kFloat},        {"head norm", {1, kHeadDim}, kFloat}};
+  artifact.moeLayers = {tinyMoeLayer(0), tinyMoeLayer(1)};
+  artifact.kvSlots = {{kKvHeads, kHeadDim, kHeadDim}, {kKvHeads, kHeadDim, kHeadDim}};
+  artifact.ropes = {{moert::RopeStyle::kHalf, 1, {1, 0.5f, 0.25f, 0.125f}}};
+  artifact.programs = {tinyProgram("decode"), tinyProgram("prefill")};
+  artifact.provenance = {{"compiler", "moec test"}, {"bits", "4"}};
+  if (!layOutArtifact(artifact, kTinyTokenizerBytes).isOk())
+    throw std::string("the tiny artifact cannot be laid out");
+  auto pagesOf = [&](size_t layer) {
+    return uint32_t(artifact.moeLayers[layer].experts[0].bytes / artifact.pageBytes);
+  };
+  uint32_t most = std::max(pagesOf(0), pagesOf(1));
+  artifact.plans = {{"default", 0, 16, 128, most, {kExperts * pagesOf(0), kExperts * pagesOf(1)}},
+                    {"1MiB", uint64_t(1) << 20, 4, 64, most, {pagesOf(0), 0}}};
+  return artifact;
+}
+
+Artifact tinyArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  fileOf(artifact);
+  return artifact;
+}
+
+static uint64_t fillWithPattern(std::vector<std::byte> &file, uint64_t offset, uint64_t bytes) {
+  for (uint64_t i = offset; i < offset + bytes; ++i)
+    file[i] = std::byte(i * 31 + (i >> 8));
+  return checksum64(std::span<const std::byte>(file).subspan(offset, bytes));
+}
+
+std::vector<std::byte> fileOf(Artifact &artifact) {
+  uint64_t rawEnd = kPrefixBytes;
+  for (uint64_t bytes : {artifact.residentBytes, artifact.recordsBytes, artifact.tokenizerBytes})
+    rawEnd = roundUp(rawEnd + bytes, kSectionAlignment);
+  std::vector<std::byte> file(rawEnd);
+  artifact.residentChecksum = fillWithPattern(file, kPrefixBytes, artifact.residentBytes);
+  if (artifact.tokenizerBytes != 0)
+    artifact.tokenizerChecksum =
+        fillWithPattern(file, artifact.tokenizerOffset, artifact.tokenizerBytes);
+  for (MoeLayer &layer : artifact.moeLayers)
+    for (Expert &expert : layer.experts)
+      for (Slice &slice : expert.slices)
+        if (rangeFits(expert.fileOffset + slice.offset, slice.payloadBytes, rawEnd))
+          slice.checksum =
+              fillWithPattern(file, expert.fileOffset + slice.offset, slice.payloadBytes);
+
+  FilePrefix prefix = {kFormatMajor, kFormatMinor, 0, {}};
+  uint64_t end = kPrefixBytes;
+  auto add = [&](SectionKind kind, uint64_t bytes, uint64_t checksum) {
+    if (bytes != 0)
+      prefix.sections.push_back({kind, end, bytes, checksum});
+    end = roundUp(end + bytes, kSectionAlignment);
+  };
+  std::vector<std::byte> manifest = encodeManifest(artifact);
+  add(SectionKind::kResident, artifact.residentBytes, artifact.residentChecksum);
+  add(SectionKind::kRecords, artifact.recordsBytes, 0);
+  add(SectionKind::kTokenizer, artifact.tokenizerBytes, artifact.tokenizerChecksum);
+  add(SectionKind::kManifest, manifest.size(), checksum64(manifest));
+  artifact.fileBytes = prefix.fileBytes = end;
+  file.insert(file.end(), manifest.begin(), manifest.end());
+  file.resize(end);
+  std::vector<std::byte> page = encodePrefix(prefix);
+  std::copy(page.begin(), page.end(), file.begin());
+  return file;
+}
+
+void repairChecksums(std::vector<std::byte> &file) {
+  constexpr size_t kSectionsAt = 32, kEntryBytes = 32, kChecksumAt = 24;
+  std::span<const std::byte> bytes(file);
+  for (size_t entry = kSectionsAt; entry < kSectionsAt + 4 * kEntryBytes; entry += kEntryBytes) {
+    uint32_t kind = 0;
+    uint64_t offset = 0, length = 0;
+    std::memcpy(&kind, &file[entry], 4);
+    std::memcpy(&offset, &file[entry + 8], 8);
+    std::memcpy(&length, &file[entry + 16], 8);
+    if (kind != uint32_t(SectionKind::kManifest) || !rangeFits(offset, length, file.size()))
+      continue;
+    uint64_t checksum = checksum64(bytes.subspan(offset, length));
+    std::memcpy(&file[entry + kChecksumAt], &checksum, 8);
+  }
+  uint64_t checksum = checksum64(bytes.first(kPrefixBytes - 8));
+  std::memcpy(&file[kPrefixBytes - 8], &checksum, 8);
+}

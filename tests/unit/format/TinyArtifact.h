@@ -1,0 +1,44 @@
+// A whole artifact of 2 layers and 8 experts that passes every rule, as data and as a file in
+// memory; tests break one thing in it at a time.
+#pragma once
+
+#include "runtime/format/Artifact.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// Indices of the tiny artifact's resident weights.
+struct TinyWeights {
+  static constexpr int32_t kEmbedding = 0, kNorm = 1, kQuery = 2, kKey = 3, kValue = 4, kOutput = 5,
+                           kRouter = 6, kQueryBias = 7, kSharedGate = 8, kHeadNorm = 9;
+};
+
+/// Indices of the tiny programs' buffers.
+struct TinyBuffers {
+  static constexpr int32_t kResidual = 0, kNormed = 1, kCodes = 2, kQuery = 3, kKey = 4, kValue = 5,
+                           kAttended = 6, kScores = 7, kExperts = 8, kWeights = 9, kMixed = 10,
+                           kGathered = 11, kGate = 12, kUp = 13, kHidden = 14, kRanks = 15,
+                           kSharedGate = 16;
+};
+
+/// Laid out with a tokenizer of kTinyTokenizerBytes; checksums are those of tinyFile().
+moert::Artifact tinyArtifact();
+constexpr uint64_t kTinyTokenizerBytes = 100;
+
+/// The file of an artifact: every section filled with a pattern, checksums set in `artifact`. Does
+/// not check anything, so that broken artifacts become files too.
+std::vector<std::byte> fileOf(moert::Artifact &artifact);
+
+/// A file in memory after a change to its bytes: the checksums of its first page and its manifest
+/// are made right again, so that the rules behind them are reached.
+void repairChecksums(std::vector<std::byte> &file);
+
+/// The place of a program's first instruction of a type.
+template <typename T> T &firstOf(moert::Program &program) {
+  for (moert::Instruction &instruction : program.instructions)
+    if (T *found = std::get_if<T>(&instruction))
+      return *found;
+  throw std::string("the program has no such instruction");
+}
