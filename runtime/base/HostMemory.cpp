@@ -54,16 +54,15 @@ Result<HostRegion> HostRegion::create(uint64_t bytes, Populate populateNow) {
     return systemError(errno, strCat("mapping ", bytes, " bytes of memory"));
   region.start = static_cast<std::byte *>(mapped);
   region.sizeBytes = *rounded;
-  if (populateNow == Populate::kYes) {
 #ifdef MADV_HUGEPAGE
-    // Fewer address translations when records are read (random bytes of 1 GiB: 42 ns instead of 66
-    // on an AMD EPYC virtual machine). Every page is taken anyway, so it costs nothing; a system
-    // that does not want to gives small ones.
-    madvise(mapped, *rounded, MADV_HUGEPAGE);
+  // Fewer address translations when records are read (random bytes of 1 GiB: 42 ns instead of 66 on
+  // an AMD EPYC virtual machine). The budget counts the whole region, however large its pages are;
+  // a system that does not want to gives small ones.
+  madvise(mapped, *rounded, MADV_HUGEPAGE);
 #endif
+  if (populateNow == Populate::kYes)
     if (int error = populate(region.start, *rounded, systemPageBytes()))
       return systemError(error, strCat("taking ", bytes, " bytes of memory"));
-  }
   return region;
 }
 
