@@ -117,8 +117,7 @@ ProcessFootprint processFootprint(const ReadQueueOptions &io) {
   footprint.heapBytes = kHeapBytes;
   footprint.bytesPerThread = kWorkerStackBytes + kKernelBytesPerThread;
   footprint.ioBytes = readQueueMemoryBytes(io);
-  // Page lists of a registered region: 16 bytes per 4 KiB page, and as much while it is built.
-  footprint.ioBytesPerPoolMiB = kMiB / 4096 * 32;
+  footprint.ioBytesPerPoolMiB = readQueueBytesPerRegisteredMiB(io.backend);
   footprint.reserveBytes =
       kReserveBytes + kChargeBatchBytes * static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN));
   return footprint;

@@ -146,7 +146,8 @@ Offset<fb::Program> encodeProgram(Builder &builder, const Program &program) {
                          buffer.bytesPerToken);
   auto buffersOffset = builder.CreateVectorOfStructs(buffers);
   auto steps = encodeTables<fb::Step>(builder, program.instructions, encodeStep);
-  return fb::CreateProgram(builder, name, program.arenaBytesPerToken, buffersOffset, steps);
+  auto layers = builder.CreateVector(program.layers);
+  return fb::CreateProgram(builder, name, program.arenaBytesPerToken, buffersOffset, steps, layers);
 }
 
 Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {

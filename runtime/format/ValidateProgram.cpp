@@ -77,6 +77,7 @@ private:
   };
 
   Status checkBuffer(const Buffer &buffer) const;
+  Status checkLayers() const;
   Status checkEnd() const;
 
   Status check(const EmbedInstruction &i);
@@ -122,6 +123,17 @@ bool sharesBytes(const Buffer &a, const Buffer &b) {
 
 bool isSamePlace(const Buffer &a, const Buffer &b) {
   return a.offset == b.offset && a.bytesPerToken == b.bytesPerToken;
+}
+
+Status ProgramCheck::checkLayers() const {
+  if (program.layers.size() != program.instructions.size())
+    return invalidInput("layers of ", program.layers.size(), " instructions, expected ",
+                        program.instructions.size());
+  for (int32_t layer : program.layers)
+    if (layer < kNone || layer >= int64_t(artifact.model.layers))
+      return invalidInput("an instruction of layer ", layer, ", expected -1 to ",
+                          artifact.model.layers - 1);
+  return {};
 }
 
 Status ProgramCheck::checkBuffer(const Buffer &buffer) const {
@@ -397,6 +409,7 @@ Status ProgramCheck::checkEnd() const {
 }
 
 Status ProgramCheck::run() {
+  MOERT_RETURN_IF_ERROR(checkLayers());
   if (program.buffers.size() > kMaxBuffers)
     return invalidInput(program.buffers.size(), " buffers, expected at most ", kMaxBuffers);
   if (program.instructions.empty() || program.instructions.size() > kMaxInstructions)

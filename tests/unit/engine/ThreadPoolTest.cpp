@@ -1,5 +1,6 @@
 #include "runtime/engine/ThreadPool.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <numeric>
 #include <vector>

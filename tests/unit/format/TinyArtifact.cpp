@@ -104,6 +104,8 @@ static Program tinyProgram(const char *name) {
   }
   program.instructions.push_back(QuantizeInstruction{B::kResidual, B::kCodes});
   program.instructions.push_back(HeadInstruction{B::kCodes, W::kEmbedding, kNone, 1});
+  program.layers.assign(program.instructions.size(), 1);
+  program.layers.front() = program.layers.back() = kNone;
   return program;
 }
 
