@@ -252,9 +252,9 @@ Status Decoder::decodeProgram(const fb::Program &program, Program &value) {
         out = {{}, buffer.width(), buffer.group(), buffer.offset(), buffer.bytes_per_token()};
         return decodeEnum(buffer.kind(), BufferKind::kQuantized, "buffer kind", out.kind);
       }));
-  MOERT_RETURN_IF_ERROR(decodeEach(
-      *program.steps(), sizeof(uint32_t), value.instructions, "instruction",
-      [this](const fb::Step &step, Instruction &out) { return decodeStep(step, out); }));
+  MOERT_RETURN_IF_ERROR(
+      decodeEach(*program.steps(), sizeof(uint32_t), value.instructions, "instruction",
+                 [this](const fb::Step &step, Instruction &out) { return decodeStep(step, out); }));
   return decodeScalars(*program.layers(), value.layers);
 }
 
