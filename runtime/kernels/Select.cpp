@@ -1,7 +1,12 @@
 // Which version of the kernels runs here.
 #include "runtime/kernels/Kernels.h"
+#include "runtime/kernels/cpu/CpuTables.h"
 
 #include <string>
+
+#if defined(MOERT_HAS_X86_KERNELS)
+#include <cpuid.h>
+#endif
 
 namespace moert {
 
@@ -10,13 +15,35 @@ static const char *nameOf(Isa isa) {
   return kNames[static_cast<uint8_t>(isa)];
 }
 
+#if defined(MOERT_HAS_X86_KERNELS)
+// Clang's builtin does not know the name.
+static bool hasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
+// The builtin also asks whether the system saves the wide registers.
 static const KernelTable *tableOf(Isa isa) {
   switch (isa) {
   case Isa::kReference:
     return &referenceKernels();
+#if defined(MOERT_HAS_X86_KERNELS)
+  case Isa::kAvx2:
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && hasF16c())
+      return &avx2Kernels();
+    return nullptr;
+  case Isa::kAvx512:
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vnni") && tableOf(Isa::kAvx2))
+      return &avx512Kernels();
+    return nullptr;
+#else
   case Isa::kAvx2:
   case Isa::kAvx512:
     return nullptr;
+#endif
   }
   return nullptr;
 }

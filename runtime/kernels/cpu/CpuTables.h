@@ -1,0 +1,12 @@
+// The tables of the versions for x86 instruction sets. Only Select.cpp calls these, and the kernels
+// of a table only run where the processor has its instructions.
+#pragma once
+
+#include "runtime/kernels/Kernels.h"
+
+namespace moert {
+
+const KernelTable &avx2Kernels();   // AVX2, FMA, F16C.
+const KernelTable &avx512Kernels(); // AVX-512 F, BW, VL, DQ, VNNI.
+
+} // namespace moert

@@ -1,0 +1,218 @@
+// The kernels that go along rows: every version against the reference, sizes from 1 up, numbers of
+// every kind.
+#include "tests/unit/kernels/TestMatrices.h"
+
+using namespace moert;
+using namespace moert::test;
+
+namespace {
+
+constexpr uint32_t kSizes[] = {1, 2, 15, 16, 17, 31, 48, 100, 257};
+constexpr uint32_t kRows = 3;
+
+/// Mostly ordinary numbers, among them zeros, subnormals, infinities and NaNs.
+void fillWithSpecials(Random &random, FloatRows &rows) {
+  constexpr float kSpecials[] = {0.0f,      -0.0f,      HUGE_VALF, -HUGE_VALF, NAN,
+                                 0x1p-149f, -0x1p-140f, 3.4e38f,   -3.4e38f,   88.8f,
+                                 -88.8f,    0x1p-126f,  1e-30f,    -1e30f};
+  for (uint32_t row = 0; row < rows.rows; ++row)
+    for (uint32_t col = 0; col < rows.cols; ++col)
+      rows.at(row, col) = random.below(6) == 0 ? kSpecials[random.below(std::size(kSpecials))]
+                                               : random.between(-20, 20);
+}
+
+/// Runs an operation of each version on the same inputs, ordinary ones and special ones, and
+/// compares what it wrote into a rows x cols output.
+using Operation =
+    std::function<void(const KernelTable &, const FloatRows &a, const FloatRows &b, FloatRows &y)>;
+void compareVersions(const Operation &operation) {
+  Random random(1);
+  for (uint32_t size : kSizes)
+    for (bool hasSpecials : {false, true}) {
+      CAPTURE(size);
+      CAPTURE(hasSpecials);
+      FloatRows a(kRows, size), b(kRows, size), expected(kRows, size);
+      for (FloatRows *rows : {&a, &b})
+        if (hasSpecials)
+          fillWithSpecials(random, *rows);
+        else
+          rows->fill(random, -20, 20);
+      operation(referenceKernels(), a, b, expected);
+      CHECK(expected.isGuardIntact());
+      forEachVersion([&](const KernelTable &kernels) {
+        FloatRows y(kRows, size);
+        operation(kernels, a, b, y);
+        CHECK(y.isSameAs(expected));
+        CHECK(y.isGuardIntact());
+      });
+    }
+}
+
+} // namespace
+
+TEST_CASE("addBias gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+        kernels.addBias(a.data(), a.stride(), b.data(), kRows, a.cols, y.data(), y.stride());
+      });
+}
+
+TEST_CASE("siluMultiply gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+        kernels.siluMultiply(a.data(), b.data(), kRows, a.cols, a.stride(), y.data());
+      });
+}
+
+TEST_CASE("addScaled gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+        for (uint32_t row = 0; row < kRows; ++row)
+          kernels.addScaled(&a.at(row, 0), &b.at(row, 0), 0.7f, a.cols, &y.at(row, 0));
+      });
+}
+
+TEST_CASE("gateRows gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+        kernels.gateRows(a.data(), b.data(), b.stride(), kRows, a.cols, a.stride(), y.data());
+      });
+}
+
+TEST_CASE("combineRanks gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &, FloatRows &y) {
+        constexpr float kWeights[kRows] = {0.6f, 0.3f, -0.1f};
+        for (uint32_t ranks = 1; ranks <= kRows; ++ranks)
+          kernels.combineRanks(a.data(), a.stride(), kWeights, ranks, a.cols, &y.at(ranks - 1, 0));
+      });
+}
+
+TEST_CASE("softmax gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &, FloatRows &y) {
+        for (uint32_t row = 0; row < kRows; ++row)
+          kernels.softmax(&a.at(row, 0), a.cols, &y.at(row, 0));
+      });
+}
+
+TEST_CASE("norm gives the reference's bytes for both kinds, with and without bias") {
+  for (NormKind kind : {NormKind::kRms, NormKind::kLayer})
+    for (bool hasBias : {false, true})
+      compareVersions(
+          [&](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+            kernels.norm(kind, a.data(), a.stride(), kRows, a.cols, a.cols, &b.at(0, 0),
+                         hasBias ? &b.at(1, 0) : nullptr, 1e-6f, y.data(), y.stride());
+          });
+}
+
+TEST_CASE("norm treats each segment of a row by itself") {
+  Random random(2);
+  for (uint32_t segment : {8u, 20u, 32u}) {
+    FloatRows x(2, 5 * segment), weight(1, segment), expected(2, 5 * segment);
+    x.fill(random, -3, 3);
+    weight.fill(random, -1, 1);
+    for (uint32_t row = 0; row < 2; ++row)
+      for (uint32_t first = 0; first < x.cols; first += segment)
+        referenceKernels().norm(NormKind::kRms, &x.at(row, first), x.stride(), 1, segment, segment,
+                                weight.data(), nullptr, 1e-5f, &expected.at(row, first),
+                                expected.stride());
+    auto check = [&](const KernelTable &kernels) {
+      FloatRows y(2, x.cols);
+      kernels.norm(NormKind::kRms, x.data(), x.stride(), 2, x.cols, segment, weight.data(), nullptr,
+                   1e-5f, y.data(), y.stride());
+      CHECK(y.isSameAs(expected));
+      CHECK(y.isGuardIntact());
+    };
+    check(referenceKernels());
+    forEachVersion(check);
+  }
+}
+
+TEST_CASE("kernels that may write over their inputs give the same bytes there") {
+  Random random(3);
+  FloatRows a(2, 70), b(2, 70);
+  a.fill(random, -4, 4);
+  b.fill(random, -4, 4);
+  using InPlace =
+      void (*)(const KernelTable &, const float *a, const float *b, uint64_t stride, float *y);
+  constexpr InPlace kOperations[] = {
+      [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
+        k.siluMultiply(x, y, 2, 70, stride, to);
+      },
+      [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
+        for (int row = 0; row < 2; ++row)
+          k.addScaled(x + row * stride, y + row * stride, 2.5f, 70, to + row * stride);
+      },
+      [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
+        k.norm(NormKind::kLayer, x, stride, 2, 70, 70, y, y, 1e-5f, to, stride);
+      },
+      [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
+        k.addBias(x, stride, y, 2, 70, to, stride);
+      },
+      [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
+        k.gateRows(x, y, stride, 2, 70, stride, to);
+      },
+      [](const KernelTable &k, const float *x, const float *, uint64_t stride, float *to) {
+        for (int row = 0; row < 2; ++row)
+          k.softmax(x + row * stride, 70, to + row * stride);
+      },
+  };
+  auto check = [&](const KernelTable &kernels) {
+    for (InPlace operation : kOperations) {
+      FloatRows apart(2, 70), inPlace(2, 70);
+      operation(kernels, a.data(), b.data(), a.stride(), apart.data());
+      for (uint32_t row = 0; row < 2; ++row)
+        std::memcpy(&inPlace.at(row, 0), &a.at(row, 0), 70 * sizeof(float));
+      operation(kernels, inPlace.data(), b.data(), a.stride(), inPlace.data());
+      CHECK(inPlace.isSameAs(apart));
+    }
+  };
+  check(referenceKernels());
+  forEachVersion(check);
+}
+
+TEST_CASE("the reference's norms, softmax and silu are within float rounding of float64") {
+  // Sums of 333 terms in 16 partial sums make about 25 roundings, the rest of each formula under
+  // 10; 64 roundings of 2^-24 leave room, and the exponential's two are among them.
+  constexpr double kTolerance = 64 * 0x1p-24;
+  Random random(4);
+  FloatRows x(1, 333), weight(1, 333), bias(1, 333), y(1, 333);
+  x.fill(random, -3, 5);
+  weight.fill(random, -1, 1);
+  bias.fill(random, -1, 1);
+  double sum = 0, squares = 0, differences = 0, powers = 0, largest = -HUGE_VAL;
+  for (uint32_t i = 0; i < 333; ++i) {
+    double value = x.at(0, i);
+    sum += value;
+    squares += value * value;
+    largest = std::max(largest, value);
+  }
+  for (uint32_t i = 0; i < 333; ++i) {
+    differences += (x.at(0, i) - sum / 333) * (x.at(0, i) - sum / 333);
+    powers += std::exp(x.at(0, i) - largest);
+  }
+  const KernelTable &kernels = referenceKernels();
+  kernels.norm(NormKind::kRms, x.data(), x.stride(), 1, 333, 333, weight.data(), nullptr, 1e-6f,
+               y.data(), y.stride());
+  for (uint32_t i = 0; i < 333; ++i) {
+    double exact = x.at(0, i) / std::sqrt(squares / 333 + double(1e-6f)) * weight.at(0, i);
+    CHECK(std::fabs(y.at(0, i) - exact) <= kTolerance * std::fabs(exact));
+  }
+  kernels.norm(NormKind::kLayer, x.data(), x.stride(), 1, 333, 333, weight.data(), bias.data(),
+               1e-6f, y.data(), y.stride());
+  for (uint32_t i = 0; i < 333; ++i) {
+    double normal = (x.at(0, i) - sum / 333) / std::sqrt(differences / 333 + double(1e-6f));
+    CHECK(std::fabs(y.at(0, i) - (normal * weight.at(0, i) + bias.at(0, i))) <= 4 * kTolerance);
+  }
+  kernels.softmax(x.data(), 333, y.data());
+  for (uint32_t i = 0; i < 333; ++i) {
+    double exact = std::exp(x.at(0, i) - largest) / powers;
+    CHECK(std::fabs(y.at(0, i) - exact) <= kTolerance * exact);
+  }
+  kernels.siluMultiply(x.data(), weight.data(), 1, 333, x.stride(), y.data());
+  for (uint32_t i = 0; i < 333; ++i) {
+    double exact = x.at(0, i) / (1 + std::exp(-double(x.at(0, i)))) * weight.at(0, i);
+    CHECK(std::fabs(y.at(0, i) - exact) <= kTolerance * std::fabs(exact));
+  }
+}

@@ -1,0 +1,326 @@
+// What the tests of the kernels share: numbers from a seed, rows between guard bytes, and matrices
+// packed into the layout of WeightLayout.h and scattered over pages. The packer is written from the
+// layout's description, not from the reference's decoder, so that the two check each other.
+#pragma once
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/kernels/Kernels.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace moert::test {
+
+/// xorshift64*: the same numbers on every machine, which std::mt19937's distributions do not
+/// promise.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15 + 1) {}
+
+  uint64_t next() {
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return state * 0x2545f4914f6cdd1d;
+  }
+  uint32_t below(uint32_t bound) { return static_cast<uint32_t>((next() >> 32) % bound); }
+  float between(float low, float high) {
+    return low + (high - low) * (static_cast<float>(next() >> 40) * 0x1p-24f);
+  }
+
+private:
+  uint64_t state;
+};
+
+/// Equal bytes, or both NaN.
+inline bool isSame(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
+
+/// rows x cols elements at a stride, 64-byte aligned, between and behind which everything keeps a
+/// pattern.
+template <typename T> class GuardedRows {
+public:
+  GuardedRows(uint32_t rowCount, uint32_t colCount)
+      : rows(rowCount), cols(colCount), rowStride(roundUp(colCount, 16) + 16),
+        size((rowCount + 2) * rowStride * sizeof(T)),
+        bytes(static_cast<std::byte *>(::operator new(size, std::align_val_t(64)))) {
+    std::memset(bytes.get(), kPattern, size);
+  }
+
+  T *data() { return reinterpret_cast<T *>(bytes.get()) + rowStride; }
+  const T *data() const { return reinterpret_cast<const T *>(bytes.get()) + rowStride; }
+  uint64_t stride() const { return rowStride; }
+  T &at(uint32_t row, uint32_t col) { return data()[row * rowStride + col]; }
+  const T &at(uint32_t row, uint32_t col) const { return data()[row * rowStride + col]; }
+
+  /// Whether nothing was written outside the columns [from, to) of the rows.
+  bool isUntouchedOutside(uint32_t from, uint32_t to) const {
+    const std::byte *begin = reinterpret_cast<const std::byte *>(data());
+    for (uint64_t i = 0; i < size; ++i) {
+      auto element = (bytes.get() + i - begin) / static_cast<std::ptrdiff_t>(sizeof(T));
+      bool isInside = bytes.get() + i >= begin &&
+                      static_cast<uint64_t>(element) < rows * rowStride &&
+                      element % rowStride >= from && element % rowStride < to;
+      if (!isInside && bytes[i] != std::byte(kPattern))
+        return false;
+    }
+    return true;
+  }
+  bool isGuardIntact() const { return isUntouchedOutside(0, cols); }
+
+  bool isSameAs(const GuardedRows &other) const {
+    for (uint32_t row = 0; row < rows; ++row)
+      for (uint32_t col = 0; col < cols; ++col)
+        if constexpr (std::is_same_v<T, float>) {
+          if (!isSame(at(row, col), other.at(row, col)))
+            return false;
+        } else if (at(row, col) != other.at(row, col)) {
+          return false;
+        }
+    return true;
+  }
+
+  void fill(Random &random, float low, float high) {
+    for (uint32_t row = 0; row < rows; ++row)
+      for (uint32_t col = 0; col < cols; ++col)
+        at(row, col) = random.between(low, high);
+  }
+
+  const uint32_t rows, cols;
+
+private:
+  static constexpr int kPattern = 0xa5;
+  struct Free {
+    void operator()(std::byte *p) const { ::operator delete(p, std::align_val_t(64)); }
+  };
+  uint64_t rowStride, size;
+  std::unique_ptr<std::byte[], Free> bytes;
+};
+using FloatRows = GuardedRows<float>;
+
+/// f32 to binary16 for numbers that are exactly representable there; anything else is a test's
+/// error.
+inline uint16_t exactHalf(float x) {
+  uint32_t bits = std::bit_cast<uint32_t>(x);
+  uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  float magnitude = std::fabs(x);
+  if (magnitude < 0x1p-14f) { // Zero and subnormals.
+    auto mantissa = static_cast<uint16_t>(magnitude * 0x1p24f);
+    REQUIRE(static_cast<float>(mantissa) * 0x1p-24f == magnitude);
+    return sign | mantissa;
+  }
+  REQUIRE((bits & 0x1fff) == 0);
+  REQUIRE(magnitude <= 65504.0f);
+  return sign | static_cast<uint16_t>((bits >> 13 & 0x3ffff) - (112 << 10));
+}
+
+/// A random number that binary16 holds exactly, and bf16 too where `bits` of its mantissa are few.
+inline float shortFloat(Random &random, uint32_t mantissaBits) {
+  auto mantissa = static_cast<float>((1u << mantissaBits) + random.below(1u << mantissaBits));
+  float sign = random.below(2) ? -1.0f : 1.0f;
+  return sign *
+         std::ldexp(mantissa, -static_cast<int>(mantissaBits) - static_cast<int>(random.below(12)));
+}
+
+/// The numbers of a matrix, not yet stored.
+struct LogicalMatrix {
+  MatrixShape shape;
+  WeightFormat format;
+  MatrixLayout layout;
+  std::vector<float> values;          // Float kinds: [rows][cols].
+  std::vector<int> quants;            // Quantized kinds: q [rows][paddedCols].
+  std::vector<float> scales, offsets; // [rows][groupsPerRow].
+
+  float scale(uint32_t row, uint32_t col) const {
+    return scales[row * layout.groupsPerRow + col / format.group];
+  }
+  float offset(uint32_t row, uint32_t col) const {
+    return format.hasOffsets ? offsets[row * layout.groupsPerRow + col / format.group] : 0.0f;
+  }
+};
+
+inline LogicalMatrix randomMatrix(Random &random, MatrixShape shape, WeightFormat format) {
+  auto layout = layoutOf(shape, format);
+  REQUIRE(layout.isOk());
+  LogicalMatrix m = {shape, format, *layout, {}, {}, {}, {}};
+  if (!isQuantized(format.kind)) {
+    uint32_t mantissaBits = format.kind == WeightKind::kF32   ? 23
+                            : format.kind == WeightKind::kF16 ? 10
+                                                              : 7;
+    for (uint64_t i = 0; i < uint64_t(shape.rows) * shape.cols; ++i)
+      m.values.push_back(shortFloat(random, mantissaBits));
+    return m;
+  }
+  int half = 1 << (bitsOf(format.kind) - 1);
+  for (uint32_t row = 0; row < shape.rows; ++row)
+    for (uint32_t col = 0; col < layout->paddedCols; ++col) {
+      int q = static_cast<int>(random.below(static_cast<uint32_t>(2 * half))) - half;
+      m.quants.push_back(col < shape.cols ? q : 0);
+    }
+  for (uint32_t i = 0; i < shape.rows * layout->groupsPerRow; ++i) {
+    bool isSubnormal = random.below(8) == 0;
+    m.scales.push_back(isSubnormal ? static_cast<float>(random.below(1024)) * 0x1p-24f
+                                   : std::ldexp(shortFloat(random, 10), -2));
+    if (format.hasOffsets)
+      m.offsets.push_back(shortFloat(random, 10));
+  }
+  return m;
+}
+
+namespace detail {
+
+inline void putHalf(std::vector<std::byte> &bytes, uint16_t half) {
+  bytes.push_back(static_cast<std::byte>(half & 0xff));
+  bytes.push_back(static_cast<std::byte>(half >> 8));
+}
+
+inline void putFloat(std::vector<std::byte> &bytes, WeightKind kind, float x) {
+  uint32_t bits = std::bit_cast<uint32_t>(x);
+  if (kind == WeightKind::kF16)
+    return putHalf(bytes, exactHalf(x));
+  if (kind == WeightKind::kBF16)
+    return putHalf(bytes, static_cast<uint16_t>(bits >> 16));
+  putHalf(bytes, static_cast<uint16_t>(bits & 0xffff));
+  putHalf(bytes, static_cast<uint16_t>(bits >> 16));
+}
+
+inline void putFloats(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
+  auto value = [&](uint64_t row, uint32_t col) {
+    return row < m.shape.rows ? m.values[row * m.shape.cols + col] : 0.0f;
+  };
+  if (!m.layout.isPanels) {
+    for (float x : m.values)
+      putFloat(bytes, m.format.kind, x);
+    return;
+  }
+  for (uint64_t panel = 0; panel < m.layout.panels; ++panel)
+    for (uint32_t col = 0; col < m.shape.cols; ++col)
+      for (uint32_t o = 0; o < kPanelRows; ++o)
+        putFloat(bytes, m.format.kind, value(panel * kPanelRows + o, col));
+}
+
+inline void putCodes(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
+  uint32_t bits = bitsOf(m.format.kind), parts = 8 / bits;
+  auto code = [&](uint64_t row, uint32_t col) {
+    int q = row < m.shape.rows ? m.quants[row * m.layout.paddedCols + col] : 0;
+    return static_cast<uint32_t>(q + (1 << (bits - 1)));
+  };
+  for (uint64_t panel = 0; panel < m.layout.panels; ++panel)
+    for (uint32_t unit = 0; unit < m.layout.paddedCols; unit += 4 * parts)
+      for (uint32_t o = 0; o < kPanelRows; ++o)
+        for (uint32_t i = 0; i < 4; ++i) {
+          uint32_t byte = 0;
+          for (uint32_t part = 0; part < parts; ++part)
+            byte |= code(panel * kPanelRows + o, unit + 4 * part + i) << (part * bits);
+          bytes.push_back(static_cast<std::byte>(byte));
+        }
+}
+
+inline void putTable(std::vector<std::byte> &bytes, const LogicalMatrix &m,
+                     const std::vector<float> &table) {
+  bytes.resize(roundUp(bytes.size(), kRegionAlignment));
+  for (uint64_t panel = 0; panel < m.layout.panels; ++panel)
+    for (uint32_t group = 0; group < m.layout.groupsPerRow; ++group)
+      for (uint64_t o = 0; o < kPanelRows; ++o) {
+        uint64_t row = panel * kPanelRows + o;
+        putHalf(bytes, row < m.shape.rows ? exactHalf(table[row * m.layout.groupsPerRow + group])
+                                          : uint16_t(0));
+      }
+}
+
+} // namespace detail
+
+inline std::vector<std::byte> packed(const LogicalMatrix &m) {
+  std::vector<std::byte> bytes;
+  if (!isQuantized(m.format.kind)) {
+    detail::putFloats(bytes, m);
+  } else {
+    detail::putCodes(bytes, m);
+    detail::putTable(bytes, m, m.scales);
+    if (m.format.hasOffsets)
+      detail::putTable(bytes, m, m.offsets);
+  }
+  REQUIRE(bytes.size() == m.layout.bytes);
+  return bytes;
+}
+
+/// The bytes of a matrix in pages that lie in a shuffled order with gaps between them.
+class PagedMatrix {
+public:
+  PagedMatrix(const LogicalMatrix &m, uint32_t pageShift, uint64_t offset, Random &random)
+      : shape(m.shape), format(m.format), layout(m.layout), shift(pageShift), begin(offset) {
+    std::vector<std::byte> bytes = packed(m);
+    uint64_t pageBytes = uint64_t(1) << pageShift;
+    uint64_t count = divideUp(offset + bytes.size(), pageBytes);
+    memory.resize(2 * count * pageBytes + 64, std::byte(0x7b));
+    auto base = reinterpret_cast<uintptr_t>(memory.data());
+    std::byte *aligned = memory.data() + (roundUp(base, 64) - base);
+    for (uint64_t i = 0; i < count; ++i)
+      pages.push_back(aligned + 2 * i * pageBytes);
+    for (uint64_t i = count; i > 1; --i)
+      std::swap(pages[i - 1], pages[random.below(static_cast<uint32_t>(i))]);
+    for (uint64_t i = 0; i < bytes.size(); ++i) {
+      uint64_t position = offset + i;
+      pages[position / pageBytes][position % pageBytes] = bytes[i];
+    }
+    constPages.assign(pages.begin(), pages.end());
+  }
+
+  WeightView view() const { return {shape, format, layout, {constPages.data(), shift, begin}}; }
+  std::byte &byteAt(uint64_t index) {
+    uint64_t position = begin + index;
+    return pages[position >> shift][position & ((uint64_t(1) << shift) - 1)];
+  }
+
+private:
+  MatrixShape shape;
+  WeightFormat format;
+  MatrixLayout layout;
+  uint32_t shift;
+  uint64_t begin;
+  std::vector<std::byte> memory;
+  std::vector<std::byte *> pages;
+  std::vector<const std::byte *> constPages;
+};
+
+/// Rows of activations as linearQuantized takes them.
+struct QuantizedBatch {
+  QuantizedBatch(uint32_t rows, uint32_t paddedCols, uint32_t group)
+      : codes(rows, paddedCols), scales(rows, paddedCols / group), sums(rows, paddedCols / group),
+        cols(paddedCols), groupSize(group) {}
+
+  QuantizedRows view(uint32_t firstRow = 0) {
+    return {&codes.at(firstRow, 0), &scales.at(firstRow, 0), &sums.at(firstRow, 0), cols, groupSize,
+            codes.stride(),         scales.stride()};
+  }
+
+  GuardedRows<int8_t> codes;
+  GuardedRows<float> scales;
+  GuardedRows<int32_t> sums;
+  uint32_t cols, groupSize;
+};
+
+/// Calls check with every version but the reference; one that the processor lacks is named.
+inline void forEachVersion(const std::function<void(const KernelTable &)> &check) {
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    auto table = kernelsFor(isa);
+    if (!table.isOk()) {
+      MESSAGE("SKIPPED: ", table.status().message());
+      continue;
+    }
+    CAPTURE((*table)->name);
+    check(**table);
+  }
+}
+
+} // namespace moert::test
