@@ -6,6 +6,7 @@
 #include <artifact_generated.h>
 
 #include <string_view>
+#include <type_traits>
 
 namespace moert {
 
@@ -66,6 +67,11 @@ private:
   Status decodeEach(const Vector &vector, uint64_t bytesEach, std::vector<Element> &elements,
                     const char *what, Decode decodeElement) {
     MOERT_RETURN_IF_ERROR(spend(vector.size(), bytesEach));
+    // FlatBuffers' verifier holds offsets and tables to their alignment, but not structs in a
+    // vector.
+    constexpr size_t kAlignment = alignof(std::remove_pointer_t<decltype(vector.Get(0))>);
+    if (reinterpret_cast<uintptr_t>(vector.Data()) % kAlignment != 0)
+      return invalidInput(what, "s lie at an address that is no multiple of ", kAlignment);
     elements.resize(vector.size());
     for (uint32_t i = 0; i < vector.size(); ++i) {
       Status status = decodeElement(*vector.Get(i), elements[i]);

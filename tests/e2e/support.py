@@ -32,8 +32,7 @@ Done = namedtuple("Done", "status out err")  # out and err as text
 def program(name):
     path = BUILD / "bin" / name
     if not path.is_file():
-        raise unittest.SkipTest(f"{path} is not built") if name == "moec-opt" else FileNotFoundError(
-            f"{path} is missing; run tools/build")
+        raise FileNotFoundError(f"{path} is missing; run tools/build")
     return str(path)
 
 
@@ -99,10 +98,9 @@ def sizes(path):
     return json.loads(run("moec", "inspect", path, "--json").out)
 
 
-def smallest_budget(path, *command):
-    """The smallest --memory in bytes, as moert names it when it refuses one byte."""
-    done = run("moert", *command, "--memory", "1KiB") if command else run(
-        "moert", "run", path, "-p", "a", "-n", "1", "--memory", "1KiB")
+def smallest_budget(*command):
+    """The smallest --memory of a moert command in bytes, as it names it when it refuses one KiB."""
+    done = run("moert", *command, "--memory", "1KiB")
     found = re.search(r"smallest\D*(\d+) bytes", done.err)
     if done.status != REFUSED or not found:
         raise AssertionError(f"moert names no smallest budget: exit {done.status}\n{done.err}")

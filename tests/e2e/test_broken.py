@@ -1,6 +1,4 @@
 """A broken artifact is refused by name, or the damage is found where it lies; never a crash, never a wrong token."""
-import struct
-
 from support import DONE, FAILED, REFUSED, E2eTest, copied, pocket, run, sizes
 
 

@@ -1,8 +1,6 @@
 """--memory is a hard limit on the process: a container of exactly that size is never even touched."""
-import unittest
-
 import cgroups
-from support import DONE, REFUSED, E2eTest, pocket, program, run, smallest_budget
+from support import DONE, E2eTest, pocket, program, run, smallest_budget
 
 STEPS = 10
 
@@ -19,7 +17,7 @@ class BudgetTest(E2eTest):
             self.skipTest(reason)
         free = run("moert", *self.command)
         self.assertEqual(free.status, DONE, free.err)
-        smallest = smallest_budget(self.model, *self.command)
+        smallest = smallest_budget(*self.command)
         for step in range(STEPS):
             # Up to what the whole model needs: the smallest and the file, which holds everything once.
             budget = (smallest + self.model.stat().st_size * step // (STEPS - 1)) // 4096 * 4096
@@ -33,10 +31,10 @@ class BudgetTest(E2eTest):
                 self.assertEqual(done.stdout.decode(), free.out)
 
     def test_one_byte_below_the_smallest_is_refused_with_the_smallest(self):
-        smallest = smallest_budget(self.model, *self.command)
+        smallest = smallest_budget(*self.command)
         self.refused("moert", *self.command, "--memory", f"{smallest - 1}B", mention=rf"{smallest} bytes")
         self.expect(DONE, "moert", *self.command, "--memory", f"{smallest}B")
 
     def test_a_longer_context_needs_more(self):
-        more = smallest_budget(self.model, *self.command, "--context", "2048")
-        self.assertGreater(more, smallest_budget(self.model, *self.command, "--context", "64"))
+        more = smallest_budget(*self.command, "--context", "2048")
+        self.assertGreater(more, smallest_budget(*self.command, "--context", "64"))

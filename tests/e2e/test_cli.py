@@ -1,11 +1,9 @@
 """The command line: help, versions, exit codes, refusals, standard input, stopping."""
-import re
 import signal
 import subprocess
 import time
-import unittest
 
-from support import DATA, DONE, INTERRUPTED, POCKET, REFUSED, E2eTest, artifact, pocket, program, run
+from support import DATA, DONE, INTERRUPTED, POCKET, E2eTest, artifact, pocket, program
 
 COMMANDS = {
     "moec": ["compile", "import", "emit", "inspect", "verify"],

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import time
 
-from support import DONE, FAILED, INTERRUPTED, POCKET, E2eTest, pocket, program, run
+from support import DONE, INTERRUPTED, POCKET, E2eTest, pocket, program
 
 
 def digest(path):

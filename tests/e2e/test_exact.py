@@ -6,7 +6,7 @@ subset in which every two settings of different kinds meet at least once.
 import hashlib
 import itertools
 
-from support import DONE, FULL, POCKET, REFUSED, E2eTest, pocket, run, smallest_budget
+from support import DONE, FULL, REFUSED, E2eTest, pocket, run, smallest_budget
 
 PROMPT = ("The old man looked at the sea and said nothing for a long while. Then he counted: 12 nets, 7 boats and "
           "3 baskets of fish make 22 things.\n    def total(nets, boats):\n        return nets + boats\n")
@@ -65,8 +65,7 @@ class ExactTest(E2eTest):
                 key = tuple(rest)
                 if key not in smallest:
                     options = [w for kind, v in zip(list(SETTINGS)[1:], rest) if v is not None for w in (kind, v)]
-                    smallest[key] = smallest_budget(path, "logits", path, "--ids", ids, "-o", self.scratch / "none",
-                                                    *options)
+                    smallest[key] = smallest_budget("logits", path, "--ids", ids, "-o", self.scratch / "none", *options)
                 budget = f"{smallest[key]}B"
             digests[row] = self.digest(path, ids, (budget, *rest))
         self.assertGreater(len(digests), 10)

@@ -1,7 +1,5 @@
 """At full width the logits are those of the architecture's reference implementation, and so are the router's choices."""
-import unittest
-
-from support import DATA, DONE, E2eTest, artifact, read_safetensors, run
+from support import DATA, DONE, E2eTest, artifact, read_safetensors
 
 # Float32 itself accounts for a tenth of this; a wrong formula moves logits by hundreds of times as much.
 LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
@@ -74,7 +72,3 @@ class GoldenTest(E2eTest):
                 done = self.expect(DONE, "moert", "run", self.compile(case), "--ids", ids, "-n", 32, "--ignore-eos",
                                    "--temp", 0)
                 self.assertEqual(list(map(int, done.out.split())), list(golden["greedy_ids"].values))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,13 +1,12 @@
 """An installed tree works wherever it is moved to, and the runtime in it is thin."""
-import os
 import shutil
 import statistics
 import subprocess
 import time
 
-from support import BUILD, DONE, E2eTest, pocket, sizes
+from support import BUILD, DONE, POCKET, E2eTest, pocket
 
-MERT_BYTES = 3_000_000  # What a thin runtime may weigh, stripped.
+MOERT_BYTES = 3_000_000  # What a thin runtime may weigh, stripped.
 
 
 class InstallTest(E2eTest):
@@ -20,7 +19,6 @@ class InstallTest(E2eTest):
 
     def test_a_moved_tree_compiles_and_runs(self):
         bare = {"PATH": "/usr/bin:/bin"}
-        from support import POCKET
         model = self.scratch / "pocket.moe"
         done = subprocess.run([self.tree / "bin/moec", "compile", POCKET, "-o", model, "--bits", "4"], env=bare,
                               cwd="/", capture_output=True)
@@ -33,7 +31,7 @@ class InstallTest(E2eTest):
 
     def test_moert_is_small_and_needs_neither_llvm_nor_yaml(self):
         moert = self.tree / "bin/moert"
-        self.assertLessEqual(moert.stat().st_size, MERT_BYTES)
+        self.assertLessEqual(moert.stat().st_size, MOERT_BYTES)
         needed = subprocess.run(["readelf", "-d", moert], check=True, capture_output=True, text=True).stdout
         self.assertIn("NEEDED", needed)
         for library in ("LLVM", "MLIR", "yaml"):
