@@ -74,7 +74,7 @@ Result<Config> Config::parse(std::string fileName, std::string_view text) {
   try {
     impl->root = nlohmann::json::parse(text);
   } catch (const std::exception &error) {
-    return invalidInput(fileName, ": not valid JSON: ", quoted(error.what()));
+    return invalidInput(fileName, ": found broken JSON, expected valid: ", quoted(error.what()));
   }
   if (!impl->root.is_object())
     return invalidInput(fileName, ": found ", foundText(impl->root), ", expected a JSON object");

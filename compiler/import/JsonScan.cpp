@@ -51,7 +51,8 @@ public:
     // The library puts its own error number in brackets before the text.
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos)
       what.remove_prefix(bracket + 2);
-    status = invalidInput("not valid JSON at byte ", position, ": ", quoted(what));
+    status =
+        invalidInput("found broken JSON at byte ", position, ", expected valid: ", quoted(what));
     return false;
   }
 
@@ -135,21 +136,30 @@ Status scanJson(std::string_view fileName, std::string_view text, JsonEventHandl
   } catch (const std::bad_alloc &) {
     return failed(fileName, ": out of memory while reading ", text.size(), " bytes of JSON");
   } catch (const std::exception &error) {
-    return invalidInput(fileName, ": not valid JSON: ", quoted(error.what()));
+    return invalidInput(fileName, ": found broken JSON, expected valid: ", quoted(error.what()));
   }
   if (adapter.status.isOk())
-    return invalidInput(fileName, ": not valid JSON");
+    return invalidInput(fileName, ": found broken JSON, expected valid");
   return std::move(adapter.status).withContext(fileName);
+}
+
+Status openError(const std::string &path, int errnoValue) {
+  switch (errnoValue) {
+  case ENOENT:
+  case ENOTDIR:
+  case ELOOP:
+  case ENAMETOOLONG:
+    return invalidInput(path, ": found no such file, expected one");
+  default:
+    return moert::systemError(errnoValue, path + ": cannot open");
+  }
 }
 
 Result<std::string> readTextFile(const std::string &path, uint64_t mostBytes) {
   // Without waiting for a writer, should the path be a pipe.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
-    const int error = errno;
-    if (error == ENOENT || error == ENOTDIR)
-      return invalidInput(path, ": no such file");
-    return moert::systemError(error, path + ": cannot open");
+    return openError(path, errno);
   }
   struct stat info;
   std::string text;
@@ -157,7 +167,7 @@ Result<std::string> readTextFile(const std::string &path, uint64_t mostBytes) {
   if (::fstat(descriptor, &info) != 0)
     status = moert::systemError(errno, path + ": cannot stat");
   else if (!S_ISREG(info.st_mode))
-    status = invalidInput(path, ": expected a regular file");
+    status = invalidInput(path, ": found no regular file, expected one");
   else if (static_cast<uint64_t>(info.st_size) > mostBytes)
     status = invalidInput(path, ": found ", info.st_size, " bytes, expected at most ", mostBytes);
   else

@@ -1,6 +1,6 @@
 #include "compiler/import/ShardFile.h"
 
-#include "runtime/base/CheckedMath.h"
+#include "compiler/import/JsonScan.h"
 
 #include <algorithm>
 #include <array>
@@ -19,10 +19,8 @@ using moert::Status;
 Result<ShardFile> ShardFile::open(const std::string &path) {
   // Without waiting for a writer, should the path be a pipe.
   ShardFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.fd < 0 && errno == ENOENT)
-    return invalidInput(path, ": found no such file, expected a safetensors file");
   if (file.fd < 0)
-    return moert::systemError(errno, path + ": cannot open");
+    return openError(path, errno);
   struct stat info;
   if (::fstat(file.fd, &info) != 0)
     return moert::systemError(errno, path + ": cannot stat");

@@ -99,6 +99,13 @@ std::vector<std::vector<uint64_t>> expectedShapes(const Extent &extent) {
   return shapes;
 }
 
+std::string shapesText(const std::vector<std::vector<uint64_t>> &shapes) {
+  std::string text;
+  for (const std::vector<uint64_t> &shape : shapes)
+    text += strCat(text.empty() ? "" : " or ", shapeText(shape));
+  return text;
+}
+
 bool isReadable(SafetensorsType type) {
   return type == SafetensorsType::kBf16 || type == SafetensorsType::kF16 ||
          type == SafetensorsType::kF32;
@@ -109,7 +116,7 @@ Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const 
   const std::optional<TensorLocation> location = checkpoint.find(name);
   if (!location)
     return invalidInput(checkpoint.directory(), ": found no tensor ", quoted(name),
-                        ", expected it with shape ", shapeText(shapes.front()));
+                        ", expected it with shape ", shapesText(shapes));
   const std::string &file = checkpoint.shardPath(location->shard);
   const SafetensorsTensor &tensor = *location->tensor;
   if (!extent.isConsistent)
@@ -117,7 +124,7 @@ Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const 
                         ": found parts of different layouts taken from it, expected one layout");
   if (std::find(shapes.begin(), shapes.end(), tensor.shape) == shapes.end())
     return invalidInput(file, ": tensor ", quoted(name), ": found shape ", shapeText(tensor.shape),
-                        ", expected ", shapeText(shapes.front()));
+                        ", expected ", shapesText(shapes));
   if (!isReadable(tensor.type))
     return invalidInput(file, ": tensor ", quoted(name), ": found dtype ",
                         safetensorsTypeName(tensor.type), ", expected BF16, F16 or F32");

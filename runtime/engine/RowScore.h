@@ -1,0 +1,35 @@
+// Scores of rows of logits in double, the same on every machine: exp and log of our own, sums in a
+// fixed order.
+//
+// Sums over a vocabulary are 8 partial sums, element i into i mod 8, then the tree 4-2-1; vectors
+// of any width give the same bits.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <span>
+
+namespace moert {
+
+/// e^x within 2 units in the last place; 0 where the result is below the normal range, infinity
+/// where it is above it.
+double exp64(double x);
+
+/// The natural logarithm of a normal x > 0, within 2 units in the last place (absolutely 2^-52
+/// beside 1).
+double log64(double x);
+
+/// How one row of an artifact, and of its reference, predicts the token that follows.
+struct RowScore {
+  double lossNats = 0;          // -log p(target)
+  double referenceLossNats = 0; // The same for the reference.
+  double klNats = 0;            // KL(reference || artifact)
+  bool agrees = false;          // Both have the same most likely token (lowest index).
+};
+
+/// reference may be empty: then only lossNats is set. Refuses logits that are not finite.
+Result<RowScore> scoreRow(std::span<const float> logits, std::span<const float> reference,
+                          int32_t target);
+
+} // namespace moert

@@ -1,0 +1,72 @@
+// What every step of a run did, layer by layer: recorded in memory that was there before the first
+// step, written as JSON at the end. run-profile.md describes the file.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/base/OutputFile.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+enum class RunPhase : uint8_t { kPrefill, kDecode };
+
+struct RunStep {
+  RunPhase phase = RunPhase::kDecode;
+  uint32_t firstToken = 0; // Position of the step's first token.
+  uint32_t tokens = 0;
+  uint64_t wallNs = 0;
+};
+
+/// Hits, misses and bytes over several steps and all layers.
+struct LayerTotals {
+  uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, hits = 0, misses = 0;
+
+  void add(const LayerProfile &layer);
+  double hitRate() const { // 1 where nothing was asked for.
+    uint64_t asked = hits + misses;
+    return asked == 0 ? 1 : static_cast<double>(hits) / static_cast<double>(asked);
+  }
+};
+
+/// What the file says besides the steps.
+struct RunFacts {
+  std::string artifact; // File name without its folder.
+  std::string io, isa;
+  uint32_t threads = 0;
+  uint32_t prefillChunkTokens = 0;
+  uint32_t contextTokens = 0;
+  uint64_t promptTokens = 0, generatedTokens = 0;
+  std::string end; // Why it ended: "length", "eos", "stop", "context", "interrupted".
+  uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
+};
+
+/// Owned by one run, used by its thread.
+class RunProfile {
+public:
+  /// Bytes for so many steps of a model with `layers` layers.
+  static uint64_t memoryBytes(uint64_t steps, uint32_t layers);
+
+  /// Room for `steps` steps of `layers` entries each and one for the rest. Zero steps: record()
+  /// does nothing.
+  RunProfile(uint64_t steps, uint32_t layers);
+
+  /// layers: Engine::lastStep(). Steps beyond the room are left out; allocates nothing.
+  void record(const RunStep &step, std::span<const LayerProfile> layers);
+
+  uint64_t stepCount() const { return steps.size(); }
+
+  /// Step after step, so that the text is never in memory as a whole.
+  Status write(OutputFile &file, const RunFacts &facts) const;
+
+private:
+  uint64_t entriesPerStep;
+  uint64_t room;
+  std::vector<RunStep> steps;
+  std::vector<LayerProfile> entries;
+};
+
+} // namespace moert

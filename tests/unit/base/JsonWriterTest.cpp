@@ -1,0 +1,42 @@
+#include "runtime/base/JsonWriter.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+using namespace moert;
+
+TEST_CASE("objects and arrays nest, with commas between values and nowhere else") {
+  std::string text;
+  JsonWriter json(text);
+  json.beginObject();
+  json.key("a").beginArray();
+  json.number(uint32_t(1));
+  json.number(int32_t(-2));
+  json.beginObject();
+  json.endObject();
+  json.endArray();
+  json.key("b").boolean(true);
+  json.key("c").string("x");
+  json.endObject();
+  CHECK(text == R"({"a":[1,-2,{}],"b":true,"c":"x"})");
+}
+
+TEST_CASE("text is quoted so that it reads back as it was") {
+  std::string text;
+  JsonWriter(text).string("\"\\\n\t\x01 caf\xC3\xA9");
+  CHECK(text == "\"\\\"\\\\\\n\\u0009\\u0001 caf\xC3\xA9\"");
+}
+
+TEST_CASE("numbers are the shortest that read back, and what JSON lacks becomes null") {
+  std::string text;
+  JsonWriter json(text);
+  json.beginArray();
+  json.number(0.1);
+  json.number(1e300);
+  json.number(std::numeric_limits<uint64_t>::max());
+  json.number(std::numeric_limits<double>::infinity());
+  json.number(std::numeric_limits<double>::quiet_NaN());
+  json.endArray();
+  CHECK(text == "[0.1,1e+300,18446744073709551615,null,null]");
+}

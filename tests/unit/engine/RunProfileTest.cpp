@@ -1,0 +1,70 @@
+#include "runtime/engine/RunProfile.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace moert;
+
+static std::string written(const RunProfile &profile, const RunFacts &facts) {
+  std::string folder = (std::filesystem::temp_directory_path() / "run-profile-XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()));
+  std::string path = folder + "/run.json";
+  auto file = OutputFile::create(path);
+  REQUIRE(file.isOk());
+  REQUIRE(profile.write(*file, facts).isOk());
+  REQUIRE(file->commit().isOk());
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove_all(folder);
+  return text.str();
+}
+
+static const std::vector<LayerProfile> kLayers = {
+    {10, 1, 4096, 3, 1}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
+
+TEST_CASE("a profile is written as run-profile.md says") {
+  RunProfile profile(2, 2);
+  profile.record({RunPhase::kPrefill, 0, 7, 100}, kLayers);
+  profile.record({RunPhase::kDecode, 7, 1, 50}, kLayers);
+  RunFacts facts;
+  facts.artifact = "a.moe";
+  facts.io = "threads";
+  facts.isa = "avx2";
+  facts.threads = 2;
+  facts.end = "length";
+  facts.promptTokens = 7;
+  std::string columns = R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
+                        R"("hits":[3,4,0],"misses":[1,0,0]})";
+  CHECK(written(profile, facts) ==
+        R"({"version":1,"artifact":"a.moe","io":"threads","isa":"avx2","threads":2,)"
+        R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
+        R"("end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"layers":2,)"
+        "\"steps\":[\n"
+        R"({"phase":"prefill","first_token":0,"tokens":7,"wall_ns":100,)" +
+            columns + "\n," + R"({"phase":"decode","first_token":7,"tokens":1,"wall_ns":50,)" +
+            columns + "]}\n");
+}
+
+TEST_CASE("steps beyond the room are left out") {
+  RunProfile profile(1, 2);
+  profile.record({}, kLayers);
+  profile.record({}, kLayers);
+  CHECK(profile.stepCount() == 1);
+  RunProfile none(0, 2);
+  none.record({}, kLayers);
+  CHECK(none.stepCount() == 0);
+}
+
+TEST_CASE("totals add up and know the share of hits") {
+  LayerTotals totals;
+  CHECK(totals.hitRate() == 1);
+  for (const LayerProfile &layer : kLayers)
+    totals.add(layer);
+  CHECK(totals.bytesRead == 4096);
+  CHECK(totals.waitNs == 3);
+  CHECK(totals.hitRate() == doctest::Approx(7.0 / 8));
+}

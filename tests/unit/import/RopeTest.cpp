@@ -1,0 +1,117 @@
+// The inverse frequencies of every supported scaling, held against long double arithmetic.
+#include "compiler/import/architectures/Rope.h"
+
+#include "compiler/import/Checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+
+using moec::Config;
+using moec::RopeDescription;
+
+namespace {
+
+RopeDescription rope(const std::string &json, uint32_t dim) {
+  auto config = Config::parse("config.json", json);
+  REQUIRE(config.isOk());
+  auto result = moec::readRope(config->root(), dim);
+  INFO(result.status().message());
+  REQUIRE(result.isOk());
+  return std::move(result).value();
+}
+
+/// Allows one unit in the last place: the expected value is rounded from another expression.
+bool isClose(float found, long double expected) {
+  return std::fabs(static_cast<long double>(found) - expected) <= 0x1p-23L * std::fabs(expected);
+}
+
+long double plain(long double theta, int i, int dim) {
+  return std::pow(theta, -2.0L * i / dim);
+}
+
+} // namespace
+
+TEST_CASE("plain frequencies are theta to the power of -2i/d") {
+  for (const uint32_t dim : {2u, 16u, 24u, 128u}) {
+    const RopeDescription description = rope(R"({"rope_theta":1000000.0})", dim);
+    REQUIRE(description.inverseFrequencies.size() == dim / 2);
+    CHECK(description.attentionFactor == 1.0f);
+    CHECK(description.style == moec::RopeStyle::kHalf);
+    CHECK(description.inverseFrequencies[0] == 1.0f);
+    for (uint32_t i = 0; i < dim / 2; ++i)
+      CHECK(isClose(description.inverseFrequencies[i],
+                    plain(1e6L, static_cast<int>(i), static_cast<int>(dim))));
+  }
+}
+
+TEST_CASE("frequencies have the same bits on every machine") {
+  const RopeDescription description = rope(R"({"rope_theta":10000})", 8);
+  // 1, 0.1, 0.01, 0.001, each the nearest f32.
+  const std::vector<uint32_t> expected = {0x3f800000, 0x3dcccccd, 0x3c23d70a, 0x3a83126f};
+  for (size_t i = 0; i < expected.size(); ++i)
+    CHECK(std::bit_cast<uint32_t>(description.inverseFrequencies[i]) == expected[i]);
+}
+
+TEST_CASE("linear scaling divides every frequency") {
+  const RopeDescription description =
+      rope(R"({"rope_theta":10000,"rope_scaling":{"type":"linear","factor":4}})", 16);
+  for (int i = 0; i < 8; ++i)
+    CHECK(isClose(description.inverseFrequencies[static_cast<size_t>(i)], plain(1e4L, i, 16) / 4));
+}
+
+TEST_CASE("llama3 scaling keeps short waves, divides long ones and blends between") {
+  const RopeDescription description = rope(
+      R"({"rope_theta":10000,"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1,)"
+      R"("high_freq_factor":4,"original_max_position_embeddings":64}})",
+      32);
+  int kept = 0, divided = 0, blended = 0;
+  for (int i = 0; i < 16; ++i) {
+    const long double inverse = plain(1e4L, i, 32);
+    const long double wave = 2 * 3.14159265358979323846264338327950288L / inverse;
+    long double expected = inverse;
+    if (wave > 64) { // 64 / low
+      expected = inverse / 8;
+      ++divided;
+    } else if (wave >= 16) { // 64 / high
+      const long double smooth = (64 / wave - 1) / 3;
+      expected = (1 - smooth) * inverse / 8 + smooth * inverse;
+      ++blended;
+    } else {
+      ++kept;
+    }
+    CHECK(isClose(description.inverseFrequencies[static_cast<size_t>(i)], expected));
+  }
+  CHECK(kept > 0);
+  CHECK(divided > 0);
+  CHECK(blended > 0);
+}
+
+TEST_CASE("both spellings of a rotary embedding say the same") {
+  const RopeDescription published =
+      rope(R"({"rope_theta":5000,"rope_scaling":{"type":"linear","factor":2.5}})", 8);
+  const RopeDescription rewritten =
+      rope(R"({"rope_parameters":{"rope_theta":5000,"rope_type":"linear","factor":2.5}})", 8);
+  CHECK(published.inverseFrequencies == rewritten.inverseFrequencies);
+}
+
+TEST_CASE("rope_parameters without a type are plain and may leave theta outside") {
+  const RopeDescription plainRope = rope(R"({"rope_theta":5000})", 8);
+  CHECK(rope(R"({"rope_parameters":{"rope_theta":5000}})", 8).inverseFrequencies ==
+        plainRope.inverseFrequencies);
+  CHECK(rope(R"({"rope_theta":5000,"rope_parameters":{"rope_type":"default"}})", 8)
+            .inverseFrequencies == plainRope.inverseFrequencies);
+  CHECK(rope(R"({"rope_theta":5000,"rope_scaling":null,"partial_rotary_factor":1.0})", 8)
+            .inverseFrequencies == plainRope.inverseFrequencies);
+}
+
+TEST_CASE("the golden llama3 case differs from the plain frequencies") {
+  const auto imported =
+      moec::importCheckpoint(std::string(MOE_TEST_DATA_DIR) + "/golden/mixtral_llama3");
+  REQUIRE(imported.isOk());
+  const RopeDescription plainRope = rope(R"({"rope_theta":10000})", 32);
+  const std::vector<float> &scaled = imported->description.ropes.at(0).inverseFrequencies;
+  CHECK(scaled.front() == plainRope.inverseFrequencies.front());
+  CHECK(scaled.back() == plainRope.inverseFrequencies.back() / 8);
+}
