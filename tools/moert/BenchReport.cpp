@@ -1,0 +1,104 @@
+#include "tools/moert/BenchReport.h"
+
+#include "runtime/base/Size.h"
+#include "tools/moert/Numbers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moert::cli {
+
+Spread spreadOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  double median = values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+uint64_t quantile(std::vector<uint64_t> values, double share) {
+  std::sort(values.begin(), values.end());
+  auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
+  return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
+}
+
+namespace {
+
+struct BenchSummary {
+  Spread prefill, decode;     // Tokens per second of the repeats.
+  double slowTailPerSecond;   // 5% of the tokens are generated at this speed or slower.
+  LayerTotals decodeTotals;   // Of all repeats.
+  uint64_t decodeSteps = 0;   // Likewise.
+  uint64_t bytesPerToken = 0; // While decoding.
+};
+
+BenchSummary summaryOf(const BenchNumbers &numbers) {
+  BenchSummary summary;
+  std::vector<double> prefill, decode;
+  for (const GenerationNumbers &repeat : numbers.repeats) {
+    prefill.push_back(repeat.promptTokensPerSecond());
+    decode.push_back(repeat.decodeTokensPerSecond());
+    summary.decodeTotals.hits += repeat.decode.hits;
+    summary.decodeTotals.misses += repeat.decode.misses;
+    summary.decodeTotals.bytesRead += repeat.decode.bytesRead;
+    summary.decodeSteps += repeat.decodeSteps;
+  }
+  summary.prefill = spreadOf(prefill);
+  summary.decode = spreadOf(decode);
+  summary.slowTailPerSecond = 1e9 / double(std::max<uint64_t>(quantile(numbers.decodeNs, 0.95), 1));
+  summary.bytesPerToken = summary.decodeTotals.bytesRead / summary.decodeSteps;
+  return summary;
+}
+
+std::string describe(const Spread &spread, size_t repeats) {
+  return strCat(formatNumber(spread.median), " tokens/s, median of ", repeats, " (",
+                formatNumber(spread.smallest), " to ", formatNumber(spread.largest), ")");
+}
+
+void writeSpread(JsonWriter &json, const Spread &spread) {
+  json.key("median").number(spread.median);
+  json.key("smallest").number(spread.smallest);
+  json.key("largest").number(spread.largest);
+}
+
+} // namespace
+
+std::string benchText(const BenchNumbers &numbers, const std::string &textName,
+                      const LoadedModel &loaded) {
+  BenchSummary summary = summaryOf(numbers);
+  const size_t repeats = numbers.repeats.size();
+  return strCat("prompts    ", textName.empty() ? "random token ids" : textName, ", ",
+                numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
+                describe(summary.prefill, repeats), "\ndecode     ",
+                describe(summary.decode, repeats), "\nslow tail  ",
+                formatNumber(summary.slowTailPerSecond),
+                " tokens/s or less for 5% of the tokens\nexperts    hit rate ",
+                formatShare(summary.decodeTotals.hitRate()), " while decoding, ",
+                formatBytes(summary.bytesPerToken), " read per token\n", machineLines(loaded));
+}
+
+std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
+                      const LoadedModel &loaded) {
+  BenchSummary summary = summaryOf(numbers);
+  std::string out;
+  JsonWriter json(out);
+  json.beginObject();
+  json.key("text").string(textName);
+  json.key("prompt_tokens").number(numbers.repeats.front().promptTokens);
+  json.key("tokens").number(numbers.repeats.front().decodeSteps);
+  json.key("repeats").number(uint64_t(numbers.repeats.size()));
+  json.key("prefill_tokens_per_s").beginObject();
+  writeSpread(json, summary.prefill);
+  json.endObject();
+  json.key("decode_tokens_per_s").beginObject();
+  writeSpread(json, summary.decode);
+  json.key("p5").number(summary.slowTailPerSecond);
+  json.endObject();
+  json.key("hit_rate").number(summary.decodeTotals.hitRate());
+  json.key("bytes_read_per_token").number(summary.bytesPerToken);
+  writeMachine(json, loaded);
+  json.endObject();
+  out += '\n';
+  return out;
+}
+
+} // namespace moert::cli

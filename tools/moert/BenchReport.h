@@ -1,0 +1,35 @@
+// The results of a bench, for people and for programs.
+#pragma once
+
+#include "tools/moert/Generation.h"
+#include "tools/moert/LoadedModel.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert::cli {
+
+struct BenchNumbers {
+  std::vector<GenerationNumbers> repeats; // At least one.
+  std::vector<uint64_t> decodeNs;         // Of every generated token of all repeats.
+};
+
+struct Spread {
+  double median = 0, smallest = 0, largest = 0;
+};
+
+/// Of at least one value; the median of an even number is the mean of the middle two.
+Spread spreadOf(std::vector<double> values);
+
+/// The value that the given share of the values does not exceed (nearest rank); at least one value.
+uint64_t quantile(std::vector<uint64_t> values, double share);
+
+/// textName: the file that the prompts were cut from, empty for random ids.
+std::string benchText(const BenchNumbers &numbers, const std::string &textName,
+                      const LoadedModel &loaded);
+std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
+                      const LoadedModel &loaded);
+
+} // namespace moert::cli

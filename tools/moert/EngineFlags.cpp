@@ -1,0 +1,115 @@
+#include "tools/moert/EngineFlags.h"
+
+#include "runtime/base/Size.h"
+#include "runtime/engine/ProcessFootprint.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace moert::cli {
+
+/// Far above any machine; each thread costs a stack.
+constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxPrefillChunk = 1 << 20;
+
+CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t minimum,
+                      uint32_t maximum, std::function<void(uint32_t)> set,
+                      const std::string &description) {
+  auto take = [=](const std::string &text) {
+    uint32_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < minimum ||
+        value > maximum)
+      throw CLI::ValidationError(
+          names, strCat("'", text, "', expected a whole number from ", minimum, " to ", maximum));
+    set(value);
+  };
+  return command.add_option_function<std::string>(names, take, description)->type_name("N");
+}
+
+CLI::Option *addDecimal(CLI::App &command, const std::string &names, float &value,
+                        const std::string &description) {
+  auto take = [names, &value](const std::string &text) {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw CLI::ValidationError(names, strCat("'", text, "', expected a decimal number"));
+  };
+  return command.add_option_function<std::string>(names, take, description);
+}
+
+static void addMemory(CLI::App &command, EngineFlags &flags) {
+  auto take = [&flags](const std::string &text) {
+    Result<Size> size = parseSize(text);
+    if (!size.isOk())
+      throw CLI::ValidationError("--memory", size.status().message());
+    flags.memory = BudgetSize{size->bytes, size->share};
+  };
+  command
+      .add_option_function<std::string>(
+          "--memory", take,
+          "Hard limit on the whole process: 512MiB, 6GiB; or 25%: everything else it needs and a "
+          "quarter of the expert bytes (default: what the container and the free memory allow)")
+      ->type_name("SIZE");
+}
+
+static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
+  auto takeIo = [&flags](const std::string &text) {
+    std::optional<IoBackend> io = parseIoBackend(text);
+    if (!io)
+      throw CLI::ValidationError("--io",
+                                 "'" + text + "', expected auto, uring, threads or buffered");
+    flags.io = *io;
+  };
+  auto takeIsa = [&flags](const std::string &text) {
+    if (text == "auto")
+      flags.isa.reset();
+    else if (text == "reference")
+      flags.isa = Isa::kReference;
+    else if (text == "avx2")
+      flags.isa = Isa::kAvx2;
+    else if (text == "avx512")
+      flags.isa = Isa::kAvx512;
+    else
+      throw CLI::ValidationError("--isa",
+                                 "'" + text + "', expected auto, reference, avx2 or avx512");
+  };
+  command
+      .add_option_function<std::string>("--io", takeIo,
+                                        "How experts are read: auto, uring, threads, buffered "
+                                        "(default: auto)")
+      ->type_name("NAME");
+  command
+      .add_option_function<std::string>("--isa", takeIsa,
+                                        "Instruction set: auto, reference, avx2, avx512; the "
+                                        "results are the same (default: auto, the fastest here)")
+      ->type_name("NAME");
+}
+
+void addEngineFlags(CLI::App &command, EngineFlags &flags) {
+  addMemory(command, flags);
+  addCount(
+      command, "--threads", 1, kMaxThreads, [&flags](uint32_t n) { flags.threads = n; },
+      "Threads that compute (default: the cores that this process may use)");
+  addNamedChoices(command, flags);
+  addCount(
+      command, "--prefill-chunk", 1, kMaxPrefillChunk,
+      [&flags](uint32_t n) { flags.prefillChunk = n; },
+      "Prompt tokens computed at once; the results are the same (default: the plan's, less where "
+      "the budget is small)");
+  for (const char *name : {"--memory", "--threads", "--io", "--isa", "--prefill-chunk"})
+    command.get_option(name)->group("Memory and speed");
+}
+
+EngineOptions engineOptionsOf(const EngineFlags &flags) {
+  EngineOptions options;
+  options.memory = flags.memory;
+  options.threads = flags.threads > 0 ? flags.threads : std::min(availableCores(), kMaxThreads);
+  options.io = flags.io;
+  options.isa = flags.isa;
+  options.prefillChunk = flags.prefillChunk;
+  return options;
+}
+
+} // namespace moert::cli

@@ -1,0 +1,225 @@
+// moert eval: perplexity on texts, and the loss beside a reference.
+#include "tools/moert/BudgetSplit.h"
+#include "tools/moert/Command.h"
+#include "tools/moert/EngineFlags.h"
+#include "tools/moert/EngineSource.h"
+#include "tools/moert/EvalReport.h"
+#include "tools/moert/InputText.h"
+#include "tools/moert/Interrupt.h"
+#include "tools/moert/LoadedModel.h"
+#include "tools/moert/OutputStream.h"
+#include "tools/moert/ProgressLine.h"
+
+#include "runtime/base/Size.h"
+#include "runtime/engine/ProcessFootprint.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+
+namespace moert::cli {
+
+namespace {
+
+constexpr uint32_t kMaxWindowTokens = 1 << 20;
+/// Rows of the head at a time: its weights are read once for all of them.
+constexpr uint32_t kLogitsRows = 16;
+/// What the reference's rows of one step may take: a step of 55 tokens at a vocabulary of 150,000.
+constexpr uint64_t kReferenceRowsBytes = 32 << 20;
+
+struct EvalOptions {
+  std::string artifact;
+  std::vector<std::string> textFiles;
+  std::optional<std::string> reference;
+  LossMetric metric = LossMetric::kPerplexity;
+  EvaluationOptions evaluation;
+  bool asJson = false;
+  EngineFlags engine;
+};
+
+struct Texts {
+  std::vector<std::vector<int32_t>> ids;
+  uint64_t bytes = 0; // Of all ids, and of the largest file once.
+};
+
+Result<Texts> readTexts(const EvalOptions &options, const Tokenizer &tokenizer) {
+  Texts texts;
+  uint64_t largestFile = 0, windows = 0;
+  for (const std::string &file : options.textFiles) {
+    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(file));
+    MOERT_RETURN_IF_ERROR(checkUtf8(text, file));
+    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.encode(text, true));
+    uint64_t count = windowCount(ids.size(), options.evaluation.windowTokens);
+    if (count == 0)
+      printError(strCat(file, ": ", ids.size(), " tokens, fewer than a window of ",
+                        options.evaluation.windowTokens, ": left out"));
+    windows += count;
+    largestFile = std::max<uint64_t>(largestFile, text.size());
+    texts.bytes += ids.size() * sizeof(int32_t);
+    texts.ids.push_back(std::move(ids));
+  }
+  if (windows == 0)
+    return invalidInput("no text has ", options.evaluation.windowTokens,
+                        " tokens, expected at least one window; --window sets its length");
+  texts.bytes += largestFile + windows * sizeof(WindowScore);
+  return texts;
+}
+
+/// The budgets of artifact and reference. Shares ("25%") are each one's own; a number of bytes is
+/// for the process, so it is divided.
+Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptions &artifactEngine,
+                  const Model &reference, EngineOptions &referenceEngine) {
+  if (options.engine.memory && options.engine.memory->expertShare)
+    return {};
+  const uint64_t total =
+      options.engine.memory ? options.engine.memory->bytes : availableMemoryBytes();
+  MOERT_ASSIGN_OR_RETURN(BudgetRange first, budgetRangeOf(artifact, artifactEngine));
+  auto second = budgetRangeOf(reference, referenceEngine);
+  if (!second.isOk())
+    return second.status().withContext("reference");
+  std::optional<BudgetShares> shares = splitBudget(total, first, *second);
+  if (!shares)
+    return invalidInput(total,
+                        " bytes of memory are not enough for artifact and reference "
+                        "together; the smallest budget that works is ",
+                        first.smallestBytes + second->smallestBytes, " bytes");
+  artifactEngine.memory = BudgetSize{shares->first, {}};
+  referenceEngine.memory = BudgetSize{shares->second, {}};
+  printError(strCat("memory of ", formatBytes(total), " is divided: ", formatBytes(shares->first),
+                    " for the artifact, ", formatBytes(shares->second), " for the reference"));
+  return {};
+}
+
+/// A loaded model with one session, in the order in which they have to end.
+struct Source {
+  LoadedModel loaded;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<EngineSource> source;
+};
+
+Result<Source> loadSource(std::unique_ptr<Model> model, const EngineOptions &engine,
+                          const std::string &title) {
+  Source source;
+  MOERT_ASSIGN_OR_RETURN(source.loaded, loadModel(std::move(model), engine, title));
+  MOERT_ASSIGN_OR_RETURN(source.session, source.loaded.engine->createSession());
+  source.source = std::make_unique<EngineSource>(*source.loaded.engine, *source.session);
+  return source;
+}
+
+Status checkOptions(const EvalOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkEvaluation(options.evaluation));
+  if (options.metric != LossMetric::kPerplexity && !options.reference)
+    return invalidInput("--metric ", metricName(options.metric),
+                        " compares with a reference, expected --reference REF.moe");
+  return {};
+}
+
+EngineOptions engineOptions(const EvalOptions &options) {
+  EngineOptions engine = engineOptionsOf(options.engine);
+  engine.contextTokens = options.evaluation.windowTokens;
+  engine.logitsRows = std::min(kLogitsRows, options.evaluation.windowTokens);
+  return engine;
+}
+
+Result<std::vector<WindowScore>> measure(const EvalOptions &options, const Texts &texts,
+                                         Source &artifact, Source *reference) {
+  const std::atomic<bool> &stop = catchInterrupts();
+  ProgressLine progress("evaluating", [](uint64_t done, uint64_t total) {
+    return strCat(done, " of ", total, " windows");
+  });
+  return evaluate(
+      texts.ids, options.evaluation, *artifact.source,
+      reference ? reference->source.get() : nullptr,
+      [&progress](uint64_t done, uint64_t total) { progress.update(done, total); }, &stop);
+}
+
+Status evaluateTexts(EvalOptions options) {
+  MOERT_RETURN_IF_ERROR(checkOptions(options));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
+  std::unique_ptr<Model> referenceModel;
+  if (options.reference) {
+    MOERT_ASSIGN_OR_RETURN(referenceModel, Model::open(*options.reference));
+  }
+  MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(*model, "reading texts"));
+  MOERT_ASSIGN_OR_RETURN(Texts texts, readTexts(options, *tokenizer));
+
+  const uint32_t vocabulary = model->artifact().model.vocabularySize;
+  EngineOptions engine = engineOptions(options);
+  EngineOptions referenceEngine = engine;
+  options.evaluation.stepTokens = options.evaluation.windowTokens;
+  engine.extraBytes = texts.bytes;
+  if (referenceModel) {
+    uint64_t rows = kReferenceRowsBytes / (uint64_t(vocabulary) * sizeof(float));
+    options.evaluation.stepTokens =
+        static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, options.evaluation.windowTokens));
+    engine.extraBytes += evaluationRowsBytes(options.evaluation, vocabulary);
+    MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
+  }
+  MOERT_ASSIGN_OR_RETURN(Source artifact, loadSource(std::move(model), engine, "memory"));
+  std::optional<Source> reference;
+  if (referenceModel) {
+    auto loaded = loadSource(std::move(referenceModel), referenceEngine, "memory of the reference");
+    if (!loaded.isOk())
+      return loaded.status().withContext("reference");
+    reference = std::move(loaded).value();
+  }
+  MOERT_ASSIGN_OR_RETURN(std::vector<WindowScore> windows,
+                         measure(options, texts, artifact, reference ? &*reference : nullptr));
+  EvalReport report = {options.metric, options.textFiles, windows, reference.has_value()};
+  return writeOutput(options.asJson ? reportJson(report, artifact.loaded) : reportText(report));
+}
+
+void addMeasureOptions(CLI::App &command, EvalOptions &options) {
+  const std::string group = "Measure";
+  auto takeMetric = [&options](const std::string &text) {
+    std::optional<LossMetric> metric = parseMetric(text);
+    if (!metric)
+      throw CLI::ValidationError("--metric",
+                                 strCat("'", text, "', expected perplexity, kl or top1"));
+    options.metric = *metric;
+  };
+  command.add_option("--text", options.textFiles, "Texts, UTF-8")
+      ->type_name("FILE")
+      ->required()
+      ->group(group);
+  command
+      .add_option("--reference", options.reference,
+                  "Compare with this artifact: loss, KL(reference || artifact) and top-1 agreement")
+      ->type_name("REF.moe")
+      ->group(group);
+  command
+      .add_option_function<std::string>("--metric", takeMetric,
+                                        "What value and loss are: perplexity, kl (nats per token), "
+                                        "top1 (agreement) (default: perplexity)")
+      ->type_name("NAME")
+      ->group(group);
+  addCount(
+      command, "--window", 2, kMaxWindowTokens,
+      [&options](uint32_t n) { options.evaluation.windowTokens = n; },
+      "Tokens of a window; a rest is left out (default: 512)")
+      ->group(group);
+  addCount(
+      command, "--score-from", 1, kMaxWindowTokens,
+      [&options](uint32_t n) { options.evaluation.scoreFrom = n; },
+      "Score a window's tokens from this one on, counted from 0 (default: 1)")
+      ->group(group);
+}
+
+} // namespace
+
+void addEvalCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<EvalOptions>(); // Shared by the parser and the chosen action.
+  CLI::App *command = app.add_subcommand("eval", "Measure perplexity, alone or beside a reference");
+  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  addMeasureOptions(*command, *options);
+  command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");
+  addEngineFlags(*command, options->engine);
+  command->footer(
+      "Windows do not overlap; every token of a window but the first is scored. With a reference,\n"
+      "--memory is for both: each gets its smallest budget, the rest in proportion to use.\n"
+      "Example: moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json");
+  command->callback([options, &chosen] { chosen = [options] { return evaluateTexts(*options); }; });
+}
+
+} // namespace moert::cli

@@ -1,0 +1,86 @@
+#include "tools/moert/InputText.h"
+
+#include "runtime/tokenizer/Utf8.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fcntl.h>
+#include <iomanip>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace moert::cli {
+
+constexpr uint64_t kMaxInputBytes = uint64_t(1) << 30;
+
+namespace {
+
+/// Closes what it opened; standard input stays open.
+class InputFile {
+public:
+  explicit InputFile(const std::string &path)
+      : isStandardInput(path == "-"),
+        file(isStandardInput ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~InputFile() {
+    if (!isStandardInput && file >= 0)
+      ::close(file);
+  }
+  InputFile(const InputFile &) = delete;
+  InputFile &operator=(const InputFile &) = delete;
+
+  int descriptor() const { return file; }
+
+private:
+  bool isStandardInput;
+  int file;
+};
+
+} // namespace
+
+Result<std::string> readInput(const std::string &path) {
+  const std::string name = path == "-" ? "standard input" : strCat("'", path, "'");
+  InputFile file(path);
+  if (file.descriptor() < 0)
+    return invalidInput("cannot read ", name, ": ", std::strerror(errno));
+
+  std::string text;
+  struct stat status;
+  if (::fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode) &&
+      static_cast<uint64_t>(status.st_size) <= kMaxInputBytes)
+    text.reserve(static_cast<size_t>(status.st_size) + 1);
+  char block[65536];
+  while (true) {
+    ssize_t count = ::read(file.descriptor(), block, sizeof block);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return invalidInput("cannot read ", name, ": ", std::strerror(errno));
+    if (count == 0)
+      break;
+    text.append(block, static_cast<size_t>(count));
+    if (text.size() > kMaxInputBytes)
+      return invalidInput(name, " has more than ", kMaxInputBytes,
+                          " bytes, expected at most 1 GiB");
+  }
+  // In a container the page cache counts as this process's memory.
+  (void)::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  return text;
+}
+
+Status checkUtf8(std::string_view text, std::string_view what) {
+  for (size_t offset = 0; offset < text.size();) {
+    Utf8Sequence sequence = nextUtf8(text.substr(offset));
+    if (sequence.kind != Utf8Kind::kValid) {
+      std::ostringstream byte;
+      byte << "0x" << std::hex << std::setw(2) << std::setfill('0')
+           << unsigned(static_cast<unsigned char>(text[offset]));
+      return invalidInput(what, ": byte ", byte.str(), " at offset ", offset,
+                          " is not UTF-8, expected UTF-8 text");
+    }
+    offset += sequence.length;
+  }
+  return {};
+}
+
+} // namespace moert::cli

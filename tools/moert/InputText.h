@@ -1,0 +1,18 @@
+// Text that a command takes in: from a file, or from standard input as "-".
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <string>
+#include <string_view>
+
+namespace moert::cli {
+
+/// The whole content. Refuses a missing or unreadable file, a folder, and more than 1 GiB.
+Result<std::string> readInput(const std::string &path);
+
+/// Refuses text that is not UTF-8, naming the first byte that is wrong. `what` is the file or the
+/// option that it came from.
+Status checkUtf8(std::string_view text, std::string_view what);
+
+} // namespace moert::cli

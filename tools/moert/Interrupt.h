@@ -1,0 +1,14 @@
+// Ctrl-C: the first one asks a command to end between two steps, with what it has; the second one
+// kills it.
+#pragma once
+
+#include <atomic>
+
+namespace moert::cli {
+
+/// From now on SIGINT and SIGTERM set the flag, each once; a second signal of the same kind has its
+/// usual effect. Before this call both simply kill, which is right while a model is loading:
+/// nothing has been written yet.
+const std::atomic<bool> &catchInterrupts();
+
+} // namespace moert::cli

@@ -1,0 +1,64 @@
+#include "tools/moert/LoadedModel.h"
+
+#include "runtime/base/Size.h"
+#include "tools/moert/OutputStream.h"
+#include "tools/moert/ProgressLine.h"
+
+#include <fstream>
+#include <iomanip>
+#include <malloc.h>
+
+namespace moert::cli {
+
+constexpr int kNameColumns = 26, kBytesColumns = 16;
+
+void printAccount(const MemoryAccount &account, const std::string &title) {
+  std::ostringstream text;
+  auto line = [&](const std::string &name, uint64_t bytes) {
+    text << "  " << std::left << std::setw(kNameColumns) << name << std::right
+         << std::setw(kBytesColumns) << bytes << " B  " << std::setw(9) << formatBytes(bytes);
+  };
+  text << title << "\n";
+  for (const MemoryItem &item : account.items) {
+    line(item.name, item.bytes);
+    text << "\n";
+  }
+  line("total", account.totalBytes());
+  text << " of " << formatBytes(account.budgetBytes) << " (" << account.budgetBytes << " B)\n";
+  writeError(text.str());
+}
+
+Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
+                              const std::string &title) {
+  LoadedModel loaded{std::move(model), options, {}, nullptr};
+  MOERT_ASSIGN_OR_RETURN(loaded.account, accountMemory(*loaded.model, options));
+  printAccount(loaded.account, title);
+  // What reading and tokenizing a text took and freed goes back to the system.
+  ::malloc_trim(0);
+  ProgressLine progress("loading", describeBytes);
+  MOERT_ASSIGN_OR_RETURN(loaded.engine, Engine::load(*loaded.model, options, loaded.account,
+                                                     [&progress](uint64_t done, uint64_t total) {
+                                                       progress.update(done, total);
+                                                     }));
+  return loaded;
+}
+
+Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &neededFor) {
+  if (model.tokenizer())
+    return model.tokenizer();
+  return invalidInput(model.path(), " has no tokenizer, expected one for ", neededFor);
+}
+
+uint64_t peakMemoryBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    uint64_t kibibytes = 0;
+    if (fields >> name >> kibibytes && name == "VmHWM:")
+      return kibibytes * 1024;
+  }
+  return 0;
+}
+
+} // namespace moert::cli

@@ -1,0 +1,107 @@
+// moert logits: what the model computes for given tokens, as tensors in a file.
+#include "tools/moert/Command.h"
+#include "tools/moert/EngineFlags.h"
+#include "tools/moert/InputText.h"
+#include "tools/moert/Interrupt.h"
+#include "tools/moert/LoadedModel.h"
+#include "tools/moert/LogitsFile.h"
+#include "tools/moert/OutputStream.h"
+#include "tools/moert/ProgressLine.h"
+#include "tools/moert/RunContext.h"
+#include "tools/moert/TokenIds.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+
+namespace moert::cli {
+
+namespace {
+
+/// Rows of the head at a time: its weights are read once for all of them.
+constexpr uint32_t kLogitsRows = 16;
+
+struct LogitsOptions {
+  std::string artifact, idsFile, output;
+  EngineFlags engine;
+};
+
+/// The largest chunk that an account can come to: a small budget only makes it smaller.
+uint32_t largestChunk(const Model &model, const EngineOptions &options, size_t tokens) {
+  uint32_t chunk = 1;
+  for (const Plan &plan : model.artifact().plans)
+    chunk = std::max(chunk, plan.prefillChunk);
+  return static_cast<uint32_t>(std::min<size_t>(options.prefillChunk.value_or(chunk), tokens));
+}
+
+Status computeLogits(LoadedModel &loaded, std::span<const int32_t> ids, LogitsFile &file) {
+  const std::atomic<bool> &stop = catchInterrupts();
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
+  ProgressLine progress("computing", [](uint64_t done, uint64_t total) {
+    return strCat(done, " of ", total, " tokens");
+  });
+  const uint32_t chunk = loaded.engine->prefillChunk();
+  for (uint32_t begin = 0; begin < ids.size(); begin += chunk) {
+    if (stop.load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted,
+                    strCat("interrupted after ", begin, " of ", ids.size(), " tokens"));
+    progress.update(begin, ids.size());
+    auto tokens = ids.subspan(begin, std::min<size_t>(chunk, ids.size() - begin));
+    SessionTokens batch = {session.get(), tokens, LogitsWanted::kAll};
+    file.beginChunk(begin, static_cast<uint32_t>(tokens.size()));
+    MOERT_RETURN_IF_ERROR(loaded.engine->step({&batch, 1}, file));
+    MOERT_RETURN_IF_ERROR(file.endChunk());
+  }
+  return file.commit();
+}
+
+Status writeLogits(const LogitsOptions &options) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
+  const Artifact &artifact = model->artifact();
+  MOERT_RETURN_IF_ERROR(checkWritable(options.output));
+  MOERT_ASSIGN_OR_RETURN(std::string text, readInput(options.idsFile));
+  MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                         parseTokenIds(text, artifact.model.vocabularySize, options.idsFile));
+  if (ids.empty())
+    return invalidInput(options.idsFile, " has no token ids, expected at least one");
+  if (ids.size() > artifact.model.maxPositions)
+    return invalidInput(options.idsFile, " has ", ids.size(), " token ids, expected at most ",
+                        artifact.model.maxPositions, ", the positions of this model");
+
+  EngineOptions engine = engineOptionsOf(options.engine);
+  engine.contextTokens = static_cast<uint32_t>(ids.size());
+  engine.logitsRows = static_cast<uint32_t>(std::min<size_t>(kLogitsRows, ids.size()));
+  const LogitsShape shape = logitsShapeOf(artifact, ids.size());
+  const uint32_t chunk = largestChunk(*model, engine, ids.size());
+  engine.extraBytes =
+      text.size() + ids.size() * sizeof(int32_t) + LogitsFile::memoryBytes(shape, chunk);
+  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(model), engine));
+  MOERT_ASSIGN_OR_RETURN(LogitsFile file, LogitsFile::create(options.output, shape, chunk));
+  return computeLogits(loaded, ids, file);
+}
+
+} // namespace
+
+void addLogitsCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<LogitsOptions>(); // Shared by the parser and the chosen action.
+  CLI::App *command = app.add_subcommand("logits", "Write the logits of given tokens to a file");
+  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  command
+      ->add_option("--ids", options->idsFile,
+                   "Token ids, separated by white space; - is "
+                   "standard input")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("-o,--output", options->output, "The file to write")
+      ->type_name("OUT.safetensors")
+      ->required();
+  addEngineFlags(*command, options->engine);
+  command->footer(
+      "Tensors: logits f32 [T, V]; experts i32 and weights f32 [L, T, k], the router's choices\n"
+      "best first, for the L layers with routed experts.\n"
+      "Example: moert logits qwen.moe --ids ids.txt -o logits.safetensors");
+  command->callback([options, &chosen] { chosen = [options] { return writeLogits(*options); }; });
+}
+
+} // namespace moert::cli

@@ -1,0 +1,115 @@
+#include "tools/moert/LogitsFile.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/JsonWriter.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace moert::cli {
+
+static_assert(std::endian::native == std::endian::little, "rows are written as they are in memory");
+
+LogitsShape logitsShapeOf(const Artifact &artifact, uint64_t tokens) {
+  LogitsShape shape = {tokens, artifact.model.vocabularySize, artifact.moeLayers.size(), 0};
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+        shape.topK = std::max<uint64_t>(shape.topK, route->topK);
+  return shape;
+}
+
+static uint64_t routeBytes(const LogitsShape &shape) {
+  return shape.moeLayers * shape.tokens * shape.topK * 4;
+}
+
+static uint64_t logitsBytes(const LogitsShape &shape) {
+  return shape.tokens * shape.vocabulary * 4;
+}
+
+/// Tensors in the order of the format's own writer: by type, then by name.
+std::string logitsHeader(const LogitsShape &shape) {
+  std::string text;
+  JsonWriter json(text);
+  uint64_t end = 0;
+  auto tensor = [&](const char *name, const char *type, std::initializer_list<uint64_t> sizes,
+                    uint64_t bytes) {
+    json.key(name).beginObject();
+    json.key("dtype").string(type);
+    json.key("shape").beginArray();
+    for (uint64_t size : sizes)
+      json.number(size);
+    json.endArray();
+    json.key("data_offsets").beginArray();
+    json.number(end);
+    json.number(end += bytes);
+    json.endArray();
+    json.endObject();
+  };
+  json.beginObject();
+  tensor("logits", "F32", {shape.tokens, shape.vocabulary}, logitsBytes(shape));
+  tensor("weights", "F32", {shape.moeLayers, shape.tokens, shape.topK}, routeBytes(shape));
+  tensor("experts", "I32", {shape.moeLayers, shape.tokens, shape.topK}, routeBytes(shape));
+  json.endObject();
+  text.resize(roundUp(text.size(), 8), ' ');
+
+  std::string header;
+  for (int shift = 0; shift < 64; shift += 8)
+    header += static_cast<char>(text.size() >> shift & 0xFF);
+  return header + text;
+}
+
+uint64_t LogitsFile::memoryBytes(const LogitsShape &shape, uint32_t chunkTokens) {
+  return shape.moeLayers * chunkTokens * shape.topK * (sizeof(int32_t) + sizeof(float));
+}
+
+Result<LogitsFile> LogitsFile::create(const std::string &path, const LogitsShape &shape,
+                                      uint32_t chunkTokens) {
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  std::string header = logitsHeader(shape);
+  MOERT_RETURN_IF_ERROR(file.append(header));
+  return LogitsFile(std::move(file), shape, chunkTokens, header.size());
+}
+
+LogitsFile::LogitsFile(OutputFile &&output, const LogitsShape &tensorShape, uint32_t tokens,
+                       uint64_t headerSize)
+    : file(std::move(output)), shape(tensorShape), logitsOffset(headerSize),
+      weightsOffset(logitsOffset + logitsBytes(shape)),
+      expertsOffset(weightsOffset + routeBytes(shape)), chunkRoom(tokens),
+      chunkExperts(shape.moeLayers * tokens * shape.topK),
+      chunkWeights(shape.moeLayers * tokens * shape.topK) {}
+
+void LogitsFile::beginChunk(uint32_t firstPosition, uint32_t tokens) {
+  assert(tokens <= chunkRoom);
+  chunkBegin = firstPosition;
+  chunkTokens = tokens;
+  std::fill(chunkExperts.begin(), chunkExperts.end(), -1);
+  std::fill(chunkWeights.begin(), chunkWeights.end(), 0.0f);
+}
+
+Status LogitsFile::onLogits(Session &, uint32_t position, std::span<const float> logits) {
+  return file.writeAt(logitsOffset + position * shape.vocabulary * 4, std::as_bytes(logits));
+}
+
+void LogitsFile::onRoute(Session &, uint32_t moeLayer, uint32_t position,
+                         std::span<const int32_t> experts, std::span<const float> weights) {
+  uint64_t row = (uint64_t(moeLayer) * chunkRoom + (position - chunkBegin)) * shape.topK;
+  std::copy(experts.begin(), experts.end(), chunkExperts.begin() + static_cast<ptrdiff_t>(row));
+  std::copy(weights.begin(), weights.end(), chunkWeights.begin() + static_cast<ptrdiff_t>(row));
+}
+
+Status LogitsFile::endChunk() {
+  for (uint64_t layer = 0; layer < shape.moeLayers; ++layer) {
+    const uint64_t from = layer * chunkRoom * shape.topK;
+    const uint64_t count = chunkTokens * shape.topK;
+    const uint64_t to = (layer * shape.tokens + chunkBegin) * shape.topK * 4;
+    MOERT_RETURN_IF_ERROR(file.writeAt(
+        weightsOffset + to, std::as_bytes(std::span(chunkWeights).subspan(from, count))));
+    MOERT_RETURN_IF_ERROR(file.writeAt(
+        expertsOffset + to, std::as_bytes(std::span(chunkExperts).subspan(from, count))));
+  }
+  return {};
+}
+
+} // namespace moert::cli

@@ -1,0 +1,56 @@
+// The safetensors file of `moert logits`: logits f32 [T, V], weights f32 [L, T, k], experts
+// i32 [L, T, k], where L counts the layers with routed experts. Rows are written as they are
+// computed, so memory is bounded by one chunk of tokens.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/base/OutputFile.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert::cli {
+
+struct LogitsShape {
+  uint64_t tokens = 0;
+  uint64_t vocabulary = 0;
+  uint64_t moeLayers = 0;
+  uint64_t topK = 0; // The largest of all layers; what a layer has fewer is -1 and 0.
+};
+
+LogitsShape logitsShapeOf(const Artifact &artifact, uint64_t tokens);
+
+/// The header with its length in front, padded to a multiple of 8 bytes.
+std::string logitsHeader(const LogitsShape &shape);
+
+/// Owned by one run. Chunks of a sequence go through it in order: step with it as the observer,
+/// then endChunk().
+class LogitsFile : public StepObserver {
+public:
+  static uint64_t memoryBytes(const LogitsShape &shape, uint32_t chunkTokens);
+  static Result<LogitsFile> create(const std::string &path, const LogitsShape &shape,
+                                   uint32_t chunkTokens);
+
+  void beginChunk(uint32_t firstPosition, uint32_t tokens);
+  Status onLogits(Session &session, uint32_t position, std::span<const float> logits) override;
+  void onRoute(Session &session, uint32_t moeLayer, uint32_t position,
+               std::span<const int32_t> experts, std::span<const float> weights) override;
+  Status endChunk();
+  Status commit() { return file.commit(); }
+
+private:
+  LogitsFile(OutputFile &&output, const LogitsShape &tensorShape, uint32_t chunkTokens,
+             uint64_t headerSize);
+
+  OutputFile file;
+  LogitsShape shape;
+  uint64_t logitsOffset, weightsOffset, expertsOffset; // From the file's first byte.
+  uint32_t chunkBegin = 0, chunkTokens = 0;
+  uint32_t chunkRoom;
+  std::vector<int32_t> chunkExperts; // [moeLayers][chunkRoom][topK]
+  std::vector<float> chunkWeights;
+};
+
+} // namespace moert::cli

@@ -1,0 +1,63 @@
+// moert: runs, measures and inspects what a compiled model computes. Command line only; the work is
+// in the runtime and in one file per subcommand.
+#include "tools/moert/Command.h"
+#include "tools/moert/OutputStream.h"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+
+using namespace moert;
+
+static constexpr char kVersion[] = "moert " MOERT_VERSION;
+
+static void buildCommandLine(CLI::App &app, cli::Action &chosen) {
+  app.set_version_flag("--version", kVersion, "Print the version and exit");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(32);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  cli::addRunCommand(app, chosen);
+  cli::addEvalCommand(app, chosen);
+  cli::addBenchCommand(app, chosen);
+  cli::addLogitsCommand(app, chosen);
+  cli::addTokenizeCommand(app, chosen);
+  for (CLI::App *command : app.get_subcommands({})) {
+    command->set_version_flag("--version", kVersion, "Print the version and exit");
+    command->get_formatter()->column_width(32);
+  }
+  app.footer(
+      "moert COMMAND --help describes a command.\n"
+      "Results go to standard output, everything else to standard error. Exit codes: 0 done, "
+      "1 failed,\n2 refused (usage or input), 130 interrupted.");
+}
+
+/// What `moert run --threds 2` prints: the reason, and where to look.
+static int refuseUsage(const CLI::App &app, const CLI::ParseError &error) {
+  std::string command = "moert";
+  for (const CLI::App *parsed : app.get_subcommands())
+    command += " " + parsed->get_name();
+  cli::printError(
+      strCat(command, ": ", error.what(), "\n", command, " --help lists what it takes"));
+  return exitCode(invalidInput(error.what()));
+}
+
+int main(int argc, char **argv) {
+  // A closed pipe is an error of write(), so that a run can still finish its files.
+  std::signal(SIGPIPE, SIG_IGN);
+  cli::Action chosen;
+  CLI::App app("Runs compiled Mixture-of-Experts models within a memory budget.", "moert");
+  try {
+    buildCommandLine(app, chosen);
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return refuseUsage(app, error);
+  }
+  Status status = chosen();
+  if (cli::isClosedOutput(status))
+    return cli::kClosedOutputExitCode;
+  if (!status.isOk())
+    cli::printError(strCat("moert: ", status.message()));
+  return exitCode(status);
+}

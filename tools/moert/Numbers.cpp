@@ -1,0 +1,90 @@
+#include "tools/moert/Numbers.h"
+
+#include "runtime/base/Size.h"
+#include "tools/moert/OutputStream.h"
+
+#include <cmath>
+#include <iomanip>
+
+namespace moert::cli {
+
+std::string formatNumber(double value) {
+  std::ostringstream text;
+  double size = std::fabs(value);
+  int digits = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4;
+  text << std::fixed << std::setprecision(digits) << value;
+  return text.str();
+}
+
+std::string formatShare(double share) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << share * 100 << "%";
+  return text.str();
+}
+
+std::string machineLines(const LoadedModel &loaded) {
+  return strCat("memory     peak ", formatBytes(peakMemoryBytes()), ", accounted ",
+                formatBytes(loaded.account.totalBytes()), ", budget ",
+                formatBytes(loaded.account.budgetBytes), "\nio         ",
+                loaded.engine->ioDescription(), "; kernels ", loaded.engine->kernels().name, "; ",
+                loaded.options.threads, loaded.options.threads == 1 ? " thread\n" : " threads\n");
+}
+
+void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
+  std::ostringstream text;
+  text << "prompt     " << numbers.promptTokens << " tokens, "
+       << formatNumber(numbers.promptTokensPerSecond()) << " tokens/s\n";
+  text << "generated  " << numbers.generatedTokens << " tokens";
+  if (numbers.decodeSteps > 0)
+    text << ", " << formatNumber(numbers.decodeTokensPerSecond()) << " tokens/s";
+  LayerTotals all = numbers.prefill;
+  all.hits += numbers.decode.hits;
+  all.misses += numbers.decode.misses;
+  all.bytesRead += numbers.decode.bytesRead;
+  text << "\nexperts    hit rate " << formatShare(all.hitRate());
+  if (numbers.decodeSteps > 0)
+    text << " (" << formatShare(numbers.decode.hitRate()) << " while generating)";
+  text << ", read " << formatBytes(all.bytesRead);
+  if (numbers.decodeSteps > 0)
+    text << " (" << formatBytes(numbers.decode.bytesRead / numbers.decodeSteps)
+         << " per generated token)";
+  text << "\n" << machineLines(loaded);
+  writeError(text.str());
+}
+
+void writeMachine(JsonWriter &json, const LoadedModel &loaded) {
+  json.key("budget_bytes").number(loaded.account.budgetBytes);
+  json.key("accounted_bytes").number(loaded.account.totalBytes());
+  json.key("peak_memory_bytes").number(peakMemoryBytes());
+  json.key("io").string(loaded.engine->ioDescription());
+  json.key("isa").string(loaded.engine->kernels().name);
+  json.key("threads").number(loaded.options.threads);
+  json.key("prefill_chunk_tokens").number(loaded.engine->prefillChunk());
+}
+
+static void writeTotals(JsonWriter &json, const LayerTotals &totals) {
+  json.key("compute_ns").number(totals.computeNs);
+  json.key("wait_ns").number(totals.waitNs);
+  json.key("bytes_read").number(totals.bytesRead);
+  json.key("hits").number(totals.hits);
+  json.key("misses").number(totals.misses);
+}
+
+void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded) {
+  json.key("prompt_tokens").number(numbers.promptTokens);
+  json.key("generated_tokens").number(numbers.generatedTokens);
+  json.key("prefill").beginObject();
+  json.key("tokens_per_s").number(numbers.promptTokensPerSecond());
+  json.key("wall_ns").number(numbers.promptNs);
+  writeTotals(json, numbers.prefill);
+  json.endObject();
+  json.key("decode").beginObject();
+  json.key("steps").number(numbers.decodeSteps);
+  json.key("tokens_per_s").number(numbers.decodeTokensPerSecond());
+  json.key("wall_ns").number(numbers.decodeNs);
+  writeTotals(json, numbers.decode);
+  json.endObject();
+  writeMachine(json, loaded);
+}
+
+} // namespace moert::cli

@@ -1,0 +1,30 @@
+// The numbers behind a run, for people (standard error) and for programs (JSON).
+#pragma once
+
+#include "runtime/base/JsonWriter.h"
+#include "tools/moert/Generation.h"
+#include "tools/moert/LoadedModel.h"
+
+#include <string>
+
+namespace moert::cli {
+
+/// "12.3", "0.123", "1234": what a person can compare, with three significant digits at least.
+std::string formatNumber(double value);
+
+/// "87.5%"
+std::string formatShare(double share);
+
+/// Speeds, hit rate, bytes read, peak memory beside the budget, I/O and kernels.
+void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded);
+
+/// The same as keys of an open object.
+void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded);
+
+/// Budget, peak memory, I/O, kernels and threads, as keys of an open object.
+void writeMachine(JsonWriter &json, const LoadedModel &loaded);
+
+/// "memory  peak 34.5 MiB of 40.0 MiB ..." and "io ...", one line each.
+std::string machineLines(const LoadedModel &loaded);
+
+} // namespace moert::cli

@@ -1,0 +1,52 @@
+#include "tools/moert/OutputStream.h"
+
+#include <cerrno>
+#include <unistd.h>
+
+namespace moert::cli {
+
+static constexpr std::string_view kClosedMessage = "standard output was closed";
+
+/// 0, or errno.
+static int writeAll(int file, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return errno;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+Status writeOutput(std::string_view text) {
+  int error = writeAll(STDOUT_FILENO, text);
+  if (error == EPIPE)
+    return failed(kClosedMessage);
+  if (error != 0)
+    return systemError(error, "cannot write standard output");
+  return {};
+}
+
+bool isClosedOutput(const Status &status) {
+  return status.code() == StatusCode::kFailed && status.message() == kClosedMessage;
+}
+
+bool isOutputTerminal() {
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+
+bool isErrorTerminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
+
+void writeError(std::string_view text) {
+  (void)writeAll(STDERR_FILENO, text);
+}
+
+void printError(std::string_view message) {
+  writeError(strCat(message, "\n"));
+}
+
+} // namespace moert::cli

@@ -1,0 +1,30 @@
+// Standard output, unbuffered: streamed text is there when it was generated. And the one way to
+// standard error.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <string_view>
+
+namespace moert::cli {
+
+/// Writes all of it. When nobody reads any more (EPIPE), the error is one that isClosedOutput()
+/// knows.
+Status writeOutput(std::string_view text);
+
+/// Whether a command ended because its output was closed: it ends quietly.
+bool isClosedOutput(const Status &status);
+
+/// What a shell reports of a program that SIGPIPE ended.
+constexpr int kClosedOutputExitCode = 141;
+
+bool isOutputTerminal();
+bool isErrorTerminal();
+
+/// Standard error; where that is closed there is nowhere to complain.
+void writeError(std::string_view text);
+
+/// A line of its own.
+void printError(std::string_view message);
+
+} // namespace moert::cli

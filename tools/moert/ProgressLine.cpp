@@ -1,0 +1,59 @@
+#include "tools/moert/ProgressLine.h"
+
+#include "runtime/base/Size.h"
+#include "runtime/base/Status.h"
+#include "tools/moert/OutputStream.h"
+
+namespace moert::cli {
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+/// A step that is done by then needs no line.
+constexpr uint64_t kSilentNs = kSecondNs;
+constexpr uint64_t kTerminalIntervalNs = kSecondNs / 5;
+constexpr uint64_t kLogIntervalNs = 10 * kSecondNs;
+
+std::string describeBytes(uint64_t done, uint64_t total) {
+  return strCat(formatBytes(done), " of ", formatBytes(total));
+}
+
+std::string formatDuration(uint64_t seconds) {
+  if (seconds < 60)
+    return strCat(seconds, " s");
+  if (seconds < 3600)
+    return strCat(seconds / 60, " min ", seconds % 60, " s");
+  return strCat(seconds / 3600, " h ", seconds % 3600 / 60, " min");
+}
+
+ProgressLine::ProgressLine(std::string stepName, Describe describeProgress)
+    : ProgressLine(std::move(stepName), std::move(describeProgress), writeError, monotonicNs,
+                   isErrorTerminal()) {}
+
+ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, Write writer,
+                           Clock clock, bool terminal)
+    : step(std::move(stepName)), describe(std::move(describeProgress)), write(std::move(writer)),
+      now(clock), isTerminal(terminal), startNs(clock()), lastShownNs(startNs) {}
+
+ProgressLine::~ProgressLine() {
+  if (isShown && isTerminal)
+    write("\r\x1b[K");
+}
+
+void ProgressLine::update(uint64_t done, uint64_t total) {
+  const uint64_t time = now();
+  const uint64_t elapsed = time - startNs;
+  const uint64_t interval = isTerminal ? kTerminalIntervalNs : kLogIntervalNs;
+  if (elapsed < kSilentNs || time - lastShownNs < interval || done >= total)
+    return;
+  lastShownNs = time;
+  isShown = true;
+  std::string line = strCat(step, ": ", describe(done, total));
+  if (done > 0) {
+    double perUnit = static_cast<double>(elapsed) / static_cast<double>(done);
+    double leftNs = perUnit * static_cast<double>(total - done);
+    line +=
+        ", " + formatDuration(static_cast<uint64_t>(leftNs / double(kSecondNs) + 0.5)) + " left";
+  }
+  write(isTerminal ? strCat("\r", line, "\x1b[K") : line + "\n");
+}
+
+} // namespace moert::cli

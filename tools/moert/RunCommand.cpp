@@ -1,0 +1,318 @@
+// moert run: a prompt in, text out, as it is generated.
+#include "runtime/base/OutputFile.h"
+#include "tools/moert/Command.h"
+#include "tools/moert/EngineFlags.h"
+#include "tools/moert/InputText.h"
+#include "tools/moert/Interrupt.h"
+#include "tools/moert/Numbers.h"
+#include "tools/moert/OutputStream.h"
+#include "tools/moert/RunContext.h"
+#include "tools/moert/TextStream.h"
+#include "tools/moert/TokenIds.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <memory>
+#include <sys/random.h>
+
+namespace moert::cli {
+
+namespace {
+
+constexpr uint32_t kMaxTokens = 1 << 24;
+
+struct RunOptions {
+  std::string artifact;
+  std::optional<std::string> promptText, promptFile, idsFile;
+  LengthRequest length;
+  std::vector<std::string> stopTexts;
+  bool ignoresEos = false;
+  SamplingOptions sampling;
+  std::optional<uint64_t> seed;
+  std::optional<std::string> profilePath;
+  bool asJson = false;
+  EngineFlags engine;
+};
+
+/// What the command line and the artifact say together, before anything large is done.
+struct PreparedRun {
+  std::unique_ptr<Model> model;
+  const Tokenizer *tokenizer = nullptr; // nullptr: ids are shown.
+  std::vector<int32_t> prompt;
+  uint64_t promptTextBytes = 0;
+  RunLength length;
+  SamplingOptions sampling;
+  StopText stops;
+};
+
+Status readPrompt(const RunOptions &options, PreparedRun &run) {
+  const ModelInfo &info = run.model->artifact().model;
+  if (options.idsFile) {
+    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.idsFile));
+    MOERT_ASSIGN_OR_RETURN(run.prompt, parseTokenIds(text, info.vocabularySize, *options.idsFile));
+    run.promptTextBytes = text.size();
+  } else {
+    MOERT_ASSIGN_OR_RETURN(run.tokenizer,
+                           tokenizerOf(*run.model, "a prompt of text; --ids takes token ids"));
+    std::string text, name = "--prompt";
+    if (options.promptText) {
+      text = *options.promptText;
+    } else {
+      MOERT_ASSIGN_OR_RETURN(text, readInput(*options.promptFile));
+      name = *options.promptFile;
+    }
+    MOERT_RETURN_IF_ERROR(checkUtf8(text, name));
+    MOERT_ASSIGN_OR_RETURN(run.prompt, run.tokenizer->encode(text, true));
+    run.promptTextBytes = text.size();
+  }
+  if (run.prompt.empty() && info.bosToken)
+    run.prompt.push_back(*info.bosToken);
+  if (run.prompt.empty())
+    return invalidInput("the prompt is empty and this model has no token that begins a text, "
+                        "expected at least one token");
+  return {};
+}
+
+Result<PreparedRun> prepare(const RunOptions &options) {
+  PreparedRun run;
+  run.sampling = options.sampling;
+  if (options.seed)
+    run.sampling.seed = *options.seed;
+  else if (::getrandom(&run.sampling.seed, sizeof run.sampling.seed, 0) < 0)
+    return systemError(errno, "cannot draw a seed; --seed gives one");
+  MOERT_ASSIGN_OR_RETURN(run.stops, StopText::create(options.stopTexts));
+  for (const std::string &stop : options.stopTexts)
+    MOERT_RETURN_IF_ERROR(checkUtf8(stop, "--stop"));
+  if (options.profilePath)
+    MOERT_RETURN_IF_ERROR(checkWritable(*options.profilePath));
+
+  MOERT_ASSIGN_OR_RETURN(run.model, Model::open(options.artifact));
+  const ModelInfo &info = run.model->artifact().model;
+  // Refuses the options before the prompt is read.
+  auto sampler = Sampler::create(run.sampling, info.vocabularySize);
+  if (!sampler.isOk())
+    return sampler.status();
+  run.tokenizer = run.model->tokenizer();
+  if (!options.stopTexts.empty() && !run.tokenizer)
+    return tokenizerOf(*run.model, "--stop").status();
+  MOERT_RETURN_IF_ERROR(readPrompt(options, run));
+  MOERT_ASSIGN_OR_RETURN(run.length,
+                         runLength(options.length, run.prompt.size(), info.maxPositions));
+  return run;
+}
+
+/// One step for every prompt token, should the budget leave room for a chunk of one only.
+uint64_t profileSteps(const RunOptions &options, const PreparedRun &run) {
+  return options.profilePath ? run.prompt.size() + run.length.maxTokens : 0;
+}
+
+EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
+  const ModelInfo &info = run.model->artifact().model;
+  EngineOptions engine = engineOptionsOf(options.engine);
+  engine.contextTokens = run.length.contextTokens;
+  engine.extraBytes = run.promptTextBytes + run.prompt.size() * sizeof(int32_t) +
+                      TextStream::memoryBytes(run.length.maxTokens) +
+                      (options.asJson ? 2 * TextStream::memoryBytes(run.length.maxTokens) : 0) +
+                      Sampler::memoryBytes(run.sampling, info.vocabularySize) +
+                      RunProfile::memoryBytes(profileSteps(options, run), info.layers);
+  return engine;
+}
+
+const char *endName(GenerationEnd end, const TextStream &text, const RunLength &length) {
+  (void)text;
+  switch (end) {
+  case GenerationEnd::kLength:
+    return length.isContextBound ? "context" : "length";
+  case GenerationEnd::kEndToken:
+    return "eos";
+  case GenerationEnd::kTaken:
+    return "stop";
+  case GenerationEnd::kInterrupted:
+    return "interrupted";
+  }
+  return "";
+}
+
+Status writeProfile(const std::string &path, const RunProfile &profile, const LoadedModel &loaded,
+                    const GenerationNumbers &numbers, const char *end) {
+  RunFacts facts;
+  facts.artifact = loaded.model->path().substr(loaded.model->path().rfind('/') + 1);
+  facts.io = loaded.engine->ioDescription();
+  facts.isa = loaded.engine->kernels().name;
+  facts.threads = loaded.options.threads;
+  facts.prefillChunkTokens = loaded.engine->prefillChunk();
+  facts.contextTokens = loaded.options.contextTokens;
+  facts.promptTokens = numbers.promptTokens;
+  facts.generatedTokens = numbers.generatedTokens;
+  facts.end = end;
+  facts.budgetBytes = loaded.account.budgetBytes;
+  facts.accountedBytes = loaded.account.totalBytes();
+  facts.peakMemoryBytes = peakMemoryBytes();
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  MOERT_RETURN_IF_ERROR(profile.write(file, facts));
+  return file.commit();
+}
+
+Status printJson(const TextStream &text, bool hasTokenizer, const char *end, uint64_t seed,
+                 const GenerationNumbers &numbers, const LoadedModel &loaded) {
+  std::string out;
+  JsonWriter json(out);
+  json.beginObject();
+  if (hasTokenizer)
+    json.key("text").string(text.text());
+  json.key("ids").beginArray();
+  for (int32_t id : text.ids())
+    json.number(id);
+  json.endArray();
+  json.key("end").string(end);
+  json.key("seed").number(seed);
+  writeNumbers(json, numbers, loaded);
+  json.endObject();
+  out += '\n';
+  return writeOutput(out);
+}
+
+/// Everything behind the last token: the rest of the text, profile, results, numbers.
+Status finishRun(const RunOptions &options, const PreparedRun &run, const LoadedModel &loaded,
+                 const RunProfile &profile, const Generation &generation, TextStream &text,
+                 const Result<GenerationEnd> &ended) {
+  const bool isClosed = isClosedOutput(ended.status());
+  if (!ended.isOk() && !isClosed)
+    return ended.status();
+  const char *end = isClosed ? "closed" : endName(*ended, text, run.length);
+  Status shown = isClosed ? ended.status() : text.finish();
+  if (shown.isOk() && !options.asJson && !text.isEmpty() && (!run.tokenizer || isOutputTerminal()))
+    shown = writeOutput("\n");
+  if (options.profilePath)
+    MOERT_RETURN_IF_ERROR(
+        writeProfile(*options.profilePath, profile, loaded, generation.numbers(), end));
+  if (shown.isOk() && options.asJson)
+    shown = printJson(text, run.tokenizer != nullptr, end, run.sampling.seed, generation.numbers(),
+                      loaded);
+  MOERT_RETURN_IF_ERROR(shown);
+  writeError(strCat("\nend        ", end,
+                    run.sampling.temperature > 0 ? strCat(", seed ", run.sampling.seed) : "",
+                    "\n"));
+  printNumbers(generation.numbers(), loaded);
+  if (*ended == GenerationEnd::kInterrupted)
+    return Status(StatusCode::kInterrupted, "interrupted");
+  return {};
+}
+
+Status runModel(const RunOptions &options) {
+  MOERT_ASSIGN_OR_RETURN(PreparedRun run, prepare(options));
+  const ModelInfo info = run.model->artifact().model;
+  const EngineOptions engine = engineOptions(options, run);
+  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(run.model), engine));
+  const std::atomic<bool> &stop = catchInterrupts();
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
+  MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(run.sampling, info.vocabularySize));
+  RunProfile profile(profileSteps(options, run), info.layers);
+  TextStream text(run.tokenizer, std::move(run.stops), run.length.maxTokens, !options.asJson);
+  Generation generation(
+      *loaded.engine, *session, sampler,
+      [&](const RunStep &step, std::span<const LayerProfile> layers) {
+        profile.record(step, layers);
+      },
+      stop);
+  GenerationRequest request = {run.prompt, run.length.maxTokens, {}};
+  if (!options.ignoresEos)
+    request.endTokens = info.eosTokens;
+  Result<GenerationEnd> ended =
+      generation.run(request, [&](int32_t token) { return text.take(token); });
+  return finishRun(options, run, loaded, profile, generation, text, ended);
+}
+
+void addPromptOptions(CLI::App &command, RunOptions &options) {
+  CLI::Option_group *prompt = command.add_option_group("Prompt (one of them)");
+  prompt->add_option("-p,--prompt", options.promptText, "The prompt")->type_name("TEXT");
+  prompt
+      ->add_option("-f,--file", options.promptFile,
+                   "Read the prompt from a file; - is standard "
+                   "input")
+      ->type_name("FILE");
+  prompt
+      ->add_option("--ids", options.idsFile,
+                   "Read the prompt as token ids, separated by white space")
+      ->type_name("FILE");
+  prompt->require_option(1);
+}
+
+void addGenerationOptions(CLI::App &command, RunOptions &options) {
+  const std::string group = "Generation";
+  addCount(
+      command, "-n,--tokens", 0, kMaxTokens, [&options](uint32_t n) { options.length.tokens = n; },
+      strCat("Tokens to generate at most (default: ", kDefaultTokens,
+             ", or what the context has room for)"))
+      ->group(group);
+  command
+      .add_option("--stop", options.stopTexts, "Texts that end the generation; they are not shown")
+      ->type_name("TEXT")
+      ->group(group);
+  command.add_flag("--ignore-eos", options.ignoresEos, "Go on where the model would end its text")
+      ->group(group);
+  addCount(
+      command, "--context", 1, kMaxTokens, [&options](uint32_t n) { options.length.context = n; },
+      "Tokens to reserve memory for (default: the prompt and -n)")
+      ->group(group);
+}
+
+void addSamplingOptions(CLI::App &command, RunOptions &options) {
+  const std::string group = "Sampling";
+  addDecimal(command, "--temp", options.sampling.temperature,
+             "Temperature; 0 always takes the most likely token (default: 0)")
+      ->type_name("T")
+      ->group(group);
+  addCount(
+      command, "--top-k", 0, UINT32_MAX, [&options](uint32_t k) { options.sampling.topK = k; },
+      "Draw among the K most likely tokens; 0 among all (default: 0)")
+      ->type_name("K")
+      ->group(group);
+  addDecimal(command, "--top-p", options.sampling.topP,
+             "Draw among the most likely tokens that together have probability P, above 0 and at "
+             "most 1 (default: 1)")
+      ->type_name("P")
+      ->group(group);
+  auto takeSeed = [&options](const std::string &text) {
+    uint64_t seed = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw CLI::ValidationError("--seed",
+                                 strCat("'", text, "', expected a whole number of 64 bits"));
+    options.seed = seed;
+  };
+  command
+      .add_option_function<std::string>("--seed", takeSeed,
+                                        "The same seed gives the same text (default: drawn, and "
+                                        "printed)")
+      ->type_name("S")
+      ->group(group);
+}
+
+} // namespace
+
+void addRunCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<RunOptions>(); // Shared by the parser and the chosen action.
+  CLI::App *command = app.add_subcommand("run", "Continue a prompt");
+  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  addPromptOptions(*command, *options);
+  addGenerationOptions(*command, *options);
+  addSamplingOptions(*command, *options);
+  command
+      ->add_option("--profile", options->profilePath,
+                   "Write what every step did, per layer, as JSON")
+      ->type_name("RUN.json")
+      ->group("Output");
+  command
+      ->add_flag("--json", options->asJson,
+                 "Print one JSON object at the end instead of text as it comes")
+      ->group("Output");
+  addEngineFlags(*command, options->engine);
+  command->footer("Without a tokenizer in the artifact token ids are taken and printed.\n"
+                  "Example: moert run qwen.moe -p \"The old man\" -n 64 --memory 6GiB --temp 0.7 "
+                  "--top-p 0.9");
+  command->callback([options, &chosen] { chosen = [options] { return runModel(*options); }; });
+}
+
+} // namespace moert::cli
