@@ -23,16 +23,14 @@ Result<AddedTokenMatcher> AddedTokenMatcher::make(const TokenizerTable &table, b
     matcher.firstBytes.set(static_cast<unsigned char>(content[0]));
     matcher.entries.push_back({std::move(content), token});
   }
-  // Two tokens can be normalized to the same: then a special one counts, and else the first of the
-  // file.
-  auto precedes = [](const Entry &a, const Entry &b) {
-    int order = a.content.compare(b.content);
-    return order != 0 ? order < 0 : a.token.special && !b.token.special;
-  };
-  std::stable_sort(matcher.entries.begin(), matcher.entries.end(), precedes);
-  auto isSame = [](const Entry &a, const Entry &b) { return a.content == b.content; };
-  matcher.entries.erase(std::unique(matcher.entries.begin(), matcher.entries.end(), isSame),
-                        matcher.entries.end());
+  std::sort(matcher.entries.begin(), matcher.entries.end(),
+            [](const Entry &a, const Entry &b) { return a.content < b.content; });
+  auto same =
+      std::adjacent_find(matcher.entries.begin(), matcher.entries.end(),
+                         [](const Entry &a, const Entry &b) { return a.content == b.content; });
+  if (same != matcher.entries.end())
+    return invalidInput("added tokens ", same->token.id, " and ", (same + 1)->token.id,
+                        " are both '", same->content, "' when normalized");
   if (hasSingleWord) {
     MOERT_ASSIGN_OR_RETURN(Regex regex, Regex::compile(kWordPattern));
     matcher.wordPattern.push_back(std::move(regex));
@@ -101,6 +99,8 @@ Result<std::vector<TextSegment>> AddedTokenMatcher::split(std::string_view text,
       begin = std::max(begin - trailingWhiteSpace(text.substr(0, begin)), written);
     if (entry->token.stripRight)
       end += leadingWhiteSpace(text.substr(end));
+    if (begin >= end)
+      continue; // All of it is white space that the token before swallowed.
     if (written < begin)
       segments.push_back({written, begin, -1});
     segments.push_back({begin, end, entry->token.id});

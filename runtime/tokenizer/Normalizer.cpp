@@ -94,15 +94,7 @@ std::string normalizeUnicode(std::string_view text, NormalizerStep::Kind kind) {
   return out;
 }
 
-bool strip(const NormalizerStep &step, std::string &text) {
-  if (step.right)
-    text.resize(text.size() - trailingWhiteSpace(text));
-  size_t front = step.left ? leadingWhiteSpace(text) : 0;
-  text.erase(0, front);
-  return front == 0;
-}
-
-bool applyStep(const NormalizerStep &step, std::string &text) {
+void applyStep(const NormalizerStep &step, std::string &text) {
   using Kind = NormalizerStep::Kind;
   switch (step.kind) {
   case Kind::kNfc:
@@ -110,26 +102,27 @@ bool applyStep(const NormalizerStep &step, std::string &text) {
   case Kind::kNfkc:
   case Kind::kNfkd:
     text = normalizeUnicode(text, step.kind);
-    return true;
+    break;
   case Kind::kPrepend:
     if (!text.empty())
       text.insert(0, step.content);
-    return true;
-  case Kind::kReplace: {
-    bool takesFront = step.content.empty() && text.starts_with(step.pattern);
+    break;
+  case Kind::kReplace:
     text = replaceAll(text, step.pattern, step.content);
-    return !takesFront;
-  }
+    break;
   case Kind::kStrip:
-    return strip(step, text);
+    if (step.right)
+      text.resize(text.size() - trailingWhiteSpace(text));
+    if (step.left)
+      text.erase(0, leadingWhiteSpace(text));
+    break;
   case Kind::kByteLevel: {
     std::string mapped;
     appendByteAlphabet(text, mapped);
     text = std::move(mapped);
-    return true;
+    break;
   }
   }
-  return true;
 }
 
 // By how much at most a step multiplies the length of a text, its own content left aside.
@@ -172,11 +165,15 @@ Status checkNormalizers(std::span<const NormalizerStep> steps) {
   return {};
 }
 
-bool normalizeText(std::span<const NormalizerStep> steps, std::string &text) {
-  bool keepsFront = true;
+bool mayTakeFront(const NormalizerStep &step) {
+  using Kind = NormalizerStep::Kind;
+  return (step.kind == Kind::kStrip && step.left) ||
+         (step.kind == Kind::kReplace && step.content.empty());
+}
+
+void normalizeText(std::span<const NormalizerStep> steps, std::string &text) {
   for (const NormalizerStep &step : steps)
-    keepsFront &= applyStep(step, text);
-  return keepsFront;
+    applyStep(step, text);
 }
 
 std::string replaceAll(std::string_view text, std::string_view pattern, std::string_view content) {

@@ -15,9 +15,11 @@ namespace moert {
 /// Refuses a list by which a text could grow beyond all bounds (only a hostile file has one).
 Status checkNormalizers(std::span<const NormalizerStep> steps);
 
-/// Normalizes text, which is valid UTF-8, in place. Returns whether what was at its front is still
-/// there: false once a step took something away from it.
-bool normalizeText(std::span<const NormalizerStep> steps, std::string &text);
+/// Whether a step may take characters away from the front of a text.
+bool mayTakeFront(const NormalizerStep &step);
+
+/// Normalizes text, which is valid UTF-8, in place.
+void normalizeText(std::span<const NormalizerStep> steps, std::string &text);
 
 /// text with every occurrence of pattern, which is not empty, replaced, from left to right.
 std::string replaceAll(std::string_view text, std::string_view pattern, std::string_view content);

@@ -71,6 +71,12 @@ Result<PreTokenizer> PreTokenizer::make(std::vector<PreTokenizerStep> list) {
     byteLevels += step.kind == Kind::kByteLevel ? 1 : 0;
     if (byteLevels > 1)
       return invalidInput("pre_tokenizer: found ByteLevel twice, expected at most once");
+    // Behind a cut, the reference package's own book-keeping decides what counts as the front.
+    if (step.kind == Kind::kMetaspace && step.prependScheme == PrependScheme::kFirst &&
+        !preTokenizer.steps.empty())
+      return invalidInput(
+          "pre_tokenizer: found Metaspace with prepend_scheme 'first' behind another "
+          "step, expected it in front");
     if (step.kind == Kind::kSplitRegex && !isKnownPattern(step.pattern))
       return invalidInput("pre_tokenizer: the regular expression ", step.pattern,
                           " is not one that is known");

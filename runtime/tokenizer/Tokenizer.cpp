@@ -12,16 +12,66 @@
 
 namespace moert {
 
+/// An added token that normalization changes. Decoders get the changed content, as in the reference
+/// package: a byte-level decoder could not undo the original.
+struct NormalizedContent {
+  int32_t id;
+  std::string content;
+};
+
 struct TokenizerState {
   TokenizerTable table;
   AddedTokenMatcher rawTokens;
   AddedTokenMatcher normalizedTokens;
   PreTokenizer preTokenizer;
   BpeModel model;
-  std::vector<int32_t> specialIds; // Ascending.
+  std::vector<int32_t> specialIds;                   // Ascending.
+  std::vector<NormalizedContent> normalizedContents; // By id.
+
+  /// What an id is to the decoders.
+  std::string_view contentOf(int32_t id) const {
+    auto found = std::lower_bound(
+        normalizedContents.begin(), normalizedContents.end(), id,
+        [](const NormalizedContent &candidate, int32_t wanted) { return candidate.id < wanted; });
+    if (found != normalizedContents.end() && found->id == id)
+      return found->content;
+    return table.vocabulary.token(id);
+  }
 };
 
 namespace {
+
+std::vector<NormalizedContent> findNormalizedContents(const TokenizerTable &table) {
+  std::vector<NormalizedContent> contents;
+  for (const AddedToken &token : table.addedTokens) {
+    if (!token.normalized)
+      continue;
+    std::string content(table.vocabulary.token(token.id));
+    normalizeText(table.pipeline.normalizers, content);
+    if (content != table.vocabulary.token(token.id))
+      contents.push_back({token.id, std::move(content)});
+  }
+  std::sort(contents.begin(), contents.end(),
+            [](const auto &a, const auto &b) { return a.id < b.id; });
+  return contents;
+}
+
+// Metaspace 'first' asks whether a piece was at the front of the text that the user gave. Where
+// something may have been taken from there, the reference package's answer hangs on its own
+// book-keeping.
+Status checkFrontIsKept(const TokenizerPipeline &pipeline) {
+  const std::vector<PreTokenizerStep> &steps = pipeline.preTokenizers;
+  bool asksForFront = std::any_of(steps.begin(), steps.end(), [](const PreTokenizerStep &step) {
+    return step.kind == PreTokenizerStep::Kind::kMetaspace &&
+           step.prependScheme == PrependScheme::kFirst;
+  });
+  const std::vector<NormalizerStep> &normalizers = pipeline.normalizers;
+  if (asksForFront && std::any_of(normalizers.begin(), normalizers.end(), mayTakeFront))
+    return invalidInput(
+        "pre_tokenizer: found Metaspace with prepend_scheme 'first' behind a normalizer "
+        "that takes text away, expected another scheme");
+  return {};
+}
 
 // One call of encode(): what every piece of text needs on its way to ids.
 class Encoding final : public PieceSink {
@@ -55,8 +105,8 @@ private:
     if (state.table.pipeline.normalizers.empty())
       return addNormalized(text, atStart);
     std::string normalized(text);
-    bool keepsFront = normalizeText(state.table.pipeline.normalizers, normalized);
-    return addNormalized(normalized, atStart && keepsFront);
+    normalizeText(state.table.pipeline.normalizers, normalized);
+    return addNormalized(normalized, atStart);
   }
 
   Status addNormalized(std::string_view text, bool atStart) {
@@ -85,6 +135,7 @@ private:
 Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes) {
   MOERT_ASSIGN_OR_RETURN(TokenizerTable table, readTokenizerTable(bytes));
   MOERT_RETURN_IF_ERROR(checkNormalizers(table.pipeline.normalizers));
+  MOERT_RETURN_IF_ERROR(checkFrontIsKept(table.pipeline));
   MOERT_RETURN_IF_ERROR(checkDecoders(table.pipeline.decoders));
   MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher rawTokens, AddedTokenMatcher::make(table, false));
   MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher normalizedTokens, AddedTokenMatcher::make(table, true));
@@ -96,9 +147,10 @@ Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes) {
     if (token.special)
       specialIds.push_back(token.id);
   std::sort(specialIds.begin(), specialIds.end());
-  return Tokenizer(std::make_unique<TokenizerState>(
-      TokenizerState{std::move(table), std::move(rawTokens), std::move(normalizedTokens),
-                     std::move(preTokenizer), model, std::move(specialIds)}));
+  std::vector<NormalizedContent> normalizedContents = findNormalizedContents(table);
+  return Tokenizer(std::make_unique<TokenizerState>(TokenizerState{
+      std::move(table), std::move(rawTokens), std::move(normalizedTokens), std::move(preTokenizer),
+      model, std::move(specialIds), std::move(normalizedContents)}));
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<TokenizerState> loadedState) : state(std::move(loadedState)) {}
@@ -140,7 +192,10 @@ size_t Tokenizer::vocabularySize() const {
 
 uint64_t Tokenizer::memoryBytes() const {
   const TokenizerTable &table = state->table;
-  return sizeof(TokenizerState) + table.addedTokens.capacity() * sizeof(AddedToken) +
+  uint64_t contentBytes = 0;
+  for (const NormalizedContent &changed : state->normalizedContents)
+    contentBytes += sizeof(NormalizedContent) + changed.content.capacity();
+  return sizeof(TokenizerState) + contentBytes + table.addedTokens.capacity() * sizeof(AddedToken) +
          state->specialIds.capacity() * sizeof(int32_t) + state->rawTokens.memoryBytes() +
          state->normalizedTokens.memoryBytes() + state->preTokenizer.memoryBytes();
 }
@@ -169,7 +224,7 @@ std::string StreamingDecoder::feed(int32_t id) {
   std::string text;
   bool isSkipped = skipSpecialTokens && tokenizer->isSpecial(id);
   if (vocabulary.hasId(id) && !vocabulary.token(id).empty() && !isSkipped)
-    chain->take(vocabulary.token(id), text);
+    chain->take(tokenizer->state->contentOf(id), text);
   return text;
 }
 

@@ -104,6 +104,8 @@ Status readNormalizer(const JsonNode &node, const std::string &type, TokenizerPi
   MOERT_ASSIGN_OR_RETURN(step.kind, lookUp(node, "normalizer", type, kKinds, ", Sequence"));
   if (step.kind == Kind::kPrepend) {
     MOERT_RETURN_IF_ERROR(node.readText("prepend", step.content));
+    if (step.content.empty()) // The reference package loses track of the text there.
+      return node.error("found an empty text to prepend");
   } else if (step.kind == Kind::kReplace) {
     bool isRegex = false;
     MOERT_ASSIGN_OR_RETURN(step.pattern, readPattern(node, isRegex));
