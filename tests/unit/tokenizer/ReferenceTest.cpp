@@ -1,0 +1,85 @@
+// Holds encode and decode against what the reference package made of the same texts; make.py in
+// tests/data/tokenizers says which version and how.
+#include "tests/unit/tokenizer/TestTokenizers.h"
+
+using namespace moert;
+
+namespace {
+
+const char *const kKinds[] = {"gpt2",      "granite", "llama3",    "qwen2",   "o200k",
+                              "deepseek3", "llama",   "metaspace", "flavours"};
+
+struct Reference {
+  LoadedTokenizer loaded;
+  std::vector<std::string> texts;
+  std::vector<Ids> ids;
+  std::vector<std::string> decoded;
+  std::vector<std::string> decodedWithoutSpecial;
+};
+
+Reference readReference(const std::string &kind) {
+  nlohmann::json expected = nlohmann::json::parse(readTestFile(kind + ".expected.json"));
+  Reference reference{loadJson(readTestFile(kind + ".json")),
+                      nlohmann::json::parse(readTestFile("corpus.json")), expected["ids"],
+                      expected["decoded"], expected["decoded_without_special"]};
+  REQUIRE(reference.texts.size() > 60);
+  REQUIRE(reference.ids.size() == reference.texts.size());
+  return reference;
+}
+
+std::string decodeStreaming(const Tokenizer &tokenizer, const Ids &ids, bool skipSpecialTokens) {
+  StreamingDecoder decoder(tokenizer, skipSpecialTokens);
+  std::string text;
+  for (int32_t id : ids)
+    text += decoder.feed(id);
+  return text + decoder.flush();
+}
+
+} // namespace
+
+TEST_CASE("encoding gives the reference package's ids on every kind of tokenizer") {
+  for (const char *kind : kKinds) {
+    CAPTURE(kind);
+    Reference reference = readReference(kind);
+    for (size_t i = 0; i < reference.texts.size(); ++i) {
+      CAPTURE(i);
+      CHECK(reference.loaded.encode(reference.texts[i]) == reference.ids[i]);
+    }
+  }
+}
+
+TEST_CASE("decoding gives the reference package's text, with and without special tokens") {
+  for (const char *kind : kKinds) {
+    CAPTURE(kind);
+    Reference reference = readReference(kind);
+    const Tokenizer &tokenizer = reference.loaded.tokenizer;
+    for (size_t i = 0; i < reference.ids.size(); ++i) {
+      CAPTURE(i);
+      CHECK(tokenizer.decode(reference.ids[i], false) == reference.decoded[i]);
+      CHECK(tokenizer.decode(reference.ids[i], true) == reference.decodedWithoutSpecial[i]);
+    }
+  }
+}
+
+TEST_CASE("decoding id by id gives the same text as decoding all at once") {
+  for (const char *kind : kKinds) {
+    CAPTURE(kind);
+    Reference reference = readReference(kind);
+    for (size_t i = 0; i < reference.ids.size(); ++i) {
+      CAPTURE(i);
+      CHECK(decodeStreaming(reference.loaded.tokenizer, reference.ids[i], false) ==
+            reference.decoded[i]);
+    }
+  }
+}
+
+TEST_CASE("without special tokens only the post-processor's are left out") {
+  Reference reference = readReference("llama");
+  for (size_t i = 0; i < reference.texts.size(); ++i) {
+    Result<Ids> ids = reference.loaded.tokenizer.encode(reference.texts[i], false);
+    REQUIRE(ids.isOk());
+    Ids withBegin = {1};
+    withBegin.insert(withBegin.end(), ids->begin(), ids->end());
+    CHECK(withBegin == reference.ids[i]);
+  }
+}

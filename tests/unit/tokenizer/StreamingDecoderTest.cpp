@@ -1,0 +1,102 @@
+#include "tests/unit/tokenizer/TestTokenizers.h"
+
+using namespace moert;
+
+namespace {
+
+// The decoder list of Llama-like files on a vocabulary of a few words and all bytes.
+nlohmann::json llamaLike() {
+  nlohmann::json json = smallTokenizer();
+  json["model"]["vocab"] = {{"▁a", 0}, {"▁", 1}, {"b", 2}, {"<s>", 3}};
+  json["model"]["merges"] = nlohmann::json::array();
+  json["model"]["byte_fallback"] = true;
+  const char *digits = "0123456789ABCDEF";
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string token = "<0x" + std::string(1, digits[byte / 16]) + digits[byte % 16] + ">";
+    json["model"]["vocab"][token] = 4 + byte;
+  }
+  json["decoder"] = nlohmann::json::parse(R"({"type": "Sequence", "decoders": [
+    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+    {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})");
+  return json;
+}
+
+int32_t byteId(int byte) {
+  return 4 + byte;
+}
+
+std::vector<std::string> feedAll(const Tokenizer &tokenizer, const Ids &ids) {
+  StreamingDecoder decoder(tokenizer, true);
+  std::vector<std::string> parts;
+  for (int32_t id : ids)
+    parts.push_back(decoder.feed(id));
+  parts.push_back(decoder.flush());
+  return parts;
+}
+
+using Parts = std::vector<std::string>;
+
+} // namespace
+
+TEST_CASE("the leading space goes from the first text only") {
+  LoadedTokenizer loaded = load(llamaLike());
+  CHECK(feedAll(loaded.tokenizer, {0, 0, 1, 2}) == Parts{"a", " a", " ", "b", ""});
+  CHECK(feedAll(loaded.tokenizer, {1, 1, 2}) == Parts{"", " ", "b", ""});
+}
+
+TEST_CASE("byte tokens come out together once their row has ended") {
+  LoadedTokenizer loaded = load(llamaLike());
+  CHECK(feedAll(loaded.tokenizer, {2, byteId(0xC3), byteId(0xA9), 2}) ==
+        Parts{"b", "", "", "éb", ""});
+  CHECK(feedAll(loaded.tokenizer, {byteId(0xC3), byteId(0xA9)}) == Parts{"", "", "é"});
+}
+
+TEST_CASE("a row of byte tokens that spells no text is one U+FFFD for each") {
+  LoadedTokenizer loaded = load(llamaLike());
+  CHECK(feedAll(loaded.tokenizer, {byteId(0xC3), byteId('x'), 2}) == Parts{"", "", "��b", ""});
+}
+
+TEST_CASE("a byte-level decoder holds back the start of a character and no more") {
+  nlohmann::json json = smallTokenizer();
+  json["model"]["vocab"] = {{"Ã", 0}, {"©", 1}, {"xÃ", 2}, {"y", 3}};
+  json["model"]["merges"] = nlohmann::json::array();
+  json["decoder"] = {{"type", "ByteLevel"}};
+  LoadedTokenizer loaded = load(json);
+  CHECK(feedAll(loaded.tokenizer, {2, 1, 3}) == Parts{"x", "é", "y", ""});
+  CHECK(feedAll(loaded.tokenizer, {0, 3}) == Parts{"", "�y", ""});
+  CHECK(feedAll(loaded.tokenizer, {0}) == Parts{"", "�"});
+}
+
+TEST_CASE("after a flush the decoder starts a new text") {
+  LoadedTokenizer loaded = load(llamaLike());
+  StreamingDecoder decoder(loaded.tokenizer, true);
+  CHECK(decoder.feed(0) + decoder.flush() == "a");
+  CHECK(decoder.feed(0) + decoder.flush() == "a");
+}
+
+TEST_CASE("special tokens are fed through or skipped as asked") {
+  nlohmann::json json = llamaLike();
+  nlohmann::json begin = addedToken(3, "<s>");
+  begin["special"] = true;
+  json["added_tokens"].push_back(begin);
+  LoadedTokenizer loaded = load(json);
+  CHECK(loaded.tokenizer.decode(Ids{3, 0, 2}, true) == "ab");
+  CHECK(loaded.tokenizer.decode(Ids{3, 0, 2}, false) == "<s> ab");
+}
+
+TEST_CASE("stripping and replacing reach over the borders of tokens once these are fused") {
+  nlohmann::json json = llamaLike();
+  json["decoder"] = nlohmann::json::parse(R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
+    {"type": "Replace", "pattern": {"String": "b▁b"}, "content": "+"},
+    {"type": "Strip", "content": "b", "start": 0, "stop": 2}]})");
+  LoadedTokenizer loaded = load(json);
+  CHECK(feedAll(loaded.tokenizer, {2, 1, 2, 0}) == Parts{"", "", "+", "▁a", ""});
+  CHECK(loaded.tokenizer.decode(Ids{0, 2, 2, 2}, true) == "▁ab");
+  CHECK(loaded.tokenizer.decode(Ids{0, 2, 1}, true) == "▁ab▁");
+}
+
+TEST_CASE("without a decoder the tokens are joined by spaces") {
+  nlohmann::json json = smallTokenizer();
+  json["decoder"] = nullptr;
+  CHECK(load(json).tokenizer.decode(Ids{0, 1, 3}, true) == "a b ab");
+}
