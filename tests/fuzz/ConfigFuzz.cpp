@@ -1,13 +1,50 @@
-// A config.json from a stranger, through to the description of the model.
+// A config.json from a stranger, through to the description of the model, with and without fused
+// experts. The same text serves as generation_config.json.
 #include "compiler/import/Architecture.h"
 
+#include <cmath>
+#include <cstdlib>
+
+namespace {
+
+void require(bool holds) {
+  if (!holds)
+    std::abort();
+}
+
+/// What the stages behind rely on in a description.
+void checkDescription(const moec::ModelDescription &model) {
+  require(model.vocabularySize > 0 && model.hiddenSize > 0 && !model.layers.empty());
+  for (const int32_t token : model.eosTokens)
+    require(token >= 0 && static_cast<uint32_t>(token) < model.vocabularySize);
+  for (const moec::LayerDescription &layer : model.layers) {
+    const moec::AttentionDescription &attention = layer.attention;
+    require(attention.kvHeads > 0 && attention.heads % attention.kvHeads == 0);
+    require(attention.query.weight.rows == attention.heads * attention.headDim);
+    require(attention.rope && *attention.rope < model.ropes.size());
+    require(model.ropes[*attention.rope].inverseFrequencies.size() * 2 == attention.headDim);
+    require(layer.dense.has_value() != layer.moe.has_value());
+    if (layer.moe)
+      require(layer.moe->router.topK > 0 && layer.moe->router.topK <= layer.moe->experts.size());
+  }
+  for (const float frequency : model.ropes[0].inverseFrequencies)
+    require(std::isfinite(frequency));
+}
+
+} // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  std::string_view text(reinterpret_cast<const char *>(data), size);
-  moert::Result<moec::Config> config = moec::Config::parse("fuzz", text);
+  const std::string_view text(reinterpret_cast<const char *>(data), size);
+  const moert::Result<moec::Config> config = moec::Config::parse("fuzz", text);
   if (!config.isOk())
     return 0;
-  moec::ArchitectureInput input{config.value().root(), std::nullopt,
-                                [](std::string_view) { return true; }};
-  (void)moec::describeModel(input).isOk();
+  const auto describe = [&](bool (*hasTensor)(std::string_view)) {
+    const moert::Result<moec::ModelDescription> model =
+        moec::describeModel({config->root(), config->root(), hasTensor});
+    if (model.isOk())
+      checkDescription(*model);
+  };
+  describe([](std::string_view) { return false; });
+  describe([](std::string_view tensor) { return tensor.ends_with(".gate_up_proj"); });
   return 0;
 }
