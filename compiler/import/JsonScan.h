@@ -54,8 +54,8 @@ inline constexpr size_t kJsonMaxDepth = 64;
 /// around it. Errors name the file.
 moert::Status scanJson(std::string_view fileName, std::string_view text, JsonEventHandler &handler);
 
-/// Why a file could not be opened. A name that leads nowhere is bad input, anything else the system's
-/// failure.
+/// Why a file could not be opened. A name that leads nowhere is bad input, anything else the
+/// system's failure.
 moert::Status openError(const std::string &path, int errnoValue);
 
 /// The whole of a small file; refuses one that is missing or has more than mostBytes.
