@@ -5,7 +5,6 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/ModelImpl.h"
-#include "runtime/engine/ProcessFootprint.h"
 
 #include <algorithm>
 #include <array>
@@ -143,7 +142,6 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->decode = findProgram(artifact, "decode");
   engine->prefill = findProgram(artifact, "prefill");
 
-  limitThreadStacks();
   MOERT_ASSIGN_OR_RETURN(engine->threads, ThreadPool::create(options.threads));
   uint64_t residentBytes = roundUp(artifact.residentBytes, ArtifactFile::kAlignment);
   MOERT_ASSIGN_OR_RETURN(engine->residentMemory, HostRegion::create(residentBytes, Populate::kNo));

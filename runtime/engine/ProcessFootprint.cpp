@@ -1,14 +1,13 @@
 #include "runtime/engine/ProcessFootprint.h"
 
 #include "runtime/base/CheckedMath.h"
-#include "runtime/engine/ThreadPool.h"
+#include "runtime/base/WorkerThread.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <limits>
-#include <pthread.h>
 #include <sched.h>
 #include <set>
 #include <sstream>
@@ -26,9 +25,6 @@ constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
 // the pages of initialized data that were written. 0.7 MiB were seen on a run of the bundled model;
 // the rest is room for command lines and messages.
 constexpr uint64_t kHeapBytes = 1536 * kKiB;
-
-// A thread's kernel stack (16 KiB), its task structure and its signal state.
-constexpr uint64_t kKernelBytesPerThread = 40 * kKiB;
 
 // What no program can count: directory entries and inodes of opened files, pages of the
 // executable's directory, the loader's cache, readahead of small text files.
@@ -115,7 +111,7 @@ ProcessFootprint processFootprint(const ReadQueueOptions &io) {
   ProcessFootprint footprint;
   footprint.imageBytes = mappedFileBytes();
   footprint.heapBytes = kHeapBytes;
-  footprint.bytesPerThread = kWorkerStackBytes + kKernelBytesPerThread;
+  footprint.bytesPerThread = WorkerThread::kStackBytes + WorkerThread::kKernelBytes;
   footprint.ioBytes = readQueueMemoryBytes(io);
   footprint.ioBytesPerPoolMiB = readQueueBytesPerRegisteredMiB(io.backend);
   footprint.reserveBytes =
@@ -135,15 +131,6 @@ uint64_t availableMemoryBytes() {
   // A sixteenth of the free memory stays free: a system at its last page is a slow one.
   uint64_t freeBytes = freeMemoryBytes();
   return std::min(cgroupLimitBytes(), freeBytes - freeBytes / 16);
-}
-
-void limitThreadStacks() {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0)
-    return;
-  if (pthread_attr_setstacksize(&attributes, kWorkerStackBytes) == 0)
-    pthread_setattr_default_np(&attributes);
-  pthread_attr_destroy(&attributes);
 }
 
 } // namespace moert

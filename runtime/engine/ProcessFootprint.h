@@ -17,7 +17,4 @@ uint32_t availableCores();
 /// memory that is free now; the whole is what a run without a budget may take.
 uint64_t availableMemoryBytes();
 
-/// Gives threads that the process creates from now on small stacks, which the account counts.
-void limitThreadStacks();
-
 } // namespace moert

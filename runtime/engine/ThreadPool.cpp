@@ -33,15 +33,18 @@ static uint32_t waitForChange(const std::atomic<uint32_t> &value, uint32_t old) 
 Result<std::unique_ptr<ThreadPool>> ThreadPool::create(uint32_t threads) {
   std::unique_ptr<ThreadPool> pool(new ThreadPool(std::max(1u, threads)));
   pool->workers.reserve(pool->threadCount - 1);
+  pool->seats.reserve(pool->threadCount - 1); // Threads hold pointers to them.
   for (uint32_t i = 1; i < pool->threadCount; ++i) {
-    // The standard thread has no way to choose the stack's size; the engine sets the process's
-    // default before it creates threads (see limitThreadStacks).
-    try {
-      pool->workers.emplace_back([raw = pool.get(), i] { raw->work(i); });
-    } catch (const std::system_error &error) {
-      return failed("cannot start worker thread ", i, " of ", threads - 1, ": ", error.what(),
-                    "; try a smaller --threads");
-    }
+    pool->seats.push_back({pool.get(), i});
+    Result<WorkerThread> worker = WorkerThread::start(
+        [](void *seat) -> void * {
+          static_cast<Seat *>(seat)->pool->work(static_cast<Seat *>(seat)->thread);
+          return nullptr;
+        },
+        &pool->seats.back());
+    if (!worker.isOk())
+      return failed(worker.status().message(), " for --threads ", threads, "; try fewer");
+    pool->workers.push_back(std::move(worker).value());
   }
   return pool;
 }
@@ -50,8 +53,7 @@ ThreadPool::~ThreadPool() {
   stopping.store(true, std::memory_order_relaxed);
   generation.fetch_add(1, std::memory_order_release);
   generation.notify_all();
-  for (std::thread &worker : workers)
-    worker.join();
+  workers.clear();
 }
 
 void ThreadPool::takePart(uint32_t part, uint32_t thread) const {

@@ -7,11 +7,11 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/base/WorkerThread.h"
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 namespace moert {
@@ -55,10 +55,12 @@ private:
   alignas(64) std::atomic<uint32_t> generation{0};
   alignas(64) std::atomic<uint32_t> running{0};
   std::atomic<bool> stopping{false};
-  std::vector<std::thread> workers;
+  struct Seat {
+    ThreadPool *pool;
+    uint32_t thread;
+  };
+  std::vector<Seat> seats;
+  std::vector<WorkerThread> workers;
 };
-
-/// Stack of a worker thread, which the memory account counts.
-constexpr uint64_t kWorkerStackBytes = 128 * 1024;
 
 } // namespace moert

@@ -1,24 +1,18 @@
 #include "runtime/io/ThreadsQueue.h"
 
+#include "runtime/base/WorkerThread.h"
 #include "runtime/io/IndexRing.h"
 #include "runtime/io/ReadTable.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <fcntl.h>
-#include <pthread.h>
 #include <vector>
 
 namespace moert {
 
 namespace {
-
-// preadv and two rings need a few KiB; the rest is for thread-local data and a sanitizer's frames.
-constexpr uint64_t kWorkerStackBytes = 128 * 1024;
-// Kernel stack (16 KiB), task and signal structures, page tables of the stack; measured at 44 KiB.
-constexpr uint64_t kWorkerKernelBytes = 64 * 1024;
 
 /// A number that changes when there is news, and threads that wait for it to change. A waiter takes
 /// the number, looks for work, and only then waits: news in between changes the number.
@@ -69,7 +63,7 @@ private:
   NewsCount todoNews;
   NewsCount doneNews;
   std::atomic<bool> isStopping = false;
-  std::vector<pthread_t> workers;
+  std::vector<WorkerThread> workers; // Last: joined before what they use goes.
 };
 
 } // namespace
@@ -78,30 +72,21 @@ ThreadsQueue::~ThreadsQueue() {
   // Workers finish what is queued before they look at the flag, so every read is over after this.
   isStopping.store(true, std::memory_order_release);
   todoNews.announceAll();
-  for (pthread_t worker : workers)
-    pthread_join(worker, nullptr);
+  workers.clear();
 }
 
 Status ThreadsQueue::start(uint32_t workerCount) {
   workers.reserve(workerCount);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  int error = pthread_attr_setstacksize(&attributes, kWorkerStackBytes);
-  // Signals are for the threads of the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (error == 0 && workers.size() < workerCount) {
-    pthread_t worker;
-    error = pthread_create(&worker, &attributes, workerMain, this);
-    if (error == 0)
-      workers.push_back(worker);
+  Status refusal;
+  while (refusal.isOk() && workers.size() < workerCount) {
+    Result<WorkerThread> worker = WorkerThread::start(workerMain, this);
+    if (worker.isOk())
+      workers.push_back(std::move(worker).value());
+    refusal = worker.status();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
   // Fewer threads than wished for still read.
   if (workers.empty())
-    return systemError(error, "starting a reading thread");
+    return refusal;
   return {};
 }
 
@@ -181,7 +166,7 @@ Result<std::unique_ptr<ReadQueue>> createThreadsQueue(const ArtifactFile &file,
 uint64_t threadsQueueMemoryBytes(const ReadQueueOptions &options) {
   uint64_t table = ReadTable::memoryBytes(options);
   uint64_t requests = table / sizeof(ReadRequest); // More than there are.
-  uint64_t perWorker = kWorkerStackBytes + kWorkerKernelBytes +
+  uint64_t perWorker = WorkerThread::kStackBytes + WorkerThread::kKernelBytes +
                        // Lists of pages of the request that the worker waits for.
                        options.maxRequestBytes / 4096 * 32;
   return table + 2 * IndexRing::memoryBytes(requests) + sizeof(ThreadsQueue) +

@@ -1,33 +1,19 @@
 #include "SyntheticModel.h"
 
 #include "moert/Engine.h"
+#include "tests/unit/support/CountAllocations.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <doctest/doctest.h>
-#include <new>
 #include <unistd.h>
 #include <vector>
 
 using namespace moert;
 using namespace moert::test;
-
-// Counts what this program allocates, for the test of the token loop.
-static std::atomic<uint64_t> allocations{0};
-void *operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void *memory = std::malloc(bytes == 0 ? 1 : bytes))
-    return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void *memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace {
 
@@ -210,7 +196,7 @@ TEST_CASE("the token loop allocates nothing") {
   Silent observer;
   REQUIRE(loaded.engine->prefill({loaded.session.get(), kPrompt, LogitsWanted::kLast}, observer)
               .isOk());
-  uint64_t before = allocations.load();
+  uint64_t before = allocationsSoFar();
   for (int i = 0; i < 20; ++i) {
     int32_t token = observer.best;
     SessionTokens next = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
@@ -218,7 +204,7 @@ TEST_CASE("the token loop allocates nothing") {
     if (!done.isOk())
       FAIL(done.message());
   }
-  CHECK(allocations.load() == before);
+  CHECK(allocationsSoFar() == before);
 }
 
 TEST_CASE("the profile of a step counts every routed expert once as a hit or a miss") {

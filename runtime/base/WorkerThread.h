@@ -1,0 +1,36 @@
+// A thread of the runtime's own: with a small stack, which a memory account can count, and deaf to
+// signals, which are for the threads of the program.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <pthread.h>
+
+namespace moert {
+
+/// Joins when it is destroyed: whoever owns it has told the function to return by then. Movable, so
+/// that a vector can hold several.
+class WorkerThread {
+public:
+  /// Kernels need a few KiB; the rest is for thread-local data and a sanitizer's frames.
+  static constexpr uint64_t kStackBytes = 128 * 1024;
+  /// Kernel stack (16 KiB), task and signal structures, page tables of the stack; measured at 44
+  /// KiB.
+  static constexpr uint64_t kKernelBytes = 64 * 1024;
+
+  /// Runs function(context) in a new thread.
+  static Result<WorkerThread> start(void *(*function)(void *), void *context);
+
+  WorkerThread(WorkerThread &&other) noexcept;
+  WorkerThread &operator=(WorkerThread &&) = delete;
+  ~WorkerThread();
+
+private:
+  explicit WorkerThread(pthread_t started) : thread(started), isRunning(true) {}
+
+  pthread_t thread;
+  bool isRunning;
+};
+
+} // namespace moert
