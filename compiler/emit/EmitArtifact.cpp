@@ -1,0 +1,276 @@
+#include "compiler/emit/EmitArtifact.h"
+
+#include "compiler/emit/Fingerprint.h"
+#include "compiler/emit/Journal.h"
+#include "compiler/emit/OrderedPipeline.h"
+#include "compiler/emit/PartialFile.h"
+#include "compiler/emit/WeightPieces.h"
+
+#include "runtime/base/Checksum.h"
+#include "runtime/base/Size.h"
+#include "runtime/format/Writer.h"
+#include "runtime/tokenizer/TokenizerJson.h"
+#include "runtime/tokenizer/TokenizerTable.h"
+
+#include <algorithm>
+#include <fstream>
+
+using namespace moert;
+
+namespace moec {
+
+// The largest known ones have 35 MB.
+constexpr uint64_t kMaxTokenizerJsonBytes = uint64_t(256) << 20;
+// What a power failure may cost; a journal is some KB and a wait for the disk.
+constexpr uint64_t kJournalIntervalBytes = uint64_t(512) << 20;
+// More do not help: the disk is busy long before.
+constexpr unsigned kMaxThreads = 16;
+
+// The tokenizer's table of a checkpoint; empty where it has no tokenizer.json.
+static Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint) {
+  const std::optional<std::string> &path = checkpoint.tokenizerPath();
+  if (!path)
+    return std::vector<std::byte>();
+  std::ifstream file(*path, std::ios::binary | std::ios::ate);
+  auto bytes = file ? int64_t(file.tellg()) : -1;
+  if (bytes < 0)
+    return invalidInput(*path, ": cannot be read");
+  if (uint64_t(bytes) > kMaxTokenizerJsonBytes)
+    return invalidInput(*path, ": ", formatBytes(uint64_t(bytes)), ", expected at most ",
+                        formatBytes(kMaxTokenizerJsonBytes));
+  std::string text(size_t(bytes), '\0');
+  file.seekg(0);
+  if (!file.read(text.data(), bytes))
+    return failed(*path, ": reading stopped before the end");
+  MOERT_ASSIGN_OR_RETURN(TokenizerModel model, parseTokenizerJson(text, *path));
+  return writeTokenizerTable(model);
+}
+
+namespace {
+
+/// Puts packed pieces into the file, one behind the other, and keeps the journal. Borrows
+/// everything; one thread.
+class PartWriter {
+public:
+  PartWriter(Artifact &target, const WeightPieces &planned, PartialFile &output, const Journal &log,
+             uint64_t planFingerprint, const EmitState &done)
+      : artifact(target), weights(planned), file(output), journal(log),
+        fingerprint(planFingerprint), state(done), journaledBytes(output.position()) {
+    for (MoeLayer &layer : artifact.moeLayers)
+      for (Expert &expert : layer.experts)
+        experts.push_back(&expert);
+    part = state.records + (state.hasResidents && !artifact.residents.empty() ? 1 : 0);
+  }
+
+  size_t firstPiece() const {
+    return part < weights.parts.size() ? weights.parts[part].firstPiece : weights.pieces.size();
+  }
+
+  Status take(size_t index, PackedWeights packed);
+  Status storeJournal() const { return journal.store(fingerprint, state, artifact); }
+
+private:
+  bool isResidentPart() const { return part == 0 && !artifact.residents.empty(); }
+  Expert &expertOfPart() const { return *experts[part - (artifact.residents.empty() ? 0 : 1)]; }
+
+  Status append(std::span<const std::byte> bytes) {
+    checksum.update(bytes);
+    return file.append(bytes);
+  }
+  Status padTo(uint64_t offset);
+  Status finishMatrix(const StoredMatrix &matrix);
+  Status finishPart();
+
+  Artifact &artifact;
+  const WeightPieces &weights;
+  PartialFile &file;
+  const Journal &journal;
+  uint64_t fingerprint;
+  EmitState state;
+  uint64_t journaledBytes;
+  std::vector<Expert *> experts; // In file order.
+  size_t part = 0;               // Of weights.parts, the one that is being written.
+  ChecksumStream checksum;       // Of this part, from its first byte.
+  PackedWeights tables;          // Scales and offsets of the matrix that is being written.
+};
+
+Status PartWriter::padTo(uint64_t offset) {
+  static constexpr std::byte kZeros[kRegionAlignment] = {};
+  while (file.position() < offset)
+    MOERT_RETURN_IF_ERROR(append(
+        std::span(kZeros).first(std::min<uint64_t>(sizeof(kZeros), offset - file.position()))));
+  return {};
+}
+
+Status PartWriter::take(size_t index, PackedWeights packed) {
+  const WeightPiece &piece = weights.pieces[index];
+  const StoredMatrix &matrix = weights.matrices[piece.matrix];
+  if (index == weights.parts[part].firstPiece) {
+    MOERT_RETURN_IF_ERROR(file.padTo(matrix.fileOffset));
+    checksum = ChecksumStream();
+  }
+  if (piece.firstRow == 0)
+    MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset));
+  MOERT_RETURN_IF_ERROR(append(packed.codes));
+  tables.scales.insert(tables.scales.end(), packed.scales.begin(), packed.scales.end());
+  tables.offsets.insert(tables.offsets.end(), packed.offsets.begin(), packed.offsets.end());
+  if (piece.firstRow + piece.rowCount == matrix.source->rows)
+    MOERT_RETURN_IF_ERROR(finishMatrix(matrix));
+  if (index + 1 == weights.parts[part].lastPiece)
+    return finishPart();
+  return {};
+}
+
+Status PartWriter::finishMatrix(const StoredMatrix &matrix) {
+  if (!tables.scales.empty()) {
+    MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset + matrix.layout.scalesOffset));
+    MOERT_RETURN_IF_ERROR(append(tables.scales));
+  }
+  if (!tables.offsets.empty()) {
+    MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset + matrix.layout.offsetsOffset));
+    MOERT_RETURN_IF_ERROR(append(tables.offsets));
+  }
+  tables.scales.clear();
+  tables.offsets.clear();
+  return {};
+}
+
+Status PartWriter::finishPart() {
+  if (isResidentPart()) {
+    artifact.residentChecksum = checksum.digest();
+    state.hasResidents = true;
+  } else {
+    Expert &expert = expertOfPart();
+    expert.slices.front().checksum = checksum.digest();
+    MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + expert.bytes));
+    state.hasResidents = true;
+    ++state.records;
+  }
+  ++part;
+  if (file.position() - journaledBytes >= kJournalIntervalBytes) {
+    MOERT_RETURN_IF_ERROR(file.sync());
+    MOERT_RETURN_IF_ERROR(storeJournal());
+    journaledBytes = file.position();
+  }
+  return {};
+}
+
+} // namespace
+
+// Where the parts that a state speaks of end.
+static uint64_t endOf(const Artifact &artifact, EmitState state) {
+  if (state.records == 0)
+    return state.hasResidents ? artifact.residentOffset + artifact.residentBytes : 0;
+  for (const MoeLayer &layer : artifact.moeLayers) {
+    if (state.records <= layer.experts.size()) {
+      const Expert &last = layer.experts[state.records - 1];
+      return last.fileOffset + last.bytes;
+    }
+    state.records -= layer.experts.size();
+  }
+  return 0;
+}
+
+static void clearChecksums(Artifact &artifact) {
+  artifact.residentChecksum = artifact.tokenizerChecksum = 0;
+  for (MoeLayer &layer : artifact.moeLayers)
+    for (Expert &expert : layer.experts)
+      for (Slice &slice : expert.slices)
+        slice.checksum = 0;
+}
+
+// Everything behind the records, then the first page, then the name.
+static Status finishFile(Artifact &artifact, std::span<const std::byte> tokenizerTable,
+                         PartialFile &file) {
+  if (!tokenizerTable.empty()) {
+    MOERT_RETURN_IF_ERROR(file.padTo(artifact.tokenizerOffset));
+    artifact.tokenizerChecksum = checksum64(tokenizerTable);
+    MOERT_RETURN_IF_ERROR(file.append(tokenizerTable));
+  }
+  MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
+  MOERT_RETURN_IF_ERROR(file.padTo(sealed.manifestOffset));
+  MOERT_RETURN_IF_ERROR(file.append(sealed.manifest));
+  MOERT_RETURN_IF_ERROR(file.overwrite(0, sealed.prefix));
+  return file.commit();
+}
+
+static Result<PartialFile> openFile(const Artifact &artifact, const EmitOptions &options,
+                                    const std::optional<EmitState> &done) {
+  // The manifest's size is not known yet; it is small.
+  if (done)
+    return PartialFile::resume(options.outputPath, endOf(artifact, *done), artifact.fileBytes);
+  return PartialFile::create(options.outputPath, artifact.fileBytes);
+}
+
+static Status writeWeights(PartWriter &writer, const WeightPieces &weights,
+                           const Checkpoint &checkpoint, const PartialFile &file,
+                           const EmitOptions &options) {
+  auto produce = [&](size_t index) {
+    return makePiece(weights, weights.pieces[index], checkpoint);
+  };
+  auto consume = [&](size_t index, PackedWeights packed) -> Status {
+    if (options.stop && options.stop->load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted, "interrupted");
+    MOERT_RETURN_IF_ERROR(writer.take(index, std::move(packed)));
+    if (options.progress)
+      options.progress->advanceTo(file.position());
+    return {};
+  };
+  return runInOrder<PackedWeights>(writer.firstPiece(), weights.pieces.size(),
+                                   std::clamp(options.threads, 1u, kMaxThreads), produce, consume);
+}
+
+// What an interruption leaves: everything that is needed to go on.
+static Status keepForLater(PartialFile &file, const PartWriter &writer,
+                           const EmitOptions &options) {
+  MOERT_RETURN_IF_ERROR(file.keep());
+  MOERT_RETURN_IF_ERROR(writer.storeJournal());
+  return Status(StatusCode::kInterrupted,
+                strCat("interrupted; the same command with --resume goes on with ",
+                       PartialFile::partialPathOf(options.outputPath)));
+}
+
+Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
+                                const EmitOptions &options) {
+  Artifact &artifact = plan.artifact;
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> tokenizerTable, makeTokenizerTable(checkpoint));
+  clearChecksums(artifact);
+  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, tokenizerTable.size()));
+  MOERT_ASSIGN_OR_RETURN(WeightPieces weights, cutIntoPieces(plan));
+  // Before an hour of work, not after it: the checksums are all that is missing.
+  uint64_t laidOutBytes = artifact.fileBytes;
+  MOERT_RETURN_IF_ERROR(sealArtifact(artifact).status());
+  artifact.fileBytes = laidOutBytes;
+
+  uint64_t fingerprint = fingerprintOf(plan, checkpoint, tokenizerTable);
+  Journal journal(options.outputPath);
+  std::optional<EmitState> done;
+  if (options.resume) {
+    MOERT_ASSIGN_OR_RETURN(done, journal.load(fingerprint, artifact));
+  }
+  MOERT_ASSIGN_OR_RETURN(PartialFile file, openFile(artifact, options, done));
+  EmitResult result;
+  result.resumedBytes = file.position();
+  if (!done)
+    journal.remove();
+  if (options.progress)
+    options.progress->begin("writing " + options.outputPath, artifact.fileBytes,
+                            result.resumedBytes);
+
+  PartWriter writer(artifact, weights, file, journal, fingerprint, done.value_or(EmitState()));
+  Status status = writeWeights(writer, weights, checkpoint, file, options);
+  if (status.code() == StatusCode::kInterrupted)
+    status = keepForLater(file, writer, options);
+  else if (status.isOk())
+    status = finishFile(artifact, tokenizerTable, file);
+  if (options.progress)
+    options.progress->end();
+  if (status.code() != StatusCode::kInterrupted)
+    journal.remove();
+  if (!status.isOk())
+    return status;
+  result.fileBytes = artifact.fileBytes;
+  return result;
+}
+
+} // namespace moec

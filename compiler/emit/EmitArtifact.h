@@ -1,0 +1,37 @@
+// The last arrow: a plan and a checkpoint become a .moe file. Weights are read, packed and written
+// piece by piece, so that neither the checkpoint nor the artifact has to fit in memory.
+#pragma once
+
+#include "compiler/driver/Progress.h"
+#include "compiler/emit/EmitPlan.h"
+#include "compiler/import/Checkpoint.h"
+#include "runtime/base/Status.h"
+
+#include <atomic>
+#include <string>
+
+namespace moec {
+
+struct EmitOptions {
+  std::string outputPath;
+  unsigned threads = 1;
+  /// Go on with what an interrupted emission left, if it did.
+  bool resume = false;
+  /// Set from outside, for instance by a signal: the emission stops soon and can be resumed.
+  const std::atomic<bool> *stop = nullptr;
+  Progress *progress = nullptr;
+};
+
+/// What was done, for a message.
+struct EmitResult {
+  uint64_t fileBytes = 0;
+  uint64_t resumedBytes = 0; // Of them, those that an earlier emission had written.
+};
+
+/// Writes options.outputPath, whole or not at all, the same bytes whatever the number of threads.
+/// Interrupted, it leaves OUT.partial and its journal and returns kInterrupted; failed, nothing.
+/// Fills in the plan's offsets and checksums.
+moert::Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
+                                       const EmitOptions &options);
+
+} // namespace moec

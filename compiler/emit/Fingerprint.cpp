@@ -1,0 +1,87 @@
+#include "compiler/emit/Fingerprint.h"
+
+#include "runtime/base/Checksum.h"
+#include "runtime/format/Manifest.h"
+
+#include <set>
+#include <string_view>
+#include <sys/stat.h>
+#include <type_traits>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+/// Feeds values to a checksum so that no two different sequences feed the same bytes.
+class Feed {
+public:
+  template <typename T> void number(T value) {
+    static_assert(std::is_integral_v<T>);
+    auto wide = uint64_t(value);
+    stream.update(std::as_bytes(std::span(&wide, 1)));
+  }
+  void bytes(std::span<const std::byte> content) {
+    number(content.size());
+    stream.update(content);
+  }
+  void text(std::string_view content) { bytes(std::as_bytes(std::span(content))); }
+  uint64_t digest() const { return stream.digest(); }
+
+private:
+  ChecksumStream stream;
+};
+
+void feedSource(Feed &feed, const WeightSource &source) {
+  feed.text(source.tensor);
+  feed.number(source.rows);
+  feed.number(source.cols);
+  feed.number(source.index ? int64_t(*source.index) : -1);
+  feed.number(source.firstRow);
+  feed.number(source.rowStep);
+  feed.number(source.transposed);
+}
+
+void feedCheckpoint(Feed &feed, const Checkpoint &checkpoint) {
+  std::set<size_t> shards;
+  for (std::string_view name : checkpoint.tensorNames()) {
+    auto location = checkpoint.find(name);
+    if (!location)
+      continue;
+    feed.text(name);
+    feed.number(location->shard);
+    feed.number(uint32_t(location->tensor->type));
+    feed.number(location->tensor->begin);
+    feed.number(location->tensor->end);
+    for (uint64_t dimension : location->tensor->shape)
+      feed.number(dimension);
+    shards.insert(location->shard);
+  }
+  for (size_t shard : shards) {
+    struct stat status = {};
+    ::stat(checkpoint.shardPath(shard).c_str(), &status);
+    feed.number(status.st_size);
+    feed.number(status.st_mtim.tv_sec);
+    feed.number(status.st_mtim.tv_nsec);
+  }
+}
+
+} // namespace
+
+uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
+                       std::span<const std::byte> tokenizerTable) {
+  Feed feed;
+  feed.bytes(encodeManifest(plan.artifact));
+  feed.bytes(tokenizerTable);
+  for (const WeightSource &source : plan.residentSources)
+    feedSource(feed, source);
+  for (const auto &layer : plan.expertSources)
+    for (const auto &expert : layer)
+      for (const WeightSource &source : expert)
+        feedSource(feed, source);
+  feedCheckpoint(feed, checkpoint);
+  return feed.digest();
+}
+
+} // namespace moec

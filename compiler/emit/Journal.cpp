@@ -1,0 +1,150 @@
+#include "compiler/emit/Journal.h"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <iomanip>
+#include <sstream>
+#include <unistd.h>
+#include <vector>
+
+using namespace moert;
+
+namespace moec {
+
+static std::string hex(uint64_t value) {
+  std::ostringstream text;
+  text << std::hex << std::setw(16) << std::setfill('0') << value;
+  return text.str();
+}
+
+static std::vector<std::string> wordsOf(const std::string &line) {
+  std::istringstream stream(line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;)
+    words.push_back(word);
+  return words;
+}
+
+static std::optional<uint64_t> parseNumber(const std::string &word, int base) {
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
+  if (error != std::errc() || end != word.data() + word.size())
+    return std::nullopt;
+  return value;
+}
+
+namespace {
+
+/// Takes a journal's lines one by one, in the order in which the parts lie in the file.
+class LineReader {
+public:
+  explicit LineReader(Artifact &target) : artifact(target) {}
+
+  bool take(const std::vector<std::string> &words) {
+    if (!state.hasResidents) {
+      auto checksum = words.size() == 2 ? parseNumber(words[1], 16) : std::nullopt;
+      if (!checksum || words[0] != "resident")
+        return false;
+      artifact.residentChecksum = *checksum;
+      state.hasResidents = true;
+      return true;
+    }
+    return takeRecord(words);
+  }
+
+  EmitState state;
+
+private:
+  bool takeRecord(const std::vector<std::string> &words) {
+    if (layer == artifact.moeLayers.size() || words.size() < 3 || words[0] != "record")
+      return false;
+    std::vector<Slice> &slices = artifact.moeLayers[layer].experts[expert].slices;
+    if (parseNumber(words[1], 10) != layer || parseNumber(words[2], 10) != expert ||
+        words.size() != 3 + slices.size())
+      return false;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      auto checksum = parseNumber(words[3 + i], 16);
+      if (!checksum)
+        return false;
+      slices[i].checksum = *checksum;
+    }
+    ++state.records;
+    if (++expert == artifact.moeLayers[layer].experts.size()) {
+      expert = 0;
+      ++layer;
+    }
+    return true;
+  }
+
+  Artifact &artifact;
+  size_t layer = 0, expert = 0;
+};
+
+} // namespace
+
+Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &artifact) {
+  std::ifstream file(path);
+  if (!file)
+    return std::optional<EmitState>();
+  std::stringstream content;
+  content << file.rdbuf();
+  std::string line;
+  auto takeLine = [&] { return std::getline(content, line) && !content.eof(); };
+  std::string expected = strCat("moec-journal 1 ", hex(fingerprint));
+  if (!takeLine() || line.rfind("moec-journal ", 0) != 0)
+    return invalidInput(path, " is not a journal; start without --resume");
+  if (line != expected)
+    return invalidInput(path, " says '", line, "', expected '", expected,
+                        "': the checkpoint, the options or the program have changed since; start "
+                        "without --resume");
+  LineReader reader(artifact);
+  while (takeLine())
+    if (!reader.take(wordsOf(line)))
+      return invalidInput(path, " has the line '", line,
+                          "', which does not belong there; start without --resume");
+  return std::optional<EmitState>(reader.state);
+}
+
+static std::string textOf(uint64_t fingerprint, const EmitState &state, const Artifact &artifact) {
+  std::ostringstream text;
+  text << "moec-journal 1 " << hex(fingerprint) << "\n";
+  if (state.hasResidents)
+    text << "resident " << hex(artifact.residentChecksum) << "\n";
+  uint64_t left = state.records;
+  for (size_t layer = 0; layer < artifact.moeLayers.size(); ++layer)
+    for (size_t expert = 0; expert < artifact.moeLayers[layer].experts.size(); ++expert) {
+      if (left-- == 0)
+        return text.str();
+      text << "record " << layer << " " << expert;
+      for (const Slice &slice : artifact.moeLayers[layer].experts[expert].slices)
+        text << " " << hex(slice.checksum);
+      text << "\n";
+    }
+  return text.str();
+}
+
+Status Journal::store(uint64_t fingerprint, const EmitState &state,
+                      const Artifact &artifact) const {
+  std::string text = textOf(fingerprint, state, artifact);
+  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file < 0)
+    return systemError(errno, strCat("creating ", path));
+  ssize_t written = ::write(file, text.data(), text.size());
+  int error = written < 0 ? errno : 0;
+  if (error == 0 && (size_t(written) != text.size() || ::fsync(file) != 0))
+    error = errno == 0 ? ENOSPC : errno;
+  ::close(file);
+  if (error != 0)
+    return systemError(error, strCat("writing ", path));
+  return {};
+}
+
+void Journal::remove() const {
+  ::unlink(path.c_str());
+}
+
+} // namespace moec

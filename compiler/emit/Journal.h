@@ -1,0 +1,53 @@
+// What an interrupted emission has already written: OUT.partial.journal beside OUT.partial. A line
+// of text for each finished part, in the order of the file:
+//
+//   moec-journal 1 FINGERPRINT
+//   resident CHECKSUM
+//   record LAYER EXPERT CHECKSUM...        one checksum for each slice
+//
+// Layers and experts are counted from 0, in the order of the file; the other numbers are 16
+// hexadecimal digits. A line is written only after the bytes that it speaks of are on the disk. A
+// last line without its end was being written when the power went, and counts as absent.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace moec {
+
+/// What has been written so far: the resident section, then so many records, in file order.
+struct EmitState {
+  bool hasResidents = false;
+  uint64_t records = 0;
+
+  friend bool operator==(const EmitState &, const EmitState &) = default;
+};
+
+/// Owns nothing but a path until it writes. One thread.
+class Journal {
+public:
+  static std::string pathOf(const std::string &outputPath) {
+    return outputPath + ".partial.journal";
+  }
+
+  explicit Journal(const std::string &outputPath) : path(pathOf(outputPath)) {}
+
+  /// Reads a journal and puts the checksums that it has into the artifact. nullopt: there is none.
+  /// Refuses one of another fingerprint: the checkpoint, the options or the program have changed.
+  moert::Result<std::optional<EmitState>> load(uint64_t fingerprint, moert::Artifact &artifact);
+
+  /// Replaces the journal by one that says this.
+  moert::Status store(uint64_t fingerprint, const EmitState &state,
+                      const moert::Artifact &artifact) const;
+
+  void remove() const;
+
+private:
+  std::string path;
+};
+
+} // namespace moec

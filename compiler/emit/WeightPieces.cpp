@@ -1,0 +1,99 @@
+#include "compiler/emit/WeightPieces.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+// Long enough that reading a piece is one large request, short enough that a piece for each thread
+// and those that wait to be written stay within 200 MB on 16 threads.
+constexpr uint64_t kPieceBytes = uint64_t(4) << 20;
+// Reading a transposed matrix costs a request per column, whatever the number of rows.
+constexpr uint64_t kTransposedPieceBytes = uint64_t(16) << 20;
+
+static Status addMatrix(WeightPieces &weights, const WeightSource &source, const MatrixShape &shape,
+                        const WeightFormat &format, uint64_t fileOffset) {
+  if (source.rows != shape.rows || source.cols != shape.cols)
+    return invalidInput("tensor ", source.tensor, " gives ", source.rows, " x ", source.cols,
+                        " values, the plan wants ", shape.rows, " x ", shape.cols);
+  MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(shape, format));
+  uint64_t wanted = source.transposed ? kTransposedPieceBytes : kPieceBytes;
+  uint64_t rows = wanted / (uint64_t(shape.cols) * sizeof(float));
+  rows = std::max<uint64_t>(rows / kPanelRows * kPanelRows, kPanelRows);
+  auto index = uint32_t(weights.matrices.size());
+  weights.matrices.push_back({&source, format, layout, fileOffset});
+  for (uint64_t first = 0; first < shape.rows; first += rows)
+    weights.pieces.push_back(
+        {index, uint32_t(first), uint32_t(std::min<uint64_t>(rows, shape.rows - first))});
+  return {};
+}
+
+static Status addResidents(WeightPieces &weights, const EmitPlan &plan) {
+  const Artifact &artifact = plan.artifact;
+  if (plan.residentSources.size() != artifact.residents.size())
+    return invalidInput("the plan has ", plan.residentSources.size(), " sources for ",
+                        artifact.residents.size(), " resident weights");
+  for (size_t i = 0; i < artifact.residents.size(); ++i) {
+    const ResidentWeight &weight = artifact.residents[i];
+    MOERT_RETURN_IF_ERROR(addMatrix(weights, plan.residentSources[i], weight.shape, weight.format,
+                                    artifact.residentOffset + weight.offset));
+  }
+  if (!artifact.residents.empty())
+    weights.parts.push_back({0, weights.pieces.size()});
+  return {};
+}
+
+static Status addExpert(WeightPieces &weights, const MoeLayer &layer, const Expert &expert,
+                        const std::vector<WeightSource> &sources) {
+  if (expert.slices.size() != 1)
+    return invalidInput(expert.slices.size(), " slices, this can write 1");
+  if (sources.size() != layer.matrices.size())
+    return invalidInput(sources.size(), " sources for ", layer.matrices.size(), " matrices");
+  const Slice &slice = expert.slices.front();
+  MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, slice.format));
+  size_t firstPiece = weights.pieces.size();
+  for (size_t m = 0; m < sources.size(); ++m)
+    MOERT_RETURN_IF_ERROR(addMatrix(weights, sources[m], layer.matrices[m].shape, slice.format,
+                                    expert.fileOffset + slice.offset + layout.matrixOffsets[m]));
+  weights.parts.push_back({firstPiece, weights.pieces.size()});
+  return {};
+}
+
+Result<WeightPieces> cutIntoPieces(const EmitPlan &plan) {
+  WeightPieces weights;
+  MOERT_RETURN_IF_ERROR(addResidents(weights, plan));
+  const std::vector<MoeLayer> &layers = plan.artifact.moeLayers;
+  if (plan.expertSources.size() != layers.size())
+    return invalidInput("the plan has sources for ", plan.expertSources.size(),
+                        " MoE layers, expected ", layers.size());
+  for (size_t l = 0; l < layers.size(); ++l) {
+    if (plan.expertSources[l].size() != layers[l].experts.size())
+      return invalidInput("the plan has sources for ", plan.expertSources[l].size(),
+                          " experts of layer ", layers[l].layer, ", expected ",
+                          layers[l].experts.size());
+    for (size_t e = 0; e < layers[l].experts.size(); ++e) {
+      Status status = addExpert(weights, layers[l], layers[l].experts[e], plan.expertSources[l][e]);
+      if (!status.isOk())
+        return std::move(status).withContext(strCat("layer ", layers[l].layer, ", expert ", e));
+    }
+  }
+  return weights;
+}
+
+Result<PackedWeights> makePiece(const WeightPieces &weights, const WeightPiece &piece,
+                                const Checkpoint &checkpoint) {
+  const StoredMatrix &matrix = weights.matrices[piece.matrix];
+  const WeightSource &source = *matrix.source;
+  std::vector<float> rows(size_t(piece.rowCount) * source.cols);
+  MOERT_RETURN_IF_ERROR(checkpoint.readRows(source, piece.firstRow, piece.rowCount, rows));
+  auto packed =
+      packWeights({source.rows, source.cols}, matrix.format, piece.firstRow, piece.rowCount, rows);
+  if (!packed.isOk())
+    return packed.status().withContext(strCat(checkpoint.directory(), ": tensor ", source.tensor));
+  return packed;
+}
+
+} // namespace moec

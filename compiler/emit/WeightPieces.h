@@ -1,0 +1,49 @@
+// The stored matrices of a plan in the order in which they lie in the file, cut into pieces of
+// whole panels that are small enough to be worked on side by side.
+#pragma once
+
+#include "compiler/emit/EmitPlan.h"
+#include "compiler/import/Checkpoint.h"
+#include "compiler/quantize/PackWeights.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// A stored matrix: where it comes from and where it goes.
+struct StoredMatrix {
+  const WeightSource *source = nullptr; // In the plan.
+  moert::WeightFormat format;
+  moert::MatrixLayout layout;
+  uint64_t fileOffset = 0;
+};
+
+/// Rows of a matrix that are read and packed at once.
+struct WeightPiece {
+  uint32_t matrix = 0; // Index into WeightPieces::matrices.
+  uint32_t firstRow = 0, rowCount = 0;
+};
+
+/// The last piece of a part ends at lastPiece - 1. Parts are the resident section, if there is one,
+/// and then the records; nothing is resumed inside of one.
+struct FilePart {
+  size_t firstPiece = 0, lastPiece = 0;
+};
+
+struct WeightPieces {
+  std::vector<StoredMatrix> matrices;
+  std::vector<WeightPiece> pieces;
+  std::vector<FilePart> parts;
+};
+
+/// The plan has been laid out and outlives the result. Refuses sources that do not fit their
+/// matrix, and records of more than one slice: there is no way yet to make a second one.
+moert::Result<WeightPieces> cutIntoPieces(const EmitPlan &plan);
+
+/// Reads and packs; messages name the tensor. Any thread.
+moert::Result<PackedWeights> makePiece(const WeightPieces &weights, const WeightPiece &piece,
+                                       const Checkpoint &checkpoint);
+
+} // namespace moec

@@ -1,0 +1,351 @@
+#include "compiler/emit/EmitArtifact.h"
+
+#include "compiler/quantize/PackWeights.h"
+#include "runtime/format/Verify.h"
+#include "tests/unit/emit/TinyPlan.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+using namespace moec;
+using namespace moert;
+
+namespace {
+
+/// The tiny checkpoint in a directory of its own.
+struct Fixture {
+  TemporaryDirectory directory;
+  std::string checkpointPath = directory.path("checkpoint");
+  std::string output = directory.path("out.moe");
+  EmitPlan plan = tinyPlan(checkpointPath);
+  Tensors tensors = randomTensors(plan, 5);
+
+  Fixture() { writeCheckpoint(checkpointPath, plan, tensors); }
+
+  Result<EmitResult> emit(EmitOptions options = {}) {
+    auto checkpoint = Checkpoint::open(checkpointPath);
+    REQUIRE_MESSAGE(checkpoint.isOk(), checkpoint.status().message());
+    options.outputPath = output;
+    return emitArtifact(plan, *checkpoint, options);
+  }
+  std::string emitted(EmitOptions options = {}) {
+    auto result = emit(options);
+    REQUIRE_MESSAGE(result.isOk(), result.status().message());
+    return contentOf(output);
+  }
+};
+
+/// Sets a stop flag once so many bytes are done.
+class StoppingProgress final : public Progress {
+public:
+  explicit StoppingProgress(uint64_t afterBytes) : limit(afterBytes) {}
+  void begin(std::string_view, uint64_t, uint64_t) override {}
+  void advanceTo(uint64_t doneBytes) override {
+    if (doneBytes >= limit)
+      stop = true;
+  }
+  void end() override {}
+
+  std::atomic<bool> stop = false;
+
+private:
+  uint64_t limit;
+};
+
+} // namespace
+
+static Status interruptAfter(Fixture &fixture, uint64_t bytes) {
+  StoppingProgress progress(bytes);
+  EmitOptions options;
+  options.progress = &progress;
+  options.stop = &progress.stop;
+  return fixture.emit(options).status();
+}
+
+TEST_CASE("an emitted file reads and verifies") {
+  Fixture fixture;
+  fixture.emitted();
+  auto source = FileSource::open(fixture.output);
+  REQUIRE(source.isOk());
+  Status status = verifyArtifact(*source);
+  CHECK_MESSAGE(status.isOk(), status.message());
+}
+
+TEST_CASE("nothing but the output is left") {
+  Fixture fixture;
+  fixture.emitted();
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+}
+
+// Where a matrix lies follows from the artifact, what is in it from packing the tensor whole.
+static void checkStored(const std::string &file, uint64_t offset, const MatrixShape &shape,
+                        const WeightFormat &format, const std::vector<float> &values) {
+  auto layout = layoutOf(shape, format);
+  auto packed = packWeights(shape, format, 0, shape.rows, values);
+  REQUIRE(layout.isOk());
+  REQUIRE(packed.isOk());
+  REQUIRE(offset + layout->bytes <= file.size());
+  auto isAt = [&](uint64_t at, const std::vector<std::byte> &bytes) {
+    return std::memcmp(file.data() + offset + at, bytes.data(), bytes.size()) == 0;
+  };
+  CHECK(isAt(0, packed->codes));
+  CHECK(isAt(layout->scalesOffset, packed->scales.empty() ? packed->codes : packed->scales));
+  if (!packed->offsets.empty())
+    CHECK(isAt(layout->offsetsOffset, packed->offsets));
+}
+
+TEST_CASE("every weight lies where the artifact says, packed from its tensor") {
+  Fixture fixture;
+  std::string file = fixture.emitted();
+  auto artifact = readArtifact(fixture.output);
+  REQUIRE(artifact.isOk());
+  for (const ResidentWeight &weight : artifact->residents)
+    checkStored(file, artifact->residentOffset + weight.offset, weight.shape, weight.format,
+                fixture.tensors.at(weight.name));
+  for (size_t l = 0; l < artifact->moeLayers.size(); ++l) {
+    const MoeLayer &layer = artifact->moeLayers[l];
+    for (size_t e = 0; e < layer.experts.size(); ++e) {
+      const Slice &slice = layer.experts[e].slices[0];
+      auto layout = sliceLayoutOf(layer, slice.format);
+      REQUIRE(layout.isOk());
+      for (size_t m = 0; m < layer.matrices.size(); ++m)
+        checkStored(file, layer.experts[e].fileOffset + slice.offset + layout->matrixOffsets[m],
+                    layer.matrices[m].shape, slice.format,
+                    fixture.tensors.at(fixture.plan.expertSources[l][e][m].tensor));
+    }
+  }
+}
+
+TEST_CASE("the number of threads does not reach the file") {
+  Fixture fixture;
+  std::string alone = fixture.emitted();
+  for (unsigned threads : {2u, 7u, 64u}) {
+    EmitOptions options;
+    options.threads = threads;
+    CHECK(fixture.emitted(options) == alone);
+  }
+}
+
+TEST_CASE("a checkpoint that lies elsewhere gives the same file") {
+  Fixture first, second;
+  CHECK(first.emitted() == second.emitted());
+}
+
+TEST_CASE("an interrupted emission leaves what resumes to the same bytes, wherever it stopped") {
+  Fixture whole;
+  std::string expected = whole.emitted();
+  for (uint64_t bytes = 0; bytes < expected.size(); bytes += 4096) {
+    Fixture fixture;
+    Status status = interruptAfter(fixture, bytes);
+    if (status.isOk()) // So late that nothing was left to stop.
+      continue;
+    REQUIRE(status.code() == StatusCode::kInterrupted);
+    CHECK(fixture.directory.fileNames() ==
+          std::vector<std::string>{"checkpoint", "out.moe.partial", "out.moe.partial.journal"});
+    EmitOptions options;
+    options.resume = true;
+    CHECK(fixture.emitted(options) == expected);
+    CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+  }
+}
+
+TEST_CASE("a resumed emission does not write again what is there") {
+  Fixture fixture;
+  uint64_t half = 60000;
+  REQUIRE(interruptAfter(fixture, half).code() == StatusCode::kInterrupted);
+  EmitOptions options;
+  options.resume = true;
+  auto result = fixture.emit(options);
+  REQUIRE(result.isOk());
+  CHECK(result->resumedBytes > half / 2);
+  CHECK(result->resumedBytes < result->fileBytes);
+}
+
+TEST_CASE("an emission can be interrupted and resumed again and again") {
+  Fixture whole, fixture;
+  std::string expected = whole.emitted();
+  for (uint64_t bytes = 20000; bytes < 60000; bytes += 10000) {
+    StoppingProgress progress(bytes);
+    EmitOptions options;
+    options.progress = &progress;
+    options.stop = &progress.stop;
+    options.resume = true;
+    REQUIRE(fixture.emit(options).status().code() == StatusCode::kInterrupted);
+  }
+  EmitOptions options;
+  options.resume = true;
+  CHECK(fixture.emitted(options) == expected);
+}
+
+TEST_CASE("with nothing to resume an emission starts at the front") {
+  Fixture whole, fixture;
+  EmitOptions options;
+  options.resume = true;
+  CHECK(fixture.emitted(options) == whole.emitted());
+}
+
+TEST_CASE("without being asked to resume, an emission starts afresh") {
+  Fixture whole, fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  auto result = fixture.emit();
+  REQUIRE(result.isOk());
+  CHECK(result->resumedBytes == 0);
+  CHECK(contentOf(fixture.output) == whole.emitted());
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+}
+
+static std::string refusalToResume(Fixture &fixture) {
+  EmitOptions options;
+  options.resume = true;
+  Status status = fixture.emit(options).status();
+  REQUIRE(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message().find("start without --resume") != std::string::npos);
+  return status.message();
+}
+
+TEST_CASE("what was begun from other weights is not resumed, and not lost") {
+  Fixture fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  auto before = fixture.directory.fileNames();
+  writeCheckpoint(fixture.checkpointPath, fixture.plan, randomTensors(fixture.plan, 6));
+  CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
+  CHECK(fixture.directory.fileNames() == before);
+}
+
+TEST_CASE("what was begun with another plan is not resumed") {
+  Fixture fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  fixture.plan.artifact.plans[0].prefillChunk = 3;
+  CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
+}
+
+TEST_CASE("a partial file that is shorter than its journal says is not resumed") {
+  Fixture fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  std::ofstream(fixture.output + ".partial", std::ios::trunc) << "short";
+  CHECK(refusalToResume(fixture).find("has 5 bytes, its journal speaks of") != std::string::npos);
+}
+
+TEST_CASE("a journal without its partial file is not resumed") {
+  Fixture fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  REQUIRE(std::remove((fixture.output + ".partial").c_str()) == 0);
+  CHECK(refusalToResume(fixture).find("is gone") != std::string::npos);
+  CHECK(fixture.directory.fileNames() ==
+        std::vector<std::string>{"checkpoint", "out.moe.partial.journal"});
+}
+
+TEST_CASE("a journal with a line that does not belong there is not resumed") {
+  Fixture fixture;
+  REQUIRE(interruptAfter(fixture, 60000).code() == StatusCode::kInterrupted);
+  std::string journal = contentOf(fixture.output + ".partial.journal");
+  std::string names[] = {"resident", "record 0 0", "moec-journal"};
+  for (const std::string &name : names) {
+    std::string broken = journal;
+    broken.replace(broken.find(name), name.size(), "nonsense");
+    std::ofstream(fixture.output + ".partial.journal") << broken;
+    refusalToResume(fixture);
+  }
+}
+
+TEST_CASE("a journal whose last line was cut off resumes from the line before") {
+  Fixture whole, fixture;
+  REQUIRE(interruptAfter(fixture, 60000).code() == StatusCode::kInterrupted);
+  std::string path = fixture.output + ".partial.journal", journal = contentOf(path);
+  REQUIRE(journal.find("record 0 1") != std::string::npos);
+  std::ofstream(path) << journal.substr(0, journal.size() - 3);
+  EmitOptions options;
+  options.resume = true;
+  CHECK(fixture.emitted(options) == whole.emitted());
+}
+
+TEST_CASE("weights that are not finite are refused with their tensor, and nothing is left") {
+  Fixture fixture;
+  fixture.tensors["layer1.expert2.down"][7] = NAN;
+  writeCheckpoint(fixture.checkpointPath, fixture.plan, fixture.tensors);
+  Status status = fixture.emit().status();
+  REQUIRE(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message().find("tensor layer1.expert2.down: the value in row 0, column 7 is nan") !=
+        std::string::npos);
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint"});
+}
+
+TEST_CASE("the first of several broken tensors is named, whatever the number of threads") {
+  for (unsigned threads : {1u, 4u, 16u}) {
+    Fixture fixture;
+    for (const char *name : {"layer0.expert3.up", "layer1.expert0.gate", "layer1.expert3.down"})
+      fixture.tensors[name][0] = INFINITY;
+    writeCheckpoint(fixture.checkpointPath, fixture.plan, fixture.tensors);
+    EmitOptions options;
+    options.threads = threads;
+    Status status = fixture.emit(options).status();
+    REQUIRE(!status.isOk());
+    CHECK(status.message().find("layer0.expert3.up") != std::string::npos);
+  }
+}
+
+TEST_CASE("a failed emission leaves the output that was there before") {
+  Fixture fixture;
+  std::string before = fixture.emitted();
+  fixture.tensors["q"][0] = NAN;
+  writeCheckpoint(fixture.checkpointPath, fixture.plan, fixture.tensors);
+  REQUIRE(!fixture.emit().isOk());
+  CHECK(contentOf(fixture.output) == before);
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+}
+
+TEST_CASE("a plan that no reader would take is refused before anything is written") {
+  Fixture fixture;
+  fixture.plan.artifact.programs.pop_back();
+  Status status = fixture.emit().status();
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("'decode' and 'prefill'") != std::string::npos);
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint"});
+}
+
+TEST_CASE("a source of another shape than its matrix is refused with both") {
+  Fixture fixture;
+  fixture.plan.expertSources[1][3][0].rows = 23;
+  Status status = fixture.emit().status();
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("layer 1, expert 3: tensor layer1.expert3.gate gives 23 x 32 values, "
+                              "the plan wants 24 x 32") != std::string::npos);
+}
+
+TEST_CASE("an output in a directory that is not there, or that is one, is refused") {
+  Fixture fixture;
+  fixture.output = fixture.directory.path("nowhere/out.moe");
+  CHECK(fixture.emit().status().message().find("there is no directory") != std::string::npos);
+  fixture.output = fixture.checkpointPath;
+  CHECK(fixture.emit().status().message().find("is a directory") != std::string::npos);
+  fixture.output = "/dev/null";
+  CHECK(fixture.emit().status().message().find("not a regular file") != std::string::npos);
+}
+
+TEST_CASE("two emissions to one output do not mix: the second one is refused") {
+  Fixture fixture;
+  auto checkpoint = Checkpoint::open(fixture.checkpointPath);
+  REQUIRE(checkpoint.isOk());
+  struct Second final : Progress {
+    explicit Second(Fixture &f) : fixture(f) {}
+    void begin(std::string_view, uint64_t, uint64_t) override {
+      EmitPlan plan = tinyPlan(fixture.checkpointPath);
+      auto again = Checkpoint::open(fixture.checkpointPath);
+      EmitOptions options;
+      options.outputPath = fixture.output;
+      second = emitArtifact(plan, *again, options).status();
+    }
+    void advanceTo(uint64_t) override {}
+    void end() override {}
+    Fixture &fixture;
+    Status second;
+  } progress(fixture);
+  EmitOptions options;
+  options.progress = &progress;
+  REQUIRE(fixture.emit(options).isOk());
+  CHECK(progress.second.message().find("is being written by another process") != std::string::npos);
+  CHECK(readArtifact(fixture.output).isOk());
+}

@@ -1,0 +1,40 @@
+// A checkpoint of random numbers on the disk and a plan to emit it, both of the tiny artifact's
+// shapes.
+#pragma once
+
+#include "compiler/emit/EmitPlan.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+/// A directory that is removed at the end, with everything in it.
+class TemporaryDirectory {
+public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory &) = delete;
+  TemporaryDirectory &operator=(const TemporaryDirectory &) = delete;
+
+  std::string path(const std::string &name) const { return root + "/" + name; }
+  std::vector<std::string> fileNames() const; // Sorted.
+
+private:
+  std::string root;
+};
+
+/// The tensors of a checkpoint, as f32: name to values.
+using Tensors = std::map<std::string, std::vector<float>>;
+
+/// A plan for the tiny artifact with experts of one slice each; every weight is a tensor of its
+/// own, named after what it is ("layer1.expert2.down").
+moec::EmitPlan tinyPlan(const std::string &checkpointDirectory);
+
+Tensors randomTensors(const moec::EmitPlan &plan, uint32_t seed);
+
+/// Writes config.json and model.safetensors.
+void writeCheckpoint(const std::string &directory, const moec::EmitPlan &plan,
+                     const Tensors &tensors);
+
+std::string contentOf(const std::string &path);
