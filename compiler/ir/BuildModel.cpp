@@ -320,8 +320,12 @@ void ModelBuilder::buildFunction(StringRef name) {
   builder.setInsertionPointToStart(function.addEntryBlock());
   Value hidden = EmbedOp::create(builder, named("embedding"), hiddenType, function.getArgument(0),
                                  embedding, f32(model.embeddingScale));
-  for (size_t i = 0; i < model.layers.size(); ++i)
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    Operation *before = &builder.getBlock()->back();
     hidden = buildLayer(hidden, i);
+    for (Operation *op = before->getNextNode(); op; op = op->getNextNode())
+      op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(i)));
+  }
   hidden = NormOp::create(builder, named("final_norm"), hiddenType, hidden, finalNorm);
   Value logits =
       HeadOp::create(builder, named("head"), logitsType, hidden, head, f32(model.logitsScale));

@@ -93,6 +93,12 @@ static LogicalResult verifyPlans(Operation *op, Attribute value) {
 
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef key = attribute.getName();
+  if (key == kLayerAttr) {
+    auto layer = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!layer || !layer.getType().isInteger(32) || layer.getInt() < 0)
+      return op->emitError("'moe.layer' expected an i32 that is not negative");
+    return success();
+  }
   if (!isa<ModuleOp>(op))
     return op->emitError() << "'" << key << "' belongs on the module";
   Attribute value = attribute.getValue();
@@ -111,6 +117,12 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   }
   if (key == kPlansAttr)
     return verifyPlans(op, value);
+  if (key == kAccountsAttr) {
+    auto accounts = dyn_cast<ArrayAttr>(value);
+    return accounts && llvm::all_of(accounts, llvm::IsaPred<AccountAttr>)
+               ? success()
+               : op->emitError("'moe.accounts' expected an array of #moe.account");
+  }
   return op->emitError() << "unknown attribute '" << key << "' of the dialect moe";
 }
 

@@ -45,6 +45,10 @@ constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
 constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
 constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";
 constexpr llvm::StringLiteral kPlansAttr = "moe.plans";
+constexpr llvm::StringLiteral kAccountsAttr = "moe.accounts";
+
+/// Of ops on layers and instructions: the model's layer that they belong to, an i32.
+constexpr llvm::StringLiteral kLayerAttr = "moe.layer";
 
 /// Stands for the expert's number in the tensor's name of a source for all experts of a layer.
 constexpr llvm::StringLiteral kExpertPlaceholder = "{expert}";

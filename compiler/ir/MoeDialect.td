@@ -20,11 +20,15 @@ def Moe_Dialect : Dialect {
     *Schedule.* `moe.program @decode` and `@prefill` hold one `moe.play` op per instruction of the
     runtime (runtime/format/Schedule.h), on `!moe.buffer` values that are places in an arena.
 
+    Ops on layers and instructions that belong to one layer of the model carry its number as
+    `moe.layer`, an i32; profiles are told by it.
+
     Attributes of the module say what belongs to the whole model:
 
       - `moe.model`, a `#moe.model`: what the checkpoint's config said. Always there.
       - `moe.expert_bits` and `moe.resident_bits`, strings: what assign-bits was asked for.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from allot-cache.
+      - `moe.accounts`, an array of `#moe.account`, one per plan: from plan-memory.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect"];
   let useDefaultAttributePrinterParser = 1;

@@ -2,6 +2,8 @@
 // against the symbols; where the arena is planned, the whole list is played on it.
 #include "compiler/ir/SymbolChecks.h"
 
+#include "runtime/base/CheckedMath.h"
+
 #include "mlir/IR/Builders.h"
 
 namespace mlir::moe {
@@ -271,7 +273,8 @@ LogicalResult PlayExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
       failed(expectF32(*this, getDst(), layer.hidden(), "dst")) ||
       failed(expectF32(*this, getGate(), layer.width(), "gate")) ||
       failed(expectF32(*this, getUp(), layer.width(), "up")) ||
-      failed(expectF32(*this, getRanks(), topK * layer.hidden(), "ranks")))
+      failed(expectF32(*this, getRanks(),
+                       topK * moert::roundUp(layer.hidden(), moert::kRankRowElements), "ranks")))
     return failure();
   auto first = cast<FormatAttr>(cast<ArrayAttr>((*layer.getSlices())[0])[0]);
   if (first.isQuantized() != static_cast<bool>(getHidden()))
