@@ -1,0 +1,154 @@
+#include "compiler/emit/BuildEmitPlan.h"
+
+#include "compiler/emit/BuildProgram.h"
+#include "compiler/ir/MoeDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace moec {
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static WeightSource toWeightSource(SourceAttr source) {
+  WeightSource result;
+  result.tensor = source.getTensor().str();
+  result.rows = source.getRows();
+  result.cols = source.getCols();
+  if (source.getIndex() != kAbsent)
+    result.index = static_cast<uint32_t>(source.getIndex());
+  result.firstRow = source.getFirstRow();
+  result.rowStep = source.getRowStep();
+  result.transposed = source.getTransposed();
+  return result;
+}
+
+static void addModel(ModelAttr model, EmitPlan &plan) {
+  moert::ModelInfo &info = plan.artifact.model;
+  info.modelType = model.getType().str();
+  info.vocabularySize = model.getVocabulary();
+  info.hiddenSize = model.getHidden();
+  info.layers = model.getLayers();
+  info.maxPositions = model.getMaxPositions();
+  if (model.getBos() != kAbsent)
+    info.bosToken = static_cast<int32_t>(model.getBos());
+  info.eosTokens.assign(model.getEos().asArrayRef().begin(), model.getEos().asArrayRef().end());
+  plan.checkpointDirectory = model.getCheckpoint().str();
+}
+
+static LogicalResult addResidents(ModuleOp module, EmitPlan &plan) {
+  for (WeightOp weight : module.getOps<WeightOp>()) {
+    if (!weight.getFormat())
+      return weight.emitError("the weight has no format: run moe-assign-bits first");
+    moert::ResidentWeight resident;
+    resident.name = weight.getSource().getTensor().str();
+    resident.shape = shapeOf(weight.getSource());
+    resident.format = toWeightFormat(*weight.getFormat());
+    auto layout = moert::layoutOf(resident.shape, resident.format);
+    if (!layout.isOk())
+      return emitStatus(weight, layout.status());
+    resident.bytes = layout->bytes;
+    plan.artifact.residents.push_back(resident);
+    plan.residentSources.push_back(toWeightSource(weight.getSource()));
+  }
+  return success();
+}
+
+static LogicalResult addMoeLayers(ModuleOp module, EmitPlan &plan) {
+  for (MoeLayerOp op : module.getOps<MoeLayerOp>()) {
+    if (!op.getSlices())
+      return op.emitError("the experts have no slices: run moe-assign-bits first");
+    moert::MoeLayer layer = matricesOf(op);
+    std::vector<std::vector<WeightSource>> sources;
+    for (auto [i, formats] : llvm::enumerate(op.getSlices()->getAsRange<ArrayAttr>())) {
+      moert::Expert expert;
+      std::vector<uint8_t> all;
+      for (FormatAttr format : formats.getAsRange<FormatAttr>()) {
+        all.push_back(static_cast<uint8_t>(expert.slices.size()));
+        expert.slices.emplace_back().format = toWeightFormat(format);
+      }
+      expert.variants.push_back(all);
+      layer.experts.push_back(expert);
+      std::vector<WeightSource> &matrices = sources.emplace_back();
+      for (const moert::ExpertMatrix &matrix : layer.matrices)
+        matrices.push_back(toWeightSource(
+            op.sourceOf(static_cast<ExpertPart>(matrix.part), static_cast<uint32_t>(i))));
+    }
+    plan.artifact.moeLayers.push_back(layer);
+    plan.expertSources.push_back(std::move(sources));
+  }
+  return success();
+}
+
+static void addKvSlotsAndRopes(ModuleOp module, EmitPlan &plan) {
+  for (KvSlotOp slot : module.getOps<KvSlotOp>())
+    plan.artifact.kvSlots.push_back({slot.getKvHeads(), slot.getKeyDim(), slot.getValueDim()});
+  for (RopeOp op : module.getOps<RopeOp>()) {
+    moert::Rope rope;
+    rope.style = static_cast<moert::RopeStyle>(op.getStyle());
+    rope.attentionFactor = op.getAttentionFactor().convertToFloat();
+    for (FloatAttr frequency : op.getInverseFrequencies().getAsRange<FloatAttr>())
+      rope.inverseFrequencies.push_back(frequency.getValue().convertToFloat());
+    plan.artifact.ropes.push_back(rope);
+  }
+}
+
+static LogicalResult addPlans(ModuleOp module, EmitPlan &plan) {
+  auto plans = module->getAttrOfType<ArrayAttr>(kPlansAttr);
+  auto pageBytes = module->getAttrOfType<IntegerAttr>(kPageBytesAttr);
+  if (!plans || !pageBytes)
+    return module.emitError("the module has no plans: run moe-allot-cache first");
+  plan.artifact.pageBytes = static_cast<uint32_t>(pageBytes.getInt());
+  for (PlanAttr from : plans.getAsRange<PlanAttr>()) {
+    moert::Plan &to = plan.artifact.plans.emplace_back();
+    to.name = from.getName().str();
+    to.budgetBytes = from.getBudgetBytes();
+    to.prefillChunk = from.getPrefillChunk();
+    to.contextTokens = from.getContextTokens();
+    to.transitPages = from.getTransitPages();
+    for (int64_t pages : from.getQuotaPages().asArrayRef())
+      to.quotaPages.push_back(static_cast<uint32_t>(pages));
+  }
+  return success();
+}
+
+static LogicalResult addPrograms(ModuleOp module, EmitPlan &plan) {
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    return function.emitError("the function is not lowered: run moe-lower-to-schedule first");
+  for (ProgramOp op : module.getOps<ProgramOp>()) {
+    FailureOr<moert::Program> program = buildProgram(op);
+    if (mlir::failed(program))
+      return failure();
+    plan.artifact.programs.push_back(std::move(*program));
+  }
+  return success();
+}
+
+// What the file says of its making; nothing that differs between two equal compilations.
+static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
+  auto bits = module->getAttrOfType<StringAttr>(kExpertBitsAttr);
+  auto residentBits = module->getAttrOfType<StringAttr>(kResidentBitsAttr);
+  if (!bits || !residentBits)
+    return module.emitError("the module does not say which widths were asked for: run "
+                            "moe-assign-bits first");
+  plan.artifact.provenance = {{"moec", MOE_VERSION},
+                              {"model_type", plan.artifact.model.modelType},
+                              {"bits", bits.str()},
+                              {"resident_bits", residentBits.str()},
+                              {"quantizer", "rtn"}};
+  return success();
+}
+
+LogicalResult buildEmitPlan(ModuleOp module, EmitPlan &plan) {
+  auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
+  if (!model)
+    return module.emitError("the module has no 'moe.model'");
+  addModel(model, plan);
+  addKvSlotsAndRopes(module, plan);
+  if (failed(addResidents(module, plan)) || failed(addMoeLayers(module, plan)) ||
+      failed(addPlans(module, plan)) || failed(addPrograms(module, plan)))
+    return failure();
+  return addProvenance(module, plan);
+}
+
+} // namespace moec

@@ -1,0 +1,364 @@
+#include "passes/ExpandProgram.h"
+
+#include "passes/PlaceBuffers.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::moe {
+
+namespace {
+
+/// Expands one function. Values of the function become buffers of the program; a buffer is
+/// overwritten in place where its value has no later use and Schedule.h allows it.
+class Expander {
+public:
+  explicit Expander(func::FuncOp from)
+      : function(from), module(from->getParentOfType<ModuleOp>()), symbols(module),
+        builder(from.getContext()),
+        program(ProgramOp::create(builder, from.getLoc(), from.getSymName())) {}
+
+  FailureOr<OwningOpRef<ProgramOp>> expand();
+
+private:
+  LogicalResult expandOp(Operation *op);
+  LogicalResult expand(EmbedOp op);
+  LogicalResult expand(NormOp op);
+  LogicalResult expand(AttentionOp op);
+  LogicalResult expand(RouteOp op);
+  LogicalResult expand(ExpertsOp op);
+  LogicalResult expand(SharedExpertOp op);
+  LogicalResult expand(DenseOp op);
+  LogicalResult expand(AddOp op);
+  LogicalResult expand(HeadOp op);
+
+  template <typename OpT> OpT symbol(FlatSymbolRefAttr name) {
+    return symbols.lookup<OpT>(name.getValue());
+  }
+
+  Value newBuffer(BufferKind kind, uint64_t width, uint64_t group = 0);
+  Value newRow(uint64_t width) { return newBuffer(BufferKind::kF32, width); }
+  template <typename OpT, typename... Args> void play(Location loc, Args &&...args);
+  Value inputFor(Location loc, FormatAttr format, Value row);
+  FailureOr<Value> linear(Operation *op, LinearAttr linear, Value input);
+  FailureOr<Value> glu(Operation *op, GluAttr network, Value input);
+  void headNorm(Location loc, std::optional<NormAttr> norm, Value row);
+
+  Value bufferOf(Value value) { return buffers.at(value); }
+  bool isLastUse(Value value, Operation *op);
+
+  func::FuncOp function;
+  ModuleOp module;
+  SymbolTable symbols;
+  OpBuilder builder;
+  OwningOpRef<ProgramOp> program;
+  Operation *lastBuffer = nullptr;
+  Attribute layer;                                  // Of the op that is being expanded.
+  DenseMap<Value, Value> buffers;                   // Value of the function to its buffer.
+  DenseMap<Value, SmallVector<Value, 1>> quantized; // Row to its quantized copies, by group.
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Buffers and products
+//===----------------------------------------------------------------------===//
+
+Value Expander::newBuffer(BufferKind kind, uint64_t width, uint64_t group) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block &block = program->getBody().front();
+  if (lastBuffer)
+    builder.setInsertionPointAfter(lastBuffer);
+  else
+    builder.setInsertionPointToStart(&block);
+  auto type = BufferType::get(builder.getContext(), kind, static_cast<uint32_t>(width),
+                              static_cast<uint32_t>(group));
+  auto buffer = BufferOp::create(builder, function.getLoc(), type, IntegerAttr());
+  lastBuffer = buffer;
+  return buffer;
+}
+
+/// Appends an instruction; quantized copies of what it overwrites are no longer good.
+template <typename OpT, typename... Args> void Expander::play(Location loc, Args &&...args) {
+  auto op = OpT::create(builder, loc, std::forward<Args>(args)...);
+  if (layer)
+    op->setAttr(kLayerAttr, layer);
+  SmallVector<MemoryEffects::EffectInstance> effects;
+  op.getEffects(effects);
+  for (const MemoryEffects::EffectInstance &effect : effects)
+    if (isa<MemoryEffects::Write>(effect.getEffect()))
+      quantized.erase(effect.getValue());
+}
+
+/// The row as a product with such a weight wants it.
+Value Expander::inputFor(Location loc, FormatAttr format, Value row) {
+  if (!format.isQuantized())
+    return row;
+  uint32_t group = format.getActivationGroup();
+  for (Value known : quantized[row])
+    if (cast<BufferType>(known.getType()).getGroup() == group)
+      return known;
+  Value copy = newBuffer(BufferKind::kQuantized, cast<BufferType>(row.getType()).getWidth(), group);
+  play<PlayQuantizeOp>(loc, row, copy);
+  quantized[row].push_back(copy);
+  return copy;
+}
+
+static FailureOr<FormatAttr> formatOf(Operation *op, WeightOp weight) {
+  if (std::optional<FormatAttr> format = weight.getFormat())
+    return *format;
+  return op->emitOpError() << "uses weight @" << weight.getSymName()
+                           << ", which has no format: run moe-assign-bits first";
+}
+
+FailureOr<Value> Expander::linear(Operation *op, LinearAttr linear, Value input) {
+  auto weight = symbol<WeightOp>(linear.getWeight());
+  FailureOr<FormatAttr> format = formatOf(op, weight);
+  if (failed(format))
+    return failure();
+  Value src = inputFor(op->getLoc(), *format, input);
+  Value dst = newRow(weight.rows());
+  play<PlayLinearOp>(op->getLoc(), src, dst, linear.getWeight(), linear.getBias());
+  return dst;
+}
+
+FailureOr<Value> Expander::glu(Operation *op, GluAttr network, Value input) {
+  FailureOr<Value> gate = linear(op, network.getGate(), input);
+  if (failed(gate))
+    return failure();
+  FailureOr<Value> up = linear(op, network.getUp(), input);
+  if (failed(up))
+    return failure();
+  play<PlayActivateOp>(op->getLoc(), *gate, *up, *gate, network.getActivation());
+  return linear(op, network.getDown(), *gate);
+}
+
+bool Expander::isLastUse(Value value, Operation *op) {
+  return llvm::all_of(value.getUsers(),
+                      [&](Operation *user) { return user == op || user->isBeforeInBlock(op); });
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+static uint64_t widthOf(Value rows) {
+  return static_cast<uint64_t>(cast<RankedTensorType>(rows.getType()).getDimSize(1));
+}
+
+LogicalResult Expander::expand(EmbedOp op) {
+  if (failed(formatOf(op, symbol<WeightOp>(op.getWeightAttr()))))
+    return failure();
+  Value row = newRow(widthOf(op.getResult()));
+  play<PlayEmbedOp>(op.getLoc(), row, op.getWeightAttr(), op.getScaleAttr());
+  buffers[op.getResult()] = row;
+  return success();
+}
+
+LogicalResult Expander::expand(NormOp op) {
+  Value src = bufferOf(op.getInput());
+  Value dst = isLastUse(op.getInput(), op) ? src : newRow(widthOf(op.getInput()));
+  NormAttr norm = op.getNorm();
+  play<PlayNormOp>(op.getLoc(), src, dst, norm.getWeight(), norm.getBias(),
+                   NormKindAttr::get(builder.getContext(), norm.getKind()), norm.getEpsilon(),
+                   builder.getI32IntegerAttr(static_cast<int32_t>(widthOf(op.getInput()))));
+  buffers[op.getResult()] = dst;
+  return success();
+}
+
+void Expander::headNorm(Location loc, std::optional<NormAttr> norm, Value row) {
+  if (!norm)
+    return;
+  uint32_t segment = symbol<WeightOp>(norm->getWeight()).cols();
+  play<PlayNormOp>(loc, row, row, norm->getWeight(), norm->getBias(),
+                   NormKindAttr::get(builder.getContext(), norm->getKind()), norm->getEpsilon(),
+                   builder.getI32IntegerAttr(static_cast<int32_t>(segment)));
+}
+
+LogicalResult Expander::expand(AttentionOp op) {
+  if (op.getClip())
+    return op.emitOpError(
+        "clamps queries, keys and values, which the schedule has no instruction for");
+  Location loc = op.getLoc();
+  Value input = bufferOf(op.getInput());
+  auto slot = symbol<KvSlotOp>(op.getSlotAttr());
+  FailureOr<Value> query = linear(op, op.getQuery(), input), key = failure(), value = failure();
+  if (failed(query) || failed(key = linear(op, op.getKey(), input)) ||
+      failed(value = linear(op, op.getValue(), input)))
+    return failure();
+  headNorm(loc, op.getQueryNorm(), *query);
+  headNorm(loc, op.getKeyNorm(), *key);
+  if (op.getRope()) {
+    play<PlayRopeOp>(loc, *query, op.getHeads(), slot.getKeyDim(), *op.getRope());
+    play<PlayRopeOp>(loc, *key, slot.getKvHeads(), slot.getKeyDim(), *op.getRope());
+  }
+  play<PlayStoreKvOp>(loc, *key, *value, op.getSlotAttr());
+  Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
+  play<PlayAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(), op.getWindow().value_or(0),
+                     op.getScale());
+  FailureOr<Value> output = linear(op, op.getOutput(), attended);
+  if (failed(output))
+    return failure();
+  buffers[op.getResult()] = *output;
+  return success();
+}
+
+LogicalResult Expander::expand(RouteOp op) {
+  FailureOr<Value> scores = linear(op, op.getRouter(), bufferOf(op.getInput()));
+  if (failed(scores))
+    return failure();
+  uint64_t topK = widthOf(op.getExperts());
+  Value experts = newBuffer(BufferKind::kI32, topK), weights = newRow(topK);
+  play<PlayRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayer(), op.getScoring(),
+                    static_cast<uint32_t>(topK), op.getRenormalize(), op.getWeightScale());
+  buffers[op.getExperts()] = experts;
+  buffers[op.getWeights()] = weights;
+  return success();
+}
+
+/// The format of a layer's first slice, if all others want the same input.
+static FailureOr<FormatAttr> commonFormat(ExpertsOp op, MoeLayerOp layer) {
+  if (!layer.getSlices())
+    return op.emitOpError() << "uses the experts of @" << layer.getSymName()
+                            << ", which have no slices: run moe-assign-bits first";
+  FormatAttr first;
+  for (auto list : layer.getSlices()->getAsRange<ArrayAttr>())
+    for (FormatAttr format : list.getAsRange<FormatAttr>()) {
+      first = first ? first : format;
+      if (format.isQuantized() != first.isQuantized() ||
+          format.getActivationGroup() != first.getActivationGroup())
+        return op.emitOpError() << "has experts of " << stringifyWeightKind(first.getKind())
+                                << " and of " << stringifyWeightKind(format.getKind())
+                                << " with different inputs; expected all float, or all quantized "
+                                   "with one activation group";
+    }
+  return first;
+}
+
+LogicalResult Expander::expand(ExpertsOp op) {
+  auto experts = symbol<MoeLayerOp>(op.getMoeLayerAttr());
+  FailureOr<FormatAttr> format = commonFormat(op, experts);
+  if (failed(format))
+    return failure();
+  Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
+  auto srcType = cast<BufferType>(src.getType());
+  Value dst = newRow(experts.hidden());
+  Value gathered = newBuffer(srcType.getKind(), srcType.getWidth(), srcType.getGroup());
+  Value gate = newRow(experts.width()), up = newRow(experts.width());
+  Value ranks =
+      newRow(widthOf(op.getExperts()) * moert::roundUp(experts.hidden(), moert::kRankRowElements));
+  Value hidden;
+  if (format->isQuantized())
+    hidden = newBuffer(BufferKind::kQuantized, experts.width(), format->getActivationGroup());
+  play<PlayExpertsOp>(op.getLoc(), src, bufferOf(op.getExperts()), bufferOf(op.getWeights()), dst,
+                      op.getMoeLayerAttr(), gathered, gate, up, hidden, ranks);
+  buffers[op.getResult()] = dst;
+  return success();
+}
+
+LogicalResult Expander::expand(SharedExpertOp op) {
+  Value input = bufferOf(op.getInput());
+  FailureOr<Value> result = glu(op, op.getNetwork(), input);
+  if (failed(result))
+    return failure();
+  if (std::optional<LinearAttr> gate = op.getGate()) {
+    FailureOr<Value> score = linear(op, *gate, input);
+    if (failed(score))
+      return failure();
+    play<PlayGateRowsOp>(op.getLoc(), *result, *score, *result);
+  }
+  buffers[op.getResult()] = *result;
+  return success();
+}
+
+LogicalResult Expander::expand(DenseOp op) {
+  FailureOr<Value> result = glu(op, op.getNetwork(), bufferOf(op.getInput()));
+  if (failed(result))
+    return failure();
+  buffers[op.getResult()] = *result;
+  return success();
+}
+
+LogicalResult Expander::expand(AddOp op) {
+  Value a = bufferOf(op.getA()), b = bufferOf(op.getB());
+  Value dst = isLastUse(op.getA(), op)   ? a
+              : isLastUse(op.getB(), op) ? b
+                                         : newRow(widthOf(op.getResult()));
+  play<PlayAddOp>(op.getLoc(), a, b, dst, op.getScaleAttr());
+  buffers[op.getResult()] = dst;
+  return success();
+}
+
+LogicalResult Expander::expand(HeadOp op) {
+  auto weight = symbol<WeightOp>(op.getLinear().getWeight());
+  FailureOr<FormatAttr> format = formatOf(op, weight);
+  if (failed(format))
+    return failure();
+  Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
+  play<PlayHeadOp>(op.getLoc(), src, op.getLinear().getWeight(), op.getLinear().getBias(),
+                   op.getScaleAttr());
+  return success();
+}
+
+LogicalResult Expander::expandOp(Operation *op) {
+  layer = op->getAttr(kLayerAttr);
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<EmbedOp, NormOp, AttentionOp, RouteOp, ExpertsOp, SharedExpertOp, DenseOp, AddOp,
+            HeadOp>([&](auto part) { return expand(part); })
+      .Case<BufferOp, func::ReturnOp>([](Operation *) { return success(); })
+      .Default([](Operation *other) {
+        return other->emitOpError("has no instructions to lower it to");
+      });
+}
+
+FailureOr<OwningOpRef<ProgramOp>> Expander::expand() {
+  if (!llvm::hasSingleElement(function.getBody()))
+    return function.emitOpError("expected one block, found a declaration or branches");
+  builder.setInsertionPointToEnd(&program->getBody().front());
+  for (Operation &op : function.getBody().front())
+    if (failed(expandOp(&op)))
+      return failure();
+  return std::move(program);
+}
+
+FailureOr<OwningOpRef<ProgramOp>> expandProgram(func::FuncOp function) {
+  return Expander(function).expand();
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+SmallVector<BufferOp> buffersOf(Block &block) {
+  return llvm::to_vector(block.getOps<BufferOp>());
+}
+
+uint64_t placeProgram(ProgramOp program) {
+  SmallVector<BufferOp> buffers = buffersOf(program.getBody().front());
+  DenseMap<Value, Lifetime> lifetimes;
+  uint32_t instruction = 0;
+  for (Operation &op : program.getBody().front()) {
+    if (isa<BufferOp>(op))
+      continue;
+    for (Value buffer : op.getOperands()) {
+      auto [entry, isNew] = lifetimes.try_emplace(
+          buffer, Lifetime{cast<BufferType>(buffer.getType()).bytesPerToken(), instruction, 0});
+      entry->second.last = instruction;
+    }
+    ++instruction;
+  }
+  std::vector<Lifetime> ordered;
+  for (BufferOp buffer : buffers)
+    ordered.push_back(lifetimes.lookup(buffer));
+  std::vector<uint64_t> offsets = placeBuffers(ordered);
+  uint64_t arenaBytes = 0;
+  for (auto [buffer, lifetime, offset] : llvm::zip_equal(buffers, ordered, offsets)) {
+    buffer.setOffset(static_cast<int64_t>(offset));
+    arenaBytes = std::max(arenaBytes, offset + lifetime.bytes);
+  }
+  return arenaBytes;
+}
+
+} // namespace mlir::moe

@@ -1,0 +1,177 @@
+#include "passes/Footprint.h"
+
+#include "compiler/ir/MoeDialect.h"
+#include "passes/ExpandProgram.h"
+
+#include "runtime/base/CheckedMath.h"
+
+namespace mlir::moe {
+
+using moert::roundUp;
+
+static constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+// Estimates of what the runtime counts exactly. Too much rather than too little: a plan that the
+// compiler proved has to be accepted by the runtime.
+static constexpr uint64_t kTableBytesPerExpert = 640;      // Artifact, engine and cache.
+static constexpr uint64_t kTableBytesPerInstruction = 256; // And per buffer.
+static constexpr uint64_t kTableBytesPerResident = 512;
+static constexpr uint64_t kTableBytesPerPage = 16;
+// A tokenizer of 50,000 to 250,000 words with merges takes 60 to 110 bytes a word in memory.
+static constexpr uint64_t kTokenizerBytesPerWord = 128;
+static constexpr uint64_t kBatchRowBytes = 64;
+static constexpr uint32_t kKvBlockTokens = 256; // The KV cache is given out in such blocks.
+
+moert::ProcessFootprint typicalProcess() {
+  moert::ProcessFootprint process;
+  process.imageBytes = 8 * kMiB;        // moert, libstdc++, libc and what else it maps.
+  process.heapBytes = 2 * kMiB;         // Small allocations and the main stack.
+  process.bytesPerThread = 320 * kKiB;  // A small stack and the kernel's structures.
+  process.ioBytes = 4 * kMiB;           // Rings, request tables, a bounce buffer.
+  process.ioBytesPerPoolMiB = 8 * kKiB; // 32 bytes per registered 4 KiB page.
+  process.reserveBytes = 3 * kMiB;      // Caches of the kernel, charges in batches per processor.
+  return process;
+}
+
+moert::RunRequest plannedRun(uint32_t contextTokens, uint32_t prefillChunk, uint32_t threads) {
+  moert::RunRequest request;
+  request.contextTokens = static_cast<uint32_t>(roundUp(contextTokens, kKvBlockTokens));
+  request.planPrefillChunk = prefillChunk;
+  request.threads = threads;
+  return request;
+}
+
+static FailureOr<SmallVector<uint64_t>> recordBytesOf(MoeLayerOp op) {
+  if (!op.getSlices())
+    return op.emitError("the experts have no slices: run moe-assign-bits first");
+  moert::MoeLayer layer = matricesOf(op);
+  SmallVector<uint64_t> records;
+  for (auto list : op.getSlices()->getAsRange<ArrayAttr>()) {
+    uint64_t bytes = 0;
+    for (FormatAttr format : list.getAsRange<FormatAttr>()) {
+      auto layout = moert::sliceLayoutOf(layer, toWeightFormat(format));
+      if (!layout.isOk())
+        return emitStatus(op, layout.status());
+      bytes += roundUp(layout->payloadBytes, moert::kSliceAlignment);
+    }
+    records.push_back(bytes);
+  }
+  return records;
+}
+
+FailureOr<SmallVector<SmallVector<uint64_t>>> recordBytesOf(ModuleOp module) {
+  SmallVector<SmallVector<uint64_t>> layers;
+  for (MoeLayerOp op : module.getOps<MoeLayerOp>()) {
+    FailureOr<SmallVector<uint64_t>> records = recordBytesOf(op);
+    if (failed(records))
+      return failure();
+    layers.push_back(*records);
+  }
+  return layers;
+}
+
+static uint64_t payloadBytesOf(MoeLayerOp op) {
+  moert::MoeLayer layer = matricesOf(op);
+  uint64_t bytes = 0;
+  for (auto list : op.getSlices()->getAsRange<ArrayAttr>())
+    for (FormatAttr format : list.getAsRange<FormatAttr>())
+      bytes += moert::sliceLayoutOf(layer, toWeightFormat(format))->payloadBytes;
+  return bytes;
+}
+
+/// The largest number of experts that a token asks the layer for.
+static uint32_t topKOf(ModuleOp module, MoeLayerOp layer) {
+  int64_t topK = 1;
+  module.walk([&](RouteOp route) {
+    if (route.getMoeLayer() == layer.getSymName())
+      topK = std::max(topK, cast<RankedTensorType>(route.getExperts().getType()).getDimSize(1));
+  });
+  return static_cast<uint32_t>(topK);
+}
+
+static FailureOr<uint64_t> residentBytesOf(ModuleOp module) {
+  uint64_t bytes = 0;
+  for (WeightOp weight : module.getOps<WeightOp>()) {
+    if (!weight.getFormat())
+      return weight.emitError("the weight has no format: run moe-assign-bits first");
+    auto layout = moert::layoutOf(shapeOf(weight.getSource()), toWeightFormat(*weight.getFormat()));
+    if (!layout.isOk())
+      return emitStatus(weight, layout.status());
+    bytes += roundUp(layout->bytes, moert::kResidentAlignment);
+  }
+  return bytes;
+}
+
+namespace {
+
+/// What follows from the instructions.
+struct ProgramFootprint {
+  uint64_t arenaBytesPerToken = 0; // Of the largest program.
+  uint64_t tableEntries = 0;       // Instructions and buffers of all.
+};
+
+} // namespace
+
+static FailureOr<ProgramFootprint> programFootprintOf(ModuleOp module) {
+  ProgramFootprint footprint;
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    FailureOr<OwningOpRef<ProgramOp>> program = expandProgram(function);
+    if (failed(program))
+      return failure();
+    footprint.arenaBytesPerToken =
+        std::max(footprint.arenaBytesPerToken, placeProgram(program->get()));
+    footprint.tableEntries += (*program)->getBody().front().getOperations().size();
+  }
+  return footprint;
+}
+
+/// Rotation tables and routing lists, which lie beside the arena.
+static uint64_t tableBytesPerToken(ModuleOp module, uint32_t topK) {
+  uint64_t bytes = kBatchRowBytes + topK * sizeof(uint32_t);
+  for (RopeOp rope : module.getOps<RopeOp>())
+    bytes += 2 * roundUp(rope.getInverseFrequencies().size(), 16) * sizeof(float);
+  return roundUp(bytes, moert::kBufferAlignment);
+}
+
+FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes) {
+  auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
+  if (!model)
+    return module.emitError("the module has no 'moe.model'");
+  FailureOr<SmallVector<SmallVector<uint64_t>>> records = recordBytesOf(module);
+  FailureOr<uint64_t> residents = residentBytesOf(module);
+  if (failed(records) || failed(residents))
+    return failure();
+  FailureOr<ProgramFootprint> programs = programFootprintOf(module);
+  if (failed(programs))
+    return failure();
+
+  moert::ModelFootprint footprint;
+  footprint.pageBytes = pageBytes;
+  footprint.residentBytes = *residents;
+  footprint.tokenizerBytes = model.getVocabulary() * kTokenizerBytesPerWord;
+  footprint.logitsBytes = roundUp(model.getVocabulary() * sizeof(float), moert::kBufferAlignment);
+  footprint.attentionScratchBytesPerContextToken = sizeof(float);
+  for (KvSlotOp slot : module.getOps<KvSlotOp>())
+    footprint.kvBytesPerToken +=
+        uint64_t(slot.getKvHeads()) * (slot.getKeyDim() + slot.getValueDim()) * sizeof(float) + 1;
+
+  uint64_t experts = 0;
+  uint32_t largestTopK = 1;
+  for (auto [layer, bytes] : llvm::zip_equal(module.getOps<MoeLayerOp>(), *records)) {
+    uint64_t pages = moert::divideUp(*llvm::max_element(bytes), pageBytes);
+    uint32_t topK = topKOf(module, layer);
+    footprint.cache.layers.push_back({layer.getExperts(), static_cast<uint32_t>(pages), topK});
+    footprint.expertPayloadBytes += payloadBytesOf(layer);
+    experts += layer.getExperts();
+    largestTopK = std::max(largestTopK, topK);
+  }
+  footprint.arenaBytesPerToken =
+      programs->arenaBytesPerToken + tableBytesPerToken(module, largestTopK);
+  footprint.metadataBytes = experts * kTableBytesPerExpert +
+                            programs->tableEntries * kTableBytesPerInstruction +
+                            llvm::range_size(module.getOps<WeightOp>()) * kTableBytesPerResident +
+                            moert::largestPoolPages(footprint.cache) * kTableBytesPerPage;
+  return footprint;
+}
+
+} // namespace mlir::moe

@@ -1,0 +1,22 @@
+// The passes of Passes.td, where each is documented, and the values of their options.
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mlir::moe {
+
+/// Width of the experts.
+enum class ExpertBits { kSource, k8, k4, k2 };
+/// Width of the resident matrices.
+enum class ResidentBits { kSource, k16, k8, k4 };
+
+#define GEN_PASS_DECL
+#include "passes/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+
+} // namespace mlir::moe

@@ -1,0 +1,183 @@
+// The passes from a model's layers to the schedule that the runtime plays. passes/Pipeline.h puts them
+// in order.
+#ifndef MOE_PASSES
+#define MOE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
+  let summary = "Give every weight the format that it is stored in";
+  let description = [{
+    Uniform: every expert becomes one slice of the asked width, every resident matrix gets the
+    resident width. What may not be quantized is not: routers and shared gates keep the type that
+    the checkpoint has, vectors (norms, biases) become f32.
+
+    `source` keeps the checkpoint's type; an expert whose matrices differ in it becomes f32, which
+    holds both. 16 bits are the checkpoint's f16 or bf16; an f32 tensor is rounded to bf16, which
+    keeps its range. 8 and 4 bits are symmetric; 2 bits have offsets, without which one of the four
+    levels would be wasted.
+
+    Before:
+
+    ```mlir
+    moe.weight @layer0.query matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+    moe.weight @layer0.router router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+    moe.moe_layer @layer0.experts layer 0 silu experts 2 matrices [...]
+    ```
+
+    After `--moe-assign-bits=bits=4 resident-bits=8`:
+
+    ```mlir
+    moe.weight @layer0.query matrix from <...> as <kind = int8, group = 32, activationGroup = 32>
+    moe.weight @layer0.router router from <...> as <kind = bf16>
+    moe.moe_layer @layer0.experts layer 0 silu experts 2 matrices [...]
+      slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>],
+              [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+    ```
+
+    On completion every `moe.weight` has a format and every `moe.moe_layer` has slices; formats that
+    were there before are replaced. `moe.expert_bits` and `moe.resident_bits` say what was asked for.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+  let options = [
+    Option<"bits", "bits", "::mlir::moe::ExpertBits", "::mlir::moe::ExpertBits::k4",
+           "width of the experts",
+           [{::llvm::cl::values(
+               clEnumValN(::mlir::moe::ExpertBits::kSource, "source", "as the checkpoint stores them"),
+               clEnumValN(::mlir::moe::ExpertBits::k8, "8", "int8"),
+               clEnumValN(::mlir::moe::ExpertBits::k4, "4", "int4"),
+               clEnumValN(::mlir::moe::ExpertBits::k2, "2", "int2 with offsets"))}]>,
+    Option<"residentBits", "resident-bits", "::mlir::moe::ResidentBits",
+           "::mlir::moe::ResidentBits::k8", "width of the matrices that are always in memory",
+           [{::llvm::cl::values(
+               clEnumValN(::mlir::moe::ResidentBits::kSource, "source", "as the checkpoint stores them"),
+               clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
+               clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
+               clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,
+    Option<"group", "group", "uint32_t", "32", "inputs that share a scale">,
+    Option<"activationGroup", "activation-group", "uint32_t", "32",
+           "inputs whose activations share a scale: 16, 32 or 64, a divisor of group">,
+  ];
+}
+
+def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
+  let summary = "Choose the cache's page size and share it among the MoE layers, per budget";
+  let description = [{
+    The page is the largest power of two from 4 KiB to 64 KiB that wastes at most 2% of the largest
+    record when that is rounded up to pages: large pages mean short lists and long reads.
+
+    For each budget, largest first, moert::accountForBudget says how many pages are left beside
+    everything else that the process needs, and moert::allotCache shares them: the very functions
+    that the runtime calls when it is given another budget. Without a budget there is one plan,
+    "default", that caches every expert. A budget below the smallest that works gets the smallest
+    pool that can be played; plan-memory refuses it and says which budget would do. A share ("25%")
+    of less than one record is refused here, as no pool follows from it.
+
+    Before (two MoE layers of 4 experts, each of 12 KiB):
+
+    ```mlir
+    module attributes {moe.model = #moe.model<...>} {...}
+    ```
+
+    After `--moe-allot-cache`:
+
+    ```mlir
+    module attributes {moe.model = #moe.model<...>, moe.page_bytes = 4096 : i64,
+        moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 2048,
+                               prefillChunk = 512, transitPages = 0, quotaPages = [12, 12]>]} {...}
+    ```
+
+    On completion the module has `moe.page_bytes` and `moe.plans`, which are replaced if they were
+    there. Needs the formats of assign-bits.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+  let options = [
+    ListOption<"budgets", "budgets", "std::string",
+               "memory budgets of the whole process: 512MiB, 6GiB, or a share of the experts, 25%">,
+    Option<"pageBytes", "page-bytes", "uint32_t", "0", "page size; 0: chosen">,
+    Option<"context", "context", "uint32_t", "0",
+           "tokens of context to plan for; 0: 2048, or the model's positions if they are fewer">,
+    Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "tokens of a prefill chunk, at most">,
+    Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
+  ];
+}
+
+def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "Give every buffer a place in the arena and prove the budgets";
+  let description = [{
+    Works out which buffers the instructions of each function will need (with the same expansion that
+    lower-to-schedule uses), from which instruction to which each is alive, and where it lies:
+    largest first, each at the lowest offset where nothing alive at the same time is. In-place
+    operation was decided by the expansion. The places are put down as `moe.buffer` ops at the
+    function's beginning, in the order in which lowering asks for them.
+
+    Then each plan's budget is held against moert::accountMemory. A budget that does not hold is an
+    error that names the smallest one that would. What the process itself needs is estimated for a
+    typical run (passes/Footprint.h); the runtime accounts again with what it finds.
+
+    Before:
+
+    ```mlir
+    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+      %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+      ...
+    ```
+
+    After:
+
+    ```mlir
+    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+      %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
+      ...
+      %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+      ...
+    ```
+
+    On completion every function has its buffers, and, if there are plans, the module has
+    `moe.accounts`, one `#moe.account` per plan. Needs the formats of assign-bits.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+  let options = [
+    Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
+  ];
+}
+
+def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
+  let summary = "Replace functions on layers by programs of instructions";
+  let description = [{
+    One `moe.play` op per instruction of runtime/format/Schedule.h. A value that several quantized
+    products read is quantized once (queries, keys and values; routed and shared experts); routers
+    and shared gates take the f32 values. Results go where plan-memory put them; without it the
+    buffers have no offsets. Buffers of one type at one offset become one.
+
+    Before:
+
+    ```mlir
+    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+      %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
+      %1 = moe.buffer at 256 : !moe.buffer<quantized, 64, group = 32>
+      %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+      %logits = moe.head %h linear <@head> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+      return %logits : tensor<?x96xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    moe.program @decode {
+      %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
+      %1 = moe.buffer at 256 : !moe.buffer<quantized, 64, group = 32>
+      moe.play.embed %0 weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+      moe.play.quantize %0 to %1 : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
+      moe.play.head %1 weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
+    }
+    ```
+
+    On completion no function is left. What the schedule has no instruction for (clamped attention)
+    is refused. Needs the formats of assign-bits.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+#endif // MOE_PASSES

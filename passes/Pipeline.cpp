@@ -1,0 +1,77 @@
+#include "passes/Pipeline.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+
+namespace mlir::moe {
+
+void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) {
+  AssignBitsPassOptions bits;
+  bits.bits = options.bits;
+  bits.residentBits = options.residentBits;
+  bits.group = options.group;
+  bits.activationGroup = options.activationGroup;
+  passes.addPass(createAssignBitsPass(bits));
+
+  AllotCachePassOptions cache;
+  cache.budgets.assign(options.budgets.begin(), options.budgets.end());
+  cache.pageBytes = options.pageBytes;
+  cache.context = options.context;
+  cache.prefillChunk = options.prefillChunk;
+  cache.threads = options.threads;
+  passes.addPass(createAllotCachePass(cache));
+
+  PlanMemoryPassOptions memory;
+  memory.threads = options.threads;
+  passes.addPass(createPlanMemoryPass(memory));
+
+  passes.addPass(createLowerToSchedulePass());
+}
+
+namespace {
+
+/// The same as text. The widths' spellings are those of moe-assign-bits.
+struct TextOptions : PassPipelineOptions<TextOptions> {
+  Option<ExpertBits> bits{*this, "bits", llvm::cl::init(ExpertBits::k4),
+                          llvm::cl::values(clEnumValN(ExpertBits::kSource, "source", "as stored"),
+                                           clEnumValN(ExpertBits::k8, "8", "int8"),
+                                           clEnumValN(ExpertBits::k4, "4", "int4"),
+                                           clEnumValN(ExpertBits::k2, "2", "int2 with offsets"))};
+  Option<ResidentBits> residentBits{
+      *this, "resident-bits", llvm::cl::init(ResidentBits::k8),
+      llvm::cl::values(clEnumValN(ResidentBits::kSource, "source", "as stored"),
+                       clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
+                       clEnumValN(ResidentBits::k8, "8", "int8"),
+                       clEnumValN(ResidentBits::k4, "4", "int4"))};
+  Option<uint32_t> group{*this, "group", llvm::cl::init(32)};
+  Option<uint32_t> activationGroup{*this, "activation-group", llvm::cl::init(32)};
+  ListOption<std::string> budgets{*this, "budgets"};
+  Option<uint32_t> pageBytes{*this, "page-bytes", llvm::cl::init(0)};
+  Option<uint32_t> context{*this, "context", llvm::cl::init(0)};
+  Option<uint32_t> prefillChunk{*this, "prefill-chunk", llvm::cl::init(512)};
+  Option<uint32_t> threads{*this, "threads", llvm::cl::init(4)};
+};
+
+} // namespace
+
+void registerMoePassesAndPipeline() {
+  registerMoePasses();
+  PassPipelineRegistration<TextOptions>(
+      "moe-compile", "From a model's layers to its schedule: all passes in order",
+      [](OpPassManager &passes, const TextOptions &text) {
+        CompileOptions options;
+        options.bits = text.bits;
+        options.residentBits = text.residentBits;
+        options.group = text.group;
+        options.activationGroup = text.activationGroup;
+        options.budgets.assign(text.budgets.begin(), text.budgets.end());
+        options.pageBytes = text.pageBytes;
+        options.context = text.context;
+        options.prefillChunk = text.prefillChunk;
+        options.threads = text.threads;
+        buildCompilePipeline(passes, options);
+      });
+}
+
+} // namespace mlir::moe

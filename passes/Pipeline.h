@@ -1,0 +1,28 @@
+// The way from a model's layers to its schedule, in one function.
+#pragma once
+
+#include "passes/Passes.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::moe {
+
+/// What a compilation was asked for; Passes.td says what each value means.
+struct CompileOptions {
+  ExpertBits bits = ExpertBits::k4;
+  ResidentBits residentBits = ResidentBits::k8;
+  uint32_t group = 32, activationGroup = 32;
+  std::vector<std::string> budgets;
+  uint32_t pageBytes = 0;
+  uint32_t context = 0;
+  uint32_t prefillChunk = 512;
+  uint32_t threads = 4;
+};
+
+void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options);
+
+/// Makes the passes and, as `moe-compile`, the pipeline known by name.
+void registerMoePassesAndPipeline();
+
+} // namespace mlir::moe

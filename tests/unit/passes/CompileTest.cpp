@@ -1,0 +1,194 @@
+// The whole way from a checkpoint to what the emitter takes, judged by the rules of the artifact,
+// which know nothing of the passes.
+#include "compiler/emit/BuildEmitPlan.h"
+#include "compiler/import/Checkpoint.h"
+#include "compiler/ir/BuildModel.h"
+#include "compiler/ir/MoeDialect.h"
+#include "passes/Pipeline.h"
+
+#include "runtime/format/Validate.h"
+#include "runtime/format/Writer.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+using namespace mlir;
+using moe::CompileOptions;
+using moe::ExpertBits;
+using moe::ResidentBits;
+using moec::EmitPlan;
+
+namespace {
+
+/// One compilation; `errors` are its diagnostics.
+struct Compilation {
+  Compilation() {
+    context.disableMultithreading();
+    context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        errors += diagnostic.str() + "\n";
+      return success();
+    });
+  }
+
+  void import(const std::string &name) {
+    auto imported = moec::importCheckpoint(std::string(MOE_TEST_DATA_DIR) + "/golden/" + name);
+    REQUIRE(imported.isOk());
+    module = moec::buildModel(
+        &context, imported->description, "golden/" + name,
+        [&](const moec::WeightSource &source) { return imported->checkpoint.storedType(source); });
+    REQUIRE(module);
+  }
+
+  bool compile(const CompileOptions &options) {
+    PassManager passes(&context);
+    moe::buildCompilePipeline(passes, options);
+    return succeeded(passes.run(*module));
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  std::string errors;
+};
+
+EmitPlan compileCase(const std::string &name, const CompileOptions &options) {
+  Compilation compilation;
+  compilation.import(name);
+  bool isCompiled = compilation.compile(options);
+  INFO(compilation.errors);
+  REQUIRE(isCompiled);
+  EmitPlan plan;
+  REQUIRE(succeeded(moec::buildEmitPlan(*compilation.module, plan)));
+  return plan;
+}
+
+constexpr const char *kCases[] = {"mixtral",      "mixtral_llama3", "mixtral_swa",
+                                  "mixtral_tied", "qwen2_moe",      "qwen2_moe_sparse_step"};
+
+} // namespace
+
+TEST_CASE("what is emitted keeps every rule of the artifact, at every width") {
+  for (const char *name : kCases)
+    for (auto [bits, residentBits] :
+         {std::pair(ExpertBits::kSource, ResidentBits::kSource),
+          std::pair(ExpertBits::k8, ResidentBits::k16), std::pair(ExpertBits::k4, ResidentBits::k8),
+          std::pair(ExpertBits::k2, ResidentBits::k4)}) {
+      CAPTURE(name);
+      CAPTURE(static_cast<int>(bits));
+      CompileOptions options;
+      options.bits = bits;
+      options.residentBits = residentBits;
+      EmitPlan plan = compileCase(name, options);
+      moert::Status status = moert::layOutArtifact(plan.artifact, 0);
+      if (status.isOk())
+        status = moert::validateArtifact(plan.artifact);
+      INFO(status.message());
+      CHECK(status.isOk());
+    }
+}
+
+TEST_CASE("sources stand beside what they are sources of") {
+  EmitPlan plan = compileCase("qwen2_moe_sparse_step", {});
+  const moert::Artifact &artifact = plan.artifact;
+  REQUIRE(plan.residentSources.size() == artifact.residents.size());
+  for (size_t i = 0; i < artifact.residents.size(); ++i) {
+    CHECK(plan.residentSources[i].tensor == artifact.residents[i].name);
+    CHECK(plan.residentSources[i].rows == artifact.residents[i].shape.rows);
+    CHECK(plan.residentSources[i].cols == artifact.residents[i].shape.cols);
+  }
+  REQUIRE(plan.expertSources.size() == artifact.moeLayers.size());
+  for (size_t l = 0; l < artifact.moeLayers.size(); ++l) {
+    const moert::MoeLayer &layer = artifact.moeLayers[l];
+    REQUIRE(plan.expertSources[l].size() == layer.experts.size());
+    for (size_t e = 0; e < layer.experts.size(); ++e)
+      for (size_t m = 0; m < layer.matrices.size(); ++m) {
+        const moec::WeightSource &source = plan.expertSources[l][e][m];
+        CHECK(source.rows == layer.matrices[m].shape.rows);
+        CHECK(source.tensor.find("layers." + std::to_string(layer.layer) + ".") !=
+              std::string::npos);
+        CHECK(source.tensor.find("experts." + std::to_string(e) + ".") != std::string::npos);
+      }
+  }
+  CHECK(plan.checkpointDirectory == "golden/qwen2_moe_sparse_step");
+}
+
+TEST_CASE("every instruction inside a layer carries its number") {
+  EmitPlan plan = compileCase("mixtral", {});
+  const moert::Program &program = plan.artifact.programs[0];
+  CHECK(program.layers.front() == moert::kNone);
+  CHECK(program.layers.back() == moert::kNone);
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    if (const auto *experts = std::get_if<moert::ExpertsInstruction>(&program.instructions[i]))
+      CHECK(program.layers[i] ==
+            static_cast<int32_t>(plan.artifact.moeLayers[experts->moeLayer].layer));
+}
+
+TEST_CASE("two equal compilations say the same of their making") {
+  EmitPlan a = compileCase("mixtral", {}), b = compileCase("mixtral", {});
+  CHECK(a.artifact.provenance == b.artifact.provenance);
+  CHECK(a.artifact.provenance[2] == std::pair<std::string, std::string>("bits", "4"));
+}
+
+TEST_CASE("plans come largest budget first, and a smaller one caches less") {
+  CompileOptions options;
+  options.context = 64;
+  options.prefillChunk = 16;
+  options.budgets = {"30%", "1GiB", "60%"};
+  EmitPlan plan = compileCase("qwen2_moe", options);
+  REQUIRE(plan.artifact.plans.size() == 3);
+  CHECK(plan.artifact.plans[0].name == "1GiB");
+  CHECK(plan.artifact.plans[1].name == "60%");
+  CHECK(plan.artifact.plans[2].name == "30%");
+  auto pages = [](const moert::Plan &p) {
+    uint64_t sum = p.transitPages;
+    for (uint32_t quota : p.quotaPages)
+      sum += quota;
+    return sum;
+  };
+  CHECK(pages(plan.artifact.plans[0]) > pages(plan.artifact.plans[1]));
+  CHECK(pages(plan.artifact.plans[1]) > pages(plan.artifact.plans[2]));
+}
+
+TEST_CASE("a budget that cannot work is refused with the smallest that would, and that one works") {
+  CompileOptions options;
+  options.context = 64;
+  options.budgets = {"1MiB"};
+  Compilation tooSmall;
+  tooSmall.import("qwen2_moe");
+  CHECK_FALSE(tooSmall.compile(options));
+  const std::string phrase = "the smallest budget that works is ";
+  size_t at = tooSmall.errors.find(phrase);
+  REQUIRE(at != std::string::npos);
+  uint64_t smallest = std::stoull(tooSmall.errors.substr(at + phrase.size()));
+
+  options.budgets = {std::to_string(smallest) + "B"};
+  Compilation enough;
+  enough.import("qwen2_moe");
+  CHECK(enough.compile(options));
+
+  options.budgets = {std::to_string(smallest - 1) + "B"};
+  Compilation oneLess;
+  oneLess.import("qwen2_moe");
+  CHECK_FALSE(oneLess.compile(options));
+}
+
+TEST_CASE("clamped attention is refused in words") {
+  Compilation compilation;
+  compilation.import("mixtral");
+  compilation.module->walk([&](moe::AttentionOp op) { op.setClip(llvm::APFloat(8.0f)); });
+  CHECK_FALSE(compilation.compile({}));
+  CHECK(compilation.errors.find("which the schedule has no instruction for") != std::string::npos);
+}
+
+TEST_CASE("a module that was not lowered is not emitted") {
+  Compilation compilation;
+  compilation.import("mixtral");
+  EmitPlan plan;
+  CHECK(failed(moec::buildEmitPlan(*compilation.module, plan)));
+  CHECK(compilation.errors == "the weight has no format: run moe-assign-bits first\n");
+}
