@@ -1,5 +1,7 @@
 #include "runtime/tokenizer/Utf8.h"
 
+#include <cstring>
+
 namespace moert {
 
 // The well-formed sequences of the Unicode standard, table 3-7: the lead byte decides the length
@@ -27,9 +29,13 @@ Utf8Sequence nextUtf8(std::string_view bytes) {
 
 bool isValidUtf8(std::string_view bytes) {
   for (size_t i = 0; i < bytes.size();) {
-    if (static_cast<unsigned char>(bytes[i]) < 0x80) {
-      ++i;
-      continue;
+    uint64_t eight = 0;
+    if (bytes.size() - i >= sizeof(eight)) {
+      std::memcpy(&eight, bytes.data() + i, sizeof(eight));
+      if ((eight & 0x8080808080808080) == 0) {
+        i += sizeof(eight);
+        continue;
+      }
     }
     Utf8Sequence sequence = nextUtf8(bytes.substr(i));
     if (sequence.kind != Utf8Kind::kValid)
