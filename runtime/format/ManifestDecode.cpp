@@ -68,9 +68,9 @@ private:
                     const char *what, Decode decodeElement) {
     MOERT_RETURN_IF_ERROR(spend(vector.size(), bytesEach));
     // FlatBuffers' verifier holds offsets and tables to their alignment, but not structs in a
-    // vector.
+    // vector. Where there are none, a writer need not align them.
     constexpr size_t kAlignment = alignof(std::remove_pointer_t<decltype(vector.Get(0))>);
-    if (reinterpret_cast<uintptr_t>(vector.Data()) % kAlignment != 0)
+    if (vector.size() != 0 && reinterpret_cast<uintptr_t>(vector.Data()) % kAlignment != 0)
       return invalidInput(what, "s lie at an address that is no multiple of ", kAlignment);
     elements.resize(vector.size());
     for (uint32_t i = 0; i < vector.size(); ++i) {

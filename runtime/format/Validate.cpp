@@ -15,25 +15,45 @@ namespace moert {
 // Long enough for any name, short enough for a message.
 constexpr size_t kMaxStringBytes = 65536;
 
+// The bytes of the UTF-8 sequence at the front of text, or 0 where there is none: table 3-7 of the
+// Unicode standard, which excludes overlong forms and surrogates.
+static size_t sequenceLength(std::string_view text) {
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  auto isWithin = [&](size_t i, unsigned low, unsigned high) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  unsigned first = byte(0);
+  if (first < 0x80)
+    return 1;
+  if (first >= 0xc2 && first <= 0xdf)
+    return isWithin(1, 0x80, 0xbf) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef)
+    return isWithin(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf) &&
+                   isWithin(2, 0x80, 0xbf)
+               ? 3
+               : 0;
+  if (first >= 0xf0 && first <= 0xf4)
+    return isWithin(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf) &&
+                   isWithin(2, 0x80, 0xbf) && isWithin(3, 0x80, 0xbf)
+               ? 4
+               : 0;
+  return 0;
+}
+
 // Text goes to terminals and into JSON: control characters could change the one, broken UTF-8 the
-// other. Overlong forms and surrogates pass; nobody decides anything by comparing these strings.
+// other.
 static bool isPlainText(std::string_view text) {
-  size_t following = 0;
-  for (char character : text) {
-    auto byte = static_cast<unsigned char>(character);
-    if (following > 0) {
-      if (byte >> 6 != 0b10)
-        return false;
-      --following;
-    } else if (byte >= 0x80) {
-      if (byte < 0xc2 || byte > 0xf4)
-        return false;
-      following = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
-    } else if (byte < 0x20 || byte == 0x7f) {
+  while (!text.empty()) {
+    auto first = static_cast<unsigned char>(text.front());
+    size_t length = sequenceLength(text);
+    // U+0080 to U+009F, the second set of control characters, begin with C2 and end below A0.
+    bool isControl = first < 0x20 || first == 0x7f ||
+                     (first == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
+    if (length == 0 || isControl)
       return false;
-    }
+    text.remove_prefix(length);
   }
-  return following == 0;
+  return true;
 }
 
 static Status checkText(std::string_view text, std::string_view what) {
@@ -70,9 +90,12 @@ static Status checkModel(const Artifact &artifact) {
       artifact.pageBytes > kMaxPageBytes)
     return invalidInput("page size ", artifact.pageBytes, ", expected a power of two from ",
                         kMinPageBytes, " to ", kMaxPageBytes);
+  std::unordered_set<std::string_view> keys;
   for (const auto &[key, value] : artifact.provenance) {
     MOERT_RETURN_IF_ERROR(checkText(key, "a provenance key"));
     MOERT_RETURN_IF_ERROR(checkText(value, "a provenance value"));
+    if (!keys.insert(key).second)
+      return invalidInput("the provenance key '", key, "' is there twice");
   }
   return {};
 }

@@ -1,0 +1,240 @@
+// Broken bytes around a sound description: the first page, the sections, the manifest's encoding.
+#include "runtime/base/Checksum.h"
+#include "runtime/format/FilePrefix.h"
+#include "runtime/format/Manifest.h"
+#include "runtime/format/Reader.h"
+#include "tests/unit/format/TinyArtifact.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <unistd.h>
+
+using namespace moert;
+
+// Where format.md puts things on the first page.
+constexpr size_t kByteOrderAt = 8, kMajorAt = 12, kMinorAt = 14, kFileBytesAt = 16, kCountAt = 24,
+                 kReservedAt = 28, kSectionsAt = 32, kEntryBytes = 32, kOffsetInEntry = 8,
+                 kBytesInEntry = 16, kChecksumInEntry = 24;
+constexpr size_t kResidentEntry = kSectionsAt, kRecordsEntry = kSectionsAt + kEntryBytes,
+                 kManifestEntry = kSectionsAt + 3 * kEntryBytes;
+
+template <typename T> static void put(std::vector<std::byte> &file, size_t at, T value) {
+  std::memcpy(&file[at], &value, sizeof(value));
+}
+template <typename T> static T get(const std::vector<std::byte> &file, size_t at) {
+  T value;
+  std::memcpy(&value, &file[at], sizeof(value));
+  return value;
+}
+
+static std::string refusalOf(const std::vector<std::byte> &file) {
+  auto read = readArtifact(MemorySource("broken.moe", file));
+  REQUIRE(!read.isOk());
+  CHECK(read.status().code() == StatusCode::kInvalidInput);
+  CHECK(read.status().message().rfind("broken.moe: ", 0) == 0);
+  return read.status().message();
+}
+
+static void checkRefused(const char *message,
+                         const std::function<void(std::vector<std::byte> &)> &breakIt,
+                         bool repairs = true) {
+  Artifact artifact = tinyArtifact();
+  std::vector<std::byte> file = fileOf(artifact);
+  breakIt(file);
+  if (repairs)
+    repairChecksums(file);
+  std::string found = refusalOf(file);
+  CHECK_MESSAGE(found.find(message) != std::string::npos, found);
+}
+
+TEST_CASE("something that is not a .moe file is named as that") {
+  std::vector<std::byte> text(5000, std::byte('x'));
+  CHECK(refusalOf(text).find("this is not a .moe file: it does not begin with") !=
+        std::string::npos);
+  CHECK(refusalOf({}).find("this is not a .moe file: it has 0 bytes") != std::string::npos);
+}
+
+TEST_CASE("another version is refused with both") {
+  checkRefused("file v2.0, this reads v1.x", [](auto &f) { put<uint16_t>(f, kMajorAt, 2); });
+  checkRefused("file v0.9, this reads v1.x", [](auto &f) {
+    put<uint16_t>(f, kMajorAt, 0);
+    put<uint16_t>(f, kMinorAt, 9);
+  });
+}
+
+TEST_CASE("a later minor version that uses nothing unknown is read") {
+  Artifact artifact = tinyArtifact();
+  std::vector<std::byte> file = fileOf(artifact);
+  put<uint16_t>(file, kMinorAt, 7);
+  repairChecksums(file);
+  auto read = readArtifact(MemorySource("later.moe", file));
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(read->minorVersion == 7);
+}
+
+TEST_CASE("the other byte order is named") {
+  checkRefused("byte-order mark 04030201, expected 01020304: the file is not little-endian",
+               [](auto &f) { put<uint32_t>(f, kByteOrderAt, 0x04030201); });
+}
+
+TEST_CASE("a damaged first page is found by its checksum") {
+  checkRefused(
+      "the first page is damaged: its checksum is", [](auto &f) { f[100] ^= std::byte(1); },
+      /*repairs=*/false);
+  checkRefused(
+      "the first page is damaged", [](auto &f) { put<uint16_t>(f, kMajorAt, 3); },
+      /*repairs=*/false);
+}
+
+TEST_CASE("a file that is shorter or longer than it says is refused with both sizes") {
+  checkRefused("it is cut short", [](auto &f) { f.resize(f.size() - 4096); });
+  checkRefused("something follows it", [](auto &f) { f.resize(f.size() + 1); });
+  checkRefused("expected at most 4611686018427387904",
+               [](auto &f) { put<uint64_t>(f, kFileBytesAt, ~uint64_t(0)); });
+}
+
+TEST_CASE("unknown sections and unknown bytes of the first page are refused") {
+  checkRefused("section 0 is of the unknown kind 9, this reads kinds 1 to 4",
+               [](auto &f) { put<uint32_t>(f, kResidentEntry, 9); });
+  checkRefused("section 0 is of the unknown kind 0",
+               [](auto &f) { put<uint32_t>(f, kResidentEntry, 0); });
+  checkRefused("the file has 5 sections, this reads at most 4",
+               [](auto &f) { put<uint32_t>(f, kCountAt, 5); });
+  checkRefused("bytes that this version does not know",
+               [](auto &f) { put<uint32_t>(f, kReservedAt, 1); });
+  checkRefused("bytes that this version does not know",
+               [](auto &f) { put<uint32_t>(f, kRecordsEntry + 4, 1); });
+  checkRefused("bytes that this version does not know", [](auto &f) { f[3000] = std::byte(1); });
+}
+
+TEST_CASE("sections out of order, overlapping, empty or apart are refused") {
+  checkRefused("section records follows section records, expected ascending kinds", [](auto &f) {
+    put<uint32_t>(f, kResidentEntry, 2);
+    put<uint64_t>(f, kResidentEntry + kChecksumInEntry, 0);
+    put<uint64_t>(f, kResidentEntry + kBytesInEntry,
+                  get<uint64_t>(f, kRecordsEntry + kOffsetInEntry) - 4096);
+  });
+  checkRefused("section records is at offset 4096, expected",
+               [](auto &f) { put<uint64_t>(f, kRecordsEntry + kOffsetInEntry, 4096); });
+  checkRefused("section resident weights is at offset 8192, expected 4096",
+               [](auto &f) { put<uint64_t>(f, kResidentEntry + kOffsetInEntry, 8192); });
+  checkRefused("section resident weights has 0 bytes",
+               [](auto &f) { put<uint64_t>(f, kResidentEntry + kBytesInEntry, 0); });
+  checkRefused("the file ends at", [](auto &f) {
+    put<uint64_t>(f, kManifestEntry + kBytesInEntry, uint64_t(1) << 40);
+  });
+  checkRefused("the file ends at",
+               [](auto &f) { put<uint64_t>(f, kResidentEntry + kBytesInEntry, ~uint64_t(0)); });
+  checkRefused("section records has checksum 0000000000000005, expected 0",
+               [](auto &f) { put<uint64_t>(f, kRecordsEntry + kChecksumInEntry, 5); });
+  checkRefused("expected a multiple of 4096", [](auto &f) {
+    put<uint64_t>(f, kRecordsEntry + kBytesInEntry,
+                  get<uint64_t>(f, kRecordsEntry + kBytesInEntry) - 1);
+  });
+  checkRefused("the file has no manifest section", [](auto &f) {
+    put<uint32_t>(f, kCountAt, 3);
+    std::fill_n(f.begin() + kManifestEntry, kEntryBytes, std::byte(0));
+  });
+}
+
+TEST_CASE("a damaged manifest is found by its checksum before it is looked at") {
+  checkRefused(
+      "section manifest is damaged: its checksum is",
+      [](auto &f) { f[get<uint64_t>(f, kManifestEntry + kOffsetInEntry) + 40] ^= std::byte(1); },
+      /*repairs=*/false);
+}
+
+TEST_CASE("a manifest that is no FlatBuffer, or another one, is refused") {
+  auto manifestAt = [](auto &f) { return get<uint64_t>(f, kManifestEntry + kOffsetInEntry); };
+  checkRefused("the manifest is not well formed", [&](auto &f) {
+    std::fill_n(f.begin() + ptrdiff_t(manifestAt(f)), 64, std::byte(0xff));
+  });
+  checkRefused("the manifest is not well formed",
+               [&](auto &f) { f[manifestAt(f) + 4] = std::byte('X'); }); // The identifier.
+}
+
+TEST_CASE("no cut and no flipped byte of a manifest is misread") {
+  // Decoded alone: nothing may crash, and what is accepted has to be sound (the sanitizers watch).
+  std::vector<std::byte> manifest = encodeManifest(tinyArtifact());
+  for (size_t bytes = 0; bytes < manifest.size(); bytes += 7) {
+    Artifact artifact;
+    CHECK(!decodeManifest(std::span(manifest).first(bytes), artifact).isOk());
+  }
+  size_t accepted = 0;
+  for (size_t i = 0; i < manifest.size(); ++i) {
+    manifest[i] ^= std::byte(0x40);
+    Artifact artifact;
+    accepted += decodeManifest(manifest, artifact).isOk();
+    manifest[i] ^= std::byte(0x40);
+  }
+  CHECK(accepted > 0);
+  CHECK(accepted < manifest.size());
+}
+
+TEST_CASE("a manifest whose fields share one vector is refused instead of being blown up") {
+  // Each entry of the provenance is pointed at the first one's table: a small manifest would decode
+  // into as many copies as it has room for offsets.
+  Artifact artifact = tinyArtifact();
+  artifact.provenance = {{"first", std::string(60000, 'a')}};
+  for (int i = 0; i < 100; ++i)
+    artifact.provenance.push_back({strCat("key", i), "b"});
+  std::vector<std::byte> manifest = encodeManifest(artifact);
+  // The vector of 101 tables: its length, then as many offsets, each from its own place.
+  size_t vector = 0;
+  for (size_t at = 0; at + 4 * 102 <= manifest.size(); at += 4) {
+    uint32_t length = get<uint32_t>(manifest, at);
+    if (length == 101)
+      vector = at;
+  }
+  REQUIRE(vector != 0);
+  size_t first = vector + 4 + get<uint32_t>(manifest, vector + 4);
+  for (size_t i = 1; i < 101; ++i) {
+    size_t place = vector + 4 + 4 * i;
+    put<uint32_t>(manifest, place, uint32_t(first - place));
+  }
+  Artifact decoded;
+  Status status = decodeManifest(manifest, decoded);
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("refers to the same bytes twice") != std::string::npos);
+}
+
+TEST_CASE("a file that is not there, or is a directory, is named") {
+  auto missing = readArtifact("/nowhere/a.moe");
+  REQUIRE(!missing.isOk());
+  CHECK(missing.status().code() == StatusCode::kInvalidInput);
+  CHECK(missing.status().message() == "/nowhere/a.moe: No such file or directory");
+  auto directory = readArtifact("/tmp");
+  REQUIRE(!directory.isOk());
+  CHECK(directory.status().message().find("/tmp") == 0);
+}
+
+TEST_CASE("a file on the disk is read at any offset and length") {
+  std::vector<std::byte> content(3 * 1024 * 1024 + 77);
+  for (size_t i = 0; i < content.size(); ++i)
+    content[i] = std::byte(i * 7 + i / 256);
+  std::string path = strCat("/tmp/format_test_", ::getpid(), ".bin");
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char *>(content.data()), std::streamsize(content.size()));
+  auto source = FileSource::open(path);
+  ::unlink(path.c_str());
+  REQUIRE(source.isOk());
+  CHECK(source->bytes() == content.size());
+  for (auto [offset, length] : {std::pair<size_t, size_t>{0, 0},
+                                {0, 1},
+                                {4095, 2},
+                                {1, 4096},
+                                {1048575, 1048578},
+                                {content.size() - 5, 5},
+                                {0, content.size()}}) {
+    std::vector<std::byte> into(length);
+    REQUIRE(source->read(offset, into).isOk());
+    CHECK(std::memcmp(into.data(), content.data() + offset, length) == 0);
+  }
+  std::vector<std::byte> tooMuch(10);
+  Status status = source->read(content.size() - 5, tooMuch);
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("the end is at") != std::string::npos);
+}
