@@ -14,7 +14,12 @@ namespace moert {
 class WorkerThread {
 public:
   /// Kernels need a few KiB; the rest is for thread-local data and a sanitizer's frames.
+#ifdef __SANITIZE_THREAD__
+  // The thread sanitizer's own thread-local data needs half a MiB; pthread_create() refuses less.
+  static constexpr uint64_t kStackBytes = 1024 * 1024;
+#else
   static constexpr uint64_t kStackBytes = 128 * 1024;
+#endif
   /// Kernel stack (16 KiB), task and signal structures, page tables of the stack; measured at 44
   /// KiB.
   static constexpr uint64_t kKernelBytes = 64 * 1024;
