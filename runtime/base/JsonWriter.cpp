@@ -3,13 +3,32 @@
 #include <cassert>
 #include <charconv>
 #include <cmath>
+#include <locale>
+#include <sstream>
 
 namespace moert {
 
-template <typename Number> static void appendNumber(Number value, std::string &out) {
+template <typename Integer> static void appendInteger(Integer value, std::string &out) {
   char digits[32];
   std::to_chars_result end = std::to_chars(digits, digits + sizeof digits, value);
   out.append(digits, end.ptr);
+}
+
+/// The fewest digits that read back: 17 always do. Through streams, since std::to_chars of a double
+/// brings 130 KiB of tables into a program that is to be small; the classic locale, since JSON's
+/// decimal point is nobody's choice.
+static std::string shortestDecimal(double value) {
+  for (int digits = 15;; ++digits) {
+    std::ostringstream text;
+    text.imbue(std::locale::classic());
+    text.precision(digits);
+    text << value;
+    std::istringstream reader(text.str());
+    reader.imbue(std::locale::classic());
+    double readBack = 0;
+    if (digits == 17 || (reader >> readBack && readBack == value))
+      return text.str();
+  }
 }
 
 void JsonWriter::beforeValue() {
@@ -52,18 +71,18 @@ void JsonWriter::string(std::string_view utf8) {
 
 void JsonWriter::number(uint64_t value) {
   beforeValue();
-  appendNumber(value, out);
+  appendInteger(value, out);
 }
 
 void JsonWriter::number(int64_t value) {
   beforeValue();
-  appendNumber(value, out);
+  appendInteger(value, out);
 }
 
 void JsonWriter::number(double value) {
   beforeValue();
   if (std::isfinite(value))
-    appendNumber(value, out);
+    out += shortestDecimal(value);
   else
     out += "null";
 }

@@ -4,6 +4,16 @@
 
 namespace moert {
 
+namespace detail {
+
+MessageStream::MessageStream() = default;
+MessageStream::~MessageStream() = default;
+std::string MessageStream::text() const {
+  return stream.str();
+}
+
+} // namespace detail
+
 Status Status::withContext(std::string_view context) const & {
   Status copy = *this;
   return std::move(copy).withContext(context);

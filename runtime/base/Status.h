@@ -20,11 +20,42 @@ enum class StatusCode {
   kInterrupted,  // The user asked to stop. Exit 130.
 };
 
+namespace detail {
+
+/// A string stream whose large constructor and destructor are compiled once, not into every
+/// message.
+class MessageStream {
+public:
+  MessageStream();
+  ~MessageStream();
+  std::string text() const;
+
+  std::ostringstream stream;
+};
+
+// Literals of every length and strings become one type, so that messages of one pattern share code.
+inline std::string_view messagePart(const char *text) {
+  return text;
+}
+inline std::string_view messagePart(const std::string &text) {
+  return text;
+}
+template <typename Part> const Part &messagePart(const Part &part) {
+  return part;
+}
+
+template <typename... Parts>
+[[gnu::noinline, gnu::cold]] std::string concatenate(const Parts &...parts) {
+  MessageStream message;
+  (message.stream << ... << parts);
+  return message.text();
+}
+
+} // namespace detail
+
 /// Concatenates anything that can be streamed; the one way in which messages are put together.
 template <typename... Parts> std::string strCat(const Parts &...parts) {
-  std::ostringstream stream;
-  (stream << ... << parts);
-  return stream.str();
+  return detail::concatenate(detail::messagePart(parts)...);
 }
 
 /// Success, or a code and a message for a person. Cheap to move; safe to copy between threads.

@@ -123,7 +123,9 @@ Status bench(const BenchOptions &options) {
 void addBenchCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<BenchOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("bench", "Measure speed: medians, spread, slow tail");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  command->add_option("OUT.moe", options->artifact, "The compiled model")
+      ->type_name("")
+      ->required();
   const std::string group = "Measure";
   addCount(
       *command, "--prompt-tokens", 1, kMaxTokens,

@@ -32,8 +32,9 @@ CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t mini
 CLI::Option *addDecimal(CLI::App &command, const std::string &names, float &value,
                         const std::string &description) {
   auto take = [names, &value](const std::string &text) {
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
+    std::istringstream reader(text);
+    reader.imbue(std::locale::classic());
+    if (!(reader >> std::noskipws >> value) || reader.peek() != std::char_traits<char>::eof())
       throw CLI::ValidationError(names, strCat("'", text, "', expected a decimal number"));
   };
   return command.add_option_function<std::string>(names, take, description);

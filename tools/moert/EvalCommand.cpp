@@ -211,7 +211,9 @@ void addMeasureOptions(CLI::App &command, EvalOptions &options) {
 void addEvalCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<EvalOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("eval", "Measure perplexity, alone or beside a reference");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  command->add_option("OUT.moe", options->artifact, "The compiled model")
+      ->type_name("")
+      ->required();
   addMeasureOptions(*command, *options);
   command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");
   addEngineFlags(*command, options->engine);

@@ -86,16 +86,20 @@ Status writeLogits(const LogitsOptions &options) {
 void addLogitsCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<LogitsOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("logits", "Write the logits of given tokens to a file");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  command->add_option("OUT.moe", options->artifact, "The compiled model")
+      ->type_name("")
+      ->required();
   command
       ->add_option("--ids", options->idsFile,
                    "Token ids, separated by white space; - is "
                    "standard input")
       ->type_name("FILE")
-      ->required();
+      ->required()
+      ->group("Input and output");
   command->add_option("-o,--output", options->output, "The file to write")
       ->type_name("OUT.safetensors")
-      ->required();
+      ->required()
+      ->group("Input and output");
   addEngineFlags(*command, options->engine);
   command->footer(
       "Tensors: logits f32 [T, V]; experts i32 and weights f32 [L, T, k], the router's choices\n"

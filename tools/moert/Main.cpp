@@ -1,6 +1,7 @@
 // moert: runs, measures and inspects what a compiled model computes. Command line only; the work is
 // in the runtime and in one file per subcommand.
 #include "tools/moert/Command.h"
+#include "tools/moert/HelpFormatter.h"
 #include "tools/moert/OutputStream.h"
 
 #include <CLI/CLI.hpp>
@@ -14,17 +15,14 @@ static constexpr char kVersion[] = "moert " MOERT_VERSION;
 static void buildCommandLine(CLI::App &app, cli::Action &chosen) {
   app.set_version_flag("--version", kVersion, "Print the version and exit");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(32);
-  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.formatter(std::make_shared<cli::HelpFormatter>());
   cli::addRunCommand(app, chosen);
   cli::addEvalCommand(app, chosen);
   cli::addBenchCommand(app, chosen);
   cli::addLogitsCommand(app, chosen);
   cli::addTokenizeCommand(app, chosen);
-  for (CLI::App *command : app.get_subcommands({})) {
+  for (CLI::App *command : app.get_subcommands({}))
     command->set_version_flag("--version", kVersion, "Print the version and exit");
-    command->get_formatter()->column_width(32);
-  }
   app.footer(
       "moert COMMAND --help describes a command.\n"
       "Results go to standard output, everything else to standard error. Exit codes: 0 done, "
@@ -32,10 +30,14 @@ static void buildCommandLine(CLI::App &app, cli::Action &chosen) {
 }
 
 /// What `moert run --threds 2` prints: the reason, and where to look.
-static int refuseUsage(const CLI::App &app, const CLI::ParseError &error) {
+static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const char *firstWord) {
   std::string command = "moert";
   for (const CLI::App *parsed : app.get_subcommands())
     command += " " + parsed->get_name();
+  if (app.get_subcommands().empty() && firstWord && firstWord[0] != '-') {
+    cli::printError(strCat("moert: '", firstWord, "' is not a command\nmoert --help lists them"));
+    return exitCode(invalidInput(error.what()));
+  }
   cli::printError(
       strCat(command, ": ", error.what(), "\n", command, " --help lists what it takes"));
   return exitCode(invalidInput(error.what()));
@@ -52,7 +54,7 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    return refuseUsage(app, error);
+    return refuseUsage(app, error, argc > 1 ? argv[1] : nullptr);
   }
   Status status = chosen();
   if (cli::isClosedOutput(status))

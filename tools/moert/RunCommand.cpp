@@ -75,6 +75,8 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
 }
 
 Result<PreparedRun> prepare(const RunOptions &options) {
+  if (!options.promptText && !options.promptFile && !options.idsFile)
+    return invalidInput("run: no prompt, expected -p TEXT, -f FILE or --ids FILE");
   PreparedRun run;
   run.sampling = options.sampling;
   if (options.seed)
@@ -119,8 +121,7 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   return engine;
 }
 
-const char *endName(GenerationEnd end, const TextStream &text, const RunLength &length) {
-  (void)text;
+const char *endName(GenerationEnd end, const RunLength &length) {
   switch (end) {
   case GenerationEnd::kLength:
     return length.isContextBound ? "context" : "length";
@@ -180,7 +181,7 @@ Status finishRun(const RunOptions &options, const PreparedRun &run, const Loaded
   const bool isClosed = isClosedOutput(ended.status());
   if (!ended.isOk() && !isClosed)
     return ended.status();
-  const char *end = isClosed ? "closed" : endName(*ended, text, run.length);
+  const char *end = isClosed ? "closed" : endName(*ended, run.length);
   Status shown = isClosed ? ended.status() : text.finish();
   if (shown.isOk() && !options.asJson && !text.isEmpty() && (!run.tokenizer || isOutputTerminal()))
     shown = writeOutput("\n");
@@ -225,18 +226,16 @@ Status runModel(const RunOptions &options) {
 }
 
 void addPromptOptions(CLI::App &command, RunOptions &options) {
-  CLI::Option_group *prompt = command.add_option_group("Prompt (one of them)");
-  prompt->add_option("-p,--prompt", options.promptText, "The prompt")->type_name("TEXT");
-  prompt
-      ->add_option("-f,--file", options.promptFile,
-                   "Read the prompt from a file; - is standard "
-                   "input")
-      ->type_name("FILE");
-  prompt
-      ->add_option("--ids", options.idsFile,
-                   "Read the prompt as token ids, separated by white space")
-      ->type_name("FILE");
-  prompt->require_option(1);
+  const std::string group = "Prompt, one of";
+  CLI::Option *text = command.add_option("-p,--prompt", options.promptText, "The prompt itself");
+  CLI::Option *file = command.add_option("-f,--file", options.promptFile,
+                                         "Read it from a file, as it is; - is standard input");
+  CLI::Option *ids =
+      command.add_option("--ids", options.idsFile,
+                         "Read it as token ids, separated by white space; - is standard input");
+  text->type_name("TEXT")->group(group)->excludes(file)->excludes(ids);
+  file->type_name("FILE")->group(group)->excludes(ids);
+  ids->type_name("FILE")->group(group);
 }
 
 void addGenerationOptions(CLI::App &command, RunOptions &options) {
@@ -295,7 +294,9 @@ void addSamplingOptions(CLI::App &command, RunOptions &options) {
 void addRunCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<RunOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("run", "Continue a prompt");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  command->add_option("OUT.moe", options->artifact, "The compiled model")
+      ->type_name("")
+      ->required();
   addPromptOptions(*command, *options);
   addGenerationOptions(*command, *options);
   addSamplingOptions(*command, *options);

@@ -40,12 +40,16 @@ Status tokenize(const TokenizeOptions &options) {
 void addTokenizeCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<TokenizeOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("tokenize", "Turn text into token ids, or back");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")->required();
+  command->add_option("OUT.moe", options->artifact, "The compiled model")
+      ->type_name("")
+      ->required();
   command->add_option("-f,--file", options->file, "What to read; - is standard input")
       ->type_name("FILE")
-      ->required();
-  command->add_flag("--decode", options->decodes,
-                    "Turn token ids into text; special tokens are shown");
+      ->required()
+      ->group("Input");
+  command
+      ->add_flag("--decode", options->decodes, "Turn token ids into text; special tokens are shown")
+      ->group("Input");
   command->footer("Example: echo \"The old man\" | moert tokenize qwen.moe -f -");
   command->callback([options, &chosen] { chosen = [options] { return tokenize(*options); }; });
 }
