@@ -74,15 +74,21 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
   return {};
 }
 
+/// Of 32 bits, so that a person can type it again.
+Result<uint64_t> drawnSeed() {
+  uint32_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) < 0)
+    return systemError(errno, "cannot draw a seed; --seed gives one");
+  return uint64_t(seed);
+}
+
 Result<PreparedRun> prepare(const RunOptions &options) {
   if (!options.promptText && !options.promptFile && !options.idsFile)
     return invalidInput("run: no prompt, expected -p TEXT, -f FILE or --ids FILE");
   PreparedRun run;
   run.sampling = options.sampling;
-  if (options.seed)
-    run.sampling.seed = *options.seed;
-  else if (::getrandom(&run.sampling.seed, sizeof run.sampling.seed, 0) < 0)
-    return systemError(errno, "cannot draw a seed; --seed gives one");
+  MOERT_ASSIGN_OR_RETURN(run.sampling.seed,
+                         options.seed ? Result<uint64_t>(*options.seed) : drawnSeed());
   MOERT_ASSIGN_OR_RETURN(run.stops, StopText::create(options.stopTexts));
   for (const std::string &stop : options.stopTexts)
     MOERT_RETURN_IF_ERROR(checkUtf8(stop, "--stop"));

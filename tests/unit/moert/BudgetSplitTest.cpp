@@ -1,0 +1,54 @@
+#include "tools/moert/BudgetSplit.h"
+
+#include "SyntheticModel.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+
+using namespace moert;
+using namespace moert::cli;
+
+TEST_CASE("both get their smallest budget and the rest in proportion to what is of use") {
+  auto shares = splitBudget(200, {50, 150}, {30, 330});
+  REQUIRE(shares);
+  CHECK(shares->first == 50 + 30);
+  CHECK(shares->second == 30 + 90);
+}
+
+TEST_CASE("nobody gets more than is of use, and together never more than there is") {
+  auto plenty = splitBudget(1000, {50, 150}, {30, 330});
+  CHECK(plenty->first == 150);
+  CHECK(plenty->second == 330);
+  for (uint64_t total = 80; total < 600; total += 7) {
+    auto shares = splitBudget(total, {50, 150}, {30, 330});
+    REQUIRE(shares);
+    CHECK(shares->first + shares->second <= total);
+    CHECK(shares->first >= 50);
+    CHECK(shares->second >= 30);
+  }
+}
+
+TEST_CASE("less than both smallest budgets together cannot be divided") {
+  CHECK(splitBudget(80, {50, 150}, {30, 330}));
+  CHECK_FALSE(splitBudget(79, {50, 150}, {30, 330}));
+  CHECK_FALSE(splitBudget(0, {UINT64_MAX, UINT64_MAX}, {UINT64_MAX, UINT64_MAX}));
+}
+
+TEST_CASE("a model's range is from what it works with to what it can use") {
+  const std::string path = "budget_split_test.moe";
+  REQUIRE(test::writeSyntheticModel(path, {}).isOk());
+  auto model = Model::open(path);
+  REQUIRE(model.isOk());
+  EngineOptions options;
+  options.contextTokens = 32;
+  auto range = budgetRangeOf(**model, options);
+  REQUIRE(range.isOk());
+  options.memory = BudgetSize{range->smallestBytes, {}};
+  CHECK(accountMemory(**model, options).isOk());
+  options.memory = BudgetSize{range->smallestBytes - 4096, {}};
+  CHECK_FALSE(accountMemory(**model, options).isOk());
+  options.memory = BudgetSize{range->largestBytes * 2, {}};
+  CHECK(accountMemory(**model, options)->totalBytes() == range->largestBytes);
+  std::remove(path.c_str());
+}

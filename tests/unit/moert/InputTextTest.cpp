@@ -1,0 +1,43 @@
+#include "tools/moert/InputText.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <fstream>
+
+using namespace moert;
+using namespace moert::cli;
+
+TEST_CASE("a file is read as it is") {
+  const std::string path = "input_text_test.txt";
+  const std::string content = std::string("a\0b\r\n", 5) + std::string(200000, 'x');
+  std::ofstream(path, std::ios::binary) << content;
+  auto text = readInput(path);
+  REQUIRE(text.isOk());
+  CHECK(*text == content);
+  std::remove(path.c_str());
+}
+
+TEST_CASE("a missing file and a folder are refused by name") {
+  for (const char *path : {"no such file", "/"}) {
+    auto text = readInput(path);
+    CHECK(text.status().code() == StatusCode::kInvalidInput);
+    CHECK(text.status().message().find(path) != std::string::npos);
+  }
+}
+
+TEST_CASE("UTF-8 is accepted and the first byte of anything else is named") {
+  CHECK(checkUtf8("", "p").isOk());
+  CHECK(checkUtf8("Zw\xC3\xB6lf \xF0\x9F\x99\x82", "p").isOk());
+  struct Broken {
+    const char *text, *mention;
+  };
+  for (auto [text, mention] :
+       {Broken{"ab\xFF", "0xff at offset 2"}, Broken{"\xC3", "0xc3"},
+        Broken{"\xED\xA0\x80", "offset 0"}, Broken{"a\xC0\xAF", "offset 1"}}) {
+    Status status = checkUtf8(text, "prompt.txt");
+    CHECK(status.code() == StatusCode::kInvalidInput);
+    CHECK(status.message().find("prompt.txt") != std::string::npos);
+    CHECK(status.message().find(mention) != std::string::npos);
+  }
+}

@@ -1,0 +1,63 @@
+#include "tools/moert/ProgressLine.h"
+
+#include <doctest/doctest.h>
+
+using namespace moert::cli;
+
+constexpr uint64_t kSecond = 1'000'000'000;
+static uint64_t fakeNow;
+
+/// What is written while a step of 100 units takes `seconds`, one update per tenth of a second.
+static std::string writtenDuring(uint64_t seconds, bool isTerminal) {
+  std::string written;
+  fakeNow = 5 * kSecond;
+  {
+    ProgressLine line(
+        "loading", [](uint64_t done, uint64_t) { return std::to_string(done); },
+        [&](std::string_view text) { written += text; }, [] { return fakeNow; }, isTerminal);
+    const uint64_t begin = fakeNow;
+    for (uint64_t tenth = 0; tenth <= seconds * 10; ++tenth) {
+      fakeNow = begin + tenth * kSecond / 10;
+      line.update(tenth * 100 / (seconds * 10), 100);
+    }
+  }
+  return written;
+}
+
+static size_t count(const std::string &text, const std::string &part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+TEST_CASE("a short step writes nothing") {
+  CHECK(writtenDuring(1, true).empty());
+  CHECK(writtenDuring(1, false).empty());
+  CHECK(writtenDuring(9, false).empty());
+}
+
+TEST_CASE("on a terminal one line is rewritten and removed in the end") {
+  std::string written = writtenDuring(10, true);
+  CHECK(count(written, "\n") == 0);
+  CHECK(count(written, "\r") > 30);
+  CHECK(written.ends_with("\r\x1b[K"));
+}
+
+TEST_CASE("elsewhere lines come now and then") {
+  std::string written = writtenDuring(60, false);
+  CHECK(count(written, "\n") == 5);
+  CHECK(count(written, "\r") == 0);
+}
+
+TEST_CASE("the remaining time follows from the time so far") {
+  std::string written = writtenDuring(60, false);
+  CHECK(written.find("loading: 50, 30 s left\n") != std::string::npos);
+}
+
+TEST_CASE("durations are read at a glance") {
+  CHECK(formatDuration(0) == "0 s");
+  CHECK(formatDuration(59) == "59 s");
+  CHECK(formatDuration(200) == "3 min 20 s");
+  CHECK(formatDuration(7500) == "2 h 5 min");
+}

@@ -1,0 +1,50 @@
+#include "tools/moert/RunContext.h"
+
+#include <doctest/doctest.h>
+
+using namespace moert;
+using namespace moert::cli;
+
+static bool isRefused(const LengthRequest &request, uint64_t promptTokens, uint32_t positions,
+                      const char *mention) {
+  auto length = runLength(request, promptTokens, positions);
+  return length.status().code() == StatusCode::kInvalidInput &&
+         length.status().message().find(mention) != std::string::npos;
+}
+
+TEST_CASE("without options a run has room for the prompt and the default number of tokens") {
+  auto length = runLength({}, 10, 4096);
+  CHECK(length->maxTokens == kDefaultTokens);
+  CHECK(length->contextTokens == 10 + kDefaultTokens);
+  CHECK_FALSE(length->isContextBound);
+}
+
+TEST_CASE("the default number of tokens gives way to the model's positions and to the context") {
+  auto byModel = runLength({}, 60, 64);
+  CHECK(byModel->maxTokens == 4);
+  CHECK(byModel->contextTokens == 64);
+  CHECK(byModel->isContextBound);
+  auto byContext = runLength({std::nullopt, 30}, 10, 4096);
+  CHECK(byContext->maxTokens == 20);
+  CHECK(byContext->contextTokens == 30);
+  CHECK(byContext->isContextBound);
+}
+
+TEST_CASE("a number of tokens that was asked for fits or is refused") {
+  CHECK(runLength({4, std::nullopt}, 60, 64)->maxTokens == 4);
+  CHECK(isRefused({5, std::nullopt}, 60, 64, "64"));
+  CHECK(runLength({6, 16}, 10, 64)->contextTokens == 16);
+  CHECK(isRefused({7, 16}, 10, 64, "--context"));
+}
+
+TEST_CASE("no tokens at all may be asked for, even where there is no room for one") {
+  CHECK(runLength({0, std::nullopt}, 64, 64)->maxTokens == 0);
+  CHECK(isRefused({}, 64, 64, "64"));
+}
+
+TEST_CASE("prompts and contexts beyond the model's positions are refused") {
+  CHECK(isRefused({}, 65, 64, "65"));
+  CHECK(isRefused({0, 16}, 17, 64, "16"));
+  CHECK(isRefused({std::nullopt, 65}, 1, 64, "--context 65"));
+  CHECK(runLength({std::nullopt, 64}, 1, 64).isOk());
+}
