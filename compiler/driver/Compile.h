@@ -1,0 +1,48 @@
+// The compiler's arrows and their composition, without a command line: a checkpoint becomes IR, IR
+// becomes planned IR, planned IR an artifact.
+#pragma once
+
+#include "compiler/driver/Progress.h"
+#include "compiler/emit/EmitArtifact.h"
+#include "passes/Pipeline.h"
+#include "runtime/base/Status.h"
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+/// What every command needs from its surroundings.
+struct Session {
+  Progress *progress = nullptr;
+  const std::atomic<bool> *stop = nullptr;
+  /// A line for a person.
+  std::function<void(std::string_view)> say;
+};
+
+struct CompileRequest {
+  std::string checkpointDirectory;
+  std::string outputPath;
+  mlir::moe::CompileOptions passes;
+  unsigned threads = 1;
+  bool resume = false;
+};
+
+/// import, all passes, emit.
+moert::Status compileCheckpoint(const CompileRequest &request, const Session &session);
+
+/// The first arrow alone: the model's IR, as text.
+moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath);
+
+struct EmitRequest {
+  std::string modulePath; // Text or bytecode, planned by all passes.
+  std::string outputPath;
+  unsigned threads = 1;
+  bool resume = false;
+};
+
+/// The last arrow alone.
+moert::Status emitFromFile(const EmitRequest &request, const Session &session);
+
+} // namespace moec

@@ -1,0 +1,157 @@
+// moec compile, import and emit: the way from a checkpoint to an artifact, whole and in its first
+// and last step.
+#include "compiler/driver/Compile.h"
+#include "runtime/base/Size.h"
+#include "tools/moec/Command.h"
+#include "tools/moec/Interrupt.h"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+#include <memory>
+#include <thread>
+
+using namespace moert;
+using mlir::moe::ExpertBits;
+using mlir::moe::ResidentBits;
+
+namespace moec::cli {
+
+namespace {
+
+// What is done when nothing is asked for: 4 bits keep most models usable at a quarter of the size,
+// and resident weights are too few for fewer than 8 to pay.
+constexpr const char *kAuto = "auto";
+constexpr ExpertBits kAutoBits = ExpertBits::k4;
+constexpr ResidentBits kAutoResidentBits = ResidentBits::k8;
+
+struct CompileFlags {
+  CompileRequest request;
+  std::string bits = kAuto, residentBits = kAuto;
+  std::vector<std::string> budgets;
+};
+
+} // namespace
+
+static unsigned defaultThreads() {
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+static Session sessionWith(Progress &progress) {
+  return {&progress, &catchInterrupts(), [](std::string_view line) { printError(line); }};
+}
+
+// The option's type name says the same already.
+static CLI::Validator oneOf(std::vector<std::string> words) {
+  return CLI::IsMember(std::move(words)).description("");
+}
+static CLI::Validator within(uint32_t low, uint32_t high) {
+  return CLI::Range(low, high).description("");
+}
+
+static void addEmitOptions(CLI::App &command, std::string &outputPath, unsigned &threads,
+                           bool &resume) {
+  threads = defaultThreads();
+  command.add_option("-o,--output", outputPath, "The artifact to write")
+      ->required()
+      ->type_name("OUT.moe");
+  command.add_flag("--resume", resume, "Go on with what an interrupted command left");
+  command.add_option("--threads", threads, "Threads that read and quantize (default: all)")
+      ->check(within(1, 1024))
+      ->type_name("N");
+}
+
+static Status runCompile(CompileFlags &flags) {
+  static const std::map<std::string, ExpertBits> kBits = {{kAuto, kAutoBits},
+                                                          {"source", ExpertBits::kSource},
+                                                          {"8", ExpertBits::k8},
+                                                          {"4", ExpertBits::k4},
+                                                          {"2", ExpertBits::k2}};
+  static const std::map<std::string, ResidentBits> kResidentBits = {
+      {kAuto, kAutoResidentBits},
+      {"source", ResidentBits::kSource},
+      {"16", ResidentBits::k16},
+      {"8", ResidentBits::k8},
+      {"4", ResidentBits::k4}};
+  CompileRequest &request = flags.request;
+  request.passes.bits = kBits.at(flags.bits);
+  request.passes.residentBits = kResidentBits.at(flags.residentBits);
+  request.passes.budgets = flags.budgets;
+  if (flags.bits == kAuto || flags.residentBits == kAuto)
+    printError(strCat("experts: ", flags.bits == kAuto ? "4 bits (no --bits given)" : flags.bits,
+                      ", resident weights: ",
+                      flags.residentBits == kAuto ? "8 bits (no --resident-bits given)"
+                                                  : flags.residentBits));
+  ProgressLine progress;
+  return compileCheckpoint(request, sessionWith(progress));
+}
+
+void addCompileCommand(CLI::App &app, Action &chosen) {
+  auto flags = std::make_shared<CompileFlags>();
+  CLI::App *command = app.add_subcommand("compile", "Compile a checkpoint into an artifact");
+  command
+      ->add_option("checkpoint", flags->request.checkpointDirectory,
+                   "Directory with config.json and the weights as safetensors")
+      ->required()
+      ->type_name("CKPT");
+  addEmitOptions(*command, flags->request.outputPath, flags->request.threads,
+                 flags->request.resume);
+  command->add_option("--bits", flags->bits, "Width of the experts (default: auto, 4)")
+      ->check(oneOf({"auto", "source", "8", "4", "2"}))
+      ->type_name("auto|source|8|4|2");
+  command
+      ->add_option("--resident-bits", flags->residentBits,
+                   "Width of everything else that is a matrix (default: auto, 8)")
+      ->check(oneOf({"auto", "source", "16", "8", "4"}))
+      ->type_name("auto|source|16|8|4");
+  command
+      ->add_option("--memory", flags->budgets,
+                   "Budgets to plan for: 512MiB, 6GiB, 25% of the experts")
+      ->expected(1, 64)
+      ->check(CLI::Validator(
+          [](std::string &text) {
+            auto size = parseSize(text);
+            return size.isOk() ? std::string() : size.status().message();
+          },
+          ""))
+      ->type_name("SIZE...");
+  command->add_option("--context", flags->request.passes.context, "Tokens of context to plan for")
+      ->check(within(1, uint32_t(1) << 30))
+      ->type_name("N");
+  command->callback([flags, &chosen] { chosen = [flags] { return runCompile(*flags); }; });
+}
+
+void addImportCommand(CLI::App &app, Action &chosen) {
+  struct Flags {
+    std::string checkpoint, output;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command = app.add_subcommand("import", "Write a checkpoint's IR: the first step alone");
+  command->add_option("checkpoint", flags->checkpoint, "Directory of the checkpoint")
+      ->required()
+      ->type_name("CKPT");
+  command->add_option("-o,--output", flags->output, "The module to write")
+      ->required()
+      ->type_name("M.mlir");
+  command->callback([flags, &chosen] {
+    chosen = [flags] { return importToFile(flags->checkpoint, flags->output); };
+  });
+}
+
+void addEmitCommand(CLI::App &app, Action &chosen) {
+  auto request = std::make_shared<EmitRequest>();
+  CLI::App *command =
+      app.add_subcommand("emit", "Write a planned module's artifact: the last step alone");
+  command->add_option("module", request->modulePath, "The planned module")
+      ->required()
+      ->type_name("M.mlir");
+  addEmitOptions(*command, request->outputPath, request->threads, request->resume);
+  command->callback([request, &chosen] {
+    chosen = [request] {
+      ProgressLine progress;
+      return emitFromFile(*request, sessionWith(progress));
+    };
+  });
+}
+
+} // namespace moec::cli

@@ -1,0 +1,54 @@
+// moec inspect and verify: what an artifact says of itself, and whether it is still what was
+// written.
+#include "compiler/driver/Inspect.h"
+#include "compiler/driver/Progress.h"
+#include "runtime/base/Size.h"
+#include "runtime/format/Verify.h"
+#include "tools/moec/Command.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+using namespace moert;
+
+namespace moec::cli {
+
+void addInspectCommand(CLI::App &app, Action &chosen) {
+  struct Flags {
+    std::string path;
+    bool isJson = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command = app.add_subcommand("inspect", "Say what an artifact consists of");
+  command->add_option("artifact", flags->path, "The artifact")->required()->type_name("OUT.moe");
+  command->add_flag("--json", flags->isJson, "As JSON, for programs");
+  command->callback([flags, &chosen] {
+    chosen = [flags]() -> Status {
+      MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(flags->path));
+      return writeOutput(flags->isJson ? artifactAsJson(artifact, flags->path)
+                                       : describeArtifact(artifact, flags->path));
+    };
+  });
+}
+
+static Status runVerify(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(path));
+  ProgressLine progress;
+  progress.begin("verifying " + path, source.bytes(), 0);
+  Status status =
+      verifyArtifact(source, [&](uint64_t done, uint64_t) { progress.advanceTo(done); });
+  progress.end();
+  MOERT_RETURN_IF_ERROR(status);
+  return writeOutput(strCat(path, ": as it was written, ", formatBytes(source.bytes()), "\n"));
+}
+
+void addVerifyCommand(CLI::App &app, Action &chosen) {
+  auto path = std::make_shared<std::string>();
+  CLI::App *command =
+      app.add_subcommand("verify", "Check every byte of an artifact and every rule of the format");
+  command->add_option("artifact", *path, "The artifact")->required()->type_name("OUT.moe");
+  command->callback([path, &chosen] { chosen = [path] { return runVerify(*path); }; });
+}
+
+} // namespace moec::cli

@@ -1,0 +1,25 @@
+#include "tools/moec/Interrupt.h"
+
+#include <csignal>
+
+namespace moec::cli {
+
+// Global, since a signal handler can reach nothing else; lock-free, since it interrupts anything.
+static std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+static void onSignal(int) {
+  interrupted.store(true, std::memory_order_relaxed);
+}
+
+const std::atomic<bool> &catchInterrupts() {
+  struct sigaction action = {};
+  action.sa_handler = onSignal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = int(SA_RESTART | SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return interrupted;
+}
+
+} // namespace moec::cli

@@ -1,0 +1,60 @@
+// moec: compiles checkpoints and looks at what came of it. Command line only; the work is in
+// compiler/ and in one function per subcommand.
+#include "tools/moec/Command.h"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+
+using namespace moert;
+
+static constexpr char kVersion[] = "moec " MOEC_VERSION;
+
+static void buildCommandLine(CLI::App &app, moec::cli::Action &chosen) {
+  app.require_subcommand(1);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  moec::cli::addCompileCommand(app, chosen);
+  moec::cli::addImportCommand(app, chosen);
+  moec::cli::addEmitCommand(app, chosen);
+  moec::cli::addInspectCommand(app, chosen);
+  moec::cli::addVerifyCommand(app, chosen);
+  app.set_version_flag("--version", kVersion, "Print the version and exit");
+  app.get_formatter()->column_width(24);
+  for (CLI::App *command : app.get_subcommands({})) {
+    command->set_version_flag("--version", kVersion, "Print the version and exit");
+    command->get_formatter()->column_width(44);
+  }
+  app.footer(
+      "moec COMMAND --help describes a command.\n"
+      "Results go to standard output, everything else to standard error. Exit codes: 0 done, "
+      "1 failed,\n2 refused (usage or input), 130 interrupted.");
+}
+
+// The reason, and where to look.
+static int refuseUsage(const CLI::App &app, const CLI::ParseError &error) {
+  std::string command = "moec";
+  for (const CLI::App *parsed : app.get_subcommands())
+    command += " " + parsed->get_name();
+  moec::cli::printError(
+      strCat(command, ": ", error.what(), "\n", command, " --help lists what it takes"));
+  return exitCode(invalidInput(error.what()));
+}
+
+int main(int argc, char **argv) {
+  // A closed pipe is an error of write(), so that a compile can still tidy up.
+  std::signal(SIGPIPE, SIG_IGN);
+  moec::cli::Action chosen;
+  CLI::App app("Compiles Mixture-of-Experts checkpoints for a memory budget.", "moec");
+  try {
+    buildCommandLine(app, chosen);
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return refuseUsage(app, error);
+  }
+  Status status = chosen();
+  if (!status.isOk())
+    moec::cli::printError(strCat("moec: ", status.message()));
+  return exitCode(status);
+}
