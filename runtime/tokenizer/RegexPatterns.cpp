@@ -41,6 +41,11 @@ constexpr std::string_view kPublished[] = {
     // DeepSeek V3, its third; the other two are single classes.
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
     R"(| ?[\p{P}\p{S}]+[\r\n]*)" MOERT_SPACES,
+    // Ling, Ring (Bailing).
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
+    R"(|\s*[\r\n]|\s+(?!\S)|\s+)",
+    // Seed.
+    MOERT_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+)" MOERT_SPACES,
 };
 
 // What Unicode 15, 15.1 and 16 added to a property; PCRE2 10.42 knows version 14. Where PCRE2 knows
@@ -196,11 +201,25 @@ bool isSingleClass(std::string_view pattern) {
   return false;
 }
 
+// Some files (DeepSeek's) hold line breaks themselves where others hold \r and \n; both mean the
+// same.
+std::string withEscapedLineBreaks(std::string_view pattern) {
+  std::string escaped;
+  for (char c : pattern) {
+    if (c == '\r' || c == '\n')
+      escaped += c == '\r' ? "\\r" : "\\n";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
 } // namespace
 
 bool isKnownPattern(std::string_view pattern) {
+  std::string escaped = withEscapedLineBreaks(pattern);
   return pattern == kGpt2Pattern ||
-         std::find(std::begin(kPublished), std::end(kPublished), pattern) != std::end(kPublished) ||
+         std::find(std::begin(kPublished), std::end(kPublished), escaped) != std::end(kPublished) ||
          (isValidUtf8(pattern) && isSingleClass(pattern));
 }
 

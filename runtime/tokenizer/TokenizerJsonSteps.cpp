@@ -135,7 +135,7 @@ Status readSplit(const JsonNode &node, PreTokenizerStep &step) {
     return node.error(
         "the regular expression ", step.pattern,
         " is not supported; supported are the published ones of GPT-2, Llama 3, Qwen, "
-        "o200k, Tekken and DeepSeek and single character classes");
+        "o200k, Tekken, DeepSeek, Ling and Seed and single character classes");
   MOERT_ASSIGN_OR_RETURN(JsonNode behavior, node.member("behavior"));
   MOERT_ASSIGN_OR_RETURN(std::string name, behavior.text());
   MOERT_ASSIGN_OR_RETURN(step.behavior, lookUp(behavior, "behavior", name, kBehaviors));

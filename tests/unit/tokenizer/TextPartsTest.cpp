@@ -178,6 +178,19 @@ TEST_CASE("letters that Unicode 16 added are letters") {
   CHECK(cut(step, "x\u1C89 \U0002EBF0!") == Pieces{"x\u1C89", " \U0002EBF0", "!"});
 }
 
+TEST_CASE("a published pattern may hold line breaks themselves or their escapes") {
+  std::string tail = R"(]+|\s+(?!\S)|\s+)";
+  std::string qwen = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
+                     R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[)";
+  CHECK(isKnownPattern(qwen + "\\r\\n" + tail));
+  CHECK(isKnownPattern(qwen + "\r\n" + tail));
+  CHECK(!isKnownPattern(qwen + "\t\n" + tail));
+  PreTokenizerStep step;
+  step.kind = PreTokenizerStep::Kind::kSplitRegex;
+  step.pattern = qwen + "\r\n" + tail;
+  CHECK(cut(step, "We'Ve 12\n\n x") == Pieces{"We", "'Ve", " ", "1", "2", "\n\n", " x"});
+}
+
 TEST_CASE("a single character class is accepted as a pattern, anything cleverer is not") {
   for (const char *accepted : {R"(\p{N}{1,3})", "[一-龥぀-ゟ゠-ヿ]+", R"([\r\n])",
                                R"(\s?[A-Za-zµ]+)", R"(\s+$)", R"( ?[^\s\p{L}]+)"}) {
