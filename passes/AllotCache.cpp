@@ -22,10 +22,10 @@ public:
 private:
   FailureOr<uint32_t> choosePageBytes();
   FailureOr<uint32_t> contextTokens(ModelAttr model);
-  PlanAttr makePlan(StringRef name, uint64_t budgetBytes, const moert::RunRequest &request,
-                    uint32_t chunk, const moert::CacheAllotment &allotment);
+  PlanAttr makePlan(StringRef name, uint64_t budgetBytes, uint32_t tokens, uint32_t chunk,
+                    const moert::CacheAllotment &allotment);
   FailureOr<PlanAttr> planFor(StringRef budget, const moert::ModelFootprint &model,
-                              const moert::RunRequest &request);
+                              uint32_t tokens);
 };
 
 } // namespace
@@ -42,8 +42,9 @@ static uint32_t pageBytesFor(uint64_t largestRecord) {
 FailureOr<uint32_t> AllotCache::choosePageBytes() {
   if (pageBytes != 0) {
     if (!llvm::isPowerOf2_32(pageBytes) || pageBytes < 4096 || pageBytes > 1 << 20)
-      return getOperation().emitError()
-             << "a page of " << pageBytes << " bytes, expected a power of two from 4 KiB to 1 MiB";
+      return emitError(getOperation().getLoc())
+             << "a page of " << pageBytes.getValue()
+             << " bytes, expected a power of two from 4 KiB to 1 MiB";
     return static_cast<uint32_t>(pageBytes);
   }
   FailureOr<SmallVector<SmallVector<uint64_t>>> records = recordBytesOf(getOperation());
@@ -58,37 +59,38 @@ FailureOr<uint32_t> AllotCache::choosePageBytes() {
 FailureOr<uint32_t> AllotCache::contextTokens(ModelAttr model) {
   constexpr uint32_t kDefaultContext = 2048;
   if (context > model.getMaxPositions())
-    return getOperation().emitError() << "a context of " << context << " tokens, the model has "
-                                      << model.getMaxPositions() << " positions";
+    return emitError(getOperation().getLoc())
+           << "a context of " << context.getValue() << " tokens, the model has "
+           << model.getMaxPositions() << " positions";
   return context != 0 ? static_cast<uint32_t>(context)
                       : std::min(kDefaultContext, model.getMaxPositions());
 }
 
-PlanAttr AllotCache::makePlan(StringRef name, uint64_t budgetBytes,
-                              const moert::RunRequest &request, uint32_t chunk,
+PlanAttr AllotCache::makePlan(StringRef name, uint64_t budgetBytes, uint32_t tokens, uint32_t chunk,
                               const moert::CacheAllotment &allotment) {
   SmallVector<int64_t> quotas(allotment.quotaPages.begin(), allotment.quotaPages.end());
-  return PlanAttr::get(&getContext(), name, budgetBytes, request.contextTokens, chunk,
-                       allotment.transitPages, DenseI64ArrayAttr::get(&getContext(), quotas));
+  return PlanAttr::get(&getContext(), name, budgetBytes, tokens, chunk, allotment.transitPages,
+                       DenseI64ArrayAttr::get(&getContext(), quotas));
 }
 
 FailureOr<PlanAttr> AllotCache::planFor(StringRef budget, const moert::ModelFootprint &model,
-                                        const moert::RunRequest &request) {
+                                        uint32_t tokens) {
+  moert::RunRequest request = plannedRun(tokens, std::min<uint32_t>(prefillChunk, tokens), threads);
   moert::Result<moert::Size> size = moert::parseSize(std::string_view(budget));
   if (!size.isOk())
-    return emitStatus(getOperation(), size.status().withContext("budget"));
+    return emitError(getOperation().getLoc(), size.status().withContext("budget").message());
   std::optional<moert::MemoryAccount> account =
       moert::accountForBudget(model, typicalProcess(), request, {size->bytes, size->share});
   if (!account && size->share)
-    return getOperation().emitError()
+    return emitError(getOperation().getLoc())
            << "budget " << budget << ": a cache of that share of "
            << moert::formatBytes(model.expertPayloadBytes)
            << " of experts is smaller than the largest record, "
            << moert::formatBytes(moert::smallestPoolPages(model.cache) * model.pageBytes);
   if (account)
-    return makePlan(budget, account->budgetBytes, request, account->prefillChunk,
+    return makePlan(budget, account->budgetBytes, tokens, account->prefillChunk,
                     moert::allotCache(model.cache, account->poolPages));
-  return makePlan(budget, size->bytes, request, 1,
+  return makePlan(budget, size->bytes, tokens, 1,
                   moert::allotCache(model.cache, moert::smallestPoolPages(model.cache)));
 }
 
@@ -96,8 +98,8 @@ void AllotCache::runOnOperation() {
   ModuleOp module = getOperation();
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
   if (!model || prefillChunk == 0 || threads == 0) {
-    module.emitError(model ? "a prefill chunk and threads of at least 1 are expected"
-                           : "the module has no 'moe.model'");
+    emitError(module.getLoc(), model ? "a prefill chunk and threads of at least 1 are expected"
+                                     : "the module has no 'moe.model'");
     return signalPassFailure();
   }
   FailureOr<uint32_t> tokens = contextTokens(model), page = choosePageBytes();
@@ -106,12 +108,9 @@ void AllotCache::runOnOperation() {
   FailureOr<moert::ModelFootprint> footprint = footprintOf(module, *page);
   if (mlir::failed(footprint))
     return signalPassFailure();
-  uint32_t chunk = std::min<uint32_t>(prefillChunk, *tokens);
-  moert::RunRequest request = plannedRun(*tokens, chunk, threads);
-
   SmallVector<PlanAttr> plans;
   for (const std::string &budget : budgets) {
-    FailureOr<PlanAttr> plan = planFor(budget, *footprint, request);
+    FailureOr<PlanAttr> plan = planFor(budget, *footprint, *tokens);
     if (failed(plan))
       return signalPassFailure();
     plans.push_back(*plan);
@@ -120,8 +119,8 @@ void AllotCache::runOnOperation() {
                     [](PlanAttr a, PlanAttr b) { return a.getBudgetBytes() > b.getBudgetBytes(); });
   if (plans.empty()) {
     uint64_t everything = moert::largestPoolPages(footprint->cache);
-    plans.push_back(
-        makePlan("default", 0, request, chunk, moert::allotCache(footprint->cache, everything)));
+    plans.push_back(makePlan("default", 0, *tokens, std::min<uint32_t>(prefillChunk, *tokens),
+                             moert::allotCache(footprint->cache, everything)));
   }
   Builder builder(&getContext());
   module->setAttr(kPageBytesAttr, builder.getI64IntegerAttr(*page));

@@ -78,7 +78,7 @@ FormatAttr AssignBits::expertFormat(MoeLayerOp layer, uint32_t expert) {
 void AssignBits::runOnOperation() {
   ModuleOp module = getOperation();
   // Asked for once and checked once: whatever is quantized uses these groups.
-  auto emit = [&] { return module.emitError("moe-assign-bits: "); };
+  auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
   if (failed(FormatAttr::verify(emit, WeightKind::kInt8, group, activationGroup, false)))
     return signalPassFailure();
   for (WeightOp weight : module.getOps<WeightOp>())

@@ -304,6 +304,10 @@ LogicalResult Expander::expand(HeadOp op) {
 
 LogicalResult Expander::expandOp(Operation *op) {
   layer = op->getAttr(kLayerAttr);
+  if (!isa<EmbedOp, func::ReturnOp>(op))
+    for (Value operand : op->getOperands())
+      if (!buffers.contains(operand))
+        return op->emitOpError("reads rows that no instruction makes");
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<EmbedOp, NormOp, AttentionOp, RouteOp, ExpertsOp, SharedExpertOp, DenseOp, AddOp,
             HeadOp>([&](auto part) { return expand(part); })

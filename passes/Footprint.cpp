@@ -136,7 +136,7 @@ static uint64_t tableBytesPerToken(ModuleOp module, uint32_t topK) {
 FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes) {
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
   if (!model)
-    return module.emitError("the module has no 'moe.model'");
+    return emitError(module.getLoc(), "the module has no 'moe.model'");
   FailureOr<SmallVector<SmallVector<uint64_t>>> records = recordBytesOf(module);
   FailureOr<uint64_t> residents = residentBytesOf(module);
   if (failed(records) || failed(residents))

@@ -53,7 +53,7 @@ FailureOr<AccountAttr> PlanMemory::prove(PlanAttr plan, const moert::ModelFootpr
       moert::accountMemory(model, process, request, plan.getPrefillChunk(), poolPages);
   if (plan.getBudgetBytes() != 0 && account.totalBytes() > plan.getBudgetBytes()) {
     uint64_t smallest = moert::smallestAccount(model, process, request).totalBytes();
-    auto error = getOperation().emitError()
+    auto error = emitError(getOperation().getLoc())
                  << "plan '" << plan.getName() << "' needs " << account.totalBytes() << " bytes ("
                  << moert::formatBytes(account.totalBytes()) << ") of a budget of "
                  << plan.getBudgetBytes() << "; the smallest budget that works is " << smallest
@@ -96,7 +96,7 @@ LogicalResult PlanMemory::provePlans() {
 
 void PlanMemory::runOnOperation() {
   if (threads == 0) {
-    getOperation().emitError("threads of at least 1 are expected");
+    emitError(getOperation().getLoc(), "threads of at least 1 are expected");
     return signalPassFailure();
   }
   for (func::FuncOp function : getOperation().getOps<func::FuncOp>())

@@ -97,7 +97,7 @@ static LogicalResult addPlans(ModuleOp module, EmitPlan &plan) {
   auto plans = module->getAttrOfType<ArrayAttr>(kPlansAttr);
   auto pageBytes = module->getAttrOfType<IntegerAttr>(kPageBytesAttr);
   if (!plans || !pageBytes)
-    return module.emitError("the module has no plans: run moe-allot-cache first");
+    return emitError(module.getLoc(), "the module has no plans: run moe-allot-cache first");
   plan.artifact.pageBytes = static_cast<uint32_t>(pageBytes.getInt());
   for (PlanAttr from : plans.getAsRange<PlanAttr>()) {
     moert::Plan &to = plan.artifact.plans.emplace_back();
@@ -129,8 +129,8 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
   auto bits = module->getAttrOfType<StringAttr>(kExpertBitsAttr);
   auto residentBits = module->getAttrOfType<StringAttr>(kResidentBitsAttr);
   if (!bits || !residentBits)
-    return module.emitError("the module does not say which widths were asked for: run "
-                            "moe-assign-bits first");
+    return emitError(module.getLoc(), "the module does not say which widths were asked for: run "
+                                      "moe-assign-bits first");
   plan.artifact.provenance = {{"moec", MOE_VERSION},
                               {"model_type", plan.artifact.model.modelType},
                               {"bits", bits.str()},
@@ -142,7 +142,7 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
 LogicalResult buildEmitPlan(ModuleOp module, EmitPlan &plan) {
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
   if (!model)
-    return module.emitError("the module has no 'moe.model'");
+    return emitError(module.getLoc(), "the module has no 'moe.model'");
   addModel(model, plan);
   addKvSlotsAndRopes(module, plan);
   if (failed(addResidents(module, plan)) || failed(addMoeLayers(module, plan)) ||

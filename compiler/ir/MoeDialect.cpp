@@ -66,24 +66,25 @@ void MoeDialect::initialize() {
 // Attributes of the module
 //===----------------------------------------------------------------------===//
 
+// Errors about the module are emitted at its location, not at the op: that would print all of it.
 static LogicalResult verifyPlans(Operation *op, Attribute value) {
   auto plans = dyn_cast<ArrayAttr>(value);
   if (!plans)
-    return op->emitError("'moe.plans' expected an array of #moe.plan");
+    return emitError(op->getLoc(), "'moe.plans' expected an array of #moe.plan");
   size_t moeLayers = llvm::range_size(cast<ModuleOp>(op).getOps<MoeLayerOp>());
   uint64_t above = UINT64_MAX;
   for (Attribute entry : plans) {
     auto plan = dyn_cast<PlanAttr>(entry);
     if (!plan)
-      return op->emitError("'moe.plans' expected an array of #moe.plan");
+      return emitError(op->getLoc(), "'moe.plans' expected an array of #moe.plan");
     if (static_cast<size_t>(plan.getQuotaPages().size()) != moeLayers)
-      return op->emitError() << "plan '" << plan.getName() << "' has quotas for "
-                             << plan.getQuotaPages().size() << " MoE layers, expected "
-                             << moeLayers;
+      return emitError(op->getLoc())
+             << "plan '" << plan.getName() << "' has quotas for " << plan.getQuotaPages().size()
+             << " MoE layers, expected " << moeLayers;
     // No budget is the largest one.
     uint64_t budget = plan.getBudgetBytes() ? plan.getBudgetBytes() : UINT64_MAX;
     if (budget > above)
-      return op->emitError()
+      return emitError(op->getLoc())
              << "plan '" << plan.getName()
              << "' has a larger budget than the one before, expected the largest first";
     above = budget;
@@ -96,23 +97,25 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   if (key == kLayerAttr) {
     auto layer = dyn_cast<IntegerAttr>(attribute.getValue());
     if (!layer || !layer.getType().isInteger(32) || layer.getInt() < 0)
-      return op->emitError("'moe.layer' expected an i32 that is not negative");
+      return emitError(op->getLoc(), "'moe.layer' expected an i32 that is not negative");
     return success();
   }
   if (!isa<ModuleOp>(op))
-    return op->emitError() << "'" << key << "' belongs on the module";
+    return emitError(op->getLoc()) << "'" << key << "' belongs on the module";
   Attribute value = attribute.getValue();
   if (key == kModelAttr)
-    return isa<ModelAttr>(value) ? success()
-                                 : op->emitError("'moe.model' expected a #moe.model attribute");
+    return isa<ModelAttr>(value)
+               ? success()
+               : emitError(op->getLoc(), "'moe.model' expected a #moe.model attribute");
   if (key == kExpertBitsAttr || key == kResidentBitsAttr)
     return isa<StringAttr>(value) ? success()
-                                  : op->emitError() << "'" << key << "' expected a string";
+                                  : emitError(op->getLoc()) << "'" << key << "' expected a string";
   if (key == kPageBytesAttr) {
     auto bytes = dyn_cast<IntegerAttr>(value);
     if (!bytes || !bytes.getType().isInteger(64) || bytes.getInt() < 4096 ||
         bytes.getInt() > 1 << 20 || !llvm::isPowerOf2_64(static_cast<uint64_t>(bytes.getInt())))
-      return op->emitError("'moe.page_bytes' expected a power of two from 4 KiB to 1 MiB as i64");
+      return emitError(op->getLoc(),
+                       "'moe.page_bytes' expected a power of two from 4 KiB to 1 MiB as i64");
     return success();
   }
   if (key == kPlansAttr)
@@ -121,9 +124,9 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     auto accounts = dyn_cast<ArrayAttr>(value);
     return accounts && llvm::all_of(accounts, llvm::IsaPred<AccountAttr>)
                ? success()
-               : op->emitError("'moe.accounts' expected an array of #moe.account");
+               : emitError(op->getLoc(), "'moe.accounts' expected an array of #moe.account");
   }
-  return op->emitError() << "unknown attribute '" << key << "' of the dialect moe";
+  return emitError(op->getLoc()) << "unknown attribute '" << key << "' of the dialect moe";
 }
 
 //===----------------------------------------------------------------------===//
