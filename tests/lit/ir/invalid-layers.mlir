@@ -1,0 +1,232 @@
+// What ops on layers refuse: shapes, kinds and roles of what they refer to.
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+// Symbols have to be there.
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{found no moe.weight named @n}}
+  %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// And of the right kind.
+moe.kv_slot @kv heads 2 key 16 value 16
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{found no moe.weight named @kv}}
+  %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @kv> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A norm's weight is as wide as the row.
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 32, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @n is 1 x 32, expected 1 x 64}}
+  %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Norms and biases are vectors.
+moe.weight @n matrix from <tensor = "n", rows = 1, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @n has the role matrix, expected vector}}
+  %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Rows are counted at run time.
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16>
+func.func @f(%x: tensor<8x64xf32>) {
+  // expected-error@+1 {{expected rows as tensor<?xN>, found 'tensor<8x64xf32>'}}
+  %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<8x64xf32>
+  return
+}
+
+// -----
+
+// The embedding is as wide as its rows.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 32, type = bf16>
+func.func @f(%ids: tensor<?xi32>) {
+  // expected-error@+1 {{weight @w is 96 x 32, expected 96 x 64}}
+  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Queries fill all heads.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @v matrix from <tensor = "v", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 64, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @q is 64 x 64, expected 128 x 64}}
+  %a = moe.attention %x query <@q> key <@k> value <@v> output <@o> slot @kv heads 8 scale 0.25 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Heads share key/value heads evenly.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @v matrix from <tensor = "v", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 64, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{3 heads over 2 key/value heads, expected a multiple}}
+  %a = moe.attention %x query <@q> key <@k> value <@v> output <@o> slot @kv heads 3 scale 0.25 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A norm of queries is per head or over all heads.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @v matrix from <tensor = "v", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 64, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 32, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @n has 32 elements, expected 16 (per head) or 64 (all heads)}}
+  %a = moe.attention %x query <@q> key <@k> value <@v> output <@o> slot @kv heads 4 scale 0.25 query_norm <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A head is at least as wide as what rotates.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @v matrix from <tensor = "v", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 64, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+moe.rope @rope half factor 1.0 frequencies [1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{rotates 18 elements of a head of 16}}
+  %a = moe.attention %x query <@q> key <@k> value <@v> output <@o> slot @kv heads 4 scale 0.25 rope @rope : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A bias is as long as the outputs.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @v matrix from <tensor = "v", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 64, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+moe.weight @b vector from <tensor = "b", rows = 1, cols = 32, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @b is 1 x 32, expected 1 x 64}}
+  %a = moe.attention %x query <@q, bias = @b> key <@k> value <@v> output <@o> slot @kv heads 4 scale 0.25 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A router scores every expert.
+moe.weight @r router from <tensor = "r", rows = 3, cols = 64, type = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @r is 3 x 64, expected 2 x 64}}
+  %i, %w = moe.route %x router <@r> to @e softmax_then_top_k renormalize true scale 1.0 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+// A router is told by its role.
+moe.weight @r matrix from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @r has the role matrix, expected router}}
+  %i, %w = moe.route %x router <@r> to @e softmax_then_top_k renormalize true scale 1.0 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+// No more experts are chosen than there are.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{chooses 3 experts with 3 weights, expected the same number, at most 2}}
+  %i, %w = moe.route %x router <@r> to @e softmax_then_top_k renormalize true scale 1.0 : tensor<?x64xf32> -> tensor<?x3xi32>, tensor<?x3xf32>
+  return
+}
+
+// -----
+
+// Every chosen expert has a weight.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x1xf32>) {
+  // expected-error@+1 {{takes 2 experts with 1 weights, expected the same number, at most 2}}
+  %y = moe.experts %x of @e chosen %i, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x1xf32>
+  return
+}
+
+// -----
+
+// Experts take rows of their inputs' width.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x32xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{rows of 32 for experts of 64 inputs}}
+  %y = moe.experts %x of @e chosen %i, %w : tensor<?x32xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+// A network's down goes back to the row.
+moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16>
+moe.weight @d matrix from <tensor = "d", rows = 32, cols = 96, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @d is 32 x 96, expected 64 x 96}}
+  %y = moe.dense %x network <silu, gate = <@g>, up = <@g>, down = <@d>> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A shared gate is one row.
+moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16>
+moe.weight @d matrix from <tensor = "d", rows = 64, cols = 96, type = bf16>
+moe.weight @s router from <tensor = "s", rows = 2, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @s is 2 x 64, expected 1 x 64}}
+  %y = moe.shared_expert %x network <silu, gate = <@g>, up = <@g>, down = <@d>> gate <@s> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// And told by its role, too.
+moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16>
+moe.weight @d matrix from <tensor = "d", rows = 64, cols = 96, type = bf16>
+moe.weight @s matrix from <tensor = "s", rows = 1, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @s has the role matrix, expected router}}
+  %y = moe.shared_expert %x network <silu, gate = <@g>, up = <@g>, down = <@d>> gate <@s> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// The head has a row per token of the vocabulary.
+moe.weight @h matrix from <tensor = "h", rows = 95, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @h is 95 x 64, expected 96 x 64}}
+  %l = moe.head %x linear <@h> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+  return
+}

@@ -1,0 +1,446 @@
+// What programs and instructions refuse.
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+// A program ends with the head.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+// expected-error@+1 {{expected moe.play.head at the end}}
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// And has no other.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{expected at the end of the program only}}
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Buffers are declared first.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{expected before the first instruction}}
+  %b = moe.buffer : !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Only instructions are played.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{is not an instruction}}
+  %0 = builtin.unrealized_conversion_cast %h : !moe.buffer<f32, 64> to i32
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Instructions are played by programs.
+func.func @f(%h: !moe.buffer<f32, 64>) {
+  // expected-error@+1 {{expects parent op 'moe.program'}}
+  moe.play.add %h, %h to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  return
+}
+
+// -----
+
+// Offsets are multiples of 64.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  // expected-error@+1 {{at 32, expected a multiple of 64}}
+  %h = moe.buffer at 32 : !moe.buffer<f32, 64>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// A planned program reads only what was written.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
+moe.program @p {
+  %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{reads a buffer that nothing was written to, or that was overwritten}}
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// And not what was overwritten: %n shares 64 of %h's 256 bytes.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
+moe.program @p {
+  %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+  %n = moe.buffer at 192 : !moe.buffer<f32, 64>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.play.embed %n weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{reads a buffer that nothing was written to, or that was overwritten}}
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// An instruction writes over its input only where that is allowed: a norm may not, at another offset.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
+moe.program @p {
+  %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+  %n = moe.buffer at 192 : !moe.buffer<f32, 64>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{writes over the bytes that it reads}}
+  moe.play.norm %h to %n weight @n rms epsilon 1.0e-6 segment 64 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// And a product never.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @sq matrix from <tensor = "sq", rows = 64, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{writes over the bytes that it reads}}
+  moe.play.linear %h to %h weight @sq : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Results of one instruction do not share bytes.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = f32>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.program @p {
+  %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+  %s = moe.buffer at 256 : !moe.buffer<f32, 2>
+  %i = moe.buffer at 320 : !moe.buffer<i32, 1>
+  %t = moe.buffer at 320 : !moe.buffer<f32, 1>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.play.linear %h to %s weight @r : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  // expected-error@+1 {{writes two buffers that share bytes}}
+  moe.play.route %s to %i, %t of @e softmax_then_top_k top 1 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Quantizing goes from f32 to the same width.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %q = moe.buffer : !moe.buffer<quantized, 32, group = 32>
+  // expected-error@+1 {{expected f32 to quantized of the same width}}
+  moe.play.quantize %h to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 32, group = 32>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Element by element, all are alike.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %k = moe.buffer : !moe.buffer<f32, 32>
+  // expected-error@+1 {{a buffer is '!moe.buffer<f32, 32>', expected f32 of width 64}}
+  moe.play.add %h, %k to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// An activation, too.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %k = moe.buffer : !moe.buffer<f32, 32>
+  // expected-error@+1 {{a buffer is '!moe.buffer<f32, 32>', expected f32 of width 64}}
+  moe.play.activate %h, %k to %h silu : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// A gate is one number.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %k = moe.buffer : !moe.buffer<f32, 32>
+  // expected-error@+1 {{gate is '!moe.buffer<f32, 32>', expected f32 of width 1}}
+  moe.play.gate_rows %h by %k to %h : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Embedding rows are as wide as the weight.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %k = moe.buffer : !moe.buffer<f32, 32>
+  // expected-error@+1 {{dst is '!moe.buffer<f32, 32>', expected f32 of width 64}}
+  moe.play.embed %k weight @w scale 1.0 : !moe.buffer<f32, 32>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Weights have formats by now.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @nf matrix from <tensor = "nf", rows = 96, cols = 64, type = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{weight @nf has no format}}
+  moe.play.embed %h weight @nf scale 1.0 : !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Runs of a norm divide the row.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{a row of 64 does not divide into runs of 48}}
+  moe.play.norm %h to %h weight @n rms epsilon 1.0e-6 segment 48 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// A quantized weight wants a quantized input.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{src is '!moe.buffer<f32, 64>', expected quantized of width 64 with group 32}}
+  moe.play.linear %h to %d weight @wq : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// With the format's own group.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  %q = moe.buffer : !moe.buffer<quantized, 64, group = 64>
+  // expected-error@+1 {{src is '!moe.buffer<quantized, 64, group = 64>', expected quantized of width 64 with group 32}}
+  moe.play.linear %q to %d weight @wq : !moe.buffer<quantized, 64, group = 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// A float weight wants a float input.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %d = moe.buffer : !moe.buffer<f32, 96>
+  %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  // expected-error@+1 {{src is '!moe.buffer<quantized, 64, group = 32>', expected f32 of width 64}}
+  moe.play.linear %q to %d weight @w : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// All heads of a rotation are in the buffer.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.rope @rope half factor 1.0 frequencies [1.0 : f32]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{buffer is '!moe.buffer<f32, 64>', expected f32 of width 32}}
+  moe.play.rope %h heads 2 of 16 by @rope : !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Keys fill the slot.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{key is '!moe.buffer<f32, 64>', expected f32 of width 32}}
+  moe.play.store_kv %h, %h slot @kv : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Attention's result has the values' width.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.kv_slot @kv heads 2 key 16 value 8
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{dst is '!moe.buffer<f32, 64>', expected f32 of width 32}}
+  moe.play.attend %h to %d slot @kv heads 4 window 0 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Heads share key/value heads evenly.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{3 heads over 2 key/value heads, expected a multiple}}
+  moe.play.attend %h to %d slot @kv heads 3 window 0 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// A router has a score for every expert.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %i = moe.buffer : !moe.buffer<i32, 1>
+  %t = moe.buffer : !moe.buffer<f32, 1>
+  // expected-error@+1 {{scores is '!moe.buffer<f32, 64>', expected f32 of width 2}}
+  moe.play.route %h to %i, %t of @e softmax_then_top_k top 1 renormalize true scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// And a place for every chosen one.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  %i = moe.buffer : !moe.buffer<i32, 1>
+  %t = moe.buffer : !moe.buffer<f32, 2>
+  // expected-error@+1 {{experts is '!moe.buffer<i32, 1>', expected i32 of width 2}}
+  moe.play.route %s to %i, %t of @e softmax_then_top_k top 2 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 1>, !moe.buffer<f32, 2>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// No more are chosen than there are.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  %i = moe.buffer : !moe.buffer<i32, 3>
+  %t = moe.buffer : !moe.buffer<f32, 3>
+  // expected-error@+1 {{chooses 3 of 2 experts}}
+  moe.play.route %s to %i, %t of @e softmax_then_top_k top 3 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 3>, !moe.buffer<f32, 3>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Experts have slices by now.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  %i = moe.buffer : !moe.buffer<i32, 2>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  %x = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %g = moe.buffer : !moe.buffer<f32, 96>
+  %u = moe.buffer : !moe.buffer<f32, 96>
+  %r = moe.buffer : !moe.buffer<f32, 128>
+  %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
+  // expected-error@+1 {{the experts of @e have no slices}}
+  moe.play.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r hidden %y : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Ranks have a row per chosen expert.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int8, group = 32, activationGroup = 32>], [#moe.format<kind = int8, group = 32, activationGroup = 32>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  %i = moe.buffer : !moe.buffer<i32, 2>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  %x = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %g = moe.buffer : !moe.buffer<f32, 96>
+  %u = moe.buffer : !moe.buffer<f32, 96>
+  %r = moe.buffer : !moe.buffer<f32, 128>
+  %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
+  // expected-error@+1 {{ranks is '!moe.buffer<f32, 64>', expected f32 of width 128}}
+  moe.play.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %h hidden %y : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 64>, !moe.buffer<quantized, 96, group = 32>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Quantized experts quantize down's input.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int8, group = 32, activationGroup = 32>], [#moe.format<kind = int8, group = 32, activationGroup = 32>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  %i = moe.buffer : !moe.buffer<i32, 2>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  %x = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %g = moe.buffer : !moe.buffer<f32, 96>
+  %u = moe.buffer : !moe.buffer<f32, 96>
+  %r = moe.buffer : !moe.buffer<f32, 128>
+  %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
+  // expected-error@+1 {{expected the hidden buffer exactly where the experts are quantized}}
+  moe.play.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Quantized experts take quantized rows.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int8, group = 32, activationGroup = 32>], [#moe.format<kind = int8, group = 32, activationGroup = 32>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  %i = moe.buffer : !moe.buffer<i32, 2>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  %x = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %g = moe.buffer : !moe.buffer<f32, 96>
+  %u = moe.buffer : !moe.buffer<f32, 96>
+  %r = moe.buffer : !moe.buffer<f32, 128>
+  %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
+  // expected-error@+1 {{src is '!moe.buffer<f32, 64>', expected quantized of width 64 with group 32}}
+  moe.play.experts %h to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r hidden %y : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// The head takes what its weight wants.
+moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{src is '!moe.buffer<f32, 64>', expected quantized of width 64 with group 32}}
+  moe.play.head %h weight @wq scale 1.0 : !moe.buffer<f32, 64>
+}

@@ -1,0 +1,255 @@
+// What symbols, attributes and types refuse.
+// RUN: moec-opt %s -split-input-file -verify-diagnostics
+
+// A source names a tensor.
+// expected-error@+1 {{a source without a tensor}}
+moe.weight @w matrix from <tensor = "", rows = 4, cols = 4, type = bf16>
+
+// -----
+
+// A source has numbers.
+// expected-error@+1 {{a source of 0 x 4, expected at least 1 x 1}}
+moe.weight @w matrix from <tensor = "w", rows = 0, cols = 4, type = bf16>
+
+// -----
+
+// Checkpoints store floats.
+// expected-error@+1 {{a source stored as int8, expected f32, f16 or bf16}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = int8>
+
+// -----
+
+// A row step of 0 would name one row over and over.
+// expected-error@+1 {{a source with a row step of 0}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, rowStep = 0>
+
+// -----
+
+// An index is one of the tensor's.
+// expected-error@+1 {{a source with index -2}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, index = -2>
+
+// -----
+
+// Formats keep the artifact's rules: float kinds have no groups.
+// expected-error@+1 {{a bf16 matrix has groups or offsets, expected none}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <kind = bf16, group = 32>
+
+// -----
+
+// The activation group is 16, 32 or 64.
+// expected-error@+1 {{activation group 48, expected 16, 32 or 64}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <kind = int8, group = 48, activationGroup = 48>
+
+// -----
+
+// The activation group divides the weight group.
+// expected-error@+1 {{weight group 48, expected a multiple of the activation group 32}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <kind = int8, group = 48, activationGroup = 32>
+
+// -----
+
+// A vector is 1 x n.
+// expected-error@+1 {{a vector of 4 rows, expected 1}}
+moe.weight @w vector from <tensor = "w", rows = 4, cols = 4, type = bf16>
+
+// -----
+
+// A vector is f32.
+// expected-error@+1 {{a vector stored as bf16, expected f32}}
+moe.weight @w vector from <tensor = "w", rows = 1, cols = 4, type = bf16> as <kind = bf16>
+
+// -----
+
+// A router is never quantized.
+// expected-error@+1 {{a router is never quantized}}
+moe.weight @w router from <tensor = "w", rows = 4, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+
+// -----
+
+// A layer of experts has some.
+// expected-error@+1 {{a layer without experts}}
+moe.moe_layer @e layer 0 silu experts 0 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+
+// -----
+
+// Gate, up and down, in this order.
+// expected-error@+1 {{expected the matrices gate, up and down, in this order}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>]
+
+// -----
+
+// All three.
+// expected-error@+1 {{expected the matrices gate, up and down, in this order}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>]
+
+// -----
+
+// Up is shaped like gate.
+// expected-error@+1 {{up is 96 x 32, expected 96 x 64 as gate is}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 32, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+
+// -----
+
+// Down goes back.
+// expected-error@+1 {{down is 96 x 64, expected 64 x 96}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 96, cols = 64, type = bf16>]>]
+
+// -----
+
+// All experts of a layer have the same matrices.
+// expected-error@+1 {{gate matrices of 96 x 64 and of 48 x 64 in one layer}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "a", rows = 96, cols = 64, type = bf16>, <tensor = "b", rows = 48, cols = 64, type = bf16>]>]
+
+// -----
+
+// One source for all experts, or one for each.
+// expected-error@+1 {{gate has 2 sources, expected 1 or 3}}
+moe.moe_layer @e layer 0 silu experts 3 matrices [#moe.expert_matrix<gate, [<tensor = "a", rows = 96, cols = 64, type = bf16>, <tensor = "b", rows = 96, cols = 64, type = bf16>]>]
+
+// -----
+
+// Slices for every expert.
+// expected-error@+1 {{has slices for 1 experts, expected 2}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>]]
+
+// -----
+
+// No expert without slices.
+// expected-error@+1 {{expert 1 has no slices}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], []]
+
+// -----
+
+// A float slice has nothing to add to.
+// expected-error@+1 {{expert 0 has a slice of bf16 among others, expected it alone}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>, #moe.format<kind = bf16>]]
+
+// -----
+
+// A slot of the KV cache holds something.
+// expected-error@+1 {{expected at least one head of at least one element}}
+moe.kv_slot @kv heads 2 key 0 value 16
+
+// -----
+
+// A rotation has frequencies.
+// expected-error@+1 {{a rotation without frequencies}}
+moe.rope @r half factor 1.0 frequencies []
+
+// -----
+
+// Epsilon is not negative.
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{epsilon expected as a finite f32 that is not negative}}
+  %n = moe.norm %x by <rms, epsilon = -1.0 : f32, @n> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A buffer has elements.
+// expected-error@+1 {{a buffer of width 0}}
+func.func private @f() -> !moe.buffer<f32, 0>
+
+// -----
+
+// Only quantized buffers have groups.
+// expected-error@+1 {{a group in a buffer of f32}}
+func.func private @f() -> !moe.buffer<f32, 64, group = 32>
+
+// -----
+
+// Quantized buffers have a group that kernels know.
+// expected-error@+1 {{a quantized buffer with group 0, expected 16, 32 or 64}}
+func.func private @f() -> !moe.buffer<quantized, 64>
+
+// -----
+
+// A model has a type and sizes.
+// expected-error@+1 {{a model needs a type, a vocabulary, a hidden size, layers and positions above 0}}
+module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 0, hidden = 64, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {}
+
+// -----
+
+// A plan has a name.
+// expected-error@+1 {{a plan without a name}}
+module attributes {moe.plans = [#moe.plan<name = "", budgetBytes = 0, contextTokens = 1, prefillChunk = 1, transitPages = 0, quotaPages = []>]} {}
+
+// -----
+
+// A plan plays at least one token at a time.
+// expected-error@+1 {{plan 'p' with 8 tokens of context and 0 of prefill, expected at least 1}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 0, transitPages = 0, quotaPages = []>]} {}
+
+// -----
+
+// Quotas are numbers of pages.
+// expected-error@+1 {{plan 'p' with a quota of -1 pages}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [-1]>]} {}
+
+// -----
+
+// A plan has a quota per MoE layer of the module.
+// expected-error@+1 {{plan 'p' has quotas for 1 MoE layers, expected 0}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [4]>]} {}
+
+// -----
+
+// Plans come largest first; 0 stands for no limit.
+// expected-error@+1 {{plan 'b' has a larger budget than the one before, expected the largest first}}
+module attributes {moe.plans = [#moe.plan<name = "a", budgetBytes = 5, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = []>, #moe.plan<name = "b", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = []>]} {}
+
+// -----
+
+// Plans are plans.
+// expected-error@+1 {{'moe.plans' expected an array of #moe.plan}}
+module attributes {moe.plans = [1 : i32]} {}
+
+// -----
+
+// An account has a size for each item.
+// expected-error@+1 {{the account of plan 'p' expected a size for each named item}}
+module attributes {moe.accounts = [#moe.account<plan = "p", items = ["a", "b"], bytes = [1]>]} {}
+
+// -----
+
+// Accounts are accounts.
+// expected-error@+1 {{'moe.accounts' expected an array of #moe.account}}
+module attributes {moe.accounts = ["p"]} {}
+
+// -----
+
+// Pages are powers of two.
+// expected-error@+1 {{'moe.page_bytes' expected a power of two from 4 KiB to 1 MiB as i64}}
+module attributes {moe.page_bytes = 5000 : i64} {}
+
+// -----
+
+// The model attribute is one.
+// expected-error@+1 {{'moe.model' expected a #moe.model attribute}}
+module attributes {moe.model = "tiny"} {}
+
+// -----
+
+// Widths asked for are words.
+// expected-error@+1 {{'moe.expert_bits' expected a string}}
+module attributes {moe.expert_bits = 4 : i32} {}
+
+// -----
+
+// Unknown attributes of the dialect are refused.
+// expected-error@+1 {{unknown attribute 'moe.speed' of the dialect moe}}
+module attributes {moe.speed = 4 : i32} {}
+
+// -----
+
+// What belongs to the model stands on the module.
+// expected-error@+1 {{'moe.page_bytes' belongs on the module}}
+func.func private @f() attributes {moe.page_bytes = 4096 : i64}
+
+// -----
+
+// A layer has a number.
+// expected-error@+1 {{'moe.layer' expected an i32 that is not negative}}
+func.func private @f() attributes {moe.layer = -1 : i32}

@@ -1,0 +1,176 @@
+// Every op, attribute and type, printed and read again: as text, as generic text and as bytecode.
+// RUN: moec-opt %s | moec-opt | FileCheck %s
+// RUN: moec-opt %s --mlir-print-op-generic | moec-opt | FileCheck %s
+// RUN: moec-opt %s --emit-bytecode -o %t.bc
+// RUN: moec-opt %t.bc | FileCheck %s
+
+// CHECK-DAG: #bf16 = #moe.format<kind = bf16>
+// CHECK-DAG: #int2g64a32o = #moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>
+// CHECK-DAG: !f32x64 = !moe.buffer<f32, 64>
+// CHECK-DAG: !quantizedx64g32 = !moe.buffer<quantized, 64, group = 32>
+
+// CHECK: module attributes
+// CHECK-SAME: moe.accounts = [#moe.account<plan = "64MiB", items = ["everything"], bytes = [4096]>]
+// CHECK-SAME: moe.expert_bits = "2"
+// CHECK-SAME: moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2, 3], checkpoint = "models/tiny", bos = 1>
+// CHECK-SAME: moe.page_bytes = 4096 : i64
+// CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>]
+// CHECK-SAME: moe.resident_bits = "8"
+module attributes {
+  moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512,
+                         eos = [2, 3], checkpoint = "models/tiny", bos = 1>,
+  moe.expert_bits = "2", moe.resident_bits = "8", moe.page_bytes = 4096 : i64,
+  moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256,
+                         prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>],
+  moe.accounts = [#moe.account<plan = "64MiB", items = ["everything"], bytes = [4096]>]
+} {
+  // A frequency keeps its bits: six digits would not be enough for the second.
+  // CHECK: moe.rope @rope0 interleaved factor 1.500000e+00 frequencies [1.000000e+00 : f32, 0.177827939 : f32]
+  moe.rope @rope0 interleaved factor 1.5 frequencies [1.0 : f32, 0.177827939 : f32]
+
+  // CHECK: moe.weight @embedding matrix from <tensor = "embed", rows = 96, cols = 64, type = bf16> as #bf16
+  moe.weight @embedding matrix from <tensor = "embed", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+  // CHECK: moe.weight @square matrix from <tensor = "fused", rows = 64, cols = 64, type = f16, index = 3, firstRow = 64, rowStep = 2, transposed = true> as #int8g32a32
+  moe.weight @square matrix
+    from <tensor = "fused", rows = 64, cols = 64, type = f16, index = 3, firstRow = 64, rowStep = 2, transposed = true>
+    as <kind = int8, group = 32, activationGroup = 32>
+  // CHECK: moe.weight @half matrix from <tensor = "h", rows = 32, cols = 64, type = f32>{{$}}
+  moe.weight @half matrix from <tensor = "h", rows = 32, cols = 64, type = f32>
+  moe.weight @half8 matrix from <tensor = "h", rows = 32, cols = 64, type = f32> as <kind = int8, group = 32, activationGroup = 32>
+  // CHECK: moe.weight @router router
+  moe.weight @router router from <tensor = "r", rows = 2, cols = 64, type = f32> as <kind = f32>
+  moe.weight @gate1 router from <tensor = "g", rows = 1, cols = 64, type = f32> as <kind = f32>
+  // CHECK: moe.weight @norm vector
+  moe.weight @norm vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
+  moe.weight @head_norm vector from <tensor = "hn", rows = 1, cols = 16, type = bf16> as <kind = f32>
+  moe.weight @bias vector from <tensor = "b", rows = 1, cols = 96, type = bf16> as <kind = f32>
+
+  // CHECK: moe.kv_slot @kv heads 2 key 16 value 16
+  moe.kv_slot @kv heads 2 key 16 value 16
+
+  // CHECK: moe.moe_layer @experts layer 1 silu experts 2 matrices
+  // CHECK-SAME: #moe.expert_matrix<gate, [<tensor = "w1.{expert}", rows = 96, cols = 64, type = bf16>]>
+  // CHECK-SAME: #moe.expert_matrix<up, [<tensor = "w3.a", rows = 96, cols = 64, type = bf16>, <tensor = "w3.b", rows = 96, cols = 64, type = bf16>]>
+  // CHECK-SAME: slices {{\[\[}}#int2g64a32o, #int2g64a32o], [#int2g64a32o]]
+  moe.moe_layer @experts layer 1 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "w1.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "w3.a", rows = 96, cols = 64, type = bf16>,
+                                      <tensor = "w3.b", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "w2", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>,
+             #moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>],
+            [#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>]]
+  // CHECK: moe.moe_layer @floats
+  // CHECK-SAME: slices {{\[\[}}#bf16]]
+  moe.moe_layer @floats layer 0 silu experts 1
+    matrices [#moe.expert_matrix<gate, [<tensor = "a", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "b", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "c", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = bf16>]]
+
+  // CHECK-LABEL: func.func @layers
+  func.func @layers(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    // CHECK: moe.buffer at 0 : !f32x64
+    %place = moe.buffer at 0 : !moe.buffer<f32, 64>
+    // CHECK: moe.embed %{{.*}} weight @embedding scale 2.000000e+00 : tensor<?xi32> -> tensor<?x64xf32>
+    %h = moe.embed %ids weight @embedding scale 2.0 : tensor<?xi32> -> tensor<?x64xf32>
+    // CHECK: moe.norm %{{.*}} by <layer, epsilon = 9.99999974E-6 : f32, @norm, bias = @norm> {moe.layer = 1 : i32} : tensor<?x64xf32>
+    %n = moe.norm %h by <layer, epsilon = 1.0e-5 : f32, @norm, bias = @norm> {moe.layer = 1 : i32} : tensor<?x64xf32>
+    // CHECK: moe.attention %{{.*}} query <@square, bias = @norm> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 window 128 rope @rope0 query_norm <rms, epsilon = 9.99999997E-7 : f32, @norm> key_norm <rms, epsilon = 9.99999997E-7 : f32, @head_norm> clip 8.000000e+00 : tensor<?x64xf32>
+    %a = moe.attention %n query <@square, bias = @norm> key <@half> value <@half> output <@square> slot @kv
+           heads 4 scale 0.25 window 128 rope @rope0 query_norm <rms, epsilon = 1.0e-6 : f32, @norm>
+           key_norm <rms, epsilon = 1.0e-6 : f32, @head_norm> clip 8.0 : tensor<?x64xf32>
+    // CHECK: moe.attention %{{.*}} query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 : tensor<?x64xf32>
+    %b = moe.attention %a query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 0.25 : tensor<?x64xf32>
+    // CHECK: moe.route %{{.*}} router <@router> to @experts softmax_then_top_k renormalize true scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %e, %w = moe.route %b router <@router> to @experts softmax_then_top_k renormalize true scale 1.0
+           : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    // CHECK: moe.experts %{{.*}} of @experts chosen %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    %x = moe.experts %b of @experts chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    // CHECK: moe.shared_expert %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
+    %s = moe.shared_expert %b network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
+    // CHECK: moe.dense %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
+    %d = moe.dense %s network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
+    // CHECK: moe.add %{{.*}}, %{{.*}} scale 5.000000e-01 : tensor<?x64xf32>
+    %r = moe.add %x, %d scale 0.5 : tensor<?x64xf32>
+    // CHECK: moe.head %{{.*}} linear <@embedding, bias = @bias> scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x96xf32>
+    %l = moe.head %r linear <@embedding, bias = @bias> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // CHECK-LABEL: moe.program @planned
+  moe.program @planned {
+    // CHECK-NEXT: %[[H:.*]] = moe.buffer at 0 : !f32x64
+    %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+    // CHECK-NEXT: moe.play.embed %[[H]] weight @embedding scale 1.000000e+00 : !f32x64
+    moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    // CHECK-NEXT: moe.play.head %[[H]] weight @embedding bias @bias scale 1.000000e+00 : !f32x64
+    moe.play.head %h weight @embedding bias @bias scale 1.0 : !moe.buffer<f32, 64>
+  }
+
+  // CHECK-LABEL: moe.program @instructions
+  moe.program @instructions {
+    %h = moe.buffer : !moe.buffer<f32, 64>
+    // CHECK: moe.buffer : !quantizedx64g32
+    %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+    %k = moe.buffer : !moe.buffer<f32, 32>
+    %c = moe.buffer : !moe.buffer<f32, 64>
+    %s = moe.buffer : !moe.buffer<f32, 2>
+    %e = moe.buffer : !moe.buffer<i32, 2>
+    %w = moe.buffer : !moe.buffer<f32, 2>
+    %g = moe.buffer : !moe.buffer<f32, 96>
+    %u = moe.buffer : !moe.buffer<f32, 96>
+    %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
+    %r = moe.buffer : !moe.buffer<f32, 128>
+    %o = moe.buffer : !moe.buffer<f32, 1>
+    moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    // CHECK: moe.play.norm %{{.*}} to %{{.*}} weight @norm bias @norm rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
+    moe.play.norm %h to %h weight @norm bias @norm rms epsilon 1.0e-6 segment 64 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    // CHECK: moe.play.quantize %{{.*}} to %{{.*}} : !f32x64, !quantizedx64g32
+    moe.play.quantize %h to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
+    // CHECK: moe.play.linear %{{.*}} to %{{.*}} weight @square bias @norm : !quantizedx64g32, !f32x64
+    moe.play.linear %q to %c weight @square bias @norm : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>
+    // CHECK: moe.play.linear %{{.*}} to %{{.*}} weight @half8 : !quantizedx64g32, !f32x32
+    moe.play.linear %q to %k weight @half8 : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 32>
+    // CHECK: moe.play.rope %{{.*}} heads 2 of 16 by @rope0 : !f32x32
+    moe.play.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
+    // CHECK: moe.play.store_kv %{{.*}}, %{{.*}} slot @kv : !f32x32, !f32x32
+    moe.play.store_kv %k, %k slot @kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
+    // CHECK: moe.play.attend %{{.*}} to %{{.*}} slot @kv heads 4 window 128 scale 2.500000e-01 : !f32x64, !f32x64
+    moe.play.attend %c to %h slot @kv heads 4 window 128 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    moe.play.linear %h to %s weight @router : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+    // CHECK: moe.play.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k top 2 renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
+    moe.play.route %s to %e, %w of @experts softmax_then_top_k top 2 renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
+    // CHECK: moe.play.experts %{{.*}} to %{{.*}} of @experts chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
+    moe.play.experts %q to %c of @experts chosen %e, %w scratch gathered %q gate %g up %u ranks %r hidden %y
+      : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>,
+        !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>,
+        !moe.buffer<quantized, 96, group = 32>
+    // CHECK: moe.play.activate %{{.*}}, %{{.*}} to %{{.*}} silu : !f32x96, !f32x96, !f32x96
+    moe.play.activate %g, %u to %g silu : !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>
+    // CHECK: moe.play.add %{{.*}}, %{{.*}} to %{{.*}} scale 1.000000e+00 : !f32x64, !f32x64, !f32x64
+    moe.play.add %h, %c to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    // CHECK: moe.play.gate_rows %{{.*}} by %{{.*}} to %{{.*}} : !f32x64, !f32x1, !f32x64
+    moe.play.gate_rows %c by %o to %c : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
+    // CHECK: moe.play.head %{{.*}} weight @embedding scale 1.000000e+00 : !f32x64
+    moe.play.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+  }
+
+  // Float experts have no hidden buffer.
+  // CHECK-LABEL: moe.program @float_experts
+  moe.program @float_experts {
+    %h = moe.buffer : !moe.buffer<f32, 64>
+    %c = moe.buffer : !moe.buffer<f32, 64>
+    %x = moe.buffer : !moe.buffer<f32, 64>
+    %e = moe.buffer : !moe.buffer<i32, 1>
+    %w = moe.buffer : !moe.buffer<f32, 1>
+    %g = moe.buffer : !moe.buffer<f32, 96>
+    %u = moe.buffer : !moe.buffer<f32, 96>
+    %r = moe.buffer : !moe.buffer<f32, 64>
+    // CHECK: moe.play.experts {{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
+    moe.play.experts %h to %c of @floats chosen %e, %w scratch gathered %x gate %g up %u ranks %r
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>,
+        !moe.buffer<f32, 64>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 64>
+    moe.play.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+  }
+}

@@ -1,0 +1,70 @@
+// RUN: moec-opt %s -split-input-file --moe-allot-cache | FileCheck %s --check-prefix=ALL
+// RUN: moec-opt %s -split-input-file --moe-allot-cache="budgets=50%%,30%%,1GiB context=32 prefill-chunk=8" | FileCheck %s --check-prefix=SHARES
+// RUN: moec-opt %s -split-input-file --moe-allot-cache="page-bytes=16384" | FileCheck %s --check-prefix=PAGE
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="page-bytes=5000" 2>&1 | FileCheck %s --check-prefix=BADPAGE
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=SHARE
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=6" 2>&1 | FileCheck %s --check-prefix=SIZE
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
+
+// BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
+// SHARE: error: budget 10%: a cache of that share of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB
+// SIZE: error: budget: size '6': the unit is missing
+// CONTEXT: error: a context of 513 tokens, the model has 512 positions
+
+// A matrix of 96 x 64 in int4 has 96 * 64 / 2 = 3072 bytes of codes and 96 * 2 groups * 2 = 384 of scales, together
+// 3456; the next one starts at 4096. 64 x 96 has 3072 and 64 * 3 * 2 = 384. The record's payload is
+// 4096 + 4096 + 3456 = 11648 bytes, with padding 12288: 3 pages of 4 KiB. Pages of 8 KiB would waste a third.
+// Four records are 12 pages. Half of the experts' 4 * 11648 bytes are 23296, 5 pages; 30% are 13977, 3 pages: either
+// way one record fits. 1 GiB is more than everything needs. The largest comes first.
+
+// SHARES: moe.page_bytes = 4096 : i64
+// SHARES-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, transitPages = 0, quotaPages = [12]>
+// SHARES-SAME: #moe.plan<name = "50%", {{[^>]*}}, transitPages = 0, quotaPages = [3]>
+// SHARES-SAME: #moe.plan<name = "30%", {{[^>]*}}, transitPages = 0, quotaPages = [3]>
+
+// ALL: moe.page_bytes = 4096 : i64
+// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [12]>]
+// PAGE: moe.page_bytes = 16384 : i64
+// One page of 16 KiB holds a record.
+// PAGE-SAME: quotaPages = [4]
+module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">} {
+  moe.moe_layer @experts layer 0 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>], [#moe.format<kind = int4, group = 32, activationGroup = 32>],
+            [#moe.format<kind = int4, group = 32, activationGroup = 32>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+}
+
+// -----
+
+// 1024 x 1024 in bf16 is 2 MiB; three of them are 6 MiB, a multiple of every page: the largest is taken. Two layers of
+// two records are 4 * 96 pages.
+
+// ALL: moe.page_bytes = 65536 : i64
+// ALL-SAME: quotaPages = [192, 192]
+// Half of 24 MiB are 192 pages, 2 records; a layer being played wants its 2 chosen records at a time, which only the
+// transit pages can give to each of the two layers in turn.
+// SHARES: name = "50%", {{[^>]*}}, transitPages = 192, quotaPages = [0, 0]>
+module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 1024, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
+  moe.weight @r router from <tensor = "r", rows = 2, cols = 1024, type = bf16> as <kind = bf16>
+  moe.moe_layer @a layer 0 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 1024, cols = 1024, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 1024, cols = 1024, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 1024, cols = 1024, type = bf16>]>]
+    slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+  moe.moe_layer @b layer 1 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 1024, cols = 1024, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 1024, cols = 1024, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 1024, cols = 1024, type = bf16>]>]
+    slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+  moe.weight @w matrix from <tensor = "w", rows = 96, cols = 1024, type = bf16> as <kind = bf16>
+  func.func @decode(%ids: tensor<?xi32>) {
+    %x = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x1024xf32>
+    %i, %w = moe.route %x router <@r> to @a softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x1024xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %j, %v = moe.route %x router <@r> to @b softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x1024xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    return
+  }
+}

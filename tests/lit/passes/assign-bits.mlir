@@ -1,0 +1,59 @@
+// RUN: moec-opt %s --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
+// RUN: moec-opt %s --moe-assign-bits="bits=8 resident-bits=16" | FileCheck %s --check-prefixes=CHECK,WIDE
+// RUN: moec-opt %s --moe-assign-bits="bits=2 resident-bits=4 group=64 activation-group=16" | FileCheck %s --check-prefixes=CHECK,NARROW
+// RUN: moec-opt %s --moe-assign-bits="bits=source resident-bits=source" | FileCheck %s --check-prefixes=CHECK,SOURCE
+// A second run replaces what the first one said.
+// RUN: moec-opt %s --moe-assign-bits="bits=2 resident-bits=4" --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
+// RUN: not moec-opt %s --moe-assign-bits="group=48" 2>&1 | FileCheck %s --check-prefix=GROUP
+// RUN: not moec-opt %s --moe-assign-bits="bits=3" 2>&1 | FileCheck %s --check-prefix=WIDTH
+
+// GROUP: error: moe-assign-bits: weight group 48, expected a multiple of the activation group 32
+// WIDTH: 3
+
+// Offsets only with 2 bits.
+// DEFAULT-DAG: #int4g32a32 = #moe.format<kind = int4, group = 32, activationGroup = 32>
+// NARROW-DAG: #int2g64a16o = #moe.format<kind = int2, group = 64, activationGroup = 16, offsets = true>
+
+// DEFAULT: moe.expert_bits = "4"
+// DEFAULT-SAME: moe.resident_bits = "8"
+// WIDE: moe.expert_bits = "8"
+// WIDE-SAME: moe.resident_bits = "16"
+// SOURCE: moe.expert_bits = "source"
+// SOURCE-SAME: moe.resident_bits = "source"
+module {
+  // DEFAULT: @bf16 matrix {{.*}} as #int8g32a32
+  // WIDE: @bf16 matrix {{.*}} as #bf16
+  // NARROW: @bf16 matrix {{.*}} as #int4g64a16
+  // SOURCE: @bf16 matrix {{.*}} as #bf16
+  moe.weight @bf16 matrix from <tensor = "a", rows = 64, cols = 64, type = bf16>
+  // 16 bits of an f16 tensor are f16.
+  // WIDE: @f16 matrix {{.*}} as #f16
+  // SOURCE: @f16 matrix {{.*}} as #f16
+  moe.weight @f16 matrix from <tensor = "b", rows = 64, cols = 64, type = f16>
+  // 16 bits of an f32 tensor are bf16.
+  // WIDE: @f32 matrix {{.*}} as #bf16
+  // SOURCE: @f32 matrix {{.*}} as #f32
+  moe.weight @f32 matrix from <tensor = "c", rows = 64, cols = 64, type = f32>
+  // Routers keep the stored type whatever is asked for; vectors are f32.
+  // CHECK: @router router {{.*}} as #bf16
+  moe.weight @router router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+  // CHECK: @norm vector {{.*}} as #f32
+  moe.weight @norm vector from <tensor = "n", rows = 1, cols = 64, type = bf16>
+
+  // One slice per expert.
+  // DEFAULT: @experts {{.*}} slices {{\[\[}}#int4g32a32], [#int4g32a32]]
+  // WIDE: @experts {{.*}} slices {{\[\[}}#int8g32a32], [#int8g32a32]]
+  // NARROW: @experts {{.*}} slices {{\[\[}}#int2g64a16o], [#int2g64a16o]]
+  // SOURCE: @experts {{.*}} slices {{\[\[}}#bf16], [#bf16]]
+  moe.moe_layer @experts layer 0 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+  // Expert 1 mixes f16 with bf16: f32 holds both.
+  // SOURCE: @mixed {{.*}} slices {{\[\[}}#bf16], [#f32]]
+  moe.moe_layer @mixed layer 1 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.0", rows = 96, cols = 64, type = bf16>,
+                                      <tensor = "u.1", rows = 96, cols = 64, type = f16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+}

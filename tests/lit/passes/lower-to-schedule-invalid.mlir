@@ -1,0 +1,79 @@
+// What cannot be lowered.
+// RUN: moec-opt %s -split-input-file -verify-diagnostics --moe-lower-to-schedule
+
+// There is no instruction that clamps.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+func.func @f(%ids: tensor<?xi32>) {
+  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+  // expected-error@+1 {{clamps queries, keys and values, which the schedule has no instruction for}}
+  %a = moe.attention %h query <@q> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25 clip 8.0 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Formats come first.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16>
+func.func @f(%ids: tensor<?xi32>) {
+  // expected-error@+1 {{uses weight @w, which has no format: run moe-assign-bits first}}
+  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Rows come from instructions.
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{reads rows that no instruction makes}}
+  %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Only layers have instructions.
+func.func @f(%ids: tensor<?xi32>) {
+  // expected-error@+1 {{has no instructions to lower it to}}
+  %c = builtin.unrealized_conversion_cast to i32
+  return
+}
+
+// -----
+
+// A declaration says nothing of what is computed.
+// expected-error@+1 {{expected one block, found a declaration or branches}}
+func.func private @f(tensor<?xi32>)
+
+// -----
+
+// All experts of a layer take the same input.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2
+  matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+            #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+            #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+  slices [[#moe.format<kind = bf16>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+func.func @f(%ids: tensor<?xi32>) {
+  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+  %i, %w = moe.route %h router <@r> to @e softmax_then_top_k renormalize true scale 1.0 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+  // expected-error@+1 {{has experts of bf16 and of int4 with different inputs; expected all float, or all quantized with one activation group}}
+  %x = moe.experts %h of @e chosen %i, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+// Places that were planned for other instructions are not used.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+// expected-error@+1 {{has buffers that were planned for other instructions: run moe-plan-memory again}}
+func.func @f(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+  %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
+  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+  %l = moe.head %h linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+  return %l : tensor<?x96xf32>
+}

@@ -1,0 +1,116 @@
+// RUN: moec-opt %s --moe-lower-to-schedule | FileCheck %s --check-prefixes=CHECK,UNPLACED
+// RUN: moec-opt %s --moe-plan-memory --moe-lower-to-schedule | FileCheck %s --check-prefixes=CHECK,PLACED
+
+module {
+  moe.rope @rope half factor 1.0 frequencies [1.0 : f32, 0.5 : f32]
+  moe.kv_slot @kv heads 2 key 16 value 16
+  moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @d matrix from <tensor = "d", rows = 64, cols = 96, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @f matrix from <tensor = "f", rows = 64, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
+  moe.weight @hn vector from <tensor = "hn", rows = 1, cols = 16, type = bf16> as <kind = f32>
+  moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @s router from <tensor = "s", rows = 1, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @e layer 0 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+  moe.moe_layer @float layer 1 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+
+  // CHECK-NOT: func.func
+
+  // Queries, keys and values share one quantized input; norms of heads come before the rotation, both in place; the
+  // residual is added in place.
+  // CHECK-LABEL: moe.program @attention
+  // UNPLACED-NEXT: %{{.*}} = moe.buffer : !f32x64
+  // PLACED-NEXT: %{{.*}} = moe.buffer at {{[0-9]+}} : !f32x64
+  // CHECK: moe.play.embed %[[H:.*]] weight @w scale 1.000000e+00 : !f32x64
+  // CHECK-NEXT: moe.play.norm %[[H]] to %[[N:.*]] weight @n rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
+  // CHECK-NEXT: moe.play.quantize %[[N]] to %[[NQ:.*]] {moe.layer = 0 : i32} : !f32x64, !quantizedx64g32
+  // CHECK-NEXT: moe.play.linear %[[NQ]] to %[[Q:.*]] weight @q bias @n {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.play.linear %[[NQ]] to %[[K:.*]] weight @k {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.play.linear %[[NQ]] to %[[V:.*]] weight @k {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.play.norm %[[Q]] to %[[Q]] weight @n rms epsilon 9.99999997E-7 segment 64
+  // CHECK-NEXT: moe.play.norm %[[K]] to %[[K]] weight @hn rms epsilon 9.99999997E-7 segment 16
+  // CHECK-NEXT: moe.play.rope %[[Q]] heads 4 of 16 by @rope
+  // CHECK-NEXT: moe.play.rope %[[K]] heads 2 of 16 by @rope
+  // CHECK-NEXT: moe.play.store_kv %[[K]], %[[V]] slot @kv
+  // CHECK-NEXT: moe.play.attend %[[Q]] to %[[C:.*]] slot @kv heads 4 window 8 scale 2.500000e-01
+  // CHECK-NEXT: moe.play.quantize %[[C]] to %[[CQ:[^ ]*]]
+  // CHECK-NEXT: moe.play.linear %[[CQ]] to %[[O:.*]] weight @q
+  // CHECK-NEXT: moe.play.add %[[H]], %[[O]] to %[[H]] scale 1.000000e+00 {moe.layer = 0 : i32}
+  // The last norm is in place, too, and what was overwritten is quantized anew.
+  // CHECK-NEXT: moe.play.norm %[[H]] to %[[H]] weight @n rms epsilon 9.99999997E-7 segment 64 : !f32x64, !f32x64
+  // CHECK-NEXT: moe.play.quantize %[[H]] to %[[HQ:[^ ]*]]
+  // CHECK-NEXT: moe.play.head %[[HQ]] weight @w scale 1.000000e+00 : !quantizedx64g32
+  // CHECK-NEXT: }
+  func.func @attention(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %n = moe.norm %h by <rms, epsilon = 1.0e-6 : f32, @n> {moe.layer = 0 : i32} : tensor<?x64xf32>
+    %a = moe.attention %n query <@q, bias = @n> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25
+           window 8 rope @rope query_norm <rms, epsilon = 1.0e-6 : f32, @n> key_norm <rms, epsilon = 1.0e-6 : f32, @hn>
+           {moe.layer = 0 : i32} : tensor<?x64xf32>
+    %r = moe.add %h, %a scale 1.0 {moe.layer = 0 : i32} : tensor<?x64xf32>
+    %m = moe.norm %r by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
+    %l = moe.head %m linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // The router and the shared gate take f32 rows; routed and shared experts share one quantized copy. The quantized
+  // input of down has the experts' width; ranks are 2 rows of 64.
+  // CHECK-LABEL: moe.program @experts
+  // CHECK: moe.play.embed %[[H:.*]] weight @w
+  // CHECK-NEXT: moe.play.linear %[[H]] to %[[S:.*]] weight @r : !f32x64, !f32x2
+  // CHECK-NEXT: moe.play.route %[[S]] to %[[E:.*]], %[[W:.*]] of @e softmax_then_top_k top 2 renormalize true scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
+  // CHECK-NEXT: moe.play.quantize %[[H]] to %[[HQ:[^ ]*]]
+  // CHECK-NEXT: moe.play.experts %[[HQ]] to %[[D:.*]] of @e chosen %[[E]], %[[W]] scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
+  // CHECK-NEXT: moe.play.linear %[[HQ]] to %[[G:.*]] weight @g
+  // CHECK-NEXT: moe.play.linear %[[HQ]] to %[[U:.*]] weight @g
+  // CHECK-NEXT: moe.play.activate %[[G]], %[[U]] to %[[G]] silu
+  // CHECK-NEXT: moe.play.quantize %[[G]] to %[[GQ:[^ ]*]]
+  // CHECK-NEXT: moe.play.linear %[[GQ]] to %[[Y:.*]] weight @d
+  // CHECK-NEXT: moe.play.linear %[[H]] to %[[T:.*]] weight @s : !f32x64, !f32x1
+  // CHECK-NEXT: moe.play.gate_rows %[[Y]] by %[[T]] to %[[Y]]
+  // CHECK-NEXT: moe.play.add %[[D]], %[[Y]] to %[[D]]
+  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[H]] scale 5.000000e-01
+  func.func @experts(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %e, %w = moe.route %h router <@r> to @e softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %d = moe.experts %h of @e chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    %s = moe.shared_expert %h network <silu, gate = <@g>, up = <@g>, down = <@d>> gate <@s> : tensor<?x64xf32>
+    %x = moe.add %d, %s scale 1.0 : tensor<?x64xf32>
+    %r = moe.add %h, %x scale 0.5 : tensor<?x64xf32>
+    %l = moe.head %r linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // Float experts take f32 rows and need no hidden buffer. An addition whose left side is needed later goes into the
+  // right one; one whose both sides are goes elsewhere.
+  // CHECK-LABEL: moe.program @floats
+  // CHECK: moe.play.experts %[[H:.*]] to %[[D:.*]] of @float chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
+  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[X:.*]] scale 1.000000e+00
+  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[D]] scale 2.000000e+00
+  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[H]] scale 3.000000e+00
+  // CHECK-NEXT: moe.play.add %[[H]], %[[X]] to %[[H]] scale 4.000000e+00
+  func.func @floats(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %e, %w = moe.route %h router <@r> to @float softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x1xi32>, tensor<?x1xf32>
+    %d = moe.experts %h of @float chosen %e, %w : tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>
+    %x = moe.add %h, %d scale 1.0 : tensor<?x64xf32>
+    %y = moe.add %h, %d scale 2.0 : tensor<?x64xf32>
+    %z = moe.add %h, %y scale 3.0 : tensor<?x64xf32>
+    %r = moe.add %z, %x scale 4.0 : tensor<?x64xf32>
+    %l = moe.head %r linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+}

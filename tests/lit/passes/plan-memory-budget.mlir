@@ -1,0 +1,28 @@
+// A budget that cannot hold is refused with the smallest that would, and with the items it consists of.
+// RUN: not moec-opt %s --moe-plan-memory="threads=1" 2>&1 | FileCheck %s
+// RUN: not moec-opt %s --moe-plan-memory="threads=0" 2>&1 | FileCheck %s --check-prefix=THREADS
+// More threads need more: the same plan, refused by more bytes.
+// RUN: not moec-opt %s --moe-plan-memory="threads=2" 2>&1 | FileCheck %s --check-prefix=TWO
+
+// THREADS: error: threads of at least 1 are expected
+
+// What the process itself needs is estimated: image 8 MiB, heap 2 MiB, 320 KiB per thread, I/O 4 MiB, reserve 3 MiB.
+// CHECK: plan-memory-budget.mlir:[[#@LINE+13]]:1: error: plan '1MiB' needs [[#NEEDS:]] bytes ({{.*}} MiB) of a budget of 1048576; the smallest budget that works is [[#SMALLEST:]] bytes
+// CHECK: note: program and libraries: 8388608 bytes
+// CHECK: note: heap and main stack: 2097152 bytes
+// CHECK: note: threads: 327680 bytes
+// TWO: note: threads: 655360 bytes
+// 96 words of 128 bytes.
+// CHECK: note: tokenizer: 12288 bytes
+// One weight of 96 x 64 in bf16 is 12288 bytes.
+// CHECK: note: resident weights: 12288 bytes
+// 2 heads of 16 + 16 f32 are 256 bytes a token, and a byte a token for the table: 257 * 512, in whole pages.
+// CHECK: note: KV cache: 135168 bytes
+// CHECK: note: reserve: 3145728 bytes
+// CHECK: note: expert cache: 0 bytes
+module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">,
+                   moe.page_bytes = 4096 : i64,
+                   moe.plans = [#moe.plan<name = "1MiB", budgetBytes = 1048576, contextTokens = 512, prefillChunk = 8, transitPages = 0, quotaPages = []>]} {
+  moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+  moe.kv_slot @kv heads 2 key 16 value 16
+}
