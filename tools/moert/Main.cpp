@@ -29,7 +29,7 @@ static void buildCommandLine(CLI::App &app, cli::Action &chosen) {
       "1 failed,\n2 refused (usage or input), 130 interrupted.");
 }
 
-/// What `moert run --threds 2` prints: the reason, and where to look.
+/// What `moert run --frob 2` prints: the reason, and where to look.
 static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const char *firstWord) {
   std::string command = "moert";
   for (const CLI::App *parsed : app.get_subcommands())
