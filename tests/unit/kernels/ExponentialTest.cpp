@@ -40,22 +40,26 @@ TEST_CASE("exponential ends in 0 and infinity, and NaN stays NaN") {
 }
 
 TEST_CASE("every version's lanes have the exponential's very bits") {
-  // softmax of (0, x) with x <= 0 has the sum 1 + e^x, and so its first element 1 / (1 + e^x); silu
-  // divides by 1 + e^-x. Both show all of e^x's bits where e^x is large: gate = -x makes the
-  // divisor 1 + e^x, and up = 1.
+  // Seen through two kernels. silu divides by 1 + e^-gate, which shows all bits of a power above 1;
+  // softmax of a row that starts with 0 divides the powers of its negative numbers by one sum.
   constexpr uint32_t kBatch = 4096;
-  FloatRows gate(1, kBatch), up(1, kBatch), expected(1, kBatch), y(1, kBatch);
+  FloatRows x(1, kBatch), ones(1, kBatch), expected(1, kBatch), y(1, kBatch);
   for (uint32_t i = 0; i < kBatch; ++i)
-    up.at(0, i) = 1;
+    ones.at(0, i) = 1;
   forEachVersion([&](const KernelTable &kernels) {
-    uint64_t bits = 0;
-    uint64_t differences = 0;
+    uint64_t bits = 0, differences = 0;
     while (bits <= UINT32_MAX) {
       for (uint32_t i = 0; i < kBatch; ++i, bits += kStep)
-        gate.at(0, i) = floatOf(static_cast<uint32_t>(bits));
-      referenceKernels().siluMultiply(gate.data(), up.data(), 1, kBatch, gate.stride(),
+        x.at(0, i) = floatOf(static_cast<uint32_t>(bits));
+      referenceKernels().siluMultiply(x.data(), ones.data(), 1, kBatch, x.stride(),
                                       expected.data());
-      kernels.siluMultiply(gate.data(), up.data(), 1, kBatch, gate.stride(), y.data());
+      kernels.siluMultiply(x.data(), ones.data(), 1, kBatch, x.stride(), y.data());
+      differences += !y.isSameAs(expected);
+
+      for (uint32_t i = 0; i < kBatch; ++i)
+        x.at(0, i) = i == 0 || std::isnan(x.at(0, i)) ? 0.0f : -std::fabs(x.at(0, i));
+      referenceKernels().softmax(x.data(), kBatch, expected.data());
+      kernels.softmax(x.data(), kBatch, y.data());
       differences += !y.isSameAs(expected);
     }
     CHECK(differences == 0);
