@@ -25,6 +25,7 @@ struct ResidentWeight {
   WeightFormat format;
   uint64_t offset = 0;
   uint64_t bytes = 0; // layoutOf(shape, format).bytes
+  friend bool operator==(const ResidentWeight &, const ResidentWeight &) = default;
 };
 
 constexpr uint64_t kResidentAlignment = kRegionAlignment;
@@ -37,6 +38,7 @@ struct Slice {
   uint64_t bytes = 0;        // With padding; a multiple of kSliceAlignment.
   uint64_t payloadBytes = 0; // Without: where the layer's matrices end.
   uint64_t checksum = 0;     // XXH3-64 of the payload.
+  friend bool operator==(const Slice &, const Slice &) = default;
 };
 
 constexpr uint64_t kSliceAlignment = 4096;
@@ -48,6 +50,7 @@ struct Expert {
   uint64_t bytes = 0;      // The sum of its slices.
   std::vector<Slice> slices;
   std::vector<std::vector<uint8_t>> variants;
+  friend bool operator==(const Expert &, const Expert &) = default;
 };
 
 /// The parts of an expert, in the order in which a slice stores them, each from a multiple of
@@ -57,6 +60,7 @@ enum class ExpertPart : uint8_t { kGate = 0, kUp = 1, kDown = 2 };
 struct ExpertMatrix {
   ExpertPart part = ExpertPart::kGate;
   MatrixShape shape;
+  friend bool operator==(const ExpertMatrix &, const ExpertMatrix &) = default;
 };
 
 /// A layer with routed experts, all of one shape.
@@ -65,6 +69,7 @@ struct MoeLayer {
   Activation activation = Activation::kSilu;
   std::vector<ExpertMatrix> matrices;
   std::vector<Expert> experts;
+  friend bool operator==(const MoeLayer &, const MoeLayer &) = default;
 };
 
 /// Keys and values of one attention, per token and head.
@@ -72,6 +77,7 @@ struct KvSlot {
   uint32_t kvHeads = 0;
   uint32_t keyDim = 0;
   uint32_t valueDim = 0;
+  friend bool operator==(const KvSlot &, const KvSlot &) = default;
 };
 
 enum class RopeStyle : uint8_t { kHalf = 0, kInterleaved = 1 };
@@ -80,6 +86,7 @@ struct Rope {
   RopeStyle style = RopeStyle::kHalf;
   float attentionFactor = 1;
   std::vector<float> inverseFrequencies;
+  friend bool operator==(const Rope &, const Rope &) = default;
 };
 
 struct ModelInfo {
@@ -90,6 +97,7 @@ struct ModelInfo {
   uint32_t maxPositions = 0;
   std::optional<int32_t> bosToken;
   std::vector<int32_t> eosTokens;
+  friend bool operator==(const ModelInfo &, const ModelInfo &) = default;
 };
 
 /// Decisions for one budget: how the pool of pages is shared. The quotas say what each MoE layer
@@ -101,6 +109,7 @@ struct Plan {
   uint32_t contextTokens = 0; // The context that the budget was planned for.
   uint32_t transitPages = 0;
   std::vector<uint32_t> quotaPages; // Per MoE layer.
+  friend bool operator==(const Plan &, const Plan &) = default;
 };
 
 struct Artifact {
@@ -123,6 +132,7 @@ struct Artifact {
   uint64_t recordsOffset = 0, recordsBytes = 0;
   uint64_t manifestOffset = 0, manifestBytes = 0; // As it was read; a writer does not set it.
   uint64_t fileBytes = 0;
+  friend bool operator==(const Artifact &, const Artifact &) = default;
 };
 
 /// Bytes of all slices' payloads: the "expert bytes" that a budget of "25%" is a share of.

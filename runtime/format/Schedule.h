@@ -32,6 +32,7 @@ struct Buffer {
   uint32_t group = 0;         // Activation group of kQuantized, 0 otherwise.
   uint64_t offset = 0;        // Bytes per token, a multiple of kBufferAlignment.
   uint64_t bytesPerToken = 0; // bufferBytesPerToken(kind, width, group).
+  friend bool operator==(const Buffer &, const Buffer &) = default;
 };
 
 constexpr uint64_t kBufferAlignment = 64;
@@ -45,6 +46,7 @@ uint64_t bufferBytesPerToken(BufferKind kind, uint32_t width, uint32_t group);
 struct EmbedInstruction {
   int32_t dst, weight;
   float scale;
+  friend bool operator==(const EmbedInstruction &, const EmbedInstruction &) = default;
 };
 
 enum class NormKind : uint8_t { kRms = 0, kLayer = 1 };
@@ -56,28 +58,33 @@ struct NormInstruction {
   NormKind kind;
   float epsilon;
   uint32_t segment;
+  friend bool operator==(const NormInstruction &, const NormInstruction &) = default;
 };
 
-/// dst = src as int8 with a scale per group (format.md, "Sums").
+/// dst = src as int8 with a scale per group (sums.md).
 struct QuantizeInstruction {
   int32_t src, dst;
+  friend bool operator==(const QuantizeInstruction &, const QuantizeInstruction &) = default;
 };
 
 /// dst[rows] = weight * src + bias. src is kQuantized where the weight is, kF32 where it is float.
 struct LinearInstruction {
   int32_t src, dst, weight, bias;
+  friend bool operator==(const LinearInstruction &, const LinearInstruction &) = default;
 };
 
 /// Rotates `heads` heads of `headDim` elements in place: the first 2 * frequencies of each head.
 struct RopeInstruction {
   int32_t buffer;
   uint32_t heads, headDim, rope;
+  friend bool operator==(const RopeInstruction &, const RopeInstruction &) = default;
 };
 
 /// Puts the keys and values of the batch into a slot of the KV cache at the tokens' positions.
 struct StoreKvInstruction {
   int32_t key, value;
   uint32_t slot;
+  friend bool operator==(const StoreKvInstruction &, const StoreKvInstruction &) = default;
 };
 
 /// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own,
@@ -86,6 +93,7 @@ struct AttendInstruction {
   int32_t query, dst;
   uint32_t slot, heads, window;
   float scale;
+  friend bool operator==(const AttendInstruction &, const AttendInstruction &) = default;
 };
 
 enum class Activation : uint8_t { kSilu = 0 };
@@ -94,6 +102,7 @@ enum class Activation : uint8_t { kSilu = 0 };
 struct ActivateInstruction {
   int32_t gate, up, dst;
   Activation activation;
+  friend bool operator==(const ActivateInstruction &, const ActivateInstruction &) = default;
 };
 
 enum class RouterScoring : uint8_t { kSoftmaxThenTopK = 0 };
@@ -106,6 +115,7 @@ struct RouteInstruction {
   uint32_t topK;
   bool renormalize;
   float weightScale;
+  friend bool operator==(const RouteInstruction &, const RouteInstruction &) = default;
 };
 
 /// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
@@ -118,23 +128,27 @@ struct ExpertsInstruction {
   int32_t src, experts, weights, dst;
   uint32_t moeLayer;
   int32_t gathered, gate, up, hidden, ranks;
+  friend bool operator==(const ExpertsInstruction &, const ExpertsInstruction &) = default;
 };
 
 /// dst = a + scale * b. dst may be a or b.
 struct AddInstruction {
   int32_t a, b, dst;
   float scale;
+  friend bool operator==(const AddInstruction &, const AddInstruction &) = default;
 };
 
 /// dst = sigmoid(gate[1]) * src. dst may be src.
 struct GateRowsInstruction {
   int32_t src, gate, dst;
+  friend bool operator==(const GateRowsInstruction &, const GateRowsInstruction &) = default;
 };
 
 /// Logits of the tokens that want them: scale * (weight * src + bias). Ends the program.
 struct HeadInstruction {
   int32_t src, weight, bias;
   float scale;
+  friend bool operator==(const HeadInstruction &, const HeadInstruction &) = default;
 };
 
 using Instruction =
@@ -149,6 +163,7 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   std::vector<int32_t> layers; // Parallel to instructions: the model's layer, kNone outside of all.
+  friend bool operator==(const Program &, const Program &) = default;
 };
 
 } // namespace moert

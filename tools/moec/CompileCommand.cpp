@@ -77,11 +77,10 @@ static Status runCompile(CompileFlags &flags) {
   request.passes.bits = kBits.at(flags.bits);
   request.passes.residentBits = kResidentBits.at(flags.residentBits);
   request.passes.budgets = flags.budgets;
-  if (flags.bits == kAuto || flags.residentBits == kAuto)
-    printError(strCat("experts: ", flags.bits == kAuto ? "4 bits (no --bits given)" : flags.bits,
-                      ", resident weights: ",
-                      flags.residentBits == kAuto ? "8 bits (no --resident-bits given)"
-                                                  : flags.residentBits));
+  if (flags.bits == kAuto)
+    printError("experts: 4 bits, as no --bits were given");
+  if (flags.residentBits == kAuto)
+    printError("resident weights: 8 bits, as no --resident-bits were given");
   ProgressLine progress;
   return compileCheckpoint(request, sessionWith(progress));
 }

@@ -1,0 +1,139 @@
+// Any values that the schema can hold come back as they were, sensible or not: what they mean to
+// each other is checked elsewhere.
+#include "runtime/format/Manifest.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace moert;
+
+namespace {
+
+/// Random artifacts; the same seed gives the same one.
+class Generator {
+public:
+  explicit Generator(uint32_t seed) : random(seed) {}
+
+  Artifact artifact() {
+    Artifact a;
+    a.model = {text(), u32(), u32(), u32(), u32(), {}, list<int32_t>([&] { return i32(); })};
+    if (below(2) == 0)
+      a.model.bosToken = i32();
+    a.pageBytes = u32();
+    a.residents = list<ResidentWeight>([&] {
+      return ResidentWeight{text(), shape(), format(), u64(), u64()};
+    });
+    a.moeLayers = list<MoeLayer>([&] { return moeLayer(); });
+    a.kvSlots = list<KvSlot>([&] { return KvSlot{u32(), u32(), u32()}; });
+    a.ropes = list<Rope>([&] {
+      return Rope{RopeStyle(below(2)), f32(), list<float>([&] { return f32(); })};
+    });
+    a.programs = list<Program>([&] { return program(); });
+    a.plans = list<Plan>([&] {
+      return Plan{text(), u64(), u32(), u32(), u32(), list<uint32_t>([&] { return u32(); })};
+    });
+    a.provenance = list<std::pair<std::string, std::string>>([&] {
+      return std::pair<std::string, std::string>{text(), text()};
+    });
+    return a;
+  }
+
+private:
+  uint32_t below(uint32_t limit) { return uint32_t(random() % limit); }
+  // Small, zero and the largest values more often than chance has them.
+  uint64_t u64() {
+    uint64_t value = uint64_t(random()) << 32 | random();
+    return below(4) == 0 ? ~uint64_t(0) : value >> below(64);
+  }
+  uint32_t u32() { return uint32_t(u64()); }
+  int32_t i32() { return int32_t(u32()); }
+  float f32() { return float(i32()) / 1024; }
+  std::string text() {
+    std::string value(below(20), 'a');
+    for (char &character : value)
+      character = char(below(256));
+    return value;
+  }
+  template <typename T, typename Make> std::vector<T> list(Make make) {
+    std::vector<T> values(below(5));
+    for (T &value : values)
+      value = make();
+    return values;
+  }
+  MatrixShape shape() { return {u32(), u32()}; }
+  WeightFormat format() { return {WeightKind(below(6)), u32(), u32(), below(2) == 1}; }
+  MoeLayer moeLayer() {
+    auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };
+    auto variant = [&] { return list<uint8_t>([&] { return uint8_t(below(256)); }); };
+    auto expert = [&] {
+      return Expert{u64(), u64(), list<Slice>(slice), list<std::vector<uint8_t>>(variant)};
+    };
+    auto matrix = [&] { return ExpertMatrix{ExpertPart(below(3)), shape()}; };
+    return {u32(), Activation::kSilu, list<ExpertMatrix>(matrix), list<Expert>(expert)};
+  }
+  Program program() {
+    Program p;
+    p.name = text();
+    p.arenaBytesPerToken = u64();
+    p.buffers = list<Buffer>([&] {
+      return Buffer{BufferKind(below(3)), u32(), u32(), u64(), u64()};
+    });
+    for (size_t i = 0; i < std::variant_size_v<Instruction>; ++i)
+      p.instructions.push_back(instruction(i));
+    p.layers = list<int32_t>([&] { return i32(); });
+    return p;
+  }
+  Instruction instruction(size_t type) {
+    switch (type) {
+    case 0:
+      return EmbedInstruction{i32(), i32(), f32()};
+    case 1:
+      return NormInstruction{i32(), i32(), i32(), i32(), NormKind(below(2)), f32(), u32()};
+    case 2:
+      return QuantizeInstruction{i32(), i32()};
+    case 3:
+      return LinearInstruction{i32(), i32(), i32(), i32()};
+    case 4:
+      return RopeInstruction{i32(), u32(), u32(), u32()};
+    case 5:
+      return StoreKvInstruction{i32(), i32(), u32()};
+    case 6:
+      return AttendInstruction{i32(), i32(), u32(), u32(), u32(), f32()};
+    case 7:
+      return ActivateInstruction{i32(), i32(), i32(), Activation::kSilu};
+    case 8:
+      return RouteInstruction{i32(), i32(),         i32(), u32(), RouterScoring::kSoftmaxThenTopK,
+                              u32(), below(2) == 1, f32()};
+    case 9:
+      return ExpertsInstruction{i32(), i32(), i32(), i32(), u32(),
+                                i32(), i32(), i32(), i32(), i32()};
+    case 10:
+      return AddInstruction{i32(), i32(), i32(), f32()};
+    case 11:
+      return GateRowsInstruction{i32(), i32(), i32()};
+    default:
+      return HeadInstruction{i32(), i32(), i32(), f32()};
+    }
+  }
+
+  std::mt19937 random;
+};
+
+} // namespace
+
+TEST_CASE("random descriptions come back as they were written") {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    Artifact written = Generator(seed).artifact();
+    std::vector<std::byte> bytes = encodeManifest(written);
+    Artifact read;
+    Status status = decodeManifest(bytes, read);
+    REQUIRE_MESSAGE(status.isOk(), "seed ", seed, ": ", status.message());
+    CHECK_MESSAGE(read == written, "seed ", seed);
+  }
+}
+
+TEST_CASE("the same description gives the same bytes") {
+  for (uint32_t seed = 0; seed < 20; ++seed)
+    CHECK(encodeManifest(Generator(seed).artifact()) == encodeManifest(Generator(seed).artifact()));
+}
