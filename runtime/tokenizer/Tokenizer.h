@@ -36,7 +36,9 @@ public:
   /// conversion does. Texts above 1 GiB are refused.
   Result<std::vector<int32_t>> encode(std::string_view utf8, bool addSpecialTokens) const;
 
-  /// The text of ids; always valid UTF-8. Ids that no token has are left out.
+  /// The text of ids; always valid UTF-8. Ids that no token has are left out. A special token is
+  /// skipped by its id; the reference package compares contents, and so prints one that
+  /// normalization changes.
   std::string decode(std::span<const int32_t> ids, bool skipSpecialTokens) const;
 
   /// One more than the largest id. A model may have more rows than that, never fewer.

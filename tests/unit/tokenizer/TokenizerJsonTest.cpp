@@ -139,6 +139,23 @@ TEST_CASE("an added token whose id is not the one that it really has is refused"
   checkRefusal(refusal(json.dump()), "added_tokens[0].id: found 1 for 'a', expected 0, its id in");
 }
 
+TEST_CASE("Metaspace 'first' is refused where the front of the text may be gone") {
+  nlohmann::json json = smallTokenizer();
+  nlohmann::json metaspace = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}};
+  json["pre_tokenizer"] = metaspace;
+  CHECK(refusal(json.dump()) == "accepted");
+  json["normalizer"] = {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}};
+  CHECK(refusal(json.dump()) == "accepted");
+  json["normalizer"]["strip_left"] = true;
+  checkRefusal(refusal(json.dump()), "'first' behind a normalizer that takes text away");
+  json["normalizer"] = nullptr;
+  json["pre_tokenizer"] = {{"type", "Sequence"}};
+  json["pre_tokenizer"]["pretokenizers"] =
+      nlohmann::json::array({{{"type", "WhitespaceSplit"}}, metaspace});
+  checkRefusal(refusal(json.dump()), "'first' behind another step, expected it in front");
+}
+
 TEST_CASE("added tokens without content, twice the same, or the same once normalized are refused") {
   nlohmann::json json = smallTokenizer();
   json["added_tokens"] = {addedToken(7, "")};

@@ -81,6 +81,29 @@ TEST_CASE("of a pair that is listed twice the later rank counts") {
   CHECK(load(json).encode("abc") == Ids{0, 7});
 }
 
+TEST_CASE(
+    "an added token that begins in white space which the one before swallowed is still found") {
+  nlohmann::json json = smallTokenizer();
+  json["added_tokens"] = {addedToken(7, "<r>"), addedToken(8, "\n<x>"), addedToken(9, "  ")};
+  json["added_tokens"][0]["rstrip"] = true;
+  CHECK(load(json).encode("<r> \n<x>") == Ids{7, 8});
+  CHECK(load(json).encode("<r>    a") == Ids{7, 9, 9, 0});
+  // Nothing of it is left if it strips to the left itself.
+  json["added_tokens"][2]["lstrip"] = true;
+  CHECK(load(json).encode("<r>  a") == Ids{7, 0});
+}
+
+TEST_CASE("a special token is skipped even if normalization changes its content") {
+  nlohmann::json json = smallTokenizer();
+  json["normalizer"] = {{"type", "NFKC"}};
+  json["added_tokens"] = {addedToken(7, "ｅｎｄ")};
+  json["added_tokens"][0]["normalized"] = true;
+  CHECK(load(json).encode("aend") == Ids{0, 7});
+  CHECK(load(json).tokenizer.decode(Ids{0, 7}, true) == "aend");
+  json["added_tokens"][0]["special"] = true;
+  CHECK(load(json).tokenizer.decode(Ids{0, 7}, true) == "a");
+}
+
 TEST_CASE("a document without a break is encoded in reasonable time") {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"]["aa"] = 7;
