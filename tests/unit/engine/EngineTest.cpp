@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <filesystem>
 #include <unistd.h>
 #include <vector>
 
@@ -43,8 +44,9 @@ struct Silent : StepObserver {
 struct TemporaryArtifact {
   std::string path;
   explicit TemporaryArtifact(const SyntheticOptions &options = {}) {
-    path = "engine_test_" + std::to_string(getpid()) + "_" +
-           std::to_string(static_cast<int>(options.experts)) + ".moe";
+    std::string name = "engine_test_" + std::to_string(getpid()) + "_" +
+                       std::to_string(static_cast<int>(options.experts)) + ".moe";
+    path = std::filesystem::temp_directory_path() / name;
     Result<Artifact> written = writeSyntheticModel(path, options);
     REQUIRE_MESSAGE(written.isOk(), written.status().message());
   }
