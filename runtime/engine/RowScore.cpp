@@ -1,5 +1,6 @@
 #include "runtime/engine/RowScore.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -99,30 +100,24 @@ struct RowSums {
   double weightedDifferences = 0;
 };
 
-static RowSums sumsOf(std::span<const float> row, double largest) {
-  Lanes weights{};
-  const size_t whole = row.size() / kLanes * kLanes;
-  for (size_t i = 0; i < whole; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane)
-      weights[lane] += weightOf(double(row[i + lane]) - largest);
-  for (size_t i = whole; i < row.size(); ++i)
-    weights[i - whole] += weightOf(double(row[i]) - largest);
-  return {treeSum(weights), 0};
-}
-
+/// Weights go through a small buffer: a loop that does nothing else becomes vector code.
 static RowSums sumsOf(std::span<const float> row, double largest, std::span<const float> other) {
+  constexpr size_t kBlock = 256; // A multiple of kLanes.
+  double block[kBlock];
   Lanes weights{}, differences{};
-  const size_t whole = row.size() / kLanes * kLanes;
-  auto add = [&](size_t i, size_t lane) {
-    double weight = weightOf(double(row[i]) - largest);
-    weights[lane] += weight;
-    differences[lane] += weight * (double(row[i]) - double(other[i]));
-  };
-  for (size_t i = 0; i < whole; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane)
-      add(i + lane, lane);
-  for (size_t i = whole; i < row.size(); ++i)
-    add(i, i - whole);
+  for (size_t begin = 0; begin < row.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, row.size() - begin);
+    const float *x = row.data() + begin;
+    for (size_t i = 0; i < count; ++i)
+      block[i] = weightOf(double(x[i]) - largest);
+    for (size_t i = 0; i < count; ++i)
+      weights[i % kLanes] += block[i];
+    if (other.empty())
+      continue;
+    const float *y = other.data() + begin;
+    for (size_t i = 0; i < count; ++i)
+      differences[i % kLanes] += block[i] * (double(x[i]) - double(y[i]));
+  }
   return {treeSum(weights), treeSum(differences)};
 }
 
@@ -134,7 +129,7 @@ Result<RowScore> scoreRow(std::span<const float> logits, std::span<const float> 
   MOERT_ASSIGN_OR_RETURN(size_t best, largestOf(logits));
   RowScore score;
   const double largest = double(logits[best]);
-  const double logSum = largest + log64(sumsOf(logits, largest).weights);
+  const double logSum = largest + log64(sumsOf(logits, largest, {}).weights);
   score.lossNats = logSum - double(logits[index]);
   if (reference.empty())
     return score;
