@@ -37,11 +37,12 @@ Result<std::vector<int32_t>> readMaterial(const BenchOptions &options, const Mod
   if (options.textFile) {
     MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(model, "--text"));
     MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.textFile));
-    MOERT_RETURN_IF_ERROR(checkUtf8(text, *options.textFile));
+    MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(*options.textFile)));
     MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
     if (ids.size() < options.promptTokens)
-      return invalidInput(*options.textFile, " has ", ids.size(), " tokens, expected at least ",
-                          options.promptTokens, " (--prompt-tokens)");
+      return invalidInput(inputName(*options.textFile), " has ", ids.size(),
+                          " tokens, expected at least ", options.promptTokens,
+                          " (--prompt-tokens)");
     return ids;
   }
   RandomStream random(kSeed);

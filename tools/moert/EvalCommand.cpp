@@ -48,11 +48,11 @@ Result<Texts> readTexts(const EvalOptions &options, const Tokenizer &tokenizer) 
   uint64_t largestFile = 0, windows = 0;
   for (const std::string &file : options.textFiles) {
     MOERT_ASSIGN_OR_RETURN(std::string text, readInput(file));
-    MOERT_RETURN_IF_ERROR(checkUtf8(text, file));
+    MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(file)));
     MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.encode(text, true));
     uint64_t count = windowCount(ids.size(), options.evaluation.windowTokens);
     if (count == 0)
-      printError(strCat(file, ": ", ids.size(), " tokens, fewer than a window of ",
+      printError(strCat(inputName(file), ": ", ids.size(), " tokens, fewer than a window of ",
                         options.evaluation.windowTokens, ": left out"));
     windows += count;
     largestFile = std::max<uint64_t>(largestFile, text.size());
@@ -167,7 +167,9 @@ Status evaluateTexts(EvalOptions options) {
   MOERT_ASSIGN_OR_RETURN(std::vector<WindowScore> windows,
                          measure(options, texts, artifact, reference ? &*reference : nullptr));
   EvalReport report = {options.metric, options.textFiles, windows, reference.has_value()};
-  return writeOutput(options.asJson ? reportJson(report, artifact.loaded) : reportText(report));
+  return writeOutput(
+      options.asJson ? reportJson(report, artifact.loaded, reference ? &reference->loaded : nullptr)
+                     : reportText(report));
 }
 
 void addMeasureOptions(CLI::App &command, EvalOptions &options) {

@@ -77,16 +77,30 @@ void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32
   json.key("top1").number(score.agreement());
 }
 
+size_t nameColumns(const EvalReport &report) {
+  size_t columns = 4;
+  for (const std::string &name : report.texts)
+    columns = std::max(columns, name.size());
+  return columns;
+}
+
+/// Losses are often below a percent.
+std::string formatLoss(double loss) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << loss * 100 << "%";
+  return text.str();
+}
+
 void appendLine(std::ostringstream &out, const std::string &name, const EvalReport &report,
                 std::optional<uint32_t> text) {
   WindowScore score = sumOf(report.windows, text);
-  out << std::left << std::setw(32) << name << std::right << std::setw(8) << windowsOf(report, text)
-      << std::setw(10) << score.tokens;
+  out << std::left << std::setw(static_cast<int>(nameColumns(report))) << name << std::right
+      << std::setw(8) << windowsOf(report, text) << std::setw(10) << score.tokens;
   if (score.tokens > 0) {
     out << std::fixed << std::setprecision(4) << std::setw(14) << score.perplexity();
     if (report.hasReference)
       out << std::setw(14) << score.referencePerplexity() << std::setw(9)
-          << formatShare(lossOf(score, LossMetric::kPerplexity)) << std::setprecision(5)
+          << formatLoss(lossOf(score, LossMetric::kPerplexity)) << std::setprecision(5)
           << std::setw(12) << score.kl() << std::setw(9) << formatShare(score.agreement());
   }
   out << "\n";
@@ -96,8 +110,8 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
 
 std::string reportText(const EvalReport &report) {
   std::ostringstream out;
-  out << std::left << std::setw(32) << "text" << std::right << std::setw(8) << "windows"
-      << std::setw(10) << "tokens" << std::setw(14) << "perplexity";
+  out << std::left << std::setw(static_cast<int>(nameColumns(report))) << "text" << std::right
+      << std::setw(8) << "windows" << std::setw(10) << "tokens" << std::setw(14) << "perplexity";
   if (report.hasReference)
     out << std::setw(14) << "reference" << std::setw(9) << "loss" << std::setw(12) << "KL (nats)"
         << std::setw(9) << "top-1";
@@ -118,7 +132,8 @@ std::string reportText(const EvalReport &report) {
   return out.str();
 }
 
-std::string reportJson(const EvalReport &report, const LoadedModel &loaded) {
+std::string reportJson(const EvalReport &report, const LoadedModel &artifact,
+                       const LoadedModel *reference) {
   std::string out;
   JsonWriter json(out);
   json.beginObject();
@@ -132,7 +147,7 @@ std::string reportJson(const EvalReport &report, const LoadedModel &loaded) {
     json.endObject();
   }
   json.endArray();
-  writeMachine(json, loaded);
+  writeMachine(json, artifact, reference);
   json.endObject();
   out += '\n';
   return out;

@@ -28,6 +28,7 @@ std::string reportText(const EvalReport &report);
 
 /// metric, value and, with a reference, reference, loss, upper95 (where there are enough windows),
 /// kl, top1; windows, tokens; the same per text; then the machine.
-std::string reportJson(const EvalReport &report, const LoadedModel &loaded);
+std::string reportJson(const EvalReport &report, const LoadedModel &artifact,
+                       const LoadedModel *reference);
 
 } // namespace moert::cli

@@ -38,8 +38,12 @@ private:
 
 } // namespace
 
+std::string inputName(const std::string &path) {
+  return path == "-" ? "standard input" : strCat("'", path, "'");
+}
+
 Result<std::string> readInput(const std::string &path) {
-  const std::string name = path == "-" ? "standard input" : strCat("'", path, "'");
+  const std::string name = inputName(path);
   InputFile file(path);
   if (file.descriptor() < 0)
     return invalidInput("cannot read ", name, ": ", std::strerror(errno));

@@ -8,6 +8,9 @@
 
 namespace moert::cli {
 
+/// How messages name it: 'FILE', or standard input.
+std::string inputName(const std::string &path);
+
 /// The whole content. Refuses a missing or unreadable file, a folder, and more than 1 GiB.
 Result<std::string> readInput(const std::string &path);
 

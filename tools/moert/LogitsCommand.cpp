@@ -61,13 +61,15 @@ Status writeLogits(const LogitsOptions &options) {
   const Artifact &artifact = model->artifact();
   MOERT_RETURN_IF_ERROR(checkWritable(options.output));
   MOERT_ASSIGN_OR_RETURN(std::string text, readInput(options.idsFile));
-  MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
-                         parseTokenIds(text, artifact.model.vocabularySize, options.idsFile));
+  MOERT_ASSIGN_OR_RETURN(
+      std::vector<int32_t> ids,
+      parseTokenIds(text, artifact.model.vocabularySize, inputName(options.idsFile)));
   if (ids.empty())
-    return invalidInput(options.idsFile, " has no token ids, expected at least one");
+    return invalidInput(inputName(options.idsFile), " has no token ids, expected at least one");
   if (ids.size() > artifact.model.maxPositions)
-    return invalidInput(options.idsFile, " has ", ids.size(), " token ids, expected at most ",
-                        artifact.model.maxPositions, ", the positions of this model");
+    return invalidInput(inputName(options.idsFile), " has ", ids.size(),
+                        " token ids, expected at most ", artifact.model.maxPositions,
+                        ", the positions of this model");
 
   EngineOptions engine = engineOptionsOf(options.engine);
   engine.contextTokens = static_cast<uint32_t>(ids.size());

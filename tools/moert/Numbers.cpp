@@ -52,9 +52,11 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
   writeError(text.str());
 }
 
-void writeMachine(JsonWriter &json, const LoadedModel &loaded) {
-  json.key("budget_bytes").number(loaded.account.budgetBytes);
-  json.key("accounted_bytes").number(loaded.account.totalBytes());
+void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel *second) {
+  json.key("budget_bytes")
+      .number(loaded.account.budgetBytes + (second ? second->account.budgetBytes : 0));
+  json.key("accounted_bytes")
+      .number(loaded.account.totalBytes() + (second ? second->account.totalBytes() : 0));
   json.key("peak_memory_bytes").number(peakMemoryBytes());
   json.key("io").string(loaded.engine->ioDescription());
   json.key("isa").string(loaded.engine->kernels().name);

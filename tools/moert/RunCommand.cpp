@@ -50,7 +50,8 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
   const ModelInfo &info = run.model->artifact().model;
   if (options.idsFile) {
     MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.idsFile));
-    MOERT_ASSIGN_OR_RETURN(run.prompt, parseTokenIds(text, info.vocabularySize, *options.idsFile));
+    MOERT_ASSIGN_OR_RETURN(run.prompt,
+                           parseTokenIds(text, info.vocabularySize, inputName(*options.idsFile)));
     run.promptTextBytes = text.size();
   } else {
     MOERT_ASSIGN_OR_RETURN(run.tokenizer,
@@ -60,7 +61,7 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
       text = *options.promptText;
     } else {
       MOERT_ASSIGN_OR_RETURN(text, readInput(*options.promptFile));
-      name = *options.promptFile;
+      name = inputName(*options.promptFile);
     }
     MOERT_RETURN_IF_ERROR(checkUtf8(text, name));
     MOERT_ASSIGN_OR_RETURN(run.prompt, run.tokenizer->encode(text, true));

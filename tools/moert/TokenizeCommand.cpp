@@ -23,11 +23,12 @@ Status tokenize(const TokenizeOptions &options) {
   MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(*model, "moert tokenize"));
   MOERT_ASSIGN_OR_RETURN(std::string text, readInput(options.file));
   if (options.decodes) {
-    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
-                           parseTokenIds(text, tokenizer->vocabularySize(), options.file));
+    MOERT_ASSIGN_OR_RETURN(
+        std::vector<int32_t> ids,
+        parseTokenIds(text, tokenizer->vocabularySize(), inputName(options.file)));
     return writeOutput(tokenizer->decode(ids, false));
   }
-  MOERT_RETURN_IF_ERROR(checkUtf8(text, options.file));
+  MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(options.file)));
   MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
   std::string out;
   appendTokenIds(ids, out);
