@@ -110,6 +110,10 @@ void AllotCache::runOnOperation() {
     return signalPassFailure();
   SmallVector<PlanAttr> plans;
   for (const std::string &budget : budgets) {
+    if (llvm::count(budgets, budget) > 1) {
+      emitError(module.getLoc()) << "budget " << budget << " is given twice; plans are told by it";
+      return signalPassFailure();
+    }
     FailureOr<PlanAttr> plan = planFor(budget, *footprint, *tokens);
     if (failed(plan))
       return signalPassFailure();

@@ -159,6 +159,10 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   uint32_t largestTopK = 1;
   for (auto [layer, bytes] : llvm::zip_equal(module.getOps<MoeLayerOp>(), *records)) {
     uint64_t pages = moert::divideUp(*llvm::max_element(bytes), pageBytes);
+    if (pages * layer.getExperts() > UINT32_MAX)
+      return layer.emitOpError() << "has " << layer.getExperts() << " experts of up to " << pages
+                                 << " pages of " << pageBytes << " bytes, expected at most 2^32 "
+                                 << "pages in a layer";
     uint32_t topK = topKOf(module, layer);
     footprint.cache.layers.push_back({layer.getExperts(), static_cast<uint32_t>(pages), topK});
     footprint.expertPayloadBytes += payloadBytesOf(layer);

@@ -68,8 +68,9 @@ static LogicalResult verifySlices(MoeLayerOp op) {
 }
 
 LogicalResult MoeLayerOp::verify() {
-  if (getExperts() == 0)
-    return emitOpError("a layer without experts");
+  constexpr uint32_t kMaxExperts = 65536; // As many as an artifact can have.
+  if (getExperts() == 0 || getExperts() > kMaxExperts)
+    return emitOpError() << "has " << getExperts() << " experts, expected 1 to " << kMaxExperts;
   if (failed(verifyMatrices(*this)))
     return failure();
   return verifySlices(*this);

@@ -43,11 +43,18 @@ static FailureOr<FormatAttr> formatOf(Operation *op, WeightOp weight) {
 // Buffers and programs
 //===----------------------------------------------------------------------===//
 
+// Far beyond any arena; sums with the bytes of a buffer stay far from overflow.
+static constexpr int64_t kMaxOffset = int64_t(1) << 40;
+
 LogicalResult BufferOp::verify() {
-  std::optional<int64_t> offset = getOffset();
-  if (offset && (*offset < 0 || *offset % static_cast<int64_t>(moert::kBufferAlignment) != 0))
-    return emitOpError() << "at " << *offset << ", expected a multiple of "
+  int64_t offset = getOffset().value_or(0);
+  if (offset < 0 || offset % static_cast<int64_t>(moert::kBufferAlignment) != 0)
+    return emitOpError() << "at " << offset << ", expected a multiple of "
                          << moert::kBufferAlignment;
+  if (offset > kMaxOffset)
+    return emitOpError() << "at " << offset << ", expected at most " << kMaxOffset;
+  if (!isa<ProgramOp>((*this)->getParentOp()) && !getBuffer().use_empty())
+    return emitOpError("is used outside of a program, where it only declares a place");
   return success();
 }
 
@@ -123,6 +130,8 @@ LogicalResult ArenaCheck::play(Operation *op) {
 
 LogicalResult ProgramOp::verifyRegions() {
   Block &block = getBody().front();
+  if (block.getNumArguments() != 0)
+    return emitOpError("expected no arguments: buffers are declared");
   if (block.empty() || !isa<PlayHeadOp>(block.back()))
     return emitOpError("expected moe.play.head at the end");
   bool isPlanned = true, hasStarted = false;

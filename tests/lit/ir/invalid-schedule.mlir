@@ -65,6 +65,42 @@ moe.program @p {
 
 // -----
 
+// And are not beyond any arena.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  // expected-error@+1 {{at 9223372036854775744, expected at most 1099511627776}}
+  %h = moe.buffer at 9223372036854775744 : !moe.buffer<f32, 64>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// In a function a buffer is a place and no value.
+func.func @f() -> !moe.buffer<f32, 64> {
+  // expected-error@+1 {{is used outside of a program, where it only declares a place}}
+  %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+  return %h : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// A program has no arguments.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+// expected-error@+1 {{expected no arguments: buffers are declared}}
+moe.program @p {
+^bb0(%h: !moe.buffer<f32, 64>):
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// And one block.
+// expected-error@+1 {{failed to verify constraint: region with 1 blocks}}
+"moe.program"() <{sym_name = "p"}> ({}) : () -> ()
+
+// -----
+
 // A planned program reads only what was written.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>

@@ -68,8 +68,14 @@ moe.weight @w router from <tensor = "w", rows = 4, cols = 64, type = bf16> as <k
 // -----
 
 // A layer of experts has some.
-// expected-error@+1 {{a layer without experts}}
+// expected-error@+1 {{has 0 experts, expected 1 to 65536}}
 moe.moe_layer @e layer 0 silu experts 0 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+
+// -----
+
+// But not more than an artifact can have: -1 reads as 2^32 - 1.
+// expected-error@+1 {{has 4294967295 experts, expected 1 to 65536}}
+moe.moe_layer @e layer 0 silu experts -1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 
 // -----
 

@@ -5,7 +5,9 @@
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=SHARE
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=6" 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=1GiB,1GiB" 2>&1 | FileCheck %s --check-prefix=TWICE
 
+// TWICE: error: budget 1GiB is given twice; plans are told by it
 // BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
 // SHARE: error: budget 10%: a cache of that share of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB
 // SIZE: error: budget: size '6': the unit is missing
