@@ -1,0 +1,268 @@
+// Every instruction arrives at the runtime's plain data with every field in its place. Each field
+// of an instruction has another value, so that no two can be swapped unseen.
+#include "compiler/emit/BuildProgram.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace mlir;
+
+namespace {
+
+// Weights 0 and 1, layers 0 and 1 and so on are there so that numbers differ from 0.
+constexpr const char *kSymbols = R"(
+  moe.weight @unused matrix from <tensor = "x", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @n vector from <tensor = "n", rows = 1, cols = 16, type = bf16> as <kind = f32>
+  moe.weight @nb vector from <tensor = "nb", rows = 1, cols = 16, type = bf16> as <kind = f32>
+  moe.weight @wb vector from <tensor = "wb", rows = 1, cols = 96, type = bf16> as <kind = f32>
+  moe.weight @w32 matrix from <tensor = "a", rows = 32, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @w16 matrix from <tensor = "b", rows = 16, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @w3 router from <tensor = "c", rows = 3, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @w1 router from <tensor = "d", rows = 1, cols = 64, type = bf16> as <kind = bf16>
+  moe.kv_slot @kv0 heads 1 key 8 value 8
+  moe.kv_slot @kv1 heads 2 key 16 value 8
+  moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32]
+  moe.rope @rope1 half factor 1.0 frequencies [1.0 : f32]
+  moe.moe_layer @e0 layer 0 silu experts 3
+    matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+  moe.moe_layer @e1 layer 1 silu experts 3
+    matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>],
+            [#moe.format<kind = int4, group = 32, activationGroup = 32>],
+            [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+)";
+
+// Buffer numbers: f64a 0, f64b 1, q64 2, f96a 3, f96b 4, k 5, v 6, s 7, i 8, t 9, g1 10, x 11, y
+// 12, r 13. None overlaps another.
+constexpr const char *kBuffers = R"(
+  %f64a = moe.buffer at 0 : !moe.buffer<f32, 64>
+  %f64b = moe.buffer at 256 : !moe.buffer<f32, 64>
+  %q64 = moe.buffer at 512 : !moe.buffer<quantized, 64, group = 32>
+  %f96a = moe.buffer at 704 : !moe.buffer<f32, 96>
+  %f96b = moe.buffer at 1088 : !moe.buffer<f32, 96>
+  %k = moe.buffer at 1472 : !moe.buffer<f32, 32>
+  %v = moe.buffer at 1600 : !moe.buffer<f32, 16>
+  %s = moe.buffer at 1664 : !moe.buffer<f32, 3>
+  %i = moe.buffer at 1728 : !moe.buffer<i32, 2>
+  %t = moe.buffer at 1792 : !moe.buffer<f32, 2>
+  %g1 = moe.buffer at 1856 : !moe.buffer<f32, 1>
+  %x = moe.buffer at 1920 : !moe.buffer<quantized, 64, group = 32>
+  %y = moe.buffer at 2112 : !moe.buffer<quantized, 96, group = 32>
+  %r = moe.buffer at 2368 : !moe.buffer<f32, 128>
+)";
+
+/// A program of one instruction between an embedding and a head. Everything that it reads was
+/// written by `before`.
+moert::Program buildWith(const std::string &before, const std::string &instruction) {
+  MLIRContext context;
+  context.loadDialect<moe::MoeDialect, func::FuncDialect>();
+  std::string text = std::string(kSymbols) + "moe.program @decode {" + kBuffers +
+                     "moe.play.embed %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n" + before +
+                     instruction +
+                     "\nmoe.play.head %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n}";
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  REQUIRE(module);
+  FailureOr<moert::Program> program = moec::buildProgram(*module->getOps<moe::ProgramOp>().begin());
+  REQUIRE(succeeded(program));
+  return *program;
+}
+
+template <typename InstructionT>
+InstructionT buildOne(const std::string &instruction, const std::string &before = "") {
+  moert::Program program = buildWith(before, instruction);
+  REQUIRE(program.instructions.size() >= 3);
+  const auto *found =
+      std::get_if<InstructionT>(&program.instructions[program.instructions.size() - 2]);
+  REQUIRE(found);
+  return *found;
+}
+
+const std::string kF64 = "!moe.buffer<f32, 64>", kF96 = "!moe.buffer<f32, 96>",
+                  kQ64 = "!moe.buffer<quantized, 64, group = 32>";
+const std::string kWriteF96a =
+    "moe.play.linear %f64a to %f96a weight @w : " + kF64 + ", " + kF96 + "\n";
+const std::string kWriteF96b =
+    "moe.play.linear %f64a to %f96b weight @w : " + kF64 + ", " + kF96 + "\n";
+const std::string kWriteF64b = "moe.play.embed %f64b weight @w scale 1.0 : " + kF64 + "\n";
+
+// Products of the right widths, for keys, values, scores and gates.
+const std::string kWriteK =
+    "moe.play.linear %f64a to %k weight @w32 : " + kF64 + ", !moe.buffer<f32, 32>\n";
+const std::string kWriteV =
+    "moe.play.linear %f64a to %v weight @w16 : " + kF64 + ", !moe.buffer<f32, 16>\n";
+const std::string kWriteS =
+    "moe.play.linear %f64a to %s weight @w3 : " + kF64 + ", !moe.buffer<f32, 3>\n";
+const std::string kWriteG1 =
+    "moe.play.linear %f64a to %g1 weight @w1 : " + kF64 + ", !moe.buffer<f32, 1>\n";
+const std::string kRoute =
+    "moe.play.route %s to %i, %t of @e1 softmax_then_top_k top 2 renormalize true scale 1.5 : "
+    "!moe.buffer<f32, 3>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>\n";
+
+} // namespace
+
+TEST_CASE("an embedding keeps its fields") {
+  auto i = buildOne<moert::EmbedInstruction>("moe.play.embed %f64b weight @w scale 2.5 : " + kF64);
+  CHECK(i.dst == 1);
+  CHECK(i.weight == 1);
+  CHECK(i.scale == 2.5f);
+}
+
+TEST_CASE("a norm keeps its fields, with a bias and without") {
+  auto i = buildOne<moert::NormInstruction>(
+      "moe.play.norm %f64a to %f64b weight @n bias @nb layer epsilon 0.5 segment 16 : " + kF64 +
+      ", " + kF64);
+  CHECK(i.src == 0);
+  CHECK(i.dst == 1);
+  CHECK(i.weight == 2);
+  CHECK(i.bias == 3);
+  CHECK(i.kind == moert::NormKind::kLayer);
+  CHECK(i.epsilon == 0.5f);
+  CHECK(i.segment == 16);
+  i = buildOne<moert::NormInstruction>(
+      "moe.play.norm %f64a to %f64b weight @n rms epsilon 0.5 segment 16 : " + kF64 + ", " + kF64);
+  CHECK(i.bias == moert::kNone);
+  CHECK(i.kind == moert::NormKind::kRms);
+}
+
+TEST_CASE("a quantization keeps its fields") {
+  auto i = buildOne<moert::QuantizeInstruction>("moe.play.quantize %f64a to %q64 : " + kF64 + ", " +
+                                                kQ64);
+  CHECK(i.src == 0);
+  CHECK(i.dst == 2);
+}
+
+TEST_CASE("a product keeps its fields, with a bias and without") {
+  auto i = buildOne<moert::LinearInstruction>(
+      "moe.play.linear %f64a to %f96a weight @w bias @wb : " + kF64 + ", " + kF96);
+  CHECK(i.src == 0);
+  CHECK(i.dst == 3);
+  CHECK(i.weight == 1);
+  CHECK(i.bias == 4);
+  i = buildOne<moert::LinearInstruction>("moe.play.linear %f64a to %f96a weight @w : " + kF64 +
+                                         ", " + kF96);
+  CHECK(i.bias == moert::kNone);
+}
+
+TEST_CASE("a rotation keeps its fields") {
+  auto i =
+      buildOne<moert::RopeInstruction>("moe.play.rope %f64a heads 4 of 16 by @rope1 : " + kF64);
+  CHECK(i.buffer == 0);
+  CHECK(i.heads == 4);
+  CHECK(i.headDim == 16);
+  CHECK(i.rope == 1);
+}
+
+TEST_CASE("an attention keeps its fields") {
+  auto i = buildOne<moert::AttendInstruction>(
+      "moe.play.attend %f64a to %k slot @kv1 heads 4 window 7 scale 0.25 : " + kF64 +
+      ", !moe.buffer<f32, 32>");
+  CHECK(i.query == 0);
+  CHECK(i.dst == 5);
+  CHECK(i.slot == 1);
+  CHECK(i.heads == 4);
+  CHECK(i.window == 7);
+  CHECK(i.scale == 0.25f);
+}
+
+TEST_CASE("keys and values keep their fields") {
+  auto i = buildOne<moert::StoreKvInstruction>(
+      "moe.play.store_kv %k, %v slot @kv1 : !moe.buffer<f32, 32>, !moe.buffer<f32, 16>",
+      kWriteK + kWriteV);
+  CHECK(i.key == 5);
+  CHECK(i.value == 6);
+  CHECK(i.slot == 1);
+}
+
+TEST_CASE("a routing keeps its fields") {
+  auto i = buildOne<moert::RouteInstruction>(kRoute, kWriteS);
+  CHECK(i.scores == 7);
+  CHECK(i.experts == 8);
+  CHECK(i.weights == 9);
+  CHECK(i.moeLayer == 1);
+  CHECK(i.scoring == moert::RouterScoring::kSoftmaxThenTopK);
+  CHECK(i.topK == 2);
+  CHECK(i.renormalize);
+  CHECK(i.weightScale == 1.5f);
+}
+
+TEST_CASE("experts keep their fields") {
+  auto i = buildOne<moert::ExpertsInstruction>(
+      "moe.play.experts %q64 to %f64b of @e1 chosen %i, %t scratch gathered %x gate %f96a up %f96b "
+      "ranks %r hidden %y : " +
+          kQ64 + ", " + kF64 + ", !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, " + kQ64 + ", " + kF96 +
+          ", " + kF96 + ", !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>",
+      kWriteS + kRoute + "moe.play.quantize %f64a to %q64 : " + kF64 + ", " + kQ64 + "\n");
+  CHECK(i.src == 2);
+  CHECK(i.dst == 1);
+  CHECK(i.moeLayer == 1);
+  CHECK(i.experts == 8);
+  CHECK(i.weights == 9);
+  CHECK(i.gathered == 11);
+  CHECK(i.gate == 3);
+  CHECK(i.up == 4);
+  CHECK(i.ranks == 13);
+  CHECK(i.hidden == 12);
+}
+
+TEST_CASE("a gate of rows keeps its fields") {
+  auto i = buildOne<moert::GateRowsInstruction>(
+      "moe.play.gate_rows %f64b by %g1 to %f64b : " + kF64 + ", !moe.buffer<f32, 1>, " + kF64,
+      kWriteF64b + kWriteG1);
+  CHECK(i.src == 1);
+  CHECK(i.gate == 10);
+  CHECK(i.dst == 1);
+}
+
+TEST_CASE("an activation keeps its fields") {
+  auto i = buildOne<moert::ActivateInstruction>(
+      "moe.play.activate %f96a, %f96b to %f96b silu : " + kF96 + ", " + kF96 + ", " + kF96,
+      kWriteF96a + kWriteF96b);
+  CHECK(i.gate == 3);
+  CHECK(i.up == 4);
+  CHECK(i.dst == 4);
+  CHECK(i.activation == moert::Activation::kSilu);
+}
+
+TEST_CASE("an addition keeps its fields") {
+  auto i = buildOne<moert::AddInstruction>(
+      "moe.play.add %f64b, %f64a to %f64b scale 3.0 : " + kF64 + ", " + kF64 + ", " + kF64,
+      kWriteF64b);
+  CHECK(i.a == 1);
+  CHECK(i.b == 0);
+  CHECK(i.dst == 1);
+  CHECK(i.scale == 3.0f);
+}
+
+TEST_CASE("a head keeps its fields, and the arena ends where its last buffer does") {
+  moert::Program program = buildWith("", "");
+  const auto &plain = std::get<moert::HeadInstruction>(program.instructions.back());
+  CHECK(plain.src == 0);
+  CHECK(plain.weight == 1);
+  CHECK(plain.bias == moert::kNone);
+  CHECK(plain.scale == 1.0f);
+  CHECK(program.name == "decode");
+  CHECK(program.arenaBytesPerToken == 2368 + 512);
+  REQUIRE(program.buffers.size() == 14);
+  CHECK(program.buffers[2].kind == moert::BufferKind::kQuantized);
+  CHECK(program.buffers[2].width == 64);
+  CHECK(program.buffers[2].group == 32);
+  CHECK(program.buffers[2].offset == 512);
+  CHECK(program.buffers[2].bytesPerToken == 192);
+}
+
+TEST_CASE("a layer's number goes with its instruction") {
+  moert::Program program =
+      buildWith("", "moe.play.rope %f64a heads 4 of 16 by @rope1 {moe.layer = 5 : i32} : " + kF64);
+  CHECK(program.layers == std::vector<int32_t>{moert::kNone, 5, moert::kNone});
+}
