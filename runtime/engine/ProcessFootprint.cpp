@@ -63,34 +63,60 @@ uint64_t parseLimit(const std::string &text) {
   return error == std::errc() && end != text.data() ? value : UINT64_MAX; // "max": no limit
 }
 
-// The smallest limit of a group and of all groups above it.
-uint64_t smallestLimit(std::string directory, const std::string &root, const std::string &file) {
-  uint64_t limit = UINT64_MAX;
-  while (true) {
-    limit = std::min(limit, parseLimit(firstLine(directory + "/" + file)));
-    size_t slash = directory.rfind('/');
-    if (directory.size() <= root.size() || slash == std::string::npos)
-      return limit;
-    directory.resize(slash);
-  }
-}
-
-uint64_t cgroupLimitBytes() {
-  uint64_t limit = UINT64_MAX;
+// Calls visit(directory, isVersion2) for this process's control group and all groups above it, in
+// version 2 and in version 1's hierarchy of `controller`: a limit may stand at any of them.
+template <typename Visit> void forEachControlGroup(const std::string &controller, Visit visit) {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos)
       continue;
-    std::string controllers = line.substr(first + 1, second - first - 1);
-    std::string path = line.substr(second + 1);
-    const std::string root = controllers == "memory" ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
-    if (controllers == "memory")
-      limit = std::min(limit, smallestLimit(root + path, root, "memory.limit_in_bytes"));
-    else if (controllers.empty())
-      limit = std::min(limit, smallestLimit(root + path, root, "memory.max"));
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool isVersion2 = controllers.empty();
+    bool isListed = false; // Version 1 mounts several together: "cpu,cpuacct".
+    std::istringstream names(controllers);
+    for (std::string name; std::getline(names, name, ',');)
+      isListed = isListed || name == controller;
+    if (!isVersion2 && !isListed)
+      continue;
+    std::string root = "/sys/fs/cgroup";
+    if (!isVersion2)
+      root += "/" + controller;
+    for (std::string directory = root + line.substr(second + 1); directory.size() >= root.size();) {
+      visit(directory, isVersion2);
+      directory.resize(directory.rfind('/'));
+    }
   }
+}
+
+uint64_t cgroupLimitBytes() {
+  uint64_t limit = UINT64_MAX;
+  forEachControlGroup("memory", [&](const std::string &directory, bool isVersion2) {
+    const char *file = isVersion2 ? "/memory.max" : "/memory.limit_in_bytes";
+    limit = std::min(limit, parseLimit(firstLine(directory + file)));
+  });
   return limit;
+}
+
+// Cores' worth of time that the control groups allow, rounded up.
+uint64_t cgroupCores() {
+  uint64_t cores = UINT64_MAX;
+  forEachControlGroup("cpu", [&](const std::string &directory, bool isVersion2) {
+    uint64_t quota = UINT64_MAX, period = UINT64_MAX;
+    if (isVersion2) {
+      std::istringstream fields(firstLine(directory + "/cpu.max")); // "200000 100000", "max 100000"
+      std::string quotaText, periodText;
+      fields >> quotaText >> periodText;
+      quota = parseLimit(quotaText);
+      period = parseLimit(periodText);
+    } else {
+      quota = parseLimit(firstLine(directory + "/cpu.cfs_quota_us")); // "-1": no limit
+      period = parseLimit(firstLine(directory + "/cpu.cfs_period_us"));
+    }
+    if (quota != UINT64_MAX && period != UINT64_MAX && period > 0)
+      cores = std::min(cores, divideUp(quota, period));
+  });
+  return cores;
 }
 
 uint64_t freeMemoryBytes() {
@@ -124,7 +150,7 @@ uint32_t availableCores() {
   uint32_t cores = 1;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     cores = static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
-  return cores;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(cgroupCores(), 1, cores));
 }
 
 uint64_t availableMemoryBytes() {

@@ -1,5 +1,7 @@
 #include "runtime/engine/Sampler.h"
 
+#include "../support/CountAllocations.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -171,6 +173,23 @@ TEST_CASE("a row with NaN or +infinity, or without any finite logit, is an error
   CHECK(
       sampler->sample(std::vector<float>{1, std::nanf(""), 2}).status().message().find("token 1") !=
       std::string::npos);
+}
+
+TEST_CASE("drawing allocates nothing") {
+  std::vector<SamplingOptions> all = {{},
+                                      {.temperature = 1},
+                                      {.temperature = 1, .topK = 3},
+                                      {.temperature = 1, .topK = 5, .topP = 0.5f}};
+  for (const SamplingOptions &options : all) {
+    auto sampler = Sampler::create(options, 8);
+    bool allDrawn = true;
+    const uint64_t before = allocationsSoFar();
+    for (int i = 0; i < 100; ++i)
+      allDrawn = allDrawn && sampler->sample(kLogits).isOk();
+    const uint64_t after = allocationsSoFar();
+    CHECK(after == before);
+    CHECK(allDrawn);
+  }
 }
 
 TEST_CASE("options outside of their ranges are refused") {

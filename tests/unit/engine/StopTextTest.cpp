@@ -1,5 +1,7 @@
 #include "runtime/engine/StopText.h"
 
+#include "../support/CountAllocations.h"
+
 #include <doctest/doctest.h>
 
 using namespace moert;
@@ -69,6 +71,18 @@ TEST_CASE("after a stop text nothing is shown") {
   CHECK(matcher->feed("c", shown));
   matcher->flush(shown);
   CHECK(shown == "a");
+}
+
+TEST_CASE("matching allocates nothing once the shown text has room") {
+  auto matcher = StopText::create({"a stop text that is longer than a short string", "no"});
+  std::string shown;
+  shown.reserve(1000);
+  const uint64_t before = allocationsSoFar();
+  for (int i = 0; i < 20; ++i)
+    matcher->feed("a stop text that is never complete ", shown);
+  const uint64_t after = allocationsSoFar();
+  CHECK(after == before);
+  CHECK(shown.size() > 600);
 }
 
 TEST_CASE("an empty stop text is refused") {
