@@ -1,0 +1,213 @@
+"""What moert's commands print and write: JSON, profiles, losses beside a reference, and their memory."""
+import json
+import math
+import os
+import subprocess
+
+import cgroups
+from support import DATA, DONE, E2eTest, pocket, program, read_safetensors, smallest_budget
+
+TEXT = DATA / "pocket/validation/math.txt"
+PROMPT = "The old man looked at"
+
+
+class JsonTest(E2eTest):
+    def json(self, *arguments):
+        return json.loads(self.expect(DONE, "moert", *arguments, "--json").out)
+
+    def test_run_says_in_json_what_it_says_in_text(self):
+        command = ["run", pocket("4"), "-p", PROMPT, "-n", 12, "--ignore-eos"]
+        said = self.json(*command)
+        self.assertEqual(said["text"], self.expect(DONE, "moert", *command).out)
+        self.assertEqual(said["end"], "length")
+        self.assertEqual((said["generated_tokens"], len(said["ids"])), (12, 12))
+        decoded = self.expect(DONE, "moert", "tokenize", pocket("4"), "-f", "-", "--decode",
+                              stdin=" ".join(map(str, said["ids"]))).out
+        self.assertEqual(said["text"], decoded)
+        self.assertGreater(said["peak_memory_bytes"], 0)
+        self.assertLessEqual(said["peak_memory_bytes"], said["accounted_bytes"])
+        self.assertLessEqual(said["accounted_bytes"], said["budget_bytes"])
+
+    def test_bench_states_medians_within_their_spread(self):
+        said = self.json("bench", pocket("4"), "--text", TEXT, "--prompt-tokens", 32, "--tokens", 8, "--memory", "25%")
+        for what in ("prefill_tokens_per_s", "decode_tokens_per_s"):
+            self.assertLessEqual(said[what]["smallest"], said[what]["median"])
+            self.assertLessEqual(said[what]["median"], said[what]["largest"])
+        self.assertEqual((said["prompt_tokens"], said["tokens"], said["repeats"]), (32, 8, 3))
+        self.assertTrue(0 < said["hit_rate"] < 1, said)
+        self.assertGreater(said["bytes_read_per_token"], 0)
+
+    def test_an_interrupted_or_ended_run_says_why(self):
+        whole = self.json("run", pocket("4"), "-p", PROMPT, "-n", 24, "--ignore-eos")
+        stopped = self.json("run", pocket("4"), "-p", PROMPT, "-n", 24, "--ignore-eos", "--stop", whole["text"][5:9])
+        self.assertEqual(stopped["end"], "stop")
+        self.assertEqual(stopped["text"], whole["text"][:whole["text"].index(whole["text"][5:9])])
+        bound = self.json("run", pocket("4"), "-p", PROMPT, "--context", 16, "--ignore-eos")
+        self.assertEqual(bound["end"], "context")
+        self.assertEqual(bound["prompt_tokens"] + bound["generated_tokens"], 16)
+
+
+class ProfileTest(E2eTest):
+    def test_a_profile_accounts_for_every_step_and_layer(self):
+        path = self.scratch / "run.json"
+        said = json.loads(self.expect(DONE, "moert", "run", pocket("4"), "-p", PROMPT, "-n", 12, "--ignore-eos",
+                                      "--prefill-chunk", 4, "--memory", "25%", "--profile", path, "--json").out)
+        profile = json.loads(path.read_text())
+        steps = profile["steps"]
+        decode = [step for step in steps if step["phase"] == "decode"]
+        self.assertEqual(len(decode), 11)
+        self.assertTrue(all(step["tokens"] == 1 for step in decode))
+        self.assertEqual(sum(step["tokens"] for step in steps), profile["prompt_tokens"] + 11)
+        self.assertEqual([step["first_token"] for step in steps],
+                         [sum(step["tokens"] for step in steps[:i]) for i in range(len(steps))])
+        for step in steps:
+            for column in ("compute_ns", "wait_ns", "bytes_read", "hits", "misses"):
+                self.assertEqual(len(step[column]), profile["layers"] + 1)
+        for key in ("bytes_read", "hits", "misses"):
+            self.assertEqual(sum(sum(step[key]) for step in decode), said["decode"][key])
+        # Ten layers of four experts for every token.
+        self.assertTrue(all(sum(step["hits"]) + sum(step["misses"]) == 40 for step in decode))
+
+    def test_a_refused_run_leaves_an_earlier_profile_alone(self):
+        path = self.scratch / "run.json"
+        path.write_text("earlier")
+        self.refused("moert", "run", pocket("4"), "-p", PROMPT, "--memory", "1KiB", "--profile", path)
+        self.assertEqual(path.read_text(), "earlier")
+        self.assertEqual(list(self.scratch.iterdir()), [path])
+        self.refused("moert", "run", pocket("4"), "-p", PROMPT, "--profile", self.scratch, mention="directory")
+
+
+class ReferenceTest(E2eTest):
+    def setUp(self):
+        super().setUp()
+        # Enough for a dozen windows of 128 tokens.
+        self.text = self.scratch / "text.txt"
+        self.text.write_text(TEXT.read_text()[:6000])
+
+    def evaluate(self, *arguments):
+        return json.loads(self.expect(DONE, "moert", "eval", *arguments, "--text", self.text, "--window", 128,
+                                      "--json").out)
+
+    def test_an_artifact_loses_nothing_beside_itself(self):
+        said = self.evaluate(pocket("4"), "--reference", pocket("4"))
+        self.assertEqual((said["loss"], said["kl"], said["top1"]), (0, 0, 1))
+        self.assertEqual(said["value"], said["reference"])
+
+    def test_loss_is_relative_to_the_reference_and_its_bound_is_above(self):
+        said = self.evaluate(pocket("4"), "--reference", pocket("source"))
+        self.assertEqual(said["reference"], self.evaluate(pocket("source"))["value"])
+        self.assertEqual(said["value"], self.evaluate(pocket("4"))["value"])
+        self.assertTrue(math.isclose(said["loss"], said["value"] / said["reference"] - 1, abs_tol=1e-12))
+        self.assertGreaterEqual(said["windows"], 10)
+        self.assertGreater(said["upper95"], said["loss"])
+        self.assertTrue(0 < said["kl"] < 0.1 and 0.8 < said["top1"] < 1, said)
+
+    def test_kl_and_agreement_are_those_of_the_logits(self):
+        """The same numbers from the logits that the two artifacts write, in plain sums."""
+        ids = self.expect(DONE, "moert", "tokenize", pocket("4"), "-f", self.text).out.split()[:128]
+        rows = {}
+        for bits in ("4", "source"):
+            output = self.scratch / f"{bits}.safetensors"
+            self.expect(DONE, "moert", "logits", pocket(bits), "--ids", self.write_ids(ids), "-o", output)
+            logits = read_safetensors(output)["logits"]
+            width = logits.shape[1]
+            rows[bits] = [logits.values[i * width:(i + 1) * width] for i in range(127)]
+        loss = kl = agreeing = 0
+        for token, ours, theirs in zip(ids[1:], rows["4"], rows["source"]):
+            p, q = (math.log(math.fsum(map(math.exp, row))) for row in (theirs, ours))
+            loss += q - ours[int(token)]
+            kl += math.fsum(math.exp(t - p) * ((t - p) - (o - q)) for t, o in zip(theirs, ours))
+            agreeing += max(range(width), key=ours.__getitem__) == max(range(width), key=theirs.__getitem__)
+        self.text.write_text(self.expect(DONE, "moert", "tokenize", pocket("4"), "-f", "-", "--decode",
+                                         stdin=" ".join(ids)).out)
+        said = self.evaluate(pocket("4"), "--reference", pocket("source"), "--metric", "kl")
+        self.assertEqual(said["windows"], 1)
+        self.assertNotIn("upper95", said)
+        self.assertTrue(math.isclose(said["kl"], kl / 127, rel_tol=1e-6), (said, kl / 127))
+        self.assertEqual(said["top1"], agreeing / 127)
+        alone = self.evaluate(pocket("4"))
+        self.assertTrue(math.isclose(alone["value"], math.exp(loss / 127), rel_tol=1e-9), (alone, loss / 127))
+
+    def test_metrics_that_compare_need_a_reference(self):
+        for metric in ("kl", "top1"):
+            self.refused("moert", "eval", pocket("4"), "--text", self.text, "--metric", metric, mention="--reference")
+
+
+class MemoryTest(E2eTest):
+    """Every command keeps to --memory, in a container of exactly that size."""
+
+    def check(self, *command):
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+        smallest = -(-smallest_budget(*command) // 4096) * 4096
+        for budget in (smallest, smallest + (4 << 20)):
+            with self.subTest(budget=budget), cgroups.Group(budget) as group:
+                cgroups.drop_page_cache()
+                done = group.run([program("moert"), *map(str, command), "--memory", f"{budget}B"])
+                self.assertEqual(done.returncode, DONE, done.stderr.decode()[-2000:])
+                self.assertEqual((group.times_at_limit(), group.oom_kills()), (0, 0), f"peak {group.peak()} of {budget}")
+
+    def test_logits(self):
+        ids = self.write_ids(range(300))
+        self.check("logits", pocket("4"), "--ids", ids, "-o", self.scratch / "out.safetensors")
+
+    def test_a_run_with_a_profile(self):
+        self.check("run", pocket("4"), "-p", PROMPT * 20, "-n", 100, "--ignore-eos", "--temp", 1, "--top-p", 0.9,
+                   "--json", "--profile", self.scratch / "run.json")
+
+    def test_eval(self):
+        text = self.scratch / "text.txt"
+        text.write_text(TEXT.read_text()[:9000])
+        self.check("eval", pocket("4"), "--text", text, "--window", 1024)
+
+    def test_eval_beside_a_reference(self):
+        text = self.scratch / "text.txt"
+        text.write_text(TEXT.read_text()[:6000])
+        self.check("eval", pocket("4"), "--reference", pocket("source"), "--text", text, "--window", 256)
+
+    def test_bench(self):
+        self.check("bench", pocket("4"), "--tokens", 16, "--repeat", 2)
+
+
+class LogitsTest(E2eTest):
+    def test_an_earlier_file_stays_until_the_new_one_is_complete(self):
+        output = self.scratch / "out.safetensors"
+        output.write_text("earlier")
+        self.refused("moert", "logits", pocket("4"), "--ids", self.write_ids([1, 9999]), "-o", output, mention="9999")
+        self.assertEqual(output.read_text(), "earlier")
+        self.expect(DONE, "moert", "logits", pocket("4"), "--ids", self.write_ids([1, 2]), "-o", output)
+        self.assertEqual(read_safetensors(output)["logits"].shape, [2, 4096])
+        self.assertEqual(sorted(path.name for path in self.scratch.iterdir()), ["ids.txt", "out.safetensors"])
+
+    def test_a_place_that_is_no_file_is_refused(self):
+        ids = self.write_ids([1, 2])
+        for place in (self.scratch, "/dev/null", self.scratch / "missing/out"):
+            self.refused("moert", "logits", pocket("4"), "--ids", ids, "-o", place)
+
+
+class PromptTest(E2eTest):
+    def test_a_prompt_that_is_not_utf8_is_refused_with_its_place(self):
+        path = self.scratch / "prompt.txt"
+        path.write_bytes(b"ab\xff")
+        self.refused("moert", "run", pocket("4"), "-f", path, mention=r"0xff at offset 2")
+
+    def test_streamed_text_is_whole_characters(self):
+        """A read gets whole writes of the program: each has to be valid UTF-8 by itself."""
+        process = subprocess.Popen(
+            [program("moert"), "run", str(pocket("4")), "-p", "Zwölf Boote — café —", "-n", "200", "--temp", "3",
+             "--seed", "3", "--ignore-eos"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        reads = []
+        while block := os.read(process.stdout.fileno(), 1 << 16):
+            reads.append(block.decode())
+        process.stdout.close()
+        self.assertEqual(process.wait(), DONE)
+        self.assertGreater(len(reads), 1)
+        self.assertTrue(any(ord(c) > 127 for c in "".join(reads)), "no character of several bytes came out")
+
+    def test_an_empty_prompt_is_the_token_that_begins_a_text(self):
+        said = json.loads(self.expect(DONE, "moert", "run", pocket("4"), "-p", "", "-n", 4, "--json").out)
+        self.assertEqual(said["prompt_tokens"], 1)
+
+    def test_tokens_beyond_the_vocabulary_are_refused(self):
+        self.refused("moert", "run", pocket("4"), "--ids", self.write_ids([4096]), mention="4095")
