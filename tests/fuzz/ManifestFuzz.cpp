@@ -18,6 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   artifact.recordsBytes = sections.recordsBytes;
   artifact.tokenizerOffset = sections.tokenizerOffset;
   artifact.tokenizerBytes = sections.tokenizerBytes;
+  artifact.fileBytes = sections.fileBytes;
   std::span<const std::byte> manifest(reinterpret_cast<const std::byte *>(aligned.data()), size);
   if (!moert::decodeManifest(manifest, artifact).isOk() ||
       !moert::validateArtifact(artifact).isOk())
