@@ -10,6 +10,7 @@
 #include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace moert {
 
@@ -31,14 +32,24 @@ constexpr uint64_t kDirectAlignment = 4096;
 // Large enough for a disk's full speed, small beside any budget.
 constexpr uint64_t kBounceBytes = uint64_t(1) << 20;
 
+// Whether a direct read works on an open file. Some file systems refuse O_DIRECT when it is used
+// and not when the file is opened, or want a larger alignment.
+static bool readsDirectly(int descriptor) {
+  std::unique_ptr<void, decltype(&std::free)> page(
+      std::aligned_alloc(kDirectAlignment, kDirectAlignment), &std::free);
+  return page && ::pread(descriptor, page.get(), kDirectAlignment, 0) >= 0;
+}
+
+// O_NONBLOCK: a pipe under that name is refused instead of waited for.
 Result<FileSource> FileSource::open(const std::string &path) {
   FileSource source;
   source.path = path;
-  // Not every file system has O_DIRECT; there the page cache is used.
-  source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
-  source.isDirect = source.descriptor >= 0;
-  if (!source.isDirect)
-    source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
+  if (source.descriptor >= 0 && !readsDirectly(source.descriptor))
+    ::close(std::exchange(source.descriptor, -1));
+  // Through the page cache, then; the error, if there is one, is this one's.
+  if (source.descriptor < 0)
+    source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (source.descriptor < 0)
     return invalidInput(path, ": ", std::strerror(errno));
   struct stat status;
@@ -52,7 +63,7 @@ Result<FileSource> FileSource::open(const std::string &path) {
 
 FileSource::FileSource(FileSource &&other) noexcept
     : path(std::move(other.path)), fileBytes(other.fileBytes),
-      descriptor(std::exchange(other.descriptor, -1)), isDirect(other.isDirect) {}
+      descriptor(std::exchange(other.descriptor, -1)) {}
 
 FileSource::~FileSource() {
   if (descriptor >= 0)

@@ -59,7 +59,6 @@ private:
   std::string path;
   uint64_t fileBytes = 0;
   int descriptor = -1;
-  bool isDirect = false;
 };
 
 /// Every message begins with the source's name.

@@ -32,3 +32,17 @@ class ScaleTest(E2eTest):
             done = group.run([program("moert"), *map(str, command), "--memory", f"{budget}B"])
             self.assertEqual((done.returncode, group.times_at_limit(), group.oom_kills()), (DONE, 0, 0))
             self.assertEqual(done.stdout.decode(), whole)
+
+    def test_a_checkpoint_compiles_in_a_container_far_smaller_than_it(self):
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+        limit = 512 << 20
+        weights = sum(path.stat().st_size for path in Path(self.checkpoint).glob("*.safetensors"))
+        self.assertGreater(weights, 2 * limit, "the checkpoint is too small to prove anything")
+        output = self.scratch / "contained.moe"
+        with cgroups.Group(limit) as group:
+            cgroups.drop_page_cache()
+            done = group.run([program("moec"), "compile", self.checkpoint, "-o", str(output), "--bits", "4"])
+            self.assertEqual((done.returncode, group.times_at_limit(), group.oom_kills()), (DONE, 0, 0))
+        self.expect(DONE, "moec", "verify", output)

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace moert;
@@ -209,6 +210,15 @@ TEST_CASE("a file that is not there, or is a directory, is named") {
   auto directory = readArtifact("/tmp");
   REQUIRE(!directory.isOk());
   CHECK(directory.status().message().find("/tmp") == 0);
+}
+
+TEST_CASE("a pipe is refused and not waited for") {
+  std::string path = strCat("/tmp/format_test_", ::getpid(), ".pipe");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  auto pipe = readArtifact(path);
+  ::unlink(path.c_str());
+  REQUIRE(!pipe.isOk());
+  CHECK(pipe.status().message().find("this is not a regular file") != std::string::npos);
 }
 
 TEST_CASE("a file on the disk is read at any offset and length") {
