@@ -203,11 +203,11 @@ private:
   uint32_t playedLayer = 0;
   uint64_t plays = 0; // The logical clock.
   std::vector<uint32_t> wanted;
-  std::vector<uint32_t>
-      toRead;          // Missing experts in the order of their reads; the first nextRead of
-  size_t nextRead = 0; // them have been started.
-  std::vector<uint32_t>
-      ready; // Indices into wanted; the first handedOut of them have been given out.
+  // Missing experts in the order of their reads; the first nextRead of them have been started.
+  std::vector<uint32_t> toRead;
+  size_t nextRead = 0;
+  // Indices into wanted; the first handedOut of them have been given out.
+  std::vector<uint32_t> ready;
   size_t handedOut = 0;
   size_t released = 0;
   std::vector<uint32_t> leaving; // Ready experts that will not stay and are not needed any more.

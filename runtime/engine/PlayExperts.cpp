@@ -14,8 +14,8 @@ namespace {
 
 /// The (row, rank) pairs of the batch, grouped by expert. Borrowed from the engine's tables:
 ///   wanted       distinct experts, the most popular first, ties to the lowest index
-///   expertBegin  [experts + 1]: expertRows[expertBegin[e]..expertBegin[e + 1]) are those of expert
-///   e expertRows   row * topK + rank, ascending for each expert
+///   expertBegin  [experts + 1]: the pairs of expert e are expertRows[begin of e, begin of e + 1)
+///   expertRows   row * topK + rank, ascending for each expert
 struct Grouping {
   uint32_t topK;
   std::span<const uint32_t> wanted;
