@@ -3,6 +3,7 @@
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/Utf8.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,43 +16,19 @@ namespace moert {
 // Long enough for any name, short enough for a message.
 constexpr size_t kMaxStringBytes = 65536;
 
-// The bytes of the UTF-8 sequence at the front of text, or 0 where there is none: table 3-7 of the
-// Unicode standard, which excludes overlong forms and surrogates.
-static size_t sequenceLength(std::string_view text) {
-  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  auto isWithin = [&](size_t i, unsigned low, unsigned high) {
-    return byte(i) >= low && byte(i) <= high;
-  };
-  unsigned first = byte(0);
-  if (first < 0x80)
-    return 1;
-  if (first >= 0xc2 && first <= 0xdf)
-    return isWithin(1, 0x80, 0xbf) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef)
-    return isWithin(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf) &&
-                   isWithin(2, 0x80, 0xbf)
-               ? 3
-               : 0;
-  if (first >= 0xf0 && first <= 0xf4)
-    return isWithin(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf) &&
-                   isWithin(2, 0x80, 0xbf) && isWithin(3, 0x80, 0xbf)
-               ? 4
-               : 0;
-  return 0;
-}
-
 // Text goes to terminals and into JSON: control characters could change the one, broken UTF-8 the
 // other.
 static bool isPlainText(std::string_view text) {
   while (!text.empty()) {
     auto first = static_cast<unsigned char>(text.front());
-    size_t length = sequenceLength(text);
+    Utf8Sequence sequence = nextUtf8(text);
     // U+0080 to U+009F, the second set of control characters, begin with C2 and end below A0.
-    bool isControl = first < 0x20 || first == 0x7f ||
-                     (first == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
-    if (length == 0 || isControl)
+    bool isControl =
+        first < 0x20 || first == 0x7f ||
+        (first == 0xc2 && sequence.length == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
+    if (sequence.kind != Utf8Kind::kValid || isControl)
       return false;
-    text.remove_prefix(length);
+    text.remove_prefix(sequence.length);
   }
   return true;
 }

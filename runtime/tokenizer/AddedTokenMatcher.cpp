@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/AddedTokenMatcher.h"
 
+#include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/Normalizer.h"
-#include "runtime/tokenizer/Utf8.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "runtime/tokenizer/BpeModel.h"
 
-#include "runtime/tokenizer/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <algorithm>
 #include <functional>

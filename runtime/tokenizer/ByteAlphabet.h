@@ -3,7 +3,7 @@
 // it.
 #pragma once
 
-#include "runtime/tokenizer/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/DecoderChain.h"
 
+#include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/ByteAlphabet.h"
-#include "runtime/tokenizer/Utf8.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,9 +1,9 @@
 #include "runtime/tokenizer/PreTokenizer.h"
 
+#include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/ByteAlphabet.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PieceSplitter.h"
-#include "runtime/tokenizer/Utf8.h"
 
 namespace moert {
 

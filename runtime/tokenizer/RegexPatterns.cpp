@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/RegexPatterns.h"
 
+#include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/Regex.h"
-#include "runtime/tokenizer/Utf8.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,12 +1,12 @@
 #include "runtime/tokenizer/Tokenizer.h"
 
+#include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/AddedTokenMatcher.h"
 #include "runtime/tokenizer/BpeModel.h"
 #include "runtime/tokenizer/DecoderChain.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PreTokenizer.h"
 #include "runtime/tokenizer/TokenizerTable.h"
-#include "runtime/tokenizer/Utf8.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/TokenizerTable.h"
 
+#include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/TokenizerTableFields.h"
-#include "runtime/tokenizer/Utf8.h"
 
 #include <bit>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "tools/moert/InputText.h"
 
-#include "runtime/tokenizer/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <cerrno>
 #include <cstdint>

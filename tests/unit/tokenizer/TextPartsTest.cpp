@@ -1,9 +1,9 @@
 // The parts that text passes through on its way to the model: UTF-8, normalization, cutting.
+#include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/ByteAlphabet.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PieceSplitter.h"
 #include "runtime/tokenizer/PreTokenizer.h"
-#include "runtime/tokenizer/Utf8.h"
 
 #include <doctest/doctest.h>
 

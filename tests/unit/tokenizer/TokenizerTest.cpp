@@ -1,6 +1,6 @@
 #include "tests/unit/tokenizer/TestTokenizers.h"
 
-#include "runtime/tokenizer/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 using namespace moert;
 

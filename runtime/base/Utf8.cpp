@@ -1,4 +1,4 @@
-#include "runtime/tokenizer/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <cstring>
 

@@ -1,4 +1,5 @@
-// UTF-8 and the few character properties that tokenizers ask for outside of regular expressions.
+// UTF-8, for all who take text from a stranger, and the few character properties that tokenizers
+// ask for outside of regular expressions.
 #pragma once
 
 #include <cstdint>
