@@ -43,7 +43,7 @@ struct MoeLayerTables {
   std::vector<std::vector<RecordSlice>> slices; // Per expert.
   std::vector<ExpertRecord> records;
   std::vector<ExpertTemplate> templates; // One per distinct format.
-  std::vector<uint8_t> templateOfExpert;
+  std::vector<uint32_t> templateOfExpert;
 };
 
 /// Rows of one buffer of the program being played.

@@ -153,7 +153,7 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
         table.templates.push_back(makeTemplate(layer, slice.format, sliceLayout));
         known = table.templates.end() - 1;
       }
-      table.templateOfExpert.push_back(static_cast<uint8_t>(known - table.templates.begin()));
+      table.templateOfExpert.push_back(static_cast<uint32_t>(known - table.templates.begin()));
     }
     for (size_t e = 0; e < layer.experts.size(); ++e)
       table.records.push_back(
