@@ -26,6 +26,14 @@ uint64_t checksum64(const PagedBytes &view, uint64_t bytes) {
   return stream.digest();
 }
 
+std::string formatChecksum(uint64_t checksum) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4)
+    text += kDigits[checksum >> shift & 15];
+  return text;
+}
+
 ChecksumStream::ChecksumStream() {
   static_assert(sizeof(XXH3_state_t) <= kStateBytes && alignof(XXH3_state_t) <= 64);
   XXH3_64bits_reset(new (state) XXH3_state_t);

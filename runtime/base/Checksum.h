@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace moert {
 
@@ -14,6 +15,9 @@ uint64_t checksum64(std::span<const std::byte> bytes);
 
 /// Of the first `bytes` bytes of the view.
 uint64_t checksum64(const PagedBytes &view, uint64_t bytes);
+
+/// As messages and files of text spell one: 16 hexadecimal digits.
+std::string formatChecksum(uint64_t checksum);
 
 /// The same number, from bytes that come in parts. Allocates nothing; one thread.
 class ChecksumStream {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <ios>
 
 namespace moert {
 
@@ -248,7 +247,8 @@ Status ExpertCache::verify(uint32_t expert) {
       continue;
     evict(playedLayer, expert);
     return invalidInput(fileName, ": ", nameOf(playedLayer, expert), ": slice ", i,
-                        " has checksum ", std::hex, found, ", expected ", slices[i].checksum);
+                        " has checksum ", formatChecksum(found), ", expected ",
+                        formatChecksum(slices[i].checksum));
   }
   entry.isVerified = true;
   playStats.verifyNs += clock() - before;

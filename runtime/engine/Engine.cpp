@@ -34,8 +34,9 @@ public:
         progress(std::min(checked * kResidentReadBytes, total()), total());
     }
     if (uint64_t found = checksum.digest(); found != model.artifact.residentChecksum)
-      return invalidInput(model.file.path(), ": the resident weights have checksum ", found,
-                          ", expected ", model.artifact.residentChecksum);
+      return invalidInput(model.file.path(), ": the resident weights have checksum ",
+                          formatChecksum(found), ", expected ",
+                          formatChecksum(model.artifact.residentChecksum));
     return {};
   }
 

@@ -6,7 +6,6 @@
 
 #include <bit>
 #include <cstring>
-#include <iomanip>
 
 namespace moert {
 
@@ -64,12 +63,6 @@ template <typename T> static void store(std::vector<std::byte> &page, size_t at,
   std::memcpy(page.data() + at, &value, sizeof(value));
 }
 
-static std::string hex(uint64_t value) {
-  std::ostringstream text;
-  text << std::hex << std::setw(16) << std::setfill('0') << value;
-  return text.str();
-}
-
 std::vector<std::byte> encodePrefix(const FilePrefix &prefix) {
   assert(prefix.sections.size() <= kMaxSections);
   std::vector<std::byte> page(kPrefixBytes);
@@ -98,13 +91,14 @@ static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceByte
                         "89 4d 4f 45 0d 0a 1a 0a");
   uint32_t byteOrder = load<uint32_t>(page, kByteOrderAt);
   if (byteOrder != kByteOrderMark)
-    return invalidInput("byte-order mark ", hex(byteOrder).substr(8), ", expected ",
-                        hex(kByteOrderMark).substr(8), ": the file is not little-endian");
+    return invalidInput("byte-order mark ", formatChecksum(byteOrder).substr(8), ", expected ",
+                        formatChecksum(kByteOrderMark).substr(8),
+                        ": the file is not little-endian");
   uint64_t found = checksum64(page.first(kChecksumAt));
   uint64_t expected = load<uint64_t>(page, kChecksumAt);
   if (found != expected)
-    return invalidInput("the first page is damaged: its checksum is ", hex(found),
-                        ", the page says ", hex(expected));
+    return invalidInput("the first page is damaged: its checksum is ", formatChecksum(found),
+                        ", the page says ", formatChecksum(expected));
   uint16_t major = load<uint16_t>(page, kMajorAt);
   if (major != kFormatMajor)
     return invalidInput("file v", major, ".", load<uint16_t>(page, kMinorAt), ", this reads v",
@@ -148,7 +142,7 @@ static Status checkPlace(const Section &section, uint64_t expectedOffset, uint64
     return invalidInput("section records has ", section.bytes, " bytes, expected a multiple of ",
                         kSectionAlignment);
   if (section.kind == SectionKind::kRecords && section.checksum != 0)
-    return invalidInput("section records has checksum ", hex(section.checksum),
+    return invalidInput("section records has checksum ", formatChecksum(section.checksum),
                         ", expected 0: its slices have their own");
   return {};
 }

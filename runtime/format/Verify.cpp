@@ -5,7 +5,6 @@
 #include "runtime/format/FilePrefix.h"
 
 #include <algorithm>
-#include <iomanip>
 
 namespace moert {
 
@@ -39,12 +38,6 @@ private:
   uint64_t done = 0;
 };
 
-std::string hex(uint64_t value) {
-  std::ostringstream text;
-  text << std::hex << std::setw(16) << std::setfill('0') << value;
-  return text.str();
-}
-
 Status Verification::checkContent(uint64_t offset, uint64_t bytes, uint64_t checksum,
                                   const std::string &what) {
   ChecksumStream stream;
@@ -57,8 +50,8 @@ Status Verification::checkContent(uint64_t offset, uint64_t bytes, uint64_t chec
     offset += part.size();
   }
   if (stream.digest() != checksum)
-    return invalidInput(what, " is damaged: its checksum is ", hex(stream.digest()), ", expected ",
-                        hex(checksum));
+    return invalidInput(what, " is damaged: its checksum is ", formatChecksum(stream.digest()),
+                        ", expected ", formatChecksum(checksum));
   return {};
 }
 

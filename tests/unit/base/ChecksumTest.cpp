@@ -46,3 +46,9 @@ TEST_CASE("a view of contiguous memory is a view with one page") {
   CHECK(view.at(8999) == start + 8999);
   CHECK(checksum64(view, bytes.size()) == checksum64(bytes));
 }
+
+TEST_CASE("a checksum is spelled with all of its 16 digits") {
+  CHECK(formatChecksum(0) == "0000000000000000");
+  CHECK(formatChecksum(0x00123456789abcde) == "00123456789abcde");
+  CHECK(formatChecksum(UINT64_MAX) == "ffffffffffffffff");
+}
