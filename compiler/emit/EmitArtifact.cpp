@@ -223,8 +223,9 @@ static Status writeWeights(PartWriter &writer, const WeightPieces &weights,
 // What an interruption leaves: everything that is needed to go on.
 static Status keepForLater(PartialFile &file, const PartWriter &writer,
                            const EmitOptions &options) {
-  MOERT_RETURN_IF_ERROR(file.keep());
+  MOERT_RETURN_IF_ERROR(file.sync());
   MOERT_RETURN_IF_ERROR(writer.storeJournal());
+  file.keep();
   return Status(StatusCode::kInterrupted,
                 strCat("interrupted; the same command with --resume goes on with ",
                        PartialFile::partialPathOf(options.outputPath)));

@@ -1,12 +1,10 @@
 #include "compiler/emit/Journal.h"
 
-#include <array>
-#include <cerrno>
+#include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
+
 #include <charconv>
-#include <cstdio>
-#include <fcntl.h>
 #include <fstream>
-#include <iomanip>
 #include <sstream>
 #include <unistd.h>
 #include <vector>
@@ -14,12 +12,6 @@
 using namespace moert;
 
 namespace moec {
-
-static std::string hex(uint64_t value) {
-  std::ostringstream text;
-  text << std::hex << std::setw(16) << std::setfill('0') << value;
-  return text.str();
-}
 
 static std::vector<std::string> wordsOf(const std::string &line) {
   std::istringstream stream(line);
@@ -94,7 +86,7 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
   content << file.rdbuf();
   std::string line;
   auto takeLine = [&] { return std::getline(content, line) && !content.eof(); };
-  std::string expected = strCat("moec-journal 1 ", hex(fingerprint));
+  std::string expected = strCat("moec-journal 1 ", formatChecksum(fingerprint));
   if (!takeLine() || line.rfind("moec-journal ", 0) != 0)
     return invalidInput(path, " is not a journal; start without --resume");
   if (line != expected)
@@ -111,9 +103,9 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
 
 static std::string textOf(uint64_t fingerprint, const EmitState &state, const Artifact &artifact) {
   std::ostringstream text;
-  text << "moec-journal 1 " << hex(fingerprint) << "\n";
+  text << "moec-journal 1 " << formatChecksum(fingerprint) << "\n";
   if (state.hasResidents)
-    text << "resident " << hex(artifact.residentChecksum) << "\n";
+    text << "resident " << formatChecksum(artifact.residentChecksum) << "\n";
   uint64_t left = state.records;
   for (size_t layer = 0; layer < artifact.moeLayers.size(); ++layer)
     for (size_t expert = 0; expert < artifact.moeLayers[layer].experts.size(); ++expert) {
@@ -121,7 +113,7 @@ static std::string textOf(uint64_t fingerprint, const EmitState &state, const Ar
         return text.str();
       text << "record " << layer << " " << expert;
       for (const Slice &slice : artifact.moeLayers[layer].experts[expert].slices)
-        text << " " << hex(slice.checksum);
+        text << " " << formatChecksum(slice.checksum);
       text << "\n";
     }
   return text.str();
@@ -129,18 +121,9 @@ static std::string textOf(uint64_t fingerprint, const EmitState &state, const Ar
 
 Status Journal::store(uint64_t fingerprint, const EmitState &state,
                       const Artifact &artifact) const {
-  std::string text = textOf(fingerprint, state, artifact);
-  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file < 0)
-    return systemError(errno, strCat("creating ", path));
-  ssize_t written = ::write(file, text.data(), text.size());
-  int error = written < 0 ? errno : 0;
-  if (error == 0 && (size_t(written) != text.size() || ::fsync(file) != 0))
-    error = errno == 0 ? ENOSPC : errno;
-  ::close(file);
-  if (error != 0)
-    return systemError(error, strCat("writing ", path));
-  return {};
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  MOERT_RETURN_IF_ERROR(file.append(textOf(fingerprint, state, artifact)));
+  return file.commit();
 }
 
 void Journal::remove() const {

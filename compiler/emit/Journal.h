@@ -40,7 +40,8 @@ public:
   /// Refuses one of another fingerprint: the checkpoint, the options or the program have changed.
   moert::Result<std::optional<EmitState>> load(uint64_t fingerprint, moert::Artifact &artifact);
 
-  /// Replaces the journal by one that says this.
+  /// Replaces the journal by one that says this, whole or not at all: until then, and after a power
+  /// failure on the way, the one before is there.
   moert::Status store(uint64_t fingerprint, const EmitState &state,
                       const moert::Artifact &artifact) const;
 

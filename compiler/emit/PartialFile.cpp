@@ -193,9 +193,4 @@ Status PartialFile::commit() {
   return {};
 }
 
-Status PartialFile::keep() {
-  isRemovedAtEnd = false;
-  return sync();
-}
-
 } // namespace moec

@@ -41,8 +41,8 @@ public:
   /// Everything appended so far is on the disk when this returns.
   moert::Status sync();
   moert::Status commit();
-  /// sync(), and the file stays.
-  moert::Status keep();
+  /// The file stays, whatever comes.
+  void keep() { isRemovedAtEnd = false; }
 
 private:
   PartialFile(int openFile, std::string path);

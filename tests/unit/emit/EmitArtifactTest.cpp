@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 using namespace moec;
@@ -220,6 +221,15 @@ TEST_CASE("what was begun with another plan is not resumed") {
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   fixture.plan.artifact.plans[0].prefillChunk = 3;
   CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
+}
+
+TEST_CASE("an interruption whose journal cannot be written leaves no partial file") {
+  Fixture fixture;
+  std::filesystem::create_directory(fixture.output + ".partial.journal");
+  Status status = interruptAfter(fixture, 0);
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(fixture.directory.fileNames() ==
+        std::vector<std::string>{"checkpoint", "out.moe.partial.journal"});
 }
 
 TEST_CASE("a partial file that is shorter than its journal says is not resumed") {
