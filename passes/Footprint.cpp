@@ -4,6 +4,7 @@
 #include "passes/ExpandProgram.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/kernels/Kernels.h"
 
 namespace mlir::moe {
 
@@ -20,7 +21,6 @@ static constexpr uint64_t kTableBytesPerPage = 16;
 // A tokenizer of 50,000 to 250,000 words with merges takes 60 to 110 bytes a word in memory.
 static constexpr uint64_t kTokenizerBytesPerWord = 128;
 static constexpr uint64_t kBatchRowBytes = 64;
-static constexpr uint32_t kKvBlockTokens = 256; // The KV cache is given out in such blocks.
 
 // Beside each value what the runtime counted for itself on Debian 12 with 2 cores.
 moert::ProcessFootprint typicalProcess() {
@@ -36,7 +36,7 @@ moert::ProcessFootprint typicalProcess() {
 
 moert::RunRequest plannedRun(uint32_t contextTokens, uint32_t prefillChunk, uint32_t threads) {
   moert::RunRequest request;
-  request.contextTokens = static_cast<uint32_t>(roundUp(contextTokens, kKvBlockTokens));
+  request.contextTokens = static_cast<uint32_t>(roundUp(contextTokens, moert::kKvBlockTokens));
   request.planPrefillChunk = prefillChunk;
   request.threads = threads;
   return request;
