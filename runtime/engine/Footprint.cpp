@@ -1,6 +1,7 @@
 #include "runtime/engine/Footprint.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/SystemLimits.h"
 #include "runtime/engine/ProcessFootprint.h"
 
 #include <algorithm>

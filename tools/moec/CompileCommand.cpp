@@ -2,6 +2,7 @@
 // and last step.
 #include "compiler/driver/Compile.h"
 #include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Interrupt.h"
 
@@ -9,7 +10,6 @@
 
 #include <map>
 #include <memory>
-#include <thread>
 
 using namespace moert;
 using mlir::moe::ExpertBits;
@@ -33,10 +33,6 @@ struct CompileFlags {
 
 } // namespace
 
-static unsigned defaultThreads() {
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
 static Session sessionWith(Progress &progress) {
   return {&progress, &catchInterrupts(), [](std::string_view line) { printError(line); }};
 }
@@ -51,12 +47,14 @@ static CLI::Validator within(uint32_t low, uint32_t high) {
 
 static void addEmitOptions(CLI::App &command, std::string &outputPath, unsigned &threads,
                            bool &resume) {
-  threads = defaultThreads();
+  threads = availableCores();
   command.add_option("-o,--output", outputPath, "The artifact to write")
       ->required()
       ->type_name("OUT.moe");
   command.add_flag("--resume", resume, "Go on with what an interrupted command left");
-  command.add_option("--threads", threads, "Threads that read and quantize (default: all)")
+  command
+      .add_option("--threads", threads,
+                  "Threads that read and quantize (default: the cores that this process may use)")
       ->check(within(1, 1024))
       ->type_name("N");
 }

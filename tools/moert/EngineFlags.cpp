@@ -1,7 +1,7 @@
 #include "tools/moert/EngineFlags.h"
 
 #include "runtime/base/Size.h"
-#include "runtime/engine/ProcessFootprint.h"
+#include "runtime/base/SystemLimits.h"
 
 #include <CLI/CLI.hpp>
 

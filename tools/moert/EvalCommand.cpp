@@ -11,7 +11,7 @@
 #include "tools/moert/ProgressLine.h"
 
 #include "runtime/base/Size.h"
-#include "runtime/engine/ProcessFootprint.h"
+#include "runtime/base/SystemLimits.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,0 +1,80 @@
+#include "runtime/base/SystemLimits.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace moert;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder with the files of proc and sys that a process finds its groups in.
+struct FakeSystem {
+  std::string root;
+
+  FakeSystem() {
+    std::string pattern = (fs::temp_directory_path() / "system-limits-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    root = pattern;
+  }
+  ~FakeSystem() { fs::remove_all(root); }
+
+  void write(const std::string &path, const std::string &text) const {
+    fs::create_directories(fs::path(root + path).parent_path());
+    std::ofstream(root + path) << text << "\n";
+  }
+};
+
+} // namespace
+
+TEST_CASE("without groups there are no limits") {
+  FakeSystem system;
+  CHECK(groupLimits(system.root).memoryBytes == UINT64_MAX);
+  CHECK(groupLimits(system.root).cores == UINT32_MAX);
+}
+
+TEST_CASE("the smallest limit on the way to the root counts") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "0::/outer/inner");
+  system.write("/sys/fs/cgroup/outer/inner/memory.max", "max");
+  system.write("/sys/fs/cgroup/outer/inner/cpu.max", "max 100000");
+  system.write("/sys/fs/cgroup/outer/memory.max", "1000000");
+  system.write("/sys/fs/cgroup/outer/cpu.max", "250000 100000");
+  CHECK(groupLimits(system.root).memoryBytes == 1000000);
+  CHECK(groupLimits(system.root).cores == 3);
+}
+
+TEST_CASE("a container that sees its own group as the root finds its limits there") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "0::/");
+  system.write("/sys/fs/cgroup/memory.max", "4096");
+  system.write("/sys/fs/cgroup/cpu.max", "50000 100000");
+  CHECK(groupLimits(system.root).memoryBytes == 4096);
+  CHECK(groupLimits(system.root).cores == 1);
+}
+
+TEST_CASE("groups of version 1 are found by their controllers") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "5:cpu,cpuacct:/job\n4:memory:/job\n1:name=systemd:/job");
+  system.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "123456");
+  system.write("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "400000");
+  system.write("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000");
+  CHECK(groupLimits(system.root).memoryBytes == 123456);
+  CHECK(groupLimits(system.root).cores == 4);
+}
+
+TEST_CASE("a quota of -1 is none") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "5:cpu:/");
+  system.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1");
+  system.write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
+  CHECK(groupLimits(system.root).cores == UINT32_MAX);
+}
+
+TEST_CASE("this process has a core and some memory") {
+  CHECK(availableCores() >= 1);
+  CHECK(availableMemoryBytes() > 0);
+}
