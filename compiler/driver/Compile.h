@@ -2,8 +2,8 @@
 // becomes planned IR, planned IR an artifact.
 #pragma once
 
-#include "compiler/driver/Progress.h"
 #include "compiler/emit/EmitArtifact.h"
+#include "compiler/emit/Progress.h"
 #include "passes/Pipeline.h"
 #include "runtime/base/Status.h"
 

@@ -2,8 +2,8 @@
 // piece by piece, so that neither the checkpoint nor the artifact has to fit in memory.
 #pragma once
 
-#include "compiler/driver/Progress.h"
 #include "compiler/emit/EmitPlan.h"
+#include "compiler/emit/Progress.h"
 #include "compiler/import/Checkpoint.h"
 #include "runtime/base/Status.h"
 

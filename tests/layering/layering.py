@@ -30,7 +30,8 @@ ONLY = {
     "compiler/plan/": ("compiler/plan/", "runtime/base/", "runtime/policy/"),
     "compiler/": ("compiler/", "passes/", "profiles/", "runtime/", "moert/"),
     "passes/": ("passes/", "compiler/", "runtime/"),
-    "tools/moert/": ("tools/moert/", "runtime/", "moert/"),
+    "tools/console/": ("tools/console/", "runtime/base/"),
+    "tools/moert/": ("tools/moert/", "tools/console/", "runtime/", "moert/"),
     "tools/": ("tools/", "compiler/", "passes/", "runtime/", "moert/"),
 }
 

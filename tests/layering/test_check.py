@@ -104,6 +104,7 @@ FORBIDDEN = [
     ("compiler/ir/Moe.cpp", '"tools/moec/Main.h"', "compiler/ may include only"),
     ("tools/moert/main.cpp", '"compiler/import/Checkpoint.h"', "tools/moert/ may include only"),
     ("tools/moert/main.cpp", '"mlir/IR/Builders.h"', "must never include"),
+    ("tools/console/Interrupt.h", '"runtime/engine/Engine.h"', "tools/console/ may include only"),
     ("runtime/io/Reader.cpp", '"tests/unit/io/Fake.h"', "runtime/"),
     ("runtime/io/Reader.cpp", '"../base/Status.h"', "from the top of the tree"),
 ]
@@ -117,6 +118,7 @@ ALLOWED = [
     ("compiler/driver/Driver.cpp", '"mlir/IR/Builders.h"'),
     ("passes/AssignBits.cpp", '"compiler/plan/Plan.h"'),
     ("tools/moert/main.cpp", "<CLI/CLI.hpp>"),
+    ("tools/moert/main.cpp", '"tools/console/Interrupt.h"'),
     ("tools/moec/main.cpp", '"compiler/driver/Driver.h"'),
     ("tests/unit/io/ReaderTest.cpp", '"runtime/io/Reader.h"'),
 ]

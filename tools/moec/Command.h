@@ -5,8 +5,6 @@
 #include "runtime/base/Status.h"
 
 #include <functional>
-#include <string>
-#include <string_view>
 
 namespace CLI {
 class App;
@@ -22,11 +20,5 @@ void addImportCommand(CLI::App &app, Action &chosen);
 void addEmitCommand(CLI::App &app, Action &chosen);
 void addInspectCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
-
-/// Results go to standard output; a reader that has gone away (head, less) is no failure.
-moert::Status writeOutput(std::string_view text);
-
-/// A line on standard error.
-void printError(std::string_view message);
 
 } // namespace moec::cli

@@ -3,8 +3,10 @@
 #include "compiler/driver/Compile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
-#include "tools/moec/Interrupt.h"
+#include "tools/moec/StepProgress.h"
 
 #include <CLI/CLI.hpp>
 
@@ -14,6 +16,7 @@
 using namespace moert;
 using mlir::moe::ExpertBits;
 using mlir::moe::ResidentBits;
+using moert::cli::printError;
 
 namespace moec::cli {
 
@@ -34,7 +37,8 @@ struct CompileFlags {
 } // namespace
 
 static Session sessionWith(Progress &progress) {
-  return {&progress, &catchInterrupts(), [](std::string_view line) { printError(line); }};
+  return {&progress, &moert::cli::catchInterrupts(),
+          [](std::string_view line) { printError(line); }};
 }
 
 // The option's type name says the same already.
@@ -79,7 +83,7 @@ static Status runCompile(CompileFlags &flags) {
     printError("experts: 4 bits, as no --bits were given");
   if (flags.residentBits == kAuto)
     printError("resident weights: 8 bits, as no --resident-bits were given");
-  ProgressLine progress;
+  StepProgress progress;
   return compileCheckpoint(request, sessionWith(progress));
 }
 
@@ -145,7 +149,7 @@ void addEmitCommand(CLI::App &app, Action &chosen) {
   addEmitOptions(*command, request->outputPath, request->threads, request->resume);
   command->callback([request, &chosen] {
     chosen = [request] {
-      ProgressLine progress;
+      StepProgress progress;
       return emitFromFile(*request, sessionWith(progress));
     };
   });

@@ -1,16 +1,18 @@
 // moec inspect and verify: what an artifact says of itself, and whether it is still what was
 // written.
 #include "compiler/driver/Inspect.h"
-#include "compiler/driver/Progress.h"
 #include "runtime/base/Size.h"
 #include "runtime/format/Verify.h"
+#include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
+#include "tools/moec/StepProgress.h"
 
 #include <CLI/CLI.hpp>
 
 #include <memory>
 
 using namespace moert;
+using moert::cli::writeOutput;
 
 namespace moec::cli {
 
@@ -34,7 +36,7 @@ void addInspectCommand(CLI::App &app, Action &chosen) {
 
 static Status runVerify(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(path));
-  ProgressLine progress;
+  StepProgress progress;
   progress.begin("verifying " + path, source.bytes(), 0);
   Status status =
       verifyArtifact(source, [&](uint64_t done, uint64_t) { progress.advanceTo(done); });

@@ -1,5 +1,6 @@
 // moec: compiles checkpoints and looks at what came of it. Command line only; the work is in
 // compiler/ and in one function per subcommand.
+#include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
 
 #include <CLI/CLI.hpp>
@@ -35,7 +36,7 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error) {
   std::string command = "moec";
   for (const CLI::App *parsed : app.get_subcommands())
     command += " " + parsed->get_name();
-  moec::cli::printError(
+  cli::printError(
       strCat(command, ": ", error.what(), "\n", command, " --help lists what it takes"));
   return exitCode(invalidInput(error.what()));
 }
@@ -54,7 +55,9 @@ int main(int argc, char **argv) {
     return refuseUsage(app, error);
   }
   Status status = chosen();
+  if (cli::isClosedOutput(status))
+    return cli::kClosedOutputExitCode;
   if (!status.isOk())
-    moec::cli::printError(strCat("moec: ", status.message()));
+    cli::printError(strCat("moec: ", status.message()));
   return exitCode(status);
 }

@@ -1,13 +1,13 @@
 // moert bench: how fast a model runs here, as medians over several prompts, with the slow tail.
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
+#include "tools/console/ProgressLine.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/Generation.h"
 #include "tools/moert/InputText.h"
-#include "tools/moert/Interrupt.h"
 #include "tools/moert/LoadedModel.h"
-#include "tools/moert/OutputStream.h"
-#include "tools/moert/ProgressLine.h"
 #include "tools/moert/RunContext.h"
 
 #include "runtime/engine/RandomStream.h"

@@ -1,14 +1,14 @@
 // moert eval: perplexity on texts, and the loss beside a reference.
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
+#include "tools/console/ProgressLine.h"
 #include "tools/moert/BudgetSplit.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/EngineSource.h"
 #include "tools/moert/EvalReport.h"
 #include "tools/moert/InputText.h"
-#include "tools/moert/Interrupt.h"
 #include "tools/moert/LoadedModel.h"
-#include "tools/moert/OutputStream.h"
-#include "tools/moert/ProgressLine.h"
 
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"

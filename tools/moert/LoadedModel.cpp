@@ -1,8 +1,8 @@
 #include "tools/moert/LoadedModel.h"
 
 #include "runtime/base/Size.h"
-#include "tools/moert/OutputStream.h"
-#include "tools/moert/ProgressLine.h"
+#include "tools/console/OutputStream.h"
+#include "tools/console/ProgressLine.h"
 
 #include <fstream>
 #include <iomanip>

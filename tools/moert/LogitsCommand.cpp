@@ -1,12 +1,12 @@
 // moert logits: what the model computes for given tokens, as tensors in a file.
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
+#include "tools/console/ProgressLine.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/InputText.h"
-#include "tools/moert/Interrupt.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/LogitsFile.h"
-#include "tools/moert/OutputStream.h"
-#include "tools/moert/ProgressLine.h"
 #include "tools/moert/RunContext.h"
 #include "tools/moert/TokenIds.h"
 

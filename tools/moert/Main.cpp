@@ -1,8 +1,8 @@
 // moert: runs, measures and inspects what a compiled model computes. Command line only; the work is
 // in the runtime and in one file per subcommand.
+#include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/HelpFormatter.h"
-#include "tools/moert/OutputStream.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,7 +1,7 @@
 #include "tools/moert/Numbers.h"
 
 #include "runtime/base/Size.h"
-#include "tools/moert/OutputStream.h"
+#include "tools/console/OutputStream.h"
 
 #include <cmath>
 #include <iomanip>

@@ -1,11 +1,11 @@
 // moert run: a prompt in, text out, as it is generated.
 #include "runtime/base/OutputFile.h"
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/InputText.h"
-#include "tools/moert/Interrupt.h"
 #include "tools/moert/Numbers.h"
-#include "tools/moert/OutputStream.h"
 #include "tools/moert/RunContext.h"
 #include "tools/moert/TextStream.h"
 #include "tools/moert/TokenIds.h"

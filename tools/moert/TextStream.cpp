@@ -1,6 +1,6 @@
 #include "tools/moert/TextStream.h"
 
-#include "tools/moert/OutputStream.h"
+#include "tools/console/OutputStream.h"
 #include "tools/moert/TokenIds.h"
 
 #include <span>

@@ -1,8 +1,8 @@
 // moert tokenize: text to token ids, or back.
+#include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/InputText.h"
 #include "tools/moert/LoadedModel.h"
-#include "tools/moert/OutputStream.h"
 #include "tools/moert/TokenIds.h"
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-#include "tools/moert/ProgressLine.h"
+#include "tools/console/ProgressLine.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ static std::string writtenDuring(uint64_t seconds, bool isTerminal) {
   fakeNow = 5 * kSecond;
   {
     ProgressLine line(
-        "loading", [](uint64_t done, uint64_t) { return std::to_string(done); },
+        "loading", [](uint64_t done, uint64_t) { return std::to_string(done); }, 0,
         [&](std::string_view text) { written += text; }, [] { return fakeNow; }, isTerminal);
     const uint64_t begin = fakeNow;
     for (uint64_t tenth = 0; tenth <= seconds * 10; ++tenth) {
@@ -52,7 +52,18 @@ TEST_CASE("elsewhere lines come now and then") {
 
 TEST_CASE("the remaining time follows from the time so far") {
   std::string written = writtenDuring(60, false);
-  CHECK(written.find("loading: 50, 30 s left\n") != std::string::npos);
+  CHECK(written.find("loading: 50%, 50, 30 s left\n") != std::string::npos);
+}
+
+TEST_CASE("what an earlier run did is not counted as speed") {
+  std::string written;
+  fakeNow = 0;
+  ProgressLine line(
+      "writing", describeBytes, 900 << 20, [&](std::string_view text) { written += text; },
+      [] { return fakeNow; }, false);
+  fakeNow += 10 * kSecond;
+  line.update(910 << 20, 1000 << 20);
+  CHECK(written == "writing: 91%, 910 MiB of 1000 MiB, 1 min 30 s left\n");
 }
 
 TEST_CASE("durations are read at a glance") {

@@ -19,10 +19,11 @@ public:
   /// "1.20 GiB of 3.40 GiB", "12 of 60 windows".
   using Describe = std::function<std::string(uint64_t done, uint64_t total)>;
 
-  ProgressLine(std::string stepName, Describe describeProgress);
+  /// doneBefore: what an earlier run did, which does not count as speed.
+  ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore = 0);
   /// With everything replaced, for tests.
-  ProgressLine(std::string stepName, Describe describeProgress, Write writer, Clock clock,
-               bool terminal);
+  ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore, Write writer,
+               Clock clock, bool terminal);
   ~ProgressLine();
   ProgressLine(const ProgressLine &) = delete;
   ProgressLine &operator=(const ProgressLine &) = delete;
@@ -32,6 +33,7 @@ public:
 private:
   std::string step;
   Describe describe;
+  uint64_t startDone;
   Write write;
   Clock now;
   bool isTerminal;

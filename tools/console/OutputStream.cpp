@@ -1,4 +1,4 @@
-#include "tools/moert/OutputStream.h"
+#include "tools/console/OutputStream.h"
 
 #include <cerrno>
 #include <unistd.h>

@@ -1,8 +1,8 @@
-#include "tools/moert/ProgressLine.h"
+#include "tools/console/ProgressLine.h"
 
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
-#include "tools/moert/OutputStream.h"
+#include "tools/console/OutputStream.h"
 
 namespace moert::cli {
 
@@ -24,14 +24,15 @@ std::string formatDuration(uint64_t seconds) {
   return strCat(seconds / 3600, " h ", seconds % 3600 / 60, " min");
 }
 
-ProgressLine::ProgressLine(std::string stepName, Describe describeProgress)
-    : ProgressLine(std::move(stepName), std::move(describeProgress), writeError, monotonicNs,
-                   isErrorTerminal()) {}
+ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore)
+    : ProgressLine(std::move(stepName), std::move(describeProgress), doneBefore, writeError,
+                   monotonicNs, isErrorTerminal()) {}
 
-ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, Write writer,
-                           Clock clock, bool terminal)
-    : step(std::move(stepName)), describe(std::move(describeProgress)), write(std::move(writer)),
-      now(clock), isTerminal(terminal), startNs(clock()), lastShownNs(startNs) {}
+ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore,
+                           Write writer, Clock clock, bool terminal)
+    : step(std::move(stepName)), describe(std::move(describeProgress)), startDone(doneBefore),
+      write(std::move(writer)), now(clock), isTerminal(terminal), startNs(clock()),
+      lastShownNs(startNs) {}
 
 ProgressLine::~ProgressLine() {
   if (isShown && isTerminal)
@@ -46,9 +47,10 @@ void ProgressLine::update(uint64_t done, uint64_t total) {
     return;
   lastShownNs = time;
   isShown = true;
-  std::string line = strCat(step, ": ", describe(done, total));
-  if (done > 0) {
-    double perUnit = static_cast<double>(elapsed) / static_cast<double>(done);
+  auto percent = static_cast<uint64_t>(double(done) / double(total) * 100);
+  std::string line = strCat(step, ": ", percent, "%, ", describe(done, total));
+  if (done > startDone) {
+    double perUnit = static_cast<double>(elapsed) / static_cast<double>(done - startDone);
     double leftNs = perUnit * static_cast<double>(total - done);
     line +=
         ", " + formatDuration(static_cast<uint64_t>(leftNs / double(kSecondNs) + 0.5)) + " left";

@@ -1,4 +1,4 @@
-#include "tools/moert/Interrupt.h"
+#include "tools/console/Interrupt.h"
 
 #include <csignal>
 

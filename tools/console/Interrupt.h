@@ -1,5 +1,5 @@
-// Ctrl-C: the first one asks a command to end between two steps, with what it has; the second one
-// kills it.
+// Ctrl-C: the first one asks a command to end between two steps, with what it has or so that it can
+// be resumed; the second one kills it.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,23 @@
+// The compiler's progress as lines on standard error.
+#pragma once
+
+#include "compiler/emit/Progress.h"
+#include "tools/console/ProgressLine.h"
+
+#include <optional>
+
+namespace moec::cli {
+
+/// Owned by one command, used by its thread.
+class StepProgress final : public Progress {
+public:
+  void begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) override;
+  void advanceTo(uint64_t doneBytes) override;
+  void end() override { line.reset(); }
+
+private:
+  std::optional<moert::cli::ProgressLine> line; // Of the step that is under way.
+  uint64_t total = 0;
+};
+
+} // namespace moec::cli
