@@ -16,10 +16,15 @@ uint64_t smallestPoolPages(const CacheShape &shape) {
   return pages;
 }
 
+// 65536 experts of 256 MiB are 2^32 of the smallest pages.
+static uint64_t allPagesOf(const CacheShape::Layer &layer) {
+  return uint64_t(layer.experts) * layer.recordPages;
+}
+
 uint64_t largestPoolPages(const CacheShape &shape) {
   uint64_t pages = 0;
   for (const CacheShape::Layer &layer : shape.layers)
-    pages += uint64_t(layer.experts) * layer.recordPages;
+    pages += allPagesOf(layer);
   return pages;
 }
 
@@ -44,7 +49,8 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
   allotment.quotaPages.assign(shape.layers.size(), 0);
   if (poolPages >= largestPoolPages(shape)) {
     for (size_t i = 0; i < shape.layers.size(); ++i)
-      allotment.quotaPages[i] = shape.layers[i].experts * shape.layers[i].recordPages;
+      allotment.quotaPages[i] =
+          static_cast<uint32_t>(std::min<uint64_t>(allPagesOf(shape.layers[i]), UINT32_MAX));
     return allotment;
   }
   allotment.transitPages = static_cast<uint32_t>(transitFor(shape, poolPages));
@@ -54,7 +60,7 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
     placed = false;
     for (size_t i = 0; i < shape.layers.size(); ++i) {
       const CacheShape::Layer &layer = shape.layers[i];
-      bool isFull = allotment.quotaPages[i] >= layer.experts * layer.recordPages;
+      bool isFull = allotment.quotaPages[i] >= allPagesOf(layer);
       if (isFull || layer.recordPages > left)
         continue;
       allotment.quotaPages[i] += layer.recordPages;

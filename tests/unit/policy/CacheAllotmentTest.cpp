@@ -46,3 +46,10 @@ TEST_CASE(
   CHECK(allotment.transitPages == 5); // 17 pages cannot give both layers two of the large records.
   CHECK(allotment.quotaPages[1] == 2);
 }
+
+TEST_CASE("layers of more than 2^32 pages get their quotas") {
+  CacheShape shape;
+  shape.layers.assign(2, {.experts = 65536, .recordPages = 65536, .topK = 1});
+  CacheAllotment allotment = allotCache(shape, 4 * 65536);
+  CHECK(allotment.quotaPages == std::vector<uint32_t>{2 * 65536, 2 * 65536});
+}
