@@ -44,7 +44,8 @@ public:
         table(file, options), todo(table.capacity()), done(table.capacity()) {}
 
   ~ThreadsQueue() override;
-  Status start(uint32_t workerCount);
+  Status start(uint32_t wishedWorkers);
+  size_t workerCount() const { return workers.size(); }
 
   Status submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) override;
   Result<size_t> poll(std::span<ReadCompletion> out, bool wait) override;
@@ -75,10 +76,10 @@ ThreadsQueue::~ThreadsQueue() {
   workers.clear();
 }
 
-Status ThreadsQueue::start(uint32_t workerCount) {
-  workers.reserve(workerCount);
+Status ThreadsQueue::start(uint32_t wishedWorkers) {
+  workers.reserve(wishedWorkers);
   Status refusal;
-  while (refusal.isOk() && workers.size() < workerCount) {
+  while (refusal.isOk() && workers.size() < wishedWorkers) {
     Result<WorkerThread> worker = WorkerThread::start(workerMain, this);
     if (worker.isOk())
       workers.push_back(std::move(worker).value());
@@ -159,7 +160,7 @@ Result<std::unique_ptr<ReadQueue>> createThreadsQueue(const ArtifactFile &file,
   if (!isDirect)
     posix_fadvise(file.bufferedDescriptor(), 0, 0, POSIX_FADV_RANDOM);
   queue->setDescription(
-      strCat(workersFor(options), " threads, ", isDirect ? "direct" : "buffered"));
+      strCat(queue->workerCount(), " threads, ", isDirect ? "direct" : "buffered"));
   return std::unique_ptr<ReadQueue>(std::move(queue));
 }
 
