@@ -1,6 +1,6 @@
 #include "runtime/engine/Sampler.h"
 
-#include "../support/CountAllocations.h"
+#include "tests/unit/support/CountAllocations.h"
 
 #include <doctest/doctest.h>
 
