@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -241,7 +242,7 @@ TEST_CASE("a file on the disk is read at any offset and length") {
                                 {0, content.size()}}) {
     std::vector<std::byte> into(length);
     REQUIRE(source->read(offset, into).isOk());
-    CHECK(std::memcmp(into.data(), content.data() + offset, length) == 0);
+    CHECK(std::equal(into.begin(), into.end(), content.begin() + ptrdiff_t(offset)));
   }
   std::vector<std::byte> tooMuch(10);
   Status status = source->read(content.size() - 5, tooMuch);
