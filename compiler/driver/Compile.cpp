@@ -12,6 +12,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
@@ -106,6 +107,16 @@ static Status emitModule(Compiler &compiler, mlir::ModuleOp module, const Checkp
   return {};
 }
 
+// Weights are read while the output is written, and cannot be had again from it.
+static Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto &entry : std::filesystem::directory_iterator(checkpoint.directory(), ignored))
+    if (entry.path().extension() == ".json" || entry.path().extension() == ".safetensors")
+      files.push_back(entry.path().string());
+  return checkReplacesNone(outputPath, files);
+}
+
 static EmitOptions emitOptionsOf(const std::string &outputPath, unsigned threads, bool resume,
                                  const Session &session) {
   EmitOptions options;
@@ -119,6 +130,7 @@ static EmitOptions emitOptionsOf(const std::string &outputPath, unsigned threads
 
 Status compileCheckpoint(const CompileRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
+  MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   Compiler compiler(session);
   MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(compiler, model));
   MOERT_RETURN_IF_ERROR(runPasses(compiler, *module, request.passes));
@@ -129,6 +141,7 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
 
 Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
+  MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(outputPath, model.checkpoint));
   Compiler compiler{Session()};
   MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(compiler, model));
   std::string text;
@@ -139,10 +152,32 @@ Status importToFile(const std::string &checkpointDirectory, const std::string &o
   return file.commit();
 }
 
+// MLIR's parser takes stack for every bracket that is open and has no limit of its own. Brackets in
+// strings and comments count too; a module of ours has some ten open at once.
+static Status checkNesting(const std::string &path) {
+  constexpr int64_t kMaxOpenBrackets = 1000;
+  auto text = llvm::MemoryBuffer::getFile(path);
+  if (!text)
+    return invalidInput(path, ": ", text.getError().message());
+  int64_t open = 0;
+  char before = 0;
+  for (char c : (*text)->getBuffer()) {
+    if (llvm::StringRef("([{<").contains(c) && ++open > kMaxOpenBrackets)
+      return invalidInput(path, ": more than ", kMaxOpenBrackets,
+                          " brackets are open at once, expected a module of moec");
+    bool isArrow = c == '>' && before == '-';
+    if (llvm::StringRef(")]}>").contains(c) && !isArrow && open > 0)
+      --open;
+    before = c;
+  }
+  return {};
+}
+
 Status emitFromFile(const EmitRequest &request, const Session &session) {
   Compiler compiler(session);
   if (!std::filesystem::is_regular_file(request.modulePath))
     return invalidInput(request.modulePath, ": there is no such file");
+  MOERT_RETURN_IF_ERROR(checkNesting(request.modulePath));
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(request.modulePath,
                                                       mlir::ParserConfig(compiler.mlirContext()));
   if (!module)
@@ -151,6 +186,8 @@ Status emitFromFile(const EmitRequest &request, const Session &session) {
   if (!model)
     return invalidInput(request.modulePath, ": the module has no 'moe.model'");
   MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(model.getCheckpoint().str()));
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, std::span(&request.modulePath, 1)));
+  MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, checkpoint));
   return emitModule(compiler, *module, checkpoint,
                     emitOptionsOf(request.outputPath, request.threads, request.resume, session),
                     session);

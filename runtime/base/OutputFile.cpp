@@ -19,6 +19,18 @@ static std::string resolvedPath(const std::string &path) {
   return ::realpath(path.c_str(), resolved) ? std::string(resolved) : path;
 }
 
+Status checkReplacesNone(const std::string &path, std::span<const std::string> inputs) {
+  struct stat output, input;
+  if (::stat(path.c_str(), &output) != 0)
+    return {};
+  for (const std::string &name : inputs)
+    if (::stat(name.c_str(), &input) == 0 && input.st_dev == output.st_dev &&
+        input.st_ino == output.st_ino)
+      return invalidInput("output '", path, "' would replace '", name,
+                          "', which is read; expected another name");
+  return {};
+}
+
 Result<OutputFile> OutputFile::create(const std::string &path) {
   if (path.empty())
     return invalidInput("the name of the output file is empty");

@@ -15,6 +15,10 @@
 
 namespace moert {
 
+/// Refuses a place where one of the given files stands, by whatever name: what is written would
+/// replace what it is made from. Names of no file are passed over.
+Status checkReplacesNone(const std::string &path, std::span<const std::string> inputs);
+
 /// Owns the partial file until commit() or its end, which removes it. Movable; one thread uses it.
 class OutputFile {
 public:

@@ -1,4 +1,7 @@
 """The command line: help, versions, exit codes, refusals, standard input, stopping."""
+import json
+import os
+import shutil
 import signal
 import subprocess
 import time
@@ -117,6 +120,37 @@ class RefusalTest(E2eTest):
         self.refused("moec", "compile", self.scratch / "missing", "-o", output)
         self.assertEqual(output.read_bytes(), b"an earlier artifact")
 
+    def test_an_output_never_replaces_what_it_is_made_from(self):
+        for file in POCKET.iterdir():
+            if file.is_file():
+                shutil.copy(file, self.scratch)
+        model, ids = self.scratch / "a.moe", self.write_ids([1, 2])
+        shutil.copy(pocket("4"), model)
+        weights, config = self.scratch / "model.safetensors", self.scratch / "config.json"
+        for name, arguments, kept in (
+                ("moec", ["compile", self.scratch, "-o", weights], weights),
+                ("moec", ["import", self.scratch, "-o", config], config),
+                ("moert", ["logits", model, "--ids", ids, "-o", model], model),
+                ("moert", ["logits", model, "--ids", ids, "-o", ids], ids),
+                ("moert", ["run", model, "--ids", ids, "-n", "1", "--profile", model], model)):
+            with self.subTest(" ".join(map(str, [name, *arguments]))):
+                before = kept.read_bytes()
+                self.refused(name, *arguments, mention="would replace")
+                self.assertEqual(kept.read_bytes(), before)
+
+    def test_a_pipe_for_an_artifact_is_refused_and_not_waited_for(self):
+        pipe = self.scratch / "pipe.moe"
+        os.mkfifo(pipe)
+        self.refused("moert", "run", pipe, "-p", "a", mention="regular file", timeout=20)
+        self.refused("moec", "verify", pipe, mention="regular file", timeout=20)
+
+    def test_a_module_nested_beyond_reason_is_refused(self):
+        module = self.scratch / "deep.mlir"
+        for text in ("module {" * 50000 + "}" * 50000,
+                     "module attributes {a = " + "[" * 100000 + "]" * 100000 + "} {}"):
+            module.write_text(text)
+            self.refused("moec", "emit", module, "-o", self.scratch / "a.moe", mention="brackets")
+
     def test_a_broken_checkpoint_is_refused_by_file_and_leaves_nothing(self):
         for path in sorted((DATA / "broken-checkpoints").glob("*")) if (DATA / "broken-checkpoints").is_dir() else []:
             with self.subTest(path.name):
@@ -200,6 +234,17 @@ class InterruptTest(E2eTest):
         self.assertTrue(whole.startswith(said), said)
         self.assertLess(len(said), len(whole))
         self.assertRegex(err.decode(), r"tok(en)?s?/s")
+
+    def test_closed_standard_streams_are_no_place_for_other_files(self):
+        run_text = [program("moert"), "run", pocket("4"), "-p", "a", "-n", "2"]
+        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *map(str, run_text)], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output: Bad file descriptor", done.stderr)
+        profile = self.scratch / "run.json"
+        done = subprocess.run(["sh", "-c", '"$@" <&- 2>&-', "sh", *map(str, run_text), "--profile", str(profile)],
+                              stdout=subprocess.PIPE)
+        self.assertEqual(done.returncode, DONE)
+        json.loads(profile.read_text())
 
     def test_a_closed_pipe_ends_a_run_quietly(self):
         process = subprocess.Popen(

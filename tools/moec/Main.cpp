@@ -1,5 +1,6 @@
 // moec: compiles checkpoints and looks at what came of it. Command line only; the work is in
 // compiler/ and in one function per subcommand.
+#include "runtime/base/StandardStreams.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
 
@@ -42,6 +43,7 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error) {
 }
 
 int main(int argc, char **argv) {
+  occupyStandardStreams();
   // A closed pipe is an error of write(), so that a compile can still tidy up.
   std::signal(SIGPIPE, SIG_IGN);
   moec::cli::Action chosen;

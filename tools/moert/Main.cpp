@@ -1,5 +1,6 @@
 // moert: runs, measures and inspects what a compiled model computes. Command line only; the work is
 // in the runtime and in one file per subcommand.
+#include "runtime/base/StandardStreams.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/HelpFormatter.h"
@@ -44,6 +45,7 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const 
 }
 
 int main(int argc, char **argv) {
+  occupyStandardStreams();
   // A closed pipe is an error of write(), so that a run can still finish its files.
   std::signal(SIGPIPE, SIG_IGN);
   cli::Action chosen;

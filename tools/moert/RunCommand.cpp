@@ -94,7 +94,9 @@ Result<PreparedRun> prepare(const RunOptions &options) {
   for (const std::string &stop : options.stopTexts)
     MOERT_RETURN_IF_ERROR(checkUtf8(stop, "--stop"));
   if (options.profilePath)
-    MOERT_RETURN_IF_ERROR(checkWritable(*options.profilePath));
+    MOERT_RETURN_IF_ERROR(
+        checkWritable(*options.profilePath, {options.artifact, options.promptFile.value_or(""),
+                                             options.idsFile.value_or("")}));
 
   MOERT_ASSIGN_OR_RETURN(run.model, Model::open(options.artifact));
   const ModelInfo &info = run.model->artifact().model;

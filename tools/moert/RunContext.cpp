@@ -30,7 +30,8 @@ Result<RunLength> runLength(const LengthRequest &request, uint64_t promptTokens,
   return length;
 }
 
-Status checkWritable(const std::string &path) {
+Status checkWritable(const std::string &path, std::initializer_list<std::string> inputs) {
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(path, inputs));
   return OutputFile::create(path).status();
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -28,7 +29,8 @@ struct RunLength {
 Result<RunLength> runLength(const LengthRequest &request, uint64_t promptTokens,
                             uint32_t modelPositions);
 
-/// Refuses early a file that could not be written in the end; leaves nothing behind.
-Status checkWritable(const std::string &path);
+/// Refuses early a file that could not be written in the end or would replace one of those that the
+/// command reads; leaves nothing behind.
+Status checkWritable(const std::string &path, std::initializer_list<std::string> inputs);
 
 } // namespace moert::cli

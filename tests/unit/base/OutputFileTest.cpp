@@ -52,6 +52,22 @@ TEST_CASE("a committed file has what was written, in its place alone") {
   CHECK(folder.entries() == 1);
 }
 
+TEST_CASE("an output that would replace an input is refused by whatever name, others are not") {
+  Folder folder;
+  std::ofstream(folder.file("input")) << "precious";
+  std::ofstream(folder.file("earlier")) << "replaced";
+  fs::create_hard_link(folder.file("input"), folder.file("hard"));
+  fs::create_symlink(folder.file("input"), folder.file("soft"));
+  const std::string inputs[] = {"-", folder.file("missing"), folder.file("input")};
+  for (const char *name : {"input", "hard", "soft"}) {
+    Status status = checkReplacesNone(folder.file(name), inputs);
+    CHECK(status.code() == StatusCode::kInvalidInput);
+    CHECK(status.message().find(folder.file("input")) != std::string::npos);
+  }
+  CHECK(checkReplacesNone(folder.file("earlier"), inputs).isOk());
+  CHECK(checkReplacesNone(folder.file("missing"), inputs).isOk());
+}
+
 TEST_CASE("a file that is not committed leaves nothing behind and the earlier one untouched") {
   Folder folder;
   std::ofstream(folder.file("a")) << "earlier";
