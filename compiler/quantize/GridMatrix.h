@@ -1,0 +1,35 @@
+// What every quantizer makes: a matrix as whole numbers on a grid, before it is laid out for the
+// kernels. w = scale * (code - 2^(bits-1)) + offset, scale and offset per row and group of inputs.
+#pragma once
+
+#include "runtime/format/WeightLayout.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// How fine a matrix is stored.
+struct Grid {
+  uint32_t bits = 0;  // 2 to 8.
+  uint32_t group = 0; // Inputs that share a scale: a multiple of the activation group, or at least
+                      // all inputs of a row: then there is one scale per row.
+  bool hasOffsets = false;
+  friend bool operator==(const Grid &, const Grid &) = default;
+};
+
+/// Rows of a matrix on a grid. Codes are offset binary, one a byte, [rows][cols]; scales and
+/// offsets are f16 bits, [rows][groups]. 8 bits without offsets use codes 1 to 255.
+struct GridMatrix {
+  moert::MatrixShape shape;
+  Grid grid;
+  std::vector<uint8_t> codes;
+  std::vector<uint16_t> scales;
+  std::vector<uint16_t> offsets; // Empty without offsets.
+
+  /// Groups along the inputs of a row; the last one may have fewer inputs.
+  uint32_t groupsPerRow() const { return (shape.cols + grid.group - 1) / grid.group; }
+  friend bool operator==(const GridMatrix &, const GridMatrix &) = default;
+};
+
+} // namespace moec
