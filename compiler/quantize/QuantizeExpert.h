@@ -1,0 +1,82 @@
+// One expert on one or several grids, and what each grid costs: the quantizers (Quantize.h) applied
+// to its three matrices with what the expert was given on calibration text. The unit of work of
+// everything that chooses widths.
+//
+// Not here: which width an expert gets (compiler/plan), the bytes of a record (PackGrid.h).
+#pragma once
+
+#include "compiler/quantize/GridMatrix.h"
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+/// How codes and scales are chosen. Quantize.h says what each does and where it is from.
+enum class QuantizeMethod : uint8_t {
+  kNearest,    // Round to nearest: needs no inputs.
+  kPerChannel, // EdgeMoE: one scale per row from its largest magnitude; the grid's group is not
+               // used: give one that covers a row.
+  kClipped,    // Round to nearest with the scale of the least squared error.
+  kWeighted,   // The same, each input weighted by its mean square.
+  kHqq,        // Half-quadratic; the grid needs offsets.
+  kGptq,       // Error feedback.
+};
+std::string_view nameOf(QuantizeMethod method); // "nearest", "per-channel", "clipped", ...
+
+/// An expert: down(silu(gate x) * up x). Borrows the values.
+struct ExpertWeights {
+  uint32_t hidden = 0, width = 0;
+  std::span<const float> gate, up; // [width][hidden]
+  std::span<const float> down;     // [hidden][width]
+};
+
+/// The tokens that the router sent to an expert. Borrows the values.
+struct ExpertTokens {
+  std::span<const float> rows;    // [tokens][hidden]
+  std::span<const float> weights; // [tokens]: what the router multiplies the output by.
+};
+
+/// What all tokens of a layer look like: it stands in where an expert saw too few. Made once per
+/// layer, shared by its experts and by threads.
+struct LayerMoments {
+  uint32_t hidden = 0;
+  std::vector<float> moments; // [hidden][hidden]: the mean of x x^T; symmetric.
+  std::vector<float> sample;  // [up to kLayerSampleTokens][hidden]: tokens, evenly spaced.
+};
+constexpr uint32_t kLayerSampleTokens = 512;
+
+/// Refuses values that are not finite and rows that do not fit hidden.
+moert::Result<LayerMoments> layerMomentsOf(uint32_t hidden, std::span<const float> rows);
+
+/// An expert on one grid.
+struct ExpertOnGrid {
+  GridMatrix gate, up, down;
+  /// Sum over the expert's tokens of weight^2 * |E_q(x) - E(x)|^2. From evenly spaced tokens,
+  /// scaled up, where there are more than kErrorTokens. Activations are f32 here.
+  double squaredError = 0;
+};
+struct QuantizedExpert {
+  double squaredNorm = 0; // The same sum of weight^2 * |E(x)|^2.
+  std::vector<ExpertOnGrid> grids;
+};
+constexpr uint32_t kErrorTokens = 768;
+
+/// Quantizes an expert on each of the grids, each by itself, sharing what does not depend on the
+/// grid. down is fitted to what the already quantized gate and up give it. layer may be null; no
+/// tokens are allowed: squaredError and squaredNorm are then 0.
+///
+/// The same result on any machine, called from any number of threads. Beside the result, memory
+/// stays below 6 times the expert as f32 plus 96 MiB, whatever the number of tokens.
+///
+/// Refuses sizes that do not fit together, values that are not finite, grids that Quantize.h
+/// refuses.
+moert::Result<QuantizedExpert> quantizeExpert(const ExpertWeights &expert,
+                                              const ExpertTokens &tokens, const LayerMoments *layer,
+                                              QuantizeMethod method, std::span<const Grid> grids);
+
+} // namespace moec
