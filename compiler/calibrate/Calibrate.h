@@ -1,0 +1,63 @@
+// Calibration: plays texts through a checkpoint, layer by layer, at its own precision and with the
+// runtime's own kernels, and writes what was seen into a profile (CalibrationProfile.h). The
+// checkpoint may be larger than memory: each layer's weights are read once, the tokens' hidden
+// states between two layers wait on the disk.
+//
+// Same checkpoint, texts and options: same bytes, whatever the memory, the threads, the processor
+// and the interruptions.
+#pragma once
+
+#include "compiler/emit/Progress.h"
+#include "runtime/base/Status.h"
+#include "runtime/policy/MemoryBudget.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+class Checkpoint;
+
+/// 32 windows of 512 tokens. Estimates of a layer's error on its inputs settle with some hundred
+/// tokens per expert: of 128 experts of which each token takes 8, an expert sees 1,024 on the mean.
+/// 512 is what the accuracy is measured with, so that positions are as common as there.
+constexpr uint64_t kCalibrationTokens = 16384;
+constexpr uint32_t kCalibrationWindowTokens = 512;
+
+struct CalibrateOptions {
+  /// The checkpoint compiled at `source`, experts and resident weights alike.
+  std::string referencePath;
+  std::vector<std::string> textPaths; // UTF-8.
+  /// The profile. While it is made, OUT.partial and its journal and states stand beside it.
+  std::string outputPath;
+  uint64_t tokens = kCalibrationTokens; // Rounded up to whole windows.
+  uint32_t windowTokens = kCalibrationWindowTokens;
+  uint64_t seed = 0; // Of the places of the windows in their texts.
+  /// Of the whole process. Absent: what the container's limit and the free memory allow.
+  std::optional<moert::BudgetSize> memory;
+  unsigned threads = 1;
+  bool resume = false; // Go on with what an interrupted calibration left, if it did.
+};
+
+/// What calibrate() tells while it works; all may be absent.
+struct CalibrateListeners {
+  Progress *progress = nullptr;
+  const std::atomic<bool> *stop = nullptr;
+  std::function<void(std::string_view)> say; // A line for a person.
+};
+
+/// Writes options.outputPath, whole or not at all. Interrupted, it leaves what --resume needs and
+/// returns kInterrupted; failed, nothing.
+moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
+                        const CalibrateListeners &listeners);
+
+/// Of the configuration, the tokenizer, and each tensor's name, type, shape and first elements: a
+/// profile of another checkpoint is refused by it.
+moert::Result<uint64_t> checkpointHash(const Checkpoint &checkpoint);
+
+} // namespace moec
