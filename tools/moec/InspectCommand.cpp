@@ -1,8 +1,8 @@
 // moec inspect and verify: what an artifact says of itself, and whether it is still what was
 // written.
 #include "compiler/driver/Inspect.h"
+#include "compiler/driver/VerifyArtifact.h"
 #include "runtime/base/Size.h"
-#include "runtime/format/Verify.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/StepProgress.h"
@@ -39,7 +39,7 @@ static Status runVerify(const std::string &path) {
   StepProgress progress;
   progress.begin("verifying " + path, source.bytes(), 0);
   Status status =
-      verifyArtifact(source, [&](uint64_t done, uint64_t) { progress.advanceTo(done); });
+      verifyWholeArtifact(source, [&](uint64_t done, uint64_t) { progress.advanceTo(done); });
   progress.end();
   MOERT_RETURN_IF_ERROR(status);
   return writeOutput(strCat(path, ": as it was written, ", formatBytes(source.bytes()), "\n"));
@@ -47,8 +47,9 @@ static Status runVerify(const std::string &path) {
 
 void addVerifyCommand(CLI::App &app, Action &chosen) {
   auto path = std::make_shared<std::string>();
-  CLI::App *command =
-      app.add_subcommand("verify", "Check every byte of an artifact and every rule of the format");
+  CLI::App *command = app.add_subcommand(
+      "verify", "Check every byte of an artifact and every rule of the format, its "
+                "tokenizer's included");
   command->add_option("artifact", *path, "The artifact")->required()->type_name("OUT.moe");
   command->callback([path, &chosen] { chosen = [path] { return runVerify(*path); }; });
 }
