@@ -89,11 +89,11 @@ Result<PackedWeights> makePiece(const WeightPieces &weights, const WeightPiece &
   const WeightSource &source = *matrix.source;
   std::vector<float> rows(size_t(piece.rowCount) * source.cols);
   MOERT_RETURN_IF_ERROR(checkpoint.readRows(source, piece.firstRow, piece.rowCount, rows));
-  auto packed =
-      packWeights({source.rows, source.cols}, matrix.format, piece.firstRow, piece.rowCount, rows);
+  auto packed = packWeights({source.rows, source.cols}, {&matrix.format, 1}, piece.firstRow,
+                            piece.rowCount, rows);
   if (!packed.isOk())
     return packed.status().withContext(strCat(checkpoint.directory(), ": tensor ", source.tensor));
-  return packed;
+  return std::move(packed->front());
 }
 
 } // namespace moec

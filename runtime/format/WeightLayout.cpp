@@ -2,10 +2,14 @@
 
 #include "runtime/base/CheckedMath.h"
 
+#include <algorithm>
+#include <span>
+#include <string>
+
 namespace moert {
 
 const char *nameOf(WeightKind kind) {
-  constexpr const char *kNames[] = {"f32", "f16", "bf16", "int8", "int4", "int2"};
+  constexpr const char *kNames[] = {"f32", "f16", "bf16", "int8", "int4", "int2", "int1"};
   return kNames[static_cast<uint8_t>(kind)];
 }
 
@@ -14,13 +18,22 @@ static Status checkFormat(const WeightFormat &format) {
     if (format.group != 0 || format.activationGroup != 0 || format.hasOffsets)
       return invalidInput("a ", nameOf(format.kind),
                           " matrix has groups or offsets, expected none");
+    if (format.refines)
+      return invalidInput("a ", nameOf(format.kind), " matrix cannot refine another");
     return {};
   }
+  if (format.refines && format.hasOffsets)
+    return invalidInput("a refinement with offsets, expected those of the slice that it refines");
+  if (format.kind == WeightKind::kInt1 && !format.refines)
+    return invalidInput("a matrix of int1, which is only there as a refinement");
   if (format.activationGroup != 16 && format.activationGroup != 32 && format.activationGroup != 64)
     return invalidInput("activation group ", format.activationGroup, ", expected 16, 32 or 64");
   if (format.group == 0 || format.group % format.activationGroup != 0)
     return invalidInput("weight group ", format.group,
                         ", expected a multiple of the activation group ", format.activationGroup);
+  // A unit of int1 holds 32 inputs, and no group begins inside of one.
+  if (format.kind == WeightKind::kInt1 && format.activationGroup == 16)
+    return invalidInput("int1 with activation group 16, expected 32 or 64");
   return {};
 }
 
@@ -49,7 +62,7 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
   layout.panels = static_cast<uint32_t>(paddedRows / kPanelRows);
   layout.codesBytes = paddedRows * paddedCols * bitsOf(format.kind) / 8;
   layout.bytes = layout.codesBytes;
-  if (!isQuantized(format.kind))
+  if (!isQuantized(format.kind) || format.refines)
     return layout;
   layout.groupsPerRow = static_cast<uint32_t>(divideUp(paddedCols, format.group));
   uint64_t tableBytes = paddedRows * layout.groupsPerRow * sizeof(uint16_t);
@@ -60,6 +73,47 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
     layout.bytes = layout.offsetsOffset + tableBytes;
   }
   return layout;
+}
+
+// What the kernels take apart: every list of these, and every beginning of one.
+static bool isPlaneList(std::span<const WeightFormat> slices) {
+  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
+  static constexpr WeightKind kThree[] = {k2, k1}, kSix[] = {k2, k2, k2}, kEight[] = {k2, k2, k4};
+  for (std::span<const WeightKind> list : {std::span<const WeightKind>(kThree), {kSix}, {kEight}})
+    if (slices.size() <= list.size() &&
+        std::equal(slices.begin(), slices.end(), list.begin(),
+                   [](const WeightFormat &slice, WeightKind kind) { return slice.kind == kind; }))
+      return true;
+  return false;
+}
+
+static Status checkRefinement(const WeightFormat &slice, const WeightFormat &base) {
+  if (!slice.refines)
+    return invalidInput("does not refine the slice before it");
+  if (slice.group != base.group || slice.activationGroup != base.activationGroup)
+    return invalidInput("groups of ", slice.group, " and ", slice.activationGroup,
+                        ", those of the slice that it refines are ", base.group, " and ",
+                        base.activationGroup);
+  return {};
+}
+
+Status checkSliceFormats(std::span<const WeightFormat> slices) {
+  if (slices.empty() || slices.size() > kMaxPlanes)
+    return invalidInput(slices.size(), " slices, expected 1 to ", kMaxPlanes);
+  if (slices.front().refines)
+    return invalidInput("slice 0 refines another, there is none before it");
+  std::string planes;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    MOERT_RETURN_IF_ERROR(checkFormat(slices[i]).withContext(strCat("slice ", i)));
+    if (i > 0)
+      MOERT_RETURN_IF_ERROR(
+          checkRefinement(slices[i], slices.front()).withContext(strCat("slice ", i)));
+    planes += strCat(i > 0 ? "+" : "", nameOf(slices[i].kind));
+  }
+  if (slices.size() > 1 && !isPlaneList(slices))
+    return invalidInput("slices of ", planes, ", expected int2 and int1, or int2, int2 and ",
+                        "possibly int2 or int4");
+  return {};
 }
 
 } // namespace moert

@@ -29,10 +29,19 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <span>
 
 namespace moert {
 
-enum class WeightKind : uint8_t { kF32 = 0, kF16 = 1, kBF16 = 2, kInt8 = 3, kInt4 = 4, kInt2 = 5 };
+enum class WeightKind : uint8_t {
+  kF32 = 0,
+  kF16 = 1,
+  kBF16 = 2,
+  kInt8 = 3,
+  kInt4 = 4,
+  kInt2 = 5,
+  kInt1 = 6, // Only as a refinement.
+};
 
 constexpr uint32_t kPanelRows = 16;
 constexpr uint64_t kRegionAlignment = 1024;
@@ -41,12 +50,18 @@ constexpr bool isQuantized(WeightKind kind) {
   return kind >= WeightKind::kInt8;
 }
 
-/// Bits of one stored element, without scales: 32, 16, 16, 8, 4, 2.
+/// Bits of one stored element, without scales: 32, 16, 16, 8, 4, 2, 1.
 constexpr uint32_t bitsOf(WeightKind kind) {
-  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2};
+  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1};
   return kBits[static_cast<uint8_t>(kind)];
 }
-const char *nameOf(WeightKind kind); // "f32", "f16", "bf16", "int8", "int4", "int2"
+const char *nameOf(WeightKind kind); // "f32", "f16", "bf16", "int8", "int4", "int2", "int1"
+
+/// Where the codes of the inputs i + 4 * part are in the byte of input i: the lowest of their bits.
+constexpr uint32_t bitPlaceOf(WeightKind kind, uint32_t part) {
+  constexpr uint32_t kInt1Places[] = {0, 1, 4, 5, 2, 3, 6, 7};
+  return kind == WeightKind::kInt1 ? kInt1Places[part] : part * bitsOf(kind);
+}
 
 /// How the numbers of a matrix are stored. The groups count inputs; both are 0 for float kinds.
 struct WeightFormat {
@@ -54,6 +69,7 @@ struct WeightFormat {
   uint32_t group = 0;           // Inputs that share a scale; a multiple of activationGroup.
   uint32_t activationGroup = 0; // Inputs whose activations share a scale: 16, 32 or 64.
   bool hasOffsets = false;
+  bool refines = false; // The low bits of the codes of the slice before it; no scales of its own.
 
   friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
 };
@@ -80,5 +96,12 @@ struct MatrixLayout {
 /// The layout of a matrix. Refuses formats that the rules above exclude, zero sizes, and sizes that
 /// do not fit in 2^48 bytes.
 Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &format);
+
+/// The most slices of an expert.
+constexpr uint32_t kMaxPlanes = 3;
+
+/// Whether slices of these formats, lowest first, are one expert: one slice of any kind but int1,
+/// or planes of 2+1, 2+2, 2+2+2 or 2+2+4 bits, of which all but the first refine.
+Status checkSliceFormats(std::span<const WeightFormat> slices);
 
 } // namespace moert

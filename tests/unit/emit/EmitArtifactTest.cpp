@@ -85,17 +85,18 @@ TEST_CASE("nothing but the output is left") {
 static void checkStored(const std::string &file, uint64_t offset, const MatrixShape &shape,
                         const WeightFormat &format, const std::vector<float> &values) {
   auto layout = layoutOf(shape, format);
-  auto packed = packWeights(shape, format, 0, shape.rows, values);
+  auto packed = packWeights(shape, {&format, 1}, 0, shape.rows, values);
   REQUIRE(layout.isOk());
   REQUIRE(packed.isOk());
   REQUIRE(offset + layout->bytes <= file.size());
   auto isAt = [&](uint64_t at, const std::vector<std::byte> &bytes) {
     return std::memcmp(file.data() + offset + at, bytes.data(), bytes.size()) == 0;
   };
-  CHECK(isAt(0, packed->codes));
-  CHECK(isAt(layout->scalesOffset, packed->scales.empty() ? packed->codes : packed->scales));
-  if (!packed->offsets.empty())
-    CHECK(isAt(layout->offsetsOffset, packed->offsets));
+  const PackedWeights &part = packed->front();
+  CHECK(isAt(0, part.codes));
+  CHECK(isAt(layout->scalesOffset, part.scales.empty() ? part.codes : part.scales));
+  if (!part.offsets.empty())
+    CHECK(isAt(layout->offsetsOffset, part.offsets));
 }
 
 TEST_CASE("every weight lies where the artifact says, packed from its tensor") {

@@ -76,9 +76,9 @@ static std::vector<float> randomRows(const MatrixShape &shape, float size, uint3
 
 static PackedWeights pack(const MatrixShape &shape, const WeightFormat &format,
                           const std::vector<float> &rows) {
-  auto packed = packWeights(shape, format, 0, shape.rows, rows);
+  auto packed = packWeights(shape, {&format, 1}, 0, shape.rows, rows);
   REQUIRE_MESSAGE(packed.isOk(), packed.status().message());
-  return *packed;
+  return packed->front();
 }
 
 constexpr WeightFormat kInt8 = {WeightKind::kInt8, 32, 32, false};
@@ -221,12 +221,15 @@ TEST_CASE("panels packed one by one are the matrix packed at once") {
     PackedWeights whole = pack(shape, format, rows), joined;
     for (uint32_t first = 0; first < shape.rows; first += 16) {
       uint32_t count = std::min(16u, shape.rows - first);
-      auto part =
-          packWeights(shape, format, first, count, std::span(rows).subspan(first * 50, count * 50));
+      auto part = packWeights(shape, {&format, 1}, first, count,
+                              std::span(rows).subspan(first * 50, count * 50));
       REQUIRE(part.isOk());
-      joined.codes.insert(joined.codes.end(), part->codes.begin(), part->codes.end());
-      joined.scales.insert(joined.scales.end(), part->scales.begin(), part->scales.end());
-      joined.offsets.insert(joined.offsets.end(), part->offsets.begin(), part->offsets.end());
+      auto append = [](std::vector<std::byte> &to, const std::vector<std::byte> &from) {
+        to.insert(to.end(), from.begin(), from.end());
+      };
+      append(joined.codes, part->front().codes);
+      append(joined.scales, part->front().scales);
+      append(joined.offsets, part->front().offsets);
     }
     CHECK(joined.codes == whole.codes);
     CHECK(joined.scales == whole.scales);
@@ -293,7 +296,7 @@ TEST_CASE("values that no format can hold are refused with their place") {
     MatrixShape shape = {20, 32};
     std::vector<float> rows(20 * 32, 0.0f);
     rows[17 * 32 + 4] = refused.value;
-    auto packed = packWeights(shape, refused.format, 0, 20, rows);
+    auto packed = packWeights(shape, {&refused.format, 1}, 0, 20, rows);
     REQUIRE_MESSAGE(!packed.isOk(), refused.message);
     CHECK(packed.status().code() == StatusCode::kInvalidInput);
     CHECK_MESSAGE(packed.status().message().find(refused.message) != std::string::npos,

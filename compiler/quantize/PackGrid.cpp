@@ -1,0 +1,137 @@
+#include "compiler/quantize/PackGrid.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+using namespace moert;
+
+namespace moec {
+
+// The planes of a width, highest bits first; empty where there is no such width.
+static std::vector<WeightKind> planesOf(uint32_t bits, bool nested) {
+  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
+                       k8 = WeightKind::kInt8;
+  switch (bits) {
+  case 2:
+    return {k2};
+  case 3:
+    return {k2, k1};
+  case 4:
+    return nested ? std::vector{k2, k2} : std::vector{k4};
+  case 6:
+    return {k2, k2, k2};
+  case 8:
+    return nested ? std::vector{k2, k2, k4} : std::vector{k8};
+  default:
+    return {};
+  }
+}
+
+Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activationGroup,
+                                           bool nested) {
+  std::vector<WeightKind> planes = planesOf(grid.bits, nested);
+  if (planes.empty())
+    return invalidInput("a grid of ", grid.bits, " bits, expected 2, 3, 4, 6 or 8");
+  // One scale per row is any group that covers it; a format wants a multiple.
+  uint32_t group = grid.group;
+  if (activationGroup != 0)
+    group = uint32_t(std::min<uint64_t>(roundUp(uint64_t(group), activationGroup),
+                                        UINT32_MAX / activationGroup * activationGroup));
+  std::vector<WeightFormat> slices;
+  for (WeightKind kind : planes) {
+    bool refines = !slices.empty();
+    slices.push_back({kind, group, activationGroup, grid.hasOffsets && !refines, refines});
+  }
+  MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
+  return slices;
+}
+
+Grid gridOf(std::span<const WeightFormat> slices) {
+  Grid grid = {0, slices.front().group, slices.front().hasOffsets};
+  for (const WeightFormat &slice : slices)
+    grid.bits += bitsOf(slice.kind);
+  return grid;
+}
+
+// One plane of the codes of a row into the places of output `lane` of a panel: units of 16 outputs
+// x 4 bytes, a byte holding inputs that are 4 apart.
+static void placePlane(std::span<const uint8_t> codes, WeightKind kind, uint32_t shift,
+                       uint32_t lane, std::byte *panel) {
+  const uint32_t bits = bitsOf(kind), mask = (1u << bits) - 1;
+  const size_t perByte = 8 / bits, unitInputs = 4 * perByte;
+  for (size_t unit = 0; unit < codes.size() / unitInputs; ++unit) {
+    const uint8_t *in = codes.data() + unit * unitInputs;
+    std::byte *out = panel + unit * kPanelRows * 4 + lane * 4;
+    for (size_t byte = 0; byte < 4; ++byte) {
+      uint32_t value = 0;
+      for (uint32_t part = 0; part < perByte; ++part)
+        value |= (uint32_t(in[byte + 4 * part]) >> shift & mask) << bitPlaceOf(kind, part);
+      out[byte] = std::byte(value);
+    }
+  }
+}
+
+static void storeU16(std::vector<std::byte> &bytes, size_t index, uint16_t value) {
+  bytes[index * 2] = std::byte(value & 0xff);
+  bytes[index * 2 + 1] = std::byte(value >> 8);
+}
+
+// A table of [rows][groups] as [panel][group][16 outputs], the rows that are not there 0.
+static std::vector<std::byte> packTable(std::span<const uint16_t> table, uint32_t rows,
+                                        uint32_t groups) {
+  std::vector<std::byte> packed(roundUp(rows, kPanelRows) * groups * 2);
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t group = 0; group < groups; ++group)
+      storeU16(packed, (row / kPanelRows * groups + group) * kPanelRows + row % kPanelRows,
+               table[row * groups + group]);
+  return packed;
+}
+
+static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat> slices) {
+  MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
+  Grid grid = gridOf(slices);
+  // A group may go beyond a row's end, where a grid says any number and a format a multiple.
+  auto cover = [&](uint32_t group) { return std::min(group, matrix.shape.cols); };
+  if (grid.bits != matrix.grid.bits || cover(grid.group) != cover(matrix.grid.group) ||
+      grid.hasOffsets != matrix.grid.hasOffsets)
+    return invalidInput("slices of ", grid.bits, " bits in groups of ", grid.group,
+                        ", the grid is ", matrix.grid.bits, " bits in groups of ",
+                        matrix.grid.group);
+  return {};
+}
+
+Result<std::vector<PackedWeights>> packGrid(const GridMatrix &matrix,
+                                            std::span<const WeightFormat> slices) {
+  MOERT_RETURN_IF_ERROR(checkHolds(matrix, slices));
+  const auto [rows, cols] = matrix.shape;
+  MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(matrix.shape, slices.front()));
+  assert(matrix.codes.size() == size_t(rows) * cols &&
+         matrix.scales.size() == size_t(rows) * layout.groupsPerRow);
+  std::vector<PackedWeights> packed(slices.size());
+  packed[0].scales = packTable(matrix.scales, rows, layout.groupsPerRow);
+  if (matrix.grid.hasOffsets)
+    packed[0].offsets = packTable(matrix.offsets, rows, layout.groupsPerRow);
+  const size_t paddedRows = size_t(layout.panels) * kPanelRows;
+  for (size_t s = 0; s < slices.size(); ++s)
+    packed[s].codes.resize(paddedRows * layout.paddedCols * bitsOf(slices[s].kind) / 8);
+
+  std::vector<uint8_t> codes(layout.paddedCols);
+  for (size_t row = 0; row < paddedRows; ++row) {
+    std::fill(codes.begin(), codes.end(), uint8_t(1u << (matrix.grid.bits - 1)));
+    if (row < rows)
+      std::copy_n(matrix.codes.begin() + ptrdiff_t(row * cols), cols, codes.begin());
+    uint32_t shift = matrix.grid.bits;
+    for (size_t s = 0; s < slices.size(); ++s) {
+      shift -= bitsOf(slices[s].kind);
+      const size_t panelBytes = packed[s].codes.size() / layout.panels;
+      placePlane(codes, slices[s].kind, shift, uint32_t(row % kPanelRows),
+                 packed[s].codes.data() + row / kPanelRows * panelBytes);
+    }
+  }
+  return packed;
+}
+
+} // namespace moec

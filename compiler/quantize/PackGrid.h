@@ -1,0 +1,39 @@
+// A matrix on a grid to the bytes of its slices (runtime/format/WeightLayout.h): one slice, or bit
+// planes that refine one another. How the codes were found is no matter here.
+#pragma once
+
+#include "compiler/quantize/GridMatrix.h"
+
+#include "runtime/base/Status.h"
+#include "runtime/format/WeightLayout.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moec {
+
+/// The bytes of some panels (or, in row layout, rows): a contiguous run of each of the three parts
+/// of a stored matrix.
+struct PackedWeights {
+  std::vector<std::byte> codes;
+  std::vector<std::byte> scales;  // Empty for float kinds and refining slices.
+  std::vector<std::byte> offsets; // Empty without offsets.
+};
+
+/// The slices that a grid is stored in. 2, 4 and 8 bits are one slice each, or, nested, bit planes:
+/// 2; 2 and 2; 2, 2 and 4. 3 and 6 bits are planes either way: 2 and 1; 2, 2 and 2. Refuses other
+/// widths, and groups that the layout does not have.
+moert::Result<std::vector<moert::WeightFormat>> slicesOf(const Grid &grid, uint32_t activationGroup,
+                                                         bool nested);
+
+/// The grid that slices hold together; they are quantized and there is at least one.
+Grid gridOf(std::span<const moert::WeightFormat> slices);
+
+/// One PackedWeights per slice. The matrix may be some panels of a larger one. Refuses slices that
+/// do not hold this grid.
+moert::Result<std::vector<PackedWeights>> packGrid(const GridMatrix &matrix,
+                                                   std::span<const moert::WeightFormat> slices);
+
+} // namespace moec

@@ -1,0 +1,130 @@
+// A grid's codes and tables are found again in its slices, whatever the planes.
+#include "compiler/quantize/PackGrid.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace moec;
+using namespace moert;
+
+static GridMatrix randomGrid(const MatrixShape &shape, const Grid &grid) {
+  std::mt19937 random(shape.rows * 1000 + grid.bits);
+  GridMatrix matrix = {shape, grid, {}, {}, {}};
+  for (size_t i = 0; i < size_t(shape.rows) * shape.cols; ++i)
+    matrix.codes.push_back(uint8_t(random() % (1u << grid.bits)));
+  for (size_t i = 0; i < size_t(shape.rows) * matrix.groupsPerRow(); ++i) {
+    matrix.scales.push_back(uint16_t(random()));
+    if (grid.hasOffsets)
+      matrix.offsets.push_back(uint16_t(random()));
+  }
+  return matrix;
+}
+
+// One plane's bits of an element, from format.md's table alone.
+static uint32_t planeBits(const WeightFormat &format, const PackedWeights &packed,
+                          uint32_t paddedCols, uint32_t row, uint32_t col) {
+  const uint32_t bits = bitsOf(format.kind), unitInputs = 32 / bits;
+  size_t at = size_t(row / 16) * paddedCols * 16 * bits / 8 + col / unitInputs * 64 + row % 16 * 4 +
+              col % 4;
+  const uint32_t part = col % unitInputs / 4;
+  constexpr uint32_t kInt1Places[] = {0, 1, 4, 5, 2, 3, 6, 7};
+  const uint32_t place = bits == 1 ? kInt1Places[part] : part * bits;
+  return uint32_t(packed.codes.at(at)) >> place & ((1u << bits) - 1);
+}
+
+static uint32_t codeOf(std::span<const WeightFormat> slices,
+                       const std::vector<PackedWeights> &packed, uint32_t paddedCols, uint32_t row,
+                       uint32_t col) {
+  uint32_t code = 0;
+  for (size_t s = 0; s < slices.size(); ++s)
+    code = code << bitsOf(slices[s].kind) | planeBits(slices[s], packed[s], paddedCols, row, col);
+  return code;
+}
+
+static void checkPacked(const GridMatrix &matrix, std::span<const WeightFormat> slices) {
+  auto packed = packGrid(matrix, slices);
+  REQUIRE_MESSAGE(packed.isOk(), packed.status().message());
+  REQUIRE(packed->size() == slices.size());
+  const auto [rows, cols] = matrix.shape;
+  auto paddedCols = uint32_t(roundUp(cols, slices[0].activationGroup));
+  const uint32_t groups = matrix.groupsPerRow();
+  bool isSame = true;
+  for (uint32_t row = 0; row < roundUp(rows, 16); ++row) {
+    for (uint32_t col = 0; col < paddedCols; ++col) {
+      uint32_t expected = row < rows && col < cols ? matrix.codes[size_t(row) * cols + col]
+                                                   : 1u << (matrix.grid.bits - 1);
+      isSame = isSame && codeOf(slices, *packed, paddedCols, row, col) == expected;
+    }
+    for (uint32_t group = 0; row < rows && group < groups; ++group) {
+      size_t at = (size_t(row / 16) * groups + group) * 16 + row % 16;
+      auto isAt = [&](const std::vector<std::byte> &table, uint16_t value) {
+        return uint32_t(table.at(2 * at)) == (value & 255u) &&
+               uint32_t(table.at(2 * at + 1)) == value >> 8;
+      };
+      size_t index = size_t(row) * groups + group;
+      isSame = isSame && isAt((*packed)[0].scales, matrix.scales[index]);
+      if (matrix.grid.hasOffsets)
+        isSame = isSame && isAt((*packed)[0].offsets, matrix.offsets[index]);
+    }
+  }
+  CHECK(isSame);
+}
+
+TEST_CASE("every code is found again in its planes, and padding is 0") {
+  for (uint32_t bits : {2u, 3u, 4u, 6u, 8u})
+    for (bool nested : {false, true})
+      for (MatrixShape shape : {MatrixShape{16, 64}, {37, 50}, {1, 1}}) {
+        CAPTURE(bits);
+        CAPTURE(nested);
+        Grid grid = {bits, 32, bits < 4};
+        auto slices = slicesOf(grid, 32, nested);
+        REQUIRE_MESSAGE(slices.isOk(), slices.status().message());
+        CHECK(gridOf(*slices) == grid);
+        checkPacked(randomGrid(shape, grid), *slices);
+      }
+}
+
+TEST_CASE("refining slices have codes alone") {
+  Grid grid = {8, 32, true};
+  auto slices = slicesOf(grid, 32, true);
+  REQUIRE(slices.isOk());
+  auto packed = packGrid(randomGrid({16, 64}, grid), *slices);
+  REQUIRE(packed.isOk());
+  REQUIRE(packed->size() == 3);
+  CHECK(!(*packed)[0].scales.empty());
+  CHECK(!(*packed)[0].offsets.empty());
+  for (size_t s = 1; s < 3; ++s) {
+    CHECK((*packed)[s].scales.empty());
+    CHECK((*packed)[s].offsets.empty());
+    CHECK(!(*packed)[s].codes.empty());
+  }
+}
+
+TEST_CASE("a group of a whole row needs to be no multiple") {
+  Grid grid = {4, 50, false};
+  auto slices = slicesOf(grid, 32, true);
+  REQUIRE(slices.isOk());
+  checkPacked(randomGrid({17, 50}, grid), *slices);
+}
+
+TEST_CASE("widths without planes are refused") {
+  for (uint32_t bits : {0u, 1u, 5u, 7u, 9u})
+    CHECK(!slicesOf({bits, 32, false}, 32, true).isOk());
+  // A unit of one bit holds 32 inputs.
+  CHECK(slicesOf({3, 32, false}, 32, true).isOk());
+  CHECK(!slicesOf({3, 32, false}, 16, true).isOk());
+}
+
+TEST_CASE("slices that hold another grid are refused") {
+  GridMatrix matrix = randomGrid({16, 64}, {4, 32, false});
+  for (const Grid &other : {Grid{2, 32, false}, {4, 64, false}, {4, 32, true}}) {
+    auto slices = slicesOf(other, 32, true);
+    REQUIRE(slices.isOk());
+    auto packed = packGrid(matrix, *slices);
+    REQUIRE(!packed.isOk());
+    CHECK(packed.status().code() == StatusCode::kInvalidInput);
+  }
+}
