@@ -1,12 +1,13 @@
 #include "runtime/engine/Evaluation.h"
 
-#include "runtime/engine/RandomStream.h"
+#include "runtime/engine/PairedBootstrap.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace moert {
 
-void WindowScore::add(const RowScore &row) {
+void SampleScore::add(const RowScore &row) {
   ++tokens;
   lossNats += row.lossNats;
   referenceLossNats += row.referenceLossNats;
@@ -14,7 +15,7 @@ void WindowScore::add(const RowScore &row) {
   agreeing += row.agrees;
 }
 
-void WindowScore::add(const WindowScore &other) {
+void SampleScore::add(const SampleScore &other) {
   tokens += other.tokens;
   lossNats += other.lossNats;
   referenceLossNats += other.referenceLossNats;
@@ -47,7 +48,7 @@ public:
       rows.resize(uint64_t(options.stepTokens) * reference->vocabularySize());
   }
 
-  Result<WindowScore> run(std::span<const int32_t> window, const std::atomic<bool> *stop) {
+  Result<SampleScore> run(std::span<const int32_t> window, const std::atomic<bool> *stop) {
     score = {};
     artifact.reset();
     if (reference)
@@ -107,12 +108,12 @@ private:
   LogitsSource &artifact;
   LogitsSource *reference;
   std::vector<float> rows; // The reference's of the current step.
-  WindowScore score;
+  SampleScore score;
 };
 
 } // namespace
 
-Result<std::vector<WindowScore>> evaluate(std::span<const std::vector<int32_t>> texts,
+Result<std::vector<SampleScore>> evaluate(std::span<const std::vector<int32_t>> texts,
                                           const EvaluationOptions &options, LogitsSource &artifact,
                                           LogitsSource *reference,
                                           const EvaluationProgress &progress,
@@ -126,7 +127,7 @@ Result<std::vector<WindowScore>> evaluate(std::span<const std::vector<int32_t>> 
   for (const std::vector<int32_t> &text : texts)
     total += windowCount(text.size(), options.windowTokens);
 
-  std::vector<WindowScore> scores;
+  std::vector<SampleScore> scores;
   scores.reserve(total);
   WindowRun run(options, artifact, reference);
   for (uint32_t text = 0; text < texts.size(); ++text) {
@@ -145,47 +146,91 @@ Result<std::vector<WindowScore>> evaluate(std::span<const std::vector<int32_t>> 
   return scores;
 }
 
-WindowScore sumOf(std::span<const WindowScore> windows, std::optional<uint32_t> text) {
-  WindowScore sum;
-  for (const WindowScore &window : windows)
-    if (!text || window.text == *text)
-      sum.add(window);
+SampleScore sumOf(std::span<const SampleScore> samples, std::optional<uint32_t> text) {
+  SampleScore sum;
+  for (const SampleScore &sample : samples)
+    if (!text || sample.text == *text)
+      sum.add(sample);
   return sum;
 }
 
-double lossOf(const WindowScore &score, LossMetric metric) {
+std::string_view metricName(LossMetric metric) {
   switch (metric) {
   case LossMetric::kPerplexity:
-    return score.perplexity() / score.referencePerplexity() - 1;
+    return "perplexity";
+  case LossMetric::kKl:
+    return "kl";
+  case LossMetric::kTop1:
+    return "top1";
+  }
+  return "";
+}
+
+std::optional<LossMetric> parseMetric(std::string_view name) {
+  for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl, LossMetric::kTop1})
+    if (metricName(metric) == name)
+      return metric;
+  return std::nullopt;
+}
+
+std::optional<double> valueOf(const SampleScore &score, LossMetric metric) {
+  if (score.tokens == 0)
+    return std::nullopt;
+  switch (metric) {
+  case LossMetric::kPerplexity:
+    return score.perplexity();
+  case LossMetric::kKl:
+    return score.kl();
+  case LossMetric::kTop1:
+    return score.agreement();
+  }
+  return std::nullopt;
+}
+
+std::optional<double> referenceValueOf(const SampleScore &score, LossMetric metric) {
+  if (score.tokens == 0)
+    return std::nullopt;
+  switch (metric) {
+  case LossMetric::kPerplexity:
+    return score.referencePerplexity();
+  case LossMetric::kKl:
+    return 0;
+  case LossMetric::kTop1:
+    return 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> lossOf(const SampleScore &score, LossMetric metric) {
+  if (score.tokens == 0)
+    return std::nullopt;
+  switch (metric) {
+  case LossMetric::kPerplexity:
+    return exp64((score.lossNats - score.referenceLossNats) / static_cast<double>(score.tokens)) -
+           1;
   case LossMetric::kKl:
     return score.kl();
   case LossMetric::kTop1:
     return 1 - score.agreement();
   }
-  return 0;
+  return std::nullopt;
 }
 
-std::optional<double> lossUpperBound95(std::span<const WindowScore> windows, LossMetric metric) {
-  constexpr size_t kMinimumWindows = 10, kResamples = 2000, kBoundRank = 1900;
-  constexpr uint64_t kSeed = 95;
-  if (windows.size() < kMinimumWindows)
-    return std::nullopt;
-  RandomStream random(kSeed);
-  std::vector<double> losses(kResamples);
-  for (double &loss : losses) {
-    WindowScore sum;
-    // Windows of a text are consecutive.
-    for (size_t begin = 0, end = 0; begin < windows.size(); begin = end) {
-      while (end < windows.size() && windows[end].text == windows[begin].text)
-        ++end;
-      auto count = static_cast<uint32_t>(end - begin);
-      for (uint32_t i = 0; i < count; ++i)
-        sum.add(windows[begin + random.nextBelow(count)]);
-    }
-    loss = lossOf(sum, metric);
-  }
-  std::nth_element(losses.begin(), losses.begin() + (kBoundRank - 1), losses.end());
-  return losses[kBoundRank - 1];
+std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, LossMetric metric,
+                                       uint32_t looks) {
+  std::vector<uint32_t> texts;
+  texts.reserve(samples.size());
+  for (const SampleScore &sample : samples)
+    texts.push_back(sample.text);
+  return upperBound95(
+      texts,
+      [&](std::span<const uint32_t> drawn) {
+        SampleScore sum;
+        for (uint32_t sample : drawn)
+          sum.add(samples[sample]);
+        return lossOf(sum, metric).value_or(std::numeric_limits<double>::infinity());
+      },
+      looks);
 }
 
 } // namespace moert

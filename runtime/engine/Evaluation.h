@@ -18,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -43,15 +44,15 @@ struct EvaluationOptions {
   uint32_t stepTokens = 1; // Appended at a time: as many rows of the reference are held.
 };
 
-/// The scores of one window, or the sum over several.
-struct WindowScore {
+/// The scores of one sample (a window), or the sum over several. Samples are what is resampled.
+struct SampleScore {
   uint32_t text = 0;
   uint64_t tokens = 0;
   double lossNats = 0, referenceLossNats = 0, klNats = 0;
   uint64_t agreeing = 0;
 
   void add(const RowScore &row);
-  void add(const WindowScore &other);
+  void add(const SampleScore &other);
 
   double perplexity() const { return exp64(lossNats / static_cast<double>(tokens)); }
   double referencePerplexity() const {
@@ -77,23 +78,36 @@ using EvaluationProgress = std::function<void(uint64_t doneWindows, uint64_t win
 /// The scores of all windows, text after text. Both sources see the same tokens, a few at a time,
 /// so that no more than stepTokens rows are held. Ends with kInterrupted between steps once *stop
 /// is set.
-Result<std::vector<WindowScore>> evaluate(std::span<const std::vector<int32_t>> texts,
+Result<std::vector<SampleScore>> evaluate(std::span<const std::vector<int32_t>> texts,
                                           const EvaluationOptions &options, LogitsSource &artifact,
                                           LogitsSource *reference,
                                           const EvaluationProgress &progress = {},
                                           const std::atomic<bool> *stop = nullptr);
 
-/// The sum over the windows of one text, or of all.
-WindowScore sumOf(std::span<const WindowScore> windows, std::optional<uint32_t> text = {});
+/// The sum over the samples of one text, or of all.
+SampleScore sumOf(std::span<const SampleScore> samples, std::optional<uint32_t> text = {});
 
 enum class LossMetric { kPerplexity, kKl, kTop1 };
 
-/// How much worse than the reference: perplexity / reference - 1, KL in nats, 1 - agreement.
-double lossOf(const WindowScore &score, LossMetric metric);
+/// As --metric spells it: perplexity, kl, top1.
+std::string_view metricName(LossMetric metric);
+std::optional<LossMetric> parseMetric(std::string_view name);
 
-/// The one-sided 95% upper bound of lossOf() the whole: 2,000 paired resamples of windows, as many
-/// from each text as it has; the 1,900th in ascending order. Random numbers have a fixed seed.
-/// Nothing with fewer than 10 windows, which cannot tell.
-std::optional<double> lossUpperBound95(std::span<const WindowScore> windows, LossMetric metric);
+/// What was measured of the artifact: perplexity, KL in nats per token, agreement. Nothing where
+/// nothing was scored.
+std::optional<double> valueOf(const SampleScore &score, LossMetric metric);
+
+/// What the reference itself comes to: beside itself it loses nothing and always agrees.
+std::optional<double> referenceValueOf(const SampleScore &score, LossMetric metric);
+
+/// How much worse than the reference: perplexity / reference - 1, KL in nats, 1 - agreement.
+/// Nothing where nothing was scored.
+std::optional<double> lossOf(const SampleScore &score, LossMetric metric);
+
+/// The upper bound of lossOf() all samples with 95% confidence (PairedBootstrap.h), resampled
+/// within each text, whose samples are consecutive. looks: how many such bounds have to hold at
+/// once, each of another artifact. Nothing with fewer than 10 samples, which cannot tell.
+std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, LossMetric metric,
+                                       uint32_t looks = 1);
 
 } // namespace moert

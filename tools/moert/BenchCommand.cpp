@@ -6,7 +6,7 @@
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/Generation.h"
-#include "tools/moert/InputText.h"
+#include "runtime/base/InputText.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/RunContext.h"
 

@@ -5,13 +5,13 @@
 #include "tools/moert/BudgetSplit.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
-#include "tools/moert/EngineSource.h"
 #include "tools/moert/EvalReport.h"
-#include "tools/moert/InputText.h"
 #include "tools/moert/LoadedModel.h"
 
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/engine/EngineSource.h"
+#include "runtime/engine/EvaluationTexts.h"
 
 #include <CLI/CLI.hpp>
 
@@ -23,10 +23,6 @@ namespace moert::cli {
 namespace {
 
 constexpr uint32_t kMaxWindowTokens = 1 << 20;
-/// Rows of the head at a time: its weights are read once for all of them.
-constexpr uint32_t kLogitsRows = 16;
-/// What the reference's rows of one step may take: a step of 55 tokens at a vocabulary of 150,000.
-constexpr uint64_t kReferenceRowsBytes = 32 << 20;
 
 struct EvalOptions {
   std::string artifact;
@@ -37,34 +33,6 @@ struct EvalOptions {
   bool asJson = false;
   EngineFlags engine;
 };
-
-struct Texts {
-  std::vector<std::vector<int32_t>> ids;
-  uint64_t bytes = 0; // Of all ids, and of the largest file once.
-};
-
-Result<Texts> readTexts(const EvalOptions &options, const Tokenizer &tokenizer) {
-  Texts texts;
-  uint64_t largestFile = 0, windows = 0;
-  for (const std::string &file : options.textFiles) {
-    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(file));
-    MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(file)));
-    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.encode(text, true));
-    uint64_t count = windowCount(ids.size(), options.evaluation.windowTokens);
-    if (count == 0)
-      printError(strCat(inputName(file), ": ", ids.size(), " tokens, fewer than a window of ",
-                        options.evaluation.windowTokens, ": left out"));
-    windows += count;
-    largestFile = std::max<uint64_t>(largestFile, text.size());
-    texts.bytes += ids.size() * sizeof(int32_t);
-    texts.ids.push_back(std::move(ids));
-  }
-  if (windows == 0)
-    return invalidInput("no text has ", options.evaluation.windowTokens,
-                        " tokens, expected at least one window; --window sets its length");
-  texts.bytes += largestFile + windows * sizeof(WindowScore);
-  return texts;
-}
 
 /// The budgets of artifact and reference. Shares ("25%") are each one's own; a number of bytes is
 /// for the process, so it is divided.
@@ -91,10 +59,9 @@ Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptio
   return {};
 }
 
-/// A loaded model with one session, in the order in which they have to end.
+/// A loaded model as a source of logits, in the order in which they have to end.
 struct Source {
   LoadedModel loaded;
-  std::unique_ptr<Session> session;
   std::unique_ptr<EngineSource> source;
 };
 
@@ -102,8 +69,7 @@ Result<Source> loadSource(std::unique_ptr<Model> model, const EngineOptions &eng
                           const std::string &title) {
   Source source;
   MOERT_ASSIGN_OR_RETURN(source.loaded, loadModel(std::move(model), engine, title));
-  MOERT_ASSIGN_OR_RETURN(source.session, source.loaded.engine->createSession());
-  source.source = std::make_unique<EngineSource>(*source.loaded.engine, *source.session);
+  MOERT_ASSIGN_OR_RETURN(source.source, EngineSource::create(*source.loaded.engine));
   return source;
 }
 
@@ -115,14 +81,7 @@ Status checkOptions(const EvalOptions &options) {
   return {};
 }
 
-EngineOptions engineOptions(const EvalOptions &options) {
-  EngineOptions engine = engineOptionsOf(options.engine);
-  engine.contextTokens = options.evaluation.windowTokens;
-  engine.logitsRows = std::min(kLogitsRows, options.evaluation.windowTokens);
-  return engine;
-}
-
-Result<std::vector<WindowScore>> measure(const EvalOptions &options, const Texts &texts,
+Result<std::vector<SampleScore>> measure(const EvalOptions &options, const EvaluationTexts &texts,
                                          Source &artifact, Source *reference) {
   const std::atomic<bool> &stop = catchInterrupts();
   ProgressLine progress("evaluating", [](uint64_t done, uint64_t total) {
@@ -142,17 +101,19 @@ Status evaluateTexts(EvalOptions options) {
     MOERT_ASSIGN_OR_RETURN(referenceModel, Model::open(*options.reference));
   }
   MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(*model, "reading texts"));
-  MOERT_ASSIGN_OR_RETURN(Texts texts, readTexts(options, *tokenizer));
+  MOERT_ASSIGN_OR_RETURN(EvaluationTexts texts,
+                         readEvaluationTexts(options.textFiles, *tokenizer,
+                                             options.evaluation.windowTokens,
+                                             [](const std::string &note) { printError(note); }));
 
   const uint32_t vocabulary = model->artifact().model.vocabularySize;
-  EngineOptions engine = engineOptions(options);
+  options.evaluation.stepTokens =
+      evaluationStepTokens(options.evaluation.windowTokens, vocabulary, referenceModel != nullptr);
+  EngineOptions engine =
+      evaluationEngineOptions(engineOptionsOf(options.engine), options.evaluation);
   EngineOptions referenceEngine = engine;
-  options.evaluation.stepTokens = options.evaluation.windowTokens;
   engine.extraBytes = texts.bytes;
   if (referenceModel) {
-    uint64_t rows = kReferenceRowsBytes / (uint64_t(vocabulary) * sizeof(float));
-    options.evaluation.stepTokens =
-        static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, options.evaluation.windowTokens));
     engine.extraBytes += evaluationRowsBytes(options.evaluation, vocabulary);
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
   }
@@ -164,7 +125,7 @@ Status evaluateTexts(EvalOptions options) {
       return loaded.status().withContext("reference");
     reference = std::move(loaded).value();
   }
-  MOERT_ASSIGN_OR_RETURN(std::vector<WindowScore> windows,
+  MOERT_ASSIGN_OR_RETURN(std::vector<SampleScore> windows,
                          measure(options, texts, artifact, reference ? &*reference : nullptr));
   EvalReport report = {options.metric, options.textFiles, windows, reference.has_value()};
   return writeOutput(

@@ -7,69 +7,25 @@
 
 namespace moert::cli {
 
-std::string_view metricName(LossMetric metric) {
-  switch (metric) {
-  case LossMetric::kPerplexity:
-    return "perplexity";
-  case LossMetric::kKl:
-    return "kl";
-  case LossMetric::kTop1:
-    return "top1";
-  }
-  return "";
-}
-
-std::optional<LossMetric> parseMetric(std::string_view name) {
-  for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl, LossMetric::kTop1})
-    if (metricName(metric) == name)
-      return metric;
-  return std::nullopt;
-}
-
 namespace {
-
-double valueOf(const WindowScore &score, LossMetric metric) {
-  switch (metric) {
-  case LossMetric::kPerplexity:
-    return score.perplexity();
-  case LossMetric::kKl:
-    return score.kl();
-  case LossMetric::kTop1:
-    return score.agreement();
-  }
-  return 0;
-}
-
-/// What the reference itself comes to: nothing lost and everything agreed.
-double referenceValueOf(const WindowScore &score, LossMetric metric) {
-  switch (metric) {
-  case LossMetric::kPerplexity:
-    return score.referencePerplexity();
-  case LossMetric::kKl:
-    return 0;
-  case LossMetric::kTop1:
-    return 1;
-  }
-  return 0;
-}
 
 uint64_t windowsOf(const EvalReport &report, std::optional<uint32_t> text) {
   return static_cast<uint64_t>(
       std::count_if(report.windows.begin(), report.windows.end(),
-                    [&](const WindowScore &window) { return !text || window.text == *text; }));
+                    [&](const SampleScore &window) { return !text || window.text == *text; }));
 }
 
 void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
-  WindowScore score = sumOf(report.windows, text);
+  SampleScore score = sumOf(report.windows, text);
   json.key("windows").number(windowsOf(report, text));
   json.key("tokens").number(score.tokens);
   if (score.tokens == 0)
     return;
-  json.key("value").number(valueOf(score, report.metric));
+  json.key("value").number(*valueOf(score, report.metric));
   if (!report.hasReference)
     return;
-  json.key("reference").number(referenceValueOf(score, report.metric));
-  json.key("loss").number(lossOf(score, report.metric));
+  json.key("reference").number(*referenceValueOf(score, report.metric));
+  json.key("loss").number(*lossOf(score, report.metric));
   if (!text)
     if (std::optional<double> bound = lossUpperBound95(report.windows, report.metric))
       json.key("upper95").number(*bound);
@@ -93,14 +49,14 @@ std::string formatLoss(double loss) {
 
 void appendLine(std::ostringstream &out, const std::string &name, const EvalReport &report,
                 std::optional<uint32_t> text) {
-  WindowScore score = sumOf(report.windows, text);
+  SampleScore score = sumOf(report.windows, text);
   out << std::left << std::setw(static_cast<int>(nameColumns(report))) << name << std::right
       << std::setw(8) << windowsOf(report, text) << std::setw(10) << score.tokens;
   if (score.tokens > 0) {
     out << std::fixed << std::setprecision(4) << std::setw(14) << score.perplexity();
     if (report.hasReference)
       out << std::setw(14) << score.referencePerplexity() << std::setw(9)
-          << formatLoss(lossOf(score, LossMetric::kPerplexity)) << std::setprecision(5)
+          << formatLoss(*lossOf(score, LossMetric::kPerplexity)) << std::setprecision(5)
           << std::setw(12) << score.kl() << std::setw(9) << formatShare(score.agreement());
   }
   out << "\n";
@@ -121,9 +77,9 @@ std::string reportText(const EvalReport &report) {
   appendLine(out, "all", report, {});
   if (!report.hasReference)
     return out.str();
-  WindowScore all = sumOf(report.windows);
+  SampleScore all = sumOf(report.windows);
   out << "loss (" << metricName(report.metric) << ") " << std::setprecision(6)
-      << lossOf(all, report.metric);
+      << *lossOf(all, report.metric);
   if (std::optional<double> bound = lossUpperBound95(report.windows, report.metric))
     out << ", upper 95% bound " << *bound;
   else

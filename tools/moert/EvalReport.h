@@ -4,22 +4,16 @@
 #include "runtime/engine/Evaluation.h"
 #include "tools/moert/LoadedModel.h"
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace moert::cli {
 
-/// As --metric spells it: perplexity, kl, top1.
-std::string_view metricName(LossMetric metric);
-std::optional<LossMetric> parseMetric(std::string_view name);
-
 /// Borrows what was measured.
 struct EvalReport {
   LossMetric metric;
-  const std::vector<std::string> &texts; // Names; WindowScore::text counts them.
-  const std::vector<WindowScore> &windows;
+  const std::vector<std::string> &texts; // Names; SampleScore::text counts them.
+  const std::vector<SampleScore> &windows;
   bool hasReference;
 };
 

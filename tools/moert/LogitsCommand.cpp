@@ -4,7 +4,7 @@
 #include "tools/console/ProgressLine.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
-#include "tools/moert/InputText.h"
+#include "runtime/base/InputText.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/LogitsFile.h"
 #include "tools/moert/RunContext.h"

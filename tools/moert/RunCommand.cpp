@@ -4,7 +4,7 @@
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
-#include "tools/moert/InputText.h"
+#include "runtime/base/InputText.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/RunContext.h"
 #include "tools/moert/TextStream.h"

@@ -56,7 +56,7 @@ double lossOfGain(double gain) {
   return std::log(std::exp(gain) + kVocabulary - 1) - gain;
 }
 
-WindowScore scoreOf(uint32_t text, uint64_t tokens, double loss, double reference, double kl,
+SampleScore scoreOf(uint32_t text, uint64_t tokens, double loss, double reference, double kl,
                     uint64_t agreeing) {
   return {text, tokens, loss, reference, kl, agreeing};
 }
@@ -70,7 +70,7 @@ TEST_CASE("windows do not overlap, their first tokens are not scored, a rest is 
   REQUIRE(windows.isOk());
   REQUIRE(windows->size() == 5);
   CHECK(source.resets == 5);
-  for (const WindowScore &window : *windows) {
+  for (const SampleScore &window : *windows) {
     CHECK(window.tokens == 9);
     CHECK(window.lossNats == doctest::Approx(9 * lossOfGain(2)));
   }
@@ -108,15 +108,15 @@ TEST_CASE("beside a reference the losses of both, their divergence and agreement
   std::vector<std::vector<int32_t>> texts = {counting(20)};
   auto windows = evaluate(texts, {.windowTokens = 10, .stepTokens = 3}, source, &reference);
   REQUIRE(windows.isOk());
-  WindowScore sum = sumOf(*windows);
+  SampleScore sum = sumOf(*windows);
   double p = std::exp(3) / (std::exp(3) + 4), q = std::exp(1) / (std::exp(1) + 4);
   double kl = p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q));
   CHECK(sum.kl() == doctest::Approx(kl));
   CHECK(sum.agreement() == 1);
   CHECK(sum.referencePerplexity() == doctest::Approx(1 / p));
-  CHECK(lossOf(sum, LossMetric::kPerplexity) == doctest::Approx(p / q - 1));
-  CHECK(lossOf(sum, LossMetric::kKl) == doctest::Approx(kl));
-  CHECK(lossOf(sum, LossMetric::kTop1) == 0);
+  CHECK(*lossOf(sum, LossMetric::kPerplexity) == doctest::Approx(p / q - 1));
+  CHECK(*lossOf(sum, LossMetric::kKl) == doctest::Approx(kl));
+  CHECK(*lossOf(sum, LossMetric::kTop1) == 0);
 }
 
 TEST_CASE("an artifact that answers otherwise does not agree") {
@@ -124,11 +124,11 @@ TEST_CASE("an artifact that answers otherwise does not agree") {
   std::vector<std::vector<int32_t>> texts = {counting(10)};
   auto windows = evaluate(texts, {.windowTokens = 10, .stepTokens = 10}, source, &reference);
   CHECK(sumOf(*windows).agreement() == 0);
-  CHECK(lossOf(sumOf(*windows), LossMetric::kTop1) == 1);
+  CHECK(*lossOf(sumOf(*windows), LossMetric::kTop1) == 1);
 }
 
 TEST_CASE("the sum of one text leaves the others out") {
-  std::vector<WindowScore> windows = {scoreOf(0, 10, 20, 0, 0, 0), scoreOf(1, 10, 30, 0, 0, 0)};
+  std::vector<SampleScore> windows = {scoreOf(0, 10, 20, 0, 0, 0), scoreOf(1, 10, 30, 0, 0, 0)};
   CHECK(sumOf(windows, 1).lossNats == 30);
   CHECK(sumOf(windows).lossNats == 50);
 }
@@ -162,14 +162,14 @@ TEST_CASE("once stop is set the evaluation ends as interrupted") {
 }
 
 TEST_CASE("the bound of windows that are all alike is their loss") {
-  std::vector<WindowScore> windows(20, scoreOf(0, 10, 22, 20, 1, 9));
+  std::vector<SampleScore> windows(20, scoreOf(0, 10, 22, 20, 1, 9));
   CHECK(*lossUpperBound95(windows, LossMetric::kPerplexity) == doctest::Approx(std::exp(0.2) - 1));
   CHECK(*lossUpperBound95(windows, LossMetric::kTop1) == doctest::Approx(0.1));
 }
 
 TEST_CASE("the bound is the normal one where windows vary and are many") {
   // KL of a window is 0 or 2 with equal shares: mean 1, standard deviation of the mean 1 / sqrt(n).
-  std::vector<WindowScore> windows;
+  std::vector<SampleScore> windows;
   for (uint32_t i = 0; i < 400; ++i)
     windows.push_back(scoreOf(i / 100, 1, 1, 1, i % 2 ? 2 : 0, 1));
   CHECK(*lossUpperBound95(windows, LossMetric::kKl) ==
@@ -178,12 +178,36 @@ TEST_CASE("the bound is the normal one where windows vary and are many") {
 
 TEST_CASE("resampling stays within each text") {
   // The texts differ, their own windows do not: nothing varies.
-  std::vector<WindowScore> windows(10, scoreOf(0, 1, 1, 1, 5, 1));
+  std::vector<SampleScore> windows(10, scoreOf(0, 1, 1, 1, 5, 1));
   windows.insert(windows.end(), 10, scoreOf(1, 1, 1, 1, 1, 1));
   CHECK(*lossUpperBound95(windows, LossMetric::kKl) == doctest::Approx(3));
 }
 
 TEST_CASE("too few windows have no bound") {
-  std::vector<WindowScore> windows(9, scoreOf(0, 1, 1, 1, 1, 1));
+  std::vector<SampleScore> windows(9, scoreOf(0, 1, 1, 1, 1, 1));
   CHECK_FALSE(lossUpperBound95(windows, LossMetric::kKl));
+}
+
+TEST_CASE("a bound among several looks is the one that each of them needs") {
+  // KL of a window is 0 or 2: the bound of one look among 10 is at 1 - 0.05 / 10 of a normal
+  // distribution, 2.576 deviations of the mean above it.
+  std::vector<SampleScore> windows;
+  for (uint32_t i = 0; i < 400; ++i)
+    windows.push_back(scoreOf(0, 1, 1, 1, i % 2 ? 2 : 0, 1));
+  CHECK(*lossUpperBound95(windows, LossMetric::kKl, 10) ==
+        doctest::Approx(1 + 2.576 / 20).epsilon(0.01));
+  CHECK(*lossUpperBound95(windows, LossMetric::kKl, 2) >
+        *lossUpperBound95(windows, LossMetric::kKl));
+}
+
+TEST_CASE("nothing scored has no value and no loss") {
+  CHECK_FALSE(valueOf({}, LossMetric::kPerplexity));
+  CHECK_FALSE(referenceValueOf({}, LossMetric::kTop1));
+  CHECK_FALSE(lossOf({}, LossMetric::kKl));
+}
+
+TEST_CASE("every metric has a name that reads back, and others are refused") {
+  for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl, LossMetric::kTop1})
+    CHECK(parseMetric(metricName(metric)) == metric);
+  CHECK_FALSE(parseMetric("ppl"));
 }

@@ -1,4 +1,4 @@
-#include "tools/moert/InputText.h"
+#include "runtime/base/InputText.h"
 
 #include "runtime/base/Utf8.h"
 
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace moert::cli {
+namespace moert {
 
 constexpr uint64_t kMaxInputBytes = uint64_t(1) << 30;
 
@@ -87,4 +87,4 @@ Status checkUtf8(std::string_view text, std::string_view what) {
   return {};
 }
 
-} // namespace moert::cli
+} // namespace moert

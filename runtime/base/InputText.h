@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace moert::cli {
+namespace moert {
 
 /// How messages name it: 'FILE', or standard input.
 std::string inputName(const std::string &path);
@@ -18,4 +18,4 @@ Result<std::string> readInput(const std::string &path);
 /// option that it came from.
 Status checkUtf8(std::string_view text, std::string_view what);
 
-} // namespace moert::cli
+} // namespace moert

@@ -1,4 +1,4 @@
-#include "tools/moert/InputText.h"
+#include "runtime/base/InputText.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,6 @@
 #include <fstream>
 
 using namespace moert;
-using namespace moert::cli;
 
 TEST_CASE("a file is read as it is") {
   const std::string path = "input_text_test.txt";
