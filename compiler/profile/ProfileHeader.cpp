@@ -1,0 +1,256 @@
+#include "compiler/profile/ProfileHeader.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Checksum.h"
+
+#include <profile_generated.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+// Profile, layer, the vectors in it.
+constexpr uint32_t kMaxDepth = 8;
+constexpr uint32_t kMaxTables = 1'000'000;
+
+template <typename T> using FbVector = flatbuffers::Vector<T>;
+
+/// Takes fields out of a verified header. What is not shared cannot be larger, all together, than
+/// the header that holds it; a writer never shares.
+class Decoder {
+public:
+  explicit Decoder(uint64_t headerBytes) : bytesLeft(headerBytes) {}
+
+  Result<ProfileHeader> decode(const fb::Profile &in) {
+    ProfileHeader header;
+    CalibrationInfo &info = header.info;
+    info.checkpointHash = in.checkpoint_hash();
+    info.seed = in.seed();
+    info.windowTokens = in.window_tokens();
+    info.hiddenSize = in.hidden_size();
+    info.vocabularySize = in.vocabulary_size();
+    MOERT_RETURN_IF_ERROR(take(*in.tokens(), info.tokens));
+    for (const fb::Text *text : *in.texts()) {
+      CalibrationText &out = info.texts.emplace_back();
+      MOERT_RETURN_IF_ERROR(takeName(*text->name(), out.name));
+      out.hash = text->hash();
+      out.bytes = text->bytes();
+      out.windows = text->windows();
+    }
+    for (const fb::MoeLayer *layer : *in.moe_layers()) {
+      CalibrationInfo::MoeLayer &out = info.moeLayers.emplace_back();
+      out.layer = layer->layer();
+      out.experts = layer->experts();
+      out.topK = layer->top_k();
+      MOERT_RETURN_IF_ERROR(take(*layer->counts(), out.counts));
+      MOERT_RETURN_IF_ERROR(take(*layer->weight_sums(), out.weightSums));
+      header.checksums.push_back({layer->rows_checksum(), layer->trace_checksum()});
+    }
+    for (const fb::ResidentInput *input : *in.resident_inputs()) {
+      CalibrationInfo::ResidentInput &out = info.residentInputs.emplace_back();
+      MOERT_RETURN_IF_ERROR(takeName(*input->name(), out.name));
+      MOERT_RETURN_IF_ERROR(take(*input->mean_squares(), out.meanSquares));
+    }
+    return header;
+  }
+
+private:
+  Status spend(uint64_t count, uint64_t bytesEach) {
+    if (count > bytesLeft / bytesEach)
+      return invalidInput("the header refers to the same bytes twice");
+    bytesLeft -= count * bytesEach;
+    return {};
+  }
+  Status takeName(const flatbuffers::String &string, std::string &value) {
+    MOERT_RETURN_IF_ERROR(spend(string.size(), 1));
+    value.assign(string.data(), string.size());
+    return {};
+  }
+  template <typename T> Status take(const FbVector<T> &vector, std::vector<T> &values) {
+    MOERT_RETURN_IF_ERROR(spend(vector.size(), sizeof(T)));
+    values.assign(vector.begin(), vector.end());
+    return {};
+  }
+
+  uint64_t bytesLeft;
+};
+
+} // namespace
+
+std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header) {
+  const CalibrationInfo &info = header.info;
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<fb::Text>> texts;
+  for (const CalibrationText &text : info.texts)
+    texts.push_back(fb::CreateText(builder, builder.CreateString(text.name), text.hash, text.bytes,
+                                   text.windows));
+  std::vector<flatbuffers::Offset<fb::MoeLayer>> layers;
+  for (size_t i = 0; i < info.moeLayers.size(); ++i) {
+    const CalibrationInfo::MoeLayer &layer = info.moeLayers[i];
+    auto counts = builder.CreateVector(layer.counts);
+    auto sums = builder.CreateVector(layer.weightSums);
+    layers.push_back(fb::CreateMoeLayer(builder, layer.layer, layer.experts, layer.topK, counts,
+                                        sums, header.checksums[i].rows, header.checksums[i].trace));
+  }
+  std::vector<flatbuffers::Offset<fb::ResidentInput>> inputs;
+  for (const CalibrationInfo::ResidentInput &input : info.residentInputs) {
+    auto name = builder.CreateString(input.name);
+    inputs.push_back(
+        fb::CreateResidentInput(builder, name, builder.CreateVector(input.meanSquares)));
+  }
+  auto textsOffset = builder.CreateVector(texts);
+  auto tokens = builder.CreateVector(info.tokens);
+  auto layersOffset = builder.CreateVector(layers);
+  auto inputsOffset = builder.CreateVector(inputs);
+  builder.Finish(fb::CreateProfile(builder, info.checkpointHash, info.seed, info.windowTokens,
+                                   info.hiddenSize, info.vocabularySize, textsOffset, tokens,
+                                   layersOffset, inputsOffset),
+                 fb::ProfileIdentifier());
+  std::vector<std::byte> bytes(builder.GetSize());
+  std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());
+  return bytes;
+}
+
+Result<ProfileHeader> decodeProfileHeader(std::span<const std::byte> bytes) {
+  const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
+  flatbuffers::Verifier::Options limits;
+  limits.max_depth = kMaxDepth;
+  limits.max_tables = kMaxTables;
+  flatbuffers::Verifier verifier(data, bytes.size(), limits);
+  if (!fb::VerifyProfileBuffer(verifier))
+    return invalidInput("the header is not well formed: a field is missing or an offset leaves "
+                        "its ",
+                        bytes.size(), " bytes");
+  return Decoder(bytes.size()).decode(*fb::GetProfile(data));
+}
+
+static Status checkTokens(const CalibrationInfo &info) {
+  if (info.windowTokens == 0 || info.hiddenSize == 0 || info.vocabularySize == 0)
+    return invalidInput("windows of ", info.windowTokens, " tokens, a hidden size of ",
+                        info.hiddenSize, " and a vocabulary of ", info.vocabularySize,
+                        ", expected at least 1 of each");
+  if (info.tokens.empty() || info.tokens.size() % info.windowTokens != 0 ||
+      info.tokens.size() > UINT32_MAX)
+    return invalidInput(info.tokens.size(), " tokens, expected whole windows of ",
+                        info.windowTokens);
+  for (int32_t token : info.tokens)
+    if (token < 0 || static_cast<uint32_t>(token) >= info.vocabularySize)
+      return invalidInput("token id ", token, ", expected 0 to ", info.vocabularySize - 1);
+  uint64_t windows = 0;
+  for (const CalibrationText &text : info.texts)
+    windows += text.windows; // 32 bits each, and fewer texts than could make 64 bits wrap.
+  if (windows != info.windows())
+    return invalidInput("the texts have ", windows, " windows, the tokens make ", info.windows());
+  return {};
+}
+
+static Status checkCounts(const CalibrationInfo::MoeLayer &layer, uint64_t tokens) {
+  if (layer.counts.size() != layer.experts || layer.weightSums.size() != layer.experts)
+    return invalidInput("counts of ", layer.counts.size(), " experts and weights of ",
+                        layer.weightSums.size(), ", expected ", layer.experts);
+  uint64_t chosen = 0;
+  for (uint64_t count : layer.counts) {
+    if (count > tokens)
+      return invalidInput("an expert chosen ", count, " times, there are ", tokens, " tokens");
+    chosen += count;
+  }
+  if (chosen != tokens * layer.topK)
+    return invalidInput("experts were chosen ", chosen, " times, expected ", tokens * layer.topK);
+  for (double sum : layer.weightSums)
+    if (!std::isfinite(sum))
+      return invalidInput("an expert's weights sum up to ", sum, ", expected a finite number");
+  return {};
+}
+
+static Status checkLayer(const CalibrationInfo::MoeLayer &layer, const uint32_t *before) {
+  if (before && layer.layer <= *before)
+    return invalidInput("it is the model's layer ", layer.layer, " and follows layer ", *before,
+                        ", expected ascending layers");
+  if (layer.experts == 0 || layer.experts > kMaxProfileExperts)
+    return invalidInput(layer.experts, " experts, expected 1 to ", kMaxProfileExperts);
+  if (layer.topK == 0 || layer.topK > layer.experts)
+    return invalidInput(layer.topK, " chosen of ", layer.experts, " experts");
+  return {};
+}
+
+Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers) {
+  const CalibrationInfo &info = header.info;
+  MOERT_RETURN_IF_ERROR(checkTokens(info));
+  if (finishedLayers > info.moeLayers.size() || header.checksums.size() != info.moeLayers.size())
+    return invalidInput(finishedLayers, " layers are finished and ", header.checksums.size(),
+                        " have checksums, there are ", info.moeLayers.size());
+  for (size_t i = 0; i < info.moeLayers.size(); ++i) {
+    const CalibrationInfo::MoeLayer &layer = info.moeLayers[i];
+    Status status = checkLayer(layer, i == 0 ? nullptr : &info.moeLayers[i - 1].layer);
+    if (status.isOk() && i < finishedLayers)
+      status = checkCounts(layer, info.tokens.size());
+    if (!status.isOk())
+      return std::move(status).withContext(strCat("MoE layer ", i));
+  }
+  for (const CalibrationInfo::ResidentInput &input : info.residentInputs)
+    for (float square : input.meanSquares)
+      if (!std::isfinite(square) || square < 0)
+        return invalidInput("the inputs of ", input.name, " have a mean square of ", square,
+                            ", expected at least 0");
+  return {};
+}
+
+namespace {
+
+// Adds sizes up, and remembers whether that went well.
+struct CheckedSum {
+  std::optional<uint64_t> value = 0;
+
+  void add(std::optional<uint64_t> more) {
+    value = value && more ? checkedAdd(*value, *more) : std::nullopt;
+  }
+  /// Of tokens * each * bytes.
+  void addRows(uint64_t tokens, uint64_t each, uint64_t bytes) {
+    std::optional<uint64_t> rows = checkedMultiply(tokens, each);
+    add(rows ? checkedMultiply(*rows, bytes) : rows);
+  }
+  void roundUp() { value = value ? checkedRoundUp(*value, kProfilePageBytes) : value; }
+};
+
+} // namespace
+
+Result<ProfileLayout> layoutOf(const CalibrationInfo &info) {
+  ProfileLayout layout;
+  const uint64_t tokens = info.tokens.size();
+  CheckedSum end{kProfilePageBytes};
+  for (size_t i = 0; i < info.moeLayers.size() && end.value; ++i) {
+    const CalibrationInfo::MoeLayer &layer = info.moeLayers[i];
+    ProfileLayerPlace place;
+    place.rowsOffset = *end.value;
+    end.addRows(tokens, uint64_t(info.hiddenSize) + 1, sizeof(uint16_t));
+    end.roundUp();
+    place.traceOffset = end.value.value_or(0);
+    uint64_t candidates = candidatesOf(layer.experts, layer.topK);
+    for (size_t depth = 1; depth <= kPredictionDepths && i + depth < info.moeLayers.size();
+         ++depth) {
+      const CalibrationInfo::MoeLayer &later = info.moeLayers[i + depth];
+      place.predicted.push_back(candidatesOf(later.experts, later.topK));
+      candidates += place.predicted.back();
+    }
+    end.addRows(tokens, 1 + uint64_t(layer.topK) + candidates, sizeof(float));
+    end.addRows(tokens, layer.topK + candidates, sizeof(uint16_t));
+    end.roundUp();
+    if (!end.value)
+      break;
+    place.rowsBytes = place.traceOffset - place.rowsOffset;
+    place.traceBytes = *end.value - place.traceOffset;
+    layout.layers.push_back(std::move(place));
+  }
+  if (!end.value)
+    return invalidInput("the sections are larger than can be counted");
+  layout.headerOffset = *end.value;
+  return layout;
+}
+
+} // namespace moec

@@ -1,0 +1,61 @@
+// The header of a profile and the places of its sections. FlatBuffers stays behind this header.
+// Only the reader, the writer and the journal need this.
+#pragma once
+
+#include "compiler/profile/CalibrationProfile.h"
+#include "runtime/base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moec {
+
+constexpr uint16_t kProfileMajor = 1, kProfileMinor = 0;
+constexpr uint64_t kProfilePageBytes = 4096;
+/// Far beyond any model: a million tokens and the inputs of a thousand wide matrices are some 20
+/// MB.
+constexpr uint64_t kMaxProfileHeaderBytes = uint64_t(1) << 28;
+/// Experts are stored in 16 bits.
+constexpr uint32_t kMaxProfileExperts = 65535;
+
+struct ProfileHeader {
+  CalibrationInfo info;
+  struct Checksums {
+    uint64_t rows = 0, trace = 0;
+    friend bool operator==(const Checksums &, const Checksums &) = default;
+  };
+  std::vector<Checksums> checksums; // Per MoE layer.
+  friend bool operator==(const ProfileHeader &, const ProfileHeader &) = default;
+};
+
+std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header);
+
+/// Checks every rule between the fields. The counts of the layers from finishedLayers on are
+/// absent.
+moert::Result<ProfileHeader> decodeProfileHeader(std::span<const std::byte> bytes);
+moert::Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers);
+
+/// The first page.
+struct ProfilePrefix {
+  uint64_t fileBytes = 0, headerOffset = 0, headerBytes = 0, headerChecksum = 0;
+};
+std::vector<std::byte> encodeProfilePrefix(const ProfilePrefix &prefix);
+moert::Result<ProfilePrefix> decodeProfilePrefix(std::span<const std::byte> page,
+                                                 uint64_t sourceBytes);
+
+/// Where the sections of one MoE layer lie, and its parts inside of the trace.
+struct ProfileLayerPlace {
+  uint64_t rowsOffset = 0, rowsBytes = 0, traceOffset = 0, traceBytes = 0;
+  std::vector<uint32_t> predicted; // Candidates per token, per depth.
+};
+struct ProfileLayout {
+  std::vector<ProfileLayerPlace> layers;
+  uint64_t headerOffset = 0;
+};
+
+/// Refuses sizes that cannot be added up. Needs what checkProfileHeader() proves.
+moert::Result<ProfileLayout> layoutOf(const CalibrationInfo &info);
+
+} // namespace moec
