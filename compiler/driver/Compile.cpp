@@ -4,6 +4,7 @@
 #include "compiler/import/Checkpoint.h"
 #include "compiler/ir/BuildModel.h"
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/ParseDepth.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 
@@ -13,6 +14,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
@@ -152,34 +154,27 @@ Status importToFile(const std::string &checkpointDirectory, const std::string &o
   return file.commit();
 }
 
-// MLIR's parser takes stack for every bracket that is open and has no limit of its own. Brackets in
-// strings and comments count too; a module of ours has some ten open at once.
-static Status checkNesting(const std::string &path) {
-  constexpr int64_t kMaxOpenBrackets = 1000;
-  auto text = llvm::MemoryBuffer::getFile(path);
-  if (!text)
-    return invalidInput(path, ": ", text.getError().message());
-  int64_t open = 0;
-  char before = 0;
-  for (char c : (*text)->getBuffer()) {
-    if (llvm::StringRef("([{<").contains(c) && ++open > kMaxOpenBrackets)
-      return invalidInput(path, ": more than ", kMaxOpenBrackets,
-                          " brackets are open at once, expected a module of moec");
-    bool isArrow = c == '>' && before == '-';
-    if (llvm::StringRef(")]}>").contains(c) && !isArrow && open > 0)
-      --open;
-    before = c;
-  }
-  return {};
+static Result<std::unique_ptr<llvm::MemoryBuffer>> readModuleFile(const std::string &path) {
+  std::error_code ignored;
+  // A pipe would be waited for.
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    return invalidInput(path, ": this is not a regular file");
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file)
+    return invalidInput(path, ": ", file.getError().message());
+  llvm::StringRef text = (*file)->getBuffer();
+  MOERT_RETURN_IF_ERROR(checkParseDepth({text.data(), text.size()}, path));
+  return std::move(*file);
 }
 
 Status emitFromFile(const EmitRequest &request, const Session &session) {
   Compiler compiler(session);
-  if (!std::filesystem::is_regular_file(request.modulePath))
-    return invalidInput(request.modulePath, ": there is no such file");
-  MOERT_RETURN_IF_ERROR(checkNesting(request.modulePath));
-  auto module = mlir::parseSourceFile<mlir::ModuleOp>(request.modulePath,
-                                                      mlir::ParserConfig(compiler.mlirContext()));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::MemoryBuffer> text,
+                         readModuleFile(request.modulePath));
+  llvm::SourceMgr source;
+  source.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
+  auto module =
+      mlir::parseSourceFile<mlir::ModuleOp>(source, mlir::ParserConfig(compiler.mlirContext()));
   if (!module)
     return compiler.failure("reading the module");
   auto model = (*module)->getAttrOfType<mlir::moe::ModelAttr>(mlir::moe::kModelAttr);

@@ -143,13 +143,32 @@ class RefusalTest(E2eTest):
         os.mkfifo(pipe)
         self.refused("moert", "run", pipe, "-p", "a", mention="regular file", timeout=20)
         self.refused("moec", "verify", pipe, mention="regular file", timeout=20)
+        self.refused("moec", "emit", pipe, "-o", self.scratch / "a.moe", mention="regular file", timeout=20)
 
     def test_a_module_nested_beyond_reason_is_refused(self):
         module = self.scratch / "deep.mlir"
-        for text in ("module {" * 50000 + "}" * 50000,
-                     "module attributes {a = " + "[" * 100000 + "]" * 100000 + "} {}"):
+        deep = 50000
+        for text in ("module {" * deep + "}" * deep,
+                     "module attributes {a.b = " + "[" * deep + "]" * deep + "} {}",
+                     "module attributes {a.b = affine_map<(d0) -> (" + "-" * deep + "d0)>} {}",
+                     "#a0 = [1]\n" + "".join(f"#a{i} = [#a{i - 1}]\n" for i in range(1, deep)) +
+                     f"module attributes {{a.b = #a{deep - 1}}} {{}}"):
             module.write_text(text)
-            self.refused("moec", "emit", module, "-o", self.scratch / "a.moe", mention="brackets")
+            self.refused("moec", "emit", module, "-o", self.scratch / "a.moe", mention="deep.mlir.*nested too deep")
+            self.refused("moec-opt", module, mention="deep.mlir.*nested too deep")
+
+    def test_moec_opt_refuses_a_module_that_is_missing(self):
+        self.refused("moec-opt", self.scratch / "missing.mlir", mention="missing.mlir")
+
+    def test_a_module_as_bytecode_gives_the_artifact_that_its_text_gives(self):
+        module, planned = self.scratch / "m.mlir", self.scratch / "planned"
+        self.expect(DONE, "moec", "import", POCKET, "-o", module)
+        artifacts = []
+        for flags in ([], ["--emit-bytecode"]):
+            self.expect(DONE, "moec-opt", module, "--moe-compile", *flags, "-o", planned)
+            artifacts.append(self.scratch / f"{len(artifacts)}.moe")
+            self.expect(DONE, "moec", "emit", planned, "-o", artifacts[-1])
+        self.assertEqual(artifacts[0].read_bytes(), artifacts[1].read_bytes())
 
     def test_a_broken_checkpoint_is_refused_by_file_and_leaves_nothing(self):
         for path in sorted((DATA / "broken-checkpoints").glob("*")) if (DATA / "broken-checkpoints").is_dir() else []:
