@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
+#include "compiler/quantize/Moments.h"
 
 #include "runtime/base/Status.h"
 
@@ -44,9 +45,8 @@ struct ExpertTokens {
 /// What all tokens of a layer look like: it stands in where an expert saw too few. Made once per
 /// layer, shared by its experts and by threads.
 struct LayerMoments {
-  uint32_t hidden = 0;
-  std::vector<float> moments; // [hidden][hidden]: the mean of x x^T; symmetric.
-  std::vector<float> sample;  // [up to kLayerSampleTokens][hidden]: tokens, evenly spaced.
+  Moments inputs;
+  std::vector<float> sample; // [up to kLayerSampleTokens][hidden]: tokens, evenly spaced.
 };
 constexpr uint32_t kLayerSampleTokens = 512;
 

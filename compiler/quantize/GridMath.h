@@ -1,0 +1,54 @@
+// What a grid means in numbers, for everything that puts values on one. Small pure functions.
+#pragma once
+
+#include "compiler/import/StoredType.h"
+#include "compiler/quantize/GridMatrix.h"
+#include "compiler/quantize/HalfFloat.h"
+
+#include <cmath>
+
+namespace moec {
+
+constexpr float kLargestF16 = 65504;
+
+/// 2^(bits-1): the code that stands for q = 0.
+constexpr int32_t zeroCodeOf(const Grid &grid) {
+  return 1 << (grid.bits - 1);
+}
+
+/// What q = code - zeroCode may be. 8 bits without offsets leave -128 unused, which keeps the
+/// kernels' sums of pairs within 16 bits.
+struct CodeRange {
+  float low, high;
+};
+constexpr CodeRange codeRangeOf(const Grid &grid) {
+  const int32_t zero = zeroCodeOf(grid);
+  const bool isSymmetric8 = grid.bits == 8 && !grid.hasOffsets;
+  return {float(isSymmetric8 ? -127 : -zero), float(zero - 1)};
+}
+
+/// Rounds to nearest even without a call or a rounding instruction: at 1.5 * 2^23 the spacing of
+/// f32 is 1. Valid for magnitudes below 2^22.
+constexpr float kRoundingMagic = 12582912.0f;
+inline float roundToEven(float value) {
+  return (value + kRoundingMagic) - kRoundingMagic;
+}
+
+/// Scale and offset of one group of one row, f16.
+struct GroupScale {
+  uint16_t scaleBits = 0;
+  uint16_t offsetBits = 0;
+};
+
+/// The scale and offset of rounding to nearest (QuantizeNearest.h) for a group of values from low
+/// to high. Beyond f16 they are infinite.
+GroupScale nearestScaleOf(float low, float high, const Grid &grid);
+
+/// The nearest f16, as f32; the largest one instead of an infinity.
+inline float saturateToF16(float value) {
+  const float limited =
+      value > kLargestF16 ? kLargestF16 : (value < -kLargestF16 ? -kLargestF16 : value);
+  return f16ToF32(f32ToF16(limited));
+}
+
+} // namespace moec

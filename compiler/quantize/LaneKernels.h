@@ -1,0 +1,63 @@
+// The loops of the quantizers that take time, for 16 rows of a matrix at once: one lane per row, so
+// that nothing is summed across lanes and every version gives the same bits. Versions differ in the
+// instructions that they are compiled for and in nothing else.
+//
+// Values of 16 rows lie as [column][16], 64-byte aligned: a panel of a float matrix.
+#pragma once
+
+#include "compiler/quantize/GridMatrix.h"
+
+#include "runtime/kernels/Kernels.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace moec {
+
+constexpr uint32_t kLanes = 16;
+
+/// One group of inputs of 16 rows.
+struct LaneGroup {
+  const float *values; // [count][16]
+  uint32_t count;
+  const float *importance; // [count], not negative; null: all 1.
+  Grid grid;
+};
+
+/// A run of columns of one group that are rounded one after the other.
+struct LaneRounding {
+  float *values; // [count][16]: what is rounded; feedback is added to what follows.
+  uint32_t count;
+  Grid grid;
+  const float *scales, *offsets; // [16]
+  uint8_t *codes;                // [count][16], out.
+  // Error feedback; without it all are null.
+  const float *weights;  // [count][16]: the matrix itself.
+  float *differences;    // [count][16], out: weight - its value on the grid.
+  const float *feedback; // values[k] += feedback[k * feedbackStride + j] * differences[j], k > j.
+  uint64_t feedbackStride;
+};
+
+struct LaneKernels {
+  /// scales and offsets [16] are a start on entry and the best found on return: the least sum of
+  /// importance * (value - value on the grid)^2, all representable in f16. Never worse than the
+  /// start.
+  void (*searchScales)(const LaneGroup &group, float *scales, float *offsets);
+
+  /// Codes, ascending in columns: rne((value - offset) / scale) within the grid's range; a scale of
+  /// 0 gives the code of 0.
+  void (*round)(const LaneRounding &rounding);
+
+  /// row[i] -= sum over t of factors[t] * others[t * othersStride + i] for i < count; t ascending,
+  /// products and differences rounded one by one.
+  void (*subtractProducts)(double *row, uint64_t count, const double *factors, uint32_t terms,
+                           const double *others, uint64_t othersStride);
+};
+
+/// The version for an instruction set that the processor has.
+const LaneKernels &laneKernelsFor(moert::Isa isa);
+
+/// The quantizers' choice where nobody asks for another.
+moert::Isa bestIsa();
+
+} // namespace moec

@@ -1,0 +1,14 @@
+// LaneKernels.h for processors with AVX-512.
+#include "compiler/quantize/LaneKernelsBody.h"
+#include "compiler/quantize/LaneKernelsVersions.h"
+
+namespace moec {
+
+// A table of constants: nothing of this file runs when it is asked for.
+static constexpr LaneKernels kTable = {searchScales, round, subtractProducts};
+
+const LaneKernels &avx512LaneKernels() {
+  return kTable;
+}
+
+} // namespace moec

@@ -1,0 +1,231 @@
+// The code of LaneKernels.h, included once by each file that is compiled for an instruction set.
+// Everything is in an unnamed namespace, and no template or inline function of a library is used:
+// the linker may otherwise keep the copy that the oldest processor cannot run.
+#pragma once
+
+#include "compiler/quantize/LaneKernels.h"
+
+namespace moec {
+namespace {
+
+typedef float Lanes __attribute__((vector_size(64)));
+typedef int32_t IntLanes __attribute__((vector_size(64)));
+typedef uint8_t ByteLanes __attribute__((vector_size(16)));
+
+// Vectors pass by reference: by value their ABI would depend on the instruction set.
+inline void load(const float *from, Lanes &to) {
+  __builtin_memcpy(&to, from, sizeof(to));
+}
+inline void store(const Lanes &from, float *to) {
+  __builtin_memcpy(to, &from, sizeof(from));
+}
+
+/// What a grid means, as LaneKernels needs it.
+struct Range {
+  float low, high, zero;
+};
+inline Range rangeOf(const Grid &grid) {
+  const float zero = float(1 << (grid.bits - 1));
+  return {grid.bits == 8 && !grid.hasOffsets ? -127.0f : -zero, zero - 1, zero};
+}
+
+/// q of values, a whole number; where divisor is 1 instead of a scale of 0, the caller says so.
+inline void quantize(const Lanes &values, const Lanes &divisor, const Lanes &offset,
+                     const Range &range, Lanes &q) {
+  constexpr float kMagic = 12582912.0f; // 1.5 * 2^23: f32's spacing there is 1.
+  q = (values - offset) / divisor;
+  q = q < range.low ? Lanes{} + range.low : q;
+  q = q > range.high ? Lanes{} + range.high : q;
+  q = (q + kMagic) - kMagic;
+}
+
+/// The nearest f16, as f32; the largest one beyond.
+inline void toF16(Lanes &x) {
+  const IntLanes bits = (IntLanes)x;
+  const IntLanes sign = bits & int32_t(0x80000000u);
+  const IntLanes magnitude = bits & 0x7fffffff;
+  const IntLanes normal = (magnitude + 0xfff + (magnitude >> 13 & 1)) & ~0x1fff;
+  const Lanes shifted = ((Lanes)magnitude + 0.5f) - 0.5f; // Below 2^-14 a multiple of 2^-24.
+  IntLanes rounded = magnitude < 0x38800000 ? (IntLanes)shifted : normal;
+  rounded = rounded > 0x477fe000 ? IntLanes{} + 0x477fe000 : rounded; // 65504.
+  x = (Lanes)(rounded | sign);
+}
+
+/// What one pass over a group finds for a candidate.
+struct Fit {
+  Lanes error, q, qq, qw; // Weighted sums of (w - value)^2, q, q^2, q * w.
+};
+
+inline void fitOf(const LaneGroup &group, const Lanes &scale, const Lanes &offset,
+                  const Range &range, Fit &fit) {
+  const Lanes divisor = scale == 0.0f ? Lanes{} + 1.0f : scale;
+  Lanes error = {}, sumQ = {}, sumQQ = {}, sumQW = {};
+  for (uint32_t i = 0; i < group.count; ++i) {
+    const float importance = group.importance ? group.importance[i] : 1.0f;
+    Lanes w, q;
+    load(group.values + size_t(i) * kLanes, w);
+    quantize(w, divisor, offset, range, q);
+    const Lanes difference = w - (q * scale + offset);
+    const Lanes weightedQ = q * importance;
+    error += difference * difference * importance;
+    sumQ += weightedQ;
+    sumQQ += weightedQ * q;
+    sumQW += weightedQ * w;
+  }
+  fit = {error, sumQ, sumQQ, sumQW};
+}
+
+struct Best {
+  Lanes scale, offset, error;
+};
+
+inline void keepBetter(const Lanes &scale, const Lanes &offset, const Fit &fit, Best &best) {
+  const IntLanes isBetter = fit.error < best.error;
+  best.scale = isBetter ? scale : best.scale;
+  best.offset = isBetter ? offset : best.offset;
+  best.error = isBetter ? fit.error : best.error;
+}
+
+/// Scales from a part of the extreme value's to a little more, both signs, each followed by the
+/// least-squares scale of its codes.
+void searchSymmetric(const LaneGroup &group, const Range &range, const Lanes &start, Best &best) {
+  constexpr uint32_t kSteps = 24;
+  const float from = group.grid.bits <= 3 ? 0.35f : 0.6f;
+  const float to = group.grid.bits <= 3 ? 1.25f : 1.1f;
+  const Lanes none = {};
+  Fit fit;
+  for (int sign = 1; sign >= -1; sign -= 2) {
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      const float part = from + (to - from) * float(step) / float(kSteps - 1);
+      Lanes scale = start * (part * float(sign));
+      toF16(scale);
+      fitOf(group, scale, none, range, fit);
+      keepBetter(scale, none, fit, best);
+      scale = fit.qq > 0.0f ? fit.qw / (fit.qq > 0.0f ? fit.qq : none + 1.0f) : scale;
+      toF16(scale);
+      fitOf(group, scale, none, range, fit);
+      keepBetter(scale, none, fit, best);
+    }
+    if (range.low == -range.high)
+      return; // The range is the same both ways.
+  }
+}
+
+/// Ranges from a part of the values' to a little more, cut above, below or on both sides, each
+/// followed by the least-squares scale and offset of its codes, twice.
+void searchOffsets(const LaneGroup &group, const Range &range, Best &best) {
+  const uint32_t steps = group.grid.bits <= 3 ? 10 : 8;
+  const float from = group.grid.bits <= 3 ? 0.4f : 0.7f, to = 1.05f;
+  Lanes low, high, sumW = {};
+  float total = 0;
+  load(group.values, low);
+  high = low;
+  for (uint32_t i = 0; i < group.count; ++i) {
+    const float importance = group.importance ? group.importance[i] : 1.0f;
+    Lanes w;
+    load(group.values + size_t(i) * kLanes, w);
+    low = w < low ? w : low;
+    high = w > high ? w : high;
+    sumW += w * importance;
+    total += importance;
+  }
+  if (!(total > 0))
+    return;
+  const Lanes extent = high * 0.5f - low * 0.5f; // Half: the whole may overflow.
+  const Lanes meanW = sumW / total;
+  for (uint32_t step = 0; step < steps; ++step)
+    for (uint32_t cut = 0; cut < 3; ++cut) {
+      const float part = from + (to - from) * float(step) / float(steps - 1);
+      Lanes scale = extent * (part / (range.high - range.low) * 2);
+      toF16(scale);
+      Lanes offset = (low + extent * (float(cut) * (1 - part))) + scale * range.zero;
+      toF16(offset);
+      for (uint32_t refinement = 0;; ++refinement) {
+        Fit fit;
+        fitOf(group, scale, offset, range, fit);
+        keepBetter(scale, offset, fit, best);
+        if (refinement == 2)
+          break;
+        const Lanes meanQ = fit.q / total;
+        const Lanes variance = fit.qq - meanQ * fit.q;
+        const IntLanes isSpread = variance > fit.qq * 1e-6f;
+        scale = isSpread ? (fit.qw - meanQ * sumW) / (isSpread ? variance : Lanes{} + 1.0f) : scale;
+        toF16(scale);
+        offset = meanW - scale * meanQ;
+        toF16(offset);
+      }
+    }
+}
+
+void searchScales(const LaneGroup &group, float *scales, float *offsets) {
+  const Range range = rangeOf(group.grid);
+  Best best;
+  load(scales, best.scale);
+  load(offsets, best.offset);
+  Fit fit;
+  fitOf(group, best.scale, best.offset, range, fit);
+  best.error = fit.error;
+  const Lanes start = best.scale;
+  if (group.grid.hasOffsets)
+    searchOffsets(group, range, best);
+  else
+    searchSymmetric(group, range, start, best);
+  store(best.scale, scales);
+  store(best.offset, offsets);
+}
+
+void round(const LaneRounding &rounding) {
+  const Range range = rangeOf(rounding.grid);
+  Lanes scale, offset;
+  load(rounding.scales, scale);
+  load(rounding.offsets, offset);
+  const IntLanes isFlat = scale == 0.0f;
+  const Lanes divisor = isFlat ? Lanes{} + 1.0f : scale;
+  for (uint32_t j = 0; j < rounding.count; ++j) {
+    Lanes value, q;
+    load(rounding.values + size_t(j) * kLanes, value);
+    quantize(value, divisor, offset, range, q);
+    q = isFlat ? Lanes{} : q;
+    const IntLanes codes = __builtin_convertvector(q + range.zero, IntLanes);
+    const ByteLanes bytes = __builtin_convertvector(codes, ByteLanes);
+    __builtin_memcpy(rounding.codes + size_t(j) * kLanes, &bytes, sizeof(bytes));
+    if (!rounding.feedback)
+      continue;
+    Lanes weight;
+    load(rounding.weights + size_t(j) * kLanes, weight);
+    const Lanes difference = weight - (q * scale + offset);
+    store(difference, rounding.differences + size_t(j) * kLanes);
+    for (uint32_t k = j + 1; k < rounding.count; ++k) {
+      Lanes later;
+      load(rounding.values + size_t(k) * kLanes, later);
+      later += difference * rounding.feedback[k * rounding.feedbackStride + j];
+      store(later, rounding.values + size_t(k) * kLanes);
+    }
+  }
+}
+
+/// Four terms at a time, so that a row is not read and written for each.
+void subtractProducts(double *row, uint64_t count, const double *factors, uint32_t terms,
+                      const double *others, uint64_t othersStride) {
+  uint32_t t = 0;
+  for (; t + 4 <= terms; t += 4) {
+    const double a = factors[t], b = factors[t + 1], c = factors[t + 2], d = factors[t + 3];
+    const double *__restrict first = others + t * othersStride;
+    const double *__restrict second = first + othersStride;
+    const double *__restrict third = second + othersStride;
+    const double *__restrict fourth = third + othersStride;
+    double *__restrict out = row;
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] = (((out[i] - a * first[i]) - b * second[i]) - c * third[i]) - d * fourth[i];
+  }
+  for (; t < terms; ++t) {
+    const double factor = factors[t];
+    const double *__restrict other = others + t * othersStride;
+    double *__restrict out = row;
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] -= factor * other[i];
+  }
+}
+
+} // namespace
+} // namespace moec

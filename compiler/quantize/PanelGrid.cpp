@@ -1,0 +1,48 @@
+#include "compiler/quantize/PanelGrid.h"
+
+#include "compiler/quantize/GridMath.h"
+#include "compiler/quantize/LaneKernels.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+void nearestScales(const float *values, uint32_t count, const Grid &grid, float *scales,
+                   float *offsets) {
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    float low = values[lane], high = values[lane];
+    for (size_t i = 1; i < count; ++i) {
+      const float value = values[i * kLanes + lane];
+      low = value < low ? value : low;
+      high = value > high ? value : high;
+    }
+    const GroupScale nearest = nearestScaleOf(low, high, grid);
+    scales[lane] = saturateToF16(f16ToF32(nearest.scaleBits));
+    offsets[lane] = saturateToF16(f16ToF32(nearest.offsetBits));
+  }
+}
+
+void storeScales(GridMatrix &matrix, uint32_t firstRow, uint32_t group, const float *scales,
+                 const float *offsets) {
+  const uint32_t lanes = std::min(kLanes, matrix.shape.rows - firstRow);
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    const size_t place = size_t(firstRow + lane) * matrix.groupsPerRow() + group;
+    matrix.scales[place] = f32ToF16(scales[lane]);
+    if (matrix.grid.hasOffsets)
+      matrix.offsets[place] = f32ToF16(offsets[lane]);
+  }
+}
+
+void storeCodes(GridMatrix &matrix, uint32_t firstRow, uint32_t firstCol, uint32_t count,
+                const uint8_t *codes) {
+  const uint32_t lanes = std::min(kLanes, matrix.shape.rows - firstRow);
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    uint8_t *row = &matrix.codes[size_t(firstRow + lane) * matrix.shape.cols + firstCol];
+    for (size_t i = 0; i < count; ++i)
+      row[i] = codes[i * kLanes + lane];
+  }
+}
+
+} // namespace moec

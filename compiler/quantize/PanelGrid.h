@@ -1,0 +1,24 @@
+// Between 16 rows side by side, which the quantizers work on, and a GridMatrix.
+#pragma once
+
+#include "compiler/quantize/GridMatrix.h"
+
+#include <cstdint>
+#include <span>
+
+namespace moec {
+
+/// What rounding to nearest gives a group of 16 rows, [count][16]; infinite scales become the
+/// largest f16.
+void nearestScales(const float *values, uint32_t count, const Grid &grid, float *scales,
+                   float *offsets);
+
+/// Scales and offsets [16] of one group of the rows from firstRow on.
+void storeScales(GridMatrix &matrix, uint32_t firstRow, uint32_t group, const float *scales,
+                 const float *offsets);
+
+/// Codes [count][16] of columns from firstCol on.
+void storeCodes(GridMatrix &matrix, uint32_t firstRow, uint32_t firstCol, uint32_t count,
+                const uint8_t *codes);
+
+} // namespace moec
