@@ -1,0 +1,376 @@
+#include "compiler/plan/WidthSearch.h"
+
+#include "compiler/plan/WidthSolvers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+using namespace moert;
+
+namespace moec {
+
+// Closer than this the bytes of two assignments are the same for any use.
+constexpr double kCostTolerance = 0.005;
+// What probes cannot tell from nothing, so that no option is free.
+constexpr double kLeastNats = 1e-7;
+// A bar that was not met is raised by at least this much: a look is worth more than its bytes.
+constexpr double kLeastTightening = 0.95;
+constexpr uint32_t kMeasurementsPerBisection = 9;
+
+namespace {
+
+class WidthSearch {
+public:
+  WidthSearch(const WidthSearchInput &given, WidthJudge &measuring)
+      : input(given), judge(measuring), bar(given.target) {
+    outcome.estimates = given.problem;
+  }
+
+  Result<WidthSearchOutcome> run();
+
+private:
+  bool canMeasure() const { return outcome.measurements < input.maxMeasurements; }
+  bool meets(const MeasuredWidths &widths) const { return widths.measurement.upperBound <= bar; }
+  double costOf(const WidthAssignment &assignment) const {
+    return totalsOf(input.problem, assignment).cost;
+  }
+  double estimateOf(const WidthAssignment &assignment) const {
+    return totalsOf(outcome.estimates, assignment).loss;
+  }
+  /// All items but the directly probed ones at a width.
+  WidthAssignment uniform(uint32_t bits, const WidthAssignment &others) const;
+  std::vector<uint32_t> uniformWidths() const;
+
+  /// Measures, or finds what was measured before. False: no measurements are left.
+  Result<bool> measure(const std::string &solver, const WidthAssignment &assignment,
+                       double limit = std::numeric_limits<double>::quiet_NaN());
+  const MeasuredWidths *find(const WidthAssignment &assignment) const;
+
+  Status measureUniforms();
+  Status probeGroups();
+  Status probeGroup(uint32_t group, double base);
+  Result<double> probe(const WidthAssignment &assignment);
+  void scaleGroup(uint32_t group, uint32_t bits, double nats);
+  Status bisect();
+  std::optional<double> nextLimit() const;
+  Status challenge();
+  Status challengeWithUniform(const WidthAssignment &others);
+  Status challengeWithEdgeMoe(const WidthAssignment &others);
+  const MeasuredWidths *cheapest() const;
+  Status acceptOrTighten();
+
+  const WidthSearchInput &input;
+  WidthJudge &judge;
+  double bar; // What upper bounds have to meet; at most the target.
+  uint32_t probeBits = 0;
+  WidthSearchOutcome outcome;
+};
+
+} // namespace
+
+static Status checkInput(const WidthSearchInput &input) {
+  MOERT_RETURN_IF_ERROR(check(input.problem));
+  size_t items = input.problem.items.size();
+  if (input.groups.size() != items || input.isProbedDirectly.size() != items)
+    return invalidInput("groups for ", input.groups.size(), " of ", items, " items");
+  if (!(input.target > 0) || !std::isfinite(input.target))
+    return invalidInput("a target of ", input.target, ", expected more than 0");
+  for (uint32_t group : input.groups)
+    if (group >= items)
+      return invalidInput("group ", group, " of ", items, " items, expected them without gaps");
+  return {};
+}
+
+WidthAssignment WidthSearch::uniform(uint32_t bits, const WidthAssignment &others) const {
+  WidthAssignment assignment = uniformAssignment(input.problem, bits);
+  for (size_t i = 0; i < assignment.size(); ++i)
+    if (input.isProbedDirectly[i])
+      assignment[i] = others[i];
+  return assignment;
+}
+
+std::vector<uint32_t> WidthSearch::uniformWidths() const {
+  std::vector<uint32_t> widths;
+  for (size_t i = 0; i < input.problem.items.size(); ++i)
+    if (!input.isProbedDirectly[i])
+      for (const WidthOption &option : input.problem.items[i].options)
+        widths.push_back(option.bits);
+  std::sort(widths.begin(), widths.end(), std::greater<>());
+  widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
+  return widths;
+}
+
+const MeasuredWidths *WidthSearch::find(const WidthAssignment &assignment) const {
+  for (const MeasuredWidths &known : outcome.measured)
+    if (known.assignment == assignment)
+      return &known;
+  return nullptr;
+}
+
+Result<bool> WidthSearch::measure(const std::string &solver, const WidthAssignment &assignment,
+                                  double limit) {
+  if (find(assignment))
+    return true;
+  if (!canMeasure())
+    return false;
+  ++outcome.measurements;
+  MOERT_ASSIGN_OR_RETURN(Measurement measurement, judge.measure(assignment));
+  outcome.measured.push_back({solver, assignment, costOf(assignment), limit, measurement});
+  return true;
+}
+
+Status WidthSearch::measureUniforms() {
+  const WidthAssignment widest(input.problem.items.size(), 0);
+  MOERT_RETURN_IF_ERROR(measure("uniform", widest).status());
+  for (uint32_t bits : uniformWidths()) {
+    probeBits = bits;
+    WidthAssignment assignment = uniform(bits, widest);
+    MOERT_RETURN_IF_ERROR(measure("uniform", assignment).status());
+    if (const MeasuredWidths *known = find(assignment); !known || !meets(*known))
+      break;
+  }
+  return {};
+}
+
+Result<double> WidthSearch::probe(const WidthAssignment &assignment) {
+  ++outcome.measurements;
+  return judge.probe(assignment);
+}
+
+// What a squared error costs in a group, from what its items lose together at a width.
+void WidthSearch::scaleGroup(uint32_t group, uint32_t bits, double nats) {
+  WidthAssignment probed = uniformAssignment(input.problem, bits);
+  double error = 0;
+  for (size_t i = 0; i < probed.size(); ++i)
+    if (input.groups[i] == group) {
+      const std::vector<WidthOption> &options = input.problem.items[i].options;
+      error += std::max(options[probed[i]].loss - options[0].loss, 0.0);
+    }
+  double natsPerError = error > 0 ? nats / error : 0;
+  for (size_t i = 0; i < probed.size(); ++i) {
+    if (input.groups[i] != group)
+      continue;
+    const std::vector<WidthOption> &errors = input.problem.items[i].options;
+    std::vector<WidthOption> &estimates = outcome.estimates.items[i].options;
+    for (size_t o = 0; o < errors.size(); ++o)
+      estimates[o].loss = natsPerError * std::max(errors[o].loss - errors[0].loss, 0.0);
+  }
+}
+
+Status WidthSearch::probeGroup(uint32_t group, double base) {
+  auto first = std::find(input.groups.begin(), input.groups.end(), group);
+  if (first == input.groups.end())
+    return {};
+  const auto item = size_t(first - input.groups.begin());
+  const WidthAssignment widest(input.problem.items.size(), 0);
+  if (input.isProbedDirectly[item]) {
+    std::vector<WidthOption> &options = outcome.estimates.items[item].options;
+    options[0].loss = 0;
+    for (uint32_t o = 1; o < options.size() && canMeasure(); ++o) {
+      WidthAssignment assignment = widest;
+      assignment[item] = o;
+      MOERT_ASSIGN_OR_RETURN(double nats, probe(assignment));
+      options[o].loss = std::max({nats - base, options[o - 1].loss, kLeastNats});
+    }
+    return {};
+  }
+  if (!canMeasure())
+    return invalidInput("more groups than ", input.maxMeasurements, " measurements can probe");
+  WidthAssignment assignment = widest, probed = uniformAssignment(input.problem, probeBits);
+  for (size_t i = 0; i < assignment.size(); ++i)
+    if (input.groups[i] == group)
+      assignment[i] = probed[i];
+  MOERT_ASSIGN_OR_RETURN(double nats, probe(assignment));
+  scaleGroup(group, probeBits, std::max(nats - base, kLeastNats));
+  return {};
+}
+
+Status WidthSearch::probeGroups() {
+  MOERT_ASSIGN_OR_RETURN(double base, probe(WidthAssignment(input.problem.items.size(), 0)));
+  for (uint32_t group = 0; group < input.groups.size(); ++group)
+    MOERT_RETURN_IF_ERROR(probeGroup(group, base));
+  return {};
+}
+
+namespace {
+
+/// A limit and the bound that came of it.
+struct Point {
+  double limit, bound;
+};
+
+} // namespace
+
+// On the line through two points in logarithms: losses grow as powers of each other.
+static double limitAt(double bound, const Point &low, const Point &high) {
+  double slope = std::log(high.bound / low.bound) / std::log(high.limit / low.limit);
+  if (!(slope > 0.05) || !std::isfinite(slope))
+    return std::sqrt(low.limit * high.limit);
+  return low.limit * std::pow(bound / low.bound, 1 / slope);
+}
+
+// Between the largest limit that met the bar and the smallest that did not; where there is no such
+// pair of the knapsack's yet, uniform widths stand in. Nothing: close enough.
+std::optional<double> WidthSearch::nextLimit() const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (const WidthItem &item : outcome.estimates.items)
+    for (const WidthOption &option : item.options)
+      most += option.loss / double(item.options.size());
+  Point bad{kInfinity, 0}, good{0, 0};
+  const MeasuredWidths *cheapBad = nullptr, *cheapGood = nullptr;
+  for (const MeasuredWidths &known : outcome.measured) {
+    double limit = std::isnan(known.limit) ? estimateOf(known.assignment) : known.limit;
+    if (!meets(known) && limit < bad.limit) {
+      bad = {limit, known.measurement.upperBound};
+      cheapBad = &known;
+    }
+  }
+  for (const MeasuredWidths &known : outcome.measured) {
+    double limit = std::isnan(known.limit) ? estimateOf(known.assignment) : known.limit;
+    if (meets(known) && limit < bad.limit && limit >= good.limit) {
+      good = {limit, known.measurement.upperBound};
+      cheapGood = &known;
+    }
+  }
+  bool isBracket =
+      cheapBad && cheapGood && !std::isnan(cheapBad->limit) && !std::isnan(cheapGood->limit);
+  if (isBracket && cheapGood->cost - cheapBad->cost <= kCostTolerance * cheapGood->cost)
+    return std::nullopt;
+  if (!cheapBad)
+    return good.limit > 0 ? good.limit * 2 : most;
+  // Without a good point above nothing: losses in proportion to the limit.
+  if (good.limit <= 0 || good.bound <= 0)
+    return bad.limit * std::clamp(bar / bad.bound, 0.05, 0.9);
+  double limit = limitAt(bar, good, bad), ratio = bad.limit / good.limit;
+  return std::clamp(limit, good.limit * std::pow(ratio, 0.1), good.limit * std::pow(ratio, 0.9));
+}
+
+Status WidthSearch::bisect() {
+  for (uint32_t i = 0; i < kMeasurementsPerBisection; ++i) {
+    std::optional<double> limit = nextLimit();
+    if (!limit)
+      return {};
+    WidthProblem problem = outcome.estimates;
+    problem.lossLimit = *limit;
+    MOERT_ASSIGN_OR_RETURN(WidthAssignment assignment, solveKnapsack(problem));
+    if (find(assignment))
+      return {};
+    MOERT_ASSIGN_OR_RETURN(bool isMeasured, measure("knapsack", assignment, *limit));
+    if (!isMeasured)
+      return {};
+  }
+  return {};
+}
+
+// The cheapest that meets the bar; of about equal ones the simplest, which is uniform.
+const MeasuredWidths *WidthSearch::cheapest() const {
+  const MeasuredWidths *best = nullptr;
+  for (const MeasuredWidths &known : outcome.measured)
+    if (meets(known) && (!best || known.cost < best->cost))
+      best = &known;
+  for (const MeasuredWidths &known : outcome.measured)
+    if (best && meets(known) && known.solver == "uniform" && best->solver != "uniform" &&
+        known.cost <= best->cost * (1 + kCostTolerance))
+      best = &known;
+  return best;
+}
+
+Status WidthSearch::challengeWithUniform(const WidthAssignment &others) {
+  for (uint32_t bits : uniformWidths()) {
+    WidthAssignment assignment = uniform(bits, others);
+    const MeasuredWidths *best = cheapest();
+    if (!best || costOf(assignment) > best->cost * (1 + kCostTolerance))
+      continue;
+    MOERT_RETURN_IF_ERROR(measure("uniform", assignment).status());
+    const MeasuredWidths *known = find(assignment);
+    if (!known || !meets(*known))
+      return {}; // Fewer bits lose more.
+  }
+  return {};
+}
+
+// Between the neighbouring uniform widths around the best: as many of the list at the lower one
+// that the bytes are those of the best, and then more for as long as the bar is met.
+Status WidthSearch::challengeWithEdgeMoe(const WidthAssignment &others) {
+  std::vector<uint32_t> widths = uniformWidths();
+  const MeasuredWidths *best = cheapest();
+  for (size_t w = 0; best && w + 1 < widths.size(); ++w) {
+    if (costOf(uniform(widths[w + 1], others)) >= best->cost)
+      continue;
+    EdgeMoeList list = edgeMoeList(outcome.estimates, widths[w], widths[w + 1]);
+    std::erase_if(list.items, [&](uint32_t item) { return input.isProbedDirectly[item]; });
+    auto assignmentOf = [&](size_t count) {
+      WidthAssignment assignment = edgeMoeAssignment(outcome.estimates, list, count);
+      for (size_t i = 0; i < assignment.size(); ++i)
+        if (input.isProbedDirectly[i])
+          assignment[i] = others[i];
+      return assignment;
+    };
+    size_t count = 0;
+    while (count < list.items.size() && costOf(assignmentOf(count)) >= best->cost)
+      ++count;
+    const size_t step = std::max<size_t>(list.items.size() / 20, 1);
+    for (; count <= list.items.size(); count += step) {
+      WidthAssignment assignment = assignmentOf(count);
+      MOERT_ASSIGN_OR_RETURN(bool isMeasured, measure("edgemoe", assignment));
+      if (!isMeasured || !meets(*find(assignment)))
+        return {};
+    }
+    return {};
+  }
+  return {};
+}
+
+Status WidthSearch::challenge() {
+  const MeasuredWidths *best = cheapest();
+  if (!best)
+    return {};
+  const WidthAssignment others = best->assignment; // `measured` grows.
+  MOERT_RETURN_IF_ERROR(challengeWithUniform(others));
+  return challengeWithEdgeMoe(others);
+}
+
+// Looks until one is accepted; a bar that was not met is raised by what the look found too much.
+Status WidthSearch::acceptOrTighten() {
+  while (outcome.looks < kMaxLooks) {
+    const MeasuredWidths *best = cheapest();
+    if (!best)
+      return {};
+    outcome.best = *best;
+    ++outcome.looks;
+    MOERT_ASSIGN_OR_RETURN(outcome.acceptance, judge.accept(best->assignment));
+    if (outcome.acceptance.upperBound <= input.target) {
+      outcome.isMet = true;
+      return {};
+    }
+    double factor = input.target / outcome.acceptance.upperBound;
+    bar = outcome.best.measurement.upperBound * std::min(factor * 0.98, kLeastTightening);
+    MOERT_RETURN_IF_ERROR(bisect());
+  }
+  return {};
+}
+
+Result<WidthSearchOutcome> WidthSearch::run() {
+  MOERT_RETURN_IF_ERROR(measureUniforms());
+  if (cheapest()) {
+    MOERT_RETURN_IF_ERROR(probeGroups());
+    MOERT_RETURN_IF_ERROR(bisect());
+    MOERT_RETURN_IF_ERROR(challenge());
+    MOERT_RETURN_IF_ERROR(acceptOrTighten());
+  }
+  if (!outcome.isMet && outcome.looks == 0)
+    outcome.best = *std::min_element(outcome.measured.begin(), outcome.measured.end(),
+                                     [](const MeasuredWidths &a, const MeasuredWidths &b) {
+                                       return a.measurement.upperBound < b.measurement.upperBound;
+                                     });
+  return std::move(outcome);
+}
+
+Result<WidthSearchOutcome> searchWidths(const WidthSearchInput &input, WidthJudge &judge) {
+  MOERT_RETURN_IF_ERROR(checkInput(input));
+  return WidthSearch(input, judge).run();
+}
+
+} // namespace moec

@@ -1,0 +1,91 @@
+// The search for widths: which assignments to measure, and what follows from each measurement. Pure
+// logic: measuring is somebody else's (WidthJudge), so that a synthetic model can stand in.
+//
+// Quantizers say how much an expert's output changes, not what that does to the model. The search
+// learns the latter from few measurements of the whole model:
+//   1. The most bits everywhere. What does not meet the target there is out of reach.
+//   2. Uniform widths downwards, until one loses too much.
+//   3. Probes: each group of items (a layer's experts, a class of resident weights) alone at that
+//      width. The divergence that it adds, divided by the group's squared error, is what a squared
+//      error costs there: errors become nats, which add up as long as they are small. Divergence
+//      and not the loss itself, whose noise is larger than what one layer does to it.
+//   4. The knapsack at a limit of nats; measured; the limit is bisected until the measured loss,
+//      with its bound, meets the target closely. So no estimate has to be right, only the order
+//      that it puts the items in.
+//   5. The other solvers at what the knapsack costs: if one meets the target there, it goes on from
+//      it. `auto` is the cheapest that was measured to meet the target.
+//   6. Acceptance on text that neither calibration nor search has seen. If that fails, the bar is
+//      raised by as much as it failed by, and 4 goes on.
+#pragma once
+
+#include "compiler/plan/WidthProblem.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// What an assignment came to on some text.
+struct Measurement {
+  double loss = 0;
+  double upperBound = 0; // What is held against the target: at least the loss.
+  double klNats = 0;
+  friend bool operator==(const Measurement &, const Measurement &) = default;
+};
+
+/// Measures assignments. Borrowed by the search; one thread. The same assignment gives the same
+/// numbers.
+class WidthJudge {
+public:
+  virtual ~WidthJudge() = default;
+  /// The divergence from the reference in nats per token, on a few windows.
+  virtual moert::Result<double> probe(const WidthAssignment &assignment) = 0;
+  /// On the text of the search.
+  virtual moert::Result<Measurement> measure(const WidthAssignment &assignment) = 0;
+  /// On the text of the acceptance; at most kMaxLooks times, each of another assignment.
+  virtual moert::Result<Measurement> accept(const WidthAssignment &assignment) = 0;
+};
+
+/// Each look needs a bound that holds beside the others, so more looks make all of them wider.
+constexpr uint32_t kMaxLooks = 3;
+
+struct WidthSearchInput {
+  /// Losses are squared errors; only their proportions inside of a group matter. Every item's first
+  /// option has the most bits.
+  WidthProblem problem;
+  /// Parallel to the items: what they are probed with. Groups count from 0 without gaps.
+  std::vector<uint32_t> groups;
+  /// Parallel to the items: has no squared errors to go by and is alone in its group, so that each
+  /// of its options is probed; left at the most bits by uniform widths.
+  std::vector<bool> isProbedDirectly;
+  double target = 0;
+  uint32_t maxMeasurements = 40;
+};
+
+/// An assignment that was measured on the text of the search.
+struct MeasuredWidths {
+  std::string solver; // "uniform", "knapsack", "edgemoe"
+  WidthAssignment assignment;
+  double cost = 0;
+  double limit = std::numeric_limits<double>::quiet_NaN(); // Of the knapsack, in nats.
+  Measurement measurement;
+};
+
+struct WidthSearchOutcome {
+  bool isMet = false;
+  /// The accepted one; otherwise the one of the least bound.
+  MeasuredWidths best;
+  Measurement acceptance; // Of the last look; nothing if there was none.
+  uint32_t looks = 0;
+  std::vector<MeasuredWidths> measured; // In the order in which it was done.
+  uint32_t measurements = 0;            // Probes and measurements.
+  /// The problem with losses in nats per token, as the probes gave them.
+  WidthProblem estimates;
+};
+
+/// Refuses inputs that contradict themselves; fails where the judge does.
+moert::Result<WidthSearchOutcome> searchWidths(const WidthSearchInput &input, WidthJudge &judge);
+
+} // namespace moec
