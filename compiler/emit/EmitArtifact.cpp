@@ -52,9 +52,10 @@ namespace {
 /// everything; one thread.
 class PartWriter {
 public:
-  PartWriter(Artifact &target, const WeightPieces &planned, PartialFile &output, const Journal &log,
-             uint64_t planFingerprint, const EmitState &done)
-      : artifact(target), weights(planned), file(output), journal(log),
+  PartWriter(Artifact &target, const RecordSource *finished, const WeightPieces &planned,
+             PartialFile &output, const Journal &log, uint64_t planFingerprint,
+             const EmitState &done)
+      : artifact(target), records(finished), weights(planned), file(output), journal(log),
         fingerprint(planFingerprint), state(done), journaledBytes(output.position()) {
     for (MoeLayer &layer : artifact.moeLayers)
       for (Expert &expert : layer.experts)
@@ -79,9 +80,11 @@ private:
   }
   Status padTo(uint64_t offset);
   Status finishMatrix(const StoredMatrix &matrix);
+  Status takeCopied(const RecordPiece &piece, std::span<const std::byte> bytes);
   Status finishPart();
 
   Artifact &artifact;
+  const RecordSource *records; // Of finished records, or nullptr.
   const WeightPieces &weights;
   PartialFile &file;
   const Journal &journal;
@@ -104,6 +107,10 @@ Status PartWriter::padTo(uint64_t offset) {
 
 Status PartWriter::take(size_t index, PackedWeights packed) {
   const WeightPiece &piece = weights.pieces[index];
+  if (piece.copied) {
+    MOERT_RETURN_IF_ERROR(takeCopied(*piece.copied, packed.codes));
+    return index + 1 == weights.parts[part].lastPiece ? finishPart() : Status();
+  }
   const StoredMatrix &matrix = weights.matrices[piece.matrix];
   if (index == weights.parts[part].firstPiece) {
     MOERT_RETURN_IF_ERROR(file.padTo(matrix.fileOffset));
@@ -118,6 +125,28 @@ Status PartWriter::take(size_t index, PackedWeights packed) {
     MOERT_RETURN_IF_ERROR(finishMatrix(matrix));
   if (index + 1 == weights.parts[part].lastPiece)
     return finishPart();
+  return {};
+}
+
+// The checksum is made anew from what was read, and has to be the one that the record was made
+// with.
+Status PartWriter::takeCopied(const RecordPiece &piece, std::span<const std::byte> bytes) {
+  Expert &expert = expertOfPart();
+  if (piece.startsSlice) {
+    MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + piece.offset));
+    checksum = ChecksumStream();
+  }
+  checksum.update(bytes.first(piece.payloadBytes));
+  MOERT_RETURN_IF_ERROR(file.append(bytes));
+  if (!piece.endsSlice)
+    return {};
+  uint64_t found = checksum.digest();
+  uint64_t expected = records->sliceChecksum(piece.layer, piece.expert, piece.slice);
+  if (found != expected)
+    return failed("the finished record of MoE layer ", piece.layer, ", expert ", piece.expert,
+                  ", slice ", piece.slice, " has checksum ", formatChecksum(found), ", expected ",
+                  formatChecksum(expected));
+  expert.slices[piece.slice].checksum = found;
   return {};
 }
 
@@ -141,7 +170,8 @@ Status PartWriter::finishPart() {
     state.hasResidents = true;
   } else {
     Expert &expert = expertOfPart();
-    expert.slices.front().checksum = checksum.digest();
+    if (!records)
+      expert.slices.front().checksum = checksum.digest();
     MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + expert.bytes));
     state.hasResidents = true;
     ++state.records;
@@ -202,11 +232,11 @@ static Result<PartialFile> openFile(const Artifact &artifact, const EmitOptions 
   return PartialFile::create(options.outputPath, artifact.fileBytes);
 }
 
-static Status writeWeights(PartWriter &writer, const WeightPieces &weights,
+static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const WeightPieces &weights,
                            const Checkpoint &checkpoint, const PartialFile &file,
                            const EmitOptions &options) {
   auto produce = [&](size_t index) {
-    return makePiece(weights, weights.pieces[index], checkpoint);
+    return makePiece(plan, weights, weights.pieces[index], checkpoint);
   };
   auto consume = [&](size_t index, PackedWeights packed) -> Status {
     if (options.stop && options.stop->load(std::memory_order_relaxed))
@@ -258,8 +288,9 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
     options.progress->begin("writing " + options.outputPath, artifact.fileBytes,
                             result.resumedBytes);
 
-  PartWriter writer(artifact, weights, file, journal, fingerprint, done.value_or(EmitState()));
-  Status status = writeWeights(writer, weights, checkpoint, file, options);
+  PartWriter writer(artifact, plan.records, weights, file, journal, fingerprint,
+                    done.value_or(EmitState()));
+  Status status = writeWeights(writer, plan, weights, checkpoint, file, options);
   if (status.code() == StatusCode::kInterrupted)
     status = keepForLater(file, writer, options);
   else if (status.isOk())

@@ -2,6 +2,7 @@
 // say (moert::Artifact) and where each weight comes from. No MLIR on this side of it.
 #pragma once
 
+#include "compiler/emit/RecordSource.h"
 #include "compiler/import/ModelDescription.h"
 #include "runtime/format/Artifact.h"
 
@@ -20,6 +21,9 @@ struct EmitPlan {
 
   /// [MoE layer][expert][matrix], parallel to artifact.moeLayers and their matrices.
   std::vector<std::vector<std::vector<WeightSource>>> expertSources;
+
+  /// Finished records; nullptr: they are quantized from expertSources by rounding to nearest.
+  const RecordSource *records = nullptr;
 
   /// Directory of the checkpoint that the sources name tensors of.
   std::string checkpointDirectory;

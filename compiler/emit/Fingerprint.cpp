@@ -80,6 +80,11 @@ uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
     for (const auto &expert : layer)
       for (const WeightSource &source : expert)
         feedSource(feed, source);
+  if (plan.records)
+    for (size_t l = 0; l < plan.artifact.moeLayers.size(); ++l)
+      for (size_t e = 0; e < plan.artifact.moeLayers[l].experts.size(); ++e)
+        for (size_t s = 0; s < plan.artifact.moeLayers[l].experts[e].slices.size(); ++s)
+          feed.number(plan.records->sliceChecksum(l, e, s));
   feedCheckpoint(feed, checkpoint);
   return feed.digest();
 }

@@ -27,7 +27,7 @@ static Status addMatrix(WeightPieces &weights, const WeightSource &source, const
   weights.matrices.push_back({&source, format, layout, fileOffset});
   for (uint64_t first = 0; first < shape.rows; first += rows)
     weights.pieces.push_back(
-        {index, uint32_t(first), uint32_t(std::min<uint64_t>(rows, shape.rows - first))});
+        {index, uint32_t(first), uint32_t(std::min<uint64_t>(rows, shape.rows - first)), {}});
   return {};
 }
 
@@ -62,6 +62,24 @@ static Status addExpert(WeightPieces &weights, const MoeLayer &layer, const Expe
   return {};
 }
 
+static void addRecord(WeightPieces &weights, size_t layer, size_t expertIndex,
+                      const Expert &expert) {
+  size_t firstPiece = weights.pieces.size();
+  for (size_t s = 0; s < expert.slices.size(); ++s) {
+    const Slice &slice = expert.slices[s];
+    for (uint64_t done = 0; done < slice.bytes; done += kPieceBytes) {
+      RecordPiece piece{layer, expertIndex, s, slice.offset + done};
+      piece.bytes = std::min(kPieceBytes, slice.bytes - done);
+      piece.payloadBytes =
+          std::min(piece.bytes, slice.payloadBytes - std::min(done, slice.payloadBytes));
+      piece.startsSlice = done == 0;
+      piece.endsSlice = done + piece.bytes == slice.bytes;
+      weights.pieces.push_back({0, 0, 0, piece});
+    }
+  }
+  weights.parts.push_back({firstPiece, weights.pieces.size()});
+}
+
 Result<WeightPieces> cutIntoPieces(const EmitPlan &plan) {
   WeightPieces weights;
   MOERT_RETURN_IF_ERROR(addResidents(weights, plan));
@@ -75,6 +93,10 @@ Result<WeightPieces> cutIntoPieces(const EmitPlan &plan) {
                           " experts of layer ", layers[l].layer, ", expected ",
                           layers[l].experts.size());
     for (size_t e = 0; e < layers[l].experts.size(); ++e) {
+      if (plan.records) {
+        addRecord(weights, l, e, layers[l].experts[e]);
+        continue;
+      }
       Status status = addExpert(weights, layers[l], layers[l].experts[e], plan.expertSources[l][e]);
       if (!status.isOk())
         return std::move(status).withContext(strCat("layer ", layers[l].layer, ", expert ", e));
@@ -83,8 +105,17 @@ Result<WeightPieces> cutIntoPieces(const EmitPlan &plan) {
   return weights;
 }
 
-Result<PackedWeights> makePiece(const WeightPieces &weights, const WeightPiece &piece,
-                                const Checkpoint &checkpoint) {
+static Result<PackedWeights> readRecordPiece(const EmitPlan &plan, const RecordPiece &piece) {
+  PackedWeights result;
+  result.codes.resize(piece.bytes);
+  MOERT_RETURN_IF_ERROR(plan.records->read(piece.layer, piece.expert, piece.offset, result.codes));
+  return result;
+}
+
+Result<PackedWeights> makePiece(const EmitPlan &plan, const WeightPieces &weights,
+                                const WeightPiece &piece, const Checkpoint &checkpoint) {
+  if (piece.copied)
+    return readRecordPiece(plan, *piece.copied);
   const StoredMatrix &matrix = weights.matrices[piece.matrix];
   const WeightSource &source = *matrix.source;
   std::vector<float> rows(size_t(piece.rowCount) * source.cols);

@@ -8,6 +8,7 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace moec {
@@ -20,10 +21,20 @@ struct StoredMatrix {
   uint64_t fileOffset = 0;
 };
 
-/// Rows of a matrix that are read and packed at once.
+/// Bytes of a finished record, within one slice.
+struct RecordPiece {
+  size_t layer = 0, expert = 0, slice = 0;
+  uint64_t offset = 0; // In the record.
+  uint64_t bytes = 0;
+  uint64_t payloadBytes = 0; // Of them, without the padding behind the slice's payload.
+  bool startsSlice = false, endsSlice = false;
+};
+
+/// Rows of a matrix that are read and packed at once, or a part of a finished record.
 struct WeightPiece {
   uint32_t matrix = 0; // Index into WeightPieces::matrices.
   uint32_t firstRow = 0, rowCount = 0;
+  std::optional<RecordPiece> copied; // Then the others mean nothing.
 };
 
 /// The last piece of a part ends at lastPiece - 1. Parts are the resident section, if there is one,
@@ -42,8 +53,9 @@ struct WeightPieces {
 /// matrix, and records of more than one slice: there is no way yet to make a second one.
 moert::Result<WeightPieces> cutIntoPieces(const EmitPlan &plan);
 
-/// Reads and packs; messages name the tensor. Any thread.
-moert::Result<PackedWeights> makePiece(const WeightPieces &weights, const WeightPiece &piece,
-                                       const Checkpoint &checkpoint);
+/// Reads and packs; messages name the tensor. Of a finished record, its bytes are the codes. Any
+/// thread.
+moert::Result<PackedWeights> makePiece(const EmitPlan &plan, const WeightPieces &weights,
+                                       const WeightPiece &piece, const Checkpoint &checkpoint);
 
 } // namespace moec
