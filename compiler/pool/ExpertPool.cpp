@@ -1,0 +1,370 @@
+#include "compiler/pool/ExpertPool.h"
+
+#include "compiler/emit/OrderedPipeline.h"
+#include "compiler/pool/ExpertRecord.h"
+#include "compiler/quantize/PackGrid.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/base/SystemLimits.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <optional>
+#include <unistd.h>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+/// A file that is written and read at places. Closes itself.
+class RandomFile {
+public:
+  static Result<RandomFile> open(std::string path, int flags) {
+    int file = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+    if (file < 0)
+      return systemError(errno, strCat("opening ", path));
+    return RandomFile(file, std::move(path));
+  }
+  RandomFile(RandomFile &&other) noexcept : file(std::exchange(other.file, -1)), path(other.path) {}
+  ~RandomFile() {
+    if (file >= 0)
+      ::close(file);
+  }
+
+  Status writeAt(uint64_t offset, std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+      ssize_t count = ::pwrite(file, bytes.data(), bytes.size(), off_t(offset));
+      if (count < 0 && errno == EINTR)
+        continue;
+      if (count < 0)
+        return systemError(errno, strCat("writing ", path));
+      offset += uint64_t(count);
+      bytes = bytes.subspan(size_t(count));
+    }
+    return {};
+  }
+  Status readAt(uint64_t offset, std::span<std::byte> bytes) const {
+    while (!bytes.empty()) {
+      ssize_t count = ::pread(file, bytes.data(), bytes.size(), off_t(offset));
+      if (count < 0 && errno == EINTR)
+        continue;
+      if (count < 0)
+        return systemError(errno, strCat("reading ", path));
+      if (count == 0)
+        return failed(path, " ends before the record at offset ", offset);
+      offset += uint64_t(count);
+      bytes = bytes.subspan(size_t(count));
+    }
+    return {};
+  }
+
+private:
+  RandomFile(int opened, std::string name) : file(opened), path(std::move(name)) {}
+  int file;
+  std::string path;
+};
+
+/// The records of one layer: expert after expert, of each its grids in their order.
+struct LayerFile {
+  MoeLayer shape; // Without experts.
+  size_t experts = 0;
+  std::vector<std::vector<Slice>> slices; // Of each grid, without checksums.
+  std::vector<uint64_t> gridOffsets;      // In an expert's block.
+  uint64_t blockBytes = 0;
+  std::vector<PooledExpert> pooled;
+  std::optional<RandomFile> records;
+
+  uint64_t offsetOf(size_t expert, size_t grid) const {
+    return expert * blockBytes + gridOffsets[grid];
+  }
+};
+
+/// An expert that has been quantized: its block, and what the index will say.
+struct FinishedExpert {
+  std::vector<std::byte> block;
+  PooledExpert pooled;
+};
+
+} // namespace
+
+struct ExpertPool::Impl {
+  PoolOptions options;
+  std::vector<std::vector<WeightFormat>> formats; // Of each grid.
+  std::vector<LayerFile> layers;
+  uint64_t fingerprint = 0;
+  uint64_t doneBytes = 0;
+
+  Status layOut(const EmitPlan &plan);
+  std::string pathOf(size_t layer, const char *ending) const {
+    std::string number = std::to_string(layer);
+    return strCat(options.directory, "/layer-",
+                  std::string(number.size() < 3 ? 3 - number.size() : 0, '0'), number, ending);
+  }
+  Status openLayer(size_t layer);
+  bool isWhole(const LayerFile &file, size_t expert) const;
+  Status fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
+                   const CalibrationProfile &profile, size_t layer);
+  Result<FinishedExpert> finish(const LayerFile &file, const std::vector<WeightSource> &sources,
+                                const Checkpoint &checkpoint, const LayerInputs &inputs,
+                                const LayerMoments &moments, size_t expert) const;
+  unsigned threadsFor(const LayerFile &file) const;
+};
+
+Status ExpertPool::Impl::layOut(const EmitPlan &plan) {
+  for (const Grid &grid : options.grids) {
+    MOERT_ASSIGN_OR_RETURN(std::vector<WeightFormat> slices,
+                           slicesOf(grid, options.activationGroup, options.nested));
+    formats.push_back(std::move(slices));
+  }
+  for (const MoeLayer &layer : plan.artifact.moeLayers) {
+    LayerFile &file = layers.emplace_back();
+    file.shape = layer;
+    file.shape.experts.clear();
+    file.experts = layer.experts.size();
+    for (const std::vector<WeightFormat> &gridFormats : formats) {
+      MOERT_ASSIGN_OR_RETURN(std::vector<Slice> slices, recordSlices(file.shape, gridFormats));
+      file.gridOffsets.push_back(file.blockBytes);
+      file.blockBytes += slices.back().offset + slices.back().bytes;
+      file.slices.push_back(std::move(slices));
+    }
+  }
+  return {};
+}
+
+// Of everything that decides the bytes. The quantizers' own changes come with another version.
+static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo &info) {
+  std::string text =
+      strCat("pool ", MOE_VERSION, " ", nameOf(options.method), " ", options.activationGroup, " ",
+             options.nested, " ", options.checkpointHash, " ", info.checkpointHash, " ", info.seed);
+  for (const Grid &grid : options.grids)
+    text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets);
+  ChecksumStream stream;
+  stream.update(std::as_bytes(std::span(text)));
+  stream.update(std::as_bytes(std::span(info.tokens)));
+  return stream.digest();
+}
+
+bool ExpertPool::Impl::isWhole(const LayerFile &file, size_t expert) const {
+  std::vector<std::byte> payload;
+  for (size_t g = 0; g < file.slices.size(); ++g)
+    for (size_t s = 0; s < file.slices[g].size(); ++s) {
+      const Slice &slice = file.slices[g][s];
+      payload.resize(slice.payloadBytes);
+      if (!file.records->readAt(file.offsetOf(expert, g) + slice.offset, payload).isOk() ||
+          checksum64(payload) != file.pooled[expert].grids[g].sliceChecksums[s])
+        return false;
+    }
+  return true;
+}
+
+// What an earlier run left, as far as it is whole; the index is written anew to say just that.
+Status ExpertPool::Impl::openLayer(size_t layer) {
+  LayerFile &file = layers[layer];
+  std::vector<size_t> slices;
+  for (const std::vector<Slice> &ofGrid : file.slices)
+    slices.push_back(ofGrid.size());
+  const std::string indexPath = pathOf(layer, ".index");
+  file.pooled = readPoolIndex(indexPath, fingerprint, slices);
+  file.pooled.resize(std::min(file.pooled.size(), file.experts));
+  MOERT_ASSIGN_OR_RETURN(RandomFile records,
+                         RandomFile::open(pathOf(layer, ".records"), O_RDWR | O_CREAT));
+  file.records.emplace(std::move(records));
+  for (size_t e = 0; e < file.pooled.size(); ++e)
+    if (!isWhole(file, e)) {
+      file.pooled.resize(e);
+      break;
+    }
+  return {};
+}
+
+// Reading, quantizing and packing take about this many bytes for each of an expert's weights.
+constexpr uint64_t kWorkingBytesPerWeight = 40;
+
+unsigned ExpertPool::Impl::threadsFor(const LayerFile &file) const {
+  uint64_t weights = 0;
+  for (const ExpertMatrix &matrix : file.shape.matrices)
+    weights += uint64_t(matrix.shape.rows) * matrix.shape.cols;
+  uint64_t fitting = availableMemoryBytes() / 2 / (weights * kWorkingBytesPerWeight + (96u << 20));
+  return unsigned(std::clamp<uint64_t>(fitting, 1, options.threads));
+}
+
+// The tokens that the router sent to an expert.
+static ExpertTokens gatherTokens(const LayerInputs &inputs, int32_t expert,
+                                 std::vector<float> &rows, std::vector<float> &weights) {
+  if (inputs.tokens == 0)
+    return {};
+  const size_t topK = inputs.experts.size() / inputs.tokens;
+  const size_t hidden = inputs.rows.size() / inputs.tokens;
+  for (size_t t = 0; t < inputs.tokens; ++t)
+    for (size_t k = 0; k < topK; ++k)
+      if (inputs.experts[t * topK + k] == expert) {
+        auto row = inputs.rows.begin() + ptrdiff_t(t * hidden);
+        rows.insert(rows.end(), row, row + ptrdiff_t(hidden));
+        weights.push_back(inputs.weights[t * topK + k]);
+      }
+  return {rows, weights};
+}
+
+static Result<std::vector<float>> readMatrix(const Checkpoint &checkpoint,
+                                             const WeightSource &source) {
+  std::vector<float> values(size_t(source.rows) * source.cols);
+  MOERT_RETURN_IF_ERROR(checkpoint.readRows(source, 0, source.rows, values));
+  return values;
+}
+
+Result<FinishedExpert> ExpertPool::Impl::finish(const LayerFile &file,
+                                                const std::vector<WeightSource> &sources,
+                                                const Checkpoint &checkpoint,
+                                                const LayerInputs &inputs,
+                                                const LayerMoments &moments, size_t expert) const {
+  MOERT_ASSIGN_OR_RETURN(std::vector<float> gate, readMatrix(checkpoint, sources[0]));
+  MOERT_ASSIGN_OR_RETURN(std::vector<float> up, readMatrix(checkpoint, sources[1]));
+  MOERT_ASSIGN_OR_RETURN(std::vector<float> down, readMatrix(checkpoint, sources[2]));
+  const MatrixShape &shape = file.shape.matrices[0].shape;
+  std::vector<float> rows, weights;
+  ExpertTokens tokens = gatherTokens(inputs, int32_t(expert), rows, weights);
+  MOERT_ASSIGN_OR_RETURN(QuantizedExpert quantized,
+                         quantizeExpert({shape.cols, shape.rows, gate, up, down}, tokens, &moments,
+                                        options.method, options.grids));
+  FinishedExpert finished;
+  finished.block.reserve(file.blockBytes);
+  finished.pooled.squaredNorm = quantized.squaredNorm;
+  for (size_t g = 0; g < quantized.grids.size(); ++g) {
+    const ExpertOnGrid &grid = quantized.grids[g];
+    const GridMatrix *matrices[] = {&grid.gate, &grid.up, &grid.down};
+    std::vector<Slice> slices = file.slices[g];
+    MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> record, packRecord(file.shape, matrices, slices));
+    finished.block.insert(finished.block.end(), record.begin(), record.end());
+    PooledGrid &pooled = finished.pooled.grids.emplace_back();
+    pooled.squaredError = grid.squaredError;
+    for (const Slice &slice : slices)
+      pooled.sliceChecksums.push_back(slice.checksum);
+  }
+  return finished;
+}
+
+Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
+                                   const CalibrationProfile &profile, size_t layer) {
+  LayerFile &file = layers[layer];
+  MOERT_RETURN_IF_ERROR(openLayer(layer));
+  auto tell = [&] {
+    doneBytes += file.blockBytes;
+    if (options.progress)
+      options.progress->advanceTo(doneBytes);
+  };
+  for (size_t e = 0; e < file.pooled.size(); ++e)
+    tell();
+  MOERT_ASSIGN_OR_RETURN(RandomFile index,
+                         RandomFile::open(pathOf(layer, ".index"), O_WRONLY | O_CREAT | O_TRUNC));
+  uint64_t indexBytes = 0;
+  auto writeLine = [&](const std::string &line) {
+    uint64_t at = indexBytes;
+    indexBytes += line.size();
+    return index.writeAt(at, std::as_bytes(std::span(line)));
+  };
+  MOERT_RETURN_IF_ERROR(writeLine(poolIndexHeader(fingerprint)));
+  for (size_t e = 0; e < file.pooled.size(); ++e)
+    MOERT_RETURN_IF_ERROR(writeLine(poolIndexLine(e, file.pooled[e])));
+  if (file.pooled.size() == file.experts)
+    return {};
+
+  MOERT_ASSIGN_OR_RETURN(LayerInputs inputs, profile.layerInputs(layer));
+  MOERT_ASSIGN_OR_RETURN(LayerMoments moments,
+                         layerMomentsOf(profile.info().hiddenSize, inputs.rows));
+  auto produce = [&](size_t expert) {
+    auto finished =
+        finish(file, plan.expertSources[layer][expert], checkpoint, inputs, moments, expert);
+    return finished.isOk() ? std::move(finished)
+                           : finished.status().withContext(
+                                 strCat("layer ", file.shape.layer, ", expert ", expert));
+  };
+  auto consume = [&](size_t expert, FinishedExpert finished) -> Status {
+    if (options.stop && options.stop->load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted, "interrupted");
+    MOERT_RETURN_IF_ERROR(file.records->writeAt(expert * file.blockBytes, finished.block));
+    MOERT_RETURN_IF_ERROR(writeLine(poolIndexLine(expert, finished.pooled)));
+    file.pooled.push_back(std::move(finished.pooled));
+    tell();
+    return {};
+  };
+  return runInOrder<FinishedExpert>(file.pooled.size(), file.experts, threadsFor(file), produce,
+                                    consume);
+}
+
+static Status checkProfile(const EmitPlan &plan, const CalibrationInfo &info) {
+  const std::vector<MoeLayer> &layers = plan.artifact.moeLayers;
+  bool fits =
+      info.moeLayers.size() == layers.size() && info.hiddenSize == plan.artifact.model.hiddenSize;
+  for (size_t l = 0; fits && l < layers.size(); ++l)
+    fits = info.moeLayers[l].layer == layers[l].layer &&
+           info.moeLayers[l].experts == layers[l].experts.size();
+  if (!fits)
+    return invalidInput("the calibration profile is of another model: other layers or experts");
+  return {};
+}
+
+Result<std::unique_ptr<ExpertPool>> ExpertPool::fill(const EmitPlan &plan,
+                                                     const Checkpoint &checkpoint,
+                                                     const CalibrationProfile &profile,
+                                                     const PoolOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkProfile(plan, profile.info()));
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  impl->fingerprint = fingerprintOf(options, profile.info());
+  MOERT_RETURN_IF_ERROR(impl->layOut(plan));
+  uint64_t total = 0;
+  for (const LayerFile &file : impl->layers)
+    total += file.experts * file.blockBytes;
+  if (options.progress)
+    options.progress->begin("quantizing experts", total, 0);
+  Status status;
+  for (size_t l = 0; status.isOk() && l < impl->layers.size(); ++l)
+    status = impl->fillLayer(plan, checkpoint, profile, l);
+  if (options.progress)
+    options.progress->end();
+  if (!status.isOk())
+    return status;
+  return std::unique_ptr<ExpertPool>(new ExpertPool(std::move(impl)));
+}
+
+ExpertPool::ExpertPool(std::unique_ptr<Impl> filled) : impl(std::move(filled)) {}
+ExpertPool::~ExpertPool() = default;
+
+size_t ExpertPool::layers() const {
+  return impl->layers.size();
+}
+size_t ExpertPool::expertsOf(size_t layer) const {
+  return impl->layers[layer].experts;
+}
+const std::vector<Grid> &ExpertPool::grids() const {
+  return impl->options.grids;
+}
+const PooledExpert &ExpertPool::expert(size_t layer, size_t expert) const {
+  return impl->layers[layer].pooled[expert];
+}
+const std::vector<WeightFormat> &ExpertPool::formatsOf(size_t grid) const {
+  return impl->formats[grid];
+}
+uint64_t ExpertPool::payloadBytesOf(size_t layer, size_t grid) const {
+  uint64_t bytes = 0;
+  for (const Slice &slice : impl->layers[layer].slices[grid])
+    bytes += slice.payloadBytes;
+  return bytes;
+}
+uint64_t ExpertPool::recordBytesOf(size_t layer, size_t grid) const {
+  const Slice &last = impl->layers[layer].slices[grid].back();
+  return last.offset + last.bytes;
+}
+
+Status ExpertPool::read(size_t layer, size_t expert, size_t grid, uint64_t offset,
+                        std::span<std::byte> out) const {
+  uint64_t bytes = recordBytesOf(layer, grid);
+  if (offset > bytes || out.size() > bytes - offset)
+    return failed("a record of ", bytes, " bytes, asked for ", out.size(), " from offset ", offset);
+  const LayerFile &file = impl->layers[layer];
+  return file.records->readAt(file.offsetOf(expert, grid) + offset, out);
+}
+
+} // namespace moec
