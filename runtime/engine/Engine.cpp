@@ -93,35 +93,33 @@ void makeResidentViews(Engine::Impl &engine) {
   }
 }
 
-// Everything that a step of `chunk` tokens needs, sized once.
-Status makeStepMemory(Engine::Impl &engine) {
-  const Artifact &artifact = *engine.artifact;
+} // namespace
+
+Status Engine::Impl::makeStepMemory() {
   uint64_t arenaBytes = 0, widest = 0, topK = 1;
-  for (const Program &program : artifact.programs)
-    arenaBytes = std::max(arenaBytes, program.arenaBytesPerToken);
-  for (const CacheShape::Layer &layer : cacheShapeOf(artifact).layers) {
+  for (const Program &one : artifact->programs)
+    arenaBytes = std::max(arenaBytes, one.arenaBytesPerToken);
+  for (const CacheShape::Layer &layer : cacheShapeOf(*artifact).layers) {
     widest = std::max<uint64_t>(widest, layer.experts);
     topK = std::max<uint64_t>(topK, layer.topK);
   }
-  MOERT_ASSIGN_OR_RETURN(engine.arena, HostRegion::create(arenaBytes * engine.chunk));
-  engine.attentionScratchFloats = attentionScratchFloatsOf(artifact, engine.contextTokens);
-  MOERT_ASSIGN_OR_RETURN(engine.scratch,
-                         HostRegion::create(engine.attentionScratchFloats * sizeof(float) *
-                                            engine.threads->threads()));
-  uint64_t row = roundUp(uint64_t(artifact.model.vocabularySize) * sizeof(float), kBufferAlignment);
-  MOERT_ASSIGN_OR_RETURN(engine.logits, HostRegion::create(row * engine.logitsRows));
-  engine.batch.reserve(engine.chunk);
-  engine.ropeFloatsPerRow = ropeFloatsOf(artifact, engine.ropeOffsets);
-  engine.ropeTables.resize(uint64_t(engine.ropeFloatsPerRow) * engine.chunk);
-  engine.probabilities.resize(roundUp(widest, 16));
-  engine.expertRows.resize(topK * engine.chunk);
-  engine.expertBegin.resize(widest + 1);
-  engine.wanted.resize(widest);
-  engine.profile.resize(artifact.model.layers + 1);
+  MOERT_ASSIGN_OR_RETURN(arena, HostRegion::create(arenaBytes * chunk));
+  attentionScratchFloats = attentionScratchFloatsOf(*artifact, contextTokens);
+  MOERT_ASSIGN_OR_RETURN(
+      scratch, HostRegion::create(attentionScratchFloats * sizeof(float) * threads->threads()));
+  uint64_t row =
+      roundUp(uint64_t(artifact->model.vocabularySize) * sizeof(float), kBufferAlignment);
+  MOERT_ASSIGN_OR_RETURN(logits, HostRegion::create(row * logitsRows));
+  batch.reserve(chunk);
+  ropeFloatsPerRow = ropeFloatsOf(*artifact, ropeOffsets);
+  ropeTables.resize(uint64_t(ropeFloatsPerRow) * chunk);
+  probabilities.resize(roundUp(widest, 16));
+  expertRows.resize(topK * chunk);
+  expertBegin.resize(widest + 1);
+  wanted.resize(widest);
+  profile.resize(artifact->model.layers + 1);
   return {};
 }
-
-} // namespace
 
 Engine::Engine(std::unique_ptr<Impl> loaded) : impl(std::move(loaded)) {}
 Engine::~Engine() = default;
@@ -148,7 +146,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   MOERT_ASSIGN_OR_RETURN(engine->residentMemory, HostRegion::create(residentBytes, Populate::kNo));
   MOERT_ASSIGN_OR_RETURN(engine->poolMemory,
                          HostRegion::create(account.poolPages * artifact.pageBytes, Populate::kNo));
-  MOERT_RETURN_IF_ERROR(makeStepMemory(*engine));
+  MOERT_RETURN_IF_ERROR(engine->makeStepMemory());
 
   MemoryPiece pool = {engine->poolMemory.data(), engine->poolMemory.bytes()};
   MOERT_ASSIGN_OR_RETURN(
@@ -249,16 +247,18 @@ void Session::reset() {
   impl->length = 0;
 }
 
-Result<std::unique_ptr<Session>> Engine::createSession() {
-  const Artifact &artifact = *impl->artifact;
+std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, HostRegion memory,
+                                                   uint32_t contextTokens, bool slotsShareMemory) {
   auto session = std::make_unique<Session::Impl>();
-  session->capacity = impl->contextTokens;
-  MOERT_ASSIGN_OR_RETURN(session->memory,
-                         HostRegion::create(kvBytesOf(artifact, impl->contextTokens)));
-  const float *next = reinterpret_cast<const float *>(session->memory.data());
-  uint32_t blocks = impl->contextTokens / kKvBlockTokens;
+  session->capacity = contextTokens;
+  session->memory = std::move(memory);
+  const float *first = reinterpret_cast<const float *>(session->memory.data());
+  const float *next = first;
+  uint32_t blocks = contextTokens / kKvBlockTokens;
   for (const KvSlot &slot : artifact.kvSlots) {
     Session::Impl::Slot &tables = session->slots.emplace_back();
+    if (slotsShareMemory)
+      next = first;
     for (uint32_t block = 0; block < blocks; ++block) {
       tables.keyBlocks.push_back(next);
       next += uint64_t(kKvBlockTokens) * slot.kvHeads * slot.keyDim;
@@ -267,6 +267,12 @@ Result<std::unique_ptr<Session>> Engine::createSession() {
     }
   }
   return std::unique_ptr<Session>(new Session(std::move(session)));
+}
+
+Result<std::unique_ptr<Session>> Engine::createSession() {
+  MOERT_ASSIGN_OR_RETURN(HostRegion memory,
+                         HostRegion::create(kvBytesOf(*impl->artifact, impl->contextTokens)));
+  return Impl::makeSession(*impl->artifact, std::move(memory), impl->contextTokens, false);
 }
 
 } // namespace moert

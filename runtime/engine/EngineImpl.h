@@ -73,6 +73,7 @@ struct Engine::Impl {
   std::vector<WeightView> residents;
   std::vector<MoeLayerTables> moeLayers;
   std::vector<CacheLayer> cacheLayers; // Borrowed by the cache, as moeLayers are.
+  uint32_t firstCachedLayer = 0;       // The MoE layer that is the cache's first.
   const Program *decode = nullptr, *prefill = nullptr;
 
   // Destroyed in reverse: the cache before the queue that it reads with.
@@ -107,8 +108,15 @@ struct Engine::Impl {
   }
   QuantizedRows quantized(int32_t bufferIndex, uint64_t firstRow = 0) const;
 
+  /// Everything that a step of `chunk` tokens of any program needs, sized once.
+  Status makeStepMemory();
+  /// A session whose slots lie behind each other in `memory`, or all on the same bytes where only
+  /// one is in use at a time.
+  static std::unique_ptr<Session> makeSession(const Artifact &artifact, HostRegion memory,
+                                              uint32_t contextTokens, bool slotsShareMemory);
+
   Status playProgram();
-  Status playInstruction(const Instruction &instruction);
+  Status playInstruction(const Instruction &instruction, LayerProfile &layerProfile);
   Status playExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
   Status playHead(const HeadInstruction &head);
   void playAttend(const AttendInstruction &attend);

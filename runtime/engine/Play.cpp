@@ -246,28 +246,31 @@ struct SimplePlay {
   void operator()(const StoreKvInstruction &store) const { engine.playStoreKv(store); }
   void operator()(const AttendInstruction &attend) const { engine.playAttend(attend); }
   void operator()(const RouteInstruction &route) const { engine.playRoute(route); }
-  // Played by playProgram, since they can fail.
+  // Played by playInstruction, since they can fail.
   void operator()(const ExpertsInstruction &) const {}
   void operator()(const HeadInstruction &) const {}
 };
 
 } // namespace
 
+Status Engine::Impl::playInstruction(const Instruction &instruction, LayerProfile &layerProfile) {
+  if (const auto *experts = std::get_if<ExpertsInstruction>(&instruction))
+    return playExperts(*experts, layerProfile);
+  if (const auto *head = std::get_if<HeadInstruction>(&instruction))
+    return playHead(*head);
+  std::visit(SimplePlay{*this}, instruction);
+  return {};
+}
+
 Status Engine::Impl::playProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
   uint64_t begun = monotonicNs();
   for (size_t i = 0; i < program->instructions.size(); ++i) {
-    const Instruction &instruction = program->instructions[i];
     int32_t layer = program->layers[i];
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
     uint64_t waitedBefore = entry.waitNs;
-    if (const auto *experts = std::get_if<ExpertsInstruction>(&instruction))
-      MOERT_RETURN_IF_ERROR(playExperts(*experts, entry));
-    else if (const auto *head = std::get_if<HeadInstruction>(&instruction))
-      MOERT_RETURN_IF_ERROR(playHead(*head));
-    else
-      std::visit(SimplePlay{*this}, instruction);
+    MOERT_RETURN_IF_ERROR(playInstruction(program->instructions[i], entry));
     uint64_t now = monotonicNs();
     entry.computeNs += now - begun - (entry.waitNs - waitedBefore);
     begun = now;

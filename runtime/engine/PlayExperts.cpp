@@ -105,7 +105,8 @@ Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
   uint32_t expertCount = static_cast<uint32_t>(layer.records.size());
   Grouping grouping = Grouping::make(*this, instruction, expertCount);
 
-  MOERT_RETURN_IF_ERROR(cache->beginLayer(instruction.moeLayer, grouping.wanted));
+  MOERT_RETURN_IF_ERROR(
+      cache->beginLayer(instruction.moeLayer - firstCachedLayer, grouping.wanted));
   while (true) {
     MOERT_ASSIGN_OR_RETURN(int index, cache->nextReady());
     if (index < 0)

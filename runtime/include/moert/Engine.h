@@ -42,6 +42,7 @@ private:
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
   friend class Engine;
+  friend class LayerwisePlayer;
 };
 
 struct EngineOptions {
