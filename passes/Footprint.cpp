@@ -14,7 +14,9 @@ static constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 // Estimates of what the runtime counts exactly. Too much rather than too little: a plan that the
 // compiler proved has to be accepted by the runtime.
-static constexpr uint64_t kTableBytesPerExpert = 640;      // Artifact, engine and cache.
+static constexpr uint64_t kTableBytesPerExpert = 640; // Artifact, engine and cache.
+static constexpr uint64_t kTableBytesPerFurtherSlice = 128;
+static constexpr uint64_t kTableBytesPerLayer = 4096;      // Views of its experts' matrices.
 static constexpr uint64_t kTableBytesPerInstruction = 256; // And per buffer.
 static constexpr uint64_t kTableBytesPerResident = 512;
 static constexpr uint64_t kTableBytesPerPage = 16;
@@ -78,6 +80,13 @@ static uint64_t payloadBytesOf(MoeLayerOp op) {
     for (FormatAttr format : list.getAsRange<FormatAttr>())
       bytes += moert::sliceLayoutOf(layer, toWeightFormat(format))->payloadBytes;
   return bytes;
+}
+
+static uint64_t furtherSlicesOf(MoeLayerOp op) {
+  uint64_t slices = 0;
+  for (auto list : op.getSlices()->getAsRange<ArrayAttr>())
+    slices += list.size() - 1;
+  return slices;
 }
 
 /// The largest number of experts that a token asks the layer for.
@@ -159,23 +168,25 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   uint64_t experts = 0;
   uint32_t largestTopK = 1;
   for (auto [layer, bytes] : llvm::zip_equal(module.getOps<MoeLayerOp>(), *records)) {
-    uint64_t pages = moert::divideUp(*llvm::max_element(bytes), pageBytes);
-    if (pages * layer.getExperts() > UINT32_MAX)
-      return layer.emitOpError() << "has " << layer.getExperts() << " experts of up to " << pages
-                                 << " pages of " << pageBytes << " bytes, expected at most 2^32 "
-                                 << "pages in a layer";
     uint32_t topK = topKOf(module, layer);
-    footprint.cache.layers.push_back({layer.getExperts(), static_cast<uint32_t>(pages), topK});
+    moert::CacheShape::Layer pages = moert::cacheLayerOf(bytes, pageBytes, topK);
+    if (pages.allPages > UINT32_MAX)
+      return layer.emitOpError() << "has " << layer.getExperts() << " experts in " << pages.allPages
+                                 << " pages of " << pageBytes
+                                 << " bytes, expected at most 2^32 pages in a layer";
+    footprint.cache.layers.push_back(pages);
     footprint.expertPayloadBytes += payloadBytesOf(layer);
+    footprint.metadataBytes +=
+        kTableBytesPerLayer + furtherSlicesOf(layer) * kTableBytesPerFurtherSlice;
     experts += layer.getExperts();
     largestTopK = std::max(largestTopK, topK);
   }
   footprint.arenaBytesPerToken =
       programs->arenaBytesPerToken + tableBytesPerToken(module, largestTopK);
-  footprint.metadataBytes = experts * kTableBytesPerExpert +
-                            programs->tableEntries * kTableBytesPerInstruction +
-                            llvm::range_size(module.getOps<WeightOp>()) * kTableBytesPerResident +
-                            moert::largestPoolPages(footprint.cache) * kTableBytesPerPage;
+  footprint.metadataBytes += experts * kTableBytesPerExpert +
+                             programs->tableEntries * kTableBytesPerInstruction +
+                             llvm::range_size(module.getOps<WeightOp>()) * kTableBytesPerResident +
+                             moert::largestPoolPages(footprint.cache) * kTableBytesPerPage;
   return footprint;
 }
 

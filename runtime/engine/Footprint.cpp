@@ -9,16 +9,13 @@
 namespace moert {
 
 // An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state;
-// with the allocator's overhead of each list. 460 bytes were counted for one slice.
+// with the allocator's overhead of each list. 460 bytes were counted for one slice; each further
+// one has 48 in the artifact, 32 in the engine and 24 in the cache.
 static constexpr uint64_t kTableBytesPerExpert = 640;
+static constexpr uint64_t kTableBytesPerFurtherSlice = 128;
+// The views of a layer's matrices, once per width: 800 bytes each.
+static constexpr uint64_t kTableBytesPerLayer = 4096;
 static constexpr uint64_t kTableBytesPerInstruction = 256;
-
-static uint32_t recordPagesOf(const MoeLayer &layer, uint32_t pageBytes) {
-  uint64_t largest = 0;
-  for (const Expert &expert : layer.experts)
-    largest = std::max(largest, expert.bytes);
-  return static_cast<uint32_t>(divideUp(largest, pageBytes));
-}
 
 static uint32_t topKOf(const Artifact &artifact, uint32_t moeLayer) {
   uint32_t topK = 1;
@@ -32,11 +29,9 @@ static uint32_t topKOf(const Artifact &artifact, uint32_t moeLayer) {
 
 CacheShape cacheShapeOf(const Artifact &artifact) {
   CacheShape shape;
-  for (uint32_t i = 0; i < artifact.moeLayers.size(); ++i) {
-    const MoeLayer &layer = artifact.moeLayers[i];
-    shape.layers.push_back({static_cast<uint32_t>(layer.experts.size()),
-                            recordPagesOf(layer, artifact.pageBytes), topKOf(artifact, i)});
-  }
+  for (uint32_t i = 0; i < artifact.moeLayers.size(); ++i)
+    shape.layers.push_back(cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes,
+                                        topKOf(artifact, i)));
   return shape;
 }
 
@@ -78,7 +73,10 @@ ModelFootprint footprintOf(const Model &model) {
   footprint.expertPayloadBytes = expertPayloadBytes(artifact);
   footprint.cache = cacheShapeOf(artifact);
 
-  uint64_t experts = 0, widestLayer = 0, topK = 0, instructions = 0;
+  uint64_t experts = 0, furtherSlices = 0, widestLayer = 0, topK = 0, instructions = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      furtherSlices += expert.slices.size() - 1;
   for (const CacheShape::Layer &layer : footprint.cache.layers) {
     experts += layer.experts;
     widestLayer = std::max<uint64_t>(widestLayer, layer.experts);
@@ -94,8 +92,10 @@ ModelFootprint footprintOf(const Model &model) {
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
   footprint.attentionScratchBytesPerContextToken = sizeof(float);
   footprint.metadataBytes =
-      experts * kTableBytesPerExpert + widestLayer * 16 + instructions * kTableBytesPerInstruction +
-      artifact.residents.size() * 512 + largestPoolPages(footprint.cache) * 16;
+      experts * kTableBytesPerExpert + furtherSlices * kTableBytesPerFurtherSlice +
+      artifact.moeLayers.size() * kTableBytesPerLayer + widestLayer * 16 +
+      instructions * kTableBytesPerInstruction + artifact.residents.size() * 512 +
+      largestPoolPages(footprint.cache) * 16;
   if (const Tokenizer *tokenizer = model.tokenizer())
     footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();
   return footprint;

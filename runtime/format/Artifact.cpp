@@ -27,4 +27,11 @@ Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &for
   return layout;
 }
 
+std::vector<uint64_t> recordBytesOf(const MoeLayer &layer) {
+  std::vector<uint64_t> bytes;
+  for (const Expert &expert : layer.experts)
+    bytes.push_back(expert.bytes);
+  return bytes;
+}
+
 } // namespace moert

@@ -31,7 +31,8 @@ struct ResidentWeight {
 constexpr uint64_t kResidentAlignment = kRegionAlignment;
 
 /// A contiguous part of a record. Slice 0 alone is the expert at its lowest width; each further one
-/// adds to the same matrices: w = sum over slices of scale * q (+ offset).
+/// refines the same matrices' codes by lower bits (WeightLayout.h). Files of version 1.0 may hold
+/// slices that add up instead, which nothing plays.
 struct Slice {
   WeightFormat format;
   uint64_t offset = 0;       // From the record's first byte; a multiple of kSliceAlignment.
@@ -44,7 +45,7 @@ struct Slice {
 constexpr uint64_t kSliceAlignment = 4096;
 
 /// One expert: a contiguous range of the file. A variant is a list of slices to be read together;
-/// the first variant is the full precision.
+/// the first variant is all of them, every other one their beginning.
 struct Expert {
   uint64_t fileOffset = 0; // From the file's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;      // The sum of its slices.
@@ -144,5 +145,8 @@ struct SliceLayout {
   uint64_t payloadBytes = 0;
 };
 Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &format);
+
+/// Bytes of each of a layer's records.
+std::vector<uint64_t> recordBytesOf(const MoeLayer &layer);
 
 } // namespace moert

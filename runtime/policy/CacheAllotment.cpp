@@ -1,6 +1,9 @@
 #include "runtime/policy/CacheAllotment.h"
 
+#include "runtime/base/CheckedMath.h"
+
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace moert {
@@ -9,22 +12,34 @@ uint64_t CacheAllotment::totalPages() const {
   return std::accumulate(quotaPages.begin(), quotaPages.end(), uint64_t(transitPages));
 }
 
+CacheShape::Layer cacheLayerOf(std::span<const uint64_t> recordBytes, uint32_t pageBytes,
+                               uint32_t topK) {
+  CacheShape::Layer layer;
+  layer.experts = static_cast<uint32_t>(recordBytes.size());
+  layer.topK = topK;
+  std::vector<uint64_t> pages;
+  for (uint64_t bytes : recordBytes)
+    pages.push_back(divideUp(bytes, pageBytes));
+  layer.allPages = std::accumulate(pages.begin(), pages.end(), uint64_t(0));
+  std::sort(pages.begin(), pages.end(), std::greater<>());
+  layer.recordPages = pages.empty() ? 0 : pages.front();
+  size_t working = std::min<size_t>({topK, kWorkingRecords, pages.size()});
+  layer.workingPages =
+      std::accumulate(pages.begin(), pages.begin() + ptrdiff_t(working), uint64_t(0));
+  return layer;
+}
+
 uint64_t smallestPoolPages(const CacheShape &shape) {
   uint64_t pages = 0;
   for (const CacheShape::Layer &layer : shape.layers)
-    pages = std::max<uint64_t>(pages, layer.recordPages);
+    pages = std::max(pages, layer.recordPages);
   return pages;
-}
-
-// 65536 experts of 256 MiB are 2^32 of the smallest pages.
-static uint64_t allPagesOf(const CacheShape::Layer &layer) {
-  return uint64_t(layer.experts) * layer.recordPages;
 }
 
 uint64_t largestPoolPages(const CacheShape &shape) {
   uint64_t pages = 0;
   for (const CacheShape::Layer &layer : shape.layers)
-    pages += allPagesOf(layer);
+    pages += layer.allPages;
   return pages;
 }
 
@@ -33,8 +48,7 @@ uint64_t largestPoolPages(const CacheShape &shape) {
 static uint64_t transitFor(const CacheShape &shape, uint64_t poolPages) {
   uint64_t working = 0;
   for (const CacheShape::Layer &layer : shape.layers)
-    working = std::max<uint64_t>(working, uint64_t(std::min(layer.topK, kWorkingRecords)) *
-                                              layer.recordPages);
+    working = std::max(working, layer.workingPages);
   uint64_t layers = shape.layers.size();
   if (poolPages >= working * layers || layers < 2)
     return 0;
@@ -50,7 +64,7 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
   if (poolPages >= largestPoolPages(shape)) {
     for (size_t i = 0; i < shape.layers.size(); ++i)
       allotment.quotaPages[i] =
-          static_cast<uint32_t>(std::min<uint64_t>(allPagesOf(shape.layers[i]), UINT32_MAX));
+          static_cast<uint32_t>(std::min<uint64_t>(shape.layers[i].allPages, UINT32_MAX));
     return allotment;
   }
   allotment.transitPages = static_cast<uint32_t>(transitFor(shape, poolPages));
@@ -60,11 +74,12 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
     placed = false;
     for (size_t i = 0; i < shape.layers.size(); ++i) {
       const CacheShape::Layer &layer = shape.layers[i];
-      bool isFull = allotment.quotaPages[i] >= allPagesOf(layer);
-      if (isFull || layer.recordPages > left)
+      // The last one may be smaller than the largest record: the layer then has all of its pages.
+      uint64_t pages = std::min(layer.recordPages, layer.allPages - allotment.quotaPages[i]);
+      if (pages == 0 || pages > left)
         continue;
-      allotment.quotaPages[i] += layer.recordPages;
-      left -= layer.recordPages;
+      allotment.quotaPages[i] += static_cast<uint32_t>(pages);
+      left -= pages;
       placed = true;
     }
   }

@@ -9,15 +9,23 @@
 
 namespace moert {
 
-/// What the cache has to hold, in pages.
+/// What the cache has to hold, in pages. Records of a layer may differ in size, as experts may in
+/// width.
 struct CacheShape {
   struct Layer {
     uint32_t experts = 0;
-    uint32_t recordPages = 0; // Of the layer's largest record.
-    uint32_t topK = 0;        // Experts that one token asks for.
+    uint32_t topK = 0;         // Experts that one token asks for.
+    uint64_t recordPages = 0;  // Of the largest record.
+    uint64_t workingPages = 0; // Of the largest kWorkingRecords, or topK if that is less.
+    uint64_t allPages = 0;     // Of every record.
   };
   std::vector<Layer> layers;
 };
+
+/// A layer of records of these sizes, each in pages of its own. This is the rule: the compiler's
+/// plans, their validation and the engine all count with it.
+CacheShape::Layer cacheLayerOf(std::span<const uint64_t> recordBytes, uint32_t pageBytes,
+                               uint32_t topK);
 
 struct CacheAllotment {
   uint32_t transitPages = 0;        // Borrowed by the layer that is being played.
@@ -32,10 +40,10 @@ uint64_t smallestPoolPages(const CacheShape &shape);
 /// Pages above which more does not help: every record.
 uint64_t largestPoolPages(const CacheShape &shape);
 
-/// Shares poolPages (at least smallestPoolPages) evenly, in whole records, no layer getting more
-/// than it has. A layer being played can hold its quota and the transit pages: together at least as
-/// many of its records as it needs to compute one while the next ones are read (kWorkingRecords, or
-/// topK), as far as the pool allows.
+/// Shares poolPages (at least smallestPoolPages) evenly, in records of each layer's largest size,
+/// no layer getting more than it has. A layer being played can hold its quota and the transit
+/// pages: together at least as many of its records as it needs to compute one while the next ones
+/// are read (kWorkingRecords, or topK), as far as the pool allows.
 CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages);
 
 /// Records in flight or in use at a time that keep the disk busy while one is computed.

@@ -12,7 +12,8 @@ static ModelFootprint model() {
   footprint.logitsBytes = 16384;
   footprint.pageBytes = 8192;
   footprint.expertPayloadBytes = uint64_t(10) * 32 * 20736;
-  footprint.cache.layers.assign(10, {32, 3, 4});
+  footprint.cache.layers.assign(10,
+                                {32, 4, 3, 12, 96}); // 32 records of 3 pages, 4 of them at a time.
   return footprint;
 }
 
