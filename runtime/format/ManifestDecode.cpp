@@ -100,8 +100,9 @@ MatrixShape decodeShape(const fb::MatrixShape &shape) {
 }
 
 Status Decoder::decodeFormat(const fb::WeightFormat &format, WeightFormat &value) {
-  MOERT_RETURN_IF_ERROR(decodeEnum(format.kind(), WeightKind::kInt2, "weight kind", value.kind));
+  MOERT_RETURN_IF_ERROR(decodeEnum(format.kind(), WeightKind::kInt1, "weight kind", value.kind));
   MOERT_RETURN_IF_ERROR(decodeFlag(format.has_offsets(), "has_offsets", value.hasOffsets));
+  MOERT_RETURN_IF_ERROR(decodeFlag(format.refines(), "refines", value.refines));
   value.group = format.group();
   value.activationGroup = format.activation_group();
   return {};

@@ -1,9 +1,12 @@
-// The rules about everything but the programs (ValidateProgram.cpp). Fields are checked before they
+// The rules about everything but the experts (ValidateRecords.cpp) and the programs
+// (ValidateProgram.cpp). Fields are checked before they
 // are used by a later rule; the order of the functions is the order of that dependence.
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Utf8.h"
+#include "runtime/format/ValidateRules.h"
+#include "runtime/policy/CacheAllotment.h"
 
 #include <algorithm>
 #include <bit>
@@ -38,12 +41,6 @@ static Status checkText(std::string_view text, std::string_view what) {
     return invalidInput(what, " has ", text.size(), " bytes, expected at most ", kMaxStringBytes);
   if (!isPlainText(text))
     return invalidInput(what, " is not plain UTF-8 text without control characters");
-  return {};
-}
-
-static Status checkRange(std::string_view what, uint64_t value, uint64_t low, uint64_t high) {
-  if (value < low || value > high)
-    return invalidInput(what, " is ", value, ", expected ", low, " to ", high);
   return {};
 }
 
@@ -97,23 +94,10 @@ static Status checkSections(const Artifact &artifact) {
   return {};
 }
 
-namespace {
-
-/// A range of the file and what it belongs to, for finding overlaps.
-struct Range {
-  uint64_t offset, bytes;
-  uint32_t layer, index;
-};
-
-} // namespace
-
-static void sortByOffset(std::vector<Range> &ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range &a, const Range &b) { return a.offset < b.offset; });
-}
-
 static Status checkResident(const Artifact &artifact, const ResidentWeight &weight) {
   MOERT_RETURN_IF_ERROR(checkText(weight.name, "the name"));
+  if (weight.format.refines)
+    return invalidInput("it refines another matrix, which only slices of experts do");
   MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(weight.shape, weight.format));
   if (weight.bytes != layout.bytes)
     return invalidInput(weight.bytes, " bytes, a ", weight.shape.rows, " x ", weight.shape.cols,
@@ -127,7 +111,7 @@ static Status checkResident(const Artifact &artifact, const ResidentWeight &weig
 }
 
 static Status checkResidents(const Artifact &artifact) {
-  std::vector<Range> ranges;
+  std::vector<FileRange> ranges;
   for (uint32_t i = 0; i < artifact.residents.size(); ++i) {
     const ResidentWeight &weight = artifact.residents[i];
     MOERT_RETURN_IF_ERROR(
@@ -142,141 +126,6 @@ static Status checkResidents(const Artifact &artifact) {
   return {};
 }
 
-// What every expert of a layer has to agree on, because one list of buffers serves them all: float
-// weights want float inputs, quantized ones inputs quantized in their activation group.
-static Status checkSliceFormat(const MoeLayer &layer, const WeightFormat &format) {
-  const WeightFormat &first = layer.experts.front().slices.front().format;
-  if (isQuantized(format.kind) != isQuantized(first.kind) ||
-      format.activationGroup != first.activationGroup)
-    return invalidInput(nameOf(format.kind), " with activation group ", format.activationGroup,
-                        ", the layer's first expert is ", nameOf(first.kind),
-                        " with activation group ", first.activationGroup);
-  return {};
-}
-
-static Status checkSlices(const MoeLayer &layer, const Expert &expert) {
-  MOERT_RETURN_IF_ERROR(checkRange("number of slices", expert.slices.size(), 1, UINT8_MAX));
-  uint64_t end = 0;
-  for (size_t i = 0; i < expert.slices.size(); ++i) {
-    const Slice &slice = expert.slices[i];
-    auto refuse = [&](const char *what, uint64_t found, uint64_t expected) {
-      return invalidInput("slice ", i, ": ", what, " is ", found, ", expected ", expected);
-    };
-    MOERT_RETURN_IF_ERROR(checkSliceFormat(layer, slice.format).withContext(strCat("slice ", i)));
-    auto layout = sliceLayoutOf(layer, slice.format);
-    if (!layout.isOk())
-      return layout.status().withContext(strCat("slice ", i));
-    std::optional<uint64_t> bytes = checkedRoundUp(layout->payloadBytes, kSliceAlignment);
-    if (!bytes)
-      return invalidInput("slice ", i, ": ", layout->payloadBytes, " bytes of payload");
-    if (slice.payloadBytes != layout->payloadBytes)
-      return refuse("the payload", slice.payloadBytes, layout->payloadBytes);
-    if (slice.bytes != *bytes)
-      return refuse("the size", slice.bytes, *bytes);
-    if (slice.offset != end)
-      return refuse("the offset", slice.offset, end);
-    std::optional<uint64_t> next = checkedAdd(end, slice.bytes);
-    if (!next)
-      return refuse("the end", UINT64_MAX, expert.bytes);
-    end = *next;
-  }
-  if (expert.bytes != end)
-    return invalidInput(expert.bytes, " bytes, its slices have ", end);
-  return {};
-}
-
-static Status checkVariants(const Expert &expert) {
-  if (expert.variants.empty())
-    return invalidInput("no variants, expected at least 1");
-  for (size_t v = 0; v < expert.variants.size(); ++v) {
-    const std::vector<uint8_t> &variant = expert.variants[v];
-    if (variant.empty())
-      return invalidInput("variant ", v, " has no slices");
-    for (size_t i = 0; i < variant.size(); ++i) {
-      if (variant[i] >= expert.slices.size())
-        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), ", there are ",
-                            expert.slices.size());
-      if (i > 0 && variant[i] <= variant[i - 1])
-        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), " after slice ",
-                            uint32_t(variant[i - 1]), ", expected ascending slices");
-      if (variant.size() > 1 && !isQuantized(expert.slices[variant[i]].format.kind))
-        return invalidInput("variant ", v, " adds ", nameOf(expert.slices[variant[i]].format.kind),
-                            " slices, only quantized ones can be added");
-    }
-  }
-  return {};
-}
-
-// y = down(activation(gate x) * up x): the one shape of an expert that instructions can compute.
-static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
-  if (layer.matrices.size() != 3)
-    return invalidInput(layer.matrices.size(), " matrices, expected gate, up and down");
-  const MatrixShape &gate = layer.matrices[0].shape;
-  for (size_t i = 0; i < layer.matrices.size(); ++i) {
-    const ExpertMatrix &matrix = layer.matrices[i];
-    MatrixShape expected = i < 2 ? MatrixShape{gate.rows, artifact.model.hiddenSize}
-                                 : MatrixShape{artifact.model.hiddenSize, gate.rows};
-    if (matrix.part != ExpertPart(i))
-      return invalidInput("matrix ", i, " is part ", uint32_t(matrix.part), ", expected part ", i);
-    if (!(matrix.shape == expected))
-      return invalidInput("matrix ", i, " is ", matrix.shape.rows, " x ", matrix.shape.cols,
-                          ", expected ", expected.rows, " x ", expected.cols);
-  }
-  return {};
-}
-
-static Status checkMoeLayer(const Artifact &artifact, uint32_t index, std::vector<Range> &records) {
-  const MoeLayer &layer = artifact.moeLayers[index];
-  MOERT_RETURN_IF_ERROR(checkRange("its number", layer.layer, 0, artifact.model.layers - 1));
-  if (index > 0 && layer.layer <= artifact.moeLayers[index - 1].layer)
-    return invalidInput("its number ", layer.layer, " follows ",
-                        artifact.moeLayers[index - 1].layer, ", expected ascending layers");
-  MOERT_RETURN_IF_ERROR(checkMatrices(artifact, layer));
-  MOERT_RETURN_IF_ERROR(checkRange("number of experts", layer.experts.size(), 1, 65536));
-  for (uint32_t e = 0; e < layer.experts.size(); ++e) {
-    const Expert &expert = layer.experts[e];
-    // checkSliceFormat() looks at the first expert's first slice.
-    if (expert.slices.empty())
-      return invalidInput("expert ", e, ": no slices, expected at least 1");
-    MOERT_RETURN_IF_ERROR(checkSlices(layer, expert).withContext(strCat("expert ", e)));
-    MOERT_RETURN_IF_ERROR(checkVariants(expert).withContext(strCat("expert ", e)));
-    records.push_back({expert.fileOffset, expert.bytes, index, e});
-  }
-  return {};
-}
-
-// Records fill their section without gaps, in any order: every byte of the file belongs to
-// something that has a checksum or has to be zero.
-static Status checkRecordsTile(const Artifact &artifact, std::vector<Range> records) {
-  sortByOffset(records);
-  uint64_t end = artifact.recordsOffset, left = artifact.recordsBytes;
-  for (const Range &record : records) {
-    auto name = [&] {
-      return strCat("the record of layer ", artifact.moeLayers[record.layer].layer, ", expert ",
-                    record.index);
-    };
-    if (record.offset != end)
-      return invalidInput(name(), " is at offset ", record.offset, ", expected ", end,
-                          record.offset < end ? ": it overlaps another" : ": nothing is before it");
-    if (record.bytes > left)
-      return invalidInput(name(), " has ", record.bytes, " bytes, the records section has ", left,
-                          " left");
-    end += record.bytes;
-    left -= record.bytes;
-  }
-  if (left != 0)
-    return invalidInput("the records have ", artifact.recordsBytes - left,
-                        " bytes, their section has ", artifact.recordsBytes);
-  return {};
-}
-
-static Status checkMoeLayers(const Artifact &artifact) {
-  std::vector<Range> records;
-  for (uint32_t i = 0; i < artifact.moeLayers.size(); ++i)
-    MOERT_RETURN_IF_ERROR(checkMoeLayer(artifact, i, records).withContext(strCat("MoE layer ", i)));
-  return checkRecordsTile(artifact, std::move(records));
-}
-
 static Status checkPlan(const Artifact &artifact, const Plan &plan) {
   MOERT_RETURN_IF_ERROR(checkText(plan.name, "the name"));
   MOERT_RETURN_IF_ERROR(checkRange("prefill chunk", plan.prefillChunk, 1, kMaxPrefillChunk));
@@ -285,19 +134,15 @@ static Status checkPlan(const Artifact &artifact, const Plan &plan) {
     return invalidInput("quotas of ", plan.quotaPages.size(), " layers, expected ",
                         artifact.moeLayers.size());
   for (size_t i = 0; i < artifact.moeLayers.size(); ++i) {
-    uint64_t allPages = 0, largestPages = 0;
-    for (const Expert &expert : artifact.moeLayers[i].experts) {
-      uint64_t pages = divideUp(expert.bytes, artifact.pageBytes);
-      allPages += pages;
-      largestPages = std::max(largestPages, pages);
-    }
+    CacheShape::Layer pages =
+        cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes, 1);
     uint64_t room = uint64_t(plan.quotaPages[i]) + plan.transitPages;
-    if (room < largestPages)
+    if (room < pages.recordPages)
       return invalidInput("MoE layer ", i, " has ", room, " pages with those in transit, its ",
-                          "largest record needs ", largestPages);
-    if (plan.quotaPages[i] > allPages)
+                          "largest record needs ", pages.recordPages);
+    if (plan.quotaPages[i] > pages.allPages)
       return invalidInput("MoE layer ", i, " has a quota of ", plan.quotaPages[i],
-                          " pages, all its records need ", allPages);
+                          " pages, all its records need ", pages.allPages);
   }
   return {};
 }
@@ -374,7 +219,7 @@ Status validateArtifact(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkModel(artifact));
   MOERT_RETURN_IF_ERROR(checkSections(artifact));
   MOERT_RETURN_IF_ERROR(checkResidents(artifact));
-  MOERT_RETURN_IF_ERROR(checkMoeLayers(artifact));
+  MOERT_RETURN_IF_ERROR(validateMoeLayers(artifact));
   MOERT_RETURN_IF_ERROR(checkKvAndRopes(artifact));
   MOERT_RETURN_IF_ERROR(checkPlans(artifact));
   return checkPrograms(artifact);

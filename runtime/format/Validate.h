@@ -23,6 +23,9 @@ constexpr uint32_t kMaxPageBytes = uint32_t(1) << 20;
 /// Every rule of format.md that does not need the file's bytes.
 Status validateArtifact(const Artifact &artifact);
 
+/// The part of it about layers with experts and their records; sections have passed already.
+Status validateMoeLayers(const Artifact &artifact);
+
 /// The part of it about one program; the rest of the artifact has passed already.
 Status validateProgram(const Artifact &artifact, const Program &program);
 

@@ -7,16 +7,18 @@
 // Panel layout, for every quantized matrix and for float matrices of 16 rows and more. 16 outputs
 // make a panel (the last one is filled up with zero rows), and inputs run inside it:
 //   float   [panel][input][16 outputs]
-//   int8    [panel][input / 4][16 outputs][4 inputs]         one byte a code
-//   int4    [panel][input / 8][16 outputs][4 inputs]         a byte holds input i (low) and i + 4
-//   (high) int2    [panel][input / 16][16 outputs][4 inputs]        a byte holds i, i + 4, i + 8, i
-//   + 12, low first
+//   int8    [panel][input / 4][16 outputs][4]    a byte is one code
+//   int4    [panel][input / 8][16 outputs][4]    a byte holds input i (low half) and i + 4
+//   int2    [panel][input / 16][16 outputs][4]   i, i + 4, i + 8, i + 12, low first
+//   int1    [panel][input / 32][16 outputs][4]   i to i + 28 in the order of bitPlaceOf()
 // so that each is a run of 64-byte (bf16, f16: 32-byte) units of 16 outputs that a vector
 // instruction takes as they are. Codes are offset binary, code = q + 2^(bits-1). Behind the codes,
 // at the next multiple of kRegionAlignment, come the scales, f16 [panel][weight group][16 outputs],
 // and behind them, where the format has offsets, the offsets in the same shape. The value of a code
 // is
 //   w = scale * q + offset.
+// A slice that refines another holds lower bits of the same codes and neither scales nor offsets:
+// format.md, "Records", has the planes that there are and what fewer of them mean.
 // Inputs are padded to a multiple of the activation group with q = 0; the scale and the offset of a
 // weight group that has real inputs apply to its padding too, where the activation is zero.
 //

@@ -12,6 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::vector<uint64_t> aligned(size / 8 + 1); // A section starts at a multiple of 4096.
   std::memcpy(aligned.data(), data, size);
   moert::Artifact artifact;
+  artifact.majorVersion = sections.majorVersion;
+  artifact.minorVersion = sections.minorVersion;
   artifact.residentOffset = sections.residentOffset;
   artifact.residentBytes = sections.residentBytes;
   artifact.recordsOffset = sections.recordsOffset;

@@ -98,8 +98,8 @@ TEST_CASE("broken facts about the model are refused") {
 
 TEST_CASE("broken resident weights are refused") {
   checkAllRefused({
-      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(6); },
-       "resident weight 0: unknown weight kind 6, this reads 0 to 5"},
+      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(7); },
+       "resident weight 0: unknown weight kind 7, this reads 0 to 6"},
       {"a float with groups", [](Artifact &a) { a.residents[1].format.group = 32; },
        "resident weight 1: a f32 matrix has groups or offsets"},
       {"an activation group that no kernel has",
@@ -129,6 +129,48 @@ TEST_CASE("broken resident weights are refused") {
       {"a name with a line end", [](Artifact &a) { a.residents[0].name = "a\nb"; },
        "resident weight 0: the name is not plain UTF-8"},
   });
+}
+
+TEST_CASE("slices that are no planes of one grid are refused") {
+  // Expert 0 of layer 1 has planes of 2, 2 and 4 bits.
+  auto format = [](Artifact &a, size_t slice) -> WeightFormat & {
+    return a.moeLayers[1].experts[0].slices[slice].format;
+  };
+  checkAllRefused({
+      {"a first slice that refines", [&](Artifact &a) { format(a, 0).refines = true; },
+       "slice 0 refines another, there is none before it"},
+      {"a slice that adds up", [&](Artifact &a) { format(a, 1).refines = false; },
+       "slice 1: does not refine the slice before it"},
+      {"a refinement with offsets", [&](Artifact &a) { format(a, 1).hasOffsets = true; },
+       "slice 1: a refinement with offsets"},
+      {"a refinement with other groups", [&](Artifact &a) { format(a, 2).group = 64; },
+       "slice 2: groups of 64 and 32, those of the slice that it refines are 32 and 32"},
+      {"one bit alone", [&](Artifact &a) { format(a, 0).kind = WeightKind::kInt1; },
+       "slice 0: a matrix of int1"},
+      {"a float that refines",
+       [&](Artifact &a) {
+         format(a, 1) = {WeightKind::kF32, 0, 0, false, true};
+       },
+       "slice 1: a f32 matrix cannot refine another"},
+      {"planes that are not known", [&](Artifact &a) { format(a, 1).kind = WeightKind::kInt4; },
+       "slices of int2+int4+int4, expected"},
+      {"more slices than planes",
+       [](Artifact &a) {
+         Expert &expert = a.moeLayers[1].experts[0];
+         expert.slices.push_back(expert.slices.back());
+       },
+       "number of slices is 4, expected 1 to 3"},
+      {"a resident weight that refines", [](Artifact &a) { a.residents[0].format.refines = true; },
+       "resident weight 0: it refines another matrix"},
+  });
+}
+
+TEST_CASE("one bit in activation groups of 16 is refused") {
+  constexpr WeightFormat kBase = {WeightKind::kInt2, 32, 16, false};
+  constexpr WeightFormat kOneBit = {WeightKind::kInt1, 32, 16, false, true};
+  CHECK(checkSliceFormats(std::vector{kBase}).isOk());
+  Status status = checkSliceFormats(std::vector{kBase, kOneBit});
+  CHECK(status.message() == "slice 1: int1 with activation group 16, expected 32 or 64");
 }
 
 TEST_CASE("broken experts and records are refused") {
@@ -179,12 +221,27 @@ TEST_CASE("broken experts and records are refused") {
        "variant 0 has no slices"},
       {"a variant of a slice that is not there",
        [](Artifact &a) { a.moeLayers[0].experts[0].variants = {{1}}; },
-       "variant 0 names slice 1, there are 1"},
+       "variant 0 names slice 1 where slice 0 is expected"},
+      {"a first variant that is not everything",
+       [](Artifact &a) {
+         a.moeLayers[1].experts[0].variants = {{0, 1}};
+       },
+       "variant 0 has 2 slices, the expert has 3"},
+      {"a variant with more slices than there are",
+       [](Artifact &a) {
+         a.moeLayers[0].experts[0].variants = {{0, 1}};
+       },
+       "variant 0 has 2 slices, the expert has 1"},
+      {"a variant that leaves a slice out",
+       [](Artifact &a) {
+         a.moeLayers[1].experts[0].variants[1] = {0, 2};
+       },
+       "variant 1 names slice 2 where slice 1 is expected"},
       {"a variant with a slice twice",
        [](Artifact &a) {
-         a.moeLayers[1].experts[0].variants = {{0, 0}};
+         a.moeLayers[1].experts[0].variants[1] = {0, 0};
        },
-       "names slice 0 after slice 0"},
+       "variant 1 names slice 0 where slice 1 is expected"},
       {"a record on another",
        [](Artifact &a) {
          a.moeLayers[0].experts[1].fileOffset = a.moeLayers[0].experts[0].fileOffset;

@@ -1,6 +1,7 @@
-// tests/data/format/v1.moe was written by the first version of the format and is never written
-// again: every later reader of 1.x has to read it.
+// Frozen files were written by the first program of their version and are never written again:
+// every later reader of 1.x has to read them.
 #include "runtime/format/Manifest.h"
+#include "runtime/format/Validate.h"
 #include "runtime/format/Verify.h"
 
 #include <doctest/doctest.h>
@@ -9,41 +10,86 @@
 
 using namespace moert;
 
-static Result<FileSource> openFrozen() {
-  return FileSource::open(std::string(MOE_TEST_DATA_DIR) + "/format/v1.moe");
+static FileSource openFrozen(const char *name) {
+  auto source = FileSource::open(std::string(MOE_TEST_DATA_DIR) + "/format/" + name);
+  REQUIRE(source.isOk());
+  return std::move(*source);
 }
 
-TEST_CASE("the frozen file of version 1 is read and verified") {
-  auto source = openFrozen();
-  REQUIRE(source.isOk());
-  Status status = verifyArtifact(*source);
+static Artifact readVerified(const FileSource &source) {
+  Status status = verifyArtifact(source);
   REQUIRE_MESSAGE(status.isOk(), status.message());
-  auto artifact = readArtifact(*source);
+  auto artifact = readArtifact(source);
   REQUIRE(artifact.isOk());
-  CHECK(artifact->majorVersion == 1);
-  CHECK(artifact->minorVersion == 0);
-  CHECK(artifact->model.modelType == "tiny");
-  CHECK(artifact->model.vocabularySize == 48);
-  CHECK(artifact->model.bosToken == 1);
-  CHECK(artifact->residents.size() == 10);
-  CHECK(artifact->residents[0].format.kind == WeightKind::kInt8);
-  REQUIRE(artifact->moeLayers.size() == 2);
-  CHECK(artifact->moeLayers[0].experts[3].slices[0].format.kind == WeightKind::kInt4);
-  CHECK(artifact->moeLayers[1].experts[3].variants ==
-        std::vector<std::vector<uint8_t>>{{0, 1}, {0}});
-  REQUIRE(artifact->programs.size() == 2);
-  CHECK(artifact->programs[1].name == "prefill");
-  CHECK(artifact->programs[1].instructions.size() == 47);
-  CHECK(artifact->plans[1].budgetBytes == 1 << 20);
-  CHECK(artifact->provenance[1] == std::pair<std::string, std::string>("bits", "4"));
+  return *artifact;
 }
 
-TEST_CASE("the frozen file's description is still encoded in the same bytes") {
-  auto source = openFrozen();
-  REQUIRE(source.isOk());
-  auto artifact = readArtifact(*source);
+// What the files of all versions have in common.
+static void checkTiny(const Artifact &artifact) {
+  CHECK(artifact.majorVersion == 1);
+  CHECK(artifact.model.modelType == "tiny");
+  CHECK(artifact.model.vocabularySize == 48);
+  CHECK(artifact.model.bosToken == 1);
+  CHECK(artifact.residents.size() == 10);
+  CHECK(artifact.residents[0].format.kind == WeightKind::kInt8);
+  REQUIRE(artifact.moeLayers.size() == 2);
+  CHECK(artifact.moeLayers[0].experts[3].slices[0].format.kind == WeightKind::kInt4);
+  REQUIRE(artifact.programs.size() == 2);
+  CHECK(artifact.programs[1].name == "prefill");
+  CHECK(artifact.programs[1].instructions.size() == 47);
+  CHECK(artifact.plans[1].budgetBytes == 1 << 20);
+  CHECK(artifact.provenance[1] == std::pair<std::string, std::string>("bits", "4"));
+}
+
+TEST_CASE("the frozen file of version 1.0 is read and verified") {
+  Artifact artifact = readVerified(openFrozen("v1.moe"));
+  checkTiny(artifact);
+  CHECK(artifact.minorVersion == 0);
+  // Slices that add up, which later versions do not write.
+  CHECK(artifact.moeLayers[1].experts[3].variants ==
+        std::vector<std::vector<uint8_t>>{{0, 1}, {0}});
+  CHECK(!artifact.moeLayers[1].experts[3].slices[1].format.refines);
+}
+
+TEST_CASE("the frozen file of version 1.1 is read and verified") {
+  Artifact artifact = readVerified(openFrozen("v1.1.moe"));
+  checkTiny(artifact);
+  CHECK(artifact.minorVersion == 1);
+  const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  CHECK(experts[0].variants == std::vector<std::vector<uint8_t>>{{0, 1, 2}, {0, 1}, {0}});
+  CHECK(experts[0].slices[2].format == WeightFormat{WeightKind::kInt4, 32, 32, false, true});
+  CHECK(experts[1].slices[1].format == WeightFormat{WeightKind::kInt1, 32, 32, false, true});
+  CHECK(experts[2].slices[1].format == WeightFormat{WeightKind::kInt2, 32, 32, false, true});
+  CHECK(experts[3].slices[0].format == WeightFormat{WeightKind::kInt2, 32, 32, true, false});
+}
+
+TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
+  for (const char *name : {"v1.moe", "v1.1.moe"}) {
+    FileSource source = openFrozen(name);
+    auto artifact = readArtifact(source);
+    REQUIRE(artifact.isOk());
+    std::vector<std::byte> stored(artifact->manifestBytes);
+    REQUIRE(source.read(artifact->manifestOffset, stored).isOk());
+    CHECK(encodeManifest(*artifact) == stored);
+  }
+}
+
+TEST_CASE("planes in a file that calls itself version 1.0 are refused") {
+  FileSource source = openFrozen("v1.1.moe");
+  auto artifact = readArtifact(source);
   REQUIRE(artifact.isOk());
-  std::vector<std::byte> stored(artifact->manifestBytes);
-  REQUIRE(source->read(artifact->manifestOffset, stored).isOk());
-  CHECK(encodeManifest(*artifact) == stored);
+  artifact->minorVersion = 0;
+  Status status = validateArtifact(*artifact);
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("which version 1.0 does not have") != std::string::npos);
+}
+
+TEST_CASE("slices that add up are refused from version 1.1 on") {
+  FileSource source = openFrozen("v1.moe");
+  auto artifact = readArtifact(source);
+  REQUIRE(artifact.isOk());
+  artifact->minorVersion = 1;
+  Status status = validateArtifact(*artifact);
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("slice 1: does not refine the slice before it") != std::string::npos);
 }

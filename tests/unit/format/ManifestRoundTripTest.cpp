@@ -62,7 +62,9 @@ private:
     return values;
   }
   MatrixShape shape() { return {u32(), u32()}; }
-  WeightFormat format() { return {WeightKind(below(6)), u32(), u32(), below(2) == 1}; }
+  WeightFormat format() {
+    return {WeightKind(below(7)), u32(), u32(), below(2) == 1, below(2) == 1};
+  }
   MoeLayer moeLayer() {
     auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };
     auto variant = [&] { return list<uint8_t>([&] { return uint8_t(below(256)); }); };

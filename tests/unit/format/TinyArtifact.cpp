@@ -5,6 +5,7 @@
 #include "runtime/format/FilePrefix.h"
 #include "runtime/format/Manifest.h"
 #include "runtime/format/Writer.h"
+#include "runtime/policy/CacheAllotment.h"
 
 #include <cstring>
 
@@ -109,7 +110,19 @@ static Program tinyProgram(const char *name) {
   return program;
 }
 
-// Layer 0 has plain experts of 4 bits, layer 1 nested ones: 2 bits, and 4 more on top.
+static WeightFormat plane(WeightKind kind) {
+  return {kind, kGroup, kGroup, false, true};
+}
+
+// Layer 0 has plain experts of 4 bits, layer 1 one of each nested width: 8, 3, 4 bits, and 2.
+static std::vector<WeightFormat> slicesOf(uint32_t layer, uint32_t expert) {
+  WeightFormat p1 = plane(WeightKind::kInt1), p2 = plane(WeightKind::kInt2),
+               p4 = plane(WeightKind::kInt4);
+  const std::vector<WeightFormat> nested[kExperts] = {
+      {kInt2, p2, p4}, {kInt2, p1}, {kInt2, p2}, {kInt2}};
+  return layer == 0 ? std::vector{kInt4} : nested[expert];
+}
+
 static MoeLayer tinyMoeLayer(uint32_t number) {
   MoeLayer layer;
   layer.layer = number;
@@ -118,14 +131,16 @@ static MoeLayer tinyMoeLayer(uint32_t number) {
                     {ExpertPart::kDown, {kHidden, kExpertWidth}}};
   for (uint32_t e = 0; e < kExperts; ++e) {
     Expert expert;
-    Slice slice;
-    slice.format = number == 0 ? kInt4 : kInt2;
-    expert.slices.push_back(slice);
-    expert.variants = {{0}};
-    if (number == 1) {
-      slice.format = kInt4;
+    for (const WeightFormat &format : slicesOf(number, e)) {
+      Slice slice;
+      slice.format = format;
       expert.slices.push_back(slice);
-      expert.variants = {{0, 1}, {0}};
+    }
+    // All slices, then one fewer each.
+    for (size_t count = expert.slices.size(); count > 0; --count) {
+      std::vector<uint8_t> &variant = expert.variants.emplace_back();
+      for (size_t s = 0; s < count; ++s)
+        variant.push_back(uint8_t(s));
     }
     layer.experts.push_back(expert);
   }
@@ -149,12 +164,13 @@ static Artifact tinyArtifactWithoutChecksums() {
   artifact.provenance = {{"compiler", "moec test"}, {"bits", "4"}};
   if (!layOutArtifact(artifact, kTinyTokenizerBytes).isOk())
     throw std::string("the tiny artifact cannot be laid out");
-  auto pagesOf = [&](size_t layer) {
-    return uint32_t(artifact.moeLayers[layer].experts[0].bytes / artifact.pageBytes);
-  };
-  uint32_t most = std::max(pagesOf(0), pagesOf(1));
-  artifact.plans = {{"default", 0, 16, 128, most, {kExperts * pagesOf(0), kExperts * pagesOf(1)}},
-                    {"1MiB", uint64_t(1) << 20, 4, 64, most, {pagesOf(0), 0}}};
+  CacheShape::Layer pages[2];
+  for (size_t i = 0; i < 2; ++i)
+    pages[i] = cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes, kTopK);
+  auto most = uint32_t(std::max(pages[0].recordPages, pages[1].recordPages));
+  artifact.plans = {
+      {"default", 0, 16, 128, most, {uint32_t(pages[0].allPages), uint32_t(pages[1].allPages)}},
+      {"1MiB", uint64_t(1) << 20, 4, 64, most, {uint32_t(pages[0].recordPages), 0}}};
   return artifact;
 }
 

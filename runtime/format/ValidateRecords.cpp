@@ -1,0 +1,189 @@
+// The rules about layers with experts: their matrices, slices and variants, and the records that
+// hold them.
+#include "runtime/base/CheckedMath.h"
+#include "runtime/format/Validate.h"
+#include "runtime/format/ValidateRules.h"
+
+#include <optional>
+
+namespace moert {
+
+// What every expert of a layer has to agree on, because one list of buffers serves them all: float
+// weights want float inputs, quantized ones inputs quantized in their activation group.
+static Status checkFitsLayer(const MoeLayer &layer, const WeightFormat &format) {
+  const WeightFormat &first = layer.experts.front().slices.front().format;
+  if (isQuantized(format.kind) != isQuantized(first.kind) ||
+      format.activationGroup != first.activationGroup)
+    return invalidInput(nameOf(format.kind), " with activation group ", format.activationGroup,
+                        ", the layer's first expert is ", nameOf(first.kind),
+                        " with activation group ", first.activationGroup);
+  return {};
+}
+
+static Status checkSlices(const MoeLayer &layer, const Expert &expert) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < expert.slices.size(); ++i) {
+    const Slice &slice = expert.slices[i];
+    auto refuse = [&](const char *what, uint64_t found, uint64_t expected) {
+      return invalidInput("slice ", i, ": ", what, " is ", found, ", expected ", expected);
+    };
+    MOERT_RETURN_IF_ERROR(checkFitsLayer(layer, slice.format).withContext(strCat("slice ", i)));
+    auto layout = sliceLayoutOf(layer, slice.format);
+    if (!layout.isOk())
+      return layout.status().withContext(strCat("slice ", i));
+    std::optional<uint64_t> bytes = checkedRoundUp(layout->payloadBytes, kSliceAlignment);
+    if (!bytes)
+      return invalidInput("slice ", i, ": ", layout->payloadBytes, " bytes of payload");
+    if (slice.payloadBytes != layout->payloadBytes)
+      return refuse("the payload", slice.payloadBytes, layout->payloadBytes);
+    if (slice.bytes != *bytes)
+      return refuse("the size", slice.bytes, *bytes);
+    if (slice.offset != end)
+      return refuse("the offset", slice.offset, end);
+    std::optional<uint64_t> next = checkedAdd(end, slice.bytes);
+    if (!next)
+      return refuse("the end", UINT64_MAX, expert.bytes);
+    end = *next;
+  }
+  if (expert.bytes != end)
+    return invalidInput(expert.bytes, " bytes, its slices have ", end);
+  return {};
+}
+
+static Status checkPlanes(const Expert &expert) {
+  MOERT_RETURN_IF_ERROR(checkRange("number of slices", expert.slices.size(), 1, kMaxPlanes));
+  std::vector<WeightFormat> formats;
+  for (const Slice &slice : expert.slices)
+    formats.push_back(slice.format);
+  return checkSliceFormats(formats);
+}
+
+// The first variant is everything, any other the beginning of it: a plane means nothing without
+// those before it.
+static Status checkVariants(const Expert &expert) {
+  if (expert.variants.empty())
+    return invalidInput("no variants, expected at least 1");
+  for (size_t v = 0; v < expert.variants.size(); ++v) {
+    const std::vector<uint8_t> &variant = expert.variants[v];
+    if (variant.empty())
+      return invalidInput("variant ", v, " has no slices");
+    if (variant.size() > expert.slices.size() || (v == 0 && variant.size() < expert.slices.size()))
+      return invalidInput("variant ", v, " has ", variant.size(), " slices, the expert has ",
+                          expert.slices.size());
+    for (size_t i = 0; i < variant.size(); ++i)
+      if (variant[i] != i)
+        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), " where slice ",
+                            i, " is expected");
+  }
+  return {};
+}
+
+// Version 1.0 knew no planes: slices with scales of their own that add up, variants of any of them.
+// Such files were never played, but they are read.
+static Status checkAddedSlices(const Expert &expert) {
+  MOERT_RETURN_IF_ERROR(checkRange("number of slices", expert.slices.size(), 1, UINT8_MAX));
+  for (size_t i = 0; i < expert.slices.size(); ++i)
+    if (expert.slices[i].format.refines)
+      return invalidInput("slice ", i, " refines another, which version 1.0 does not have");
+  if (expert.variants.empty())
+    return invalidInput("no variants, expected at least 1");
+  for (size_t v = 0; v < expert.variants.size(); ++v) {
+    const std::vector<uint8_t> &variant = expert.variants[v];
+    if (variant.empty())
+      return invalidInput("variant ", v, " has no slices");
+    for (size_t i = 0; i < variant.size(); ++i) {
+      if (variant[i] >= expert.slices.size())
+        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), ", there are ",
+                            expert.slices.size());
+      if (i > 0 && variant[i] <= variant[i - 1])
+        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), " after slice ",
+                            uint32_t(variant[i - 1]), ", expected ascending slices");
+      if (variant.size() > 1 && !isQuantized(expert.slices[variant[i]].format.kind))
+        return invalidInput("variant ", v, " adds ", nameOf(expert.slices[variant[i]].format.kind),
+                            " slices, only quantized ones can be added");
+    }
+  }
+  return {};
+}
+
+// y = down(activation(gate x) * up x): the one shape of an expert that instructions can compute.
+static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
+  if (layer.matrices.size() != 3)
+    return invalidInput(layer.matrices.size(), " matrices, expected gate, up and down");
+  const MatrixShape &gate = layer.matrices[0].shape;
+  for (size_t i = 0; i < layer.matrices.size(); ++i) {
+    const ExpertMatrix &matrix = layer.matrices[i];
+    MatrixShape expected = i < 2 ? MatrixShape{gate.rows, artifact.model.hiddenSize}
+                                 : MatrixShape{artifact.model.hiddenSize, gate.rows};
+    if (matrix.part != ExpertPart(i))
+      return invalidInput("matrix ", i, " is part ", uint32_t(matrix.part), ", expected part ", i);
+    if (!(matrix.shape == expected))
+      return invalidInput("matrix ", i, " is ", matrix.shape.rows, " x ", matrix.shape.cols,
+                          ", expected ", expected.rows, " x ", expected.cols);
+  }
+  return {};
+}
+
+static Status checkExpert(const Artifact &artifact, const MoeLayer &layer, const Expert &expert) {
+  if (artifact.minorVersion == 0) {
+    MOERT_RETURN_IF_ERROR(checkAddedSlices(expert));
+    return checkSlices(layer, expert);
+  }
+  MOERT_RETURN_IF_ERROR(checkPlanes(expert));
+  MOERT_RETURN_IF_ERROR(checkSlices(layer, expert));
+  return checkVariants(expert);
+}
+
+static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
+                            std::vector<FileRange> &records) {
+  const MoeLayer &layer = artifact.moeLayers[index];
+  MOERT_RETURN_IF_ERROR(checkRange("its number", layer.layer, 0, artifact.model.layers - 1));
+  if (index > 0 && layer.layer <= artifact.moeLayers[index - 1].layer)
+    return invalidInput("its number ", layer.layer, " follows ",
+                        artifact.moeLayers[index - 1].layer, ", expected ascending layers");
+  MOERT_RETURN_IF_ERROR(checkMatrices(artifact, layer));
+  MOERT_RETURN_IF_ERROR(checkRange("number of experts", layer.experts.size(), 1, 65536));
+  for (uint32_t e = 0; e < layer.experts.size(); ++e) {
+    const Expert &expert = layer.experts[e];
+    // checkFitsLayer() looks at the first expert's first slice.
+    if (expert.slices.empty())
+      return invalidInput("expert ", e, ": no slices, expected at least 1");
+    MOERT_RETURN_IF_ERROR(checkExpert(artifact, layer, expert).withContext(strCat("expert ", e)));
+    records.push_back({expert.fileOffset, expert.bytes, index, e});
+  }
+  return {};
+}
+
+// Records fill their section without gaps, in any order: every byte of the file belongs to
+// something that has a checksum or has to be zero.
+static Status checkRecordsTile(const Artifact &artifact, std::vector<FileRange> records) {
+  sortByOffset(records);
+  uint64_t end = artifact.recordsOffset, left = artifact.recordsBytes;
+  for (const FileRange &record : records) {
+    auto name = [&] {
+      return strCat("the record of layer ", artifact.moeLayers[record.layer].layer, ", expert ",
+                    record.index);
+    };
+    if (record.offset != end)
+      return invalidInput(name(), " is at offset ", record.offset, ", expected ", end,
+                          record.offset < end ? ": it overlaps another" : ": nothing is before it");
+    if (record.bytes > left)
+      return invalidInput(name(), " has ", record.bytes, " bytes, the records section has ", left,
+                          " left");
+    end += record.bytes;
+    left -= record.bytes;
+  }
+  if (left != 0)
+    return invalidInput("the records have ", artifact.recordsBytes - left,
+                        " bytes, their section has ", artifact.recordsBytes);
+  return {};
+}
+
+Status validateMoeLayers(const Artifact &artifact) {
+  std::vector<FileRange> records;
+  for (uint32_t i = 0; i < artifact.moeLayers.size(); ++i)
+    MOERT_RETURN_IF_ERROR(checkMoeLayer(artifact, i, records).withContext(strCat("MoE layer ", i)));
+  return checkRecordsTile(artifact, std::move(records));
+}
+
+} // namespace moert
