@@ -1,9 +1,8 @@
-// A loaded model as a source of logits for an evaluation, and what its engine has to be loaded
-// with.
+// A loaded model as a source of logits for an evaluation.
 #pragma once
 
 #include "moert/Engine.h"
-#include "runtime/engine/Evaluation.h"
+#include "runtime/engine/PairedPass.h"
 
 #include <memory>
 
@@ -27,12 +26,5 @@ private:
   Engine &engine;
   std::unique_ptr<Session> session;
 };
-
-/// Tokens to append at a time (EvaluationOptions::stepTokens): whole windows, unless a reference's
-/// rows of logits would take more than 32 MiB.
-uint32_t evaluationStepTokens(uint32_t windowTokens, uint32_t vocabularySize, bool hasReference);
-
-/// The given options with the context and the rows of logits that an evaluation needs.
-EngineOptions evaluationEngineOptions(EngineOptions engine, const EvaluationOptions &options);
 
 } // namespace moert

@@ -194,6 +194,8 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;
   ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
+  if (options.sharesProcess)
+    process.imageBytes = process.heapBytes = process.reserveBytes = 0;
   ModelFootprint footprint = footprintOf(model);
   BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
   std::optional<MemoryAccount> account = accountForBudget(footprint, process, request, budget);

@@ -9,7 +9,7 @@
 
 namespace moert {
 
-constexpr size_t kMinimumSamples = 10, kResamplesPerLook = 2000, kResamplesAboveBound = 100;
+constexpr size_t kResamplesPerLook = 2000, kResamplesAboveBound = 100;
 constexpr uint64_t kSeed = 95;
 
 /// Draws within each stratum.
@@ -28,7 +28,7 @@ static void draw(std::span<const uint32_t> strata, RandomStream &random,
 std::optional<double> upperBound95(std::span<const uint32_t> strata, const LossOfSamples &lossOf,
                                    uint32_t looks) {
   assert(looks > 0);
-  if (strata.size() < kMinimumSamples)
+  if (strata.size() < kMinimumBoundSamples)
     return std::nullopt;
   RandomStream random(kSeed);
   std::vector<uint32_t> drawn;

@@ -1,12 +1,16 @@
 // The upper bound of a loss that was measured on samples: windows of texts, or items.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 
 namespace moert {
+
+/// Fewer samples than these cannot tell.
+constexpr size_t kMinimumBoundSamples = 10;
 
 /// The loss of samples, named by their indices; one that was drawn twice stands there twice. Never
 /// NaN; infinity where the loss is not defined.
@@ -22,7 +26,7 @@ using LossOfSamples = std::function<double(std::span<const uint32_t> samples)>;
 /// its target has looked at each). Each then gets the confidence 1 - 0.05 / looks (Bonferroni);
 /// resamples grow with the looks, so that there are always 100 above the bound.
 ///
-/// Nothing with fewer than 10 samples, which cannot tell, and where the bound is infinite.
+/// Nothing with fewer than kMinimumBoundSamples, and where the bound is infinite.
 std::optional<double> upperBound95(std::span<const uint32_t> strata, const LossOfSamples &lossOf,
                                    uint32_t looks = 1);
 

@@ -1,4 +1,5 @@
 // moert bench: how fast a model runs here, as medians over several prompts, with the slow tail.
+#include "runtime/base/InputText.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -6,7 +7,6 @@
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/Generation.h"
-#include "runtime/base/InputText.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/RunContext.h"
 

@@ -1,4 +1,4 @@
-// moert eval: perplexity on texts, and the loss beside a reference.
+// moert eval: accuracy on texts or items, and the loss beside a reference.
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -11,25 +11,22 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/EngineSource.h"
-#include "runtime/engine/EvaluationTexts.h"
+#include "runtime/engine/EvaluationSet.h"
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <memory>
 
 namespace moert::cli {
 
 namespace {
 
-constexpr uint32_t kMaxWindowTokens = 1 << 20;
+constexpr uint32_t kMaxWindowTokens = 1 << 20, kMaxAnswerTokens = 1 << 20;
 
 struct EvalOptions {
   std::string artifact;
-  std::vector<std::string> textFiles;
   std::optional<std::string> reference;
-  LossMetric metric = LossMetric::kPerplexity;
-  EvaluationOptions evaluation;
+  EvaluationRequest request;
   bool asJson = false;
   EngineFlags engine;
 };
@@ -74,117 +71,200 @@ Result<Source> loadSource(std::unique_ptr<Model> model, const EngineOptions &eng
 }
 
 Status checkOptions(const EvalOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkEvaluation(options.evaluation));
-  if (options.metric != LossMetric::kPerplexity && !options.reference)
-    return invalidInput("--metric ", metricName(options.metric),
+  const LossMetric metric = options.request.metric;
+  if ((metric == LossMetric::kKl || metric == LossMetric::kTop1) && !options.reference)
+    return invalidInput("--metric ", metricName(metric),
                         " compares with a reference, expected --reference REF.moe");
   return {};
 }
 
-Result<std::vector<SampleScore>> measure(const EvalOptions &options, const EvaluationTexts &texts,
-                                         Source &artifact, Source *reference) {
+Result<std::vector<SampleScore>> measure(const EvaluationSet &set, Source &artifact,
+                                         Source *reference) {
   const std::atomic<bool> &stop = catchInterrupts();
-  ProgressLine progress("evaluating", [](uint64_t done, uint64_t total) {
-    return strCat(done, " of ", total, " windows");
+  ProgressLine progress("evaluating", [&set](uint64_t done, uint64_t total) {
+    return strCat(done, " of ", total, " ", set.sampleName());
   });
-  return evaluate(
-      texts.ids, options.evaluation, *artifact.source,
-      reference ? reference->source.get() : nullptr,
+  return set.evaluate(
+      *artifact.source, reference ? reference->source.get() : nullptr,
       [&progress](uint64_t done, uint64_t total) { progress.update(done, total); }, &stop);
 }
 
-Status evaluateTexts(EvalOptions options) {
+/// The results; a loss that is not defined is said in words, or null in JSON.
+Status report(const EvalOptions &options, const EvaluationSet &set,
+              const std::vector<SampleScore> &samples, const Source &artifact,
+              const Source *reference) {
+  const EvalReport results = {options.request.metric, options.request.files, samples,
+                              set.sampleName(), reference != nullptr};
+  if (options.asJson)
+    return writeOutput(
+        reportJson(results, artifact.loaded, reference ? &reference->loaded : nullptr));
+  MOERT_RETURN_IF_ERROR(writeOutput(reportText(results)));
+  if (reference && !lossOf(sumOf(samples), options.request.metric))
+    return failed("the loss is not defined: the reference itself has no points in ",
+                  metricName(options.request.metric), ", and nothing is a share of zero");
+  return {};
+}
+
+Status evaluate(const EvalOptions &options) {
   MOERT_RETURN_IF_ERROR(checkOptions(options));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
   std::unique_ptr<Model> referenceModel;
   if (options.reference) {
     MOERT_ASSIGN_OR_RETURN(referenceModel, Model::open(*options.reference));
   }
-  MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(*model, "reading texts"));
-  MOERT_ASSIGN_OR_RETURN(EvaluationTexts texts,
-                         readEvaluationTexts(options.textFiles, *tokenizer,
-                                             options.evaluation.windowTokens,
+  MOERT_ASSIGN_OR_RETURN(const EvaluationSet set,
+                         EvaluationSet::read(options.request, *model,
                                              [](const std::string &note) { printError(note); }));
-
-  const uint32_t vocabulary = model->artifact().model.vocabularySize;
-  options.evaluation.stepTokens =
-      evaluationStepTokens(options.evaluation.windowTokens, vocabulary, referenceModel != nullptr);
-  EngineOptions engine =
-      evaluationEngineOptions(engineOptionsOf(options.engine), options.evaluation);
+  EngineOptions engine = set.engineOptions(engineOptionsOf(options.engine));
   EngineOptions referenceEngine = engine;
-  engine.extraBytes = texts.bytes;
-  if (referenceModel) {
-    engine.extraBytes += evaluationRowsBytes(options.evaluation, vocabulary);
+  engine.extraBytes = set.memoryBytes(referenceModel != nullptr);
+  referenceEngine.sharesProcess = true;
+  if (referenceModel)
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
-  }
   MOERT_ASSIGN_OR_RETURN(Source artifact, loadSource(std::move(model), engine, "memory"));
   std::optional<Source> reference;
   if (referenceModel) {
-    auto loaded = loadSource(std::move(referenceModel), referenceEngine, "memory of the reference");
+    auto loaded =
+        loadSource(std::move(referenceModel), referenceEngine, "memory that the reference adds");
     if (!loaded.isOk())
       return loaded.status().withContext("reference");
     reference = std::move(loaded).value();
   }
-  MOERT_ASSIGN_OR_RETURN(std::vector<SampleScore> windows,
-                         measure(options, texts, artifact, reference ? &*reference : nullptr));
-  EvalReport report = {options.metric, options.textFiles, windows, reference.has_value()};
-  return writeOutput(
-      options.asJson ? reportJson(report, artifact.loaded, reference ? &reference->loaded : nullptr)
-                     : reportText(report));
+  Source *second = reference ? &*reference : nullptr;
+  MOERT_ASSIGN_OR_RETURN(std::vector<SampleScore> samples, measure(set, artifact, second));
+  return report(options, set, samples, artifact, second);
 }
 
-void addMeasureOptions(CLI::App &command, EvalOptions &options) {
-  const std::string group = "Measure";
-  auto takeMetric = [&options](const std::string &text) {
+void addMetric(CLI::App &command, EvaluationRequest &request) {
+  auto takeMetric = [&request](const std::string &text) {
     std::optional<LossMetric> metric = parseMetric(text);
     if (!metric)
-      throw CLI::ValidationError("--metric",
-                                 strCat("'", text, "', expected perplexity, kl or top1"));
-    options.metric = *metric;
+      throw CLI::ValidationError(
+          "--metric",
+          strCat("'", text, "', expected perplexity, kl, top1, choice, rouge2 or exact"));
+    request.metric = *metric;
   };
-  command.add_option("--text", options.textFiles, "Texts, UTF-8")
-      ->type_name("FILE")
-      ->required()
-      ->group(group);
   command
-      .add_option("--reference", options.reference,
-                  "Compare with this artifact: loss, KL(reference || artifact) and top-1 agreement")
-      ->type_name("REF.moe")
-      ->group(group);
-  command
-      .add_option_function<std::string>("--metric", takeMetric,
-                                        "What value and loss are: perplexity, kl (nats per token), "
-                                        "top1 (agreement) (default: perplexity)")
+      .add_option_function<std::string>(
+          "--metric", takeMetric,
+          "What value and loss are. On texts: perplexity, kl (nats per token), top1 (agreement); "
+          "on items: choice (right answers), rouge2 (F1), exact (matches) (default: perplexity)")
       ->type_name("NAME")
-      ->group(group);
+      ->group("Measure");
+}
+
+void addTextOptions(CLI::App &command, EvaluationRequest &request) {
+  const std::string group = "On texts";
   addCount(
       command, "--window", 2, kMaxWindowTokens,
-      [&options](uint32_t n) { options.evaluation.windowTokens = n; },
+      [&request](uint32_t n) { request.windows.windowTokens = n; },
       "Tokens of a window; a rest is left out (default: 512)")
       ->group(group);
   addCount(
       command, "--score-from", 1, kMaxWindowTokens,
-      [&options](uint32_t n) { options.evaluation.scoreFrom = n; },
-      "Score a window's tokens from this one on, counted from 0 (default: 1)")
+      [&request](uint32_t n) { request.windows.scoreFrom = n; },
+      "Score a window's tokens from this one on, counted from 0 (default: 1); 257 of 512, half a "
+      "window and one, are those that llama-perplexity scores")
       ->group(group);
+}
+
+void addItemOptions(CLI::App &command, EvaluationRequest &request) {
+  const std::string group = "On items";
+  auto takeBy = [&request](const std::string &text) {
+    if (text != "letter" && text != "text")
+      throw CLI::ValidationError("--choice-by", strCat("'", text, "', expected letter or text"));
+    request.choiceBy = text == "letter" ? ChoiceBy::kLetter : ChoiceBy::kText;
+  };
+  command
+      .add_option_function<std::string>(
+          "--choice-by", takeBy,
+          "What stands behind the question and is compared: the letter of each choice, which are "
+          "listed in the question, or its text (default: letter)")
+      ->type_name("NAME")
+      ->group(group);
+  addCount(
+      command, "--max-tokens", 1, kMaxAnswerTokens,
+      [&request](uint32_t n) { request.answers.maxTokens = n; },
+      "rouge2, exact: tokens to generate at most (default: 128)")
+      ->group(group);
+  command
+      .add_option("--stop", request.answers.stopTexts,
+                  "rouge2, exact: texts that end what is generated and do not belong to it")
+      ->type_name("TEXT")
+      ->group(group);
+  command
+      .add_option("--answer-after", request.answers.answerAfter,
+                  "exact: compare what stands behind the last such text, here and there (####)")
+      ->type_name("TEXT")
+      ->group(group);
+}
+
+/// Options that the metric has no use for are refused: whoever gave them expects something else.
+Status refuseUnused(const CLI::App &command, LossMetric metric) {
+  const bool isChoice = metric == LossMetric::kChoice, isOnItems = isOfItems(metric);
+  const struct {
+    const char *name;
+    bool isUsed;
+  } kOptions[] = {
+      {"--window", !isOnItems},           {"--score-from", !isOnItems},
+      {"--choice-by", isChoice},          {"--max-tokens", isOnItems && !isChoice},
+      {"--stop", isOnItems && !isChoice}, {"--answer-after", metric == LossMetric::kExact}};
+  for (const auto &[name, isUsed] : kOptions)
+    if (!isUsed && command.count(name) > 0)
+      return invalidInput(name, " has no use for --metric ", metricName(metric));
+  return {};
 }
 
 } // namespace
 
 void addEvalCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<EvalOptions>(); // Shared by the parser and the chosen action.
-  CLI::App *command = app.add_subcommand("eval", "Measure perplexity, alone or beside a reference");
+  CLI::App *command =
+      app.add_subcommand("eval", "Measure accuracy on texts or items, alone or beside a reference");
   command->add_option("OUT.moe", options->artifact, "The compiled model")
       ->type_name("")
       ->required();
-  addMeasureOptions(*command, *options);
+  command
+      ->add_option("--text", options->request.files,
+                   "UTF-8: texts, or items as JSONL, one object a line")
+      ->type_name("FILE")
+      ->required()
+      ->group("Measure");
+  command
+      ->add_option(
+          "--reference", options->reference,
+          "Compare with this artifact: loss, KL(reference || artifact) and top-1 agreement")
+      ->type_name("REF.moe")
+      ->group("Measure");
+  addMetric(*command, options->request);
+  addTextOptions(*command, options->request);
+  addItemOptions(*command, options->request);
   command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");
   addEngineFlags(*command, options->engine);
   command->footer(
-      "Windows do not overlap; every token of a window but the first is scored. With a reference,\n"
-      "--memory is for both: each gets its smallest budget, the rest in proportion to use.\n"
-      "Example: moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json");
-  command->callback([options, &chosen] { chosen = [options] { return evaluateTexts(*options); }; });
+      "Windows do not overlap; every token of a window but the first is scored.\n"
+      "Items of choice: {\"question\": \"...\", \"choices\": [\"...\", ...], \"answer\": 0}, the "
+      "answer\n"
+      "counted from 0, \"subject\" if there is one (MMLU's form). Items of rouge2 and exact:\n"
+      "{\"prompt\": \"...\", \"answer\": \"...\"}, or a list of right answers; the prompt is "
+      "continued as\n"
+      "it is, always with the most likely token. Exact match disregards case, white space, commas\n"
+      "in numbers and a full stop at the end. On items, KL and agreement are over the prompt with\n"
+      "the right answer behind it.\n"
+      "Loss beside a reference: how much worse in proportion; KL in nats; 1 - agreement. Its "
+      "upper\n"
+      "95% bound is a paired bootstrap of windows or items within each file.\n"
+      "With a reference, --memory is for both: each gets its smallest budget, the rest in\n"
+      "proportion to use.\n"
+      "Examples: moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json\n"
+      "          moert eval qwen.moe --text mmlu/test.jsonl --metric choice --reference "
+      "source.moe");
+  command->callback([options, command, &chosen] {
+    chosen = [options, command]() -> Status {
+      MOERT_RETURN_IF_ERROR(refuseUnused(*command, options->request.metric));
+      return evaluate(*options);
+    };
+  });
 }
 
 } // namespace moert::cli

@@ -1,36 +1,48 @@
 #include "tools/moert/EvalReport.h"
 
+#include "runtime/engine/PairedBootstrap.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>
 #include <iomanip>
+#include <limits>
 
 namespace moert::cli {
 
 namespace {
 
-uint64_t windowsOf(const EvalReport &report, std::optional<uint32_t> text) {
+uint64_t samplesOf(const EvalReport &report, std::optional<uint32_t> text) {
   return static_cast<uint64_t>(
-      std::count_if(report.windows.begin(), report.windows.end(),
-                    [&](const SampleScore &window) { return !text || window.text == *text; }));
+      std::count_if(report.samples.begin(), report.samples.end(),
+                    [&](const SampleScore &sample) { return !text || sample.text == *text; }));
+}
+
+/// JSON's null for what there is none of.
+double numberOf(std::optional<double> value) {
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
-  SampleScore score = sumOf(report.windows, text);
-  json.key("windows").number(windowsOf(report, text));
+  const SampleScore score = sumOf(report.samples, text);
+  json.key(report.sampleName).number(samplesOf(report, text));
   json.key("tokens").number(score.tokens);
-  if (score.tokens == 0)
+  const std::optional<double> value = valueOf(score, report.metric);
+  if (!value)
     return;
-  json.key("value").number(*valueOf(score, report.metric));
+  json.key("value").number(*value);
   if (!report.hasReference)
     return;
-  json.key("reference").number(*referenceValueOf(score, report.metric));
-  json.key("loss").number(*lossOf(score, report.metric));
+  json.key("reference").number(numberOf(referenceValueOf(score, report.metric)));
+  json.key("loss").number(numberOf(lossOf(score, report.metric)));
   if (!text)
-    if (std::optional<double> bound = lossUpperBound95(report.windows, report.metric))
-      json.key("upper95").number(*bound);
-  json.key("kl").number(score.kl());
-  json.key("top1").number(score.agreement());
+    json.key("upper95").number(numberOf(lossUpperBound95(report.samples, report.metric)));
+  json.key("kl").number(numberOf(valueOf(score, LossMetric::kKl)));
+  json.key("top1").number(numberOf(valueOf(score, LossMetric::kTop1)));
+}
+
+/// The metric of the table's columns: KL and agreement have their own beside the perplexity.
+LossMetric tableMetric(LossMetric metric) {
+  return isOfItems(metric) ? metric : LossMetric::kPerplexity;
 }
 
 size_t nameColumns(const EvalReport &report) {
@@ -41,25 +53,57 @@ size_t nameColumns(const EvalReport &report) {
 }
 
 /// Losses are often below a percent.
-std::string formatLoss(double loss) {
+std::string formatLoss(std::optional<double> loss) {
+  if (!loss)
+    return "-";
   std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << loss * 100 << "%";
+  text << std::fixed << std::setprecision(2) << *loss * 100 << "%";
+  return text.str();
+}
+
+std::string formatDigits(std::optional<double> value, int digits) {
+  if (!value)
+    return "-";
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(digits) << *value;
   return text.str();
 }
 
 void appendLine(std::ostringstream &out, const std::string &name, const EvalReport &report,
                 std::optional<uint32_t> text) {
-  SampleScore score = sumOf(report.windows, text);
+  const SampleScore score = sumOf(report.samples, text);
+  const LossMetric metric = tableMetric(report.metric);
   out << std::left << std::setw(static_cast<int>(nameColumns(report))) << name << std::right
-      << std::setw(8) << windowsOf(report, text) << std::setw(10) << score.tokens;
-  if (score.tokens > 0) {
-    out << std::fixed << std::setprecision(4) << std::setw(14) << score.perplexity();
-    if (report.hasReference)
-      out << std::setw(14) << score.referencePerplexity() << std::setw(9)
-          << formatLoss(*lossOf(score, LossMetric::kPerplexity)) << std::setprecision(5)
-          << std::setw(12) << score.kl() << std::setw(9) << formatShare(score.agreement());
+      << std::setw(8) << samplesOf(report, text) << std::setw(10) << score.tokens;
+  if (const std::optional<double> value = valueOf(score, metric)) {
+    out << std::setw(14) << formatDigits(value, 4);
+    if (report.hasReference) {
+      const std::optional<double> agreement = valueOf(score, LossMetric::kTop1);
+      out << std::setw(14) << formatDigits(referenceValueOf(score, metric), 4) << std::setw(9)
+          << formatLoss(lossOf(score, metric)) << std::setw(12)
+          << formatDigits(valueOf(score, LossMetric::kKl), 5) << std::setw(9)
+          << (agreement ? formatShare(*agreement) : "-");
+    }
   }
   out << "\n";
+}
+
+/// What the table's last line says of all, with the bound.
+std::string lossLine(const EvalReport &report) {
+  std::ostringstream out;
+  const std::optional<double> loss = lossOf(sumOf(report.samples), report.metric);
+  out << "loss (" << metricName(report.metric) << ") ";
+  if (!loss)
+    return out.str() + "not defined: the reference itself has 0\n";
+  out << formatDigits(loss, 6);
+  if (const auto bound = lossUpperBound95(report.samples, report.metric))
+    out << ", upper 95% bound " << formatDigits(bound, 6);
+  else if (report.samples.size() < kMinimumBoundSamples)
+    out << ", no bound: fewer than " << kMinimumBoundSamples << " " << report.sampleName;
+  else
+    out << ", no bound: the reference has points in too few " << report.sampleName;
+  out << "\n";
+  return out.str();
 }
 
 } // namespace
@@ -67,7 +111,8 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
 std::string reportText(const EvalReport &report) {
   std::ostringstream out;
   out << std::left << std::setw(static_cast<int>(nameColumns(report))) << "text" << std::right
-      << std::setw(8) << "windows" << std::setw(10) << "tokens" << std::setw(14) << "perplexity";
+      << std::setw(8) << report.sampleName << std::setw(10) << "tokens" << std::setw(14)
+      << metricName(tableMetric(report.metric));
   if (report.hasReference)
     out << std::setw(14) << "reference" << std::setw(9) << "loss" << std::setw(12) << "KL (nats)"
         << std::setw(9) << "top-1";
@@ -75,17 +120,7 @@ std::string reportText(const EvalReport &report) {
   for (uint32_t i = 0; i < report.texts.size(); ++i)
     appendLine(out, report.texts[i], report, i);
   appendLine(out, "all", report, {});
-  if (!report.hasReference)
-    return out.str();
-  SampleScore all = sumOf(report.windows);
-  out << "loss (" << metricName(report.metric) << ") " << std::setprecision(6)
-      << *lossOf(all, report.metric);
-  if (std::optional<double> bound = lossUpperBound95(report.windows, report.metric))
-    out << ", upper 95% bound " << *bound;
-  else
-    out << ", no bound: fewer than 10 windows";
-  out << "\n";
-  return out.str();
+  return report.hasReference ? out.str() + lossLine(report) : out.str();
 }
 
 std::string reportJson(const EvalReport &report, const LoadedModel &artifact,

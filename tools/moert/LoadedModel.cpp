@@ -20,6 +20,8 @@ void printAccount(const MemoryAccount &account, const std::string &title) {
   };
   text << title << "\n";
   for (const MemoryItem &item : account.items) {
+    if (item.bytes == 0)
+      continue;
     line(item.name, item.bytes);
     text << "\n";
   }

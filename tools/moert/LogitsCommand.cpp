@@ -1,10 +1,10 @@
 // moert logits: what the model computes for given tokens, as tensors in a file.
+#include "runtime/base/InputText.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
-#include "runtime/base/InputText.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/LogitsFile.h"
 #include "tools/moert/RunContext.h"

@@ -1,10 +1,10 @@
 // moert run: a prompt in, text out, as it is generated.
+#include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
-#include "runtime/base/InputText.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/RunContext.h"
 #include "tools/moert/TextStream.h"

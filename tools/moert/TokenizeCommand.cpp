@@ -1,7 +1,7 @@
 // moert tokenize: text to token ids, or back.
+#include "runtime/base/InputText.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
-#include "runtime/base/InputText.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/TokenIds.h"
 

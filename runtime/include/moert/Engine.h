@@ -55,6 +55,9 @@ struct EngineOptions {
   std::optional<uint32_t> prefillChunk; // Absent: the plan's, less where the budget is small.
   uint32_t logitsRows = 1;              // Rows of logits that the head computes at a time.
   uint64_t extraBytes = 0;              // What the caller itself holds: prompt, output, profile.
+  /// Another engine of this process has the program itself in its account: its image, heap,
+  /// reserve.
+  bool sharesProcess = false;
 };
 
 /// The account of a run, before anything is loaded. A budget that cannot work is refused with the
