@@ -84,4 +84,14 @@ Moments blend(const Moments &own, const Moments &other, double part) {
   return result;
 }
 
+Moments shrinkToDiagonal(Moments own, double part) {
+  for (size_t block = 0; block < own.blocks.size(); ++block) {
+    const size_t cols = own.blockCols(block);
+    for (size_t row = 0; row < cols; ++row)
+      for (size_t col = 0; col < row; ++col)
+        own.blocks[block][row * cols + col] *= part;
+  }
+  return own;
+}
+
 } // namespace moec

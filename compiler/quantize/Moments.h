@@ -55,4 +55,7 @@ private:
 /// part * own + (1 - part) * other; either may have no weight: then the result is the other.
 Moments blend(const Moments &own, const Moments &other, double part);
 
+/// part * own + (1 - part) * own's diagonal: how inputs hang together is believed in part only.
+Moments shrinkToDiagonal(Moments own, double part);
+
 } // namespace moec

@@ -116,7 +116,7 @@ public:
 
 private:
   Result<FitTokens> fitTo(TokenRows own) const;
-  Moments blendWithLayer(const Moments &own, const Moments &other) const;
+  Moments trusted(const Moments &own, const Moments *ofLayer) const;
   Judgement judgeBy(TokenRows picked, uint64_t all) const;
   double errorOf(const Judgement &judgement, const ExpertOnGrid &quantized) const;
   Moments downInputs(const FitTokens &fit, const PanelMatrix &gate, const PanelMatrix &up) const;
@@ -157,11 +157,13 @@ static PanelMatrix panelsOf(const GridMatrix &matrix) {
 }
 
 // An expert's own tokens count for as much as a number of the layer's that grows with what has to
-// be learned of them. (The bundled model, KL at 2 bits, 192 inputs: 0 tokens of the layer .0473,
-// 128 .0475, 1024 .0491, with 300 tokens and more for every expert.)
-Moments ExpertQuantizer::blendWithLayer(const Moments &own, const Moments &other) const {
+// be learned of them; without a layer, as inputs that do not hang together. (The bundled model, KL
+// at 2 bits, 192 inputs: 0 tokens of the layer .0473, 128 .0475, 1024 .0491, with 300 tokens and
+// more for every expert.)
+Moments ExpertQuantizer::trusted(const Moments &own, const Moments *ofLayer) const {
   const double count = double(tokens.weights.size());
-  return blend(own, other, count / (count + own.cols * 0.5));
+  const double part = count / (count + own.cols * 0.5);
+  return ofLayer ? blend(own, *ofLayer, part) : shrinkToDiagonal(own, part);
 }
 
 Result<FitTokens> ExpertQuantizer::fitTo(TokenRows own) const {
@@ -170,9 +172,7 @@ Result<FitTokens> ExpertQuantizer::fitTo(TokenRows own) const {
   sums.add(own.rows.data(), strideFor(expert.hidden), own.count, own.weights);
   result.own = std::move(own);
   result.layer = layer ? &layerTokens : nullptr;
-  result.inputs = std::move(sums).mean();
-  if (layer)
-    result.inputs = blendWithLayer(result.inputs, layer->inputs);
+  result.inputs = trusted(std::move(sums).mean(), layer ? &layer->inputs : nullptr);
   if (method == QuantizeMethod::kGptq) {
     MOERT_ASSIGN_OR_RETURN(result.feedback, feedbackOf(result.inputs, kDamping, isa));
   }
@@ -233,7 +233,10 @@ Moments ExpertQuantizer::downInputs(const FitTokens &by, const PanelMatrix &gate
     return std::move(sums).mean();
   };
   const Moments own = momentsOf(by.own);
-  return by.layer ? blendWithLayer(own, momentsOf(*by.layer)) : own;
+  if (!by.layer)
+    return trusted(own, nullptr);
+  const Moments ofLayer = momentsOf(*by.layer);
+  return trusted(own, &ofLayer);
 }
 
 // At 2 bits without offsets, the scales of the least error make all weights smaller, which adds up

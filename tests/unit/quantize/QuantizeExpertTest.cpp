@@ -1,0 +1,237 @@
+// Whole experts of the bundled model: which quantizer is better by how much, and that none does
+// harm where an expert saw little.
+#include "compiler/quantize/QuantizeExpert.h"
+#include "compiler/quantize/Quantize.h"
+#include "tests/unit/quantize/TestExpert.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+using namespace moec;
+using namespace moec::test;
+using namespace moert;
+
+static QuantizedExpert quantized(const ExpertWeights &expert, const ExpertTokens &tokens,
+                                 const LayerMoments *layer, QuantizeMethod method,
+                                 const std::vector<Grid> &grids) {
+  auto result = quantizeExpert(expert, tokens, layer, method, grids);
+  REQUIRE_MESSAGE(result.isOk(), result.status().message());
+  REQUIRE(result->grids.size() == grids.size());
+  return std::move(*result);
+}
+
+static LayerMoments layerOf(const RealExpert &expert) {
+  auto layer = layerMomentsOf(expert.hidden, expert.layerRows);
+  REQUIRE(layer.isOk());
+  return std::move(*layer);
+}
+
+// E(x) in float64, from its definition.
+static std::vector<double> forward(const std::vector<double> &gate, const std::vector<double> &up,
+                                   const std::vector<double> &down, std::span<const float> x,
+                                   size_t width) {
+  const size_t hidden = x.size();
+  std::vector<double> out(hidden);
+  for (size_t i = 0; i < width; ++i) {
+    double g = 0, u = 0;
+    for (size_t col = 0; col < hidden; ++col) {
+      g += gate[i * hidden + col] * x[col];
+      u += up[i * hidden + col] * x[col];
+    }
+    for (size_t row = 0; row < hidden; ++row)
+      out[row] += down[row * width + i] * (g / (1 + std::exp(-g)) * u);
+  }
+  return out;
+}
+
+struct Sums {
+  double error = 0, norm = 0;
+};
+static Sums definedSums(const RealExpert &expert, const ExpertTokens &tokens,
+                        const ExpertOnGrid &grid) {
+  const std::vector<double> gate(expert.gate.begin(), expert.gate.end()),
+      up(expert.up.begin(), expert.up.end()), down(expert.down.begin(), expert.down.end());
+  const auto gateQ = valuesOf(grid.gate), upQ = valuesOf(grid.up), downQ = valuesOf(grid.down);
+  Sums sums;
+  for (size_t token = 0; token < tokens.weights.size(); ++token) {
+    const auto x = tokens.rows.subspan(token * expert.hidden, expert.hidden);
+    const auto exact = forward(gate, up, down, x, expert.width);
+    const auto made = forward(gateQ, upQ, downQ, x, expert.width);
+    const double weight = tokens.weights[token];
+    for (size_t i = 0; i < exact.size(); ++i) {
+      sums.error += weight * weight * (made[i] - exact[i]) * (made[i] - exact[i]);
+      sums.norm += weight * weight * exact[i] * exact[i];
+    }
+  }
+  return sums;
+}
+
+TEST_CASE("error and norm are the sums that they are said to be") {
+  const RealExpert expert = realExpert(18);
+  REQUIRE(expert.weights.size() > 300);
+  const ExpertTokens tokens = expert.tokens(0, 300);
+  const auto result = quantized(expert.expert(), tokens, nullptr, QuantizeMethod::kNearest,
+                                {{2, 32, false}, {4, 32, true}});
+  for (const ExpertOnGrid &grid : result.grids) {
+    const Sums sums = definedSums(expert, tokens, grid);
+    CHECK(grid.squaredError == doctest::Approx(sums.error).epsilon(1e-4));
+    CHECK(result.squaredNorm == doctest::Approx(sums.norm).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("sums from a part of the tokens stand for all of them") {
+  const RealExpert expert = realExpert(18);
+  // Every token four times: the evenly spaced ones are each of them once.
+  std::vector<float> rows, weights;
+  for (size_t token = 0; token < 500; ++token)
+    for (int i = 0; i < 4; ++i) {
+      const auto row = expert.tokens(token, 1).rows;
+      rows.insert(rows.end(), row.begin(), row.end());
+      weights.push_back(expert.weights[token]);
+    }
+  REQUIRE(weights.size() > kErrorTokens);
+  const std::vector<Grid> grids = {{3, 32, false}};
+  const auto once =
+      quantized(expert.expert(), expert.tokens(0, 500), nullptr, QuantizeMethod::kNearest, grids);
+  const auto four =
+      quantized(expert.expert(), {rows, weights}, nullptr, QuantizeMethod::kNearest, grids);
+  CHECK(four.squaredNorm == doctest::Approx(4 * once.squaredNorm).epsilon(0.1));
+  CHECK(four.grids[0].squaredError == doctest::Approx(4 * once.grids[0].squaredError).epsilon(0.1));
+}
+
+// Relative errors of a method on several grids, over three experts: sum of error / norm.
+static std::vector<double> errorsOf(QuantizeMethod method, const std::vector<Grid> &grids) {
+  std::vector<double> errors(grids.size());
+  for (uint32_t index : {17u, 20u, 27u}) { // Those with 1,700 to 2,700 tokens.
+    const RealExpert expert = realExpert(index);
+    const LayerMoments layer = layerOf(expert);
+    const auto result = quantized(expert.expert(), expert.tokens(), &layer, method, grids);
+    for (size_t i = 0; i < grids.size(); ++i)
+      errors[i] += result.grids[i].squaredError / result.squaredNorm / 3;
+  }
+  std::string line(nameOf(method));
+  for (size_t i = 0; i < grids.size(); ++i)
+    line +=
+        strCat(grids[i].hasOffsets ? ", with offsets " : ", ", grids[i].bits, " bits: ", errors[i]);
+  MESSAGE(line);
+  return errors;
+}
+
+TEST_CASE("what knows more of the inputs errs less, on real experts") {
+  const std::vector<Grid> plain = {
+      {2, 32, false}, {3, 32, false}, {4, 32, false}, {6, 32, false}, {8, 32, false}};
+  std::vector<Grid> rows = plain, offsets = plain;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    rows[i].group = 192;
+    offsets[i].hasOffsets = true;
+  }
+  const auto perChannel = errorsOf(QuantizeMethod::kPerChannel, rows);
+  const auto nearest = errorsOf(QuantizeMethod::kNearest, plain);
+  const auto weighted = errorsOf(QuantizeMethod::kWeighted, plain);
+  const auto gptq = errorsOf(QuantizeMethod::kGptq, plain);
+  const auto nearestOffsets = errorsOf(QuantizeMethod::kNearest, offsets);
+  const auto hqq = errorsOf(QuantizeMethod::kHqq, offsets);
+  const auto clippedOffsets = errorsOf(QuantizeMethod::kClipped, offsets);
+  const auto weightedOffsets = errorsOf(QuantizeMethod::kWeighted, offsets);
+  const auto gptqOffsets = errorsOf(QuantizeMethod::kGptq, offsets);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    CAPTURE(plain[i].bits);
+    CHECK(nearest[i] < perChannel[i]);
+    CHECK(gptq[i] < 0.6 * nearest[i]);
+    CHECK(gptqOffsets[i] < 0.6 * nearestOffsets[i]);
+    CHECK(gptqOffsets[i] < gptq[i]);
+    CHECK(weightedOffsets[i] < clippedOffsets[i]);
+    CHECK(clippedOffsets[i] < nearestOffsets[i]);
+    if (plain[i].bits > 2) // There the least error makes weights smaller, which adds up.
+      CHECK(weighted[i] < nearest[i]);
+    if (plain[i].bits < 6) // Beyond, half a step at either end of the range is all it has to win.
+      CHECK(hqq[i] < nearestOffsets[i]);
+  }
+}
+
+TEST_CASE("few tokens never make error feedback worse than rounding to nearest") {
+  const std::vector<Grid> grids = {{2, 32, false}, {3, 32, false}, {4, 32, false}, {3, 192, true}};
+  for (uint32_t index : {6u, 18u, 29u}) {
+    const RealExpert expert = realExpert(index);
+    const LayerMoments layer = layerOf(expert);
+    const size_t all = expert.weights.size();
+    REQUIRE(all > 200);
+    for (const LayerMoments *known : {&layer, static_cast<const LayerMoments *>(nullptr)})
+      for (size_t count : {0, 1, 3, 20}) {
+        CAPTURE(index);
+        CAPTURE(count);
+        CAPTURE((known != nullptr));
+        const ExpertTokens few = expert.tokens(0, count);
+        const ExpertTokens others = expert.tokens(all - 100, 100);
+        const auto nearest =
+            quantized(expert.expert(), few, known, QuantizeMethod::kNearest, grids);
+        const auto gptq = quantized(expert.expert(), few, known, QuantizeMethod::kGptq, grids);
+        for (size_t i = 0; i < grids.size(); ++i) {
+          CAPTURE(grids[i].bits);
+          // On the tokens that it saw, and on those that it did not.
+          CHECK(gptq.grids[i].squaredError <= nearest.grids[i].squaredError);
+          CHECK(definedSums(expert, others, gptq.grids[i]).error <=
+                definedSums(expert, others, nearest.grids[i]).error);
+        }
+      }
+  }
+}
+
+TEST_CASE("an expert without tokens has no error and no norm") {
+  const RealExpert expert = realExpert(1);
+  for (QuantizeMethod method :
+       {QuantizeMethod::kNearest, QuantizeMethod::kWeighted, QuantizeMethod::kGptq}) {
+    const auto result =
+        quantized(expert.expert(), expert.tokens(0, 0), nullptr, method, {{4, 32, false}});
+    CHECK(result.squaredNorm == 0);
+    CHECK(result.grids[0].squaredError == 0);
+    CHECK(result.grids[0].gate.codes.size() == expert.gate.size());
+  }
+}
+
+TEST_CASE("sizes, grids and values that cannot work are refused") {
+  const RealExpert expert = realExpert(1);
+  const std::vector<Grid> grids = {{4, 32, false}};
+  auto refuses = [&](const ExpertWeights &weights, const ExpertTokens &tokens,
+                     const LayerMoments *layer, QuantizeMethod method,
+                     const std::vector<Grid> &on) {
+    auto result = quantizeExpert(weights, tokens, layer, method, on);
+    return !result.isOk() && result.status().code() == StatusCode::kInvalidInput;
+  };
+  const ExpertTokens tokens = expert.tokens(0, 5);
+  const auto gptq = QuantizeMethod::kGptq;
+  REQUIRE(quantizeExpert(expert.expert(), tokens, nullptr, gptq, grids).isOk());
+
+  ExpertWeights narrow = expert.expert();
+  narrow.width = 63;
+  CHECK(refuses(narrow, tokens, nullptr, gptq, grids));
+  CHECK(refuses(expert.expert(), {tokens.rows, tokens.weights.first(4)}, nullptr, gptq, grids));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{1, 32, false}}));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{9, 32, false}}));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{4, 0, false}}));
+  CHECK(refuses(expert.expert(), tokens, nullptr, QuantizeMethod::kHqq, grids));
+
+  auto layer = layerMomentsOf(96, expert.layerRows);
+  REQUIRE(layer.isOk());
+  CHECK(refuses(expert.expert(), tokens, &*layer, gptq, grids));
+  CHECK_FALSE(layerMomentsOf(191, expert.layerRows).isOk());
+
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    RealExpert broken = expert;
+    broken.down[77] = bad;
+    CHECK(refuses(broken.expert(), tokens, nullptr, gptq, grids));
+    broken = expert;
+    broken.rows[200] = bad;
+    CHECK(refuses(broken.expert(), broken.tokens(0, 5), nullptr, gptq, grids));
+    broken = expert;
+    broken.weights[2] = bad;
+    CHECK(refuses(broken.expert(), broken.tokens(0, 5), nullptr, gptq, grids));
+  }
+  RealExpert large = expert;
+  large.rows[200] = 1e30f;
+  CHECK(refuses(large.expert(), large.tokens(0, 5), nullptr, gptq, grids));
+}

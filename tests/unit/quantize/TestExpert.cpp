@@ -1,0 +1,146 @@
+#include "tests/unit/quantize/TestExpert.h"
+
+#include "compiler/import/Checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+using namespace moert;
+
+namespace moec::test {
+
+std::vector<float> randomValues(size_t count, float deviation, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float &value : values) {
+    // Four uniform numbers make a bell; the standard's distributions differ between libraries.
+    double sum = 0;
+    for (int i = 0; i < 4; ++i)
+      sum += double(random()) / 4294967296.0 - 0.5;
+    value = float(sum * 1.7320508 * deviation);
+  }
+  return values;
+}
+
+std::vector<float> correlatedRows(uint32_t rows, uint32_t cols, uint32_t seed) {
+  const uint32_t factors = std::max(1u, cols / 4);
+  const auto mix = randomValues(size_t(cols) * factors, 1, seed);
+  const auto hidden = randomValues(size_t(rows) * factors, 1, seed + 1);
+  auto values = randomValues(size_t(rows) * cols, 0.5f, seed + 2);
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t col = 0; col < cols; ++col) {
+      float &value = values[row * cols + col];
+      for (size_t i = 0; i < factors; ++i)
+        value += mix[col * factors + i] * hidden[row * factors + i] / std::sqrt(float(factors));
+      value *= 0.25f + float(col % 7);
+    }
+  return values;
+}
+
+// One half-precision number, by its definition.
+static double half(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  return bits >> 15 ? -magnitude : magnitude;
+}
+
+std::vector<double> valuesOf(const GridMatrix &matrix) {
+  std::vector<double> values;
+  for (size_t i = 0; i < matrix.codes.size(); ++i) {
+    const size_t row = i / matrix.shape.cols, col = i % matrix.shape.cols;
+    const size_t place = row * matrix.groupsPerRow() + col / matrix.grid.group;
+    const double q = double(matrix.codes[i]) - std::ldexp(1.0, int(matrix.grid.bits) - 1);
+    values.push_back(half(matrix.scales.at(place)) * q +
+                     (matrix.grid.hasOffsets ? half(matrix.offsets.at(place)) : 0));
+  }
+  return values;
+}
+
+double squaredErrorOf(const GridMatrix &matrix, std::span<const float> rows,
+                      std::span<const float> importance) {
+  const auto values = valuesOf(matrix);
+  double error = 0;
+  for (size_t i = 0; i < values.size(); ++i)
+    error += (values[i] - rows[i]) * (values[i] - rows[i]) *
+             (importance.empty() ? 1 : importance[i % matrix.shape.cols]);
+  return error;
+}
+
+double outputErrorOf(const GridMatrix &matrix, std::span<const float> rows,
+                     std::span<const float> inputs) {
+  const auto values = valuesOf(matrix);
+  const size_t cols = matrix.shape.cols;
+  double error = 0;
+  for (size_t token = 0; token < inputs.size() / cols; ++token)
+    for (size_t row = 0; row < matrix.shape.rows; ++row) {
+      double difference = 0;
+      for (size_t col = 0; col < cols; ++col)
+        difference += (values[row * cols + col] - double(rows[row * cols + col])) *
+                      inputs[token * cols + col];
+      error += difference * difference;
+    }
+  return error;
+}
+
+static std::vector<float> read(const Checkpoint &checkpoint, const std::string &tensor,
+                               uint32_t rows, uint32_t cols) {
+  std::vector<float> values(size_t(rows) * cols);
+  WeightSource source;
+  source.tensor = tensor;
+  source.rows = rows;
+  source.cols = cols;
+  const Status status = checkpoint.readRows(source, 0, rows, values);
+  REQUIRE_MESSAGE(status.isOk(), status.message());
+  return values;
+}
+
+// The top 4 of a softmax over the router's scores, as this model routes.
+static void route(RealExpert &expert, uint32_t index, const std::vector<float> &router,
+                  std::span<const float> row) {
+  constexpr size_t kExperts = 32, kTop = 4;
+  std::vector<double> scores(kExperts);
+  double sum = 0;
+  for (size_t i = 0; i < kExperts; ++i) {
+    for (size_t col = 0; col < expert.hidden; ++col)
+      scores[i] += double(router[i * expert.hidden + col]) * row[col];
+    scores[i] = std::exp(scores[i]);
+    sum += scores[i];
+  }
+  const auto better = std::count_if(scores.begin(), scores.end(),
+                                    [&](double score) { return score > scores[index]; });
+  if (size_t(better) >= kTop)
+    return;
+  expert.rows.insert(expert.rows.end(), row.begin(), row.end());
+  expert.weights.push_back(float(scores[index] / sum));
+}
+
+RealExpert realExpert(uint32_t index) {
+  constexpr uint32_t kVocabulary = 4096;
+  auto checkpoint = Checkpoint::open(MOE_TEST_DATA_DIR "/pocket-moe");
+  REQUIRE_MESSAGE(checkpoint.isOk(), checkpoint.status().message());
+  RealExpert expert;
+  const uint32_t hidden = expert.hidden, width = expert.width;
+  const std::string layer = "model.layers.0.", mlp = layer + "mlp.";
+  const std::string name = strCat(mlp, "experts.", index, ".");
+  expert.gate = read(*checkpoint, name + "gate_proj.weight", width, hidden);
+  expert.up = read(*checkpoint, name + "up_proj.weight", width, hidden);
+  expert.down = read(*checkpoint, name + "down_proj.weight", hidden, width);
+  const auto router = read(*checkpoint, mlp + "gate.weight", 32, hidden);
+  const auto norm = read(*checkpoint, layer + "post_attention_layernorm.weight", 1, hidden);
+  expert.layerRows = read(*checkpoint, "model.embed_tokens.weight", kVocabulary, hidden);
+  for (size_t token = 0; token < kVocabulary; ++token) {
+    const auto row = std::span(expert.layerRows).subspan(token * hidden, hidden);
+    const double square = std::inner_product(row.begin(), row.end(), row.begin(), 0.0) / hidden;
+    for (size_t col = 0; col < hidden; ++col)
+      row[col] = float(row[col] / std::sqrt(square + 1e-6) * norm[col]);
+    route(expert, index, router, row);
+  }
+  return expert;
+}
+
+} // namespace moec::test
