@@ -70,8 +70,9 @@ constexpr uint32_t kErrorTokens = 768;
 /// grid. down is fitted to what the already quantized gate and up give it. layer may be null; no
 /// tokens are allowed: squaredError and squaredNorm are then 0.
 ///
-/// The same result on any machine, called from any number of threads. Beside the result, memory
-/// stays below 6 times the expert as f32 plus 96 MiB, whatever the number of tokens.
+/// The same result on any machine, called from any number of threads. Beside the result it takes at
+/// most 3 times the expert as f32, 40 * n * min(n, kMomentInputs) bytes for moments, n being the
+/// larger of hidden and width, and 4,608 rows of hidden values, whatever the number of tokens.
 ///
 /// Refuses sizes that do not fit together, values that are not finite, grids that Quantize.h
 /// refuses.
