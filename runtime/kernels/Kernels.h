@@ -15,6 +15,7 @@
 #include "runtime/format/Schedule.h"
 #include "runtime/format/WeightLayout.h"
 
+#include <array>
 #include <cstdint>
 
 namespace moert {
@@ -23,12 +24,22 @@ namespace moert {
 /// is added to the rest.
 constexpr uint32_t kSumBlock = 256;
 
+/// The codes of a slice that refines the one before it.
+struct RefiningPlane {
+  WeightKind kind = WeightKind::kInt2;
+  uint64_t offset = 0; // From the view's first byte.
+};
+
 /// A stored matrix, wherever its bytes are. Borrows the pages.
 struct WeightView {
   MatrixShape shape;
-  WeightFormat format;
+  WeightFormat format; // Of the first slice, as are layout and bytes.
   MatrixLayout layout; // layoutOf(shape, format)
   PagedBytes bytes;
+  // Planes that are read on top of the first slice; checkSliceFormats() says which there are.
+  std::array<RefiningPlane, kMaxPlanes - 1> planes = {};
+  uint32_t planeCount = 0;
+  uint32_t missingBits = 0; // Of the matrix's grid, below the bits that are read.
 };
 
 /// Rows of activations as int8 (sums.md): for each group of `group` inputs,
@@ -69,7 +80,8 @@ struct KernelTable {
   /// panelEnd), of a quantized matrix. y has room for whole panels only where n < shape.rows:
   /// others are not written. Per activation group, ascending: s = f32(w_scale) * x_scale, acc =
   /// fma(f32(intsum), s, acc); where there are offsets, then acc = fma(f32(sum of codes) * x_scale,
-  /// offset, acc) behind all groups' products, in a second ascending pass.
+  /// offset, acc) behind all groups' products, in a second ascending pass. Several planes make one
+  /// integer sum of their joined codes; with bits missing it counts half steps, and s halves.
   void (*linearQuantized)(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
                           uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
 

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <sys/mman.h>
 #include <thread>
@@ -112,10 +114,37 @@ struct Activations {
   QuantizedRows quantized;
 };
 
-void benchOne(const Arguments &arguments, const Memory &memory, WeightFormat format,
+/// A matrix and the planes that refine it, one behind the other. Returns the bytes of all.
+uint64_t layOut(WeightView &w, std::span<const WeightKind> planes) {
+  w.layout = layoutOf(w.shape, w.format).value();
+  uint64_t bytes = roundUp(w.layout.bytes, kRegionAlignment);
+  for (WeightKind kind : planes) {
+    w.planes[w.planeCount++] = {kind, bytes};
+    uint64_t planeBytes = w.layout.codesBytes * bitsOf(kind) / bitsOf(w.format.kind);
+    bytes += roundUp(planeBytes, kRegionAlignment);
+  }
+  return bytes;
+}
+
+/// What is multiplied: one format, and the planes on top.
+struct Stored {
+  WeightFormat format;
+  std::vector<WeightKind> planes = {};
+
+  std::string name() const {
+    std::string text = nameOf(format.kind);
+    for (WeightKind kind : planes)
+      text.append("+").append(std::to_string(bitsOf(kind)));
+    return text;
+  }
+};
+
+void benchOne(const Arguments &arguments, const Memory &memory, const Stored &stored,
               MatrixShape shape, uint32_t rows, uint32_t threads) {
-  MatrixLayout layout = layoutOf(shape, format).value();
-  uint64_t step = roundUp(layout.bytes, kRegionAlignment), count = kMemoryBytes / step;
+  const WeightFormat &format = stored.format;
+  WeightView first = {shape, format, {}, {}};
+  uint64_t step = layOut(first, stored.planes), count = kMemoryBytes / step;
+  const MatrixLayout &layout = first.layout;
   Activations activations(rows, shape, format);
   activations.quantized.cols = layout.paddedCols;
   uint64_t xStride = activations.quantized.codesStride, yStride = roundUp(shape.rows, 16);
@@ -123,7 +152,8 @@ void benchOne(const Arguments &arguments, const Memory &memory, WeightFormat for
   auto multiply = [&](uint32_t thread) {
     uint32_t begin = layout.panels * thread / threads, end = layout.panels * (thread + 1) / threads;
     for (uint64_t i = 0; i < count; ++i) {
-      WeightView w = {shape, format, layout, {memory.pages.data(), kPageShift, i * step}};
+      WeightView w = first;
+      w.bytes = {memory.pages.data(), kPageShift, i * step};
       if (isQuantized(format.kind))
         arguments.kernels->linearQuantized(w, activations.quantized, rows, activations.y.data(),
                                            yStride, begin, end);
@@ -146,10 +176,10 @@ void benchOne(const Arguments &arguments, const Memory &memory, WeightFormat for
   double bytes = static_cast<double>(count * step);
   double rate = bytes / median(products), readRate = bytes / median(reads);
   double multiplications = bytes / static_cast<double>(step) * rows * shape.rows * shape.cols;
-  std::printf("%-5s g%-3u %5u x %-5u %4u rows %u threads %7.2f GB/s %7.2f GB/s read  ratio %.2f "
+  std::printf("%-8s g%-3u %5u x %-5u %4u rows %u threads %7.2f GB/s %7.2f GB/s read  ratio %.2f "
               "%8.1f GMAC/s%s\n",
-              nameOf(format.kind), format.group, shape.rows, shape.cols, rows, threads, rate / 1e9,
-              readRate / 1e9, rate / readRate, multiplications / median(products) / 1e9,
+              stored.name().c_str(), format.group, shape.rows, shape.cols, rows, threads,
+              rate / 1e9, readRate / 1e9, rate / readRate, multiplications / median(products) / 1e9,
               keep[0] == 1 ? " " : "");
   std::fflush(stdout);
 }
@@ -186,15 +216,24 @@ int main(int argc, char **argv) {
     return 2;
   Memory memory;
   constexpr MatrixShape kShape = {1536, 768};
-  constexpr WeightFormat kFormats[] = {
-      {WeightKind::kF32, 0, 0, false},    {WeightKind::kF16, 0, 0, false},
-      {WeightKind::kBF16, 0, 0, false},   {WeightKind::kInt8, 32, 32, false},
-      {WeightKind::kInt4, 32, 32, false}, {WeightKind::kInt4, 64, 64, true},
-      {WeightKind::kInt2, 64, 64, true}};
+  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
+  constexpr WeightFormat kNested = {k2, 32, 32, false};
+  const std::vector<Stored> kFormats = {{{WeightKind::kF32, 0, 0, false}},
+                                        {{WeightKind::kF16, 0, 0, false}},
+                                        {{WeightKind::kBF16, 0, 0, false}},
+                                        {{WeightKind::kInt8, 32, 32, false}},
+                                        {{WeightKind::kInt4, 32, 32, false}},
+                                        {{WeightKind::kInt4, 64, 64, true}},
+                                        {{WeightKind::kInt2, 64, 64, true}},
+                                        {kNested},
+                                        {kNested, {k1}},
+                                        {kNested, {k2}},
+                                        {kNested, {k2, k2}},
+                                        {kNested, {k2, k4}}};
   std::printf("kernels: %s\n", arguments.kernels->name);
   for (uint32_t rows : arguments.rows)
-    for (const WeightFormat &format : kFormats)
+    for (const Stored &stored : kFormats)
       for (uint32_t threads : {1u, 2u})
-        benchOne(arguments, memory, format, kShape, rows, threads);
+        benchOne(arguments, memory, stored, kShape, rows, threads);
   return 0;
 }

@@ -1,10 +1,11 @@
 // The integer product of one group in AVX2: vpmaddubsw adds two products of an unsigned and a
 // signed byte to an int16, saturating, which must never happen.
-//   int4: the stored codes are at most 15, so that a pair is at most 2 * 15 * 127 = 3810 and 8
-//   pairs fit in an int16; int2 with 3 fits 42. What the offset binary adds, 2^(bits-1) times the
-//   sum of the activation codes, is taken off in int32. int8: |q| is at most 128 and takes the
-//   place of the unsigned byte, the activation takes q's sign: a pair is at most 2 * 128 * 127 =
-//   32512. An activation code is never -128, which has no opposite.
+//   Up to 6 bits: the stored codes are used as they are. A pair of 4 bits is at most 2 * 15 * 127 =
+//   3810 and 8 pairs fit in an int16, of 6 bits 16002, and 2 fit. What the offset binary adds,
+//   2^(bits-1) times the sum of the activation codes, is taken off in int32.
+//   8 bits: |q| is at most 128 and takes the place of the unsigned byte, the activation takes q's
+//   sign: a pair is at most 2 * 128 * 127 = 32512. An activation code is never -128, which has no
+//   opposite.
 #pragma once
 
 #include "runtime/kernels/cpu/Lanes256.h"
@@ -14,6 +15,32 @@ namespace {
 
 constexpr int kQuantizedRows = 4;
 constexpr int kFloatRows = 4;
+
+using Bytes = __m256i;
+
+// Shifts of whole bytes are made of shifts of 16 bits: what comes in from the neighbour is always
+// masked off.
+template <int kBits> inline Bytes shiftLeft(Bytes bytes) {
+  return _mm256_slli_epi16(bytes, kBits);
+}
+template <int kBits> inline Bytes shiftRight(Bytes bytes) {
+  return _mm256_srli_epi16(bytes, kBits);
+}
+template <int kMask> inline Bytes keep(Bytes bytes) {
+  return _mm256_and_si256(bytes, _mm256_set1_epi8(static_cast<char>(kMask)));
+}
+/// Bits of x where the mask has ones, of y elsewhere.
+template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
+  return _mm256_or_si256(keep<kMask>(x), keep<0xff & ~kMask>(y));
+}
+
+} // namespace
+} // namespace moert
+
+#include "runtime/kernels/cpu/PlaneCodes.h"
+
+namespace moert {
+namespace {
 
 inline __m256i splatFour(const int8_t *codes) {
   int32_t four;
@@ -25,85 +52,103 @@ inline __m256i loadHalfUnit(const std::byte *from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
 }
 
-/// The codes of 4 inputs for each of 8 outputs, one byte a code: part `part` of a half of a unit.
-template <int kBits> inline __m256i unpack(__m256i half, int part) {
-  __m256i shifted = _mm256_srli_epi16(half, part * kBits);
-  return _mm256_and_si256(shifted, _mm256_set1_epi8((1 << kBits) - 1));
-}
-
 /// Two int16 sums of a lane to its int32 sum.
 inline __m256i addWidened(__m256i sums, __m256i pairs) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
+/// Sums of the outputs 0 to 7 and 8 to 15 of a panel.
 struct HalfSums {
   __m256i low, high;
 };
 
-template <int kGroup, int kRows>
-inline void addBytes(const std::byte *codes, const int8_t *x, uint64_t xStride, HalfSums *sums) {
-  __m256i signBit = _mm256_set1_epi8(-128);
-#pragma GCC unroll 16
-  for (int input = 0; input < kGroup; input += 4) {
-    __m256i low = _mm256_xor_si256(loadHalfUnit(codes + input * 16), signBit);
-    __m256i high = _mm256_xor_si256(loadHalfUnit(codes + input * 16 + 32), signBit);
-    __m256i absLow = _mm256_abs_epi8(low), absHigh = _mm256_abs_epi8(high);
-    for (int r = 0; r < kRows; ++r) {
-      __m256i four = splatFour(x + r * xStride + input);
-      sums[r].low =
-          addWidened(sums[r].low, _mm256_maddubs_epi16(absLow, _mm256_sign_epi8(four, low)));
-      sums[r].high =
-          addWidened(sums[r].high, _mm256_maddubs_epi16(absHigh, _mm256_sign_epi8(four, high)));
-    }
+/// Codes of 8 bits times activations: exact in int16 as q.
+inline __m256i multiplyByte(__m256i code, __m256i four) {
+  __m256i q = _mm256_xor_si256(code, _mm256_set1_epi8(-128));
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(q), _mm256_sign_epi8(four, q));
+}
+
+/// The next P::kInputs inputs: their codes for both halves of a panel. `step` counts such runs.
+template <typename P>
+inline void joinHalves(const std::byte *const *codes, int step, Bytes *low, Bytes *high) {
+  for (int half = 0; half < 2; ++half) {
+    int taken[3] = {};
+    auto take = [&](int plane) {
+      // A plane of more bits has several units for the inputs of one of the fewest.
+      int units = P::kBitsOf[plane] / P::kFewest;
+      int unit = step * units + taken[plane]++;
+      return loadHalfUnit(codes[plane] + unit * 64 + half * 32);
+    };
+    joinCodes<P>(take, half == 0 ? low : high);
   }
 }
 
-/// kInputs inputs of int4 or int2, few enough for int16 sums.
-template <int kBits, int kInputs, int kRows>
-inline void addSmallCodes(const std::byte *codes, const int8_t *x, uint64_t xStride,
-                          HalfSums *sums) {
-  constexpr int kParts = 8 / kBits;
-  static_assert(kInputs / 4 * 2 * ((1 << kBits) - 1) * 127 <= INT16_MAX);
+/// sums[r] += sum over the group of code * x[r]; of 8 bits, of q * x[r].
+template <typename P, int kGroup, int kRows>
+inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+                     HalfSums *sums) {
+  constexpr int kLargestPair = P::kBits == 8 ? 2 * 128 * 127 : 2 * ((1 << P::kBits) - 1) * 127;
+  // Parts whose pairs are added up in int16.
+  constexpr int kMost = INT16_MAX / kLargestPair;
+  constexpr int kRun = kMost >= 8 ? 8 : kMost >= 2 ? 2 : 1;
   HalfSums pairs[kRows];
-  for (int r = 0; r < kRows; ++r)
-    pairs[r] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
 #pragma GCC unroll 16
-  for (int input = 0; input < kInputs; input += 4) {
-    const std::byte *unit = codes + input / (4 * kParts) * 64;
-    int part = input / 4 % kParts;
-    __m256i low = unpack<kBits>(loadHalfUnit(unit), part);
-    __m256i high = unpack<kBits>(loadHalfUnit(unit + 32), part);
-    for (int r = 0; r < kRows; ++r) {
-      __m256i four = splatFour(x + r * xStride + input);
-      pairs[r].low = _mm256_add_epi16(pairs[r].low, _mm256_maddubs_epi16(low, four));
-      pairs[r].high = _mm256_add_epi16(pairs[r].high, _mm256_maddubs_epi16(high, four));
+  for (int input = 0; input < kGroup; input += P::kInputs) {
+    Bytes low[P::kParts], high[P::kParts];
+    joinHalves<P>(codes, input / P::kInputs, low, high);
+#pragma GCC unroll 8
+    for (int part = 0; part < P::kParts; ++part) {
+      int place = (input / 4 + part) % kRun;
+      bool isLast = place == kRun - 1 || input / 4 + part == kGroup / 4 - 1;
+      for (int r = 0; r < kRows; ++r) {
+        __m256i four = splatFour(x + r * xStride + input + 4 * part);
+        HalfSums pair;
+        if constexpr (P::kBits == 8)
+          pair = {multiplyByte(low[part], four), multiplyByte(high[part], four)};
+        else
+          pair = {_mm256_maddubs_epi16(low[part], four), _mm256_maddubs_epi16(high[part], four)};
+        pairs[r].low = place == 0 ? pair.low : _mm256_add_epi16(pairs[r].low, pair.low);
+        pairs[r].high = place == 0 ? pair.high : _mm256_add_epi16(pairs[r].high, pair.high);
+        if (isLast) {
+          sums[r].low = addWidened(sums[r].low, pairs[r].low);
+          sums[r].high = addWidened(sums[r].high, pairs[r].high);
+        }
+      }
     }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    sums[r].low = addWidened(sums[r].low, pairs[r].low);
-    sums[r].high = addWidened(sums[r].high, pairs[r].high);
   }
 }
 
 /// products[r] = f32(sum over the group of q * x[r]); xSums[r * sumsStride] is the sum of x[r].
-template <int kBits, int kGroup, int kRows>
-inline void dotGroup(const std::byte *codes, const int8_t *x, uint64_t xStride,
+template <typename P, int kGroup, int kRows>
+inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                      const int32_t *xSums, uint64_t sumsStride, Lanes *products) {
   HalfSums sums[kRows];
   for (int r = 0; r < kRows; ++r) {
-    int32_t start = kBits == 8 ? 0 : -(xSums[r * sumsStride] << (kBits - 1));
+    // Not a shift: the sum may be negative.
+    int32_t start = P::kBits == 8 ? 0 : -xSums[r * sumsStride] * (1 << (P::kBits - 1));
     sums[r] = {_mm256_set1_epi32(start), _mm256_set1_epi32(start)};
   }
-  if constexpr (kBits == 8) {
-    addBytes<kGroup, kRows>(codes, x, xStride, sums);
-  } else {
-    constexpr int kInputs = kGroup < 32 ? kGroup : 32;
-    for (int input = 0; input < kGroup; input += kInputs)
-      addSmallCodes<kBits, kInputs, kRows>(codes + input * kPanelRows * kBits / 8, x + input,
-                                           xStride, sums);
-  }
+  dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
   for (int r = 0; r < kRows; ++r)
     products[r] = {_mm256_cvtepi32_ps(sums[r].low), _mm256_cvtepi32_ps(sums[r].high)};
+}
+
+/// The same in half steps, with `missing` bits below those that are read, which are fewer than 8.
+template <typename P, int kGroup, int kRows>
+inline void dotGroupInHalves(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+                             const int32_t *xSums, uint64_t sumsStride, uint32_t missing,
+                             Lanes *products) {
+  static_assert(P::kBits < 8);
+  HalfSteps halves = halfSteps<P>(missing);
+  __m128i shift = _mm_cvtsi32_si128(halves.shift);
+  HalfSums sums[kRows] = {};
+  dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
+  for (int r = 0; r < kRows; ++r) {
+    __m256i center = _mm256_set1_epi32(xSums[r * sumsStride] * halves.center);
+    __m256i low = _mm256_add_epi32(_mm256_sll_epi32(sums[r].low, shift), center);
+    __m256i high = _mm256_add_epi32(_mm256_sll_epi32(sums[r].high, shift), center);
+    products[r] = {_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)};
+  }
 }
 
 } // namespace

@@ -12,15 +12,32 @@ namespace {
 constexpr int kQuantizedRows = 8; // Rows that share what was unpacked; 2 registers of sums each.
 constexpr int kFloatRows = 8;
 
-/// Part `kPart` of a unit: the codes of 4 inputs for each of 16 outputs, one byte a code.
-template <int kBits, int kPart> inline __m512i unpack(__m512i unit) {
-  if constexpr (kBits == 8) {
-    return unit;
-  } else {
-    __m512i shifted = kPart == 0 ? unit : _mm512_srli_epi16(unit, kPart * kBits);
-    return _mm512_and_si512(shifted, _mm512_set1_epi8((1 << kBits) - 1));
-  }
+using Bytes = __m512i;
+
+// Shifts of whole bytes are made of shifts of 16 bits: what comes in from the neighbour is always
+// masked off.
+template <int kBits> inline Bytes shiftLeft(Bytes bytes) {
+  return _mm512_slli_epi16(bytes, kBits);
 }
+template <int kBits> inline Bytes shiftRight(Bytes bytes) {
+  return _mm512_srli_epi16(bytes, kBits);
+}
+template <int kMask> inline Bytes keep(Bytes bytes) {
+  return _mm512_and_si512(bytes, _mm512_set1_epi8(static_cast<char>(kMask)));
+}
+/// Bits of x where the mask has ones, of y elsewhere.
+template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
+  constexpr int kTable = 0xca; // mask ? x : y
+  return _mm512_ternarylogic_epi64(_mm512_set1_epi8(static_cast<char>(kMask)), x, y, kTable);
+}
+
+} // namespace
+} // namespace moert
+
+#include "runtime/kernels/cpu/PlaneCodes.h"
+
+namespace moert {
+namespace {
 
 /// The next 64 bytes, once and in ascending order. Left alone, GCC loads a unit anew for each of
 /// its parts and moves loads across each other, and the processor's prefetching then takes the
@@ -38,47 +55,65 @@ inline __m512i splatFour(const int8_t *codes) {
   return _mm512_set1_epi32(four);
 }
 
-template <int kBits, int kPart, int kRows, int kChains>
-inline void dotPart(__m512i unit, const int8_t *x, uint64_t xStride, __m512i (*sums)[kChains],
-                    int chain) {
-  __m512i weights = unpack<kBits, kPart>(unit);
+/// sums[r] = sum over the group of code * x[r].
+template <typename P, int kGroup, int kRows>
+inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+                     __m512i *sums) {
+  // With few rows a group is several chains of additions, or their latency would fill the
+  // scheduler.
+  constexpr int kChains = kRows == 2 ? 2 : 1;
+  const std::byte *next[P::kCount];
+  for (int p = 0; p < P::kCount; ++p)
+    next[p] = codes[p];
+  __m512i chains[kRows][kChains];
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kChains; ++c)
+      chains[r][c] = _mm512_setzero_si512();
+#pragma GCC unroll 16
+  for (int input = 0; input < kGroup; input += P::kInputs) {
+    Bytes parts[P::kParts];
+    joinCodes<P>([&](int plane) { return takeUnit(next[plane]); }, parts);
+#pragma GCC unroll 8
+    for (int part = 0; part < P::kParts; ++part) {
+      const int8_t *four = x + input + 4 * part;
+      int chain = (input / 4 + part) % kChains;
+      for (int r = 0; r < kRows; ++r)
+        chains[r][chain] =
+            _mm512_dpbusd_epi32(chains[r][chain], parts[part], splatFour(four + r * xStride));
+    }
+  }
   for (int r = 0; r < kRows; ++r) {
-    __m512i &sum = sums[r][(chain + kPart) % kChains];
-    sum = _mm512_dpbusd_epi32(sum, weights, splatFour(x + r * xStride + kPart * 4));
+    sums[r] = chains[r][0];
+    for (int c = 1; c < kChains; ++c)
+      sums[r] = _mm512_add_epi32(sums[r], chains[r][c]);
   }
 }
 
 /// products[r] = f32(sum over the group of q * x[r]); xSums[r * sumsStride] is the sum of x[r].
-template <int kBits, int kGroup, int kRows>
-inline void dotGroup(const std::byte *codes, const int8_t *x, uint64_t xStride,
+template <typename P, int kGroup, int kRows>
+inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                      const int32_t *xSums, uint64_t sumsStride, Lanes *products) {
-  constexpr int kParts = 8 / kBits;
-  // With few rows a group is several chains of additions, or their latency would fill the
-  // scheduler.
-  constexpr int kChains = kRows == 2 ? 2 : 1;
-  __m512i sums[kRows][kChains];
-  for (int r = 0; r < kRows; ++r)
-    for (int c = 0; c < kChains; ++c)
-      sums[r][c] = _mm512_setzero_si512();
-#pragma GCC unroll 16
-  for (int input = 0; input < kGroup; input += 4 * kParts) {
-    __m512i unit = takeUnit(codes);
-    const int8_t *four = x + input;
-    int chain = input / 4 % kChains;
-    dotPart<kBits, 0, kRows, kChains>(unit, four, xStride, sums, chain);
-    if constexpr (kParts > 1)
-      dotPart<kBits, 1, kRows, kChains>(unit, four, xStride, sums, chain);
-    if constexpr (kParts > 2) {
-      dotPart<kBits, 2, kRows, kChains>(unit, four, xStride, sums, chain);
-      dotPart<kBits, 3, kRows, kChains>(unit, four, xStride, sums, chain);
-    }
-  }
+  __m512i sums[kRows];
+  dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
   for (int r = 0; r < kRows; ++r) {
-    for (int c = 1; c < kChains; ++c)
-      sums[r][0] = _mm512_add_epi32(sums[r][0], sums[r][c]);
     // Shifted in the vector: a broadcast from memory is cheaper than one from a register.
-    __m512i shift = _mm512_slli_epi32(_mm512_set1_epi32(xSums[r * sumsStride]), kBits - 1);
-    products[r] = {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r][0], shift))};
+    __m512i shift = _mm512_slli_epi32(_mm512_set1_epi32(xSums[r * sumsStride]), P::kBits - 1);
+    products[r] = {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r], shift))};
+  }
+}
+
+/// The same in half steps, with `missing` bits below those that are read.
+template <typename P, int kGroup, int kRows>
+inline void dotGroupInHalves(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+                             const int32_t *xSums, uint64_t sumsStride, uint32_t missing,
+                             Lanes *products) {
+  HalfSteps halves = halfSteps<P>(missing);
+  __m512i sums[kRows];
+  dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
+  for (int r = 0; r < kRows; ++r) {
+    __m512i shifted = _mm512_sll_epi32(sums[r], _mm_cvtsi32_si128(halves.shift));
+    __m512i center = _mm512_set1_epi32(xSums[r * sumsStride] * halves.center);
+    products[r] = {_mm512_cvtepi32_ps(_mm512_add_epi32(shifted, center))};
   }
 }
 

@@ -20,11 +20,11 @@ struct QuantizedTask {
 /// 0.92, 0.90 at 1, 2, 4, 8 KiB. int8, which computes half as much per byte, loses by it.
 constexpr uint32_t kAheadBytes = 4096;
 
-/// A run of whole activation groups whose codes and scales each lie in one page.
+/// A run of whole activation groups whose codes, plane by plane, and scales each lie in one page.
 struct GroupRun {
-  const std::byte *codes;
-  const std::byte *ahead; // kAheadBytes behind the codes, where the matrix has that much.
-  const std::byte *table; // The entry of the first group.
+  const std::byte *codes[kMaxPlanes];
+  const std::byte *ahead[kMaxPlanes]; // kAheadBytes behind the codes, where a plane has that much.
+  const std::byte *table;             // The entry of the first group.
   uint32_t count;
 
   void limit(uint64_t groups) {
@@ -33,17 +33,27 @@ struct GroupRun {
   }
 };
 
-/// Finds the codes of the run that starts at byte `index`.
-template <uint32_t kGroupBytes>
+/// Bytes that a group takes in a plane of so many bits.
+constexpr uint32_t groupBytes(int group, int bits) {
+  return kPanelRows * static_cast<uint32_t>(group * bits) / 8;
+}
+
+/// Finds the codes of the run that starts with group `index` of the matrix.
+template <typename P, int kGroup>
 inline void findCodes(const WeightView &w, uint64_t index, GroupRun &run) {
-  PageRun codes = runFrom(w.bytes, index);
-  PageRun ahead = codes;
-  if (index + kAheadBytes < w.layout.codesBytes)
-    ahead = runFrom(w.bytes, index + kAheadBytes);
-  run.codes = codes.data;
-  run.ahead = ahead.data;
-  run.limit(codes.bytes / kGroupBytes);
-  run.limit(ahead.bytes / kGroupBytes);
+  const uint64_t groups = uint64_t(w.layout.panels) * w.layout.paddedCols / kGroup;
+  for (int p = 0; p < P::kCount; ++p) {
+    const uint32_t bytes = groupBytes(kGroup, P::kBitsOf[p]);
+    const uint64_t plane = p == 0 ? 0 : w.planes[static_cast<uint32_t>(p - 1)].offset;
+    PageRun codes = runFrom(w.bytes, plane + index * bytes);
+    PageRun ahead = codes;
+    if (index * bytes + kAheadBytes < groups * bytes)
+      ahead = runFrom(w.bytes, plane + index * bytes + kAheadBytes);
+    run.codes[p] = codes.data;
+    run.ahead[p] = ahead.data;
+    run.limit(codes.bytes / bytes);
+    run.limit(ahead.bytes / bytes);
+  }
 }
 
 /// From activation group `group` of a panel on, of the table at byte `table`: `ratio` activation
@@ -79,29 +89,47 @@ private:
   uint64_t bytes = 0;
 };
 
-template <int kBits, int kGroup, int kRows>
+/// Asks for the codes of a group before they are due.
+template <typename P, int kGroup> inline void prefetchGroup(const GroupRun &run, uint32_t group) {
+  for (int p = 0; p < P::kCount; ++p) {
+    const uint32_t bytes = groupBytes(kGroup, P::kBitsOf[p]);
+    const std::byte *ahead = run.ahead[p] + uint64_t(group) * bytes;
+    for (uint32_t line = 0; line < bytes; line += 64)
+      _mm_prefetch(reinterpret_cast<const char *>(ahead + line), _MM_HINT_T0);
+  }
+}
+
+/// kHasAll: every bit of the matrix's grid is read.
+template <typename P, bool kHasAll, int kGroup, int kRows>
 inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) {
-  constexpr uint32_t kGroupBytes = kPanelRows * kGroup * kBits / 8;
   const uint32_t groups = task.x.cols / kGroup;
   const uint32_t ratio = task.w.format.group / kGroup;
   for (uint32_t group = 0; group < groups;) {
-    GroupRun run = {nullptr, nullptr, nullptr, groups - group};
-    findCodes<kGroupBytes>(task.w, (uint64_t(panel) * groups + group) * kGroupBytes, run);
+    GroupRun run = {{}, {}, nullptr, groups - group};
+    findCodes<P, kGroup>(task.w, uint64_t(panel) * groups + group, run);
     findEntries(task.w, task.w.layout.scalesOffset, panel, group, ratio, run);
     EntryCursor entry(group, ratio);
-    const int8_t *codes = task.x.codes + group * kGroup;
+    const int8_t *x = task.x.codes + group * kGroup;
     for (uint32_t k = 0; k < run.count; ++k, ++group, entry.advance()) {
-      uint64_t at = uint64_t(k) * kGroupBytes;
-      if constexpr (kRows == 1 && kBits < 8)
-        for (uint32_t line = 0; line < kGroupBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char *>(run.ahead + at + line), _MM_HINT_T0);
+      if constexpr (kRows == 1 && !P::template is<8>())
+        prefetchGroup<P, kGroup>(run, k);
+      const std::byte *codes[P::kCount];
+      for (int p = 0; p < P::kCount; ++p)
+        codes[p] = run.codes[p] + uint64_t(k) * groupBytes(kGroup, P::kBitsOf[p]);
       Lanes products[kRows];
-      dotGroup<kBits, kGroup, kRows>(run.codes + at, codes + k * kGroup, task.x.codesStride,
-                                     task.x.sums + group, task.x.groupsStride, products);
-      Lanes weightScale = loadF16(run.table + entry.offset());
+      Lanes stepScale = loadF16(run.table + entry.offset());
+      if constexpr (kHasAll) {
+        dotGroup<P, kGroup, kRows>(codes, x + k * kGroup, task.x.codesStride, task.x.sums + group,
+                                   task.x.groupsStride, products);
+      } else {
+        dotGroupInHalves<P, kGroup, kRows>(codes, x + k * kGroup, task.x.codesStride,
+                                           task.x.sums + group, task.x.groupsStride,
+                                           task.w.missingBits, products);
+        stepScale = multiply(stepScale, splat(0.5f));
+      }
       for (int r = 0; r < kRows; ++r) {
         float scale = task.x.scales[r * task.x.groupsStride + group];
-        sums[r] = fma(products[r], multiply(weightScale, splat(scale)), sums[r]);
+        sums[r] = fma(products[r], multiply(stepScale, splat(scale)), sums[r]);
       }
     }
   }
@@ -112,7 +140,7 @@ inline void addOffsets(const QuantizedTask &task, uint32_t panel, Lanes *sums) {
   const uint32_t groups = task.x.cols / kGroup;
   const uint32_t ratio = task.w.format.group / kGroup;
   for (uint32_t group = 0; group < groups;) {
-    GroupRun run = {nullptr, nullptr, nullptr, groups - group};
+    GroupRun run = {{}, {}, nullptr, groups - group};
     findEntries(task.w, task.w.layout.offsetsOffset, panel, group, ratio, run);
     EntryCursor entry(group, ratio);
     for (uint32_t k = 0; k < run.count; ++k, ++group, entry.advance()) {
@@ -126,12 +154,12 @@ inline void addOffsets(const QuantizedTask &task, uint32_t panel, Lanes *sums) {
   }
 }
 
-template <int kBits, int kGroup, int kRows>
+template <typename P, bool kHasAll, int kGroup, int kRows>
 void quantizedTile(const QuantizedTask &task, uint32_t panel) {
   Lanes sums[kRows];
   for (int r = 0; r < kRows; ++r)
     sums[r] = zeroLanes();
-  addProducts<kBits, kGroup, kRows>(task, panel, sums);
+  addProducts<P, kHasAll, kGroup, kRows>(task, panel, sums);
   if (task.w.format.hasOffsets)
     addOffsets<kGroup, kRows>(task, panel, sums);
   for (int r = 0; r < kRows; ++r)
@@ -150,43 +178,67 @@ inline QuantizedTask fromRow(QuantizedTask task, uint32_t row) {
 /// Panels outside, rows inside: a panel is read once from memory and then from the cache. One panel
 /// after the other even for one row: two at a time halve the rate, since the processor's
 /// prefetching follows one stream best.
-template <int kBits, int kGroup>
+template <typename P, bool kHasAll, int kGroup>
 void quantizedPanels(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
                      uint32_t panelEnd) {
   for (uint32_t panel = panelBegin; panel < panelEnd; ++panel) {
     uint32_t row = 0;
     if constexpr (kQuantizedRows > 4)
       for (; row + 8 <= rows; row += 8)
-        quantizedTile<kBits, kGroup, 8>(fromRow(task, row), panel);
+        quantizedTile<P, kHasAll, kGroup, 8>(fromRow(task, row), panel);
     for (; row + 4 <= rows; row += 4)
-      quantizedTile<kBits, kGroup, 4>(fromRow(task, row), panel);
+      quantizedTile<P, kHasAll, kGroup, 4>(fromRow(task, row), panel);
     for (; row + 2 <= rows; row += 2)
-      quantizedTile<kBits, kGroup, 2>(fromRow(task, row), panel);
+      quantizedTile<P, kHasAll, kGroup, 2>(fromRow(task, row), panel);
     for (; row < rows; ++row)
-      quantizedTile<kBits, kGroup, 1>(fromRow(task, row), panel);
+      quantizedTile<P, kHasAll, kGroup, 1>(fromRow(task, row), panel);
   }
 }
 
-template <int kBits>
+template <typename P, bool kHasAll>
 void quantizedGroups(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
                      uint32_t panelEnd) {
-  if (task.x.group == 16)
-    quantizedPanels<kBits, 16>(task, rows, panelBegin, panelEnd);
-  else if (task.x.group == 32)
-    quantizedPanels<kBits, 32>(task, rows, panelBegin, panelEnd);
-  else
-    quantizedPanels<kBits, 64>(task, rows, panelBegin, panelEnd);
+  if (task.x.group == 64)
+    return quantizedPanels<P, kHasAll, 64>(task, rows, panelBegin, panelEnd);
+  // The layout has no planes of one bit in groups of 16.
+  if constexpr (P::kInputs <= 16)
+    if (task.x.group == 16)
+      return quantizedPanels<P, kHasAll, 16>(task, rows, panelBegin, panelEnd);
+  quantizedPanels<P, kHasAll, 32>(task, rows, panelBegin, panelEnd);
+}
+
+/// Lists of planes that only occur whole.
+template <typename P>
+void quantizedWhole(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
+                    uint32_t panelEnd) {
+  quantizedGroups<P, true>(task, rows, panelBegin, panelEnd);
+}
+
+/// Lists that are the beginning of longer ones too.
+template <typename P>
+void quantizedOrBeginning(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
+                          uint32_t panelEnd) {
+  if (task.w.missingBits == 0)
+    return quantizedGroups<P, true>(task, rows, panelBegin, panelEnd);
+  quantizedGroups<P, false>(task, rows, panelBegin, panelEnd);
 }
 
 void linearQuantized(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
                      uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd) {
   QuantizedTask task = {w, x, y, yStride};
+  auto play = [&](auto multiplyWith) { multiplyWith(task, rows, panelBegin, panelEnd); };
   if (w.format.kind == WeightKind::kInt8)
-    quantizedGroups<8>(task, rows, panelBegin, panelEnd);
-  else if (w.format.kind == WeightKind::kInt4)
-    quantizedGroups<4>(task, rows, panelBegin, panelEnd);
-  else
-    quantizedGroups<2>(task, rows, panelBegin, panelEnd);
+    return play(quantizedWhole<Planes<8>>);
+  if (w.format.kind == WeightKind::kInt4)
+    return play(quantizedWhole<Planes<4>>);
+  if (w.planeCount == 0)
+    return play(quantizedOrBeginning<Planes<2>>);
+  if (w.planeCount == 2)
+    return w.planes[1].kind == WeightKind::kInt4 ? play(quantizedWhole<Planes<2, 2, 4>>)
+                                                 : play(quantizedWhole<Planes<2, 2, 2>>);
+  if (w.planes[0].kind == WeightKind::kInt1)
+    return play(quantizedWhole<Planes<2, 1>>);
+  play(quantizedOrBeginning<Planes<2, 2>>);
 }
 
 } // namespace

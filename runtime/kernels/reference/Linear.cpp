@@ -19,8 +19,7 @@ static float quantizedOutput(const WeightView &w, const QuantizedRows &x, uint32
     int32_t product = 0;
     for (uint32_t i = group * x.group; i < (group + 1) * x.group; ++i)
       product += quantizedElement(w, output, i) * codes[i];
-    float weightScale = groupElement(w, w.layout.scalesOffset, output, group * x.group);
-    float scale = weightScale * scales[group];
+    float scale = stepOf(w, output, group * x.group) * scales[group];
     result = std::fma(static_cast<float>(product), scale, result);
   }
   if (!w.format.hasOffsets)
@@ -81,9 +80,8 @@ void gatherRow(const WeightView &w, uint32_t row, float scale, float *out) {
       continue;
     }
     auto q = static_cast<float>(quantizedElement(w, row, i));
-    float weightScale = groupElement(w, w.layout.scalesOffset, row, i);
     float offset = w.format.hasOffsets ? groupElement(w, w.layout.offsetsOffset, row, i) : 0.0f;
-    out[i] = std::fma(q, weightScale, offset) * scale;
+    out[i] = std::fma(q, stepOf(w, row, i), offset) * scale;
   }
 }
 

@@ -50,23 +50,46 @@ inline float floatElement(const WeightView &w, uint32_t row, uint32_t col) {
   return value;
 }
 
-/// q of element (row, col) of a quantized matrix; col counts padded inputs.
-inline int32_t quantizedElement(const WeightView &w, uint32_t row, uint32_t col) {
-  uint32_t bits = bitsOf(w.format.kind);
+/// The bits that one plane has of element (row, col), the plane starting at byte `offset`; col
+/// counts padded inputs.
+inline uint32_t planeElement(const WeightView &w, WeightKind kind, uint64_t offset, uint32_t row,
+                             uint32_t col) {
+  uint32_t bits = bitsOf(kind);
   uint32_t unitInputs = 4 * (8 / bits); // Inputs in a unit of 64 bytes.
   uint64_t panel = uint64_t(row / kPanelRows) * w.layout.paddedCols * kPanelRows * bits / 8;
   uint64_t unit = uint64_t(col / unitInputs) * 64;
   uint32_t byteInUnit = (row % kPanelRows) * 4 + col % 4;
-  uint32_t shift = bits * (col % unitInputs / 4);
-  auto byte = static_cast<uint32_t>(*w.bytes.at(panel + unit + byteInUnit));
-  uint32_t code = (byte >> shift) & ((1u << bits) - 1);
-  return static_cast<int32_t>(code) - (1 << (bits - 1));
+  auto byte = static_cast<uint32_t>(*w.bytes.at(offset + panel + unit + byteInUnit));
+  return (byte >> bitPlaceOf(kind, col % unitInputs / 4)) & ((1u << bits) - 1);
+}
+
+/// Element (row, col) of a quantized matrix, in steps of its grid from the zero: q where every bit
+/// is read, half steps where some are missing. col counts padded inputs.
+inline int32_t quantizedElement(const WeightView &w, uint32_t row, uint32_t col) {
+  uint32_t bits = bitsOf(w.format.kind);
+  uint32_t code = planeElement(w, w.format.kind, 0, row, col);
+  for (uint32_t p = 0; p < w.planeCount; ++p) {
+    uint32_t planeBits = bitsOf(w.planes[p].kind);
+    code = code << planeBits | planeElement(w, w.planes[p].kind, w.planes[p].offset, row, col);
+    bits += planeBits;
+  }
+  if (w.missingBits == 0)
+    return static_cast<int32_t>(code) - (1 << (bits - 1));
+  // The middle of the codes that begin with these bits, as twice its distance from the zero.
+  int32_t middle = static_cast<int32_t>(2 * code << w.missingBits) + (1 << w.missingBits) - 1;
+  return middle - (1 << (bits + w.missingBits));
 }
 
 /// The entry of (row, col) in the table of scales or offsets that starts at byte `table`.
 inline float groupElement(const WeightView &w, uint64_t table, uint32_t row, uint32_t col) {
   uint64_t group = uint64_t(row / kPanelRows) * w.layout.groupsPerRow + col / w.format.group;
   return halfToFloat(loadU16(w.bytes.at(table + (group * kPanelRows + row % kPanelRows) * 2)));
+}
+
+/// What a step of quantizedElement() is worth.
+inline float stepOf(const WeightView &w, uint32_t row, uint32_t col) {
+  float scale = groupElement(w, w.layout.scalesOffset, row, col);
+  return w.missingBits == 0 ? scale : scale * 0.5f;
 }
 
 } // namespace moert::reference

@@ -220,8 +220,12 @@ inline void putCodes(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
       for (uint32_t o = 0; o < kPanelRows; ++o)
         for (uint32_t i = 0; i < 4; ++i) {
           uint32_t byte = 0;
-          for (uint32_t part = 0; part < parts; ++part)
-            byte |= code(panel * kPanelRows + o, unit + 4 * part + i) << (part * bits);
+          for (uint32_t part = 0; part < parts; ++part) {
+            // format.md: bits 0 to 7 of int1 hold inputs i, i + 4, i + 16, ...
+            constexpr uint32_t kInt1Inputs[] = {0, 4, 16, 20, 8, 12, 24, 28};
+            uint32_t input = bits == 1 ? kInt1Inputs[part] : 4 * part;
+            byte |= code(panel * kPanelRows + o, unit + input + i) << (part * bits);
+          }
           bytes.push_back(static_cast<std::byte>(byte));
         }
 }
@@ -246,7 +250,8 @@ inline std::vector<std::byte> packed(const LogicalMatrix &m) {
     detail::putFloats(bytes, m);
   } else {
     detail::putCodes(bytes, m);
-    detail::putTable(bytes, m, m.scales);
+    if (!m.format.refines)
+      detail::putTable(bytes, m, m.scales);
     if (m.format.hasOffsets)
       detail::putTable(bytes, m, m.offsets);
   }
@@ -258,8 +263,12 @@ inline std::vector<std::byte> packed(const LogicalMatrix &m) {
 class PagedMatrix {
 public:
   PagedMatrix(const LogicalMatrix &m, uint32_t pageShift, uint64_t offset, Random &random)
-      : shape(m.shape), format(m.format), layout(m.layout), shift(pageShift), begin(offset) {
-    std::vector<std::byte> bytes = packed(m);
+      : PagedMatrix({m.shape, m.format, m.layout, {}}, packed(m), pageShift, offset, random) {}
+
+  /// Whatever the bytes are; the view's own place in memory is replaced.
+  PagedMatrix(const WeightView &stored, const std::vector<std::byte> &bytes, uint32_t pageShift,
+              uint64_t offset, Random &random)
+      : whole(stored), shift(pageShift), begin(offset) {
     uint64_t pageBytes = uint64_t(1) << pageShift;
     uint64_t count = divideUp(offset + bytes.size(), pageBytes);
     memory.resize(2 * count * pageBytes + 64, std::byte(0x7b));
@@ -276,16 +285,18 @@ public:
     constPages.assign(pages.begin(), pages.end());
   }
 
-  WeightView view() const { return {shape, format, layout, {constPages.data(), shift, begin}}; }
+  WeightView view() const {
+    WeightView view = whole;
+    view.bytes = {constPages.data(), shift, begin};
+    return view;
+  }
   std::byte &byteAt(uint64_t index) {
     uint64_t position = begin + index;
     return pages[position >> shift][position & ((uint64_t(1) << shift) - 1)];
   }
 
 private:
-  MatrixShape shape;
-  WeightFormat format;
-  MatrixLayout layout;
+  WeightView whole;
   uint32_t shift;
   uint64_t begin;
   std::vector<std::byte> memory;

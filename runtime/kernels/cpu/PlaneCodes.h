@@ -1,0 +1,97 @@
+// The codes of a matrix that lies in bit planes, joined to one byte a code. The planes of a unit
+// are put together before they are taken apart into inputs, so that two shifts serve two or four of
+// them. Included behind the operations on bytes of Dot256.h or Dot512.h: shiftLeft, shiftRight,
+// keep and choose.
+#pragma once
+
+namespace moert {
+namespace {
+
+/// The bits of each plane that is read, highest first.
+template <int kFirst, int kSecond = 0, int kThird = 0> struct Planes {
+  static constexpr int kBitsOf[3] = {kFirst, kSecond, kThird};
+  static constexpr int kCount = 1 + (kSecond > 0) + (kThird > 0);
+  static constexpr int kBits = kFirst + kSecond + kThird;
+  static constexpr int kFewest = kSecond == 1 ? 1 : kFirst;
+  /// Inputs whose codes are joined at a time: those of a unit of the plane with the fewest bits.
+  static constexpr int kInputs = 32 / kFewest;
+  static constexpr int kParts = kInputs / 4;
+
+  template <int kA, int kB = 0, int kC = 0> static constexpr bool is() {
+    return kFirst == kA && kSecond == kB && kThird == kC;
+  }
+};
+
+/// Two planes of 2 bits to two units of int4: of the inputs i and i + 8, and i + 4 and i + 12.
+struct Nibbles {
+  Bytes even, odd;
+};
+inline Nibbles joinPairs(Bytes high, Bytes low) {
+  return {choose<0xcc>(shiftLeft<2>(high), low), choose<0xcc>(high, shiftRight<2>(low))};
+}
+
+/// The codes of P::kInputs inputs, one byte a code: parts[p] has those of the inputs i + 4 * p.
+/// take(plane) gives the plane's units, ascending.
+template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *parts) {
+  if constexpr (P::template is<8>()) {
+    parts[0] = take(0);
+  } else if constexpr (P::template is<4>()) {
+    Bytes unit = take(0);
+    parts[0] = keep<0x0f>(unit);
+    parts[1] = keep<0x0f>(shiftRight<4>(unit));
+  } else if constexpr (P::template is<2>()) {
+    Bytes unit = take(0);
+    parts[0] = keep<0x03>(unit);
+    parts[1] = keep<0x03>(shiftRight<2>(unit));
+    parts[2] = keep<0x03>(shiftRight<4>(unit));
+    parts[3] = keep<0x03>(shiftRight<6>(unit));
+  } else if constexpr (P::template is<2, 1>()) {
+    // WeightKind::kInt1's order of bits puts an input's bit beside its other two after one shift.
+    Bytes first = take(0), second = take(0), low = take(1);
+    Bytes joined[4] = {choose<0x66>(shiftLeft<1>(first), low),
+                       choose<0x66>(shiftRight<1>(first), shiftRight<1>(low)),
+                       choose<0x66>(shiftLeft<1>(second), shiftRight<2>(low)),
+                       choose<0x66>(shiftRight<1>(second), shiftRight<3>(low))};
+    for (int half = 0; half < 2; ++half) {
+      parts[4 * half] = keep<0x07>(joined[2 * half]);
+      parts[4 * half + 1] = keep<0x07>(joined[2 * half + 1]);
+      parts[4 * half + 2] = keep<0x07>(shiftRight<4>(joined[2 * half]));
+      parts[4 * half + 3] = keep<0x07>(shiftRight<4>(joined[2 * half + 1]));
+    }
+  } else {
+    static_assert(P::template is<2, 2>() || P::template is<2, 2, 2>() || P::template is<2, 2, 4>());
+    Bytes high = take(0), middle = take(1);
+    Nibbles pairs = joinPairs(high, middle);
+    if constexpr (P::template is<2, 2>()) {
+      parts[0] = keep<0x0f>(pairs.even);
+      parts[1] = keep<0x0f>(pairs.odd);
+      parts[2] = keep<0x0f>(shiftRight<4>(pairs.even));
+      parts[3] = keep<0x0f>(shiftRight<4>(pairs.odd));
+    } else if constexpr (P::template is<2, 2, 2>()) {
+      Bytes low = take(2);
+      parts[0] = keep<0x3f>(choose<0x3c>(shiftLeft<2>(pairs.even), low));
+      parts[1] = keep<0x3f>(choose<0x3c>(shiftLeft<2>(pairs.odd), shiftRight<2>(low)));
+      parts[2] = keep<0x3f>(choose<0x3c>(shiftRight<2>(pairs.even), shiftRight<4>(low)));
+      parts[3] = keep<0x3f>(choose<0x3c>(shiftRight<2>(pairs.odd), shiftRight<6>(low)));
+    } else {
+      Bytes first = take(2), second = take(2);
+      parts[0] = choose<0xf0>(shiftLeft<4>(pairs.even), first);
+      parts[1] = choose<0xf0>(shiftLeft<4>(pairs.odd), shiftRight<4>(first));
+      parts[2] = choose<0xf0>(pairs.even, second);
+      parts[3] = choose<0xf0>(pairs.odd, shiftRight<4>(second));
+    }
+  }
+}
+
+/// How a sum of codes becomes one of half steps where bits are missing: shifted, and for each
+/// activation the center on top, which is the middle of the missing bits less the zero.
+struct HalfSteps {
+  int shift;
+  int32_t center;
+};
+template <typename P> inline HalfSteps halfSteps(uint32_t missing) {
+  return {static_cast<int>(missing) + 1, (1 << missing) - 1 - (1 << (P::kBits + missing))};
+}
+
+} // namespace
+} // namespace moert
