@@ -56,6 +56,10 @@ struct CalibrateListeners {
 moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
                         const CalibrateListeners &listeners);
 
+/// Whether the texts can be read and have windows enough: what calibrate() would refuse after the
+/// reference was made.
+moert::Status checkCalibrationTexts(const Checkpoint &checkpoint, const CalibrateOptions &options);
+
 /// Of the configuration, the tokenizer, and each tensor's name, type, shape and first elements: a
 /// profile of another checkpoint is refused by it.
 moert::Result<uint64_t> checkpointHash(const Checkpoint &checkpoint);

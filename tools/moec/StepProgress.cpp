@@ -1,5 +1,7 @@
 #include "tools/moec/StepProgress.h"
 
+#include "runtime/base/Status.h"
+
 namespace moec::cli {
 
 void StepProgress::begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) {
@@ -8,9 +10,19 @@ void StepProgress::begin(std::string_view step, uint64_t totalBytes, uint64_t do
   line.emplace(std::string(step), moert::cli::describeBytes, doneBytes);
 }
 
-void StepProgress::advanceTo(uint64_t doneBytes) {
+void StepProgress::beginCounting(std::string_view step, std::string_view units, uint64_t each,
+                                 uint64_t totalCount, uint64_t done) {
+  end();
+  total = totalCount;
+  auto describe = [name = std::string(units), each](uint64_t now, uint64_t all) {
+    return moert::strCat(now / each, " of ", all / each, " ", name);
+  };
+  line.emplace(std::string(step), describe, done);
+}
+
+void StepProgress::advanceTo(uint64_t done) {
   if (line)
-    line->update(doneBytes, total);
+    line->update(done, total);
 }
 
 } // namespace moec::cli

@@ -12,7 +12,9 @@ namespace moec::cli {
 class StepProgress final : public Progress {
 public:
   void begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) override;
-  void advanceTo(uint64_t doneBytes) override;
+  void beginCounting(std::string_view step, std::string_view units, uint64_t each, uint64_t total,
+                     uint64_t done) override;
+  void advanceTo(uint64_t done) override;
   void end() override { line.reset(); }
 
 private:

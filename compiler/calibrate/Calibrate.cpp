@@ -1,0 +1,336 @@
+#include "compiler/calibrate/Calibrate.h"
+
+#include "compiler/calibrate/CalibrationJournal.h"
+#include "compiler/calibrate/CalibrationWindows.h"
+#include "compiler/calibrate/LayerCollector.h"
+#include "compiler/calibrate/StateFile.h"
+#include "compiler/emit/CheckpointTokenizer.h"
+#include "compiler/import/Checkpoint.h"
+#include "moert/Engine.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
+#include "runtime/engine/Layerwise.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <malloc.h>
+#include <sstream>
+#include <unistd.h>
+
+using namespace moert;
+
+namespace moec {
+
+static Result<CalibrationWindows> readWindows(const Checkpoint &checkpoint,
+                                              const CalibrateOptions &options,
+                                              const std::function<void(std::string_view)> &say) {
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(checkpoint));
+  if (table.empty())
+    return invalidInput(checkpoint.directory(),
+                        " has no tokenizer.json, expected one for reading calibration texts");
+  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
+  WindowRequest request = {options.textPaths, options.windowTokens, options.tokens, options.seed,
+                           options.memory && !options.memory->expertShare ? options.memory->bytes
+                                                                          : availableMemoryBytes()};
+  return readCalibrationWindows(request, tokenizer, say);
+}
+
+Status checkCalibrationTexts(const Checkpoint &checkpoint, const CalibrateOptions &options) {
+  return readWindows(checkpoint, options, {}).status();
+}
+
+// The reference has to be the checkpoint itself: the profile is what later losses are held against.
+static Status checkReference(const Artifact &artifact) {
+  for (const ResidentWeight &weight : artifact.residents)
+    if (isQuantized(weight.format.kind))
+      return invalidInput("the weight ", weight.name, " is stored as ", nameOf(weight.format.kind),
+                          ", expected a reference at the checkpoint's own precision");
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      for (const Slice &slice : expert.slices)
+        if (isQuantized(slice.format.kind) || expert.slices.size() != 1)
+          return invalidInput("an expert of layer ", layer.layer, " is stored as ",
+                              nameOf(slice.format.kind),
+                              ", expected a reference at the checkpoint's own precision");
+  if (artifact.moeLayers.empty())
+    return invalidInput("the model has no routed experts; there is nothing to calibrate");
+  return {};
+}
+
+static CalibrationInfo infoOf(const Artifact &artifact, const CalibrateOptions &options,
+                              CalibrationWindows windows, uint64_t hash) {
+  CalibrationInfo info;
+  info.checkpointHash = hash;
+  info.seed = options.seed;
+  info.windowTokens = options.windowTokens;
+  info.hiddenSize = artifact.model.hiddenSize;
+  info.vocabularySize = artifact.model.vocabularySize;
+  info.texts = std::move(windows.texts);
+  info.tokens = std::move(windows.tokens);
+  for (const MoeLayer &layer : artifact.moeLayers)
+    info.moeLayers.push_back({layer.layer, static_cast<uint32_t>(layer.experts.size()), 0, {}, {}});
+  for (const Instruction &instruction : artifact.programs.front().instructions)
+    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+      info.moeLayers[route->moeLayer].topK = route->topK;
+  return info;
+}
+
+// Of everything that decides the profile's bytes; the manifest's weights follow from the
+// checkpoint, whose hash is in the info.
+static uint64_t fingerprintOf(const CalibrationInfo &info, const Artifact &artifact) {
+  ProfileHeader header;
+  header.info = info;
+  header.checksums.resize(info.moeLayers.size());
+  std::vector<std::byte> bytes = encodeProfileHeader(header);
+  for (uint64_t number : {artifact.residentChecksum, artifact.manifestBytes, artifact.fileBytes})
+    for (std::byte byte : std::as_bytes(std::span(&number, 1)))
+      bytes.push_back(byte);
+  return checksum64(bytes);
+}
+
+// What the process holds in its heap by now: the model's tables, the tokens, and whatever the
+// caller did before.
+static uint64_t heapInUse() {
+  ::malloc_trim(0); // What reading and tokenizing took and freed goes back to the system.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    uint64_t kibibytes = 0;
+    if (fields >> name >> kibibytes && name == "RssAnon:")
+      return kibibytes * 1024;
+  }
+  return 0;
+}
+
+static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
+                                           const CalibrationInfo &info, const Artifact &artifact) {
+  // Pieces of states on their way to the disk, and small things.
+  constexpr uint64_t kOwnBytes = uint64_t(8) << 20;
+  LayerwiseOptions layerwise;
+  layerwise.windowTokens = options.windowTokens;
+  layerwise.windows = info.windows();
+  layerwise.laterRouters = kPredictionDepths;
+  layerwise.memory = options.memory;
+  layerwise.threads = options.threads;
+  layerwise.extraBytes = heapInUse() + ProfileWriter::memoryBytes(info) +
+                         LayerCollector::memoryBytes(info) + kOwnBytes;
+  // The sums, the journal as it is put together, and the profile's header.
+  for (const ResidentWeight &weight : artifact.residents)
+    if (weight.shape.rows != 1)
+      layerwise.extraBytes += uint64_t(weight.shape.cols) * sizeof(double) * 4;
+  return layerwise;
+}
+
+namespace {
+
+/// One calibration, from the reference to the profile. Lives for one call of calibrate().
+class Calibration {
+public:
+  Calibration(const CalibrateOptions &asked, const CalibrateListeners &told, const Model &reference)
+      : options(asked), listeners(told), model(reference) {}
+
+  Status run(CalibrationInfo info);
+
+private:
+  Status start(CalibrationInfo info);
+  Status startOver(CalibrationInfo info, uint64_t stateBytes);
+  Status goOn(CalibrationJournal before, uint64_t stateBytes);
+  Status playAll();
+  Status playSegment(uint32_t segment);
+  Status finishSegment(uint32_t segment);
+  Status commit();
+
+  void removeJournal() const { ::unlink(CalibrationJournal::pathOf(options.outputPath).c_str()); }
+  const std::vector<int32_t> &tokens() const { return writer->header().info.tokens; }
+
+  const CalibrateOptions &options;
+  const CalibrateListeners &listeners;
+  const Model &model;
+  uint64_t fingerprint = 0;
+  uint32_t firstSegment = 0; // The ones before were played earlier.
+  ResidentSquares squaresBefore;
+  uint32_t batchWindows = 0;
+  std::unique_ptr<LayerwisePlayer> player;
+  std::optional<ProfileWriter> writer;
+  std::optional<StateFile> states;
+  std::optional<LayerCollector> collector;
+  std::vector<std::byte> before, after; // States of a batch.
+};
+
+} // namespace
+
+Status Calibration::startOver(CalibrationInfo info, uint64_t stateBytes) {
+  std::error_code ignored;
+  if (std::filesystem::exists(CalibrationJournal::pathOf(options.outputPath), ignored) &&
+      listeners.say)
+    listeners.say(
+        strCat("starting over; --resume would go on with ", options.outputPath, ".partial"));
+  MOERT_ASSIGN_OR_RETURN(ProfileWriter created,
+                         ProfileWriter::create(options.outputPath, std::move(info)));
+  writer.emplace(std::move(created));
+  removeJournal();
+  MOERT_ASSIGN_OR_RETURN(StateFile file, StateFile::open(options.outputPath, stateBytes, false));
+  states.emplace(std::move(file));
+  return {};
+}
+
+Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
+  if (journal.fingerprint != fingerprint)
+    return invalidInput(CalibrationJournal::pathOf(options.outputPath),
+                        " is of another checkpoint, other texts or other options; start without "
+                        "--resume");
+  // A refusal from here on must not cost the user what there is to resume.
+  MOERT_ASSIGN_OR_RETURN(StateFile file, StateFile::open(options.outputPath, stateBytes, true));
+  file.keep();
+  uint64_t bytes = player->stateBytes(journal.segments) * journal.header.info.tokens.size();
+  MOERT_ASSIGN_OR_RETURN(uint64_t found, file.checksumOf(journal.segments, bytes));
+  if (found != journal.stateChecksum)
+    return invalidInput(StateFile::pathOf(options.outputPath), ": the states have checksum ",
+                        formatChecksum(found), ", the journal says ",
+                        formatChecksum(journal.stateChecksum), "; start without --resume");
+  MOERT_ASSIGN_OR_RETURN(
+      ProfileWriter resumed,
+      ProfileWriter::resume(options.outputPath, std::move(journal.header), journal.finishedLayers));
+  firstSegment = journal.segments;
+  squaresBefore = std::move(journal.squares);
+  writer.emplace(std::move(resumed));
+  states.emplace(std::move(file));
+  if (listeners.say)
+    listeners.say(strCat("going on behind ", writer->finishedLayers(), " of ",
+                         writer->header().info.moeLayers.size(), " MoE layers"));
+  return {};
+}
+
+Status Calibration::start(CalibrationInfo info) {
+  LayerwiseOptions layerwise = layerwiseOptionsOf(options, info, model.artifact());
+  MOERT_ASSIGN_OR_RETURN(LayerwiseAccount account, accountLayerwise(model, layerwise));
+  if (listeners.say)
+    listeners.say(strCat("memory: ", formatBytes(account.memory.totalBytes()), " of ",
+                         formatBytes(account.memory.budgetBytes), "; ", account.batchWindows,
+                         account.batchWindows == 1 ? " window" : " windows", " at a time, ",
+                         account.holdsLayer ? "all experts of a layer in memory"
+                                            : "experts read again for each batch"));
+  batchWindows = account.batchWindows;
+  MOERT_ASSIGN_OR_RETURN(player, LayerwisePlayer::create(model, layerwise, account));
+  uint64_t stateBytes = 0;
+  for (uint32_t boundary = 0; boundary < player->segments(); ++boundary)
+    stateBytes = std::max(stateBytes, player->stateBytes(boundary));
+  const uint64_t batchTokens = uint64_t(batchWindows) * options.windowTokens;
+  before.reserve(batchTokens * stateBytes);
+  after.reserve(batchTokens * stateBytes);
+  stateBytes *= info.tokens.size();
+
+  std::optional<CalibrationJournal> journal;
+  if (options.resume) {
+    MOERT_ASSIGN_OR_RETURN(journal, loadJournal(options.outputPath));
+  }
+  MOERT_RETURN_IF_ERROR(journal ? goOn(std::move(*journal), stateBytes)
+                                : startOver(std::move(info), stateBytes));
+  collector.emplace(*writer, player->kernels(), std::move(squaresBefore));
+  return {};
+}
+
+Status Calibration::playSegment(uint32_t segment) {
+  MOERT_RETURN_IF_ERROR(player->begin(segment));
+  const uint64_t bytesBefore = player->stateBytes(segment);
+  const uint64_t bytesAfter = player->stateBytes(segment + 1);
+  for (uint64_t begin = 0; begin < tokens().size();) {
+    if (listeners.stop && listeners.stop->load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted, "interrupted");
+    uint64_t count =
+        std::min<uint64_t>(uint64_t(batchWindows) * options.windowTokens, tokens().size() - begin);
+    before.resize(count * bytesBefore);
+    after.resize(count * bytesAfter);
+    if (bytesBefore != 0)
+      MOERT_RETURN_IF_ERROR(states->read(segment, begin * bytesBefore, before));
+    collector->beginBatch(count);
+    MOERT_RETURN_IF_ERROR(
+        player->play(std::span(tokens()).subspan(begin, count), before, after, *collector));
+    if (bytesAfter != 0)
+      MOERT_RETURN_IF_ERROR(states->write(segment + 1, begin * bytesAfter, after));
+    begin += count;
+    if (listeners.progress)
+      listeners.progress->advanceTo(segment * tokens().size() + begin);
+  }
+  return {};
+}
+
+// The journal speaks of what is on the disk, so it comes last.
+Status Calibration::finishSegment(uint32_t segment) {
+  MOERT_RETURN_IF_ERROR(collector->endSegment());
+  MOERT_RETURN_IF_ERROR(states->sync());
+  MOERT_RETURN_IF_ERROR(writer->sync());
+  CalibrationJournal journal;
+  journal.fingerprint = fingerprint;
+  journal.segments = segment + 1;
+  journal.stateChecksum =
+      player->stateBytes(segment + 1) == 0 ? ChecksumStream().digest() : states->checksum();
+  journal.finishedLayers = static_cast<uint32_t>(writer->finishedLayers());
+  journal.squares = collector->squares();
+  journal.header = writer->header();
+  return storeJournal(options.outputPath, journal);
+}
+
+Status Calibration::playAll() {
+  for (uint32_t segment = firstSegment; segment < player->segments(); ++segment) {
+    Status status = playSegment(segment);
+    if (status.isOk())
+      status = finishSegment(segment);
+    if (!status.isOk()) {
+      auto layer = player->layerOf(segment);
+      return layer ? std::move(status).withContext(strCat("layer ", *layer)) : status;
+    }
+  }
+  return {};
+}
+
+Status Calibration::commit() {
+  std::vector<CalibrationInfo::ResidentInput> inputs;
+  for (const auto &[weight, squares] : collector->squares()) {
+    CalibrationInfo::ResidentInput &input = inputs.emplace_back();
+    input.name = model.artifact().residents[weight].name;
+    for (double sum : squares.sums)
+      input.meanSquares.push_back(static_cast<float>(sum / static_cast<double>(squares.rows)));
+  }
+  return writer->commit(std::move(inputs));
+}
+
+Status Calibration::run(CalibrationInfo info) {
+  fingerprint = fingerprintOf(info, model.artifact());
+  MOERT_RETURN_IF_ERROR(start(std::move(info)));
+  if (listeners.progress)
+    listeners.progress->beginCounting("calibrating", "layers", tokens().size(),
+                                      player->segments() * tokens().size(),
+                                      firstSegment * tokens().size());
+  Status status = playAll();
+  if (listeners.progress)
+    listeners.progress->end();
+  if (status.code() == StatusCode::kInterrupted) {
+    writer->keep();
+    states->keep();
+    return status;
+  }
+  if (status.isOk())
+    status = commit();
+  states->dispose();
+  removeJournal();
+  return status;
+}
+
+Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
+                 const CalibrateListeners &listeners) {
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
+  MOERT_ASSIGN_OR_RETURN(CalibrationWindows windows,
+                         readWindows(checkpoint, options, listeners.say));
+  MOERT_ASSIGN_OR_RETURN(uint64_t hash, checkpointHash(checkpoint));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.referencePath));
+  MOERT_RETURN_IF_ERROR(checkReference(model->artifact()).withContext(options.referencePath));
+  CalibrationInfo info = infoOf(model->artifact(), options, std::move(windows), hash);
+  return Calibration(options, listeners, *model).run(std::move(info));
+}
+
+} // namespace moec

@@ -1,0 +1,42 @@
+// Which tokens calibration sees.
+#pragma once
+
+#include "compiler/profile/CalibrationProfile.h"
+#include "runtime/base/Status.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+struct WindowRequest {
+  std::vector<std::string> textPaths;
+  uint32_t windowTokens = 0;
+  uint64_t tokens = 0; // Rounded up to whole windows.
+  uint64_t seed = 0;
+  uint64_t memoryBytes = 0; // A text that cannot be tokenized in it is refused.
+};
+
+struct CalibrationWindows {
+  std::vector<CalibrationText> texts;
+  std::vector<int32_t> tokens; // [windows][windowTokens]
+};
+
+/// As many windows as were asked for, or all that there are, which `say` then hears. Every text
+/// gives as many as every other, as far as it has them, so that a long one does not drown the rest;
+/// inside a text they are spread over its whole length, each at a random place in its part: what
+/// stands together is alike, and beginnings are unlike everything else. Refuses texts that cannot
+/// be read, are not UTF-8, are empty or shorter than a window, and fewer windows than texts.
+moert::Result<CalibrationWindows>
+readCalibrationWindows(const WindowRequest &request, const moert::Tokenizer &tokenizer,
+                       const std::function<void(std::string_view)> &say);
+
+/// How many of `windows` each text gives of those it has; all, if they are not enough.
+std::vector<uint64_t> shareWindows(std::span<const uint64_t> available, uint64_t windows);
+
+} // namespace moec
