@@ -32,17 +32,17 @@ struct BatchRow {
   bool wantsLogits;
 };
 
-/// The matrices of one expert of a given format, as views without bytes: where each begins in the
-/// record, and its layout.
+/// The matrices of experts with the same slices, as views without bytes: where each begins in the
+/// record, its layout, and the planes that refine it.
 struct ExpertTemplate {
-  WeightFormat format;
-  std::vector<WeightView> matrices; // bytes.offset: from the record's first byte.
+  std::vector<WeightFormat> formats; // Of the slices that are read.
+  std::vector<WeightView> matrices;  // bytes.offset: from the record's first byte.
 };
 
 struct MoeLayerTables {
   std::vector<std::vector<RecordSlice>> slices; // Per expert.
   std::vector<ExpertRecord> records;
-  std::vector<ExpertTemplate> templates; // One per distinct format.
+  std::vector<ExpertTemplate> templates; // One per distinct list of slices.
   std::vector<uint32_t> templateOfExpert;
 };
 

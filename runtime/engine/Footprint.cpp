@@ -117,21 +117,54 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
   return options;
 }
 
-static ExpertTemplate makeTemplate(const MoeLayer &layer, const WeightFormat &format,
-                                   const SliceLayout &sliceLayout) {
-  ExpertTemplate expert;
-  expert.format = format;
-  expert.matrices.resize(layer.matrices.size());
-  for (size_t i = 0; i < layer.matrices.size(); ++i) {
-    const ExpertMatrix &matrix = layer.matrices[i];
-    WeightView view;
-    view.shape = matrix.shape;
-    view.format = format;
-    view.layout = layoutOf(matrix.shape, format).value(); // Checked by the reader.
-    view.bytes.offset = sliceLayout.matrixOffsets[i];
-    expert.matrices[static_cast<size_t>(matrix.part)] = view;
+static std::vector<WeightFormat> formatsOf(const Expert &expert) {
+  std::vector<WeightFormat> formats;
+  for (const Slice &slice : expert.slices)
+    formats.push_back(slice.format);
+  return formats;
+}
+
+// Offsets follow from the formats alone: slices are laid out one behind the other.
+static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &expert) {
+  ExpertTemplate made;
+  made.formats = formatsOf(expert);
+  made.matrices.resize(layer.matrices.size());
+  for (size_t s = 0; s < expert.slices.size(); ++s) {
+    const Slice &slice = expert.slices[s];
+    MOERT_ASSIGN_OR_RETURN(SliceLayout sliceLayout, sliceLayoutOf(layer, slice.format));
+    for (size_t i = 0; i < layer.matrices.size(); ++i) {
+      const ExpertMatrix &matrix = layer.matrices[i];
+      WeightView &view = made.matrices[static_cast<size_t>(matrix.part)];
+      uint64_t offset = slice.offset + sliceLayout.matrixOffsets[i];
+      if (s > 0) {
+        view.planes[view.planeCount++] = {slice.format.kind, offset - view.bytes.offset};
+        continue;
+      }
+      view.shape = matrix.shape;
+      view.format = slice.format;
+      MOERT_ASSIGN_OR_RETURN(view.layout, layoutOf(matrix.shape, slice.format));
+      view.bytes.offset = offset;
+    }
   }
-  return expert;
+  return made;
+}
+
+// Experts are played with all of their slices, which is the first variant.
+static Status addExpert(const MoeLayer &layer, const Expert &expert, MoeLayerTables &table) {
+  // What a file of version 1.0 may hold beyond this: slices that add up.
+  MOERT_RETURN_IF_ERROR(checkSliceFormats(formatsOf(expert)));
+  auto known =
+      std::find_if(table.templates.begin(), table.templates.end(),
+                   [&](const ExpertTemplate &made) { return made.formats == formatsOf(expert); });
+  table.templateOfExpert.push_back(static_cast<uint32_t>(known - table.templates.begin()));
+  if (known == table.templates.end()) {
+    MOERT_ASSIGN_OR_RETURN(ExpertTemplate made, makeTemplate(layer, expert));
+    table.templates.push_back(std::move(made));
+  }
+  std::vector<RecordSlice> &slices = table.slices.emplace_back();
+  for (const Slice &slice : expert.slices)
+    slices.push_back({slice.offset, slice.bytes, slice.payloadBytes, slice.checksum});
+  return {};
 }
 
 Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
@@ -139,23 +172,10 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
   for (size_t l = 0; l < tables.size(); ++l) {
     const MoeLayer &layer = artifact.moeLayers[l];
     MoeLayerTables &table = tables[l];
-    table.slices.resize(layer.experts.size());
-    for (size_t e = 0; e < layer.experts.size(); ++e) {
-      const Expert &expert = layer.experts[e];
-      if (expert.slices.size() != 1)
-        return invalidInput("layer ", layer.layer, " expert ", e, " has ", expert.slices.size(),
-                            " slices, this version plays experts of one");
-      const Slice &slice = expert.slices[0];
-      table.slices[e] = {{slice.offset, slice.bytes, slice.payloadBytes, slice.checksum}};
-      auto known = std::find_if(table.templates.begin(), table.templates.end(),
-                                [&](const ExpertTemplate &t) { return t.format == slice.format; });
-      if (known == table.templates.end()) {
-        MOERT_ASSIGN_OR_RETURN(SliceLayout sliceLayout, sliceLayoutOf(layer, slice.format));
-        table.templates.push_back(makeTemplate(layer, slice.format, sliceLayout));
-        known = table.templates.end() - 1;
-      }
-      table.templateOfExpert.push_back(static_cast<uint32_t>(known - table.templates.begin()));
-    }
+    for (size_t e = 0; e < layer.experts.size(); ++e)
+      MOERT_RETURN_IF_ERROR(addExpert(layer, layer.experts[e], table)
+                                .withContext(strCat("layer ", layer.layer, ", expert ", e)));
+    // Records borrow the lists of slices, which do not grow any more.
     for (size_t e = 0; e < layer.experts.size(); ++e)
       table.records.push_back(
           {layer.experts[e].fileOffset, layer.experts[e].bytes, table.slices[e]});

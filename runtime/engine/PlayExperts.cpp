@@ -54,6 +54,11 @@ struct Grouping {
 
 } // namespace
 
+// From the results of one rank to the next one's.
+static uint64_t rankStrideOf(uint32_t hidden) {
+  return roundUp(hidden, kRankRowElements);
+}
+
 // Copies the rows of an expert's tokens together; returns the buffer that holds them. A batch of
 // one token is its own gathering.
 static int32_t gatherRows(Engine::Impl &engine, const ExpertsInstruction &instruction,
@@ -95,8 +100,8 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
   }
   engine.multiplyBuffer(down, activated, 0, count, out.floats(), out.stride());
   for (uint32_t i = 0; i < count; ++i)
-    std::memcpy(ranks.floats(pairs[i] / topK) + uint64_t(pairs[i] % topK) * hidden, out.floats(i),
-                hidden * sizeof(float));
+    std::memcpy(ranks.floats(pairs[i] / topK) + pairs[i] % topK * rankStrideOf(hidden),
+                out.floats(i), hidden * sizeof(float));
 }
 
 Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
@@ -124,8 +129,8 @@ Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
   Rows weights = buffer(instruction.weights), ranks = buffer(instruction.ranks);
   Rows dst = buffer(instruction.dst);
   for (uint32_t row = 0; row < rows(); ++row)
-    kernels->combineRanks(ranks.floats(row), hidden, weights.floats(row), grouping.topK, hidden,
-                          dst.floats(row));
+    kernels->combineRanks(ranks.floats(row), rankStrideOf(hidden), weights.floats(row),
+                          grouping.topK, hidden, dst.floats(row));
 
   const CacheStats &stats = cache->layerStats();
   layerProfile.waitNs += stats.waitNs;

@@ -1,6 +1,7 @@
 #include "SyntheticModel.h"
 
 #include "moert/Engine.h"
+#include "runtime/engine/Footprint.h"
 #include "tests/unit/support/CountAllocations.h"
 
 #include <algorithm>
@@ -135,6 +136,81 @@ TEST_CASE("logits do not depend on budget, threads, chunk, I/O, instruction set 
       }
     }
   }
+}
+
+namespace {
+
+constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
+                     k8 = WeightKind::kInt8;
+
+SyntheticOptions withPlanes(std::vector<std::vector<WeightKind>> planes) {
+  SyntheticOptions options;
+  options.planes = std::move(planes);
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("experts of different widths in a layer give the same logits however they are played") {
+  // 2, 3, 4, 6 and 8 bits, in planes and in one slice.
+  TemporaryArtifact artifact(
+      withPlanes({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
+  EngineOptions options = baseOptions();
+  options.isa = Isa::kReference;
+  options.prefillChunk = 1;
+  std::vector<float> expected = logitsOf(artifact.path, options);
+  for (float value : expected)
+    REQUIRE(value == value);
+  for (uint32_t chunk : {1u, 4u, 64u})
+    for (uint32_t threads : {1u, 3u}) {
+      EngineOptions varied = baseOptions();
+      varied.prefillChunk = chunk;
+      varied.threads = threads;
+      varied.io = chunk == 64 ? IoBackend::kBuffered : IoBackend::kAuto;
+      uint64_t smallest = smallestBudget(artifact.path, varied);
+      for (uint64_t more : {0u, 8192u, 100000u}) {
+        varied.memory = BudgetSize{smallest + more, {}};
+        CHECK(sameBytes(expected, logitsOf(artifact.path, varied)));
+      }
+      if (kernelsFor(Isa::kAvx2).isOk())
+        varied.isa = Isa::kAvx2;
+      CHECK(sameBytes(expected, logitsOf(artifact.path, varied)));
+    }
+}
+
+TEST_CASE("nested slices give the logits of the same codes in one slice") {
+  auto logits = [](std::vector<WeightKind> planes) {
+    TemporaryArtifact artifact(withPlanes({std::move(planes)}));
+    return logitsOf(artifact.path, baseOptions());
+  };
+  std::vector<float> four = logits({k4}), eight = logits({k8});
+  CHECK(sameBytes(four, logits({k2, k2})));
+  CHECK(sameBytes(eight, logits({k2, k2, k4})));
+  CHECK_FALSE(sameBytes(four, eight));
+}
+
+TEST_CASE("slices that add up, as version 1.0 let files hold them, are not played") {
+  TemporaryArtifact file;
+  auto model = Model::open(file.path);
+  REQUIRE(model.isOk());
+  Artifact artifact = (*model)->artifact();
+  CHECK(makeLayerTables(artifact).isOk());
+  std::vector<Slice> &slices = artifact.moeLayers[1].experts[2].slices;
+  slices.push_back(slices[0]);
+  Status status = makeLayerTables(artifact).status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message() == "layer 1, expert 2: slice 1: does not refine the slice before it");
+}
+
+TEST_CASE("a hidden size that is no multiple of 16 gives the same logits in every batch") {
+  SyntheticOptions odd;
+  odd.hidden = 72;
+  TemporaryArtifact artifact(odd);
+  EngineOptions one = baseOptions(), many = baseOptions();
+  one.isa = Isa::kReference;
+  one.prefillChunk = 1;
+  many.prefillChunk = 7;
+  CHECK(sameBytes(logitsOf(artifact.path, one), logitsOf(artifact.path, many)));
 }
 
 TEST_CASE("tokens one by one give the logits of the whole prompt at once") {

@@ -3,6 +3,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Writer.h"
+#include "runtime/policy/CacheAllotment.h"
 
 #include <bit>
 #include <cmath>
@@ -29,16 +30,17 @@ public:
   Program build(const char *name) {
     program = {};
     program.name = name;
-    int32_t hidden = buffer(kHidden);
-    add(EmbedInstruction{hidden, resident("embed", kVocabulary, kHidden, options.residents), 1.5f},
+    int32_t hidden = buffer(options.hidden);
+    add(EmbedInstruction{hidden, resident("embed", kVocabulary, options.hidden, options.residents),
+                         1.5f},
         kNone);
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       attention(hidden, layer);
       experts(hidden, layer);
     }
-    int32_t normed = buffer(kHidden);
-    add(norm(hidden, normed, "final", kHidden), kNone);
-    int32_t head = resident("head", kVocabulary, kHidden, options.residents);
+    int32_t normed = buffer(options.hidden);
+    add(norm(hidden, normed, "final", options.hidden), kNone);
+    int32_t head = resident("head", kVocabulary, options.hidden, options.residents);
     add(HeadInstruction{input(normed, options.residents, kNone), head, kNone, 0.5f}, kNone);
     return program;
   }
@@ -94,8 +96,8 @@ private:
   void attention(int32_t hidden, uint32_t number) {
     int32_t layer = static_cast<int32_t>(number);
     std::string name = "layer" + std::to_string(number);
-    int32_t normed = buffer(kHidden);
-    add(norm(hidden, normed, name + ".attention", kHidden), layer);
+    int32_t normed = buffer(options.hidden);
+    add(norm(hidden, normed, name + ".attention", options.hidden), layer);
     int32_t x = input(normed, options.residents, layer);
     int32_t q = linear(x, name + ".q", kHeads * kHeadDim, options.residents, layer, true);
     int32_t k = linear(x, name + ".k", kKvHeads * kHeadDim, options.residents, layer);
@@ -106,7 +108,7 @@ private:
     int32_t attended = buffer(kHeads * kHeadDim);
     uint32_t window = number == 1 ? 5 : 0;
     add(AttendInstruction{q, attended, number, kHeads, window, 0.25f}, layer);
-    int32_t o = linear(input(attended, options.residents, layer), name + ".o", kHidden,
+    int32_t o = linear(input(attended, options.residents, layer), name + ".o", options.hidden,
                        options.residents, layer);
     add(AddInstruction{hidden, o, hidden, 1}, layer);
   }
@@ -114,8 +116,8 @@ private:
   void experts(int32_t hidden, uint32_t number) {
     int32_t layer = static_cast<int32_t>(number);
     std::string name = "layer" + std::to_string(number);
-    int32_t normed = buffer(kHidden);
-    add(norm(hidden, normed, name + ".experts", kHidden), layer);
+    int32_t normed = buffer(options.hidden);
+    add(norm(hidden, normed, name + ".experts", options.hidden), layer);
     int32_t scores = linear(normed, name + ".router", kExperts, WeightKind::kBF16, layer);
     int32_t chosen = buffer(kTopK, BufferKind::kI32), weights = buffer(kTopK);
     add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, kTopK,
@@ -123,10 +125,12 @@ private:
         layer);
     bool quantized = isQuantized(options.experts);
     BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
-    int32_t src = input(normed, options.experts, layer), dst = buffer(kHidden);
-    int32_t gathered = buffer(kHidden, kind), gate = buffer(kExpertWidth),
+    int32_t src = input(normed, options.experts, layer), dst = buffer(options.hidden);
+    int32_t gathered = buffer(options.hidden, kind), gate = buffer(kExpertWidth),
             up = buffer(kExpertWidth);
-    int32_t inner = quantized ? buffer(kExpertWidth, kind) : kNone, ranks = buffer(kTopK * kHidden);
+    int32_t inner = quantized ? buffer(kExpertWidth, kind) : kNone,
+            ranks =
+                buffer(kTopK * static_cast<uint32_t>(roundUp(options.hidden, kRankRowElements)));
     add(ExpertsInstruction{src, chosen, weights, dst, number, gathered, gate, up, inner, ranks},
         layer);
     int32_t factor = linear(normed, name + ".gate", 1, WeightKind::kF32, layer);
@@ -164,7 +168,41 @@ public:
     }
   }
 
+  /// The same numbers in planes: a byte is drawn for each code, and its leading bits are taken.
+  void fillPlanes(std::byte *record, const MoeLayer &layer, const Expert &expert) {
+    for (size_t i = 0; i < layer.matrices.size(); ++i) {
+      const MatrixShape &shape = layer.matrices[i].shape;
+      const WeightFormat &first = expert.slices[0].format;
+      MatrixLayout layout = layoutOf(shape, first).value();
+      std::vector<uint32_t> codes(uint64_t(layout.panels) * kPanelRows * layout.paddedCols);
+      for (uint32_t &code : codes)
+        code = static_cast<uint32_t>(random() & 0xff);
+      std::byte *base = record + sliceLayoutOf(layer, first)->matrixOffsets[i];
+      for (uint64_t at = layout.scalesOffset; at < layout.bytes; at += 2)
+        put(base + at, static_cast<uint16_t>(0x2000 | (random() & 0x3ff)));
+      uint32_t shift = 8;
+      for (const Slice &slice : expert.slices) {
+        shift -= bitsOf(slice.format.kind);
+        std::byte *to =
+            record + slice.offset + sliceLayoutOf(layer, slice.format)->matrixOffsets[i];
+        putPlane(to, slice.format.kind, shift, layout.paddedCols, codes);
+      }
+    }
+  }
+
 private:
+  static void putPlane(std::byte *to, WeightKind kind, uint32_t shift, uint32_t cols,
+                       const std::vector<uint32_t> &codes) {
+    uint32_t bits = bitsOf(kind), unitInputs = 32 / bits;
+    for (uint64_t i = 0; i < codes.size(); ++i) {
+      uint64_t row = i / cols, col = i % cols;
+      uint64_t at = row / kPanelRows * cols * kPanelRows * bits / 8 + col / unitInputs * 64 +
+                    row % kPanelRows * 4 + col % 4;
+      uint32_t place = bitPlaceOf(kind, static_cast<uint32_t>(col % unitInputs / 4));
+      to[at] |= static_cast<std::byte>((codes[i] >> shift & ((1u << bits) - 1)) << place);
+    }
+  }
+
   template <typename T> static void put(std::byte *to, T value) {
     std::memcpy(to, &value, sizeof value);
   }
@@ -172,22 +210,39 @@ private:
   std::mt19937 random;
 };
 
+// A grid of up to 3 bits has offsets, as int2 has by itself.
+Expert expertOf(const SyntheticOptions &options, uint32_t index) {
+  std::vector<WeightKind> kinds = {options.experts};
+  if (!options.planes.empty())
+    kinds = options.planes[index % options.planes.size()];
+  uint32_t bits = 0;
+  for (WeightKind kind : kinds)
+    bits += bitsOf(kind);
+  Expert expert;
+  expert.variants.resize(1);
+  for (size_t s = 0; s < kinds.size(); ++s) {
+    Slice &slice = expert.slices.emplace_back();
+    slice.format = formatOf(kinds[s]);
+    slice.format.hasOffsets = bits <= 3 && s == 0;
+    slice.format.refines = s > 0;
+    expert.variants[0].push_back(static_cast<uint8_t>(s));
+  }
+  return expert;
+}
+
 void describe(Artifact &artifact, const SyntheticOptions &options) {
-  artifact.model = {"synthetic", kVocabulary, kHidden, kLayers, 512, std::nullopt, {0}};
+  artifact.model = {"synthetic", kVocabulary, options.hidden, kLayers, 512, std::nullopt, {0}};
   artifact.pageBytes = 4096;
   artifact.ropes = {{RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}}};
   artifact.kvSlots.assign(kLayers, {kKvHeads, kHeadDim, kHeadDim});
   for (uint32_t l = 0; l < kLayers; ++l) {
     MoeLayer layer;
     layer.layer = l;
-    layer.matrices = {{ExpertPart::kGate, {kExpertWidth, kHidden}},
-                      {ExpertPart::kUp, {kExpertWidth, kHidden}},
-                      {ExpertPart::kDown, {kHidden, kExpertWidth}}};
-    Expert expert;
-    expert.slices.resize(1);
-    expert.slices[0].format = formatOf(options.experts);
-    expert.variants = {{0}};
-    layer.experts.assign(kExperts, expert);
+    layer.matrices = {{ExpertPart::kGate, {kExpertWidth, options.hidden}},
+                      {ExpertPart::kUp, {kExpertWidth, options.hidden}},
+                      {ExpertPart::kDown, {options.hidden, kExpertWidth}}};
+    for (uint32_t e = 0; e < kExperts; ++e)
+      layer.experts.push_back(expertOf(options, e));
     artifact.moeLayers.push_back(layer);
   }
   ProgramBuilder builder(artifact, options);
@@ -200,10 +255,10 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
   Artifact artifact;
   describe(artifact, options);
   MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, 0));
-  uint64_t recordPages = divideUp(artifact.moeLayers[0].experts[0].bytes, artifact.pageBytes);
-  artifact.plans = {
-      {"default", 0, 16, 512, 0,
-       std::vector<uint32_t>(kLayers, static_cast<uint32_t>(kExperts * recordPages))}};
+  CacheShape::Layer pages =
+      cacheLayerOf(recordBytesOf(artifact.moeLayers[0]), artifact.pageBytes, kTopK);
+  artifact.plans = {{"default", 0, 16, 512, 0,
+                     std::vector<uint32_t>(kLayers, static_cast<uint32_t>(pages.allPages))}};
 
   uint64_t bytes = std::max(artifact.residentOffset + artifact.residentBytes,
                             artifact.recordsOffset + artifact.recordsBytes);
@@ -215,12 +270,17 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
       checksum64(std::span(file).subspan(artifact.residentOffset, artifact.residentBytes));
   for (MoeLayer &layer : artifact.moeLayers)
     for (Expert &expert : layer.experts) {
-      Slice &slice = expert.slices[0];
       std::byte *record = file.data() + expert.fileOffset;
-      SliceLayout places = sliceLayoutOf(layer, slice.format).value();
-      for (size_t i = 0; i < layer.matrices.size(); ++i)
-        filler.fill(record + places.matrixOffsets[i], layer.matrices[i].shape, slice.format);
-      slice.checksum = checksum64({record, slice.payloadBytes});
+      if (isQuantized(options.experts)) {
+        filler.fillPlanes(record, layer, expert);
+      } else {
+        SliceLayout places = sliceLayoutOf(layer, expert.slices[0].format).value();
+        for (size_t i = 0; i < layer.matrices.size(); ++i)
+          filler.fill(record + places.matrixOffsets[i], layer.matrices[i].shape,
+                      expert.slices[0].format);
+      }
+      for (Slice &slice : expert.slices)
+        slice.checksum = checksum64({record + slice.offset, slice.payloadBytes});
     }
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   file.resize(sealed.manifestOffset);

@@ -7,17 +7,22 @@
 #include "runtime/format/Artifact.h"
 
 #include <string>
+#include <vector>
 
 namespace moert::test {
+
+constexpr uint32_t kVocabulary = 96, kHidden = 64, kLayers = 3, kExperts = 8, kTopK = 3,
+                   kExpertWidth = 48, kHeads = 4, kKvHeads = 2, kHeadDim = 16;
 
 struct SyntheticOptions {
   WeightKind experts = WeightKind::kInt4;
   WeightKind residents = WeightKind::kInt8;
   uint32_t seed = 1;
+  /// The planes of each expert in turn; empty: one slice of `experts`, which then stand for the
+  /// kind of the inputs alone. Codes are the leading bits of the same numbers, whatever the planes.
+  std::vector<std::vector<WeightKind>> planes = {};
+  uint32_t hidden = kHidden;
 };
-
-constexpr uint32_t kVocabulary = 96, kHidden = 64, kLayers = 3, kExperts = 8, kTopK = 3,
-                   kExpertWidth = 48, kHeads = 4, kKvHeads = 2, kHeadDim = 16;
 
 /// Writes it to `path`; what was written, as the reader will give it.
 Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOptions &options);
