@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <map>
 
 using namespace moert;
@@ -105,29 +106,61 @@ struct LayerLine {
 
 } // namespace
 
+/// "int4/32", and in bit planes "int4/32 as 2+2".
+static std::string nameOfSlices(const std::vector<Slice> &slices) {
+  if (slices.size() == 1)
+    return nameOfFormat(slices.front().format);
+  uint32_t bits = 0;
+  std::string planes;
+  for (const Slice &slice : slices) {
+    bits += bitsOf(slice.format.kind);
+    planes += strCat(planes.empty() ? "" : "+", bitsOf(slice.format.kind));
+  }
+  const WeightFormat &format = slices.front().format;
+  return strCat("int", bits, "/", format.group, format.hasOffsets ? "+offsets" : "", " as ",
+                planes);
+}
+
+static uint32_t bitsOfSlices(const std::vector<Slice> &slices) {
+  uint32_t bits = 0;
+  for (const Slice &slice : slices)
+    bits += bitsOf(slice.format.kind);
+  return bits;
+}
+
+// "int4/32", or how many experts have which width: "bits 8: 1, 4: 3".
+static std::string formatsOf(const MoeLayer &layer) {
+  std::map<std::string, uint64_t> names;
+  std::map<uint32_t, uint64_t, std::greater<>> widths;
+  for (const Expert &expert : layer.experts) {
+    ++names[nameOfSlices(expert.slices)];
+    ++widths[bitsOfSlices(expert.slices)];
+  }
+  if (names.size() == 1)
+    return names.begin()->first;
+  std::string text;
+  for (auto [bits, count] : widths)
+    text += strCat(text.empty() ? "bits " : ", ", bits, ": ", count);
+  return text;
+}
+
 static LayerLine lineOf(const MoeLayer &layer) {
   LayerLine line;
   line.experts = layer.experts.size();
   const MatrixShape &gate = layer.matrices.front().shape;
   line.shape = strCat(gate.cols, " x ", gate.rows);
-  std::map<std::string, uint64_t> formats;
+  line.formats = formatsOf(layer);
   double bits = 0;
   uint64_t smallest = UINT64_MAX, largest = 0;
   for (const Expert &expert : layer.experts) {
-    std::string name;
     for (const Slice &slice : expert.slices) {
-      name += strCat(name.empty() ? "" : " + ", nameOfFormat(slice.format));
       line.payload += slice.payloadBytes;
       line.padding += slice.bytes - slice.payloadBytes;
     }
-    ++formats[name];
     bits += bitsPerWeight(layer, expert);
     smallest = std::min(smallest, expert.bytes);
     largest = std::max(largest, expert.bytes);
   }
-  for (const auto &[name, count] : formats)
-    line.formats += strCat(line.formats.empty() ? "" : ", ",
-                           formats.size() == 1 ? name : strCat(count, " ", name));
   line.bits = fixed(bits / double(layer.experts.size()), 2);
   line.record = formatBytes(smallest);
   if (smallest != largest)

@@ -27,7 +27,7 @@ module {}
 
 // 2^22 x 2^22 in f32 are 2^46 bytes; three of them are 3 * 2^30 pages of 64 KiB, and two experts have more than 2^32.
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 4194304, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">} {
-  // expected-error@+1 {{has 2 experts of up to 3221225472 pages of 65536 bytes, expected at most 2^32 pages in a layer}}
+  // expected-error@+1 {{has 2 experts in 6442450944 pages of 65536 bytes, expected at most 2^32 pages in a layer}}
   moe.moe_layer @experts layer 0 silu experts 2
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 4194304, cols = 4194304, type = f32>]>,
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 4194304, cols = 4194304, type = f32>]>,

@@ -13,15 +13,17 @@ using namespace moert;
 TEST_CASE("the page for people says what the artifact consists of") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   for (const char *line : {
-           "tiny.moe: 144 KiB, .moe v1.0\n",
+           "tiny.moe: 128 KiB, .moe v1.1\n",
            "model: tiny\n",
            "  2 layers, 2 with routed experts; hidden size 32\n",
            "  BOS 1, EOS 2, 3\n",
            "  int8/32         5     4608        11.17  6.28 KiB\n",
-           "       0        4     32 x 24  int4/32                          18.00  8.00 KiB\n",
-           "       1        4     32 x 24  int2/32+offsets + int4/32        46.67  20.0 KiB\n",
+           "       0        4     32 x 24  int4/32                            18.00              "
+           "8.00 KiB\n",
+           "       1        4     32 x 24  bits 8: 1, 4: 1, 3: 1, 2: 1        36.78  12.0 KiB to "
+           "20.0 KiB\n",
            "plans, in pages of 4.00 KiB:\n",
-           "  default      none      128       16   132 KiB     33           5    8 to 20\n",
+           "  default      none      128       16   116 KiB     29           5    8 to 16\n",
            "  1MiB     1.00 MiB       64        4  28.0 KiB      7           5     0 to 2\n",
            "  decode             47       17         2.06 KiB\n",
            "  compiler  moec test\n",
@@ -48,7 +50,15 @@ TEST_CASE("experts of several widths in a layer are counted") {
   Artifact artifact = tinyArtifact();
   artifact.moeLayers[0].experts[1].slices[0].format = {WeightKind::kInt8, 32, 32, false};
   std::string text = describeArtifact(artifact, "tiny.moe");
-  CHECK_MESSAGE(text.find("3 int4/32, 1 int8/32") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("bits 8: 1, 4: 3") != std::string::npos, text);
+}
+
+TEST_CASE("an expert in bit planes is named by its width and its planes") {
+  Artifact artifact = tinyArtifact();
+  std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  experts.assign(experts.size(), experts[2]);
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK_MESSAGE(text.find("int4/32+offsets as 2+2") != std::string::npos, text);
 }
 
 TEST_CASE("an artifact without experts, tokenizer or end tokens is described too") {
@@ -68,8 +78,9 @@ TEST_CASE("an artifact without experts, tokenizer or end tokens is described too
 TEST_CASE("bits per weight count the full precision, scales included") {
   Artifact artifact = tinyArtifact();
   const MoeLayer &nested = artifact.moeLayers[1];
-  uint64_t bytes =
-      nested.experts[0].slices[0].payloadBytes + nested.experts[0].slices[1].payloadBytes;
+  uint64_t bytes = 0;
+  for (const Slice &slice : nested.experts[0].slices)
+    bytes += slice.payloadBytes;
   CHECK(bitsPerWeight(nested, nested.experts[0]) ==
         doctest::Approx(double(bytes) * 8 / (3 * 32 * 24)));
 }
@@ -92,7 +103,7 @@ TEST_CASE("the JSON is one object that says the same") {
   CHECK(json["experts"][6]["layer"] == 1);
   CHECK(json["experts"][6]["expert"] == 2);
   CHECK(json["experts"][6]["file_offset"] == artifact.moeLayers[1].experts[2].fileOffset);
-  CHECK(json["experts"][6]["slices"][1]["format"] == "int4/32");
+  CHECK(json["experts"][6]["slices"][1]["format"] == "int2/32");
   CHECK(json["experts"][6]["variants"] == std::vector<std::vector<int>>{{0, 1}, {0}});
   CHECK(json["expert_payload_bytes"] == expertPayloadBytes(artifact));
   CHECK(json["plans"][1]["quota_pages"] == artifact.plans[1].quotaPages);
