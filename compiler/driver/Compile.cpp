@@ -95,10 +95,9 @@ static Status emitModule(Compiler &compiler, mlir::ModuleOp module, const Checkp
   EmitPlan plan;
   if (mlir::failed(buildEmitPlan(module, plan)))
     return compiler.failure("reading the plan");
-  bool hasPartial = std::filesystem::exists(options.outputPath + ".partial");
-  if (hasPartial && !options.resume && session.say)
-    session.say(
-        strCat("starting over; --resume would go on with ", options.outputPath, ".partial"));
+  std::string partial = OutputFile::partialPathOf(options.outputPath);
+  if (std::filesystem::exists(partial) && !options.resume && session.say)
+    session.say(strCat("starting over; --resume would go on with ", partial));
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));
   if (!session.say)
     return {};

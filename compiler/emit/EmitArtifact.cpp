@@ -4,10 +4,10 @@
 #include "compiler/emit/Fingerprint.h"
 #include "compiler/emit/Journal.h"
 #include "compiler/emit/OrderedPipeline.h"
-#include "compiler/emit/PartialFile.h"
 #include "compiler/emit/WeightPieces.h"
 
 #include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/format/Writer.h"
 
@@ -29,7 +29,7 @@ namespace {
 class PartWriter {
 public:
   PartWriter(Artifact &target, const RecordSource *finished, const WeightPieces &planned,
-             PartialFile &output, const Journal &log, uint64_t planFingerprint,
+             OutputFile &output, const Journal &log, uint64_t planFingerprint,
              const EmitState &done)
       : artifact(target), records(finished), weights(planned), file(output), journal(log),
         fingerprint(planFingerprint), state(done), journaledBytes(output.position()) {
@@ -62,7 +62,7 @@ private:
   Artifact &artifact;
   const RecordSource *records; // Of finished records, or nullptr.
   const WeightPieces &weights;
-  PartialFile &file;
+  OutputFile &file;
   const Journal &journal;
   uint64_t fingerprint;
   EmitState state;
@@ -187,7 +187,7 @@ static void clearChecksums(Artifact &artifact) {
 
 // Everything behind the records, then the first page, then the name.
 static Status finishFile(Artifact &artifact, std::span<const std::byte> tokenizerTable,
-                         PartialFile &file) {
+                         OutputFile &file) {
   if (!tokenizerTable.empty()) {
     MOERT_RETURN_IF_ERROR(file.padTo(artifact.tokenizerOffset));
     artifact.tokenizerChecksum = checksum64(tokenizerTable);
@@ -196,20 +196,20 @@ static Status finishFile(Artifact &artifact, std::span<const std::byte> tokenize
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(file.padTo(sealed.manifestOffset));
   MOERT_RETURN_IF_ERROR(file.append(sealed.manifest));
-  MOERT_RETURN_IF_ERROR(file.overwrite(0, sealed.prefix));
+  MOERT_RETURN_IF_ERROR(file.writeAt(0, sealed.prefix));
   return file.commit();
 }
 
-static Result<PartialFile> openFile(const Artifact &artifact, const EmitOptions &options,
-                                    const std::optional<EmitState> &done) {
+static Result<OutputFile> openFile(const Artifact &artifact, const EmitOptions &options,
+                                   const std::optional<EmitState> &done) {
   // The manifest's size is not known yet; it is small.
   if (done)
-    return PartialFile::resume(options.outputPath, endOf(artifact, *done), artifact.fileBytes);
-  return PartialFile::create(options.outputPath, artifact.fileBytes);
+    return OutputFile::resume(options.outputPath, endOf(artifact, *done), artifact.fileBytes);
+  return OutputFile::create(options.outputPath, artifact.fileBytes);
 }
 
 static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const WeightPieces &weights,
-                           const Checkpoint &checkpoint, const PartialFile &file,
+                           const Checkpoint &checkpoint, const OutputFile &file,
                            const EmitOptions &options) {
   auto produce = [&](size_t index) {
     return makePiece(plan, weights, weights.pieces[index], checkpoint);
@@ -227,14 +227,13 @@ static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const Weigh
 }
 
 // What an interruption leaves: everything that is needed to go on.
-static Status keepForLater(PartialFile &file, const PartWriter &writer,
-                           const EmitOptions &options) {
+static Status keepForLater(OutputFile &file, const PartWriter &writer, const EmitOptions &options) {
   MOERT_RETURN_IF_ERROR(file.sync());
   MOERT_RETURN_IF_ERROR(writer.storeJournal());
   file.keep();
   return Status(StatusCode::kInterrupted,
                 strCat("interrupted; the same command with --resume goes on with ",
-                       PartialFile::partialPathOf(options.outputPath)));
+                       OutputFile::partialPathOf(options.outputPath)));
 }
 
 Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
@@ -255,7 +254,7 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   if (options.resume) {
     MOERT_ASSIGN_OR_RETURN(done, journal.load(fingerprint, artifact));
   }
-  MOERT_ASSIGN_OR_RETURN(PartialFile file, openFile(artifact, options, done));
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, openFile(artifact, options, done));
   EmitResult result;
   result.resumedBytes = file.position();
   if (!done)

@@ -10,6 +10,7 @@
 // last line without its end was being written when the power went, and counts as absent.
 #pragma once
 
+#include "runtime/base/OutputFile.h"
 #include "runtime/base/Status.h"
 #include "runtime/format/Artifact.h"
 
@@ -31,7 +32,7 @@ struct EmitState {
 class Journal {
 public:
   static std::string pathOf(const std::string &outputPath) {
-    return outputPath + ".partial.journal";
+    return moert::OutputFile::partialPathOf(outputPath) + ".journal";
   }
 
   explicit Journal(const std::string &outputPath) : path(pathOf(outputPath)) {}

@@ -151,7 +151,7 @@ Status openError(const std::string &path, int errnoValue) {
   case ENAMETOOLONG:
     return invalidInput(path, ": found no such file, expected one");
   default:
-    return moert::systemError(errnoValue, path + ": cannot open");
+    return moert::openError(errnoValue, path + ": cannot open");
   }
 }
 

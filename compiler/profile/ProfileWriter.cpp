@@ -8,15 +8,15 @@ using namespace moert;
 
 namespace moec {
 
-// What PartialFile holds, in its buffer and on the way to the disk.
-static constexpr uint64_t kFileBytes = uint64_t(32) << 20;
+// What OutputFile has on the way to the disk, and as much again for the system's own tables.
+static constexpr uint64_t kFileBytes = uint64_t(16) << 20;
 
 uint64_t ProfileWriter::memoryBytes(const CalibrationInfo &info) {
   return kFileBytes + info.tokens.size() * (sizeof(int16_t) + sizeof(int32_t)) +
          info.hiddenSize * sizeof(uint16_t);
 }
 
-ProfileWriter::ProfileWriter(PartialFile partial, ProfileHeader header, ProfileLayout places,
+ProfileWriter::ProfileWriter(OutputFile partial, ProfileHeader header, ProfileLayout places,
                              size_t finished)
     : file(std::move(partial)), content(std::move(header)), layout(std::move(places)),
       layer(finished), halves(content.info.hiddenSize) {
@@ -29,7 +29,7 @@ Result<ProfileWriter> ProfileWriter::create(const std::string &outputPath, Calib
   header.info = std::move(info);
   MOERT_RETURN_IF_ERROR(checkProfileHeader(header, 0));
   MOERT_ASSIGN_OR_RETURN(ProfileLayout layout, layoutOf(header.info));
-  MOERT_ASSIGN_OR_RETURN(PartialFile file, PartialFile::create(outputPath, layout.headerOffset));
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(outputPath, layout.headerOffset));
   // The first page speaks of the whole file and comes last.
   MOERT_RETURN_IF_ERROR(file.padTo(kProfilePageBytes));
   return ProfileWriter(std::move(file), std::move(header), std::move(layout), 0);
@@ -41,8 +41,7 @@ Result<ProfileWriter> ProfileWriter::resume(const std::string &outputPath, Profi
   MOERT_ASSIGN_OR_RETURN(ProfileLayout layout, layoutOf(header.info));
   uint64_t end = finishedLayers == layout.layers.size() ? layout.headerOffset
                                                         : layout.layers[finishedLayers].rowsOffset;
-  MOERT_ASSIGN_OR_RETURN(PartialFile file,
-                         PartialFile::resume(outputPath, end, layout.headerOffset));
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::resume(outputPath, end, layout.headerOffset));
   return ProfileWriter(std::move(file), std::move(header), std::move(layout), finishedLayers);
 }
 
@@ -115,7 +114,7 @@ Status ProfileWriter::commit(std::vector<CalibrationInfo::ResidentInput> residen
   MOERT_RETURN_IF_ERROR(file.append(bytes));
   ProfilePrefix prefix = {layout.headerOffset + bytes.size(), layout.headerOffset, bytes.size(),
                           checksum64(bytes)};
-  MOERT_RETURN_IF_ERROR(file.overwrite(0, encodeProfilePrefix(prefix)));
+  MOERT_RETURN_IF_ERROR(file.writeAt(0, encodeProfilePrefix(prefix)));
   return file.commit();
 }
 

@@ -2,9 +2,9 @@
 // at all; what was written before an interruption can be gone on with.
 #pragma once
 
-#include "compiler/emit/PartialFile.h"
 #include "compiler/profile/ProfileHeader.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
 
 #include <optional>
 #include <span>
@@ -39,11 +39,12 @@ public:
   static uint64_t memoryBytes(const CalibrationInfo &info);
 
 private:
-  ProfileWriter(PartialFile partial, ProfileHeader header, ProfileLayout places, size_t finished);
+  ProfileWriter(moert::OutputFile partial, ProfileHeader header, ProfileLayout places,
+                size_t finished);
   moert::Status append(std::span<const std::byte> bytes);
   moert::Status endSection(uint64_t offset, uint64_t &checksumOut);
 
-  PartialFile file;
+  moert::OutputFile file;
   ProfileHeader content;
   ProfileLayout layout;
   size_t layer = 0;               // Being written.

@@ -46,7 +46,7 @@ Result<std::string> readInput(const std::string &path) {
   const std::string name = inputName(path);
   InputFile file(path);
   if (file.descriptor() < 0)
-    return invalidInput("cannot read ", name, ": ", std::strerror(errno));
+    return openError(errno, strCat("cannot read ", name));
 
   std::string text;
   struct stat status;

@@ -1,22 +1,44 @@
+// The system calls behind an output that is there whole or not at all.
 #include "runtime/base/OutputFile.h"
 
+#include "runtime/base/Size.h"
+
+#include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace moert {
 
-/// Dirty pages that may pile up before they are written and dropped: enough for the disk to be
-/// busy, little beside any budget.
-constexpr uint64_t kUnflushedLimitBytes = 8 << 20;
+/// Pages that may pile up before the disk is asked to write them. As many more are being written
+/// meanwhile: enough for the disk to be busy, little beside any budget.
+constexpr uint64_t kUnflushedLimitBytes = 4 << 20;
 
-/// Where the file is to stand in the end: behind a link, if there is one that leads somewhere.
+static std::string directoryOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos)
+    return ".";
+  return path.substr(0, std::max<size_t>(slash, 1));
+}
+
+/// Where the file is to stand in the end: behind all links, even if there is nothing yet. A path
+/// with more links than the system follows stays as it is, for open() to refuse.
 static std::string resolvedPath(const std::string &path) {
-  char resolved[PATH_MAX];
-  return ::realpath(path.c_str(), resolved) ? std::string(resolved) : path;
+  constexpr int kMaxLinks = 40;
+  std::string place = path;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    char target[PATH_MAX];
+    ssize_t length = ::readlink(place.c_str(), target, sizeof(target));
+    if (length <= 0 || size_t(length) == sizeof(target))
+      return place;
+    std::string next(target, size_t(length));
+    place = next[0] == '/' ? next : strCat(place.substr(0, place.rfind('/') + 1), next);
+  }
+  return path;
 }
 
 Status checkReplacesNone(const std::string &path, std::span<const std::string> inputs) {
@@ -31,23 +53,95 @@ Status checkReplacesNone(const std::string &path, std::span<const std::string> i
   return {};
 }
 
-Result<OutputFile> OutputFile::create(const std::string &path) {
+std::string OutputFile::partialPathOf(const std::string &path) {
+  return resolvedPath(path) + ".partial";
+}
+
+// What can be said of the place before anything is touched.
+static Status checkPlace(const std::string &path, const std::string &place) {
   if (path.empty())
     return invalidInput("the name of the output file is empty");
-  std::string place = resolvedPath(path);
   struct stat found;
   if (::stat(place.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
-    return invalidInput("'", path, "' is ", S_ISDIR(found.st_mode) ? "a directory" : "a device",
+    return invalidInput("output '", path, "' is ",
+                        S_ISDIR(found.st_mode) ? "a directory" : "not a regular file",
                         ", expected the name of a file to write");
-  std::string partial = place + ".partial";
-  int file = ::open(partial.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file < 0) {
-    int error = errno;
-    Status status = systemError(error, strCat("cannot create '", partial, "'"));
-    bool isUsage = error == ENOENT || error == ENOTDIR || error == EACCES || error == EROFS;
-    return isUsage ? invalidInput(status.message()) : status;
-  }
-  return OutputFile(file, std::move(place), std::move(partial));
+  std::string directory = directoryOf(place);
+  if (::stat(directory.c_str(), &found) != 0 && errno == ENOENT)
+    return invalidInput("output '", path, "': there is no directory '", directory, "'");
+  return {};
+}
+
+// Better now than after an hour. What an earlier run left is emptied and has its space freed.
+static Status checkSpace(const std::string &place, const std::string &partial, uint64_t bytes) {
+  struct statvfs space;
+  if (bytes == 0 || ::statvfs(directoryOf(place).c_str(), &space) != 0)
+    return {};
+  struct stat earlier;
+  uint64_t freed = ::lstat(partial.c_str(), &earlier) == 0 && S_ISREG(earlier.st_mode)
+                       ? uint64_t(earlier.st_blocks) * 512
+                       : 0;
+  uint64_t available = uint64_t(space.f_bavail) * space.f_frsize + freed;
+  if (available < bytes)
+    return failed("output '", place, "': ", formatBytes(bytes), " needed, ", formatBytes(available),
+                  " free on the disk");
+  return {};
+}
+
+// Whether the name still leads to the open file: its last writer may have given it another one
+// between our opening it and locking it.
+static bool isStillAt(int file, const std::string &name) {
+  struct stat opened, named;
+  return ::fstat(file, &opened) == 0 && ::lstat(name.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+Result<OutputFile> OutputFile::open(const std::string &path, int flags) {
+  std::string place = resolvedPath(path), partial = place + ".partial";
+  int opened = ::open(partial.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666);
+  if (opened < 0)
+    return openError(errno, strCat("cannot create '", partial, "'"));
+  OutputFile file(opened, std::move(place), std::move(partial));
+  file.keep(); // It may be another's.
+  struct stat found;
+  if (::fstat(opened, &found) != 0 || !S_ISREG(found.st_mode))
+    return invalidInput("'", file.partialPath, "' is not a regular file, expected to write one");
+  if (::flock(opened, LOCK_EX | LOCK_NB) != 0 || !isStillAt(opened, file.partialPath))
+    return invalidInput("'", file.partialPath, "' is being written by another process");
+  return file;
+}
+
+Result<OutputFile> OutputFile::create(const std::string &path, uint64_t expectedBytes) {
+  std::string place = resolvedPath(path);
+  MOERT_RETURN_IF_ERROR(checkPlace(path, place));
+  MOERT_RETURN_IF_ERROR(checkSpace(place, place + ".partial", expectedBytes));
+  MOERT_ASSIGN_OR_RETURN(OutputFile created, open(path, O_CREAT));
+  if (::ftruncate(created.file, 0) != 0)
+    return systemError(errno, strCat("cannot empty '", created.partialPath, "'"));
+  created.isRemovedAtEnd = true;
+  return created;
+}
+
+Result<OutputFile> OutputFile::resume(const std::string &path, uint64_t bytes,
+                                      uint64_t expectedBytes) {
+  std::string place = resolvedPath(path), partial = place + ".partial";
+  MOERT_RETURN_IF_ERROR(checkPlace(path, place));
+  struct stat found;
+  if (::lstat(partial.c_str(), &found) != 0 && errno == ENOENT)
+    return invalidInput("'", partial,
+                        "' is gone, its journal is still there; start without --resume");
+  MOERT_ASSIGN_OR_RETURN(OutputFile resumed, open(path, 0));
+  if (::fstat(resumed.file, &found) != 0)
+    return systemError(errno, partial);
+  if (uint64_t(found.st_size) < bytes)
+    return invalidInput("'", partial, "' has ", uint64_t(found.st_size),
+                        " bytes, its journal speaks of ", bytes, "; start without --resume");
+  MOERT_RETURN_IF_ERROR(checkSpace(place, partial, expectedBytes));
+  if (::ftruncate(resumed.file, off_t(bytes)) != 0)
+    return systemError(errno, strCat("cannot cut '", partial, "'"));
+  resumed.appendedBytes = bytes;
+  resumed.isRemovedAtEnd = true;
+  return resumed;
 }
 
 OutputFile::OutputFile(int openFile, std::string finalPath, std::string temporaryPath)
@@ -55,14 +149,15 @@ OutputFile::OutputFile(int openFile, std::string finalPath, std::string temporar
 
 OutputFile::OutputFile(OutputFile &&other) noexcept
     : file(std::exchange(other.file, -1)), path(std::move(other.path)),
-      partialPath(std::exchange(other.partialPath, {})), appendedBytes(other.appendedBytes),
-      unflushedBytes(other.unflushedBytes) {}
+      partialPath(std::move(other.partialPath)), isRemovedAtEnd(other.isRemovedAtEnd),
+      appendedBytes(other.appendedBytes), unflushedBytes(other.unflushedBytes) {}
 
 OutputFile::~OutputFile() {
-  if (!partialPath.empty())
+  if (file < 0)
+    return;
+  if (isRemovedAtEnd)
     ::unlink(partialPath.c_str());
-  if (file >= 0)
-    ::close(file);
+  ::close(file);
 }
 
 Status OutputFile::append(std::string_view text) {
@@ -75,9 +170,18 @@ Status OutputFile::append(std::span<const std::byte> bytes) {
   return {};
 }
 
+Status OutputFile::padTo(uint64_t offset) {
+  static constexpr std::byte kZeros[4096] = {};
+  while (appendedBytes < offset)
+    MOERT_RETURN_IF_ERROR(append(
+        std::span(kZeros).first(std::min<uint64_t>(sizeof(kZeros), offset - appendedBytes))));
+  return {};
+}
+
 Status OutputFile::writeAt(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    size_t part = std::min<size_t>(bytes.size(), kUnflushedLimitBytes);
+    ssize_t written = ::pwrite(file, bytes.data(), part, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR)
       continue;
     if (written <= 0)
@@ -85,32 +189,45 @@ Status OutputFile::writeAt(uint64_t offset, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<size_t>(written));
     offset += static_cast<uint64_t>(written);
     unflushedBytes += static_cast<uint64_t>(written);
+    if (unflushedBytes >= kUnflushedLimitBytes)
+      MOERT_RETURN_IF_ERROR(dropFromCache());
   }
-  if (unflushedBytes < kUnflushedLimitBytes)
-    return {};
+  return {};
+}
+
+// Waits for what the call before has begun to write and begins to write the rest: the disk is never
+// idle, and what waits for it is bounded. Pages that have been written go.
+Status OutputFile::dropFromCache() {
   unflushedBytes = 0;
-  if (::fdatasync(file) != 0)
+  bool isBegun =
+      ::sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE) == 0;
+  // Not every file system has it.
+  if (!isBegun && ::fdatasync(file) != 0)
     return systemError(errno, strCat("cannot write '", partialPath, "'"));
   // Only advice: a file system that ignores it is no error.
   (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
   return {};
 }
 
-Status OutputFile::commit() {
+Status OutputFile::sync() {
+  unflushedBytes = 0;
   if (::fsync(file) != 0)
     return systemError(errno, strCat("cannot write '", partialPath, "'"));
   (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  return {};
+}
+
+Status OutputFile::commit() {
+  MOERT_RETURN_IF_ERROR(sync());
   if (::rename(partialPath.c_str(), path.c_str()) != 0)
     return systemError(errno, strCat("cannot rename '", partialPath, "' to '", path, "'"));
-  partialPath.clear();
+  isRemovedAtEnd = false;
 
-  size_t slash = path.rfind('/');
-  std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  int handle = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle >= 0) {
+  int directory = ::open(directoryOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0) {
     // The file is complete and in its place; some file systems cannot flush a directory.
-    (void)::fsync(handle);
-    ::close(handle);
+    (void)::fsync(directory);
+    ::close(directory);
   }
   return {};
 }

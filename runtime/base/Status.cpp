@@ -1,5 +1,6 @@
 #include "runtime/base/Status.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace moert {
@@ -27,6 +28,20 @@ Status Status::withContext(std::string_view context) && {
 
 Status systemError(int errnoValue, std::string_view whatFailed) {
   return Status(StatusCode::kFailed, strCat(whatFailed, ": ", std::strerror(errnoValue)));
+}
+
+Status openError(int errnoValue, std::string_view whatFailed) {
+  switch (errnoValue) {
+  case EMFILE:
+  case ENFILE:
+  case ENOMEM:
+  case ENOSPC:
+  case EDQUOT:
+  case EIO:
+    return systemError(errnoValue, whatFailed);
+  default:
+    return invalidInput(whatFailed, ": ", std::strerror(errnoValue));
+  }
 }
 
 int exitCode(const Status &status) {

@@ -88,6 +88,9 @@ template <typename... Parts> Status failed(const Parts &...parts) {
 /// A failed system call: the message ends in errno's text. Give errno before anything can change
 /// it.
 Status systemError(int errnoValue, std::string_view whatFailed);
+/// A file that could not be opened or created, by the name that the user gave: invalid input,
+/// unless the system was at its own limits (memory, descriptors, disk space, a broken disk).
+Status openError(int errnoValue, std::string_view whatFailed);
 
 /// The exit code of a program that ends with this status: 0, 1, 2 or 130.
 int exitCode(const Status &status);

@@ -63,7 +63,7 @@ Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
   file.filePath = path;
   file.bufferedFd = openForReading(path, 0);
   if (file.bufferedFd < 0)
-    return invalidInput(path, ": cannot be opened: ", std::strerror(errno));
+    return openError(errno, strCat(path, ": cannot be opened"));
   struct stat stated = {};
   if (fstat(file.bufferedFd, &stated) != 0)
     return systemError(errno, strCat(path, ": stat"));

@@ -66,8 +66,9 @@ uint64_t LogitsFile::memoryBytes(const LogitsShape &shape, uint32_t chunkTokens)
 
 Result<LogitsFile> LogitsFile::create(const std::string &path, const LogitsShape &shape,
                                       uint32_t chunkTokens) {
-  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
   std::string header = logitsHeader(shape);
+  uint64_t bytes = header.size() + logitsBytes(shape) + 2 * routeBytes(shape);
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, bytes));
   MOERT_RETURN_IF_ERROR(file.append(header));
   return LogitsFile(std::move(file), shape, chunkTokens, header.size());
 }

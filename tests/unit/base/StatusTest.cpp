@@ -34,3 +34,13 @@ TEST_CASE("exit codes tell refusals from failures") {
   CHECK(exitCode(systemError(ENOSPC, "write")) == 1);
   CHECK(exitCode(invalidInput("x")) == 2);
 }
+
+TEST_CASE("a file that cannot be opened is the user's to mend, a system at its limits is not") {
+  Status denied = openError(EACCES, "a.moe");
+  CHECK(denied.code() == StatusCode::kInvalidInput);
+  CHECK(denied.message() == "a.moe: Permission denied");
+  for (int error : {ENOENT, EISDIR, ENOTDIR, ELOOP, EROFS, ENAMETOOLONG, ENXIO})
+    CHECK(exitCode(openError(error, "a.moe")) == 2);
+  for (int error : {EMFILE, ENFILE, ENOMEM, ENOSPC, EIO})
+    CHECK(exitCode(openError(error, "a.moe")) == 1);
+}

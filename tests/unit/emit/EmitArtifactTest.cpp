@@ -334,6 +334,23 @@ TEST_CASE("an output in a directory that is not there, or that is one, is refuse
   CHECK(fixture.emit().status().message().find("is a directory") != std::string::npos);
   fixture.output = "/dev/null";
   CHECK(fixture.emit().status().message().find("not a regular file") != std::string::npos);
+  fixture.output = "";
+  CHECK(fixture.emit().status().message().find("name of the output file is empty") !=
+        std::string::npos);
+}
+
+TEST_CASE("an output behind a link is written there, its partial file and its journal too") {
+  Fixture whole, fixture;
+  std::filesystem::create_directory(fixture.directory.path("disk"));
+  std::filesystem::create_symlink("disk/real.moe", fixture.output);
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  CHECK(std::filesystem::exists(fixture.directory.path("disk/real.moe.partial")));
+  CHECK(std::filesystem::exists(fixture.directory.path("disk/real.moe.partial.journal")));
+  EmitOptions options;
+  options.resume = true;
+  fixture.emitted(options);
+  CHECK(std::filesystem::is_symlink(fixture.output));
+  CHECK(contentOf(fixture.directory.path("disk/real.moe")) == whole.emitted());
 }
 
 TEST_CASE("two emissions to one output do not mix: the second one is refused") {
