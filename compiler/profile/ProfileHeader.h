@@ -41,6 +41,8 @@ moert::Status checkProfileHeader(const ProfileHeader &header, size_t finishedLay
 struct ProfilePrefix {
   uint64_t fileBytes = 0, headerOffset = 0, headerBytes = 0, headerChecksum = 0;
 };
+/// Whether a page of kProfilePageBytes begins as one of any version.
+bool hasProfileMagic(std::span<const std::byte> page);
 std::vector<std::byte> encodeProfilePrefix(const ProfilePrefix &prefix);
 moert::Result<ProfilePrefix> decodeProfilePrefix(std::span<const std::byte> page,
                                                  uint64_t sourceBytes);

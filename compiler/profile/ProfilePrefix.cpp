@@ -42,6 +42,10 @@ template <typename T> void store(std::vector<std::byte> &page, size_t at, T valu
 
 } // namespace
 
+bool hasProfileMagic(std::span<const std::byte> page) {
+  return std::memcmp(page.data(), kMagic, sizeof(kMagic)) == 0;
+}
+
 std::vector<std::byte> encodeProfilePrefix(const ProfilePrefix &prefix) {
   std::vector<std::byte> page(kProfilePageBytes);
   std::memcpy(page.data(), kMagic, sizeof(kMagic));
@@ -58,7 +62,7 @@ std::vector<std::byte> encodeProfilePrefix(const ProfilePrefix &prefix) {
 
 // What every version keeps, so that every reader can say what it was given.
 static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceBytes) {
-  if (std::memcmp(page.data(), kMagic, sizeof(kMagic)) != 0)
+  if (!hasProfileMagic(page))
     return invalidInput("this is not a calibration profile: it does not begin with the magic bytes "
                         "89 4d 4f 50 0d 0a 1a 0a");
   if (load<uint32_t>(page, kByteOrderAt) != kByteOrderMark)

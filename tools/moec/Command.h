@@ -16,6 +16,7 @@ namespace moec::cli {
 using Action = std::function<moert::Status()>;
 
 void addCompileCommand(CLI::App &app, Action &chosen);
+void addCalibrateCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
 void addEmitCommand(CLI::App &app, Action &chosen);
 void addInspectCommand(CLI::App &app, Action &chosen);

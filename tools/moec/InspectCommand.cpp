@@ -1,6 +1,7 @@
 // moec inspect and verify: what an artifact says of itself, and whether it is still what was
 // written.
 #include "compiler/driver/Inspect.h"
+#include "compiler/driver/InspectProfile.h"
 #include "compiler/driver/VerifyArtifact.h"
 #include "runtime/base/Size.h"
 #include "tools/console/OutputStream.h"
@@ -16,17 +17,28 @@ using moert::cli::writeOutput;
 
 namespace moec::cli {
 
+static Status inspectProfile(const std::string &path, bool asJson) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
+                         CalibrationProfile::open(path));
+  return writeOutput(asJson ? profileAsJson(profile->info(), path)
+                            : describeProfile(profile->info(), path));
+}
+
 void addInspectCommand(CLI::App &app, Action &chosen) {
   struct Flags {
     std::string path;
     bool isJson = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App *command = app.add_subcommand("inspect", "Say what an artifact consists of");
-  command->add_option("artifact", flags->path, "The artifact")->required()->type_name("OUT.moe");
+  CLI::App *command = app.add_subcommand("inspect", "Say what an artifact or a profile holds");
+  command->add_option("file", flags->path, "The artifact or calibration profile")
+      ->required()
+      ->type_name("FILE");
   command->add_flag("--json", flags->isJson, "As JSON, for programs");
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Status {
+      if (beginsAsProfile(flags->path))
+        return inspectProfile(flags->path, flags->isJson);
       MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(flags->path));
       return writeOutput(flags->isJson ? artifactAsJson(artifact, flags->path)
                                        : describeArtifact(artifact, flags->path));

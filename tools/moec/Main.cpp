@@ -16,6 +16,7 @@ static void buildCommandLine(CLI::App &app, moec::cli::Action &chosen) {
   app.require_subcommand(1);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   moec::cli::addCompileCommand(app, chosen);
+  moec::cli::addCalibrateCommand(app, chosen);
   moec::cli::addImportCommand(app, chosen);
   moec::cli::addEmitCommand(app, chosen);
   moec::cli::addInspectCommand(app, chosen);

@@ -1,0 +1,16 @@
+// moec calibrate without a command line: the reference is made, played and removed.
+#pragma once
+
+#include "compiler/calibrate/Calibrate.h"
+#include "compiler/driver/Compile.h"
+
+#include <string>
+
+namespace moec {
+
+/// options.referencePath is filled in here: the reference lies in OUT.work, which is kept for
+/// --resume after an interruption and removed otherwise.
+moert::Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
+                                  const Session &session);
+
+} // namespace moec

@@ -1,0 +1,90 @@
+// moec calibrate: what a checkpoint's routers and experts see on texts, as a profile.
+#include "compiler/driver/CalibrateCheckpoint.h"
+#include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
+#include "tools/moec/Command.h"
+#include "tools/moec/StepProgress.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+using namespace moert;
+using moert::cli::printError;
+
+namespace moec::cli {
+
+namespace {
+
+struct CalibrateFlags {
+  std::string checkpoint, memory;
+  CalibrateOptions options;
+};
+
+} // namespace
+
+static Status runCalibrate(CalibrateFlags &flags) {
+  if (!flags.memory.empty()) {
+    MOERT_ASSIGN_OR_RETURN(Size size, parseSize(flags.memory));
+    flags.options.memory = BudgetSize{size.bytes, size.share};
+  }
+  StepProgress progress;
+  Session session = {&progress, &moert::cli::catchInterrupts(),
+                     [](std::string_view line) { printError(line); }};
+  return calibrateCheckpoint(flags.checkpoint, flags.options, session);
+}
+
+static void addNumbers(CLI::App &command, CalibrateFlags &flags) {
+  CalibrateOptions &options = flags.options;
+  command
+      .add_option("--tokens", options.tokens,
+                  "Tokens to calibrate with, in windows of 512 spread over the texts and inside "
+                  "each (default: 16384)")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 30).description(""))
+      ->type_name("N");
+  command
+      .add_option("--seed", options.seed, "Decides where the windows lie in the texts (default: 0)")
+      ->type_name("S");
+  command
+      .add_option("--memory", flags.memory,
+                  "Limit of the whole process: 512MiB, 6GiB, or 25% of the experts beside what is "
+                  "needed anyway (default: what the container and the system leave)")
+      ->check(CLI::Validator(
+          [](std::string &text) {
+            auto size = parseSize(text);
+            return size.isOk() ? std::string() : size.status().message();
+          },
+          ""))
+      ->type_name("SIZE");
+  options.threads = availableCores();
+  command
+      .add_option("--threads", options.threads,
+                  "Threads that compute (default: the cores that this process may use)")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N");
+}
+
+void addCalibrateCommand(CLI::App &app, Action &chosen) {
+  auto flags = std::make_shared<CalibrateFlags>();
+  CLI::App *command = app.add_subcommand(
+      "calibrate", "Learn from texts what a checkpoint's routers and experts see");
+  command->add_option("checkpoint", flags->checkpoint, "Directory of the checkpoint")
+      ->required()
+      ->type_name("CKPT");
+  command->add_option("--calibration-text", flags->options.textPaths, "Texts, UTF-8")
+      ->required()
+      ->type_name("FILE...");
+  command
+      ->add_option("-o,--output", flags->options.outputPath,
+                   "The profile to write; moec inspect shows what it says")
+      ->required()
+      ->type_name("PROFILE");
+  addNumbers(*command, *flags);
+  command->add_flag("--resume", flags->options.resume,
+                    "Go on with what an interrupted command left");
+  command->callback([flags, &chosen] { chosen = [flags] { return runCalibrate(*flags); }; });
+}
+
+} // namespace moec::cli
