@@ -41,6 +41,7 @@ private:
   /// All items but the directly probed ones at a width.
   WidthAssignment uniform(uint32_t bits, const WidthAssignment &others) const;
   std::vector<uint32_t> uniformWidths() const;
+  bool isUniform(const WidthAssignment &assignment) const;
 
   /// Measures, or finds what was measured before. False: no measurements are left.
   Result<bool> measure(const std::string &solver, const WidthAssignment &assignment,
@@ -101,6 +102,12 @@ std::vector<uint32_t> WidthSearch::uniformWidths() const {
   return widths;
 }
 
+bool WidthSearch::isUniform(const WidthAssignment &assignment) const {
+  std::vector<uint32_t> widths = uniformWidths();
+  return std::any_of(widths.begin(), widths.end(),
+                     [&](uint32_t bits) { return uniform(bits, assignment) == assignment; });
+}
+
 const MeasuredWidths *WidthSearch::find(const WidthAssignment &assignment) const {
   for (const MeasuredWidths &known : outcome.measured)
     if (known.assignment == assignment)
@@ -116,7 +123,9 @@ Result<bool> WidthSearch::measure(const std::string &solver, const WidthAssignme
     return false;
   ++outcome.measurements;
   MOERT_ASSIGN_OR_RETURN(Measurement measurement, judge.measure(assignment));
-  outcome.measured.push_back({solver, assignment, costOf(assignment), limit, measurement});
+  // Whoever proposed it: one width for all is what it is.
+  outcome.measured.push_back({isUniform(assignment) ? "uniform" : solver, assignment,
+                              costOf(assignment), limit, measurement});
   return true;
 }
 

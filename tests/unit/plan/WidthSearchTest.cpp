@@ -1,0 +1,201 @@
+#include "compiler/plan/WidthSearch.h"
+
+#include "compiler/plan/WidthSolvers.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+using namespace moec;
+using moert::Result;
+
+namespace {
+
+constexpr size_t kLayers = 6, kExperts = 16;
+constexpr double kBytesPerBit = 1000;
+
+/// Layers of experts and two classes of resident weights, whose true losses are known: a squared
+/// error costs each layer differently, losses add up, and text differs from text by a factor.
+struct SyntheticModel : WidthJudge {
+  WidthSearchInput input;
+  std::vector<std::vector<double>> nats; // The truth, of each item and option.
+  double baseNats = 0.0002;
+  double acceptanceFactor = 1; // How much more is lost on text not seen.
+  uint32_t probes = 0, measures = 0, accepts = 0;
+
+  explicit SyntheticModel(double target, uint32_t seed = 3) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> unit(0, 1);
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      double sensitivity = std::exp(2 * unit(random));
+      for (size_t e = 0; e < kExperts; ++e) {
+        double size = std::exp(3 * unit(random));
+        WidthItem item{"layer " + std::to_string(layer) + " expert " + std::to_string(e), {}};
+        std::vector<double> truth;
+        for (uint32_t bits : {8u, 6u, 4u, 3u, 2u}) {
+          double error = size * std::pow(4.0, -double(bits));
+          item.options.push_back({bits, bits * kBytesPerBit, error});
+          truth.push_back(0.002 * sensitivity * error);
+        }
+        add(item, layer, false, truth);
+      }
+    }
+    for (uint32_t resident = 0; resident < 2; ++resident)
+      add({"resident " + std::to_string(resident),
+           {{16, 16 * kBytesPerBit, 0}, {8, 8 * kBytesPerBit, 0}, {4, 4 * kBytesPerBit, 0}}},
+          uint32_t(kLayers) + resident, true, {0, 0.0001, 0.004 * (1 + resident)});
+    input.target = target;
+  }
+
+  void add(WidthItem item, uint32_t group, bool isProbedDirectly, std::vector<double> truth) {
+    input.problem.items.push_back(std::move(item));
+    input.groups.push_back(group);
+    input.isProbedDirectly.push_back(isProbedDirectly);
+    nats.push_back(std::move(truth));
+  }
+
+  double natsOf(const WidthAssignment &assignment) const {
+    double sum = baseNats;
+    for (size_t i = 0; i < assignment.size(); ++i)
+      sum += nats[i][assignment[i]];
+    return sum;
+  }
+  Measurement measured(double klNats) const {
+    double loss = std::exp(klNats) - 1;
+    return {loss, loss * 1.08, klNats};
+  }
+
+  Result<double> probe(const WidthAssignment &assignment) override {
+    ++probes;
+    return natsOf(assignment);
+  }
+  Result<Measurement> measure(const WidthAssignment &assignment) override {
+    ++measures;
+    return measured(natsOf(assignment));
+  }
+  Result<Measurement> accept(const WidthAssignment &assignment) override {
+    ++accepts;
+    return measured(natsOf(assignment) * acceptanceFactor);
+  }
+};
+
+} // namespace
+
+static WidthSearchOutcome searched(SyntheticModel &model) {
+  auto outcome = searchWidths(model.input, model);
+  REQUIRE_MESSAGE(outcome.isOk(), outcome.status().message());
+  return std::move(outcome).value();
+}
+
+// What the knapsack makes of the true losses: nobody can do better by more than its tolerance.
+static double bestPossibleCost(const SyntheticModel &model) {
+  WidthProblem truth = model.input.problem;
+  for (size_t i = 0; i < truth.items.size(); ++i)
+    for (size_t o = 0; o < truth.items[i].options.size(); ++o)
+      truth.items[i].options[o].loss = model.nats[i][o];
+  truth.lossLimit = std::log(1 + model.input.target / 1.08) - model.baseNats;
+  return knapsackLowerBound(truth);
+}
+
+TEST_CASE("the search meets its target within two percent of the fewest possible bytes") {
+  for (double target : {0.01, 0.02, 0.05, 0.1, 0.2}) {
+    SyntheticModel model(target);
+    WidthSearchOutcome outcome = searched(model);
+    REQUIRE(outcome.isMet);
+    CHECK(outcome.acceptance.upperBound <= target);
+    CHECK(outcome.best.cost <= bestPossibleCost(model) * 1.02);
+    CHECK(outcome.best.solver == "knapsack");
+  }
+}
+
+TEST_CASE("the search takes no more measurements than it may") {
+  for (uint32_t limit : {24u, 30u, 40u}) {
+    SyntheticModel model(0.02);
+    model.input.maxMeasurements = limit;
+    WidthSearchOutcome outcome = searched(model);
+    CHECK(outcome.measurements == model.probes + model.measures);
+    CHECK(outcome.measurements <= limit);
+    CHECK(outcome.isMet);
+  }
+}
+
+TEST_CASE("the search is the same every time") {
+  SyntheticModel first(0.03), second(0.03);
+  WidthSearchOutcome a = searched(first), b = searched(second);
+  CHECK(a.best.assignment == b.best.assignment);
+  CHECK(a.measurements == b.measurements);
+}
+
+TEST_CASE("a bar that unseen text does not meet is raised until it does") {
+  SyntheticModel model(0.05);
+  model.acceptanceFactor = 1.3;
+  WidthSearchOutcome outcome = searched(model);
+  CHECK(outcome.isMet);
+  CHECK(outcome.looks == 2);
+  CHECK(outcome.acceptance.upperBound <= 0.05);
+}
+
+TEST_CASE("a target below what the most bits lose is not met, and the least loss is named") {
+  SyntheticModel model(0.0001);
+  WidthSearchOutcome outcome = searched(model);
+  CHECK_FALSE(outcome.isMet);
+  CHECK(outcome.looks == 0);
+  CHECK(outcome.best.assignment == WidthAssignment(model.input.problem.items.size(), 0));
+}
+
+TEST_CASE("text on which no assignment is accepted ends the search after its last look") {
+  SyntheticModel model(0.02);
+  model.acceptanceFactor = 100;
+  WidthSearchOutcome outcome = searched(model);
+  CHECK_FALSE(outcome.isMet);
+  CHECK(outcome.looks <= kMaxLooks);
+  CHECK(model.accepts == outcome.looks);
+}
+
+TEST_CASE("where all items are alike, uniform is best and is what comes out") {
+  SyntheticModel model(0.02);
+  for (size_t i = 0; i < model.nats.size(); ++i)
+    if (!model.input.isProbedDirectly[i]) {
+      model.nats[i] = {0, 0, 0.0001, 0.01, 0.01};
+      for (WidthOption &option : model.input.problem.items[i].options)
+        option.loss = model.nats[i][size_t(&option - model.input.problem.items[i].options.data())];
+    }
+  // 96 experts at 4 bits lose 0.0096; a single one at 3 or 2 bits as much as a hundred at 4.
+  model.input.target = 0.0135;
+  WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.best.solver == "uniform");
+}
+
+TEST_CASE("where even the fewest bits lose little, they are what comes out") {
+  SyntheticModel model(0.5);
+  for (std::vector<double> &truth : model.nats)
+    for (double &value : truth)
+      value *= 0.001;
+  WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  for (size_t i = 0; i < outcome.best.assignment.size(); ++i)
+    CHECK(outcome.best.assignment[i] + 1 == model.input.problem.items[i].options.size());
+}
+
+TEST_CASE("estimates that are wrong by a factor cost measurements, not the target") {
+  SyntheticModel model(0.02);
+  for (WidthItem &item : model.input.problem.items)
+    for (WidthOption &option : item.options)
+      option.loss *= 1000;
+  WidthSearchOutcome outcome = searched(model);
+  CHECK(outcome.isMet);
+  CHECK(outcome.best.cost <= bestPossibleCost(model) * 1.02);
+}
+
+TEST_CASE("inputs that contradict themselves are refused") {
+  SyntheticModel model(0.02);
+  WidthSearchInput groups = model.input, target = model.input, flags = model.input;
+  groups.groups[0] = uint32_t(groups.groups.size());
+  target.target = 0;
+  flags.isProbedDirectly.pop_back();
+  for (const WidthSearchInput &input : {groups, target, flags})
+    CHECK(searchWidths(input, model).status().code() == moert::StatusCode::kInvalidInput);
+}
