@@ -1,0 +1,81 @@
+// Measures assignments of widths as what they are for: each becomes an artifact, which the
+// runtime's own engine plays beside the reference. WidthSearch decides what is measured.
+//
+// Memory: the engine of a candidate may take what is free, as any run may; where candidate and
+// reference run side by side, which only acceptance needs, each may take half. Experts that do not
+// fit are read again.
+#pragma once
+
+#include "compiler/plan/WidthSearch.h"
+#include "compiler/search/MeasurementLog.h"
+#include "compiler/search/RecordedLogits.h"
+#include "compiler/search/SearchTexts.h"
+#include "runtime/engine/Evaluation.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+struct JudgeOptions {
+  std::string directory; // For what is recorded and for candidates.
+  std::string referencePath;
+  moert::LossMetric metric = moert::LossMetric::kPerplexity;
+  uint32_t windowTokens = 512;
+  unsigned threads = 1;
+  /// Of everything but the assignment that decides a measurement.
+  uint64_t fingerprint = 0;
+  const std::atomic<bool> *stop = nullptr;
+  /// Hears what is about to be measured and, while it is, the windows done.
+  std::function<void(const std::string &what)> onBegin;
+  std::function<void(uint64_t windows)> onWindows;
+};
+
+/// Writes the artifact of an assignment.
+using MakeArtifact =
+    std::function<moert::Status(const WidthAssignment &assignment, const std::string &path)>;
+
+/// Borrows windows. One thread.
+class ArtifactJudge final : public WidthJudge {
+public:
+  /// Plays the reference on the search's windows.
+  static moert::Result<std::unique_ptr<ArtifactJudge>>
+  create(const JudgeOptions &options, const SearchWindows &windows, MakeArtifact makeArtifact);
+
+  moert::Result<double> probe(const WidthAssignment &assignment) override;
+  moert::Result<Measurement> measure(const WidthAssignment &assignment) override;
+  moert::Result<Measurement> accept(const WidthAssignment &assignment) override;
+
+  /// Of the last acceptance.
+  const std::vector<moert::SampleScore> &acceptanceScores() const { return accepted; }
+  /// Windows that were played, reference and candidates, in this run or one that it goes on from.
+  uint64_t windowsPlayed() const { return played; }
+
+private:
+  ArtifactJudge(const JudgeOptions &chosen, const SearchWindows &given, MakeArtifact make)
+      : options(chosen), windows(given), makeArtifact(std::move(make)) {}
+
+  moert::Status recordReference();
+  bool needsAllRows() const { return options.metric != moert::LossMetric::kPerplexity; }
+  using Scores = std::vector<moert::SampleScore>;
+  /// Both sets of the search's windows, text after text.
+  moert::Result<Scores> scoreSearch(const std::string &path);
+  moert::Result<Scores> play(const std::string &path, const WindowSet &set,
+                             moert::LogitsSource *reference);
+  std::string rowsPath(const char *set) const;
+  double predictedBound(double loss, double bound) const;
+
+  JudgeOptions options;
+  const SearchWindows &windows;
+  MakeArtifact makeArtifact;
+  MeasurementLog log;
+  Scores referenceRest; // The reference's own losses on the windows without rows.
+  std::unique_ptr<PlayedLogits> probeRows, restRows;
+  Scores accepted;
+  uint64_t played = 0;
+};
+
+} // namespace moec

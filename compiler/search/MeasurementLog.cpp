@@ -1,0 +1,80 @@
+#include "compiler/search/MeasurementLog.h"
+
+#include "runtime/base/Checksum.h"
+
+#include <bit>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+using namespace moert;
+
+namespace moec {
+
+static std::string headerOf(uint64_t fingerprint) {
+  return strCat("moec-measurements 1 ", formatChecksum(fingerprint));
+}
+
+static std::optional<uint64_t> parseHex(const std::string &word) {
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, 16);
+  if (error != std::errc() || end != word.data() + word.size() || word.size() != 16)
+    return std::nullopt;
+  return value;
+}
+
+MeasurementLog MeasurementLog::open(const std::string &path, uint64_t fingerprint) {
+  MeasurementLog log;
+  log.path = path;
+  log.fingerprint = fingerprint;
+  std::ifstream file(path);
+  std::string line, whole;
+  auto takeLine = [&] { return std::getline(file, line) && !file.eof(); };
+  if (!takeLine() || line != headerOf(fingerprint))
+    return log;
+  while (takeLine()) {
+    std::istringstream words(line);
+    std::vector<uint64_t> numbers;
+    for (std::string word; words >> word;)
+      if (std::optional<uint64_t> number = parseHex(word))
+        numbers.push_back(*number);
+    if (numbers.empty())
+      continue;
+    std::vector<double> &values = log.known[numbers[0]];
+    for (size_t i = 1; i < numbers.size(); ++i)
+      values.push_back(std::bit_cast<double>(numbers[i]));
+  }
+  return log;
+}
+
+const std::vector<double> *MeasurementLog::find(uint64_t key) const {
+  auto found = known.find(key);
+  return found == known.end() ? nullptr : &found->second;
+}
+
+static std::string lineOf(uint64_t key, const std::vector<double> &numbers) {
+  std::string line = formatChecksum(key);
+  for (double number : numbers)
+    line += strCat(" ", formatChecksum(std::bit_cast<uint64_t>(number)));
+  return strCat(line, "\n");
+}
+
+Status MeasurementLog::add(uint64_t key, std::vector<double> numbers) {
+  known[key] = std::move(numbers);
+  // The first time anew, which also drops a line that was cut off.
+  std::ofstream file(path, isOnDisk ? std::ios::app : std::ios::trunc);
+  if (!isOnDisk) {
+    file << headerOf(fingerprint) << "\n";
+    for (const auto &[knownKey, values] : known)
+      file << lineOf(knownKey, values);
+    isOnDisk = true;
+  } else {
+    file << lineOf(key, known[key]);
+  }
+  file.flush();
+  if (!file)
+    return failed("writing ", path, " failed");
+  return {};
+}
+
+} // namespace moec

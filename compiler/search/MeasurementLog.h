@@ -1,0 +1,36 @@
+// What was measured so far, on the disk: an interrupted search goes on by asking again and being
+// answered from here.
+//
+//   moec-measurements 1 FINGERPRINT
+//   KEY NUMBER...          16 hexadecimal digits each; the numbers are doubles' bits
+//
+// A line is written when its measurement is done; a last line without its end counts as absent.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// Owns nothing but a path between calls. One thread.
+class MeasurementLog {
+public:
+  /// What the file has for this fingerprint; of another one, nothing.
+  static MeasurementLog open(const std::string &path, uint64_t fingerprint);
+
+  const std::vector<double> *find(uint64_t key) const;
+  moert::Status add(uint64_t key, std::vector<double> numbers);
+
+private:
+  std::string path;
+  uint64_t fingerprint = 0;
+  std::map<uint64_t, std::vector<double>> known;
+  bool isOnDisk = false; // The file begins with the fingerprint.
+};
+
+} // namespace moec

@@ -1,0 +1,135 @@
+#include "compiler/search/SearchTexts.h"
+
+#include "runtime/base/Checksum.h"
+#include "runtime/base/InputText.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_set>
+
+using namespace moert;
+
+namespace moec {
+
+Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> paths,
+                                                const Tokenizer &tokenizer) {
+  std::vector<SearchText> texts;
+  for (const std::string &path : paths) {
+    MOERT_ASSIGN_OR_RETURN(std::string content, readInput(path));
+    MOERT_RETURN_IF_ERROR(checkUtf8(content, inputName(path)));
+    SearchText &text = texts.emplace_back();
+    text.name = std::filesystem::path(path).filename().string();
+    text.hash = checksum64(std::as_bytes(std::span(content)));
+    text.bytes = content.size();
+    MOERT_ASSIGN_OR_RETURN(text.tokens, tokenizer.encode(content, true));
+  }
+  return texts;
+}
+
+namespace {
+
+struct Place {
+  size_t text, window;
+};
+
+/// What calibration has seen, as the hashes of every 16 tokens in a row. A window that shares none
+/// with it does not overlap it, wherever calibration's windows began.
+class SeenText {
+public:
+  SeenText(std::span<const int32_t> tokens, uint32_t windowTokens) {
+    for (size_t begin = 0; begin + windowTokens <= tokens.size(); begin += windowTokens)
+      for (size_t i = begin; i + kRun <= begin + windowTokens; ++i)
+        hashes.insert(hashOf(tokens.subspan(i, kRun)));
+  }
+
+  bool contains(std::span<const int32_t> window) const {
+    for (size_t i = 0; i + kRun <= window.size(); ++i)
+      if (hashes.contains(hashOf(window.subspan(i, kRun))))
+        return true;
+    return false;
+  }
+
+private:
+  static constexpr size_t kRun = 16;
+  static uint64_t hashOf(std::span<const int32_t> run) { return checksum64(std::as_bytes(run)); }
+  std::unordered_set<uint64_t> hashes;
+};
+
+} // namespace
+
+// Every window of the texts that `seen` does not overlap.
+static std::vector<Place> freePlaces(std::span<const SearchText> texts, const SeenText &seen,
+                                     uint32_t windowTokens) {
+  std::vector<Place> places;
+  for (size_t t = 0; t < texts.size(); ++t)
+    for (size_t w = 0; w < texts[t].tokens.size() / windowTokens; ++w)
+      if (!seen.contains(std::span(texts[t].tokens).subspan(w * windowTokens, windowTokens)))
+        places.push_back({t, w});
+  return places;
+}
+
+// `count` of the places, evenly spaced over all texts; the others are left.
+static std::vector<Place> takeEvenly(std::vector<Place> &places, size_t count) {
+  count = std::min(count, places.size());
+  std::vector<Place> taken, left;
+  for (size_t i = 0; i < places.size(); ++i) {
+    // The i-th is taken where the count so far steps up.
+    bool isTaken = (i + 1) * count / places.size() > i * count / places.size();
+    (isTaken ? taken : left).push_back(places[i]);
+  }
+  places = std::move(left);
+  return taken;
+}
+
+static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Place> places,
+                           uint32_t windowTokens) {
+  WindowSet set;
+  set.ids.resize(texts.size());
+  for (const Place &place : places) {
+    auto begin = texts[place.text].tokens.begin() + ptrdiff_t(place.window * windowTokens);
+    set.ids[place.text].insert(set.ids[place.text].end(), begin, begin + windowTokens);
+  }
+  set.windows = places.size();
+  return set;
+}
+
+static Status checkDistinct(std::span<const SearchText> texts,
+                            std::span<const SearchText> acceptanceTexts) {
+  for (const SearchText &accepted : acceptanceTexts)
+    for (const SearchText &text : texts)
+      if (accepted.hash == text.hash && accepted.bytes == text.bytes)
+        return invalidInput("the acceptance text ", accepted.name, " is the calibration text ",
+                            text.name, ", expected text that calibration has not seen");
+  return {};
+}
+
+Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
+                                    std::span<const SearchText> acceptanceTexts,
+                                    std::span<const int32_t> calibrationTokens,
+                                    uint32_t calibrationWindowTokens, const TextAmounts &amounts) {
+  MOERT_RETURN_IF_ERROR(checkDistinct(texts, acceptanceTexts));
+  const uint32_t length = amounts.windowTokens;
+  std::vector<Place> places =
+      freePlaces(texts, SeenText(calibrationTokens, calibrationWindowTokens), length);
+  SearchWindows result;
+  result.isSetAside = acceptanceTexts.empty();
+  if (result.isSetAside) {
+    size_t count = std::min<size_t>(amounts.setAsideWindows, places.size() / 2);
+    result.acceptance = windowsAt(texts, takeEvenly(places, count), length);
+  } else {
+    std::vector<Place> all = freePlaces(acceptanceTexts, SeenText({}, 1), length);
+    result.acceptance = windowsAt(acceptanceTexts, all, length);
+  }
+  std::vector<Place> search = takeEvenly(places, amounts.searchWindows);
+  if (search.size() < kLeastWindows || result.acceptance.windows < kLeastWindows)
+    return invalidInput("the texts have ", search.size(), " windows of ", length,
+                        " tokens for the search and ", result.acceptance.windows,
+                        " for the acceptance, beside those of calibration; expected at least ",
+                        kLeastWindows, " of each");
+  std::vector<Place> probe = takeEvenly(search, amounts.probeWindows);
+  result.probe = windowsAt(texts, probe, length);
+  result.rest = windowsAt(texts, search, length);
+  return result;
+}
+
+} // namespace moec

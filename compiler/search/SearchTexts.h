@@ -1,0 +1,66 @@
+// Which windows of which text serve what. Calibration has seen some; the search measures on others;
+// acceptance is on windows that neither has seen: of texts of their own, or, where there are none,
+// set aside from the calibration texts.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// How much of the texts is used; each number's reason stands beside it.
+struct TextAmounts {
+  uint32_t windowTokens = 512; // What `moert eval` measures with.
+  /// The search ends when its bound meets the target, so noise costs bytes: with 96 windows the
+  /// bound of a loss of 2% is some 0.2% above it, and a measurement of the bundled model takes 3 s
+  /// on two cores.
+  uint32_t searchWindows = 96;
+  /// Probes measure divergence, which is far less noisy than loss: with 24 windows a layer's is
+  /// within some 3%.
+  uint32_t probeWindows = 24;
+  /// Set aside where there is no text for the acceptance alone: enough for a narrow bound.
+  uint32_t setAsideWindows = 192;
+};
+
+/// Fewer windows have no bound.
+constexpr uint64_t kLeastWindows = 10;
+
+/// A text that was read.
+struct SearchText {
+  std::string name;  // The file's name without its directory.
+  uint64_t hash = 0; // XXH3-64 of its bytes.
+  uint64_t bytes = 0;
+  std::vector<int32_t> tokens;
+};
+
+/// Windows, whole, one behind the other; a list for each text, empty ones included.
+struct WindowSet {
+  std::vector<std::vector<int32_t>> ids;
+  uint64_t windows = 0;
+};
+
+struct SearchWindows {
+  WindowSet probe;      // The search's windows that probes measure on too...
+  WindowSet rest;       // ...and the others.
+  WindowSet acceptance; // Of the acceptance texts, or of the calibration texts.
+  bool isSetAside = false;
+};
+
+moert::Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> paths,
+                                                       const moert::Tokenizer &tokenizer);
+
+/// calibrationTokens: the windows that calibration has seen, one behind the other; windows that
+/// share 16 tokens in a row with them are left out. acceptanceTexts may be empty. Refuses texts of
+/// both kinds with the same content, and too few windows.
+moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
+                                           std::span<const SearchText> acceptanceTexts,
+                                           std::span<const int32_t> calibrationTokens,
+                                           uint32_t calibrationWindowTokens,
+                                           const TextAmounts &amounts);
+
+} // namespace moec
