@@ -1,6 +1,8 @@
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/quantize/PackGrid.h"
+#include "passes/WidthFile.h"
 
 namespace mlir::moe {
 
@@ -17,13 +19,19 @@ public:
 
 private:
   FormatAttr floatFormat(WeightKind kind) {
-    return FormatAttr::get(&getContext(), kind, 0, 0, false);
+    return FormatAttr::get(&getContext(), kind, 0, 0, false, false);
   }
   FormatAttr quantizedFormat(WeightKind kind) {
-    return FormatAttr::get(&getContext(), kind, group, activationGroup, kind == WeightKind::kInt2);
+    return FormatAttr::get(&getContext(), kind, group, activationGroup, kind == WeightKind::kInt2,
+                           false);
   }
-  FormatAttr formatOf(WeightOp weight);
+  FormatAttr formatOf(WeightOp weight, ResidentBits width);
   FormatAttr expertFormat(MoeLayerOp layer, uint32_t expert);
+  LogicalResult readWidths();
+  FailureOr<ArrayAttr> expertSlices(MoeLayerOp layer, uint32_t expert);
+  LogicalResult setResidentFormats(ModuleOp module);
+
+  std::optional<ChosenWidths> chosen; // Of the width file, if there is one.
 };
 
 } // namespace
@@ -38,13 +46,25 @@ static StringRef nameOf(ResidentBits bits) {
   return kNames[static_cast<int>(bits)];
 }
 
-FormatAttr AssignBits::formatOf(WeightOp weight) {
+static std::optional<ResidentBits> residentBitsOf(uint32_t bits) {
+  switch (bits) {
+  case 16:
+    return ResidentBits::k16;
+  case 8:
+    return ResidentBits::k8;
+  case 4:
+    return ResidentBits::k4;
+  }
+  return std::nullopt;
+}
+
+FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
   WeightKind stored = weight.getSource().getType();
   if (weight.getRole() == WeightRole::kVector)
     return floatFormat(WeightKind::kF32);
   if (weight.getRole() == WeightRole::kRouter)
     return floatFormat(stored);
-  switch (residentBits) {
+  switch (width) {
   case ResidentBits::kSource:
     return floatFormat(stored);
   case ResidentBits::k16:
@@ -75,23 +95,77 @@ FormatAttr AssignBits::expertFormat(MoeLayerOp layer, uint32_t expert) {
   return floatFormat(gate);
 }
 
+LogicalResult AssignBits::readWidths() {
+  if (widths.empty())
+    return success();
+  auto read = readWidthFile(widths);
+  if (!read.isOk())
+    return emitStatus(getOperation(), read.status());
+  chosen = std::move(read).value();
+  return success();
+}
+
+FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert) {
+  Builder builder(&getContext());
+  if (!chosen)
+    return builder.getArrayAttr({expertFormat(layer, expert)});
+  auto found = chosen->experts.find({layer.getLayer(), expert});
+  if (found == chosen->experts.end())
+    return layer.emitError() << widths << " has no width for expert " << expert << " of layer "
+                             << layer.getLayer();
+  auto formats = moec::slicesOf({found->second.bits, group, found->second.hasOffsets},
+                                activationGroup, chosen->isNested);
+  if (!formats.isOk())
+    return emitStatus(layer, formats.status());
+  SmallVector<Attribute> slices;
+  for (const moert::WeightFormat &format : *formats)
+    slices.push_back(FormatAttr::get(&getContext(), static_cast<WeightKind>(format.kind),
+                                     format.group, format.activationGroup, format.hasOffsets,
+                                     format.refines));
+  return builder.getArrayAttr(slices);
+}
+
+LogicalResult AssignBits::setResidentFormats(ModuleOp module) {
+  for (WeightOp weight : module.getOps<WeightOp>()) {
+    ResidentBits width = residentBits;
+    if (chosen)
+      if (auto named = chosen->weights.find(weight.getSymName().str());
+          named != chosen->weights.end()) {
+        std::optional<ResidentBits> asked = residentBitsOf(named->second);
+        if (!asked)
+          return weight.emitError()
+                 << widths << " says " << named->second << " bits, expected 16, 8 or 4";
+        width = *asked;
+      }
+    weight.setFormatAttr(formatOf(weight, width));
+  }
+  return success();
+}
+
 void AssignBits::runOnOperation() {
   ModuleOp module = getOperation();
   // Asked for once and checked once: whatever is quantized uses these groups.
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
-  if (failed(FormatAttr::verify(emit, WeightKind::kInt8, group, activationGroup, false)))
+  if (failed(FormatAttr::verify(emit, WeightKind::kInt8, group, activationGroup, false, false)))
     return signalPassFailure();
-  for (WeightOp weight : module.getOps<WeightOp>())
-    weight.setFormatAttr(formatOf(weight));
+  if (failed(readWidths()) || failed(setResidentFormats(module)))
+    return signalPassFailure();
   Builder builder(&getContext());
   for (MoeLayerOp layer : module.getOps<MoeLayerOp>()) {
     SmallVector<Attribute> slices;
-    for (uint32_t i = 0; i < layer.getExperts(); ++i)
-      slices.push_back(builder.getArrayAttr({expertFormat(layer, i)}));
+    for (uint32_t i = 0; i < layer.getExperts(); ++i) {
+      FailureOr<ArrayAttr> ofExpert = expertSlices(layer, i);
+      if (failed(ofExpert))
+        return signalPassFailure();
+      slices.push_back(*ofExpert);
+    }
     layer.setSlicesAttr(builder.getArrayAttr(slices));
   }
-  module->setAttr(kExpertBitsAttr, builder.getStringAttr(nameOf(bits)));
-  module->setAttr(kResidentBitsAttr, builder.getStringAttr(nameOf(residentBits)));
+  StringRef expertBits = chosen ? "auto" : nameOf(bits);
+  bool hasResidents = chosen && !chosen->weights.empty();
+  module->setAttr(kExpertBitsAttr, builder.getStringAttr(expertBits));
+  module->setAttr(kResidentBitsAttr,
+                  builder.getStringAttr(hasResidents ? "auto" : nameOf(residentBits)));
 }
 
 } // namespace mlir::moe

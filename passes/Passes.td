@@ -35,6 +35,18 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
               [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
     ```
 
+    With `widths=FILE` (passes/WidthFile.h) every expert gets the width that the file says, and
+    resident matrices that it names get theirs; `bits` then means nothing and `moe.expert_bits` is
+    "auto". A width of several bit planes is as many slices, of which all but the first refine.
+
+    ```
+    moe-widths 1
+    nested
+    expert 0 0 4
+    expert 0 1 3
+    weight layer0.query 8
+    ```
+
     On completion every `moe.weight` has a format and every `moe.moe_layer` has slices; formats that
     were there before are replaced. `moe.expert_bits` and `moe.resident_bits` say what was asked for.
   }];
@@ -54,6 +66,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
                clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
                clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,
+    Option<"widths", "widths", "std::string", "\"\"",
+           "file with the width of every expert, and of resident matrices">,
     Option<"group", "group", "uint32_t", "32", "inputs that share a scale">,
     Option<"activationGroup", "activation-group", "uint32_t", "32",
            "inputs whose activations share a scale: 16, 32 or 64, a divisor of group">,

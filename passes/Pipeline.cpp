@@ -10,6 +10,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   AssignBitsPassOptions bits;
   bits.bits = options.bits;
   bits.residentBits = options.residentBits;
+  bits.widths = options.widths;
   bits.group = options.group;
   bits.activationGroup = options.activationGroup;
   passes.addPass(createAssignBitsPass(bits));
@@ -44,6 +45,7 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
                        clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
                        clEnumValN(ResidentBits::k8, "8", "int8"),
                        clEnumValN(ResidentBits::k4, "4", "int4"))};
+  Option<std::string> widths{*this, "widths"};
   Option<uint32_t> group{*this, "group", llvm::cl::init(32)};
   Option<uint32_t> activationGroup{*this, "activation-group", llvm::cl::init(32)};
   ListOption<std::string> budgets{*this, "budgets"};
@@ -63,6 +65,7 @@ void registerMoePassesAndPipeline() {
         CompileOptions options;
         options.bits = text.bits;
         options.residentBits = text.residentBits;
+        options.widths = text.widths;
         options.group = text.group;
         options.activationGroup = text.activationGroup;
         options.budgets.assign(text.budgets.begin(), text.budgets.end());

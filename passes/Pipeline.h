@@ -12,6 +12,7 @@ namespace mlir::moe {
 struct CompileOptions {
   ExpertBits bits = ExpertBits::k4;
   ResidentBits residentBits = ResidentBits::k8;
+  std::string widths; // A width file; empty: bits for all.
   uint32_t group = 32, activationGroup = 32;
   std::vector<std::string> budgets;
   uint32_t pageBytes = 0;

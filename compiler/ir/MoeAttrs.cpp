@@ -8,7 +8,7 @@ namespace mlir::moe {
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 // The runtime's kinds have the same numbers.
-static_assert(static_cast<int>(WeightKind::kInt2) == static_cast<int>(moert::WeightKind::kInt2));
+static_assert(static_cast<int>(WeightKind::kInt1) == static_cast<int>(moert::WeightKind::kInt1));
 static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
 static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));
@@ -35,10 +35,10 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
 }
 
 LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t group,
-                                 uint32_t activationGroup, bool offsets) {
+                                 uint32_t activationGroup, bool offsets, bool refines) {
   // The rules are the artifact's; a matrix of one number asks for them all.
   auto layout = moert::layoutOf(
-      {1, 1}, {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets});
+      {1, 1}, {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets, refines});
   if (!layout.isOk())
     return emitError() << layout.status().message();
   return success();

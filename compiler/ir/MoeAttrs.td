@@ -19,7 +19,8 @@ class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored", [
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">,
   I32EnumAttrCase<"kBF16", 2, "bf16">, I32EnumAttrCase<"kInt8", 3, "int8">,
-  I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">]>;
+  I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">,
+  I32EnumAttrCase<"kInt1", 6, "int1">]>;
 
 def Moe_WeightRole : Moe_Enum<"WeightRole", "what a weight may be stored as", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
@@ -83,18 +84,21 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
   let description = [{
     A float kind alone, or a quantized kind with the inputs that share a scale (`group`), the inputs
     whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`) and whether
-    each group has an offset besides.
+    each group has an offset besides. A slice that `refines` has the low bits of the codes of the slice
+    before it, and no scales of its own.
 
     ```mlir
     #moe.format<kind = bf16>
     #moe.format<kind = int4, group = 32, activationGroup = 32>
     #moe.format<kind = int2, group = 32, activationGroup = 32, offsets = true>
+    #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>
     ```
   }];
   let parameters = (ins EnumParameter<Moe_WeightKind>:$kind,
                         DefaultValuedParameter<"uint32_t", "0">:$group,
                         DefaultValuedParameter<"uint32_t", "0">:$activationGroup,
-                        DefaultValuedParameter<"bool", "false">:$offsets);
+                        DefaultValuedParameter<"bool", "false">:$offsets,
+                        DefaultValuedParameter<"bool", "false">:$refines);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

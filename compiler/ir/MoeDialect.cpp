@@ -30,6 +30,8 @@ struct MoeAsmInterface : OpAsmDialectInterface {
       os << "g" << format.getGroup() << "a" << format.getActivationGroup();
     if (format.getOffsets())
       os << "o";
+    if (format.getRefines())
+      os << "r";
     return AliasResult::FinalAlias;
   }
 
@@ -135,7 +137,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
 
 moert::WeightFormat toWeightFormat(FormatAttr format) {
   return {static_cast<moert::WeightKind>(format.getKind()), format.getGroup(),
-          format.getActivationGroup(), format.getOffsets()};
+          format.getActivationGroup(), format.getOffsets(), format.getRefines()};
 }
 
 moert::MatrixShape shapeOf(SourceAttr source) {

@@ -58,11 +58,11 @@ static LogicalResult verifySlices(MoeLayerOp op) {
   for (auto [expert, list] : llvm::enumerate(slices->getAsRange<ArrayAttr>())) {
     if (list.empty())
       return op.emitOpError() << "expert " << expert << " has no slices";
+    std::vector<moert::WeightFormat> formats;
     for (FormatAttr format : list.getAsRange<FormatAttr>())
-      if (!format.isQuantized() && list.size() > 1)
-        return op.emitOpError() << "expert " << expert << " has a slice of "
-                                << stringifyWeightKind(format.getKind())
-                                << " among others, expected it alone";
+      formats.push_back(toWeightFormat(format));
+    if (moert::Status status = moert::checkSliceFormats(formats); !status.isOk())
+      return op.emitOpError() << "expert " << expert << ": " << status.message();
   }
   return success();
 }

@@ -14,5 +14,6 @@ for tool, directory in (
     ("moec-opt", config.moe_tools_dir),
     ("FileCheck", config.llvm_tools_dir),
     ("not", config.llvm_tools_dir),
+    ("split-file", config.llvm_tools_dir),
 ):
     config.substitutions.append((r"\b" + tool + r"\b(?!\.)", os.path.join(directory, tool)))

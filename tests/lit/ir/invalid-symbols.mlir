@@ -128,7 +128,7 @@ moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 // -----
 
 // A float slice has nothing to add to.
-// expected-error@+1 {{expert 0 has a slice of bf16 among others, expected it alone}}
+// expected-error@+1 {{expert 0: slice 1: }}
 moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>, #moe.format<kind = bf16>]]
 
 // -----

@@ -1,0 +1,53 @@
+// RUN: split-file %s %t
+// RUN: moec-opt %t/model.mlir --moe-assign-bits=widths=%t/nested.txt | FileCheck %s --check-prefix=NESTED
+// RUN: moec-opt %t/model.mlir --moe-assign-bits=widths=%t/alone.txt | FileCheck %s --check-prefix=ALONE
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/missing.txt 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/twice.txt 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/five.txt 2>&1 | FileCheck %s --check-prefix=FIVE
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/none.txt 2>&1 | FileCheck %s --check-prefix=NONE
+
+// 3 bits are planes of 2 and 1; 8 are 2, 2 and 4. Named matrices get their width, others the option's, 8.
+// NESTED: moe.expert_bits = "auto"
+// NESTED-SAME: moe.resident_bits = "auto"
+// NESTED: @named matrix {{.*}} as #int4g32a32
+// NESTED: @other matrix {{.*}} as #int8g32a32
+// NESTED: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int1g32a32r], [#int2g32a32, #int2g32a32r, #int4g32a32r]]
+
+// Without `nested` 8 bits are one slice.
+// ALONE: @experts {{.*}} slices {{\[\[}}#int2g32a32o], [#int8g32a32]]
+
+// MISSING: missing.txt has no width for expert 1 of layer 0
+// TWICE: twice.txt:3: 'expert 0 0 2'
+// FIVE: 5
+// NONE: none.txt: cannot be read
+
+//--- nested.txt
+moe-widths 1
+nested
+expert 0 0 3
+expert 0 1 8
+weight named 4
+//--- alone.txt
+moe-widths 1
+expert 0 0 2 offsets
+expert 0 1 8
+//--- missing.txt
+moe-widths 1
+expert 0 0 2
+//--- twice.txt
+moe-widths 1
+expert 0 0 4
+expert 0 0 2
+//--- five.txt
+moe-widths 1
+expert 0 0 5
+expert 0 1 5
+//--- model.mlir
+module {
+  moe.weight @named matrix from <tensor = "a", rows = 64, cols = 64, type = bf16>
+  moe.weight @other matrix from <tensor = "b", rows = 64, cols = 64, type = bf16>
+  moe.moe_layer @experts layer 0 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+}
