@@ -208,7 +208,9 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
     return invalidInput("a prefill chunk of 0 tokens, expected at least 1");
   RunRequest request;
   request.contextTokens = static_cast<uint32_t>(roundUp(options.contextTokens, kKvBlockTokens));
-  request.prefillChunk = options.prefillChunk;
+  // No chunk has more rows than there are tokens; memory for them would lie idle.
+  if (options.prefillChunk)
+    request.prefillChunk = std::min(*options.prefillChunk, options.contextTokens);
   request.planPrefillChunk = artifact.plans.front().prefillChunk;
   request.threads = options.threads;
   request.logitsRows = options.logitsRows;

@@ -94,6 +94,7 @@ def broken_lines(model, scratch):
         ("an id that is no number", "moert", ["logits", model, "--ids", scratch / "words.txt", "-o", out]),
         ("an id beyond 64 bits", "moert", ["logits", model, "--ids", scratch / "huge.txt", "-o", out]),
         ("an empty file of ids", "moert", ["logits", model, "--ids", scratch / "empty.txt", "-o", out]),
+        ("an empty file of ids", "moert", ["run", model, "--ids", scratch / "empty.txt"]),
         ("a missing text", "moert", ["eval", model, "--text", missing]),
         ("no text", "moert", ["eval", model]),
         ("a window of nothing", "moert", ["eval", model, "--text", scratch / "ids.txt", "--window", "0"]),
@@ -192,6 +193,12 @@ class RefusalTest(E2eTest):
 
 class RunTest(E2eTest):
     prompt = "The old man looked at"
+
+    def test_a_prefill_chunk_beyond_the_prompt_takes_no_more_memory_than_the_prompt(self):
+        ids = self.write_ids(range(1, 9))
+        accounts = [json.loads(self.text("--ids", ids, "-n", 64, "--memory", "100%", "--json", "--prefill-chunk", chunk))
+                    ["budget_bytes"] for chunk in (8, 9, 4096)]
+        self.assertEqual(accounts, accounts[:1] * 3)
 
     def text(self, *arguments, **options):
         return self.expect(DONE, "moert", "run", pocket("4"), "--temp", 0, *arguments, **options).out

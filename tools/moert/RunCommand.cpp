@@ -12,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <sys/random.h>
@@ -52,6 +53,8 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
     MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.idsFile));
     MOERT_ASSIGN_OR_RETURN(run.prompt,
                            parseTokenIds(text, info.vocabularySize, inputName(*options.idsFile)));
+    if (run.prompt.empty())
+      return invalidInput(inputName(*options.idsFile), " has no token ids, expected at least one");
     run.promptTextBytes = text.size();
   } else {
     MOERT_ASSIGN_OR_RETURN(run.tokenizer,
@@ -122,6 +125,9 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   const ModelInfo &info = run.model->artifact().model;
   EngineOptions engine = engineOptionsOf(options.engine);
   engine.contextTokens = run.length.contextTokens;
+  // Tokens that are generated come one at a time.
+  if (engine.prefillChunk)
+    engine.prefillChunk = std::min(*engine.prefillChunk, static_cast<uint32_t>(run.prompt.size()));
   engine.extraBytes = run.promptTextBytes + run.prompt.size() * sizeof(int32_t) +
                       TextStream::memoryBytes(run.length.maxTokens) +
                       (options.asJson ? 2 * TextStream::memoryBytes(run.length.maxTokens) : 0) +
