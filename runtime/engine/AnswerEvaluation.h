@@ -16,9 +16,9 @@ namespace moert {
 
 struct AnswerOptions {
   uint32_t maxTokens = 128; // At least 1.
-  std::vector<std::string> stopTexts;
-  std::string answerAfter;        // Of exact match; AnswerScore.h.
-  std::vector<int32_t> endTokens; // The model's.
+  std::vector<std::string> stopTexts = {};
+  std::string answerAfter = {};        // Of exact match; AnswerScore.h.
+  std::vector<int32_t> endTokens = {}; // The model's.
 };
 
 /// An answer item as the models see it.

@@ -204,6 +204,9 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
     return invalidInput(model.path(), ": a context of ", options.contextTokens,
                         " tokens, expected 1 to ", artifact.model.maxPositions,
                         ", the positions of this model");
+  if (options.plan >= artifact.plans.size())
+    return invalidInput(model.path(), ": plan ", options.plan, ", expected one of its ",
+                        artifact.plans.size(), ", counted from 0");
   if (options.prefillChunk && *options.prefillChunk == 0)
     return invalidInput("a prefill chunk of 0 tokens, expected at least 1");
   RunRequest request;
@@ -211,7 +214,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   // No chunk has more rows than there are tokens; memory for them would lie idle.
   if (options.prefillChunk)
     request.prefillChunk = std::min(*options.prefillChunk, options.contextTokens);
-  request.planPrefillChunk = artifact.plans.front().prefillChunk;
+  request.planPrefillChunk = artifact.plans[options.plan].prefillChunk;
   request.threads = options.threads;
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;

@@ -166,6 +166,24 @@ class MemoryTest(E2eTest):
         text.write_text(TEXT.read_text()[:6000])
         self.check("eval", pocket("4"), "--reference", pocket("source"), "--text", text, "--window", 256)
 
+    def test_a_reference_adds_no_second_program(self):
+        """What it adds to the smallest budget is less than a budget of its own by the program's size at least."""
+        text = self.scratch / "text.txt"
+        text.write_text(TEXT.read_text()[:6000])
+        command = ("--text", text, "--window", 256)
+        alone = [smallest_budget("eval", pocket(bits), *command) for bits in ("4", "source")]
+        both = smallest_budget("eval", pocket("4"), "--reference", pocket("source"), *command)
+        # Beside each other they hold the reference's rows of logits, which neither holds alone.
+        rows = 256 * 4096 * 4
+        self.assertLess(both - rows, sum(alone) - os.path.getsize(program("moert")))
+
+    def test_evaluating_items_beside_a_reference(self):
+        items = self.scratch / "items.jsonl"
+        item = json.dumps({"prompt": "The old man looked at", "answer": "the sea, " + "and " * 50})
+        items.write_text((item + "\n") * 40)
+        self.check("eval", pocket("4"), "--reference", pocket("source"), "--text", items, "--metric", "rouge2",
+                   "--max-tokens", 4, "--json")
+
     def test_bench(self):
         self.check("bench", pocket("4"), "--tokens", 16, "--repeat", 2)
 

@@ -51,6 +51,18 @@ Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &nee
   return invalidInput(model.path(), " has no tokenizer, expected one for ", neededFor);
 }
 
+Result<uint32_t> planNamed(const Model &model, const std::string &name) {
+  const std::vector<Plan> &plans = model.artifact().plans;
+  std::string held;
+  for (uint32_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].name == name)
+      return i;
+    held += strCat(i > 0 ? ", " : "", "'", plans[i].name, "'");
+  }
+  return invalidInput(model.path(), " holds no plan '", name, "', expected one of its own: ", held,
+                      "; moec replan makes an artifact with another");
+}
+
 uint64_t peakMemoryBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -55,6 +55,7 @@ struct EngineOptions {
   std::optional<uint32_t> prefillChunk; // Absent: the plan's, less where the budget is small.
   uint32_t logitsRows = 1;              // Rows of logits that the head computes at a time.
   uint64_t extraBytes = 0;              // What the caller itself holds: prompt, output, profile.
+  uint32_t plan = 0; // Of the artifact's plans: the largest budget's is the first.
   /// Another engine of this process has the program itself in its account: its image, heap,
   /// reserve.
   bool sharesProcess = false;

@@ -337,6 +337,40 @@ TEST_CASE("a context beyond the model's positions is refused with both numbers")
   CHECK(refused.status().message().find("513 tokens, expected 1 to 512") != std::string::npos);
 }
 
+TEST_CASE("a second engine's account leaves out what the process has once") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = baseOptions();
+  auto first = accountMemory(**model, options);
+  options.sharesProcess = true;
+  auto second = accountMemory(**model, options);
+  REQUIRE(first.isOk());
+  REQUIRE(second.isOk());
+  REQUIRE(first->items.size() == second->items.size());
+  for (size_t i = 0; i < first->items.size(); ++i) {
+    const std::string &name = first->items[i].name;
+    INFO(name);
+    if (name == "program and libraries" || name == "heap and main stack" || name == "reserve") {
+      CHECK(first->items[i].bytes > 0);
+      CHECK(second->items[i].bytes == 0);
+    } else if (name != "page tables") { // Of everything else together.
+      CHECK(first->items[i].bytes == second->items[i].bytes);
+    }
+  }
+}
+
+TEST_CASE("a plan that the artifact does not have is refused") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = baseOptions();
+  options.plan = static_cast<uint32_t>((*model)->artifact().plans.size());
+  auto refused = accountMemory(**model, options);
+  CHECK(refused.status().code() == StatusCode::kInvalidInput);
+  CHECK(refused.status().message().find("plan 1, expected one of its 1") != std::string::npos);
+}
+
 TEST_CASE("prefill ends between chunks when it is told to stop") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();
