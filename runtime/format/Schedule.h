@@ -121,8 +121,8 @@ struct RouteInstruction {
 /// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
 /// the batch needs once. src and `gathered` are rows [h] of the kind that the experts' first
 /// matrices take; gate and up are [expert width]; hidden is the quantized input of the last matrix,
-/// kNone where that is float; ranks is [topK * h], h rounded up to kRankRowElements. dst serves as scratch meanwhile and is none of
-/// the others.
+/// kNone where that is float; ranks is [topK * h], h rounded up to kRankRowElements. dst serves as
+/// scratch meanwhile and is none of the others.
 constexpr uint32_t kRankRowElements = 16;
 struct ExpertsInstruction {
   int32_t src, experts, weights, dst;
