@@ -22,11 +22,10 @@ private:
     return FormatAttr::get(&getContext(), kind, 0, 0, false, false);
   }
   FormatAttr quantizedFormat(WeightKind kind) {
-    return FormatAttr::get(&getContext(), kind, group, activationGroup, kind == WeightKind::kInt2,
-                           false);
+    return FormatAttr::get(&getContext(), kind, group, activationGroup, false, false);
   }
   FormatAttr formatOf(WeightOp weight, ResidentBits width);
-  FormatAttr expertFormat(MoeLayerOp layer, uint32_t expert);
+  FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
   LogicalResult readWidths();
   FailureOr<ArrayAttr> expertSlices(MoeLayerOp layer, uint32_t expert);
   LogicalResult setResidentFormats(ModuleOp module);
@@ -37,13 +36,18 @@ private:
 } // namespace
 
 static StringRef nameOf(ExpertBits bits) {
-  constexpr StringLiteral kNames[] = {"source", "8", "4", "2"};
+  constexpr StringLiteral kNames[] = {"source", "8", "6", "4", "3", "2"};
   return kNames[static_cast<int>(bits)];
 }
 
 static StringRef nameOf(ResidentBits bits) {
   constexpr StringLiteral kNames[] = {"source", "16", "8", "4"};
   return kNames[static_cast<int>(bits)];
+}
+
+static uint32_t widthOf(ExpertBits bits) {
+  constexpr uint32_t kWidths[] = {0, 8, 6, 4, 3, 2}; // 0: the source's.
+  return kWidths[static_cast<int>(bits)];
 }
 
 static std::optional<ResidentBits> residentBitsOf(uint32_t bits) {
@@ -77,17 +81,7 @@ FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
   llvm_unreachable("a width of no name");
 }
 
-FormatAttr AssignBits::expertFormat(MoeLayerOp layer, uint32_t expert) {
-  switch (bits) {
-  case ExpertBits::kSource:
-    break;
-  case ExpertBits::k8:
-    return quantizedFormat(WeightKind::kInt8);
-  case ExpertBits::k4:
-    return quantizedFormat(WeightKind::kInt4);
-  case ExpertBits::k2:
-    return quantizedFormat(WeightKind::kInt2);
-  }
+FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
   WeightKind gate = layer.sourceOf(ExpertPart::kGate, expert).getType();
   for (ExpertPart part : {ExpertPart::kUp, ExpertPart::kDown})
     if (layer.sourceOf(part, expert).getType() != gate)
@@ -107,21 +101,23 @@ LogicalResult AssignBits::readWidths() {
 
 FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert) {
   Builder builder(&getContext());
-  if (!chosen)
-    return builder.getArrayAttr({expertFormat(layer, expert)});
-  auto found = chosen->experts.find({layer.getLayer(), expert});
-  if (found == chosen->experts.end())
-    return layer.emitError() << widths << " has no width for expert " << expert << " of layer "
-                             << layer.getLayer();
-  auto formats = moec::slicesOf({found->second.bits, group, found->second.hasOffsets},
-                                activationGroup, chosen->isNested);
+  moec::Grid grid = {widthOf(bits), group, false};
+  if (chosen) {
+    auto found = chosen->experts.find({layer.getLayer(), expert});
+    if (found == chosen->experts.end())
+      return layer.emitError() << widths << " has no width for expert " << expert << " of layer "
+                               << layer.getLayer();
+    grid.bits = found->second.bits;
+    grid.hasOffsets = found->second.hasOffsets;
+  } else if (bits == ExpertBits::kSource) {
+    return builder.getArrayAttr({sourceFormat(layer, expert)});
+  }
+  auto formats = moec::slicesOf(grid, activationGroup, chosen ? chosen->isNested : nested);
   if (!formats.isOk())
     return emitStatus(layer, formats.status());
   SmallVector<Attribute> slices;
   for (const moert::WeightFormat &format : *formats)
-    slices.push_back(FormatAttr::get(&getContext(), static_cast<WeightKind>(format.kind),
-                                     format.group, format.activationGroup, format.hasOffsets,
-                                     format.refines));
+    slices.push_back(toFormatAttr(&getContext(), format));
   return builder.getArrayAttr(slices);
 }
 

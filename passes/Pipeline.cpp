@@ -9,6 +9,7 @@ namespace mlir::moe {
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) {
   AssignBitsPassOptions bits;
   bits.bits = options.bits;
+  bits.nested = options.nested;
   bits.residentBits = options.residentBits;
   bits.widths = options.widths;
   bits.group = options.group;
@@ -36,9 +37,12 @@ namespace {
 struct TextOptions : PassPipelineOptions<TextOptions> {
   Option<ExpertBits> bits{*this, "bits", llvm::cl::init(ExpertBits::k4),
                           llvm::cl::values(clEnumValN(ExpertBits::kSource, "source", "as stored"),
-                                           clEnumValN(ExpertBits::k8, "8", "int8"),
-                                           clEnumValN(ExpertBits::k4, "4", "int4"),
-                                           clEnumValN(ExpertBits::k2, "2", "int2 with offsets"))};
+                                           clEnumValN(ExpertBits::k8, "8", "8 bits"),
+                                           clEnumValN(ExpertBits::k6, "6", "6 bits"),
+                                           clEnumValN(ExpertBits::k4, "4", "4 bits"),
+                                           clEnumValN(ExpertBits::k3, "3", "3 bits"),
+                                           clEnumValN(ExpertBits::k2, "2", "2 bits"))};
+  Option<bool> nested{*this, "nested", llvm::cl::init(true)};
   Option<ResidentBits> residentBits{
       *this, "resident-bits", llvm::cl::init(ResidentBits::k8),
       llvm::cl::values(clEnumValN(ResidentBits::kSource, "source", "as stored"),
@@ -64,6 +68,7 @@ void registerMoePassesAndPipeline() {
       [](OpPassManager &passes, const TextOptions &text) {
         CompileOptions options;
         options.bits = text.bits;
+        options.nested = text.nested;
         options.residentBits = text.residentBits;
         options.widths = text.widths;
         options.group = text.group;

@@ -11,6 +11,7 @@ namespace mlir::moe {
 /// What a compilation was asked for; Passes.td says what each value means.
 struct CompileOptions {
   ExpertBits bits = ExpertBits::k4;
+  bool nested = true;
   ResidentBits residentBits = ResidentBits::k8;
   std::string widths; // A width file; empty: bits for all.
   uint32_t group = 32, activationGroup = 32;

@@ -12,6 +12,7 @@ static void writeFormat(JsonWriter &json, const WeightFormat &format) {
   json.key("group").number(format.group);
   json.key("activation_group").number(format.activationGroup);
   json.key("has_offsets").boolean(format.hasOffsets);
+  json.key("refines").boolean(format.refines);
 }
 
 static void writeModel(JsonWriter &json, const ModelInfo &model) {

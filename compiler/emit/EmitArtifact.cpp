@@ -43,7 +43,7 @@ public:
     return part < weights.parts.size() ? weights.parts[part].firstPiece : weights.pieces.size();
   }
 
-  Status take(size_t index, PackedWeights packed);
+  Status take(size_t index, std::vector<PackedWeights> packed);
   Status storeJournal() const { return journal.store(fingerprint, state, artifact); }
 
 private:
@@ -56,6 +56,8 @@ private:
   }
   Status padTo(uint64_t offset);
   Status finishMatrix(const StoredMatrix &matrix);
+  void keepRefinements(const WeightPiece &piece, std::span<const PackedWeights> packed);
+  Status appendRefinements(Expert &expert);
   Status takeCopied(const RecordPiece &piece, std::span<const std::byte> bytes);
   Status finishPart();
 
@@ -71,6 +73,9 @@ private:
   size_t part = 0;               // Of weights.parts, the one that is being written.
   ChecksumStream checksum;       // Of this part, from its first byte.
   PackedWeights tables;          // Scales and offsets of the matrix that is being written.
+  /// The slices behind the first of the record that is being written: they come after all of the
+  /// first one's matrices. At most the record's own size.
+  std::vector<std::vector<std::byte>> refinements;
 };
 
 Status PartWriter::padTo(uint64_t offset) {
@@ -81,10 +86,10 @@ Status PartWriter::padTo(uint64_t offset) {
   return {};
 }
 
-Status PartWriter::take(size_t index, PackedWeights packed) {
+Status PartWriter::take(size_t index, std::vector<PackedWeights> packed) {
   const WeightPiece &piece = weights.pieces[index];
   if (piece.copied) {
-    MOERT_RETURN_IF_ERROR(takeCopied(*piece.copied, packed.codes));
+    MOERT_RETURN_IF_ERROR(takeCopied(*piece.copied, packed.front().codes));
     return index + 1 == weights.parts[part].lastPiece ? finishPart() : Status();
   }
   const StoredMatrix &matrix = weights.matrices[piece.matrix];
@@ -94,13 +99,36 @@ Status PartWriter::take(size_t index, PackedWeights packed) {
   }
   if (piece.firstRow == 0)
     MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset));
-  MOERT_RETURN_IF_ERROR(append(packed.codes));
-  tables.scales.insert(tables.scales.end(), packed.scales.begin(), packed.scales.end());
-  tables.offsets.insert(tables.offsets.end(), packed.offsets.begin(), packed.offsets.end());
+  const PackedWeights &first = packed.front();
+  MOERT_RETURN_IF_ERROR(append(first.codes));
+  tables.scales.insert(tables.scales.end(), first.scales.begin(), first.scales.end());
+  tables.offsets.insert(tables.offsets.end(), first.offsets.begin(), first.offsets.end());
+  keepRefinements(piece, std::span(packed).subspan(1));
   if (piece.firstRow + piece.rowCount == matrix.source->rows)
     MOERT_RETURN_IF_ERROR(finishMatrix(matrix));
   if (index + 1 == weights.parts[part].lastPiece)
     return finishPart();
+  return {};
+}
+
+void PartWriter::keepRefinements(const WeightPiece &piece, std::span<const PackedWeights> packed) {
+  refinements.resize(std::max(refinements.size(), packed.size()));
+  for (size_t i = 0; i < packed.size(); ++i) {
+    std::vector<std::byte> &slice = refinements[i];
+    if (piece.firstRow == 0)
+      slice.resize(weights.matrices[piece.matrix].refinementOffsets[i]);
+    slice.insert(slice.end(), packed[i].codes.begin(), packed[i].codes.end());
+  }
+}
+
+Status PartWriter::appendRefinements(Expert &expert) {
+  for (size_t i = 0; i < refinements.size(); ++i) {
+    Slice &slice = expert.slices[i + 1];
+    MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + slice.offset));
+    slice.checksum = checksum64(refinements[i]);
+    MOERT_RETURN_IF_ERROR(file.append(refinements[i]));
+  }
+  refinements.clear();
   return {};
 }
 
@@ -146,8 +174,10 @@ Status PartWriter::finishPart() {
     state.hasResidents = true;
   } else {
     Expert &expert = expertOfPart();
-    if (!records)
+    if (!records) {
       expert.slices.front().checksum = checksum.digest();
+      MOERT_RETURN_IF_ERROR(appendRefinements(expert));
+    }
     MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + expert.bytes));
     state.hasResidents = true;
     ++state.records;
@@ -214,7 +244,7 @@ static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const Weigh
   auto produce = [&](size_t index) {
     return makePiece(plan, weights, weights.pieces[index], checkpoint);
   };
-  auto consume = [&](size_t index, PackedWeights packed) -> Status {
+  auto consume = [&](size_t index, std::vector<PackedWeights> packed) -> Status {
     if (options.stop && options.stop->load(std::memory_order_relaxed))
       return Status(StatusCode::kInterrupted, "interrupted");
     MOERT_RETURN_IF_ERROR(writer.take(index, std::move(packed)));
@@ -222,8 +252,9 @@ static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const Weigh
       options.progress->advanceTo(file.position());
     return {};
   };
-  return runInOrder<PackedWeights>(writer.firstPiece(), weights.pieces.size(),
-                                   std::clamp(options.threads, 1u, kMaxThreads), produce, consume);
+  return runInOrder<std::vector<PackedWeights>>(writer.firstPiece(), weights.pieces.size(),
+                                                std::clamp(options.threads, 1u, kMaxThreads),
+                                                produce, consume);
 }
 
 // What an interruption leaves: everything that is needed to go on.

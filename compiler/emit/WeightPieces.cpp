@@ -15,16 +15,16 @@ constexpr uint64_t kPieceBytes = uint64_t(4) << 20;
 constexpr uint64_t kTransposedPieceBytes = uint64_t(16) << 20;
 
 static Status addMatrix(WeightPieces &weights, const WeightSource &source, const MatrixShape &shape,
-                        const WeightFormat &format, uint64_t fileOffset) {
+                        std::vector<WeightFormat> slices, uint64_t fileOffset) {
   if (source.rows != shape.rows || source.cols != shape.cols)
     return invalidInput("tensor ", source.tensor, " gives ", source.rows, " x ", source.cols,
                         " values, the plan wants ", shape.rows, " x ", shape.cols);
-  MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(shape, format));
+  MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(shape, slices.front()));
   uint64_t wanted = source.transposed ? kTransposedPieceBytes : kPieceBytes;
   uint64_t rows = wanted / (uint64_t(shape.cols) * sizeof(float));
   rows = std::max<uint64_t>(rows / kPanelRows * kPanelRows, kPanelRows);
   auto index = uint32_t(weights.matrices.size());
-  weights.matrices.push_back({&source, format, layout, fileOffset});
+  weights.matrices.push_back({&source, std::move(slices), layout, fileOffset});
   for (uint64_t first = 0; first < shape.rows; first += rows)
     weights.pieces.push_back(
         {index, uint32_t(first), uint32_t(std::min<uint64_t>(rows, shape.rows - first)), {}});
@@ -38,7 +38,7 @@ static Status addResidents(WeightPieces &weights, const EmitPlan &plan) {
                         artifact.residents.size(), " resident weights");
   for (size_t i = 0; i < artifact.residents.size(); ++i) {
     const ResidentWeight &weight = artifact.residents[i];
-    MOERT_RETURN_IF_ERROR(addMatrix(weights, plan.residentSources[i], weight.shape, weight.format,
+    MOERT_RETURN_IF_ERROR(addMatrix(weights, plan.residentSources[i], weight.shape, {weight.format},
                                     artifact.residentOffset + weight.offset));
   }
   if (!artifact.residents.empty())
@@ -48,16 +48,21 @@ static Status addResidents(WeightPieces &weights, const EmitPlan &plan) {
 
 static Status addExpert(WeightPieces &weights, const MoeLayer &layer, const Expert &expert,
                         const std::vector<WeightSource> &sources) {
-  if (expert.slices.size() != 1)
-    return invalidInput(expert.slices.size(), " slices, this can write 1");
   if (sources.size() != layer.matrices.size())
     return invalidInput(sources.size(), " sources for ", layer.matrices.size(), " matrices");
-  const Slice &slice = expert.slices.front();
-  MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, slice.format));
+  std::vector<WeightFormat> formats;
+  std::vector<SliceLayout> layouts;
+  for (const Slice &slice : expert.slices) {
+    formats.push_back(slice.format);
+    MOERT_ASSIGN_OR_RETURN(layouts.emplace_back(), sliceLayoutOf(layer, slice.format));
+  }
   size_t firstPiece = weights.pieces.size();
-  for (size_t m = 0; m < sources.size(); ++m)
-    MOERT_RETURN_IF_ERROR(addMatrix(weights, sources[m], layer.matrices[m].shape, slice.format,
-                                    expert.fileOffset + slice.offset + layout.matrixOffsets[m]));
+  for (size_t m = 0; m < sources.size(); ++m) {
+    MOERT_RETURN_IF_ERROR(addMatrix(weights, sources[m], layer.matrices[m].shape, formats,
+                                    expert.fileOffset + layouts.front().matrixOffsets[m]));
+    for (size_t s = 1; s < layouts.size(); ++s)
+      weights.matrices.back().refinementOffsets.push_back(layouts[s].matrixOffsets[m]);
+  }
   weights.parts.push_back({firstPiece, weights.pieces.size()});
   return {};
 }
@@ -105,26 +110,29 @@ Result<WeightPieces> cutIntoPieces(const EmitPlan &plan) {
   return weights;
 }
 
-static Result<PackedWeights> readRecordPiece(const EmitPlan &plan, const RecordPiece &piece) {
-  PackedWeights result;
-  result.codes.resize(piece.bytes);
-  MOERT_RETURN_IF_ERROR(plan.records->read(piece.layer, piece.expert, piece.offset, result.codes));
+static Result<std::vector<PackedWeights>> readRecordPiece(const EmitPlan &plan,
+                                                          const RecordPiece &piece) {
+  std::vector<PackedWeights> result(1);
+  std::vector<std::byte> &bytes = result[0].codes;
+  bytes.resize(piece.bytes);
+  MOERT_RETURN_IF_ERROR(plan.records->read(piece.layer, piece.expert, piece.offset, bytes));
   return result;
 }
 
-Result<PackedWeights> makePiece(const EmitPlan &plan, const WeightPieces &weights,
-                                const WeightPiece &piece, const Checkpoint &checkpoint) {
+Result<std::vector<PackedWeights>> makePiece(const EmitPlan &plan, const WeightPieces &weights,
+                                             const WeightPiece &piece,
+                                             const Checkpoint &checkpoint) {
   if (piece.copied)
     return readRecordPiece(plan, *piece.copied);
   const StoredMatrix &matrix = weights.matrices[piece.matrix];
   const WeightSource &source = *matrix.source;
   std::vector<float> rows(size_t(piece.rowCount) * source.cols);
   MOERT_RETURN_IF_ERROR(checkpoint.readRows(source, piece.firstRow, piece.rowCount, rows));
-  auto packed = packWeights({source.rows, source.cols}, {&matrix.format, 1}, piece.firstRow,
-                            piece.rowCount, rows);
+  auto packed =
+      packWeights({source.rows, source.cols}, matrix.slices, piece.firstRow, piece.rowCount, rows);
   if (!packed.isOk())
     return packed.status().withContext(strCat(checkpoint.directory(), ": tensor ", source.tensor));
-  return std::move(packed->front());
+  return packed;
 }
 
 } // namespace moec

@@ -16,9 +16,11 @@ namespace moec {
 /// A stored matrix: where it comes from and where it goes.
 struct StoredMatrix {
   const WeightSource *source = nullptr; // In the plan.
-  moert::WeightFormat format;
-  moert::MatrixLayout layout;
-  uint64_t fileOffset = 0;
+  std::vector<moert::WeightFormat> slices;
+  moert::MatrixLayout layout; // In the first slice.
+  uint64_t fileOffset = 0;    // Of the first slice's part.
+  /// In each slice behind the first, from the slice's first byte.
+  std::vector<uint64_t> refinementOffsets = {};
 };
 
 /// Bytes of a finished record, within one slice.
@@ -50,12 +52,14 @@ struct WeightPieces {
 };
 
 /// The plan has been laid out and outlives the result. Refuses sources that do not fit their
-/// matrix, and records of more than one slice: there is no way yet to make a second one.
+/// matrix.
 moert::Result<WeightPieces> cutIntoPieces(const EmitPlan &plan);
 
-/// Reads and packs; messages name the tensor. Of a finished record, its bytes are the codes. Any
-/// thread.
-moert::Result<PackedWeights> makePiece(const EmitPlan &plan, const WeightPieces &weights,
-                                       const WeightPiece &piece, const Checkpoint &checkpoint);
+/// Reads and packs, one PackedWeights per slice; messages name the tensor. Of a finished record,
+/// its bytes are the codes of the only one. Any thread.
+moert::Result<std::vector<PackedWeights>> makePiece(const EmitPlan &plan,
+                                                    const WeightPieces &weights,
+                                                    const WeightPiece &piece,
+                                                    const Checkpoint &checkpoint);
 
 } // namespace moec

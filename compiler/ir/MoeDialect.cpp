@@ -140,6 +140,11 @@ moert::WeightFormat toWeightFormat(FormatAttr format) {
           format.getActivationGroup(), format.getOffsets(), format.getRefines()};
 }
 
+FormatAttr toFormatAttr(MLIRContext *context, const moert::WeightFormat &format) {
+  return FormatAttr::get(context, static_cast<WeightKind>(format.kind), format.group,
+                         format.activationGroup, format.hasOffsets, format.refines);
+}
+
 moert::MatrixShape shapeOf(SourceAttr source) {
   return {source.getRows(), source.getCols()};
 }

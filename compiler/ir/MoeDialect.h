@@ -62,6 +62,7 @@ namespace mlir::moe {
 
 /// The same in the runtime's words.
 moert::WeightFormat toWeightFormat(FormatAttr format);
+FormatAttr toFormatAttr(MLIRContext *context, const moert::WeightFormat &format);
 moert::MatrixShape shapeOf(SourceAttr source);
 /// Part and shape of each matrix of a layer; no experts.
 moert::MoeLayer matricesOf(MoeLayerOp layer);

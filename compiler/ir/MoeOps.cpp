@@ -20,6 +20,8 @@ LogicalResult WeightOp::verify() {
                          << ", expected f32";
   if (getRole() == WeightRole::kRouter && format->isQuantized())
     return emitOpError("a router is never quantized");
+  if (format->getRefines())
+    return emitOpError("a weight that refines another, which only slices of experts do");
   auto layout = moert::layoutOf(shapeOf(getSource()), toWeightFormat(*format));
   return layout.isOk() ? success() : emitStatus(*this, layout.status());
 }

@@ -46,8 +46,8 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   let description = [{
     All experts of a layer have the same matrices. `layer` is the layer's number in the model.
     `slices` has, per expert, the formats of its slices, lowest first; it is absent until
-    assign-bits has run. Float slices stand alone; more than one slice means that each adds
-    precision to the ones before.
+    assign-bits has run. Float slices stand alone; several are bit planes of one grid, each
+    refining the one before it by lower bits.
 
     ```mlir
     moe.moe_layer @layer3.experts layer 3 silu experts 2

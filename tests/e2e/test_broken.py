@@ -66,19 +66,22 @@ class BrokenArtifactTest(E2eTest):
         layers = sizes(self.model)["experts"]
         for layer, expert in ((0, 0), (0, 31), (4, 7), (9, 31)):
             record = next(e for e in layers if e["layer"] == layer and e["expert"] == expert)
-            path = copied(self.model, self.scratch)
-            flip(path, record["file_offset"] + 100)
-            name = rf"(?i)layer {layer}\b.*expert {expert}\b"
-            with self.subTest(layer=layer, expert=expert):
-                found = run("moec", "verify", path)
-                self.assertIn(found.status, (FAILED, REFUSED))
-                self.assertRegex(found.out + found.err, name)
+            self.assertEqual(len(record["slices"]), 2)  # Bit planes of 2 and 2.
+            for number, part in enumerate(record["slices"]):
+                path = copied(self.model, self.scratch)
+                flip(path, record["file_offset"] + part["offset"] + 100)
+                name = rf"(?i)layer {layer}\b.*expert {expert}\b.*slice {number}\b"
+                with self.subTest(layer=layer, expert=expert, slice=number):
+                    found = run("moec", "verify", path)
+                    self.assertIn(found.status, (FAILED, REFUSED))
+                    self.assertRegex(found.out + found.err, name)
 
     def test_a_run_that_reads_a_damaged_expert_fails_and_names_it(self):
         path = copied(self.model, self.scratch)
         for record in sizes(self.model)["experts"]:
             if record["layer"] == 3:
-                flip(path, record["file_offset"] + 1)
+                # The refining slice: the first one is whole.
+                flip(path, record["file_offset"] + record["slices"][1]["offset"] + 1)
         for backend in ("uring", "threads", "buffered"):
             with self.subTest(io=backend):
                 done = run("moert", "run", path, "-p", "The old man", "-n", 4, "--io", backend)

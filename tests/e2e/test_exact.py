@@ -6,7 +6,7 @@ subset in which every two settings of different kinds meet at least once.
 import hashlib
 import itertools
 
-from support import DONE, FULL, REFUSED, E2eTest, pocket, run, smallest_budget
+from support import DONE, FULL, POCKET, REFUSED, E2eTest, artifact, pocket, run, sizes, smallest_budget
 
 PROMPT = ("The old man looked at the sea and said nothing for a long while. Then he counted: 12 nets, 7 boats and "
           "3 baskets of fish make 22 things.\n    def total(nets, boats):\n        return nets + boats\n")
@@ -78,6 +78,20 @@ class ExactTest(E2eTest):
 
     def test_logits_at_four_bits_are_the_same_bytes_however_they_are_computed(self):
         self.check("4")
+
+    def test_logits_at_three_bits_in_planes_are_the_same_bytes_however_they_are_computed(self):
+        self.check("3")
+
+    def test_nested_slices_give_the_bytes_of_the_width_stored_alone(self):
+        ids = self.write_ids(range(5, 45))
+        for bits in ("4", "8"):
+            with self.subTest(bits=bits):
+                alone = artifact(POCKET, "--bits", bits, "--nested", "off")
+                nested = artifact(POCKET, "--bits", bits, "--nested", "on")
+                count = lambda path: {len(expert["slices"]) for expert in sizes(path)["experts"]}
+                self.assertEqual(count(alone), {1})
+                self.assertEqual(count(nested), {2} if bits == "4" else {3})
+                self.assertEqual(self.digest(nested, ids, ()), self.digest(alone, ids, ()))
 
     def test_another_prompt_gives_other_bytes(self):
         ids = [self.write_ids([5, 6, 7]), self.write_ids([5, 6, 8], "other.txt")]

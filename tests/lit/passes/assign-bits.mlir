@@ -1,18 +1,25 @@
 // RUN: moec-opt %s --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
-// RUN: moec-opt %s --moe-assign-bits="bits=8 resident-bits=16" | FileCheck %s --check-prefixes=CHECK,WIDE
+// RUN: moec-opt %s --moe-assign-bits="nested=false" | FileCheck %s --check-prefixes=WHOLE
+// RUN: moec-opt %s --moe-assign-bits="bits=3 nested=false" | FileCheck %s --check-prefixes=THREE
+// RUN: moec-opt %s --moe-assign-bits="bits=6" | FileCheck %s --check-prefixes=SIX
+// RUN: moec-opt %s --moe-assign-bits="bits=8" | FileCheck %s --check-prefixes=EIGHT
+// RUN: moec-opt %s --moe-assign-bits="bits=8 resident-bits=16 nested=false" | FileCheck %s --check-prefixes=CHECK,WIDE
 // RUN: moec-opt %s --moe-assign-bits="bits=2 resident-bits=4 group=64 activation-group=16" | FileCheck %s --check-prefixes=CHECK,NARROW
 // RUN: moec-opt %s --moe-assign-bits="bits=source resident-bits=source" | FileCheck %s --check-prefixes=CHECK,SOURCE
 // A second run replaces what the first one said.
 // RUN: moec-opt %s --moe-assign-bits="bits=2 resident-bits=4" --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
 // RUN: not moec-opt %s --moe-assign-bits="group=48" 2>&1 | FileCheck %s --check-prefix=GROUP
-// RUN: not moec-opt %s --moe-assign-bits="bits=3" 2>&1 | FileCheck %s --check-prefix=WIDTH
+// RUN: not moec-opt %s --moe-assign-bits="bits=5" 2>&1 | FileCheck %s --check-prefix=WIDTH
 
 // GROUP: error: moe-assign-bits: weight group 48, expected a multiple of the activation group 32
-// WIDTH: 3
+// RUN: not moec-opt %s --moe-assign-bits="bits=3 activation-group=16" 2>&1 | FileCheck %s --check-prefix=ONEBIT
+// WIDTH: 5
+// ONEBIT: slice 1: int1 with activation group 16, expected 32 or 64
 
-// Offsets only with 2 bits.
-// DEFAULT-DAG: #int4g32a32 = #moe.format<kind = int4, group = 32, activationGroup = 32>
-// NARROW-DAG: #int2g64a16o = #moe.format<kind = int2, group = 64, activationGroup = 16, offsets = true>
+// Planes of more than 2 bits; without nesting, 3 and 6 bits are planes all the same.
+// DEFAULT-DAG: #int2g32a32 = #moe.format<kind = int2, group = 32, activationGroup = 32>
+// DEFAULT-DAG: #int2g32a32r = #moe.format<kind = int2, group = 32, activationGroup = 32, refines = true>
+// NARROW-DAG: #int2g64a16 = #moe.format<kind = int2, group = 64, activationGroup = 16>
 
 // DEFAULT: moe.expert_bits = "4"
 // DEFAULT-SAME: moe.resident_bits = "8"
@@ -40,10 +47,13 @@ module {
   // CHECK: @norm vector {{.*}} as #f32
   moe.weight @norm vector from <tensor = "n", rows = 1, cols = 64, type = bf16>
 
-  // One slice per expert.
-  // DEFAULT: @experts {{.*}} slices {{\[\[}}#int4g32a32], [#int4g32a32]]
+  // DEFAULT: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r], [#int2g32a32, #int2g32a32r]]
+  // WHOLE: @experts {{.*}} slices {{\[\[}}#int4g32a32], [#int4g32a32]]
+  // THREE: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int1g32a32r], [#int2g32a32, #int1g32a32r]]
+  // SIX: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int2g32a32r], [
+  // EIGHT: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int4g32a32r], [
   // WIDE: @experts {{.*}} slices {{\[\[}}#int8g32a32], [#int8g32a32]]
-  // NARROW: @experts {{.*}} slices {{\[\[}}#int2g64a16o], [#int2g64a16o]]
+  // NARROW: @experts {{.*}} slices {{\[\[}}#int2g64a16], [#int2g64a16]]
   // SOURCE: @experts {{.*}} slices {{\[\[}}#bf16], [#bf16]]
   moe.moe_layer @experts layer 0 silu experts 2
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,

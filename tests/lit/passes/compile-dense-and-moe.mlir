@@ -1,11 +1,11 @@
 // A model of a dense layer and one of routed and shared experts, through the whole pipeline; and the same through its
 // passes one by one, in text.
-// RUN: moec-opt %s --moe-compile="bits=4 resident-bits=8" -o %t.all.mlir
+// RUN: moec-opt %s --moe-compile="bits=4 resident-bits=8 nested=false" -o %t.all.mlir
 // RUN: FileCheck %s < %t.all.mlir
-// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8" | moec-opt --moe-allot-cache | moec-opt --moe-plan-memory | moec-opt --moe-lower-to-schedule -o %t.each.mlir
+// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" | moec-opt --moe-allot-cache | moec-opt --moe-plan-memory | moec-opt --moe-lower-to-schedule -o %t.each.mlir
 // RUN: cmp %t.all.mlir %t.each.mlir
 // Through bytecode between the passes it is the same, too.
-// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8" --emit-bytecode | moec-opt --moe-allot-cache --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
+// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-allot-cache --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
 
 // CHECK: moe.accounts = [#moe.account<plan = "default"
 // CHECK-SAME: moe.expert_bits = "4"

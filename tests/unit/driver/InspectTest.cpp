@@ -103,7 +103,9 @@ TEST_CASE("the JSON is one object that says the same") {
   CHECK(json["experts"][6]["layer"] == 1);
   CHECK(json["experts"][6]["expert"] == 2);
   CHECK(json["experts"][6]["file_offset"] == artifact.moeLayers[1].experts[2].fileOffset);
+  CHECK(json["experts"][6]["slices"][0]["refines"] == false);
   CHECK(json["experts"][6]["slices"][1]["format"] == "int2/32");
+  CHECK(json["experts"][6]["slices"][1]["refines"] == true);
   CHECK(json["experts"][6]["variants"] == std::vector<std::vector<int>>{{0, 1}, {0}});
   CHECK(json["expert_payload_bytes"] == expertPayloadBytes(artifact));
   CHECK(json["plans"][1]["quota_pages"] == artifact.plans[1].quotaPages);

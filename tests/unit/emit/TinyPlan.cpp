@@ -49,8 +49,6 @@ moec::EmitPlan tinyPlan(const std::string &checkpointDirectory) {
   for (moert::MoeLayer &layer : plan.artifact.moeLayers) {
     auto &experts = plan.expertSources.emplace_back();
     for (size_t e = 0; e < layer.experts.size(); ++e) {
-      layer.experts[e].slices.resize(1);
-      layer.experts[e].variants = {{0}};
       auto &matrices = experts.emplace_back();
       for (const moert::ExpertMatrix &matrix : layer.matrices) {
         const char *names[] = {"gate", "up", "down"};
