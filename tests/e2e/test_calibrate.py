@@ -1,0 +1,162 @@
+"""moec calibrate: the same profile whatever interrupts it, however many threads and however little memory."""
+import hashlib
+import json
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import cgroups
+from support import DATA, DONE, INTERRUPTED, POCKET, REFUSED, E2eTest, program, run
+
+TEXTS = sorted((DATA / "pocket/validation").glob("*.txt"))
+TOKENS = 4096
+
+
+def digest(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+class CalibrateTest(E2eTest):
+    def setUp(self):
+        super().setUp()
+        self.command = ("calibrate", POCKET, "--calibration-text", *TEXTS, "--tokens", TOKENS)
+
+    def calibrated(self, name, *flags):
+        output = self.scratch / name
+        self.expect(DONE, "moec", *self.command, *flags, "-o", output)
+        return output
+
+
+class ProfileTest(CalibrateTest):
+    def test_threads_do_not_change_a_byte_and_a_seed_does(self):
+        one = self.calibrated("one", "--threads", "1")
+        self.assertEqual(digest(one), digest(self.calibrated("two", "--threads", "2")))
+        self.assertNotEqual(digest(one), digest(self.calibrated("other", "--seed", "1")))
+
+    def test_only_the_profile_is_left(self):
+        folder = self.scratch / "alone"
+        folder.mkdir()
+        self.expect(DONE, "moec", *self.command, "-o", folder / "p")
+        self.assertEqual([path.name for path in folder.iterdir()], ["p"])
+
+    def test_inspect_says_what_was_seen(self):
+        profile = self.calibrated("seen")
+        seen = json.loads(self.expect(DONE, "moec", "inspect", profile, "--json").out)
+        self.assertEqual((seen["tokens"], seen["window_tokens"]), (TOKENS, 512))
+        self.assertEqual([text["name"] for text in seen["texts"]], [text.name for text in TEXTS])
+        self.assertEqual(sum(text["windows"] for text in seen["texts"]), TOKENS // 512)
+        for layer in seen["moe_layers"]:
+            self.assertEqual(sum(layer["counts"]), TOKENS * layer["top_k"])
+            self.assertGreater(layer["entropy_bits"], 0)
+        page = self.expect(DONE, "moec", "inspect", profile).out
+        for word in (TEXTS[0].name, "entropy", "most used"):
+            self.assertIn(word, page)
+
+    def test_a_broken_profile_is_refused(self):
+        profile = self.calibrated("broken")
+        whole = profile.read_bytes()
+        profile.write_bytes(whole[:-1])
+        self.refused("moec", "inspect", profile, mention="cut short")
+        profile.write_bytes(whole[:100] + b"\1" + whole[101:])
+        self.refused("moec", "inspect", profile, mention="damaged")
+
+
+class MemoryTest(CalibrateTest):
+    def test_the_smallest_budget_gives_the_same_bytes_in_a_container_of_its_size(self):
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+        whole = digest(self.calibrated("whole"))
+        refused = run("moec", *self.command, "--memory", "20MiB", "-o", self.scratch / "none")
+        found = re.search(r"smallest\D*(\d+) bytes", refused.err)
+        self.assertEqual(refused.status, REFUSED, refused.err)
+        self.assertTrue(found, refused.err)
+        # What the process holds before the account may differ by a page or two from run to run.
+        smallest = int(found[1]) + (1 << 20)
+        for budget in (smallest, smallest * 3 // 2):
+            output = self.scratch / f"at-{budget}"
+            with self.subTest(budget=budget), cgroups.Group(budget // 4096 * 4096) as group:
+                cgroups.drop_page_cache()
+                done = group.run([program("moec"), *map(str, self.command), "--memory", f"{budget // 4096 * 4096}B",
+                                  "-o", str(output)])
+                self.assertEqual(done.returncode, DONE, done.stderr.decode()[-2000:])
+                self.assertEqual((group.times_at_limit(), group.oom_kills()), (0, 0), f"peak {group.peak()} of {budget}")
+                self.assertEqual(digest(output), whole)
+
+
+class InterruptTest(CalibrateTest):
+    def interrupt(self, output, delay, how, *flags):
+        process = subprocess.Popen([program("moec"), *map(str, self.command), *flags, "-o", str(output)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(how)
+        process.communicate(timeout=60)
+        return process.returncode
+
+    def interrupted(self, how, statuses):
+        """Interrupts at many moments, some of them twice; each time the rest gives the whole's bytes."""
+        begun = time.monotonic()
+        whole = digest(self.calibrated("whole"))
+        took = time.monotonic() - begun
+        hit = 0
+        for tenth in (1, 3, 5, 7, 8):
+            output = self.scratch / f"cut-{tenth}"
+            if self.interrupt(output, took * tenth / 10, how) not in statuses:
+                continue
+            hit += 1
+            self.assertFalse(output.exists(), "an interrupted calibration left a profile")
+            self.interrupt(output, took / 4, how, "--resume")
+            self.expect(DONE, "moec", *self.command, "-o", output, "--resume")
+            self.assertEqual(digest(output), whole)
+            self.assertEqual([p.name for p in self.scratch.glob(f"{output.name}*")], [output.name])
+        self.assertGreater(hit, 0, "no signal came before the end")
+
+    def test_ctrl_c_leaves_no_profile_and_resumes_to_the_same_bytes(self):
+        self.interrupted(signal.SIGINT, (INTERRUPTED, -signal.SIGINT))
+
+    def test_a_killed_calibration_leaves_no_profile_and_resumes_to_the_same_bytes(self):
+        self.interrupted(signal.SIGKILL, (-signal.SIGKILL,))
+
+    def test_another_seed_does_not_go_on_with_what_was_left(self):
+        # Late enough that a journal is there: it appears behind the first segment.
+        output = self.scratch / "cut"
+        process = subprocess.Popen([program("moec"), *map(str, self.command), "-o", str(output)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        journal = self.scratch / "cut.partial.journal"
+        while not journal.exists() and process.poll() is None:
+            time.sleep(0.002)
+        process.kill()
+        process.communicate(timeout=60)
+        if not journal.exists():
+            self.skipTest("the calibration was over before it could be killed")
+        self.refused("moec", *self.command, "--seed", "5", "--resume", "-o", output, mention="without --resume")
+        self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
+
+
+class RefusalTest(CalibrateTest):
+    def refuses(self, text, mention):
+        output = self.scratch / "none"
+        self.refused("moec", "calibrate", POCKET, "--calibration-text", text, "-o", output, mention=mention)
+        self.assertEqual([p.name for p in self.scratch.glob("none*")], [])
+
+    def test_texts_that_cannot_be_used_are_refused_in_words(self):
+        text = self.scratch / "text.txt"
+        self.refuses(text, "text.txt")
+        text.write_bytes(b"")
+        self.refuses(text, "the text is empty, expected at least a window of 512 tokens")
+        text.write_text("Too short for a window.")
+        self.refuses(text, r"\d+ tokens, expected at least a window of 512")
+        text.write_bytes(b"broken \xff\xfe " * 5000)
+        self.refuses(text, "UTF-8")
+
+    def test_fewer_windows_than_texts_are_refused_with_both(self):
+        self.refused("moec", "calibrate", POCKET, "--calibration-text", *TEXTS, "--tokens", "512", "-o",
+                     self.scratch / "none", mention=f"{len(TEXTS)} calibration texts for 1 windows")
+
+    def test_a_profile_over_its_own_text_is_refused(self):
+        text = self.scratch / "text.txt"
+        text.write_bytes(TEXTS[0].read_bytes())
+        self.refused("moec", "calibrate", POCKET, "--calibration-text", text, "-o", text)
+        self.assertEqual(text.read_bytes(), TEXTS[0].read_bytes())
