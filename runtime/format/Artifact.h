@@ -113,6 +113,45 @@ struct Plan {
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
+/// A text that was used when the widths were chosen.
+struct MeasuredText {
+  std::string name;              // The file's, without its directory.
+  uint64_t hash = 0;             // XXH3-64 of its bytes.
+  uint64_t bytes = 0;            // Of the file.
+  std::vector<uint32_t> windows; // Scored ones, counted from 0, ascending; of calibration, none.
+  std::vector<double> referenceNats; // Per scored window: the reference's -ln p, summed over its
+                                     // tokens but the first, each with those before it.
+  friend bool operator==(const MeasuredText &, const MeasuredText &) = default;
+};
+
+/// What was measured when the experts' widths were chosen: the artifact beside its reference, the
+/// same checkpoint compiled at `source`. For people, and for measuring the loss again without the
+/// reference; no token depends on it. Losses are in the metric's unit (SampleScore.h): shares for
+/// perplexity, 0.02 for 2%.
+struct Measured {
+  std::string metric;         // As `moert eval --metric` spells it.
+  double target = 0;          // The loss that was allowed.
+  double loss = 0;            // On the acceptance windows.
+  double upperBound = 0;      // Of the loss: one-sided, 95% for all looks together.
+  double klNats = 0;          // KL(reference || artifact), nats per scored token.
+  double topDisagreement = 0; // Share of scored tokens, 0 to 1: 1 - top-1 agreement.
+  uint32_t looks = 1;        // Acceptances that the bound is corrected for: 1 to kMaxMeasuredLooks.
+  bool isSetAside = false;   // The acceptance windows are of the calibration texts.
+  uint32_t windowTokens = 0; // Of an acceptance window.
+  std::string solver;        // Of the widths.
+  std::string quantizer;
+  uint32_t measurements = 0;  // The search's: probes, whole measurements and acceptances.
+  uint64_t windowsPlayed = 0; // Windows that went through the reference or a candidate, once for
+                              // each pass; without calibration's.
+  uint64_t calibrationTokens = 0; // Tokens that calibration has seen.
+  std::vector<MeasuredText> calibrationTexts;
+  std::vector<MeasuredText> acceptanceTexts; // In the order in which their windows were resampled.
+  friend bool operator==(const Measured &, const Measured &) = default;
+};
+
+/// Bounds what it takes to compute the bound again: resamples grow with the looks.
+constexpr uint32_t kMaxMeasuredLooks = 100;
+
 struct Artifact {
   uint16_t majorVersion = 0;
   uint16_t minorVersion = 0;
@@ -125,6 +164,7 @@ struct Artifact {
   std::vector<Program> programs;
   std::vector<Plan> plans; // Largest budget first.
   std::vector<std::pair<std::string, std::string>> provenance;
+  std::optional<Measured> measured; // Where an accuracy target chose the widths; since 1.2.
 
   // Where the raw sections lie in the file; 0 bytes: absent.
   // Checksums are XXH3-64 of the section.

@@ -55,9 +55,19 @@ private:
     return {};
   }
 
+  // FlatBuffers' verifier holds offsets, tables and the length of a vector to their alignment, but
+  // not what is in the vector. Where there is nothing, a writer need not align it.
+  template <typename Vector>
+  Status checkAligned(const Vector &vector, size_t alignment, const char *what) {
+    if (vector.size() != 0 && reinterpret_cast<uintptr_t>(vector.Data()) % alignment != 0)
+      return invalidInput(what, "s lie at an address that is no multiple of ", alignment);
+    return {};
+  }
+
   template <typename T>
   Status decodeScalars(const flatbuffers::Vector<T> &vector, std::vector<T> &values) {
     MOERT_RETURN_IF_ERROR(spend(vector.size(), sizeof(T)));
+    MOERT_RETURN_IF_ERROR(checkAligned(vector, alignof(T), "number"));
     values.assign(vector.begin(), vector.end());
     return {};
   }
@@ -67,11 +77,8 @@ private:
   Status decodeEach(const Vector &vector, uint64_t bytesEach, std::vector<Element> &elements,
                     const char *what, Decode decodeElement) {
     MOERT_RETURN_IF_ERROR(spend(vector.size(), bytesEach));
-    // FlatBuffers' verifier holds offsets and tables to their alignment, but not structs in a
-    // vector. Where there are none, a writer need not align them.
     constexpr size_t kAlignment = alignof(std::remove_pointer_t<decltype(vector.Get(0))>);
-    if (vector.size() != 0 && reinterpret_cast<uintptr_t>(vector.Data()) % kAlignment != 0)
-      return invalidInput(what, "s lie at an address that is no multiple of ", kAlignment);
+    MOERT_RETURN_IF_ERROR(checkAligned(vector, kAlignment, what));
     elements.resize(vector.size());
     for (uint32_t i = 0; i < vector.size(); ++i) {
       Status status = decodeElement(*vector.Get(i), elements[i]);
@@ -90,6 +97,8 @@ private:
   Status decodeStep(const fb::Step &step, Instruction &value);
   Status decodeProgram(const fb::Program &program, Program &value);
   Status decodePlan(const fb::Plan &plan, Plan &value);
+  Status decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value);
+  Status decodeMeasured(const fb::Measured &measured, Measured &value);
 
   uint64_t bytesLeft;
   Artifact &artifact;
@@ -274,6 +283,38 @@ Status Decoder::decodePlan(const fb::Plan &plan, Plan &value) {
   return decodeScalars(*plan.quota_pages(), value.quotaPages);
 }
 
+Status Decoder::decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value) {
+  MOERT_RETURN_IF_ERROR(decodeString(*text.name(), value.name));
+  value.hash = text.hash();
+  value.bytes = text.bytes();
+  MOERT_RETURN_IF_ERROR(decodeScalars(*text.windows(), value.windows));
+  return decodeScalars(*text.reference_nats(), value.referenceNats);
+}
+
+Status Decoder::decodeMeasured(const fb::Measured &measured, Measured &value) {
+  MOERT_RETURN_IF_ERROR(decodeString(*measured.metric(), value.metric));
+  MOERT_RETURN_IF_ERROR(decodeString(*measured.solver(), value.solver));
+  MOERT_RETURN_IF_ERROR(decodeString(*measured.quantizer(), value.quantizer));
+  MOERT_RETURN_IF_ERROR(decodeFlag(measured.is_set_aside(), "is_set_aside", value.isSetAside));
+  value.target = measured.target();
+  value.loss = measured.loss();
+  value.upperBound = measured.upper_bound();
+  value.klNats = measured.kl_nats();
+  value.topDisagreement = measured.top_disagreement();
+  value.looks = measured.looks();
+  value.windowTokens = measured.window_tokens();
+  value.measurements = measured.measurements();
+  value.windowsPlayed = measured.windows_played();
+  value.calibrationTokens = measured.calibration_tokens();
+  auto decodeText = [this](const fb::MeasuredText &in, MeasuredText &out) {
+    return decodeMeasuredText(in, out);
+  };
+  MOERT_RETURN_IF_ERROR(decodeEach(*measured.calibration_texts(), sizeof(uint32_t),
+                                   value.calibrationTexts, "calibration text", decodeText));
+  return decodeEach(*measured.acceptance_texts(), sizeof(uint32_t), value.acceptanceTexts,
+                    "acceptance text", decodeText);
+}
+
 Status Decoder::decode(const fb::Manifest &manifest) {
   artifact.pageBytes = manifest.page_bytes();
   MOERT_RETURN_IF_ERROR(decodeModel(*manifest.model()).withContext("model"));
@@ -297,6 +338,11 @@ Status Decoder::decode(const fb::Manifest &manifest) {
   MOERT_RETURN_IF_ERROR(
       decodeEach(*manifest.plans(), sizeof(uint32_t), artifact.plans, "plan",
                  [this](const auto &in, auto &out) { return decodePlan(in, out); }));
+  if (manifest.measured()) {
+    artifact.measured.emplace();
+    MOERT_RETURN_IF_ERROR(
+        decodeMeasured(*manifest.measured(), *artifact.measured).withContext("measured"));
+  }
   return decodeEach(*manifest.provenance(), sizeof(uint32_t), artifact.provenance, "provenance",
                     [this](const fb::Provenance &in, std::pair<std::string, std::string> &out) {
                       MOERT_RETURN_IF_ERROR(decodeString(*in.key(), out.first));

@@ -165,6 +165,30 @@ Offset<fb::Provenance> encodeProvenance(Builder &builder,
   return fb::CreateProvenance(builder, key, value);
 }
 
+Offset<fb::MeasuredText> encodeMeasuredText(Builder &builder, const MeasuredText &text) {
+  auto name = builder.CreateString(text.name);
+  auto windows = builder.CreateVector(text.windows);
+  auto nats = builder.CreateVector(text.referenceNats);
+  return fb::CreateMeasuredText(builder, name, text.hash, text.bytes, windows, nats);
+}
+
+// 0 where there is none: an optional field that is absent.
+Offset<fb::Measured> encodeMeasured(Builder &builder, const std::optional<Measured> &measured) {
+  if (!measured)
+    return 0;
+  const Measured &m = *measured;
+  auto metric = builder.CreateString(m.metric);
+  auto solver = builder.CreateString(m.solver);
+  auto quantizer = builder.CreateString(m.quantizer);
+  auto calibration =
+      encodeTables<fb::MeasuredText>(builder, m.calibrationTexts, encodeMeasuredText);
+  auto acceptance = encodeTables<fb::MeasuredText>(builder, m.acceptanceTexts, encodeMeasuredText);
+  return fb::CreateMeasured(builder, metric, m.target, m.loss, m.upperBound, m.klNats,
+                            m.topDisagreement, m.looks, uint8_t(m.isSetAside), m.windowTokens,
+                            solver, quantizer, m.measurements, m.windowsPlayed, m.calibrationTokens,
+                            calibration, acceptance);
+}
+
 } // namespace
 
 std::vector<std::byte> encodeManifest(const Artifact &artifact) {
@@ -180,8 +204,9 @@ std::vector<std::byte> encodeManifest(const Artifact &artifact) {
   auto programs = encodeTables<fb::Program>(builder, artifact.programs, encodeProgram);
   auto plans = encodeTables<fb::Plan>(builder, artifact.plans, encodePlan);
   auto provenance = encodeTables<fb::Provenance>(builder, artifact.provenance, encodeProvenance);
+  auto measured = encodeMeasured(builder, artifact.measured);
   builder.Finish(fb::CreateManifest(builder, model, artifact.pageBytes, residents, layers,
-                                    slotsOffset, ropes, programs, plans, provenance),
+                                    slotsOffset, ropes, programs, plans, provenance, measured),
                  fb::ManifestIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());

@@ -1,6 +1,6 @@
-// The rules about everything but the experts (ValidateRecords.cpp) and the programs
-// (ValidateProgram.cpp). Fields are checked before they
-// are used by a later rule; the order of the functions is the order of that dependence.
+// The rules about everything but the experts (ValidateRecords.cpp), the programs
+// (ValidateProgram.cpp) and what was measured (ValidateMeasured.cpp). Fields are checked before
+// they are used by a later rule; the order of the functions is the order of that dependence.
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -36,7 +36,7 @@ static bool isPlainText(std::string_view text) {
   return true;
 }
 
-static Status checkText(std::string_view text, std::string_view what) {
+Status checkText(std::string_view text, std::string_view what) {
   if (text.size() > kMaxStringBytes)
     return invalidInput(what, " has ", text.size(), " bytes, expected at most ", kMaxStringBytes);
   if (!isPlainText(text))
@@ -222,6 +222,7 @@ Status validateArtifact(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(validateMoeLayers(artifact));
   MOERT_RETURN_IF_ERROR(checkKvAndRopes(artifact));
   MOERT_RETURN_IF_ERROR(checkPlans(artifact));
+  MOERT_RETURN_IF_ERROR(validateMeasured(artifact));
   return checkPrograms(artifact);
 }
 

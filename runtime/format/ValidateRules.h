@@ -16,6 +16,9 @@ inline Status checkRange(std::string_view what, uint64_t value, uint64_t low, ui
   return {};
 }
 
+/// Refuses text that could harm a terminal or JSON, and very long text.
+Status checkText(std::string_view text, std::string_view what);
+
 /// A range of the file and what it belongs to, for finding overlaps.
 struct FileRange {
   uint64_t offset, bytes;

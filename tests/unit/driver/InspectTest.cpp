@@ -13,7 +13,7 @@ using namespace moert;
 TEST_CASE("the page for people says what the artifact consists of") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   for (const char *line : {
-           "tiny.moe: 128 KiB, .moe v1.1\n",
+           "tiny.moe: 128 KiB, .moe v1.2\n",
            "model: tiny\n",
            "  2 layers, 2 with routed experts; hidden size 32\n",
            "  BOS 1, EOS 2, 3\n",

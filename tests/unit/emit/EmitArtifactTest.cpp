@@ -3,6 +3,7 @@
 #include "compiler/quantize/PackWeights.h"
 #include "runtime/format/Verify.h"
 #include "tests/unit/emit/TinyPlan.h"
+#include "tests/unit/format/TinyArtifact.h"
 
 #include <doctest/doctest.h>
 
@@ -142,6 +143,19 @@ TEST_CASE("every weight lies where the artifact says, packed from its tensor") {
         checkExpertMatrix(file, layer, layer.experts[e], m,
                           fixture.tensors.at(fixture.plan.expertSources[l][e][m].tensor));
   }
+}
+
+TEST_CASE("what was measured reaches the file as it was") {
+  Fixture fixture;
+  fixture.emitted();
+  auto without = readArtifact(fixture.output);
+  REQUIRE(without.isOk());
+  CHECK_FALSE(without->measured);
+  fixture.plan.artifact.measured = tinyMeasured();
+  fixture.emitted();
+  auto with = readArtifact(fixture.output);
+  REQUIRE(with.isOk());
+  CHECK(with->measured == tinyMeasured());
 }
 
 TEST_CASE("the number of threads does not reach the file") {

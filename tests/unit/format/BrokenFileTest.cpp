@@ -60,7 +60,10 @@ TEST_CASE("something that is not a .moe file is named as that") {
 }
 
 TEST_CASE("another version is refused with both") {
-  checkRefused("file v2.1, this reads v1.x", [](auto &f) { put<uint16_t>(f, kMajorAt, 2); });
+  checkRefused("file v2.1, this reads v1.x", [](auto &f) {
+    put<uint16_t>(f, kMajorAt, 2);
+    put<uint16_t>(f, kMinorAt, 1);
+  });
   checkRefused("file v0.9, this reads v1.x", [](auto &f) {
     put<uint16_t>(f, kMajorAt, 0);
     put<uint16_t>(f, kMinorAt, 9);

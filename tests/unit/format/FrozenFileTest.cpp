@@ -63,8 +63,34 @@ TEST_CASE("the frozen file of version 1.1 is read and verified") {
   CHECK(experts[3].slices[0].format == WeightFormat{WeightKind::kInt2, 32, 32, true, false});
 }
 
+TEST_CASE("the frozen file of version 1.2 is read and verified") {
+  Artifact artifact = readVerified(openFrozen("v1.2.moe"));
+  checkTiny(artifact);
+  CHECK(artifact.minorVersion == 2);
+  REQUIRE(artifact.measured);
+  const Measured &measured = *artifact.measured;
+  CHECK(measured.metric == "perplexity");
+  CHECK(measured.target == 0.02);
+  CHECK(measured.loss == 0.0125);
+  CHECK(measured.upperBound == 0.01875);
+  CHECK(measured.klNats == 0.015625);
+  CHECK(measured.topDisagreement == 0.0625);
+  CHECK(measured.looks == 3);
+  CHECK(measured.isSetAside);
+  CHECK(measured.windowTokens == 64);
+  CHECK(measured.solver == "greedy");
+  CHECK(measured.quantizer == "nearest");
+  CHECK(measured.measurements == 12);
+  CHECK(measured.windowsPlayed == 345);
+  CHECK(measured.calibrationTokens == 6789);
+  CHECK(measured.calibrationTexts.size() == 2);
+  REQUIRE(measured.acceptanceTexts.size() == 2);
+  CHECK(measured.acceptanceTexts[0] ==
+        MeasuredText{"one.txt", 0x0123456789abcdef, 1000, {0, 2, 5}, {100.5, 90.25, 110.125}});
+}
+
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name : {"v1.moe", "v1.1.moe"}) {
+  for (const char *name : {"v1.moe", "v1.1.moe", "v1.2.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());
@@ -82,6 +108,15 @@ TEST_CASE("planes in a file that calls itself version 1.0 are refused") {
   Status status = validateArtifact(*artifact);
   REQUIRE(!status.isOk());
   CHECK(status.message().find("which version 1.0 does not have") != std::string::npos);
+}
+
+TEST_CASE("what was measured is refused in a file that calls itself version 1.1") {
+  auto artifact = readArtifact(openFrozen("v1.2.moe"));
+  REQUIRE(artifact.isOk());
+  artifact->minorVersion = 1;
+  Status status = validateArtifact(*artifact);
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("which version 1.1 does not have") != std::string::npos);
 }
 
 TEST_CASE("slices that add up are refused from version 1.1 on") {

@@ -36,6 +36,8 @@ public:
     a.provenance = list<std::pair<std::string, std::string>>([&] {
       return std::pair<std::string, std::string>{text(), text()};
     });
+    if (below(2) == 0)
+      a.measured = measured();
     return a;
   }
 
@@ -49,6 +51,7 @@ private:
   uint32_t u32() { return uint32_t(u64()); }
   int32_t i32() { return int32_t(u32()); }
   float f32() { return float(i32()) / 1024; }
+  double f64() { return double(i32()) / 3; }
   std::string text() {
     std::string value(below(20), 'a');
     for (char &character : value)
@@ -73,6 +76,17 @@ private:
     };
     auto matrix = [&] { return ExpertMatrix{ExpertPart(below(3)), shape()}; };
     return {u32(), Activation::kSilu, list<ExpertMatrix>(matrix), list<Expert>(expert)};
+  }
+  Measured measured() {
+    auto measuredText = [&] {
+      return MeasuredText{text(), u64(), u64(), list<uint32_t>([&] { return u32(); }),
+                          list<double>([&] { return f64(); })};
+    };
+    Measured m = {text(), f64(),  f64(),  f64(), f64(), f64(), u32(), below(2) == 1,
+                  u32(),  text(), text(), u32(), u64(), u64(), {},    {}};
+    m.calibrationTexts = list<MeasuredText>(measuredText);
+    m.acceptanceTexts = list<MeasuredText>(measuredText);
+    return m;
   }
   Program program() {
     Program p;

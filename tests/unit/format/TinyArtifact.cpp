@@ -174,6 +174,30 @@ static Artifact tinyArtifactWithoutChecksums() {
   return artifact;
 }
 
+Measured tinyMeasured() {
+  Measured measured;
+  measured.metric = "perplexity";
+  measured.target = 0.02;
+  measured.loss = 0.0125;
+  measured.upperBound = 0.01875;
+  measured.klNats = 0.015625;
+  measured.topDisagreement = 0.0625;
+  measured.looks = 3;
+  measured.isSetAside = true;
+  measured.windowTokens = 64;
+  measured.solver = "greedy";
+  measured.quantizer = "nearest";
+  measured.measurements = 12;
+  measured.windowsPlayed = 345;
+  measured.calibrationTokens = 6789;
+  measured.calibrationTexts = {{"one.txt", 0x0123456789abcdef, 1000, {}, {}},
+                               {"two.txt", 0xfedcba9876543210, 2000, {}, {}}};
+  measured.acceptanceTexts = {
+      {"one.txt", 0x0123456789abcdef, 1000, {0, 2, 5}, {100.5, 90.25, 110.125}},
+      {"two.txt", 0xfedcba9876543210, 2000, {}, {}}};
+  return measured;
+}
+
 Artifact tinyArtifact() {
   Artifact artifact = tinyArtifactWithoutChecksums();
   fileOf(artifact);

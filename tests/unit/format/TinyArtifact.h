@@ -27,6 +27,9 @@ struct TinyBuffers {
 moert::Artifact tinyArtifact();
 constexpr uint64_t kTinyTokenizerBytes = 100;
 
+/// What may stand beside it: two texts that calibration read, one of which has scored windows too.
+moert::Measured tinyMeasured();
+
 /// The file of an artifact: every section filled with a pattern, checksums set in `artifact`. Does
 /// not check anything, so that broken artifacts become files too.
 std::vector<std::byte> fileOf(moert::Artifact &artifact);

@@ -1,0 +1,189 @@
+// What was measured when the widths were chosen, in a file: kept as it was, and refused where a
+// number is none or lists do not belong together.
+#include "runtime/format/Manifest.h"
+#include "runtime/format/Reader.h"
+#include "tests/unit/format/TinyArtifact.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+
+using namespace moert;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+static Result<Artifact> readWith(const Measured &measured) {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = measured;
+  std::vector<std::byte> file = fileOf(artifact);
+  return readArtifact(MemorySource("tiny.moe", file));
+}
+
+namespace {
+
+struct Change {
+  const char *what;
+  std::function<void(Measured &)> apply;
+  const char *message = ""; // Part of it, where it is refused.
+};
+
+} // namespace
+
+static void checkAllRefused(const std::vector<Change> &changes) {
+  for (const Change &change : changes) {
+    Measured measured = tinyMeasured();
+    change.apply(measured);
+    auto read = readWith(measured);
+    REQUIRE_MESSAGE(!read.isOk(), change.what);
+    const std::string &message = read.status().message();
+    CHECK_MESSAGE(message.rfind("tiny.moe: measured: ", 0) == 0, message);
+    CHECK_MESSAGE(message.find(change.message) != std::string::npos, change.what, ": ", message);
+  }
+}
+
+TEST_CASE("what was measured comes back from a file as it was") {
+  auto read = readWith(tinyMeasured());
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(read->measured == tinyMeasured());
+}
+
+TEST_CASE("a file without it has none") {
+  Artifact artifact = tinyArtifact();
+  std::vector<std::byte> file = fileOf(artifact);
+  auto read = readArtifact(MemorySource("tiny.moe", file));
+  REQUIRE(read.isOk());
+  CHECK_FALSE(read->measured);
+}
+
+TEST_CASE("numbers at the ends of their ranges are read") {
+  for (const Change &change : std::vector<Change>{
+           {"no loss allowed", [](Measured &m) { m.target = 0; }},
+           {"better than the reference", [](Measured &m) { m.loss = m.upperBound = -0.01; }},
+           {"a divergence that rounding made negative", [](Measured &m) { m.klNats = -1e-18; }},
+           {"never the same token", [](Measured &m) { m.topDisagreement = 1; }},
+           {"the most looks", [](Measured &m) { m.looks = kMaxMeasuredLooks; }},
+           {"windows as long as the positions", [](Measured &m) { m.windowTokens = 128; }},
+           {"no calibration texts", [](Measured &m) { m.calibrationTexts.clear(); }},
+           {"a certain reference", [](Measured &m) { m.acceptanceTexts[0].referenceNats[0] = 0; }},
+           {"the last window that can be counted",
+            [](Measured &m) { m.acceptanceTexts[0].windows[2] = UINT32_MAX; }}}) {
+    Measured measured = tinyMeasured();
+    change.apply(measured);
+    auto read = readWith(measured);
+    CHECK_MESSAGE(read.isOk(), change.what, ": ", read.status().message());
+  }
+}
+
+TEST_CASE("numbers that are none, or outside of their ranges, are refused") {
+  checkAllRefused({
+      {"no metric", [](Measured &m) { m.metric.clear(); }, "the metric is empty"},
+      {"a metric that clears the screen", [](Measured &m) { m.metric = "\x1b[2J"; },
+       "the metric is not plain UTF-8"},
+      {"a solver that is not UTF-8", [](Measured &m) { m.solver = "\xc3("; },
+       "the solver is not plain UTF-8"},
+      {"a quantizer with a line break", [](Measured &m) { m.quantizer = "a\nb"; },
+       "the quantizer is not plain UTF-8"},
+      {"a target that is no number", [](Measured &m) { m.target = kNan; },
+       "the target is nan, expected a finite number"},
+      {"a negative target", [](Measured &m) { m.target = -0.5; },
+       "the target is -0.5, expected at least 0"},
+      {"a loss that is no number", [](Measured &m) { m.loss = kNan; }, "the loss is nan"},
+      {"an infinite bound", [](Measured &m) { m.upperBound = kInfinity; },
+       "the loss's upper bound is inf, expected a finite number"},
+      {"an infinite divergence", [](Measured &m) { m.klNats = kInfinity; },
+       "the KL divergence is inf"},
+      {"a negative share", [](Measured &m) { m.topDisagreement = -0.25; },
+       "the top-1 disagreement is -0.25, expected at least 0"},
+      {"a share above 1", [](Measured &m) { m.topDisagreement = 1.5; },
+       "the top-1 disagreement is 1.5, expected at most 1"},
+      {"no look", [](Measured &m) { m.looks = 0; }, "number of looks is 0, expected 1 to 100"},
+      {"too many looks", [](Measured &m) { m.looks = UINT32_MAX; },
+       "number of looks is 4294967295, expected 1 to 100"},
+      {"windows of one token", [](Measured &m) { m.windowTokens = 1; },
+       "tokens of a window is 1, expected 2 to 128"},
+      {"windows beyond the positions", [](Measured &m) { m.windowTokens = 129; },
+       "tokens of a window is 129, expected 2 to 128"},
+  });
+}
+
+TEST_CASE("texts whose lists do not belong together are refused") {
+  checkAllRefused({
+      {"no name", [](Measured &m) { m.calibrationTexts[1].name.clear(); },
+       "calibration text 1: the name '' is empty or has a '/'"},
+      {"a directory", [](Measured &m) { m.acceptanceTexts[1].name = "home/two.txt"; },
+       "acceptance text 1: the name 'home/two.txt' is empty or has a '/'"},
+      {"a name with a line break", [](Measured &m) { m.acceptanceTexts[0].name = "a\nb"; },
+       "acceptance text 0: the name is not plain UTF-8"},
+      {"scored windows of calibration", [](Measured &m) { m.calibrationTexts[0].windows = {1}; },
+       "calibration text 0: 1 scored windows and 0 losses, expected none"},
+      {"losses of calibration", [](Measured &m) { m.calibrationTexts[0].referenceNats = {1}; },
+       "calibration text 0: 0 scored windows and 1 losses, expected none"},
+      {"a loss too few", [](Measured &m) { m.acceptanceTexts[0].referenceNats.pop_back(); },
+       "acceptance text 0: 3 scored windows and 2 losses of the reference, expected as many"},
+      {"a window twice", [](Measured &m) { m.acceptanceTexts[0].windows[1] = 0; },
+       "window 0 follows 0, expected ascending windows"},
+      {"windows that descend", [](Measured &m) { m.acceptanceTexts[0].windows[2] = 1; },
+       "window 1 follows 2, expected ascending windows"},
+      {"a loss that is no number",
+       [](Measured &m) { m.acceptanceTexts[0].referenceNats[1] = kNan; },
+       "a loss of the reference is nan"},
+      {"a negative loss", [](Measured &m) { m.acceptanceTexts[0].referenceNats[1] = -1; },
+       "a loss of the reference is -1, expected at least 0"},
+      {"nothing scored", [](Measured &m) { m.acceptanceTexts.erase(m.acceptanceTexts.begin()); },
+       "no window of an acceptance text was scored, expected at least 1"},
+  });
+}
+
+static std::vector<std::byte> tinyManifest() {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = tinyMeasured();
+  return encodeManifest(artifact);
+}
+
+static std::string decodingOf(std::span<const std::byte> manifest) {
+  std::vector<uint64_t> aligned(manifest.size() / 8 + 1); // As a section is.
+  std::memcpy(aligned.data(), manifest.data(), manifest.size());
+  Artifact artifact;
+  return decodeManifest(std::as_bytes(std::span(aligned)).first(manifest.size()), artifact)
+      .message();
+}
+
+TEST_CASE("a flag that is neither 0 nor 1 is refused") {
+  std::vector<std::byte> manifest = tinyManifest();
+  size_t refused = 0;
+  for (std::byte &byte : manifest) {
+    if (byte != std::byte(1))
+      continue;
+    byte = std::byte(2);
+    refused += decodingOf(manifest) == "measured: is_set_aside is 2, expected 0 or 1";
+    byte = std::byte(1);
+  }
+  CHECK(refused == 1);
+}
+
+TEST_CASE("losses at an address that no double may have are refused") {
+  std::vector<std::byte> manifest = tinyManifest();
+  auto word = [&](size_t at) {
+    uint32_t value = 0;
+    std::memcpy(&value, &manifest[at], sizeof(value));
+    return value;
+  };
+  auto setWord = [&](size_t at, uint32_t value) {
+    std::memcpy(&manifest[at], &value, sizeof(value));
+  };
+  constexpr double kFirst = 100.5;
+  size_t first = 0;
+  while (std::memcmp(&manifest[first], &kFirst, sizeof(kFirst)) != 0)
+    first += sizeof(kFirst);
+  // The length stands before the first element; whatever refers to it now refers to 4 bytes behind
+  // it, where there is a length of 1.
+  for (size_t at = 0; at < first; at += 4)
+    if (word(at) == first - 4 - at)
+      setWord(at, word(at) + 4);
+  setWord(first, 1);
+  CHECK(decodingOf(manifest) == "measured: acceptance text 0: numbers lie at an address that is no "
+                                "multiple of 8");
+}
