@@ -102,6 +102,14 @@ struct ExpertPool::Impl {
     return strCat(options.directory, "/layer-",
                   std::string(number.size() < 3 ? 3 - number.size() : 0, '0'), number, ending);
   }
+  bool isStopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
+  static Status interrupted() { return Status(StatusCode::kInterrupted, "interrupted"); }
+  // One more expert is done.
+  void tell(const LayerFile &file) {
+    doneBytes += file.blockBytes;
+    if (options.progress)
+      options.progress->advanceTo(doneBytes);
+  }
   Status openLayer(size_t layer);
   bool isWhole(const LayerFile &file, size_t expert) const;
   Status fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
@@ -146,20 +154,25 @@ static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo 
   return stream.digest();
 }
 
+// Padding counts too: it is copied into artifacts, and no checksum covers it there.
 bool ExpertPool::Impl::isWhole(const LayerFile &file, size_t expert) const {
-  std::vector<std::byte> payload;
+  std::vector<std::byte> bytes;
   for (size_t g = 0; g < file.slices.size(); ++g)
     for (size_t s = 0; s < file.slices[g].size(); ++s) {
       const Slice &slice = file.slices[g][s];
-      payload.resize(slice.payloadBytes);
-      if (!file.records->readAt(file.offsetOf(expert, g) + slice.offset, payload).isOk() ||
-          checksum64(payload) != file.pooled[expert].grids[g].sliceChecksums[s])
+      bytes.resize(slice.bytes);
+      if (!file.records->readAt(file.offsetOf(expert, g) + slice.offset, bytes).isOk())
+        return false;
+      auto payload = std::span<const std::byte>(bytes).first(slice.payloadBytes);
+      if (checksum64(payload) != file.pooled[expert].grids[g].sliceChecksums[s] ||
+          std::any_of(bytes.begin() + ptrdiff_t(slice.payloadBytes), bytes.end(),
+                      [](std::byte byte) { return byte != std::byte(0); }))
         return false;
     }
   return true;
 }
 
-// What an earlier run left, as far as it is whole; the index is written anew to say just that.
+// What an earlier run left, as far as it is whole.
 Status ExpertPool::Impl::openLayer(size_t layer) {
   LayerFile &file = layers[layer];
   std::vector<size_t> slices;
@@ -171,11 +184,15 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
   MOERT_ASSIGN_OR_RETURN(RandomFile records,
                          RandomFile::open(pathOf(layer, ".records"), O_RDWR | O_CREAT));
   file.records.emplace(std::move(records));
-  for (size_t e = 0; e < file.pooled.size(); ++e)
+  for (size_t e = 0; e < file.pooled.size(); ++e) {
+    if (isStopped())
+      return interrupted();
     if (!isWhole(file, e)) {
       file.pooled.resize(e);
       break;
     }
+    tell(file);
+  }
   return {};
 }
 
@@ -187,7 +204,7 @@ unsigned ExpertPool::Impl::threadsFor(const LayerFile &file) const {
   for (const ExpertMatrix &matrix : file.shape.matrices)
     weights += uint64_t(matrix.shape.rows) * matrix.shape.cols;
   uint64_t fitting = availableMemoryBytes() / 2 / (weights * kWorkingBytesPerWeight + (96u << 20));
-  return unsigned(std::clamp<uint64_t>(fitting, 1, options.threads));
+  return unsigned(std::clamp<uint64_t>(fitting, 1, std::max(options.threads, 1u)));
 }
 
 // The tokens that the router sent to an expert.
@@ -249,13 +266,9 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
                                    const CalibrationProfile &profile, size_t layer) {
   LayerFile &file = layers[layer];
   MOERT_RETURN_IF_ERROR(openLayer(layer));
-  auto tell = [&] {
-    doneBytes += file.blockBytes;
-    if (options.progress)
-      options.progress->advanceTo(doneBytes);
-  };
-  for (size_t e = 0; e < file.pooled.size(); ++e)
-    tell();
+  if (file.pooled.size() == file.experts)
+    return {};
+  // Anew, to say just what is whole.
   MOERT_ASSIGN_OR_RETURN(RandomFile index,
                          RandomFile::open(pathOf(layer, ".index"), O_WRONLY | O_CREAT | O_TRUNC));
   uint64_t indexBytes = 0;
@@ -267,8 +280,6 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
   MOERT_RETURN_IF_ERROR(writeLine(poolIndexHeader(fingerprint)));
   for (size_t e = 0; e < file.pooled.size(); ++e)
     MOERT_RETURN_IF_ERROR(writeLine(poolIndexLine(e, file.pooled[e])));
-  if (file.pooled.size() == file.experts)
-    return {};
 
   MOERT_ASSIGN_OR_RETURN(LayerInputs inputs, profile.layerInputs(layer));
   MOERT_ASSIGN_OR_RETURN(LayerMoments moments,
@@ -281,12 +292,12 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
                                  strCat("layer ", file.shape.layer, ", expert ", expert));
   };
   auto consume = [&](size_t expert, FinishedExpert finished) -> Status {
-    if (options.stop && options.stop->load(std::memory_order_relaxed))
-      return Status(StatusCode::kInterrupted, "interrupted");
+    if (isStopped())
+      return interrupted();
     MOERT_RETURN_IF_ERROR(file.records->writeAt(expert * file.blockBytes, finished.block));
     MOERT_RETURN_IF_ERROR(writeLine(poolIndexLine(expert, finished.pooled)));
     file.pooled.push_back(std::move(finished.pooled));
-    tell();
+    tell(file);
     return {};
   };
   return runInOrder<FinishedExpert>(file.pooled.size(), file.experts, threadsFor(file), produce,

@@ -1,0 +1,223 @@
+#include "tests/unit/pool/PoolFixture.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+using namespace moec;
+using namespace moert;
+
+static void flipByte(const std::string &path, uint64_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(std::streamoff(offset));
+  char byte = char(file.get());
+  file.seekp(std::streamoff(offset));
+  file.put(char(byte ^ 1));
+  REQUIRE(file.good());
+}
+
+/// The bytes of all grids of an expert.
+static uint64_t blockBytes(const ExpertPool &pool) {
+  uint64_t bytes = 0;
+  for (size_t grid = 0; grid < pool.grids().size(); ++grid)
+    bytes += pool.recordBytesOf(0, grid);
+  return bytes;
+}
+
+static std::vector<std::byte> expertOf(const ExpertPool &pool, size_t layer, size_t expert) {
+  std::vector<std::byte> all;
+  for (size_t grid = 0; grid < pool.grids().size(); ++grid) {
+    std::vector<std::byte> record = recordOf(pool, layer, expert, grid);
+    all.insert(all.end(), record.begin(), record.end());
+  }
+  return all;
+}
+
+TEST_CASE("a pool has every expert of the plan on every grid, finer grids with less error") {
+  PoolFixture fixture;
+  auto pool = fixture.filled();
+  REQUIRE(pool->layers() == 2);
+  REQUIRE(pool->grids() == fixture.options.grids);
+  for (size_t layer = 0; layer < 2; ++layer) {
+    REQUIRE(pool->expertsOf(layer) == 4);
+    for (size_t expert = 0; expert < 4; ++expert) {
+      const PooledExpert &pooled = pool->expert(layer, expert);
+      REQUIRE(pooled.grids.size() == 5);
+      CHECK(pooled.squaredNorm > 0);
+      CHECK(pooled.grids.front().squaredError > 0);
+      for (size_t grid = 1; grid < 5; ++grid)
+        CHECK(pooled.grids[grid].squaredError > pooled.grids[grid - 1].squaredError);
+    }
+  }
+}
+
+TEST_CASE("the number of threads does not reach the pool") {
+  PoolFixture one, two;
+  two.options.threads = 2;
+  auto alone = one.filled(), together = two.filled();
+  CHECK(recordsOf(*alone) == recordsOf(*together));
+  for (const char *name : {"layer-000", "layer-001"})
+    for (const char *ending : {".index", ".records"}) {
+      CAPTURE(name);
+      CAPTURE(ending);
+      CHECK(contentOf(one.poolFile(std::string(name) + ending)) ==
+            contentOf(two.poolFile(std::string(name) + ending)));
+    }
+}
+
+TEST_CASE("experts fitted to tokens are not those of rounding") {
+  PoolFixture fitted, rounded;
+  rounded.options.method = QuantizeMethod::kNearest;
+  CHECK(recordsOf(*fitted.filled()) != recordsOf(*rounded.filled()));
+}
+
+TEST_CASE("an interrupted pool is gone on with to the same bytes, wherever it stopped") {
+  PoolFixture whole;
+  auto expected = recordsOf(*whole.filled());
+  for (size_t done : {0u, 1u, 3u, 4u, 6u, 7u}) {
+    CAPTURE(done);
+    PoolFixture fixture;
+    fixture.fillAndInterruptAfter(done);
+    fixture.options.threads = 2;
+    CHECK(recordsOf(*fixture.filled()) == expected);
+    CHECK(contentOf(fixture.poolFile("layer-000.index")) ==
+          contentOf(whole.poolFile("layer-000.index")));
+    CHECK(contentOf(fixture.poolFile("layer-001.index")) ==
+          contentOf(whole.poolFile("layer-001.index")));
+  }
+}
+
+// The checkpoint's weights change in between, which no hash tells here: what shows the old ones was
+// not made again.
+TEST_CASE("an interrupted pool keeps the experts that are done") {
+  PoolFixture fixture, before, after;
+  after.writeWeights(6);
+  fixture.fillAndInterruptAfter(5);
+  fixture.writeWeights(6);
+  auto pool = fixture.filled(), old = before.filled(), anew = after.filled();
+  for (size_t i = 0; i < 8; ++i) {
+    CAPTURE(i);
+    const ExpertPool &expected = i < 5 ? *old : *anew;
+    CHECK(expertOf(*pool, i / 4, i % 4) == expertOf(expected, i / 4, i % 4));
+    CHECK(pool->expert(i / 4, i % 4) == expected.expert(i / 4, i % 4));
+  }
+}
+
+TEST_CASE("a pool can be interrupted again and again") {
+  PoolFixture whole, fixture;
+  for (size_t done : {1u, 2u, 3u, 5u, 7u})
+    fixture.fillAndInterruptAfter(done);
+  CHECK(recordsOf(*fixture.filled()) == recordsOf(*whole.filled()));
+}
+
+TEST_CASE("a finished pool is only read, and a stop while it is looked through leaves it whole") {
+  PoolFixture fixture;
+  auto expected = recordsOf(*fixture.filled());
+  std::string index = contentOf(fixture.poolFile("layer-000.index"));
+  fixture.writeWeights(6);
+  std::atomic<bool> stop = true;
+  fixture.options.stop = &stop;
+  CHECK(fixture.fill().status().code() == StatusCode::kInterrupted);
+  CHECK(contentOf(fixture.poolFile("layer-000.index")) == index);
+  fixture.options.stop = nullptr;
+  CHECK(recordsOf(*fixture.filled()) == expected);
+}
+
+TEST_CASE(
+    "a byte that changed in any place of a kept record is noticed and the expert made again") {
+  PoolFixture fixture;
+  auto pool = fixture.filled();
+  auto expected = recordsOf(*pool);
+  // The first byte, the middle and the last, which is padding, of the second expert.
+  uint64_t block = blockBytes(*pool);
+  for (uint64_t offset : {block, block + block / 2, 2 * block - 1}) {
+    CAPTURE(offset);
+    flipByte(fixture.poolFile("layer-001.records"), offset);
+    CHECK(recordsOf(*fixture.filled()) == expected);
+  }
+}
+
+TEST_CASE("records that are gone or cut are made again") {
+  PoolFixture fixture;
+  auto pool = fixture.filled();
+  auto expected = recordsOf(*pool);
+  std::filesystem::resize_file(fixture.poolFile("layer-000.records"), blockBytes(*pool) * 3 / 2);
+  CHECK(recordsOf(*fixture.filled()) == expected);
+  std::filesystem::remove(fixture.poolFile("layer-001.records"));
+  CHECK(recordsOf(*fixture.filled()) == expected);
+}
+
+TEST_CASE("an index whose last line was cut off costs that expert alone") {
+  PoolFixture fixture, before, after;
+  after.writeWeights(6);
+  auto old = before.filled(), anew = after.filled();
+  (void)fixture.filled();
+  const std::string path = fixture.poolFile("layer-001.index");
+  std::string whole = contentOf(path);
+  std::filesystem::resize_file(path, whole.size() - 1);
+  fixture.writeWeights(6);
+  auto pool = fixture.filled();
+  CHECK(expertOf(*pool, 1, 2) == expertOf(*old, 1, 2));
+  CHECK(expertOf(*pool, 1, 3) == expertOf(*anew, 1, 3));
+}
+
+namespace {
+
+/// Something that decides a pool's bytes, changed.
+struct Change {
+  const char *what;
+  void (*apply)(PoolFixture &fixture);
+};
+
+const Change kChanges[] = {
+    {"the checkpoint",
+     [](PoolFixture &fixture) {
+       fixture.writeWeights(6);
+       fixture.options.checkpointHash = 0x78;
+     }},
+    {"the calibration", [](PoolFixture &fixture) { fixture.writeProfile(2); }},
+    {"the method", [](PoolFixture &fixture) { fixture.options.method = QuantizeMethod::kClipped; }},
+    {"the grids", [](PoolFixture &fixture) { fixture.options.grids.pop_back(); }},
+    {"the slices", [](PoolFixture &fixture) { fixture.options.nested = false; }},
+};
+
+} // namespace
+
+TEST_CASE("what was made of another checkpoint, calibration, method or storage is not taken") {
+  for (const Change &change : kChanges) {
+    CAPTURE(change.what);
+    PoolFixture used, fresh;
+    (void)used.filled();
+    change.apply(used);
+    change.apply(fresh);
+    CHECK(recordsOf(*used.filled()) == recordsOf(*fresh.filled()));
+  }
+}
+
+TEST_CASE("a profile of another model is refused") {
+  PoolFixture fixture;
+  fixture.plan.artifact.moeLayers[1].layer = 7;
+  Status status = fixture.fill().status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message().find("another model") != std::string::npos);
+}
+
+TEST_CASE("weights that are not finite are refused with layer and expert") {
+  PoolFixture fixture;
+  Tensors tensors = randomTensors(fixture.plan, 5);
+  tensors.at("layer1.expert2.down")[3] = std::numeric_limits<float>::infinity();
+  writeCheckpoint(fixture.checkpointPath, fixture.plan, tensors);
+  Status status = fixture.fill().status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message().find("layer 1, expert 2") != std::string::npos);
+}
+
+TEST_CASE("a directory that is not there is refused by its name") {
+  PoolFixture fixture;
+  fixture.options.directory = fixture.directory.path("absent");
+  Status status = fixture.fill().status();
+  CHECK_FALSE(status.isOk());
+  CHECK(status.message().find("absent/layer-000") != std::string::npos);
+}

@@ -1,0 +1,53 @@
+// The tiny artifact's experts as a checkpoint of random numbers, a profile of random tokens for
+// them, and a directory for a pool: all that filling one takes.
+#pragma once
+
+#include "compiler/pool/ExpertPool.h"
+#include "tests/unit/emit/TinyPlan.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Every test has a directory of its own, which goes at the end.
+struct PoolFixture {
+  PoolFixture();
+
+  moert::Result<std::unique_ptr<moec::ExpertPool>> fill() const;
+  /// Fails the test if that fails.
+  std::unique_ptr<moec::ExpertPool> filled() const;
+  /// Stops when so many experts are done; expects that some were left.
+  void fillAndInterruptAfter(size_t experts);
+  /// Weights and tokens that were not there before.
+  void writeWeights(uint32_t seed) const;
+  void writeProfile(uint32_t seed) const;
+
+  std::string poolFile(const std::string &name) const { return options.directory + "/" + name; }
+
+  TemporaryDirectory directory;
+  std::string checkpointPath = directory.path("checkpoint");
+  std::string profilePath = directory.path("profile");
+  moec::EmitPlan plan = tinyPlan(checkpointPath);
+  moec::PoolOptions options; // 8, 6, 4, 3 and 2 bits by error feedback, nested, one thread.
+};
+
+/// All records, [layer][expert][grid] one behind the other.
+std::vector<std::byte> recordsOf(const moec::ExpertPool &pool);
+std::vector<std::byte> recordOf(const moec::ExpertPool &pool, size_t layer, size_t expert,
+                                size_t grid);
+
+/// Sets a stop flag once so much is done.
+class StoppingProgress final : public moec::Progress {
+public:
+  explicit StoppingProgress(uint64_t after) : limit(after) {}
+  void begin(std::string_view, uint64_t, uint64_t) override {}
+  void advanceTo(uint64_t done) override { stop = stop || done >= limit; }
+  void end() override {}
+
+  std::atomic<bool> stop = false;
+
+private:
+  uint64_t limit;
+};

@@ -1,0 +1,102 @@
+// The pool's records beside what the emission makes of the same tensors: by rounding to nearest
+// both have to give the same bytes, and so artifacts from either are the same file.
+#include "compiler/emit/EmitArtifact.h"
+#include "runtime/format/Verify.h"
+#include "tests/unit/pool/PoolFixture.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+using namespace moec;
+using namespace moert;
+
+/// The artifact's experts as the pool has them on the grids of the choice.
+static void takeFormats(Artifact &artifact, const ExpertPool &pool, const GridChoice &choice) {
+  for (size_t l = 0; l < artifact.moeLayers.size(); ++l)
+    for (size_t e = 0; e < artifact.moeLayers[l].experts.size(); ++e) {
+      Expert &expert = artifact.moeLayers[l].experts[e];
+      expert.slices.clear();
+      expert.variants.assign(1, {});
+      for (const WeightFormat &format : pool.formatsOf(choice[l][e])) {
+        expert.variants[0].push_back(uint8_t(expert.slices.size()));
+        expert.slices.emplace_back().format = format;
+      }
+    }
+}
+
+static Status emit(PoolFixture &fixture, const std::string &name, const RecordSource *records) {
+  auto checkpoint = Checkpoint::open(fixture.checkpointPath);
+  REQUIRE(checkpoint.isOk());
+  fixture.plan.records = records;
+  EmitOptions options;
+  options.outputPath = fixture.directory.path(name);
+  return emitArtifact(fixture.plan, *checkpoint, options).status();
+}
+
+static void checkAgainstRounding(PoolFixture &fixture, const GridChoice &choice) {
+  auto pool = fixture.filled();
+  takeFormats(fixture.plan.artifact, *pool, choice);
+  Status rounded = emit(fixture, "rounded.moe", nullptr);
+  REQUIRE_MESSAGE(rounded.isOk(), rounded.message());
+  PooledRecords records(*pool, choice);
+  Status copied = emit(fixture, "copied.moe", &records);
+  REQUIRE_MESSAGE(copied.isOk(), copied.message());
+  const std::string file = contentOf(fixture.directory.path("rounded.moe"));
+  CHECK(contentOf(fixture.directory.path("copied.moe")) == file);
+  for (size_t l = 0; l < choice.size(); ++l)
+    for (size_t e = 0; e < choice[l].size(); ++e) {
+      const Expert &expert = fixture.plan.artifact.moeLayers[l].experts[e];
+      std::vector<std::byte> record = recordOf(*pool, l, e, choice[l][e]);
+      REQUIRE(record.size() == expert.bytes);
+      CHECK(std::memcmp(record.data(), file.data() + expert.fileOffset, record.size()) == 0);
+      CHECK(pool->recordBytesOf(l, choice[l][e]) == expert.bytes);
+      uint64_t payload = 0;
+      for (const Slice &slice : expert.slices)
+        payload += slice.payloadBytes;
+      CHECK(pool->payloadBytesOf(l, choice[l][e]) == payload);
+    }
+}
+
+TEST_CASE("records of rounding are what the emission makes of the tensors, on every grid") {
+  for (bool nested : {true, false})
+    for (uint32_t grid = 0; grid < 5; ++grid) {
+      CAPTURE(nested);
+      CAPTURE(grid);
+      PoolFixture fixture;
+      fixture.options.method = QuantizeMethod::kNearest;
+      fixture.options.nested = nested;
+      checkAgainstRounding(fixture, GridChoice(2, std::vector<uint32_t>(4, grid)));
+    }
+}
+
+TEST_CASE("an artifact may take each expert from another grid") {
+  PoolFixture fixture;
+  fixture.options.method = QuantizeMethod::kNearest;
+  checkAgainstRounding(fixture, {{4, 0, 3, 1}, {2, 2, 0, 4}});
+}
+
+TEST_CASE("an artifact of fitted experts is whole") {
+  PoolFixture fixture;
+  auto pool = fixture.filled();
+  GridChoice choice = {{4, 3, 2, 1}, {0, 1, 2, 3}};
+  takeFormats(fixture.plan.artifact, *pool, choice);
+  PooledRecords records(*pool, choice);
+  REQUIRE(emit(fixture, "out.moe", &records).isOk());
+  auto source = FileSource::open(fixture.directory.path("out.moe"));
+  REQUIRE(source.isOk());
+  Status status = verifyArtifact(*source);
+  CHECK_MESSAGE(status.isOk(), status.message());
+}
+
+TEST_CASE("a part of a record is read from its offset, and none beyond its end") {
+  PoolFixture fixture;
+  auto pool = fixture.filled();
+  std::vector<std::byte> whole = recordOf(*pool, 1, 2, 0), part(100), none;
+  REQUIRE(pool->read(1, 2, 0, 37, part).isOk());
+  CHECK(std::memcmp(part.data(), whole.data() + 37, part.size()) == 0);
+  CHECK(pool->read(1, 2, 0, whole.size() - 100, part).isOk());
+  CHECK_FALSE(pool->read(1, 2, 0, whole.size() - 99, part).isOk());
+  CHECK_FALSE(pool->read(1, 2, 0, whole.size() + 1, none).isOk());
+  CHECK_FALSE(pool->read(1, 2, 0, UINT64_MAX, part).isOk());
+}
