@@ -23,6 +23,21 @@ static std::optional<uint64_t> parseHex(const std::string &word) {
   return value;
 }
 
+// Nothing of a line with a word that is no number: the others would not stand where they belong.
+static std::optional<std::vector<uint64_t>> parseLine(const std::string &line) {
+  std::istringstream words(line);
+  std::vector<uint64_t> numbers;
+  for (std::string word; words >> word;) {
+    std::optional<uint64_t> number = parseHex(word);
+    if (!number)
+      return std::nullopt;
+    numbers.push_back(*number);
+  }
+  if (numbers.empty())
+    return std::nullopt;
+  return numbers;
+}
+
 MeasurementLog MeasurementLog::open(const std::string &path, uint64_t fingerprint) {
   MeasurementLog log;
   log.path = path;
@@ -32,18 +47,13 @@ MeasurementLog MeasurementLog::open(const std::string &path, uint64_t fingerprin
   auto takeLine = [&] { return std::getline(file, line) && !file.eof(); };
   if (!takeLine() || line != headerOf(fingerprint))
     return log;
-  while (takeLine()) {
-    std::istringstream words(line);
-    std::vector<uint64_t> numbers;
-    for (std::string word; words >> word;)
-      if (std::optional<uint64_t> number = parseHex(word))
-        numbers.push_back(*number);
-    if (numbers.empty())
-      continue;
-    std::vector<double> &values = log.known[numbers[0]];
-    for (size_t i = 1; i < numbers.size(); ++i)
-      values.push_back(std::bit_cast<double>(numbers[i]));
-  }
+  while (takeLine())
+    if (std::optional<std::vector<uint64_t>> numbers = parseLine(line)) {
+      std::vector<double> &values = log.known[numbers->front()];
+      values.clear();
+      for (size_t i = 1; i < numbers->size(); ++i)
+        values.push_back(std::bit_cast<double>((*numbers)[i]));
+    }
   return log;
 }
 

@@ -32,11 +32,12 @@ struct Place {
   size_t text, window;
 };
 
-/// What calibration has seen, as the hashes of every 16 tokens in a row. A window that shares none
-/// with it does not overlap it, wherever calibration's windows began.
+/// What was seen so far, as the hashes of every 16 tokens in a row. A window that shares none with
+/// it does not overlap it, wherever the windows that were seen began.
 class SeenText {
 public:
-  SeenText(std::span<const int32_t> tokens, uint32_t windowTokens) {
+  /// Windows, one behind the other.
+  void add(std::span<const int32_t> tokens, uint32_t windowTokens) {
     for (size_t begin = 0; begin + windowTokens <= tokens.size(); begin += windowTokens)
       for (size_t i = begin; i + kRun <= begin + windowTokens; ++i)
         hashes.insert(hashOf(tokens.subspan(i, kRun)));
@@ -109,18 +110,23 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                     uint32_t calibrationWindowTokens, const TextAmounts &amounts) {
   MOERT_RETURN_IF_ERROR(checkDistinct(texts, acceptanceTexts));
   const uint32_t length = amounts.windowTokens;
-  std::vector<Place> places =
-      freePlaces(texts, SeenText(calibrationTokens, calibrationWindowTokens), length);
+  SeenText seen;
+  seen.add(calibrationTokens, calibrationWindowTokens);
+  std::vector<Place> places = freePlaces(texts, seen, length);
   SearchWindows result;
   result.isSetAside = acceptanceTexts.empty();
   if (result.isSetAside) {
     size_t count = std::min<size_t>(amounts.setAsideWindows, places.size() / 2);
     result.acceptance = windowsAt(texts, takeEvenly(places, count), length);
-  } else {
-    std::vector<Place> all = freePlaces(acceptanceTexts, SeenText({}, 1), length);
-    result.acceptance = windowsAt(acceptanceTexts, all, length);
   }
   std::vector<Place> search = takeEvenly(places, amounts.searchWindows);
+  if (!result.isSetAside) {
+    // A text of another content may still have parts in common with those of the search.
+    for (const std::vector<int32_t> &ids : windowsAt(texts, search, length).ids)
+      seen.add(ids, length);
+    result.acceptance =
+        windowsAt(acceptanceTexts, freePlaces(acceptanceTexts, seen, length), length);
+  }
   if (search.size() < kLeastWindows || result.acceptance.windows < kLeastWindows)
     return invalidInput("the texts have ", search.size(), " windows of ", length,
                         " tokens for the search and ", result.acceptance.windows,

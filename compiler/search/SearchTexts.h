@@ -55,8 +55,9 @@ moert::Result<std::vector<SearchText>> readSearchTexts(std::span<const std::stri
                                                        const moert::Tokenizer &tokenizer);
 
 /// calibrationTokens: the windows that calibration has seen, one behind the other; windows that
-/// share 16 tokens in a row with them are left out. acceptanceTexts may be empty. Refuses texts of
-/// both kinds with the same content, and too few windows.
+/// share 16 tokens in a row with them are left out, of the acceptance texts also those that share
+/// them with the search's. acceptanceTexts may be empty. Refuses texts of both kinds with the same
+/// content, and too few windows.
 moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                            std::span<const SearchText> acceptanceTexts,
                                            std::span<const int32_t> calibrationTokens,

@@ -1,0 +1,215 @@
+// The judge on a synthetic model, whose experts an assignment gives their width: what is measured
+// is known from evaluating the two artifacts side by side.
+#include "compiler/search/ArtifactJudge.h"
+
+#include "moert/Engine.h"
+#include "runtime/engine/EngineSource.h"
+#include "runtime/engine/RandomStream.h"
+#include "tests/unit/emit/TinyPlan.h"
+#include "tests/unit/engine/SyntheticModel.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace moec;
+using namespace moert;
+
+constexpr uint32_t kWindow = 16;
+
+static WindowSet randomWindows(RandomStream &random, std::vector<uint64_t> ofTexts) {
+  WindowSet set;
+  for (uint64_t windows : ofTexts) {
+    std::vector<int32_t> &ids = set.ids.emplace_back();
+    for (uint64_t i = 0; i < windows * kWindow; ++i)
+      ids.push_back(int32_t(random.nextBelow(test::kVocabulary)));
+    set.windows += windows;
+  }
+  return set;
+}
+
+static void writeModel(const std::string &path, WeightKind experts) {
+  test::SyntheticOptions options;
+  options.experts = experts;
+  auto written = test::writeSyntheticModel(path, options);
+  REQUIRE_MESSAGE(written.isOk(), written.status().message());
+}
+
+namespace {
+
+struct Fixture {
+  explicit Fixture(LossMetric metric = LossMetric::kPerplexity) {
+    RandomStream random(3);
+    windows.probe = randomWindows(random, {2, 2});
+    windows.rest = randomWindows(random, {3, 5});
+    windows.acceptance = randomWindows(random, {10});
+    options.directory = directory.path("work");
+    options.referencePath = directory.path("reference.moe");
+    options.metric = metric;
+    options.windowTokens = kWindow;
+    options.fingerprint = 9;
+    std::filesystem::create_directory(options.directory);
+    writeModel(options.referencePath, WeightKind::kF32);
+  }
+
+  /// An assignment's first number is the width: 0 is that of the reference.
+  std::unique_ptr<ArtifactJudge> judge() {
+    auto made = ArtifactJudge::create(
+        options, windows, [this](const WidthAssignment &assignment, const std::string &path) {
+          ++artifacts;
+          const WeightKind kinds[] = {WeightKind::kF32, WeightKind::kInt4};
+          writeModel(path, kinds[assignment.at(0)]);
+          return Status();
+        });
+    REQUIRE_MESSAGE(made.isOk(), made.status().message());
+    return std::move(made).value();
+  }
+
+  TemporaryDirectory directory;
+  SearchWindows windows;
+  JudgeOptions options;
+  size_t artifacts = 0; // Made so far.
+};
+
+/// One artifact, opened.
+struct Played {
+  explicit Played(const std::string &path) {
+    auto opened = Model::open(path);
+    REQUIRE(opened.isOk());
+    model = std::move(opened).value();
+    EngineOptions engineOptions;
+    engineOptions.contextTokens = kWindow;
+    engineOptions.logitsRows = kWindow;
+    auto account = accountMemory(*model, engineOptions);
+    REQUIRE(account.isOk());
+    auto loaded = Engine::load(*model, engineOptions, *account);
+    REQUIRE_MESSAGE(loaded.isOk(), loaded.status().message());
+    engine = std::move(loaded).value();
+    auto created = EngineSource::create(*engine);
+    REQUIRE(created.isOk());
+    source = std::move(created).value();
+  }
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<EngineSource> source;
+};
+
+} // namespace
+
+static std::vector<SampleScore> sideBySide(const Fixture &fixture, const WindowSet &set) {
+  const std::string path = fixture.directory.path("other.moe");
+  writeModel(path, WeightKind::kInt4);
+  Played candidate(path), reference(fixture.options.referencePath);
+  EvaluationOptions options;
+  options.windowTokens = options.stepTokens = kWindow;
+  auto scores = evaluate(set.ids, options, *candidate.source, reference.source.get());
+  REQUIRE(scores.isOk());
+  return std::move(scores).value();
+}
+
+TEST_CASE("the reference beside itself loses nothing, not a bit") {
+  for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl, LossMetric::kTop1}) {
+    Fixture fixture(metric);
+    auto judge = fixture.judge();
+    auto probe = judge->probe({0});
+    REQUIRE_MESSAGE(probe.isOk(), probe.status().message());
+    CHECK(*probe == 0);
+    for (auto measured : {judge->measure({0}), judge->accept({0})}) {
+      REQUIRE_MESSAGE(measured.isOk(), measured.status().message());
+      CHECK(measured->loss == 0);
+      CHECK(measured->upperBound == 0);
+      CHECK(measured->klNats == 0);
+    }
+  }
+}
+
+TEST_CASE("a measurement is what both artifacts side by side give, by any metric") {
+  for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl, LossMetric::kTop1}) {
+    Fixture fixture(metric);
+    auto judge = fixture.judge();
+    std::vector<SampleScore> probe = sideBySide(fixture, fixture.windows.probe);
+    std::vector<SampleScore> all = sideBySide(fixture, fixture.windows.rest);
+    all.insert(all.end(), probe.begin(), probe.end());
+    const SampleScore sum = sumOf(all);
+    auto probed = judge->probe({1});
+    auto measured = judge->measure({1});
+    REQUIRE(probed.isOk());
+    REQUIRE_MESSAGE(measured.isOk(), measured.status().message());
+    CHECK(*probed == doctest::Approx(sumOf(probe).kl()).epsilon(1e-12));
+    CHECK(*probed > 0);
+    CHECK(measured->loss == doctest::Approx(*lossOf(sum, metric)).epsilon(1e-12));
+    CHECK(measured->upperBound > measured->loss);
+  }
+}
+
+TEST_CASE("an acceptance is of its own windows, its scores are kept, and its bound is of a look") {
+  Fixture fixture;
+  auto judge = fixture.judge();
+  std::vector<SampleScore> expected = sideBySide(fixture, fixture.windows.acceptance);
+  auto accepted = judge->accept({1});
+  REQUIRE_MESSAGE(accepted.isOk(), accepted.status().message());
+  REQUIRE(judge->acceptanceScores().size() == 10);
+  CHECK(accepted->loss == *lossOf(sumOf(expected), LossMetric::kPerplexity));
+  CHECK(accepted->upperBound == *lossUpperBound95(expected, LossMetric::kPerplexity, kMaxLooks));
+  CHECK(accepted->klNats == sumOf(expected).kl());
+  for (size_t i = 0; i < 10; ++i)
+    CHECK(judge->acceptanceScores()[i].lossNats == expected[i].lossNats);
+}
+
+TEST_CASE("what was measured is answered from the log, in this run and a later one") {
+  Fixture fixture;
+  Result<double> probe = 0.0;
+  Result<Measurement> measured = Measurement();
+  uint64_t played = 0;
+  {
+    auto judge = fixture.judge();
+    probe = judge->probe({1});
+    measured = judge->measure({1});
+    REQUIRE(probe.isOk());
+    REQUIRE(measured.isOk());
+    CHECK(fixture.artifacts == 2);
+    CHECK(*judge->measure({1}) == *measured);
+    CHECK(fixture.artifacts == 2);
+    CHECK(judge->measure({0}).isOk());
+    CHECK(fixture.artifacts == 3);
+    played = judge->windowsPlayed();
+  }
+  auto judge = fixture.judge();
+  CHECK(*judge->probe({1}) == *probe);
+  CHECK(*judge->measure({1}) == *measured);
+  CHECK(judge->measure({1}).isOk());
+  CHECK(judge->measure({0}).isOk());
+  CHECK(fixture.artifacts == 3);
+  CHECK(judge->windowsPlayed() == played);
+}
+
+TEST_CASE("another fingerprint measures anew") {
+  Fixture fixture;
+  REQUIRE(fixture.judge()->probe({1}).isOk());
+  ++fixture.options.fingerprint;
+  REQUIRE(fixture.judge()->probe({1}).isOk());
+  CHECK(fixture.artifacts == 2);
+}
+
+TEST_CASE("no candidate is left behind") {
+  Fixture fixture;
+  auto judge = fixture.judge();
+  REQUIRE(judge->probe({1}).isOk());
+  REQUIRE(judge->measure({1}).isOk());
+  REQUIRE(judge->accept({1}).isOk());
+  CHECK_FALSE(std::filesystem::exists(fixture.options.directory + "/candidate.moe"));
+}
+
+TEST_CASE("a stop ends a measurement, which the next run makes again") {
+  Fixture fixture;
+  std::atomic<bool> stop = false;
+  fixture.options.stop = &stop;
+  auto judge = fixture.judge();
+  stop = true;
+  CHECK(judge->measure({1}).status().code() == StatusCode::kInterrupted);
+  CHECK(judge->accept({1}).status().code() == StatusCode::kInterrupted);
+  stop = false;
+  CHECK(fixture.judge()->measure({1}).isOk());
+  CHECK(fixture.artifacts == 3);
+}

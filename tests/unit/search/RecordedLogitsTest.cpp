@@ -1,0 +1,111 @@
+#include "compiler/search/RecordedLogits.h"
+
+#include "tests/unit/emit/TinyPlan.h"
+#include "tests/unit/engine/TableSource.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+
+using namespace moec;
+using namespace moert;
+
+constexpr uint32_t kWindow = 4;
+
+static TableSource modelOf(uint32_t seed) {
+  TableSource model;
+  for (int32_t token = 0; token < 5; ++token)
+    for (int32_t next = 0; next < 5; ++next)
+      model.prefers[token][next] = float((token * 7 + next * 3 + int32_t(seed)) % 11) * 0.37f;
+  return model;
+}
+
+static const std::vector<std::vector<int32_t>> kTexts = {
+    {0, 1, 2, 3, 4, 3, 2, 1}, {}, {2, 2, 0, 4}};
+
+static EvaluationOptions windowsOf(uint32_t stepTokens) {
+  EvaluationOptions options;
+  options.windowTokens = kWindow;
+  options.stepTokens = stepTokens;
+  return options;
+}
+
+/// Records the reference on all windows in steps of so many tokens.
+static void record(const std::string &path, uint32_t stepTokens = kWindow) {
+  TableSource reference = modelOf(1);
+  auto recording = RecordingLogits::create(reference, path);
+  REQUIRE(recording.isOk());
+  REQUIRE(evaluate(kTexts, windowsOf(stepTokens), **recording, nullptr).isOk());
+}
+
+static bool areSameBits(const std::vector<SampleScore> &a, const std::vector<SampleScore> &b) {
+  auto same = [](const SampleScore &x, const SampleScore &y) {
+    const double left[] = {x.lossNats, x.referenceLossNats, x.kl(), x.agreement()};
+    const double right[] = {y.lossNats, y.referenceLossNats, y.kl(), y.agreement()};
+    return x.text == y.text && std::memcmp(left, right, sizeof(left)) == 0;
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+TEST_CASE("a recording does not change what is measured") {
+  TemporaryDirectory directory;
+  TableSource model = modelOf(1);
+  auto plain = evaluate(kTexts, windowsOf(kWindow), model, nullptr);
+  auto recording = RecordingLogits::create(model, directory.path("rows"));
+  REQUIRE(recording.isOk());
+  CHECK((*recording)->vocabularySize() == 5);
+  auto recorded = evaluate(kTexts, windowsOf(kWindow), **recording, nullptr);
+  REQUIRE(plain.isOk());
+  REQUIRE(recorded.isOk());
+  CHECK(areSameBits(*plain, *recorded));
+}
+
+TEST_CASE("rows play back bit for bit, in any steps, again after a rewind") {
+  TemporaryDirectory directory;
+  TableSource candidate = modelOf(2), reference = modelOf(1);
+  auto expected = evaluate(kTexts, windowsOf(kWindow), candidate, &reference);
+  REQUIRE(expected.isOk());
+  REQUIRE(expected->size() == 3);
+  REQUIRE(expected->front().kl() > 0);
+  for (uint32_t recordedStep : {1u, 3u, 4u}) {
+    record(directory.path("rows"), recordedStep);
+    auto played = PlayedLogits::open(directory.path("rows"), 5, kWindow);
+    REQUIRE(played.isOk());
+    for (uint32_t step : {1u, 2u, 3u, 4u}) {
+      CAPTURE(recordedStep);
+      CAPTURE(step);
+      (*played)->rewind();
+      auto scores = evaluate(kTexts, windowsOf(step), candidate, played->get());
+      REQUIRE_MESSAGE(scores.isOk(), scores.status().message());
+      CHECK(areSameBits(*scores, *expected));
+    }
+  }
+}
+
+TEST_CASE("a recording that ends early is refused with the row, whole rows before it play") {
+  TemporaryDirectory directory;
+  const std::string path = directory.path("rows");
+  record(path);
+  const uint64_t rowBytes = 5 * sizeof(float);
+  REQUIRE(std::filesystem::file_size(path) == 3 * kWindow * rowBytes);
+  std::filesystem::resize_file(path, 6 * rowBytes - 1);
+  auto played = PlayedLogits::open(path, 5, kWindow);
+  REQUIRE(played.isOk());
+  TableSource candidate = modelOf(2);
+  std::vector<std::vector<int32_t>> first = {{0, 1, 2, 3}};
+  CHECK(evaluate(first, windowsOf(1), candidate, played->get()).isOk());
+  (*played)->rewind();
+  Status status = evaluate(kTexts, windowsOf(1), candidate, played->get()).status();
+  CHECK(status.code() == StatusCode::kFailed);
+  CHECK(status.message().find("ends before row 5") != std::string::npos);
+}
+
+TEST_CASE("a recording that is not there is refused by its name") {
+  TemporaryDirectory directory;
+  Status status = PlayedLogits::open(directory.path("absent"), 5, kWindow).status();
+  CHECK_FALSE(status.isOk());
+  CHECK(status.message().find("absent") != std::string::npos);
+  TableSource model = modelOf(1);
+  CHECK_FALSE(RecordingLogits::create(model, directory.path("absent/rows")).isOk());
+}
