@@ -15,9 +15,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <malloc.h>
-#include <sstream>
 #include <unistd.h>
 
 using namespace moert;
@@ -91,21 +88,6 @@ static uint64_t fingerprintOf(const CalibrationInfo &info, const Artifact &artif
   return checksum64(bytes);
 }
 
-// What the process holds in its heap by now: the model's tables, the tokens, and whatever the
-// caller did before.
-static uint64_t heapInUse() {
-  ::malloc_trim(0); // What reading and tokenizing took and freed goes back to the system.
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    std::istringstream fields(line);
-    std::string name;
-    uint64_t kibibytes = 0;
-    if (fields >> name >> kibibytes && name == "RssAnon:")
-      return kibibytes * 1024;
-  }
-  return 0;
-}
-
 static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
                                            const CalibrationInfo &info, const Artifact &artifact) {
   // Pieces of states on their way to the disk, and small things.
@@ -116,7 +98,8 @@ static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
   layerwise.laterRouters = kPredictionDepths;
   layerwise.memory = options.memory;
   layerwise.threads = options.threads;
-  layerwise.extraBytes = heapInUse() + ProfileWriter::memoryBytes(info) +
+  // The model's tables, the tokens, and whatever the caller did before, are in memory by now.
+  layerwise.extraBytes = privateMemoryBytes() + ProfileWriter::memoryBytes(info) +
                          LayerCollector::memoryBytes(info) + kOwnBytes;
   // The sums, the journal as it is put together, and the profile's header.
   for (const ResidentWeight &weight : artifact.residents)

@@ -4,6 +4,7 @@
 
 #include "compiler/emit/EmitArtifact.h"
 #include "compiler/emit/Progress.h"
+#include "compiler/import/Checkpoint.h"
 #include "passes/Pipeline.h"
 #include "runtime/base/Status.h"
 
@@ -31,6 +32,10 @@ struct CompileRequest {
 
 /// import, all passes, emit.
 moert::Status compileCheckpoint(const CompileRequest &request, const Session &session);
+
+/// Refuses an output that stands where one of the checkpoint's own files does: weights are read
+/// while the output is written, and cannot be had again from it.
+moert::Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint);
 
 /// The first arrow alone: the model's IR, as text.
 moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath);

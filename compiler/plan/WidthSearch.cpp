@@ -58,6 +58,10 @@ private:
   Status challenge();
   Status challengeWithUniform(const WidthAssignment &others);
   Status challengeWithEdgeMoe(const WidthAssignment &others);
+  Status bisectEdgeMoe();
+  Status improve();
+  bool mayTake(const MeasuredWidths &widths) const;
+  WidthAssignment firstOthers() const;
   const MeasuredWidths *cheapest() const;
   Status acceptOrTighten();
 
@@ -75,6 +79,12 @@ static Status checkInput(const WidthSearchInput &input) {
   size_t items = input.problem.items.size();
   if (input.groups.size() != items || input.isProbedDirectly.size() != items)
     return invalidInput("groups for ", input.groups.size(), " of ", items, " items");
+  if (!input.others.empty() && input.others.size() != items)
+    return invalidInput("options for ", input.others.size(), " of ", items, " items");
+  for (size_t i = 0; i < input.others.size(); ++i)
+    if (input.others[i] >= input.problem.items[i].options.size())
+      return invalidInput("option ", input.others[i], " of ", input.problem.items[i].name,
+                          ", which has ", input.problem.items[i].options.size());
   if (!(input.target > 0) || !std::isfinite(input.target))
     return invalidInput("a target of ", input.target, ", expected more than 0");
   for (uint32_t group : input.groups)
@@ -129,9 +139,15 @@ Result<bool> WidthSearch::measure(const std::string &solver, const WidthAssignme
   return true;
 }
 
+// What uniform widths and EdgeMoE's are measured beside before anything else is known.
+WidthAssignment WidthSearch::firstOthers() const {
+  if (!input.others.empty())
+    return input.others;
+  return WidthAssignment(input.problem.items.size(), 0);
+}
+
 Status WidthSearch::measureUniforms() {
-  const WidthAssignment widest(input.problem.items.size(), 0);
-  MOERT_RETURN_IF_ERROR(measure("uniform", widest).status());
+  const WidthAssignment widest = firstOthers();
   for (uint32_t bits : uniformWidths()) {
     probeBits = bits;
     WidthAssignment assignment = uniform(bits, widest);
@@ -172,6 +188,8 @@ Status WidthSearch::probeGroup(uint32_t group, double base) {
   if (first == input.groups.end())
     return {};
   const auto item = size_t(first - input.groups.begin());
+  if (input.isProbedDirectly[item] && input.solver == SolverChoice::kEdgeMoe)
+    return {}; // Not this solver's to choose.
   const WidthAssignment widest(input.problem.items.size(), 0);
   if (input.isProbedDirectly[item]) {
     std::vector<WidthOption> &options = outcome.estimates.items[item].options;
@@ -190,6 +208,8 @@ Status WidthSearch::probeGroup(uint32_t group, double base) {
   for (size_t i = 0; i < assignment.size(); ++i)
     if (input.groups[i] == group)
       assignment[i] = probed[i];
+  if (assignment == widest)
+    return {}; // Nothing to choose.
   MOERT_ASSIGN_OR_RETURN(double nats, probe(assignment));
   scaleGroup(group, probeBits, std::max(nats - base, kLeastNats));
   return {};
@@ -266,18 +286,32 @@ Status WidthSearch::bisect() {
     MOERT_ASSIGN_OR_RETURN(WidthAssignment assignment, solveKnapsack(problem));
     if (find(assignment))
       return {};
-    MOERT_ASSIGN_OR_RETURN(bool isMeasured, measure("knapsack", assignment, *limit));
+    MOERT_ASSIGN_OR_RETURN(bool isMeasured, measure("mckp", assignment, *limit));
     if (!isMeasured)
       return {};
   }
   return {};
 }
 
+bool WidthSearch::mayTake(const MeasuredWidths &widths) const {
+  switch (input.solver) {
+  case SolverChoice::kAuto:
+    return true;
+  case SolverChoice::kKnapsack:
+    return widths.solver != "edgemoe";
+  case SolverChoice::kEdgeMoe:
+    return widths.solver != "mckp";
+  case SolverChoice::kUniform:
+    return widths.solver == "uniform";
+  }
+  return false;
+}
+
 // The cheapest that meets the bar; of about equal ones the simplest, which is uniform.
 const MeasuredWidths *WidthSearch::cheapest() const {
   const MeasuredWidths *best = nullptr;
   for (const MeasuredWidths &known : outcome.measured)
-    if (meets(known) && (!best || known.cost < best->cost))
+    if (mayTake(known) && meets(known) && (!best || known.cost < best->cost))
       best = &known;
   for (const MeasuredWidths &known : outcome.measured)
     if (best && meets(known) && known.solver == "uniform" && best->solver != "uniform" &&
@@ -332,6 +366,50 @@ Status WidthSearch::challengeWithEdgeMoe(const WidthAssignment &others) {
   return {};
 }
 
+// The published selection by itself: between the uniform widths around the bar, as many of the list
+// at the lower one as the bar allows.
+Status WidthSearch::bisectEdgeMoe() {
+  constexpr uint32_t kSteps = 7; // To within a hundredth of the list.
+  const WidthAssignment others = firstOthers();
+  std::vector<uint32_t> widths = uniformWidths();
+  for (size_t w = 0; w + 1 < widths.size(); ++w) {
+    const MeasuredWidths *high = find(uniform(widths[w], others));
+    const MeasuredWidths *low = find(uniform(widths[w + 1], others));
+    if (!high || !meets(*high) || !low || meets(*low))
+      continue;
+    EdgeMoeList list = edgeMoeList(outcome.estimates, widths[w], widths[w + 1]);
+    std::erase_if(list.items, [&](uint32_t item) { return input.isProbedDirectly[item]; });
+    size_t good = 0, bad = list.items.size();
+    for (uint32_t step = 0; step < kSteps && bad - good > 1; ++step) {
+      size_t count = (good + bad) / 2;
+      WidthAssignment assignment = edgeMoeAssignment(outcome.estimates, list, count);
+      for (size_t i = 0; i < assignment.size(); ++i)
+        if (input.isProbedDirectly[i])
+          assignment[i] = others[i];
+      MOERT_ASSIGN_OR_RETURN(bool isMeasured, measure("edgemoe", assignment));
+      if (!isMeasured)
+        return {};
+      (meets(*find(assignment)) ? good : bad) = count;
+    }
+    return {};
+  }
+  return {};
+}
+
+// Looks for something cheaper than what met the bar so far.
+Status WidthSearch::improve() {
+  switch (input.solver) {
+  case SolverChoice::kAuto:
+  case SolverChoice::kKnapsack:
+    return bisect();
+  case SolverChoice::kEdgeMoe:
+    return bisectEdgeMoe();
+  case SolverChoice::kUniform:
+    return {};
+  }
+  return {};
+}
+
 Status WidthSearch::challenge() {
   const MeasuredWidths *best = cheapest();
   if (!best)
@@ -356,7 +434,7 @@ Status WidthSearch::acceptOrTighten() {
     }
     double factor = input.target / outcome.acceptance.upperBound;
     bar = outcome.best.measurement.upperBound * std::min(factor * 0.98, kLeastTightening);
-    MOERT_RETURN_IF_ERROR(bisect());
+    MOERT_RETURN_IF_ERROR(improve());
   }
   return {};
 }
@@ -364,9 +442,11 @@ Status WidthSearch::acceptOrTighten() {
 Result<WidthSearchOutcome> WidthSearch::run() {
   MOERT_RETURN_IF_ERROR(measureUniforms());
   if (cheapest()) {
-    MOERT_RETURN_IF_ERROR(probeGroups());
-    MOERT_RETURN_IF_ERROR(bisect());
-    MOERT_RETURN_IF_ERROR(challenge());
+    if (input.solver != SolverChoice::kUniform)
+      MOERT_RETURN_IF_ERROR(probeGroups());
+    MOERT_RETURN_IF_ERROR(improve());
+    if (input.solver == SolverChoice::kAuto)
+      MOERT_RETURN_IF_ERROR(challenge());
     MOERT_RETURN_IF_ERROR(acceptOrTighten());
   }
   if (!outcome.isMet && outcome.looks == 0)

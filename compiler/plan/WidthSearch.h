@@ -51,6 +51,14 @@ public:
 /// Each look needs a bound that holds beside the others, so more looks make all of them wider.
 constexpr uint32_t kMaxLooks = 3;
 
+/// Whose proposals may be taken.
+enum class SolverChoice : uint8_t {
+  kAuto,     // The cheapest of all that meet the target.
+  kKnapsack, // The knapsack's; one width for all where that is what it comes to.
+  kEdgeMoe,  // EdgeMoE's selection between two uniform widths.
+  kUniform,  // One width for all experts.
+};
+
 struct WidthSearchInput {
   /// Losses are squared errors; only their proportions inside of a group matter. Every item's first
   /// option has the most bits.
@@ -62,11 +70,16 @@ struct WidthSearchInput {
   std::vector<bool> isProbedDirectly;
   double target = 0;
   uint32_t maxMeasurements = 40;
+  SolverChoice solver = SolverChoice::kAuto;
+  /// Parallel to the items: the options of directly probed items beside which uniform widths and
+  /// EdgeMoE's are measured where the knapsack does not choose them; nothing of it is used for
+  /// others. Empty: the most bits.
+  WidthAssignment others;
 };
 
 /// An assignment that was measured on the text of the search.
 struct MeasuredWidths {
-  std::string solver; // "uniform", "knapsack", "edgemoe"
+  std::string solver; // "uniform", "mckp", "edgemoe"
   WidthAssignment assignment;
   double cost = 0;
   double limit = std::numeric_limits<double>::quiet_NaN(); // Of the knapsack, in nats.

@@ -27,6 +27,7 @@ struct Loaded {
 // A bound that is not there, or a loss beyond all reason, is worse than any target.
 constexpr double kHopeless = 1e9;
 
+// memoryBytes: of the engine and of what the process holds by now; absent: all that there is.
 static Result<Loaded> load(const std::string &path, const JudgeOptions &options,
                            std::optional<uint64_t> memoryBytes) {
   constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for so many rows.
@@ -36,6 +37,7 @@ static Result<Loaded> load(const std::string &path, const JudgeOptions &options,
   engine.contextTokens = options.windowTokens;
   engine.logitsRows = std::min(kLogitsRows, options.windowTokens);
   engine.threads = options.threads;
+  engine.extraBytes = privateMemoryBytes();
   if (memoryBytes)
     engine.memory = BudgetSize{*memoryBytes, {}};
   MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountMemory(*loaded.model, engine));

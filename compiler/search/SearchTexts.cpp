@@ -86,9 +86,11 @@ static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Pl
                            uint32_t windowTokens) {
   WindowSet set;
   set.ids.resize(texts.size());
+  set.indices.resize(texts.size());
   for (const Place &place : places) {
     auto begin = texts[place.text].tokens.begin() + ptrdiff_t(place.window * windowTokens);
     set.ids[place.text].insert(set.ids[place.text].end(), begin, begin + windowTokens);
+    set.indices[place.text].push_back(uint32_t(place.window));
   }
   set.windows = places.size();
   return set;

@@ -41,6 +41,7 @@ struct SearchText {
 /// Windows, whole, one behind the other; a list for each text, empty ones included.
 struct WindowSet {
   std::vector<std::vector<int32_t>> ids;
+  std::vector<std::vector<uint32_t>> indices; // Of each text's windows here, ascending.
   uint64_t windows = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <malloc.h>
 #include <sched.h>
 #include <sstream>
 #include <string_view>
@@ -119,6 +120,19 @@ uint64_t availableMemoryBytes() {
   // A system at its last page is a slow one.
   uint64_t freeBytes = freeMemoryBytes();
   return std::min(groupLimits().memoryBytes, freeBytes - freeBytes / 16);
+}
+
+uint64_t privateMemoryBytes() {
+  ::malloc_trim(0);
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    uint64_t kibibytes = 0;
+    if (fields >> name >> kibibytes && name == "RssAnon:")
+      return kibibytes * 1024;
+  }
+  return 0;
 }
 
 } // namespace moert

@@ -24,4 +24,8 @@ uint32_t availableCores();
 /// the whole is what a run without a budget may take.
 uint64_t availableMemoryBytes();
 
+/// What this process holds in private memory by now, after what was freed has gone back to the
+/// system: heap, stacks, and what libraries mapped for themselves.
+uint64_t privateMemoryBytes();
+
 } // namespace moert

@@ -5,6 +5,7 @@
 #include "runtime/base/SystemLimits.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
+#include "tools/moec/AccuracyFlags.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/StepProgress.h"
 
@@ -30,6 +31,7 @@ constexpr ResidentBits kAutoResidentBits = ResidentBits::k8;
 
 struct CompileFlags {
   CompileRequest request;
+  AccuracyFlags accuracy;
   std::string bits = kAuto, residentBits = kAuto, nested = "on";
   std::vector<std::string> budgets;
 };
@@ -63,6 +65,26 @@ static void addEmitOptions(CLI::App &command, std::string &outputPath, unsigned 
       ->type_name("N");
 }
 
+static Status runAccurately(const CompileFlags &flags) {
+  AccurateCompileRequest request;
+  request.checkpointDirectory = flags.request.checkpointDirectory;
+  request.outputPath = flags.request.outputPath;
+  request.passes = flags.request.passes;
+  request.threads = flags.request.threads;
+  request.resume = flags.request.resume;
+  MOERT_RETURN_IF_ERROR(takeAccuracyFlags(flags.accuracy, request));
+  if (flags.bits == "source")
+    return invalidInput("--bits source keeps experts as they are, expected auto, 8, 6, 4, 3 or 2 "
+                        "beside --accuracy-loss, --quantizer and texts");
+  if (flags.bits != kAuto)
+    request.bits = uint32_t(std::stoul(flags.bits));
+  else if (!request.target)
+    request.bits = 4;
+  request.areResidentBitsChosen = flags.residentBits == kAuto;
+  StepProgress progress;
+  return compileAccurately(request, sessionWith(progress));
+}
+
 static Status runCompile(CompileFlags &flags) {
   static const std::map<std::string, ExpertBits> kBits = {
       {kAuto, kAutoBits},    {"source", ExpertBits::kSource}, {"8", ExpertBits::k8},
@@ -79,6 +101,8 @@ static Status runCompile(CompileFlags &flags) {
   request.passes.residentBits = kResidentBits.at(flags.residentBits);
   request.passes.nested = flags.nested == "on";
   request.passes.budgets = flags.budgets;
+  if (flags.accuracy.isAsked())
+    return runAccurately(flags);
   if (flags.bits == kAuto)
     printError("experts: 4 bits, as no --bits were given");
   if (flags.residentBits == kAuto)
@@ -124,6 +148,7 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
           },
           ""))
       ->type_name("SIZE...");
+  addAccuracyFlags(*command, flags->accuracy);
   command->add_option("--context", flags->request.passes.context, "Tokens of context to plan for")
       ->check(within(1, uint32_t(1) << 30))
       ->type_name("N");

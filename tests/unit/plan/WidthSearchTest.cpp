@@ -106,7 +106,7 @@ TEST_CASE("the search meets its target within two percent of the fewest possible
     REQUIRE(outcome.isMet);
     CHECK(outcome.acceptance.upperBound <= target);
     CHECK(outcome.best.cost <= bestPossibleCost(model) * 1.02);
-    CHECK(outcome.best.solver == "knapsack");
+    CHECK(outcome.best.solver == "mckp");
   }
 }
 

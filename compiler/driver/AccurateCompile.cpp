@@ -1,0 +1,425 @@
+#include "compiler/driver/AccurateCompile.h"
+
+#include "compiler/driver/IrContext.h"
+#include "compiler/driver/Reference.h"
+#include "compiler/driver/SearchSummary.h"
+#include "compiler/driver/WidthItems.h"
+#include "compiler/driver/WorkDirectory.h"
+#include "compiler/emit/CheckpointTokenizer.h"
+#include "compiler/plan/WidthSolvers.h"
+#include "compiler/pool/ExpertPool.h"
+#include "compiler/search/ArtifactJudge.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+/// One compilation, step after step. Lives for one call of compileAccurately().
+class AccurateCompile {
+public:
+  AccurateCompile(const AccurateCompileRequest &asked, const Session &told, ImportedModel imported,
+                  WorkDirectory &directory)
+      : request(asked), session(told), model(std::move(imported)), work(directory) {}
+
+  Status run();
+
+private:
+  Status readTexts();
+  Status makeProfile();
+  Result<std::string> profileKey() const;
+  Status chooseSearchWindows();
+  Status fillPool();
+  Status makeItems();
+  Result<WidthSearchOutcome> search();
+  uint64_t measurementFingerprint() const;
+  Result<EmitPlan> planOf(const WidthAssignment &assignment, const Session &told) const;
+  Status emit(const WidthAssignment &assignment, const std::string &path, bool resume,
+              Progress *progress, std::optional<Measured> measured) const;
+  Measured measuredOf(const WidthSearchOutcome &outcome) const;
+  Status outOfReach(const WidthSearchOutcome &outcome) const;
+  void say(const std::string &line) const {
+    if (session.say)
+      session.say(line);
+  }
+  std::string at(const char *name) const { return work.path() + "/" + name; }
+
+  const AccurateCompileRequest &request;
+  const Session &session;
+  ImportedModel model;
+  WorkDirectory &work;
+  uint64_t hash = 0; // Of the checkpoint.
+  std::string referencePath;
+  std::vector<SearchText> texts, acceptanceTexts;
+  std::unique_ptr<CalibrationProfile> profile;
+  SearchWindows windows;
+  std::unique_ptr<ExpertPool> pool;
+  std::unique_ptr<ArtifactJudge> judge;
+  std::optional<WidthItems> items;
+  uint64_t expertWeights = 0;
+};
+
+/// The windows that the search plays, as one step with a remaining time. How many they will be is
+/// not known beforehand; the estimate is what a search usually takes.
+class SearchProgress {
+public:
+  SearchProgress(Progress *told, uint64_t expectedWindows)
+      : progress(told), expected(expectedWindows) {
+    if (progress)
+      progress->beginCounting("measuring losses", "windows", 1, expected, 0);
+  }
+  ~SearchProgress() {
+    if (progress)
+      progress->end();
+  }
+
+  void beginPass() {
+    done += inPass;
+    inPass = 0;
+  }
+  void advanceTo(uint64_t windowsOfPass) {
+    if (windowsOfPass < inPass) // The pass goes over a second set of windows.
+      beginPass();
+    inPass = windowsOfPass;
+    if (progress)
+      progress->advanceTo(std::min(done + inPass, expected));
+  }
+
+private:
+  Progress *progress;
+  uint64_t expected;
+  uint64_t done = 0, inPass = 0;
+};
+
+} // namespace
+
+Status AccurateCompile::readTexts() {
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(model.checkpoint));
+  if (table.empty())
+    return invalidInput(model.checkpoint.directory(),
+                        " has no tokenizer.json, expected one for reading texts");
+  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
+  MOERT_ASSIGN_OR_RETURN(texts, readSearchTexts(request.calibrationTexts, tokenizer));
+  MOERT_ASSIGN_OR_RETURN(acceptanceTexts, readSearchTexts(request.acceptanceTexts, tokenizer));
+  if (!request.target || texts.empty())
+    return {};
+  // Too few windows are refused now rather than after the calibration.
+  return chooseWindows(texts, acceptanceTexts, {}, 1, request.amounts).status();
+}
+
+// Everything that decides the bytes of a profile.
+Result<std::string> AccurateCompile::profileKey() const {
+  std::string key = strCat(formatChecksum(hash), " ", request.calibrationTokens, " ", request.seed);
+  for (const SearchText &text : texts)
+    key += strCat(" ", formatChecksum(text.hash));
+  return key;
+}
+
+Status AccurateCompile::makeProfile() {
+  std::string path = request.profilePath;
+  if (path.empty()) {
+    path = at("calibration.profile");
+    MOERT_ASSIGN_OR_RETURN(std::string key, profileKey());
+    if (!work.isMarked("calibration", key)) {
+      CalibrateOptions options;
+      options.referencePath = referencePath;
+      options.textPaths = request.calibrationTexts;
+      options.outputPath = path;
+      options.tokens = request.calibrationTokens;
+      options.seed = request.seed;
+      options.threads = request.threads;
+      options.resume = request.resume;
+      MOERT_RETURN_IF_ERROR(
+          calibrate(model.checkpoint, options, {session.progress, session.stop, {}}));
+      MOERT_RETURN_IF_ERROR(work.mark("calibration", key));
+    }
+  }
+  MOERT_ASSIGN_OR_RETURN(profile, CalibrationProfile::open(path));
+  if (profile->info().checkpointHash != hash)
+    return invalidInput(path, ": the profile is of a checkpoint with hash ",
+                        formatChecksum(profile->info().checkpointHash), ", expected ",
+                        formatChecksum(hash), ", which is that of ", model.checkpoint.directory());
+  return {};
+}
+
+Status AccurateCompile::chooseSearchWindows() {
+  const CalibrationInfo &info = profile->info();
+  std::span<const int32_t> seen = info.tokens;
+  if (texts.empty()) {
+    // The search measures on what the quantizers were fitted to, so losses come out a little too
+    // small; acceptance, on other text, raises the bar by what that amounts to.
+    SearchText &text = texts.emplace_back();
+    text.name = std::filesystem::path(request.profilePath).filename().string();
+    text.tokens = info.tokens;
+    seen = {};
+    say("the search measures on the profile's own tokens, as no --calibration-text was given");
+  }
+  MOERT_ASSIGN_OR_RETURN(
+      windows, chooseWindows(texts, acceptanceTexts, seen, info.windowTokens, request.amounts));
+  if (windows.isSetAside)
+    say(strCat("accepting on ", windows.acceptance.windows, " windows of ",
+               request.amounts.windowTokens,
+               " tokens that are set aside from the calibration texts, as no --eval-text was "
+               "given"));
+  return {};
+}
+
+// Descending, as the search wants them.
+static std::vector<Grid> gridsFor(const AccurateCompileRequest &request) {
+  std::vector<Grid> grids;
+  for (uint32_t bits : {8, 6, 4, 3, 2})
+    if (!request.bits || *request.bits == bits)
+      grids.push_back({bits, request.passes.group, request.method == QuantizeMethod::kHqq});
+  return grids;
+}
+
+Status AccurateCompile::fillPool() {
+  mlir::moe::CompileOptions passes = request.passes;
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
+  for (const MoeLayer &layer : plan.artifact.moeLayers)
+    for (const ExpertMatrix &matrix : layer.matrices)
+      expertWeights += layer.experts.size() * uint64_t(matrix.shape.rows) * matrix.shape.cols;
+  PoolOptions options;
+  options.directory = at("pool");
+  options.method = request.method;
+  options.grids = gridsFor(request);
+  options.activationGroup = passes.activationGroup;
+  options.nested = passes.nested;
+  options.checkpointHash = hash;
+  options.threads = request.threads;
+  options.stop = session.stop;
+  options.progress = session.progress;
+  std::error_code error;
+  std::filesystem::create_directory(options.directory, error);
+  if (error)
+    return invalidInput("cannot make the directory ", options.directory, ": ", error.message());
+  MOERT_ASSIGN_OR_RETURN(pool, ExpertPool::fill(plan, model.checkpoint, *profile, options));
+  return {};
+}
+
+Status AccurateCompile::makeItems() {
+  std::vector<ResidentClass> residents;
+  if (request.areResidentBitsChosen && request.target) {
+    MOERT_ASSIGN_OR_RETURN(residents, residentClassesOf(model, session));
+  }
+  MOERT_ASSIGN_OR_RETURN(WidthItems made, WidthItems::create(*pool, profile->info(),
+                                                             std::move(residents), request.passes));
+  items.emplace(std::move(made));
+  return {};
+}
+
+Result<EmitPlan> AccurateCompile::planOf(const WidthAssignment &assignment,
+                                         const Session &told) const {
+  mlir::moe::CompileOptions passes = request.passes;
+  passes.widths = at("widths");
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(passes.widths));
+  MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(items->widthsOf(assignment))));
+  MOERT_RETURN_IF_ERROR(file.commit());
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, told));
+  for (auto &[key, value] : plan.artifact.provenance)
+    if (key == "quantizer")
+      value = nameOf(request.method);
+  return plan;
+}
+
+Status AccurateCompile::emit(const WidthAssignment &assignment, const std::string &path,
+                             bool resume, Progress *progress,
+                             std::optional<Measured> measured) const {
+  // Every candidate would say what the first plan has said.
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(assignment, Session()));
+  PooledRecords records(*pool, items->gridsOf(assignment));
+  plan.records = &records;
+  plan.artifact.measured = std::move(measured);
+  EmitOptions options;
+  options.outputPath = path;
+  options.threads = request.threads;
+  options.resume = resume;
+  options.stop = session.stop;
+  options.progress = progress;
+  return emitArtifact(plan, model.checkpoint, options).status();
+}
+
+// Of everything but the assignment that decides what is measured; not of the target, so that
+// another one finds the measurements of this one.
+uint64_t AccurateCompile::measurementFingerprint() const {
+  std::string text = strCat("measure ", formatChecksum(hash), " ", nameOf(request.method), " ",
+                            request.passes.nested, " ", request.passes.group, " ",
+                            request.passes.activationGroup, " ", request.bits.value_or(0), " ",
+                            request.areResidentBitsChosen, " ", int(request.passes.residentBits),
+                            " ", metricName(request.metric), " ", request.amounts.windowTokens);
+  ChecksumStream stream;
+  stream.update(std::as_bytes(std::span(text)));
+  stream.update(std::as_bytes(std::span(profile->info().tokens)));
+  for (const WindowSet *set : {&windows.probe, &windows.rest, &windows.acceptance})
+    for (const std::vector<int32_t> &ids : set->ids)
+      stream.update(std::as_bytes(std::span(ids)));
+  return stream.digest();
+}
+
+Result<WidthSearchOutcome> AccurateCompile::search() {
+  WidthSearchInput input = items->input();
+  input.target = *request.target;
+  input.solver = request.solver;
+  if (request.solver == SolverChoice::kUniform || request.solver == SolverChoice::kEdgeMoe)
+    input.others = uniformAssignment(input.problem, 8);
+  const uint64_t searchWindows = windows.probe.windows + windows.rest.windows;
+  constexpr uint64_t kUsualMeasurements = 12;
+  const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
+                              ? 0
+                              : 2 + *std::max_element(input.groups.begin(), input.groups.end());
+  SearchProgress progress(session.progress, searchWindows * (1 + kUsualMeasurements) +
+                                                windows.probe.windows * probes +
+                                                2 * windows.acceptance.windows);
+  JudgeOptions options;
+  options.directory = work.path();
+  options.referencePath = referencePath;
+  options.metric = request.metric;
+  options.windowTokens = request.amounts.windowTokens;
+  options.threads = request.threads;
+  options.fingerprint = measurementFingerprint();
+  options.stop = session.stop;
+  options.onBegin = [&](const std::string &) { progress.beginPass(); };
+  options.onWindows = [&](uint64_t done) { progress.advanceTo(done); };
+  MOERT_ASSIGN_OR_RETURN(
+      judge, ArtifactJudge::create(options, windows,
+                                   [&](const WidthAssignment &assignment, const std::string &path) {
+                                     return emit(assignment, path, false, nullptr, {});
+                                   }));
+  return searchWidths(input, *judge);
+}
+
+Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
+  SampleScore sum = sumOf(judge->acceptanceScores());
+  Measured measured;
+  measured.metric = metricName(request.metric);
+  measured.target = *request.target;
+  measured.loss = outcome.acceptance.loss;
+  measured.upperBound = outcome.acceptance.upperBound;
+  measured.klNats = sum.kl();
+  measured.topDisagreement = 1 - sum.agreement();
+  measured.looks = outcome.looks;
+  measured.isSetAside = windows.isSetAside;
+  measured.windowTokens = request.amounts.windowTokens;
+  measured.solver = outcome.best.solver;
+  measured.quantizer = nameOf(request.method);
+  measured.measurements = outcome.measurements;
+  measured.windowsPlayed = judge->windowsPlayed();
+  measured.calibrationTokens = profile->info().tokens.size();
+  for (const CalibrationText &text : profile->info().texts)
+    measured.calibrationTexts.push_back({text.name, text.hash, text.bytes, {}, {}});
+  const std::vector<SearchText> &accepted = windows.isSetAside ? texts : acceptanceTexts;
+  for (size_t t = 0; t < accepted.size(); ++t) {
+    MeasuredText &text = measured.acceptanceTexts.emplace_back();
+    text = {
+        accepted[t].name, accepted[t].hash, accepted[t].bytes, windows.acceptance.indices[t], {}};
+    for (const SampleScore &score : judge->acceptanceScores())
+      if (score.text == t)
+        text.referenceNats.push_back(score.referenceLossNats);
+  }
+  return measured;
+}
+
+Status AccurateCompile::outOfReach(const WidthSearchOutcome &outcome) const {
+  const WidthAssignment &best = outcome.best.assignment;
+  Measurement measurement = outcome.acceptance;
+  if (outcome.looks == 0) {
+    MOERT_ASSIGN_OR_RETURN(measurement, judge->accept(best));
+  }
+  // Rounded up to what can be typed, with a little room: the bound is one of several looks.
+  double reachable = std::ceil(measurement.upperBound * 1.05 * 1e4) / 1e4;
+  std::string target =
+      request.metric == LossMetric::kKl ? strCat(reachable) : formatLoss(reachable, request.metric);
+  return failed("no widths meet ", formatLoss(*request.target, request.metric), " in ",
+                metricName(request.metric), ". The best found loses ",
+                formatLoss(measurement.loss, request.metric), ", at most ",
+                formatLoss(measurement.upperBound, request.metric), " with 95% confidence, in ",
+                formatBytes(items->expertBytesOf(best)), " of experts (", widthCounts(best, *items),
+                "). --accuracy-loss ", target, " would be met; with --resume, ", work.path(),
+                " saves most of the time");
+}
+
+Status AccurateCompile::run() {
+  MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint));
+  MOERT_RETURN_IF_ERROR(readTexts());
+  Session quiet = session;
+  quiet.say = {};
+  MOERT_ASSIGN_OR_RETURN(referencePath, makeReference({request.checkpointDirectory, work.path(),
+                                                       request.threads, request.resume},
+                                                      quiet));
+  MOERT_RETURN_IF_ERROR(makeProfile());
+  if (request.target)
+    MOERT_RETURN_IF_ERROR(chooseSearchWindows());
+  MOERT_RETURN_IF_ERROR(fillPool());
+  MOERT_RETURN_IF_ERROR(makeItems());
+  WidthAssignment assignment(items->input().problem.items.size(), 0);
+  std::optional<Measured> measured;
+  if (request.target) {
+    MOERT_ASSIGN_OR_RETURN(WidthSearchOutcome outcome, search());
+    say("measured, the last columns on windows of the search:\n" +
+        measuredTable(outcome, *items, expertWeights, request.metric));
+    if (!outcome.isMet) {
+      work.keep();
+      return outOfReach(outcome);
+    }
+    assignment = outcome.best.assignment;
+    measured = measuredOf(outcome);
+    say(strCat(metricName(request.metric), " loss ", formatLoss(measured->loss, request.metric),
+               ", at most ", formatLoss(measured->upperBound, request.metric),
+               " with 95% confidence (", windows.acceptance.windows, " windows, look ",
+               outcome.looks, "); KL ", measured->klNats, " nats, top-1 agreement ",
+               formatLoss(1 - measured->topDisagreement, LossMetric::kTop1),
+               "\nexperts: ", widthCounts(assignment, *items), "; ",
+               formatBytes(items->expertBytesOf(assignment)), ", by ",
+               outcome.best.solver == "uniform" ? "one width for all, which is best here"
+                                                : outcome.best.solver));
+  }
+  MOERT_RETURN_IF_ERROR(
+      emit(assignment, request.outputPath, request.resume, session.progress, std::move(measured)));
+  std::error_code ignored;
+  say(strCat("wrote ", request.outputPath, ", ",
+             formatBytes(std::filesystem::file_size(request.outputPath, ignored))));
+  return {};
+}
+
+static Status checkRequest(const AccurateCompileRequest &request) {
+  if (request.target && !(*request.target > 0 && *request.target <= 100))
+    return invalidInput("an accuracy loss of ", *request.target, ", expected more than 0");
+  if (isOfItems(request.metric))
+    return invalidInput("--metric ", metricName(request.metric),
+                        " is measured by moert eval; what a compilation is held to is perplexity, "
+                        "kl or top1");
+  if (request.calibrationTexts.empty() && request.profilePath.empty())
+    return invalidInput("--accuracy-loss needs --calibration-text or --calibration");
+  if (request.target && request.calibrationTexts.empty() && request.acceptanceTexts.empty())
+    return invalidInput("--calibration without --calibration-text needs --eval-text: there is no "
+                        "text to set aside");
+  std::vector<std::string> inputs = request.calibrationTexts;
+  inputs.insert(inputs.end(), request.acceptanceTexts.begin(), request.acceptanceTexts.end());
+  inputs.push_back(request.profilePath);
+  return checkReplacesNone(request.outputPath, inputs);
+}
+
+Status compileAccurately(const AccurateCompileRequest &request, const Session &session) {
+  MOERT_RETURN_IF_ERROR(checkRequest(request));
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
+  MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
+                         WorkDirectory::open(request.outputPath, request.resume));
+  Status status = AccurateCompile(request, session, std::move(model), work).run();
+  if (status.code() == StatusCode::kInterrupted) {
+    work.keep();
+    return Status(StatusCode::kInterrupted,
+                  strCat("interrupted; --resume goes on from ", work.path()));
+  }
+  return status;
+}
+
+} // namespace moec

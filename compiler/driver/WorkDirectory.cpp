@@ -1,0 +1,76 @@
+#include "compiler/driver/WorkDirectory.h"
+
+#include "runtime/base/OutputFile.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/file.h>
+#include <unistd.h>
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+// Says that the directory is a compilation's, to be removed with what is in it.
+static std::string lockPathOf(const std::string &directory) {
+  return directory + "/moec.lock";
+}
+
+Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool resume) {
+  const std::string directory = pathOf(outputPath);
+  std::error_code error;
+  const bool isThere = std::filesystem::exists(directory, error);
+  if (isThere && !std::filesystem::exists(lockPathOf(directory), error) &&
+      !std::filesystem::is_empty(directory, error))
+    return invalidInput(directory, " is there and was not made by moec compile, expected it to be "
+                                   "free for what is kept while compiling");
+  std::filesystem::create_directory(directory, error);
+  if (error)
+    return invalidInput("cannot make the directory ", directory, ": ", error.message());
+  int lock = ::open(lockPathOf(directory).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0)
+    return systemError(errno, strCat("opening ", lockPathOf(directory)));
+  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    ::close(lock);
+    return invalidInput("another process is compiling in ", directory);
+  }
+  if (!resume)
+    for (const auto &entry : std::filesystem::directory_iterator(directory, error))
+      if (entry.path() != lockPathOf(directory))
+        std::filesystem::remove_all(entry.path(), error);
+  return WorkDirectory(directory, lock, isThere && resume);
+}
+
+WorkDirectory::WorkDirectory(WorkDirectory &&other) noexcept
+    : directory(std::move(other.directory)), lock(std::exchange(other.lock, -1)),
+      resumed(other.resumed), isRemovedAtEnd(other.isRemovedAtEnd) {}
+
+WorkDirectory::~WorkDirectory() {
+  if (lock < 0)
+    return;
+  std::error_code ignored;
+  if (isRemovedAtEnd)
+    std::filesystem::remove_all(directory, ignored);
+  ::close(lock);
+}
+
+static std::string markPathOf(const std::string &directory, const std::string &step) {
+  return directory + "/" + step + ".of";
+}
+
+bool WorkDirectory::isMarked(const std::string &step, const std::string &key) const {
+  std::ifstream file(markPathOf(directory, step));
+  std::string line;
+  return std::getline(file, line) && line == key;
+}
+
+Status WorkDirectory::mark(const std::string &step, const std::string &key) const {
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(markPathOf(directory, step)));
+  MOERT_RETURN_IF_ERROR(file.append(key + "\n"));
+  return file.commit();
+}
+
+} // namespace moec

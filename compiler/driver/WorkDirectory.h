@@ -1,0 +1,44 @@
+// Where a long compilation keeps what it has done: OUT.moe.work, beside the artifact. It stays
+// after an interruption, so that --resume can go on, and is removed otherwise.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <string>
+
+namespace moec {
+
+/// Owns the directory and a lock on it, which keeps a second compilation of the same output away.
+/// Movable; one thread.
+class WorkDirectory {
+public:
+  /// OUT.moe.work. Without `resume`, what an earlier compilation left there is removed. Refuses a
+  /// directory that no compilation made, and one that another process is working in.
+  static moert::Result<WorkDirectory> open(const std::string &outputPath, bool resume);
+  static std::string pathOf(const std::string &outputPath) { return outputPath + ".work"; }
+
+  WorkDirectory(WorkDirectory &&other) noexcept;
+  WorkDirectory &operator=(WorkDirectory &&other) = delete;
+  /// Removes the directory with everything in it, unless keep() was called.
+  ~WorkDirectory();
+
+  const std::string &path() const { return directory; }
+  /// Whether there was one to go on with.
+  bool isResumed() const { return resumed; }
+  void keep() { isRemovedAtEnd = false; }
+
+  /// A step's result may be used again if it was marked, after it was whole, with the same key.
+  bool isMarked(const std::string &step, const std::string &key) const;
+  moert::Status mark(const std::string &step, const std::string &key) const;
+
+private:
+  WorkDirectory(std::string name, int lockFile, bool isOld)
+      : directory(std::move(name)), lock(lockFile), resumed(isOld) {}
+
+  std::string directory;
+  int lock = -1;
+  bool resumed = false;
+  bool isRemovedAtEnd = true;
+};
+
+} // namespace moec

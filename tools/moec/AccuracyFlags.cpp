@@ -1,0 +1,119 @@
+#include "tools/moec/AccuracyFlags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+using namespace moert;
+
+namespace moec::cli {
+
+bool AccuracyFlags::isAsked() const {
+  return !loss.empty() || !profile.empty() || !calibrationTexts.empty() ||
+         !acceptanceTexts.empty() || (quantizer != "auto" && quantizer != "nearest");
+}
+
+// The option's type name says the same already.
+static CLI::Validator oneOf(std::vector<std::string> words) {
+  return CLI::IsMember(std::move(words)).description("");
+}
+
+static void addTexts(CLI::App &command, AccuracyFlags &flags) {
+  command
+      .add_option("--calibration-text", flags.calibrationTexts,
+                  "Texts, UTF-8, for calibration and for the search")
+      ->type_name("FILE...");
+  command
+      .add_option("--calibration", flags.profile,
+                  "A profile of moec calibrate in place of calibrating")
+      ->type_name("PROFILE");
+  command
+      .add_option("--eval-text", flags.acceptanceTexts,
+                  "Texts that the loss is accepted on, used for nothing else (default: windows set "
+                  "aside from the calibration texts)")
+      ->type_name("FILE...");
+  command
+      .add_option("--calibration-tokens", flags.calibrationTokens,
+                  "Tokens to calibrate with (default: 16384)")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 30).description(""))
+      ->type_name("N");
+  command
+      .add_option("--search-windows", flags.searchWindows,
+                  "Windows of 512 tokens that each candidate is measured on; fewer are faster, and "
+                  "cost bytes since the bound is wider (default: 96)")
+      ->check(CLI::Range(uint32_t(kLeastWindows), uint32_t(1) << 20).description(""))
+      ->type_name("N");
+  command
+      .add_option("--seed", flags.seed,
+                  "Decides which windows of the texts calibration takes (default: 0)")
+      ->type_name("S");
+}
+
+void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
+  command
+      .add_option("--accuracy-loss", flags.loss,
+                  "Find the fewest bytes that lose no more than this against the checkpoint, with "
+                  "95% confidence: 2% of the metric; of kl, nats such as 0.05")
+      ->type_name("LOSS");
+  command
+      .add_option("--metric", flags.metric, "What the loss is measured in (default: perplexity)")
+      ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
+      ->type_name("METRIC");
+  addTexts(command, flags);
+  command
+      .add_option("--quantizer", flags.quantizer,
+                  "How experts are rounded: auto is gptq with calibration and nearest without")
+      ->check(oneOf({"auto", "nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"}))
+      ->type_name("METHOD");
+  command
+      .add_option("--solver", flags.solver,
+                  "What chooses the widths of experts: a knapsack over bytes, EdgeMoE's selection, "
+                  "one width for all, or the best of them (default: auto)")
+      ->check(oneOf({"auto", "mckp", "edgemoe", "uniform"}))
+      ->type_name("auto|mckp|edgemoe|uniform");
+}
+
+Result<double> parseLoss(const std::string &text, LossMetric metric) {
+  const bool isPercent = !text.empty() && text.back() == '%';
+  const char *end = text.data() + text.size() - (isPercent ? 1 : 0);
+  double value = 0;
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value > 0) || !(value <= 1e4))
+    return invalidInput("--accuracy-loss ", text, ", expected a share above nothing such as 2%");
+  if (!isPercent)
+    return value;
+  if (metric == LossMetric::kKl)
+    return invalidInput("--accuracy-loss ", text,
+                        ": KL is in nats per token, expected a number "
+                        "such as 0.05");
+  return value / 100;
+}
+
+Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request) {
+  request.metric = *parseMetric(flags.metric);
+  if (!flags.loss.empty()) {
+    MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.metric));
+  }
+  for (QuantizeMethod method :
+       {QuantizeMethod::kNearest, QuantizeMethod::kPerChannel, QuantizeMethod::kClipped,
+        QuantizeMethod::kWeighted, QuantizeMethod::kHqq, QuantizeMethod::kGptq})
+    if (nameOf(method) == flags.quantizer)
+      request.method = method;
+  if (flags.solver == "mckp")
+    request.solver = SolverChoice::kKnapsack;
+  if (flags.solver == "edgemoe")
+    request.solver = SolverChoice::kEdgeMoe;
+  if (flags.solver == "uniform")
+    request.solver = SolverChoice::kUniform;
+  request.calibrationTexts = flags.calibrationTexts;
+  request.acceptanceTexts = flags.acceptanceTexts;
+  request.profilePath = flags.profile;
+  request.calibrationTokens = flags.calibrationTokens;
+  request.amounts.searchWindows = flags.searchWindows;
+  request.amounts.probeWindows = std::max<uint32_t>(flags.searchWindows / 4, 1);
+  request.seed = flags.seed;
+  return {};
+}
+
+} // namespace moec::cli

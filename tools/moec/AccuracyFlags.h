@@ -1,0 +1,35 @@
+// The options of moec compile that say which accuracy is wanted and on what it is measured.
+#pragma once
+
+#include "compiler/driver/AccurateCompile.h"
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace moec::cli {
+
+/// Filled in while the command line is parsed.
+struct AccuracyFlags {
+  std::string loss, metric = "perplexity", quantizer = "auto", solver = "auto";
+  std::vector<std::string> calibrationTexts, acceptanceTexts;
+  std::string profile;
+  uint64_t calibrationTokens = kCalibrationTokens;
+  uint32_t searchWindows = TextAmounts().searchWindows;
+  uint64_t seed = 0;
+
+  /// Whether anything asks for more than rounding to nearest at given widths.
+  bool isAsked() const;
+};
+
+void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags);
+
+/// "2%", "0.02"; of KL nats, without a percent sign.
+moert::Result<double> parseLoss(const std::string &text, moert::LossMetric metric);
+
+/// What the flags say, into the request.
+moert::Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request);
+
+} // namespace moec::cli
