@@ -1,5 +1,6 @@
 #include "runtime/engine/EvaluationSet.h"
 
+#include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
 #include "runtime/engine/StopText.h"
 
@@ -63,7 +64,9 @@ Status EvaluationSet::readTexts(std::span<const std::string> files, const TakeNo
       note(strCat(inputName(file), ": ", ids.size(), " tokens, fewer than a window of ",
                   windows.windowTokens, ": left out"));
     largestFile = std::max<uint64_t>(largestFile, text.size());
-    heldBytes += ids.size() * sizeof(int32_t);
+    heldBytes += ids.size() * sizeof(int32_t) + sizeof(EvaluatedText);
+    identities.push_back({checksum64(std::as_bytes(std::span(text))), text.size(),
+                          windowCount(ids.size(), windows.windowTokens)});
     texts.push_back(std::move(ids));
   }
   if (samples() == 0)

@@ -23,6 +23,13 @@ struct EvaluationRequest {
   AnswerOptions answers;                 // Of generated text; end tokens are the model's.
 };
 
+/// What a text was, to know it again: a file is the same where hash and size are.
+struct EvaluatedText {
+  uint64_t hash = 0; // XXH3-64 of the file's bytes.
+  uint64_t bytes = 0;
+  uint64_t windows = 0;
+};
+
 /// Borrows the model's tokenizer: the model has to outlive it. Used by one thread.
 class EvaluationSet {
 public:
@@ -36,6 +43,9 @@ public:
 
   uint64_t samples() const; // Windows or items; at least one.
   const char *sampleName() const { return isOfItems(metric) ? "items" : "windows"; }
+
+  /// Of each file, in their order; nothing where the metric is of items.
+  std::span<const EvaluatedText> textsRead() const { return identities; }
 
   /// Bytes that it holds, and that evaluate() needs; with what reading the largest file took.
   uint64_t memoryBytes(bool hasReference) const;
@@ -66,6 +76,7 @@ private:
   uint32_t longestTokens = 0; // Of a sequence that a model reads or writes.
   uint64_t heldBytes = 0;
   std::vector<std::vector<int32_t>> texts; // Of windows.
+  std::vector<EvaluatedText> identities;   // Parallel to texts.
   std::vector<EncodedChoice> choiceItems;  // Of multiple choice.
   std::vector<EncodedAnswer> answerItems;  // Of generated text.
 };

@@ -62,6 +62,19 @@ uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens) {
   return roundUp(contextTokens, kKvBlockTokens) * kvBytesPerToken(artifact);
 }
 
+// What was measured of the artifact stays with the rest of its description.
+static uint64_t measuredBytesOf(const Artifact &artifact) {
+  if (!artifact.measured)
+    return 0;
+  uint64_t bytes = 0;
+  for (const auto *texts :
+       {&artifact.measured->calibrationTexts, &artifact.measured->acceptanceTexts})
+    for (const MeasuredText &text : *texts)
+      bytes += sizeof(text) + text.name.capacity() + text.windows.capacity() * sizeof(uint32_t) +
+               text.referenceNats.capacity() * sizeof(double);
+  return bytes;
+}
+
 ModelFootprint footprintOf(const Model &model) {
   const Artifact &artifact = model.artifact();
   ModelFootprint footprint;
@@ -95,7 +108,7 @@ ModelFootprint footprintOf(const Model &model) {
       experts * kTableBytesPerExpert + furtherSlices * kTableBytesPerFurtherSlice +
       artifact.moeLayers.size() * kTableBytesPerLayer + widestLayer * 16 +
       instructions * kTableBytesPerInstruction + artifact.residents.size() * 512 +
-      largestPoolPages(footprint.cache) * 16;
+      largestPoolPages(footprint.cache) * 16 + measuredBytesOf(artifact);
   if (const Tokenizer *tokenizer = model.tokenizer())
     footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();
   return footprint;

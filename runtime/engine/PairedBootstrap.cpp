@@ -45,4 +45,8 @@ std::optional<double> upperBound95(std::span<const uint32_t> strata, const LossO
   return *bound;
 }
 
+uint64_t boundMemoryBytes(size_t samples, uint32_t looks) {
+  return 2 * samples * sizeof(uint32_t) + kResamplesPerLook * looks * sizeof(double);
+}
+
 } // namespace moert

@@ -30,4 +30,7 @@ using LossOfSamples = std::function<double(std::span<const uint32_t> samples)>;
 std::optional<double> upperBound95(std::span<const uint32_t> strata, const LossOfSamples &lossOf,
                                    uint32_t looks = 1);
 
+/// Bytes that upperBound95() needs, strata included.
+uint64_t boundMemoryBytes(size_t samples, uint32_t looks);
+
 } // namespace moert

@@ -12,6 +12,7 @@
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/EngineSource.h"
 #include "runtime/engine/EvaluationSet.h"
+#include "runtime/engine/RecordedReference.h"
 
 #include <CLI/CLI.hpp>
 
@@ -89,12 +90,28 @@ Result<std::vector<SampleScore>> measure(const EvaluationSet &set, Source &artif
       [&progress](uint64_t done, uint64_t total) { progress.update(done, total); }, &stop);
 }
 
+/// The reference's losses that the artifact carries for the given texts, where there is no
+/// reference to compare with.
+Result<std::optional<RecordedReference>>
+findRecorded(const EvalOptions &options, const EvaluationSet &set, const Model &model) {
+  const std::optional<Measured> &measured = model.artifact().measured;
+  if (options.reference || !measured || options.request.metric != LossMetric::kPerplexity)
+    return std::optional<RecordedReference>();
+  return RecordedReference::find(*measured, options.request.windows, options.request.files,
+                                 set.textsRead(),
+                                 [](const std::string &note) { printError(note); });
+}
+
 /// The results; a loss that is not defined is said in words, or null in JSON.
 Status report(const EvalOptions &options, const EvaluationSet &set,
               const std::vector<SampleScore> &samples, const Source &artifact,
-              const Source *reference) {
-  const EvalReport results = {options.request.metric, options.request.files, samples,
-                              set.sampleName(), reference != nullptr};
+              const Source *reference, const std::optional<RecordedReference> &recorded) {
+  RecordedLoss recordedLoss;
+  if (recorded)
+    recordedLoss = {recorded->beside(samples), recorded->looks()};
+  const EvalReport results = {
+      options.request.metric, options.request.files, samples,
+      set.sampleName(),       reference != nullptr,  recorded ? &recordedLoss : nullptr};
   if (options.asJson)
     return writeOutput(
         reportJson(results, artifact.loaded, reference ? &reference->loaded : nullptr));
@@ -115,9 +132,12 @@ Status evaluate(const EvalOptions &options) {
   MOERT_ASSIGN_OR_RETURN(const EvaluationSet set,
                          EvaluationSet::read(options.request, *model,
                                              [](const std::string &note) { printError(note); }));
+  MOERT_ASSIGN_OR_RETURN(const std::optional<RecordedReference> recorded,
+                         findRecorded(options, set, *model));
   EngineOptions engine = set.engineOptions(engineOptionsOf(options.engine));
   EngineOptions referenceEngine = engine;
-  engine.extraBytes = set.memoryBytes(referenceModel != nullptr);
+  engine.extraBytes =
+      set.memoryBytes(referenceModel != nullptr) + (recorded ? recorded->memoryBytes() : 0);
   referenceEngine.sharesProcess = true;
   if (referenceModel)
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
@@ -132,7 +152,7 @@ Status evaluate(const EvalOptions &options) {
   }
   Source *second = reference ? &*reference : nullptr;
   MOERT_ASSIGN_OR_RETURN(std::vector<SampleScore> samples, measure(set, artifact, second));
-  return report(options, set, samples, artifact, second);
+  return report(options, set, samples, artifact, second, recorded);
 }
 
 void addMetric(CLI::App &command, EvaluationRequest &request) {
@@ -254,6 +274,8 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
       "Loss beside a reference: how much worse in proportion; KL in nats; 1 - agreement. Its "
       "upper\n"
       "95% bound is a paired bootstrap of windows or items within each file.\n"
+      "Without a reference, perplexity's loss is measured on the texts that the artifact was\n"
+      "accepted on when its widths were chosen: it carries the reference's losses there.\n"
       "With a reference, --memory is for both: each gets its smallest budget, the rest in\n"
       "proportion to use.\n"
       "Examples: moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json\n"

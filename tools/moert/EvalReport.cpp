@@ -11,9 +11,9 @@ namespace moert::cli {
 
 namespace {
 
-uint64_t samplesOf(const EvalReport &report, std::optional<uint32_t> text) {
+uint64_t countOf(const std::vector<SampleScore> &samples, std::optional<uint32_t> text) {
   return static_cast<uint64_t>(
-      std::count_if(report.samples.begin(), report.samples.end(),
+      std::count_if(samples.begin(), samples.end(),
                     [&](const SampleScore &sample) { return !text || sample.text == *text; }));
 }
 
@@ -22,14 +22,32 @@ double numberOf(std::optional<double> value) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
+void writeRecorded(JsonWriter &json, const RecordedLoss &recorded, LossMetric metric,
+                   std::optional<uint32_t> text) {
+  const uint64_t windows = countOf(recorded.samples, text);
+  if (windows == 0)
+    return;
+  const SampleScore score = sumOf(recorded.samples, text);
+  json.key("reference").number(numberOf(referenceValueOf(score, metric)));
+  json.key("loss").number(numberOf(lossOf(score, metric)));
+  if (!text) {
+    json.key("upper95").number(
+        numberOf(lossUpperBound95(recorded.samples, metric, recorded.looks)));
+    json.key("looks").number(recorded.looks);
+  }
+  json.key("loss_windows").number(windows);
+}
+
 void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
   const SampleScore score = sumOf(report.samples, text);
-  json.key(report.sampleName).number(samplesOf(report, text));
+  json.key(report.sampleName).number(countOf(report.samples, text));
   json.key("tokens").number(score.tokens);
   const std::optional<double> value = valueOf(score, report.metric);
   if (!value)
     return;
   json.key("value").number(*value);
+  if (report.recorded)
+    writeRecorded(json, *report.recorded, report.metric, text);
   if (!report.hasReference)
     return;
   json.key("reference").number(numberOf(referenceValueOf(score, report.metric)));
@@ -69,12 +87,20 @@ std::string formatDigits(std::optional<double> value, int digits) {
   return text.str();
 }
 
+void appendRecorded(std::ostringstream &out, const RecordedLoss &recorded,
+                    std::optional<uint32_t> text) {
+  const SampleScore score = sumOf(recorded.samples, text);
+  out << std::setw(14) << formatDigits(referenceValueOf(score, LossMetric::kPerplexity), 4)
+      << std::setw(9) << formatLoss(lossOf(score, LossMetric::kPerplexity)) << std::setw(12)
+      << countOf(recorded.samples, text);
+}
+
 void appendLine(std::ostringstream &out, const std::string &name, const EvalReport &report,
                 std::optional<uint32_t> text) {
   const SampleScore score = sumOf(report.samples, text);
   const LossMetric metric = tableMetric(report.metric);
   out << std::left << std::setw(static_cast<int>(nameColumns(report))) << name << std::right
-      << std::setw(8) << samplesOf(report, text) << std::setw(10) << score.tokens;
+      << std::setw(8) << countOf(report.samples, text) << std::setw(10) << score.tokens;
   if (const std::optional<double> value = valueOf(score, metric)) {
     out << std::setw(14) << formatDigits(value, 4);
     if (report.hasReference) {
@@ -84,21 +110,30 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
           << formatDigits(valueOf(score, LossMetric::kKl), 5) << std::setw(9)
           << (agreement ? formatShare(*agreement) : "-");
     }
+    if (report.recorded)
+      appendRecorded(out, *report.recorded, text);
   }
   out << "\n";
 }
 
 /// What the table's last line says of all, with the bound.
 std::string lossLine(const EvalReport &report) {
+  const std::vector<SampleScore> &samples =
+      report.recorded ? report.recorded->samples : report.samples;
+  const uint32_t looks = report.recorded ? report.recorded->looks : 1;
   std::ostringstream out;
-  const std::optional<double> loss = lossOf(sumOf(report.samples), report.metric);
+  const std::optional<double> loss = lossOf(sumOf(samples), report.metric);
   out << "loss (" << metricName(report.metric) << ") ";
   if (!loss)
     return out.str() + "not defined: the reference itself has 0\n";
-  out << formatDigits(loss, 6);
-  if (const auto bound = lossUpperBound95(report.samples, report.metric))
+  out << formatDigits(*loss, 6);
+  if (samples.size() < report.samples.size())
+    out << " on " << samples.size() << " of " << report.samples.size() << " windows";
+  if (const auto bound = lossUpperBound95(samples, report.metric, looks)) {
     out << ", upper 95% bound " << formatDigits(bound, 6);
-  else if (report.samples.size() < kMinimumBoundSamples)
+    if (looks > 1)
+      out << ", as one of " << looks << " looks";
+  } else if (samples.size() < kMinimumBoundSamples)
     out << ", no bound: fewer than " << kMinimumBoundSamples << " " << report.sampleName;
   else
     out << ", no bound: the reference has points in too few " << report.sampleName;
@@ -116,11 +151,13 @@ std::string reportText(const EvalReport &report) {
   if (report.hasReference)
     out << std::setw(14) << "reference" << std::setw(9) << "loss" << std::setw(12) << "KL (nats)"
         << std::setw(9) << "top-1";
+  else if (report.recorded)
+    out << std::setw(14) << "reference" << std::setw(9) << "loss" << std::setw(12) << "of windows";
   out << "\n";
   for (uint32_t i = 0; i < report.texts.size(); ++i)
     appendLine(out, report.texts[i], report, i);
   appendLine(out, "all", report, {});
-  return report.hasReference ? out.str() + lossLine(report) : out.str();
+  return report.hasReference || report.recorded ? out.str() + lossLine(report) : out.str();
 }
 
 std::string reportJson(const EvalReport &report, const LoadedModel &artifact,

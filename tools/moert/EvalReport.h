@@ -9,6 +9,12 @@
 
 namespace moert::cli {
 
+/// Losses beside those of the reference that the artifact carries (RecordedReference.h).
+struct RecordedLoss {
+  std::vector<SampleScore> samples; // Of the windows that it has them for.
+  uint32_t looks = 1;
+};
+
 /// Borrows what was measured.
 struct EvalReport {
   LossMetric metric;
@@ -16,14 +22,18 @@ struct EvalReport {
   const std::vector<SampleScore> &samples;
   const char *sampleName; // "windows", "items"
   bool hasReference;
+  const RecordedLoss *recorded = nullptr; // Without a reference alone.
 };
 
-/// A table: a line per file and one for all; with a reference, loss and bound.
+/// A table: a line per file and one for all; with a reference, or losses of it that the artifact
+/// carries, loss and bound.
 std::string reportText(const EvalReport &report);
 
 /// metric, value and, with a reference, reference, loss, upper95, kl, top1; windows or items,
 /// tokens; the same per file; then the machine. A loss that is not defined and a bound that there
-/// is none of are null.
+/// is none of are null. With losses that the artifact carries: reference, loss, upper95, and
+/// loss_windows, of how many windows they are, which may be fewer than the value's; looks, of how
+/// many the bound is one.
 std::string reportJson(const EvalReport &report, const LoadedModel &artifact,
                        const LoadedModel *reference);
 

@@ -20,6 +20,23 @@ TEST_CASE("the table has a line per text and one for all") {
   CHECK(text.find("reference") == std::string::npos);
 }
 
+TEST_CASE("losses that the artifact carries are stated with the windows that they are of") {
+  // Of 14 windows the first text's 12 have one: 22 nats instead of 20 in 10 tokens.
+  RecordedLoss recorded = {std::vector<SampleScore>(12, SampleScore{0, 10, 22, 20, 0, 0}), 3};
+  std::vector<SampleScore> windows(12, SampleScore{0, 10, 22, 0, 0, 0});
+  windows.resize(14, SampleScore{1, 10, 30, 0, 0, 0});
+  std::string text =
+      reportText({LossMetric::kPerplexity, kTexts, windows, "windows", false, &recorded});
+  // exp(2.2), exp(2) and exp(0.2) - 1.
+  CHECK(text.find("a.txt      12       120        9.0250        7.3891   22.14%          12\n") !=
+        std::string::npos);
+  CHECK(text.find("b.txt       2        20       20.0855             -        -           0\n") !=
+        std::string::npos);
+  CHECK(text.find("loss (perplexity) 0.221403 on 12 of 14 windows, upper 95% bound 0.221403, "
+                  "as one of 3 looks\n") != std::string::npos);
+  CHECK(text.find("KL") == std::string::npos);
+}
+
 TEST_CASE("beside a reference the loss is stated, with its bound where windows are enough") {
   std::vector<SampleScore> windows(12, SampleScore{0, 10, 22, 20, 1, 9});
   std::string text = reportText({LossMetric::kTop1, kTexts, windows, "windows", true});

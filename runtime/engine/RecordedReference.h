@@ -1,0 +1,57 @@
+// The reference's losses that an artifact carries (Measured in Artifact.h), beside an evaluation of
+// the same artifact: where a file is one of the texts that the artifact was accepted on, its loss
+// is measured again without the reference.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/engine/EvaluationSet.h"
+#include "runtime/format/Artifact.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Owns what it needs of the artifact. One thread.
+class RecordedReference {
+public:
+  using TakeNote = std::function<void(const std::string &)>;
+
+  /// Finds the files among the acceptance texts, by their content. `note` hears, in a sentence, of
+  /// each that is not there and of what the losses are of. Nothing where no file is known, or the
+  /// windows are others. Refuses a recorded window that its text does not have.
+  static Result<std::optional<RecordedReference>> find(const Measured &measured,
+                                                       const EvaluationOptions &windows,
+                                                       std::span<const std::string> files,
+                                                       std::span<const EvaluatedText> texts,
+                                                       const TakeNote &note);
+
+  /// The scores of the recorded windows with the reference's losses, in the order in which the
+  /// artifact has them: sum and bound are those that it was accepted with, bit for bit, where all
+  /// of its texts are there. samples: of all windows of all files, in their order.
+  std::vector<SampleScore> beside(std::span<const SampleScore> samples) const;
+
+  /// What it holds, and what the bound takes.
+  uint64_t memoryBytes() const;
+
+  /// How many acceptances their bound is corrected for.
+  uint32_t looks() const { return lookCount; }
+
+private:
+  struct Window {
+    uint64_t sample;
+    double referenceNats;
+  };
+
+  RecordedReference() = default;
+  Status take(const MeasuredText &text, const EvaluatedText &found, uint64_t firstSample);
+
+  uint32_t lookCount = 1;
+  std::vector<Window> windows;
+};
+
+} // namespace moert
