@@ -76,17 +76,25 @@ TEST_CASE("an artifact may take each expert from another grid") {
   checkAgainstRounding(fixture, {{4, 0, 3, 1}, {2, 2, 0, 4}});
 }
 
-TEST_CASE("an artifact of fitted experts is whole") {
-  PoolFixture fixture;
-  auto pool = fixture.filled();
-  GridChoice choice = {{4, 3, 2, 1}, {0, 1, 2, 3}};
-  takeFormats(fixture.plan.artifact, *pool, choice);
-  PooledRecords records(*pool, choice);
-  REQUIRE(emit(fixture, "out.moe", &records).isOk());
-  auto source = FileSource::open(fixture.directory.path("out.moe"));
-  REQUIRE(source.isOk());
-  Status status = verifyArtifact(*source);
-  CHECK_MESSAGE(status.isOk(), status.message());
+TEST_CASE("an artifact of fitted experts is whole, by every method") {
+  for (QuantizeMethod method :
+       {QuantizeMethod::kPerChannel, QuantizeMethod::kClipped, QuantizeMethod::kWeighted,
+        QuantizeMethod::kHqq, QuantizeMethod::kGptq}) {
+    CAPTURE(nameOf(method));
+    PoolFixture fixture;
+    fixture.options.method = method;
+    for (Grid &grid : fixture.options.grids)
+      grid.hasOffsets = method == QuantizeMethod::kHqq;
+    auto pool = fixture.filled();
+    GridChoice choice = {{4, 3, 2, 1}, {0, 1, 2, 3}};
+    takeFormats(fixture.plan.artifact, *pool, choice);
+    PooledRecords records(*pool, choice);
+    REQUIRE(emit(fixture, "out.moe", &records).isOk());
+    auto source = FileSource::open(fixture.directory.path("out.moe"));
+    REQUIRE(source.isOk());
+    Status status = verifyArtifact(*source);
+    CHECK_MESSAGE(status.isOk(), status.message());
+  }
 }
 
 TEST_CASE("a part of a record is read from its offset, and none beyond its end") {
