@@ -22,18 +22,25 @@ double numberOf(std::optional<double> value) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-void writeRecorded(JsonWriter &json, const RecordedLoss &recorded, LossMetric metric,
-                   std::optional<uint32_t> text) {
-  const uint64_t windows = countOf(recorded.samples, text);
+/// The reference's value, where it is of the same windows as the artifact's beside it.
+std::optional<double> comparableReference(const EvalReport &report, std::optional<uint32_t> text) {
+  if (countOf(report.recorded->samples, text) != countOf(report.samples, text))
+    return std::nullopt;
+  return referenceValueOf(sumOf(report.recorded->samples, text), report.metric);
+}
+
+void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
+  const std::vector<SampleScore> &samples = report.recorded->samples;
+  const uint64_t windows = countOf(samples, text);
   if (windows == 0)
     return;
-  const SampleScore score = sumOf(recorded.samples, text);
-  json.key("reference").number(numberOf(referenceValueOf(score, metric)));
-  json.key("loss").number(numberOf(lossOf(score, metric)));
+  if (const std::optional<double> reference = comparableReference(report, text))
+    json.key("reference").number(*reference);
+  json.key("loss").number(numberOf(lossOf(sumOf(samples, text), report.metric)));
   if (!text) {
     json.key("upper95").number(
-        numberOf(lossUpperBound95(recorded.samples, metric, recorded.looks)));
-    json.key("looks").number(recorded.looks);
+        numberOf(lossUpperBound95(samples, report.metric, report.recorded->looks)));
+    json.key("looks").number(report.recorded->looks);
   }
   json.key("loss_windows").number(windows);
 }
@@ -47,7 +54,7 @@ void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32
     return;
   json.key("value").number(*value);
   if (report.recorded)
-    writeRecorded(json, *report.recorded, report.metric, text);
+    writeRecorded(json, report, text);
   if (!report.hasReference)
     return;
   json.key("reference").number(numberOf(referenceValueOf(score, report.metric)));
@@ -87,12 +94,12 @@ std::string formatDigits(std::optional<double> value, int digits) {
   return text.str();
 }
 
-void appendRecorded(std::ostringstream &out, const RecordedLoss &recorded,
+void appendRecorded(std::ostringstream &out, const EvalReport &report,
                     std::optional<uint32_t> text) {
-  const SampleScore score = sumOf(recorded.samples, text);
-  out << std::setw(14) << formatDigits(referenceValueOf(score, LossMetric::kPerplexity), 4)
-      << std::setw(9) << formatLoss(lossOf(score, LossMetric::kPerplexity)) << std::setw(12)
-      << countOf(recorded.samples, text);
+  const std::vector<SampleScore> &samples = report.recorded->samples;
+  out << std::setw(14) << formatDigits(comparableReference(report, text), 4) << std::setw(9)
+      << formatLoss(lossOf(sumOf(samples, text), LossMetric::kPerplexity)) << std::setw(12)
+      << countOf(samples, text);
 }
 
 void appendLine(std::ostringstream &out, const std::string &name, const EvalReport &report,
@@ -111,7 +118,7 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
           << (agreement ? formatShare(*agreement) : "-");
     }
     if (report.recorded)
-      appendRecorded(out, *report.recorded, text);
+      appendRecorded(out, report, text);
   }
   out << "\n";
 }

@@ -31,9 +31,9 @@ std::string reportText(const EvalReport &report);
 
 /// metric, value and, with a reference, reference, loss, upper95, kl, top1; windows or items,
 /// tokens; the same per file; then the machine. A loss that is not defined and a bound that there
-/// is none of are null. With losses that the artifact carries: reference, loss, upper95, and
-/// loss_windows, of how many windows they are, which may be fewer than the value's; looks, of how
-/// many the bound is one.
+/// is none of are null. With losses that the artifact carries: loss, upper95, looks, of how many
+/// the bound is one, and loss_windows, of how many windows they are; reference where these are all
+/// that the value is of.
 std::string reportJson(const EvalReport &report, const LoadedModel &artifact,
                        const LoadedModel *reference);
 

@@ -35,6 +35,10 @@ TEST_CASE("losses that the artifact carries are stated with the windows that the
   CHECK(text.find("loss (perplexity) 0.221403 on 12 of 14 windows, upper 95% bound 0.221403, "
                   "as one of 3 looks\n") != std::string::npos);
   CHECK(text.find("KL") == std::string::npos);
+  recorded.samples.pop_back(); // Now the reference's value would be of other windows.
+  text = reportText({LossMetric::kPerplexity, kTexts, windows, "windows", false, &recorded});
+  CHECK(text.find("a.txt      12       120        9.0250             -   22.14%          11\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("beside a reference the loss is stated, with its bound where windows are enough") {
