@@ -1,5 +1,6 @@
 #include "compiler/driver/Inspect.h"
 
+#include "compiler/driver/InspectSections.h"
 #include "compiler/driver/TextTable.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <map>
 
 using namespace moert;
@@ -17,35 +17,10 @@ namespace moec {
 
 using Align = TextTable::Align;
 
-constexpr const char *kIndent = "  ";
-
-std::string nameOfFormat(const WeightFormat &format) {
-  std::string name = nameOf(format.kind);
-  if (isQuantized(format.kind))
-    name += strCat("/", format.group);
-  if (format.hasOffsets)
-    name += "+offsets";
-  return name;
-}
-
-static std::string fixed(double value, int decimals) {
-  char text[64];
+std::string fixed(double value, int decimals) {
+  char text[400]; // Any double has fewer digits before the point.
   std::snprintf(text, sizeof(text), "%.*f", decimals, value);
   return text;
-}
-
-static uint64_t weightsOf(const MoeLayer &layer) {
-  uint64_t weights = 0;
-  for (const ExpertMatrix &matrix : layer.matrices)
-    weights += uint64_t(matrix.shape.rows) * matrix.shape.cols;
-  return weights;
-}
-
-double bitsPerWeight(const MoeLayer &layer, const Expert &expert) {
-  uint64_t bytes = 0;
-  for (uint8_t slice : expert.variants.front())
-    bytes += expert.slices[slice].payloadBytes;
-  return double(bytes) * 8 / double(weightsOf(layer));
 }
 
 static std::string describeModel(const Artifact &artifact) {
@@ -93,109 +68,6 @@ static std::string describeResidents(const Artifact &artifact) {
   return strCat("resident weights:\n", table.text(kIndent));
 }
 
-namespace {
-
-/// What a layer's line in the table of experts says; equal neighbours share a line.
-struct LayerLine {
-  uint64_t experts = 0;
-  std::string shape, formats, bits, record;
-  uint64_t payload = 0, padding = 0; // Of one layer.
-
-  friend bool operator==(const LayerLine &, const LayerLine &) = default;
-};
-
-} // namespace
-
-/// "int4/32", and in bit planes "int4/32 as 2+2".
-static std::string nameOfSlices(const std::vector<Slice> &slices) {
-  if (slices.size() == 1)
-    return nameOfFormat(slices.front().format);
-  uint32_t bits = 0;
-  std::string planes;
-  for (const Slice &slice : slices) {
-    bits += bitsOf(slice.format.kind);
-    planes += strCat(planes.empty() ? "" : "+", bitsOf(slice.format.kind));
-  }
-  const WeightFormat &format = slices.front().format;
-  return strCat("int", bits, "/", format.group, format.hasOffsets ? "+offsets" : "", " as ",
-                planes);
-}
-
-static uint32_t bitsOfSlices(const std::vector<Slice> &slices) {
-  uint32_t bits = 0;
-  for (const Slice &slice : slices)
-    bits += bitsOf(slice.format.kind);
-  return bits;
-}
-
-// "int4/32", or how many experts have which width: "bits 8: 1, 4: 3".
-static std::string formatsOf(const MoeLayer &layer) {
-  std::map<std::string, uint64_t> names;
-  std::map<uint32_t, uint64_t, std::greater<>> widths;
-  for (const Expert &expert : layer.experts) {
-    ++names[nameOfSlices(expert.slices)];
-    ++widths[bitsOfSlices(expert.slices)];
-  }
-  if (names.size() == 1)
-    return names.begin()->first;
-  std::string text;
-  for (auto [bits, count] : widths)
-    text += strCat(text.empty() ? "bits " : ", ", bits, ": ", count);
-  return text;
-}
-
-static LayerLine lineOf(const MoeLayer &layer) {
-  LayerLine line;
-  line.experts = layer.experts.size();
-  const MatrixShape &gate = layer.matrices.front().shape;
-  line.shape = strCat(gate.cols, " x ", gate.rows);
-  line.formats = formatsOf(layer);
-  double bits = 0;
-  uint64_t smallest = UINT64_MAX, largest = 0;
-  for (const Expert &expert : layer.experts) {
-    for (const Slice &slice : expert.slices) {
-      line.payload += slice.payloadBytes;
-      line.padding += slice.bytes - slice.payloadBytes;
-    }
-    bits += bitsPerWeight(layer, expert);
-    smallest = std::min(smallest, expert.bytes);
-    largest = std::max(largest, expert.bytes);
-  }
-  line.bits = fixed(bits / double(layer.experts.size()), 2);
-  line.record = formatBytes(smallest);
-  if (smallest != largest)
-    line.record += strCat(" to ", formatBytes(largest));
-  return line;
-}
-
-static std::string describeExperts(const Artifact &artifact) {
-  TextTable table({{"layers"},
-                   {"experts"},
-                   {"in x width"},
-                   {"format", Align::kLeft},
-                   {"bits/weight"},
-                   {"record"}});
-  uint64_t experts = 0, payload = 0, padding = 0;
-  for (size_t first = 0; first < artifact.moeLayers.size();) {
-    LayerLine line = lineOf(artifact.moeLayers[first]);
-    size_t end = first + 1;
-    while (end < artifact.moeLayers.size() && lineOf(artifact.moeLayers[end]) == line &&
-           artifact.moeLayers[end].layer == artifact.moeLayers[end - 1].layer + 1)
-      ++end;
-    uint32_t from = artifact.moeLayers[first].layer, to = artifact.moeLayers[end - 1].layer;
-    table.addRow({from == to ? std::to_string(from) : strCat(from, "-", to),
-                  std::to_string(line.experts), line.shape, line.formats, line.bits, line.record});
-    experts += line.experts * (end - first);
-    payload += line.payload * (end - first);
-    padding += line.padding * (end - first);
-    first = end;
-  }
-  std::string text = strCat("experts:\n", table.text(kIndent));
-  double share = payload == 0 ? 0 : double(padding) / double(payload + padding) * 100;
-  return strCat(text, kIndent, experts, " experts of ", formatBytes(payload), " in all, and ",
-                formatBytes(padding), " of padding (", fixed(share, 1), "% of the records)\n");
-}
-
 static std::string quotaText(const Plan &plan) {
   if (plan.quotaPages.empty())
     return "-";
@@ -241,13 +113,16 @@ static std::string describeProvenance(const Artifact &artifact) {
   return strCat("\nmade from:\n", table.text(kIndent));
 }
 
-std::string describeArtifact(const Artifact &artifact, const std::string &fileName) {
+std::string describeArtifact(const Artifact &artifact, const std::string &fileName,
+                             bool hasColour) {
   std::string text = strCat(fileName, ": ", formatBytes(artifact.fileBytes), ", .moe v",
                             artifact.majorVersion, ".", artifact.minorVersion, "\n\n");
-  text += strCat(describeModel(artifact), "\n", describeSections(artifact), "\n",
-                 describeResidents(artifact));
+  text += strCat(describeModel(artifact), "\n");
+  if (artifact.measured)
+    text += strCat(describeMeasured(*artifact.measured), "\n");
+  text += strCat(describeSections(artifact), "\n", describeResidents(artifact));
   if (!artifact.moeLayers.empty())
-    text += strCat("\n", describeExperts(artifact));
+    text += strCat("\n", describeExperts(artifact), "\n", describeWidths(artifact, hasColour));
   return strCat(text, "\n", describePlans(artifact), "\n", describePrograms(artifact),
                 describeProvenance(artifact));
 }

@@ -8,8 +8,10 @@
 
 namespace moec {
 
-/// Fits into 80 columns, but for names and values that are longer themselves.
-std::string describeArtifact(const moert::Artifact &artifact, const std::string &fileName);
+/// Fits into 80 columns, but for names and values that are longer themselves. Colours are a
+/// terminal's; the text without them says the same.
+std::string describeArtifact(const moert::Artifact &artifact, const std::string &fileName,
+                             bool hasColour = false);
 
 /// One object. Its keys are those of artifact.fbs, with sums beside them; a key is only ever added.
 std::string artifactAsJson(const moert::Artifact &artifact, const std::string &fileName);

@@ -1,4 +1,5 @@
 #include "compiler/driver/Inspect.h"
+#include "compiler/driver/InspectSections.h"
 
 #include "runtime/base/JsonWriter.h"
 
@@ -69,6 +70,7 @@ static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index)
   json.beginObject();
   json.key("layer").number(layer.layer);
   json.key("expert").number(index);
+  json.key("bits").number(widthOf(expert));
   json.key("bits_per_weight").number(bitsPerWeight(layer, expert));
   json.key("file_offset").number(expert.fileOffset);
   json.key("bytes").number(expert.bytes);
@@ -101,6 +103,7 @@ static void writeExperts(JsonWriter &json, const Artifact &artifact) {
     for (uint64_t e = 0; e < layer.experts.size(); ++e)
       writeExpert(json, layer, e);
   json.endArray();
+  writeWidths(json, artifact);
 }
 
 static void writePlans(JsonWriter &json, const Artifact &artifact) {
@@ -144,6 +147,7 @@ std::string artifactAsJson(const Artifact &artifact, const std::string &fileName
   json.key("major_version").number(uint32_t(artifact.majorVersion));
   json.key("minor_version").number(uint32_t(artifact.minorVersion));
   writeModel(json, artifact.model);
+  writeMeasured(json, artifact);
   writeSections(json, artifact);
   writeResidents(json, artifact);
   writeExperts(json, artifact);

@@ -10,12 +10,21 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 
 using namespace moert;
 using moert::cli::writeOutput;
 
 namespace moec::cli {
+
+// A terminal has colours unless it says otherwise; https://no-color.org is how a person says so.
+static bool hasColour() {
+  const char *refused = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  return moert::cli::isOutputTerminal() && (!refused || *refused == '\0') && terminal &&
+         std::string_view(terminal) != "dumb";
+}
 
 static Status inspectProfile(const std::string &path, bool asJson) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
@@ -41,7 +50,7 @@ void addInspectCommand(CLI::App &app, Action &chosen) {
         return inspectProfile(flags->path, flags->isJson);
       MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(flags->path));
       return writeOutput(flags->isJson ? artifactAsJson(artifact, flags->path)
-                                       : describeArtifact(artifact, flags->path));
+                                       : describeArtifact(artifact, flags->path, hasColour()));
     };
   });
 }
