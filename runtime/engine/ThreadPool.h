@@ -2,8 +2,8 @@
 // who computes what is fixed; results do not depend on it anyway (every kernel's outputs are
 // disjoint).
 //
-// Between operations of a step workers spin for a moment, since the next one follows within
-// microseconds; while the disk is the bottleneck they sleep in a futex and burn nothing.
+// Between operations of a step workers spin for a few microseconds, since most often the next one
+// follows as soon; then they sleep in a futex and burn nothing.
 #pragma once
 
 #include "runtime/base/Status.h"

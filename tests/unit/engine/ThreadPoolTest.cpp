@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <numeric>
+#include <time.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace moert;
@@ -46,4 +48,23 @@ TEST_CASE("jobs that follow each other closely see each other's results") {
         ++values[i];
     });
   CHECK(std::count(values.begin(), values.end(), uint64_t(2001)) == 64);
+}
+
+// Processor time, so that other programs make no difference. A gap costs each worker 5 us of
+// spinning and a sleep; spinning for long enough to bridge a read from disk would cost hundreds.
+TEST_CASE("workers that wait for a job sleep soon") {
+  constexpr uint32_t kWorkers = 2, kGaps = 50;
+  auto pool = ThreadPool::create(kWorkers + 1);
+  REQUIRE(pool.isOk());
+  auto processorNs = [] {
+    timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return uint64_t(now.tv_sec) * 1000000000u + uint64_t(now.tv_nsec);
+  };
+  uint64_t begin = processorNs();
+  for (uint32_t gap = 0; gap < kGaps; ++gap) {
+    (*pool)->run(kWorkers + 1, 1, [](uint64_t, uint64_t, uint32_t) {});
+    usleep(2000);
+  }
+  CHECK((processorNs() - begin) / (kGaps * kWorkers) < 80000);
 }
