@@ -271,13 +271,13 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
   if (request.solver == SolverChoice::kUniform || request.solver == SolverChoice::kEdgeMoe)
     input.others = uniformAssignment(input.problem, 8);
   const uint64_t searchWindows = windows.probe.windows + windows.rest.windows;
-  constexpr uint64_t kUsualMeasurements = 12;
+  constexpr uint64_t kUsualMeasurements = 12, kUsualLooks = 2;
   const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
                               ? 0
                               : 2 + *std::max_element(input.groups.begin(), input.groups.end());
   SearchProgress progress(session.progress, searchWindows * (1 + kUsualMeasurements) +
                                                 windows.probe.windows * probes +
-                                                2 * windows.acceptance.windows);
+                                                kUsualLooks * 2 * windows.acceptance.windows);
   JudgeOptions options;
   options.directory = work.path();
   options.referencePath = referencePath;
@@ -297,7 +297,8 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
 }
 
 Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
-  SampleScore sum = sumOf(judge->acceptanceScores());
+  const std::vector<SampleScore> &scores = judge->acceptanceScores(outcome.best.assignment);
+  SampleScore sum = sumOf(scores);
   Measured measured;
   measured.metric = metricName(request.metric);
   measured.target = *request.target;
@@ -320,7 +321,7 @@ Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
     MeasuredText &text = measured.acceptanceTexts.emplace_back();
     text = {
         accepted[t].name, accepted[t].hash, accepted[t].bytes, windows.acceptance.indices[t], {}};
-    for (const SampleScore &score : judge->acceptanceScores())
+    for (const SampleScore &score : scores)
       if (score.text == t)
         text.referenceNats.push_back(score.referenceLossNats);
   }
@@ -329,10 +330,7 @@ Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
 
 Status AccurateCompile::outOfReach(const WidthSearchOutcome &outcome) const {
   const WidthAssignment &best = outcome.best.assignment;
-  Measurement measurement = outcome.acceptance;
-  if (outcome.looks == 0) {
-    MOERT_ASSIGN_OR_RETURN(measurement, judge->accept(best));
-  }
+  const Measurement &measurement = outcome.acceptance;
   // Rounded up to what can be typed, with a little room: the bound is one of several looks.
   double reachable = std::ceil(measurement.upperBound * 1.05 * 1e4) / 1e4;
   std::string target =

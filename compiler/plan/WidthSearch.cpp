@@ -11,12 +11,17 @@ using namespace moert;
 namespace moec {
 
 // Closer than this the bytes of two assignments are the same for any use.
-constexpr double kCostTolerance = 0.005;
+constexpr double kCostTolerance = 0.01;
 // What probes cannot tell from nothing, so that no option is free.
 constexpr double kLeastNats = 1e-7;
 // A bar that was not met is raised by at least this much: a look is worth more than its bytes.
 constexpr double kLeastTightening = 0.95;
-constexpr uint32_t kMeasurementsPerBisection = 9;
+// Text differs from text by no more than this; a look that says more is taken for noise.
+constexpr double kMostBarShift = 4;
+// What one look says of the bar for another assignment is right to within a few hundredths.
+constexpr double kBarMargin = 0.97;
+constexpr uint32_t kMeasurementsBeforeLooking = 3;
+constexpr uint32_t kMeasurementsPerBisection = 7;
 
 namespace {
 
@@ -53,22 +58,25 @@ private:
   Status probeGroup(uint32_t group, double base);
   Result<double> probe(const WidthAssignment &assignment);
   void scaleGroup(uint32_t group, uint32_t bits, double nats);
-  Status bisect();
+  Status bisect(uint32_t most);
   std::optional<double> nextLimit() const;
   Status challenge();
   Status challengeWithUniform(const WidthAssignment &others);
   Status challengeWithEdgeMoe(const WidthAssignment &others);
-  Status bisectEdgeMoe();
-  Status improve();
+  Status bisectEdgeMoe(uint32_t most);
+  Status improve(uint32_t most);
   bool mayTake(const MeasuredWidths &widths) const;
   WidthAssignment firstOthers() const;
   const MeasuredWidths *cheapest() const;
-  Status acceptOrTighten();
+  void moveBar(const MeasuredWidths &widths, const Measurement &acceptance);
+  Result<bool> look();
+  Status lookAndImprove();
 
   const WidthSearchInput &input;
   WidthJudge &judge;
   double bar; // What upper bounds have to meet; at most the target.
   uint32_t probeBits = 0;
+  WidthAssignment lastLook;
   WidthSearchOutcome outcome;
 };
 
@@ -276,8 +284,8 @@ std::optional<double> WidthSearch::nextLimit() const {
   return std::clamp(limit, good.limit * std::pow(ratio, 0.1), good.limit * std::pow(ratio, 0.9));
 }
 
-Status WidthSearch::bisect() {
-  for (uint32_t i = 0; i < kMeasurementsPerBisection; ++i) {
+Status WidthSearch::bisect(uint32_t most) {
+  for (uint32_t i = 0; i < most; ++i) {
     std::optional<double> limit = nextLimit();
     if (!limit)
       return {};
@@ -368,8 +376,7 @@ Status WidthSearch::challengeWithEdgeMoe(const WidthAssignment &others) {
 
 // The published selection by itself: between the uniform widths around the bar, as many of the list
 // at the lower one as the bar allows.
-Status WidthSearch::bisectEdgeMoe() {
-  constexpr uint32_t kSteps = 7; // To within a hundredth of the list.
+Status WidthSearch::bisectEdgeMoe(uint32_t most) {
   const WidthAssignment others = firstOthers();
   std::vector<uint32_t> widths = uniformWidths();
   for (size_t w = 0; w + 1 < widths.size(); ++w) {
@@ -380,7 +387,7 @@ Status WidthSearch::bisectEdgeMoe() {
     EdgeMoeList list = edgeMoeList(outcome.estimates, widths[w], widths[w + 1]);
     std::erase_if(list.items, [&](uint32_t item) { return input.isProbedDirectly[item]; });
     size_t good = 0, bad = list.items.size();
-    for (uint32_t step = 0; step < kSteps && bad - good > 1; ++step) {
+    for (uint32_t step = 0; step < most && bad - good > 1; ++step) {
       size_t count = (good + bad) / 2;
       WidthAssignment assignment = edgeMoeAssignment(outcome.estimates, list, count);
       for (size_t i = 0; i < assignment.size(); ++i)
@@ -397,13 +404,13 @@ Status WidthSearch::bisectEdgeMoe() {
 }
 
 // Looks for something cheaper than what met the bar so far.
-Status WidthSearch::improve() {
+Status WidthSearch::improve(uint32_t most) {
   switch (input.solver) {
   case SolverChoice::kAuto:
   case SolverChoice::kKnapsack:
-    return bisect();
+    return bisect(most);
   case SolverChoice::kEdgeMoe:
-    return bisectEdgeMoe();
+    return bisectEdgeMoe(most);
   case SolverChoice::kUniform:
     return {};
   }
@@ -419,41 +426,73 @@ Status WidthSearch::challenge() {
   return challengeWithEdgeMoe(others);
 }
 
-// Looks until one is accepted; a bar that was not met is raised by what the look found too much.
-Status WidthSearch::acceptOrTighten() {
-  while (outcome.looks < kMaxLooks) {
-    const MeasuredWidths *best = cheapest();
-    if (!best)
+// Whether losses on unseen text are larger or smaller than on the search's is seen by looking, and
+// the bar on the search's text moves accordingly: up where a look failed, down where one found
+// room.
+void WidthSearch::moveBar(const MeasuredWidths &widths, const Measurement &acceptance) {
+  double ratio = acceptance.upperBound / std::max(widths.measurement.upperBound, 1e-9);
+  bar = input.target / std::clamp(ratio, 1 / kMostBarShift, kMostBarShift) * kBarMargin;
+  if (acceptance.upperBound > input.target)
+    bar = std::min(bar, widths.measurement.upperBound * kLeastTightening);
+}
+
+// False: nothing that was not looked at yet meets the bar, or would save anything.
+Result<bool> WidthSearch::look() {
+  const MeasuredWidths *best = cheapest();
+  if (!best || outcome.looks == kMaxLooks)
+    return false;
+  if (outcome.looks > 0 && best->assignment == lastLook)
+    return false;
+  if (outcome.isMet && best->cost >= outcome.best.cost * (1 - kCostTolerance))
+    return false;
+  MeasuredWidths widths = *best;
+  lastLook = widths.assignment;
+  ++outcome.looks;
+  MOERT_ASSIGN_OR_RETURN(Measurement acceptance, judge.accept(widths.assignment));
+  const bool isAccepted = acceptance.upperBound <= input.target;
+  if (isAccepted || !outcome.isMet) {
+    outcome.best = widths;
+    outcome.acceptance = acceptance;
+  }
+  outcome.isMet = outcome.isMet || isAccepted;
+  moveBar(widths, acceptance);
+  return true;
+}
+
+// The first look is at what a few measurements have found, to learn where the bar has to be; the
+// others are at the best for that bar.
+Status WidthSearch::lookAndImprove() {
+  MOERT_RETURN_IF_ERROR(improve(kMeasurementsBeforeLooking));
+  bool hasLooked = true;
+  while (hasLooked) {
+    MOERT_ASSIGN_OR_RETURN(hasLooked, look());
+    if (!hasLooked || outcome.looks == kMaxLooks)
       return {};
-    outcome.best = *best;
-    ++outcome.looks;
-    MOERT_ASSIGN_OR_RETURN(outcome.acceptance, judge.accept(best->assignment));
-    if (outcome.acceptance.upperBound <= input.target) {
-      outcome.isMet = true;
-      return {};
-    }
-    double factor = input.target / outcome.acceptance.upperBound;
-    bar = outcome.best.measurement.upperBound * std::min(factor * 0.98, kLeastTightening);
-    MOERT_RETURN_IF_ERROR(improve());
+    MOERT_RETURN_IF_ERROR(improve(kMeasurementsPerBisection));
+    if (input.solver == SolverChoice::kAuto && outcome.looks == 1)
+      MOERT_RETURN_IF_ERROR(challenge());
   }
   return {};
 }
 
 Result<WidthSearchOutcome> WidthSearch::run() {
   MOERT_RETURN_IF_ERROR(measureUniforms());
-  if (cheapest()) {
-    if (input.solver != SolverChoice::kUniform)
-      MOERT_RETURN_IF_ERROR(probeGroups());
-    MOERT_RETURN_IF_ERROR(improve());
-    if (input.solver == SolverChoice::kAuto)
-      MOERT_RETURN_IF_ERROR(challenge());
-    MOERT_RETURN_IF_ERROR(acceptOrTighten());
+  if (!cheapest()) {
+    // Of the search's text nothing is good enough; unseen text may be kinder.
+    const auto least =
+        std::min_element(outcome.measured.begin(), outcome.measured.end(),
+                         [](const MeasuredWidths &a, const MeasuredWidths &b) {
+                           return a.measurement.upperBound < b.measurement.upperBound;
+                         });
+    bar = least->measurement.upperBound;
+    MOERT_ASSIGN_OR_RETURN(bool hasLooked, look());
+    if (!hasLooked || !outcome.isMet)
+      return std::move(outcome);
+    MOERT_RETURN_IF_ERROR(measureUniforms());
   }
-  if (!outcome.isMet && outcome.looks == 0)
-    outcome.best = *std::min_element(outcome.measured.begin(), outcome.measured.end(),
-                                     [](const MeasuredWidths &a, const MeasuredWidths &b) {
-                                       return a.measurement.upperBound < b.measurement.upperBound;
-                                     });
+  if (input.solver != SolverChoice::kUniform)
+    MOERT_RETURN_IF_ERROR(probeGroups());
+  MOERT_RETURN_IF_ERROR(lookAndImprove());
   return std::move(outcome);
 }
 

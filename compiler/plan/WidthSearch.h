@@ -12,10 +12,13 @@
 //   4. The knapsack at a limit of nats; measured; the limit is bisected until the measured loss,
 //      with its bound, meets the target closely. So no estimate has to be right, only the order
 //      that it puts the items in.
-//   5. The other solvers at what the knapsack costs: if one meets the target there, it goes on from
-//      it. `auto` is the cheapest that was measured to meet the target.
-//   6. Acceptance on text that neither calibration nor search has seen. If that fails, the bar is
-//      raised by as much as it failed by, and 4 goes on.
+//   5. After the first few of these, a look at text that neither calibration nor search has seen.
+//      What loses less there than on the search's text may have fewer bits, what loses more needs
+//      more: the bar that 4 aims at moves accordingly, and 4 goes on.
+//   6. The other solvers at what the knapsack costs: if one meets the bar there, it goes on from
+//      it. `auto` is the cheapest that was measured to meet the bar.
+//   7. Another look; if that fails, the bar is raised by as much as it failed by. Of what was
+//      accepted the cheapest is the outcome.
 #pragma once
 
 #include "compiler/plan/WidthProblem.h"
@@ -88,9 +91,9 @@ struct MeasuredWidths {
 
 struct WidthSearchOutcome {
   bool isMet = false;
-  /// The accepted one; otherwise the one of the least bound.
+  /// The cheapest of the accepted; where there is none, the one that was looked at last.
   MeasuredWidths best;
-  Measurement acceptance; // Of the last look; nothing if there was none.
+  Measurement acceptance; // Of the best.
   uint32_t looks = 0;
   std::vector<MeasuredWidths> measured; // In the order in which it was done.
   uint32_t measurements = 0;            // Probes and measurements.

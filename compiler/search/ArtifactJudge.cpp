@@ -133,11 +133,20 @@ static uint64_t keyOf(const char *what, const WidthAssignment &assignment) {
   return stream.digest();
 }
 
+void ArtifactJudge::tellKnown(const char *what, uint64_t count) const {
+  if (options.onBegin)
+    options.onBegin(what);
+  if (options.onWindows)
+    options.onWindows(count);
+}
+
 Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
   played += windows.probe.windows;
   const uint64_t key = keyOf("probe", assignment);
-  if (const std::vector<double> *known = log.find(key); known && known->size() == 1)
+  if (const std::vector<double> *known = log.find(key); known && known->size() == 1) {
+    tellKnown("probe", windows.probe.windows);
     return (*known)[0];
+  }
   if (options.onBegin)
     options.onBegin("probe");
   const std::string path = options.directory + "/candidate.moe";
@@ -165,8 +174,10 @@ double ArtifactJudge::predictedBound(double loss, double bound) const {
 Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   played += windows.probe.windows + windows.rest.windows;
   const uint64_t key = keyOf("measure", assignment);
-  if (const std::vector<double> *known = log.find(key); known && known->size() == 3)
+  if (const std::vector<double> *known = log.find(key); known && known->size() == 3) {
+    tellKnown("candidate", windows.probe.windows + windows.rest.windows);
     return Measurement{(*known)[0], (*known)[1], (*known)[2]};
+  }
   if (options.onBegin)
     options.onBegin("candidate");
   const std::string path = options.directory + "/candidate.moe";
@@ -198,16 +209,16 @@ Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
   MOERT_ASSIGN_OR_RETURN(Loaded candidate, load(path, options, half));
   EvaluationOptions evaluation =
       evaluationOptions(options, true, candidate.source->vocabularySize());
-  MOERT_ASSIGN_OR_RETURN(accepted,
+  MOERT_ASSIGN_OR_RETURN(Scores scores,
                          evaluate(windows.acceptance.ids, evaluation, *candidate.source,
                                   reference.source.get(), progressOf(options), options.stop));
   ::unlink(path.c_str());
-  SampleScore sum = sumOf(accepted);
+  SampleScore sum = sumOf(scores);
   Measurement measurement;
   measurement.loss = std::min(lossOf(sum, options.metric).value_or(kHopeless), kHopeless);
-  measurement.upperBound =
-      lossUpperBound95(accepted, options.metric, kMaxLooks).value_or(kHopeless);
+  measurement.upperBound = lossUpperBound95(scores, options.metric, kMaxLooks).value_or(kHopeless);
   measurement.klNats = sum.kl();
+  accepted[assignment] = std::move(scores);
   return measurement;
 }
 

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,8 +50,10 @@ public:
   moert::Result<Measurement> measure(const WidthAssignment &assignment) override;
   moert::Result<Measurement> accept(const WidthAssignment &assignment) override;
 
-  /// Of the last acceptance.
-  const std::vector<moert::SampleScore> &acceptanceScores() const { return accepted; }
+  /// Of an assignment that accept() was called with.
+  const std::vector<moert::SampleScore> &acceptanceScores(const WidthAssignment &assignment) const {
+    return accepted.at(assignment);
+  }
   /// Windows that were played, reference and candidates, in this run or one that it goes on from.
   uint64_t windowsPlayed() const { return played; }
 
@@ -66,6 +69,7 @@ private:
   moert::Result<Scores> play(const std::string &path, const WindowSet &set,
                              moert::LogitsSource *reference);
   std::string rowsPath(const char *set) const;
+  void tellKnown(const char *what, uint64_t count) const;
   double predictedBound(double loss, double bound) const;
 
   JudgeOptions options;
@@ -74,7 +78,7 @@ private:
   MeasurementLog log;
   Scores referenceRest; // The reference's own losses on the windows without rows.
   std::unique_ptr<PlayedLogits> probeRows, restRows;
-  Scores accepted;
+  std::map<WidthAssignment, Scores> accepted;
   uint64_t played = 0;
 };
 
