@@ -152,18 +152,17 @@ Status AccurateCompile::makeProfile() {
 
 Status AccurateCompile::chooseSearchWindows() {
   const CalibrationInfo &info = profile->info();
-  std::span<const int32_t> seen = info.tokens;
   if (texts.empty()) {
     // The search measures on what the quantizers were fitted to, so losses come out a little too
     // small; acceptance, on other text, raises the bar by what that amounts to.
     SearchText &text = texts.emplace_back();
     text.name = std::filesystem::path(request.profilePath).filename().string();
     text.tokens = info.tokens;
-    seen = {};
+    text.isOfCalibration = true;
     say("the search measures on the profile's own tokens, as no --calibration-text was given");
   }
-  MOERT_ASSIGN_OR_RETURN(
-      windows, chooseWindows(texts, acceptanceTexts, seen, info.windowTokens, request.amounts));
+  MOERT_ASSIGN_OR_RETURN(windows, chooseWindows(texts, acceptanceTexts, info.tokens,
+                                                info.windowTokens, request.amounts));
   if (windows.isSetAside)
     say(strCat("accepting on ", windows.acceptance.windows, " windows of ",
                request.amounts.windowTokens,
@@ -306,7 +305,7 @@ Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
   measured.upperBound = outcome.acceptance.upperBound;
   measured.klNats = sum.kl();
   measured.topDisagreement = 1 - sum.agreement();
-  measured.looks = outcome.looks;
+  measured.looks = kMaxLooks; // Whether they were needed or not.
   measured.isSetAside = windows.isSetAside;
   measured.windowTokens = request.amounts.windowTokens;
   measured.solver = outcome.best.solver;
@@ -369,15 +368,16 @@ Status AccurateCompile::run() {
     }
     assignment = outcome.best.assignment;
     measured = measuredOf(outcome);
-    say(strCat(metricName(request.metric), " loss ", formatLoss(measured->loss, request.metric),
-               ", at most ", formatLoss(measured->upperBound, request.metric),
-               " with 95% confidence (", windows.acceptance.windows, " windows, look ",
-               outcome.looks, "); KL ", measured->klNats, " nats, top-1 agreement ",
-               formatLoss(1 - measured->topDisagreement, LossMetric::kTop1),
-               "\nexperts: ", widthCounts(assignment, *items), "; ",
-               formatBytes(items->expertBytesOf(assignment)), ", by ",
-               outcome.best.solver == "uniform" ? "one width for all, which is best here"
-                                                : outcome.best.solver));
+    say(strCat(
+        metricName(request.metric), " loss ", formatLoss(measured->loss, request.metric),
+        ", at most ", formatLoss(measured->upperBound, request.metric), " with 95% confidence (",
+        windows.acceptance.windows, " windows that nothing else has seen, ", outcome.looks,
+        outcome.looks == 1 ? " look" : " looks", "); KL ", measured->klNats,
+        " nats, top-1 agreement ", formatLoss(1 - measured->topDisagreement, LossMetric::kTop1),
+        "\nexperts: ", widthCounts(assignment, *items), "; ",
+        formatBytes(items->expertBytesOf(assignment)), ", by ",
+        outcome.best.solver == "uniform" ? "one width for all, which is best here"
+                                         : outcome.best.solver));
   }
   MOERT_RETURN_IF_ERROR(
       emit(assignment, request.outputPath, request.resume, session.progress, std::move(measured)));

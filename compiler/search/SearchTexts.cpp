@@ -64,7 +64,8 @@ static std::vector<Place> freePlaces(std::span<const SearchText> texts, const Se
   std::vector<Place> places;
   for (size_t t = 0; t < texts.size(); ++t)
     for (size_t w = 0; w < texts[t].tokens.size() / windowTokens; ++w)
-      if (!seen.contains(std::span(texts[t].tokens).subspan(w * windowTokens, windowTokens)))
+      if (texts[t].isOfCalibration ||
+          !seen.contains(std::span(texts[t].tokens).subspan(w * windowTokens, windowTokens)))
         places.push_back({t, w});
   return places;
 }
@@ -126,8 +127,9 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
     // A text of another content may still have parts in common with those of the search.
     for (const std::vector<int32_t> &ids : windowsAt(texts, search, length).ids)
       seen.add(ids, length);
+    std::vector<Place> unseen = freePlaces(acceptanceTexts, seen, length);
     result.acceptance =
-        windowsAt(acceptanceTexts, freePlaces(acceptanceTexts, seen, length), length);
+        windowsAt(acceptanceTexts, takeEvenly(unseen, amounts.acceptanceWindows), length);
   }
   if (search.size() < kLeastWindows || result.acceptance.windows < kLeastWindows)
     return invalidInput("the texts have ", search.size(), " windows of ", length,

@@ -41,7 +41,7 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags) {
   command
       .add_option("--search-windows", flags.searchWindows,
                   "Windows of 512 tokens that each candidate is measured on; fewer are faster, and "
-                  "cost bytes since the bound is wider (default: 96)")
+                  "cost bytes since the bound is wider (default: 64)")
       ->check(CLI::Range(uint32_t(kLeastWindows), uint32_t(1) << 20).description(""))
       ->type_name("N");
   command

@@ -149,12 +149,12 @@ TEST_CASE("an acceptance is of its own windows, its scores are kept, and its bou
   std::vector<SampleScore> expected = sideBySide(fixture, fixture.windows.acceptance);
   auto accepted = judge->accept({1});
   REQUIRE_MESSAGE(accepted.isOk(), accepted.status().message());
-  REQUIRE(judge->acceptanceScores().size() == 10);
+  REQUIRE(judge->acceptanceScores({1}).size() == 10);
   CHECK(accepted->loss == *lossOf(sumOf(expected), LossMetric::kPerplexity));
   CHECK(accepted->upperBound == *lossUpperBound95(expected, LossMetric::kPerplexity, kMaxLooks));
   CHECK(accepted->klNats == sumOf(expected).kl());
   for (size_t i = 0; i < 10; ++i)
-    CHECK(judge->acceptanceScores()[i].lossNats == expected[i].lossNats);
+    CHECK(judge->acceptanceScores({1})[i].lossNats == expected[i].lossNats);
 }
 
 TEST_CASE("what was measured is answered from the log, in this run and a later one") {

@@ -25,7 +25,7 @@ static SearchText textOf(std::string name, int32_t first, size_t tokens) {
 }
 
 static TextAmounts amounts(uint32_t search = 20, uint32_t probe = 5, uint32_t setAside = 12) {
-  return {kWindow, search, probe, setAside};
+  return {kWindow, search, probe, setAside, 256};
 }
 
 static SearchWindows chosen(const std::vector<SearchText> &texts,
@@ -142,6 +142,30 @@ TEST_CASE("the acceptance leaves out what calibration or the search has seen") {
   SearchWindows windows = chosen(texts, acceptance, calibrated);
   CHECK(windows.acceptance.windows == 10);
   firstTokens(windows.acceptance, acceptance);
+}
+
+TEST_CASE("no more windows are accepted on than asked for, from all of the texts") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)},
+                                acceptance = {textOf("b", 10000, 30 * kWindow),
+                                              textOf("c", 20000, 10 * kWindow)};
+  TextAmounts wanted = amounts();
+  wanted.acceptanceWindows = 12;
+  SearchWindows windows = chosen(texts, acceptance, {}, kWindow, wanted);
+  CHECK(windows.acceptance.windows == 12);
+  CHECK(windows.acceptance.ids[0].size() == 9 * kWindow);
+  CHECK(windows.acceptance.ids[1].size() == 3 * kWindow);
+  CHECK(windows.acceptance.indices[1].size() == 3);
+}
+
+TEST_CASE("the search may measure on calibration's own windows, the acceptance never") {
+  std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)};
+  texts[0].isOfCalibration = true;
+  std::vector<SearchText> acceptance = {textOf("b", 10000, 10 * kWindow)};
+  acceptance[0].tokens.insert(acceptance[0].tokens.end(), texts[0].tokens.begin(),
+                              texts[0].tokens.begin() + 2 * kWindow);
+  SearchWindows windows = chosen(texts, acceptance, texts[0].tokens, kWindow, amounts(10));
+  CHECK(windows.probe.windows + windows.rest.windows == 10);
+  CHECK(windows.acceptance.windows == 10);
 }
 
 TEST_CASE("an acceptance text with the content of a calibration text is refused, naming both") {
