@@ -133,18 +133,17 @@ inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xS
     products[r] = {_mm256_cvtepi32_ps(sums[r].low), _mm256_cvtepi32_ps(sums[r].high)};
 }
 
-/// The same in half steps, with `missing` bits below those that are read, which are fewer than 8.
+/// The same in steps that are known only now, of codes of fewer than 8 bits.
 template <typename P, int kGroup, int kRows>
-inline void dotGroupInHalves(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
-                             const int32_t *xSums, uint64_t sumsStride, uint32_t missing,
-                             Lanes *products) {
+inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+                           const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,
+                           Lanes *products) {
   static_assert(P::kBits < 8);
-  HalfSteps halves = halfSteps<P>(missing);
-  __m128i shift = _mm_cvtsi32_si128(halves.shift);
+  __m128i shift = _mm_cvtsi32_si128(steps.shift);
   HalfSums sums[kRows] = {};
   dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
   for (int r = 0; r < kRows; ++r) {
-    __m256i center = _mm256_set1_epi32(xSums[r * sumsStride] * halves.center);
+    __m256i center = _mm256_set1_epi32(xSums[r * sumsStride] * steps.center);
     __m256i low = _mm256_add_epi32(_mm256_sll_epi32(sums[r].low, shift), center);
     __m256i high = _mm256_add_epi32(_mm256_sll_epi32(sums[r].high, shift), center);
     products[r] = {_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)};

@@ -102,17 +102,16 @@ inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xS
   }
 }
 
-/// The same in half steps, with `missing` bits below those that are read.
+/// The same in steps that are known only now.
 template <typename P, int kGroup, int kRows>
-inline void dotGroupInHalves(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
-                             const int32_t *xSums, uint64_t sumsStride, uint32_t missing,
-                             Lanes *products) {
-  HalfSteps halves = halfSteps<P>(missing);
+inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+                           const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,
+                           Lanes *products) {
   __m512i sums[kRows];
   dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
   for (int r = 0; r < kRows; ++r) {
-    __m512i shifted = _mm512_sll_epi32(sums[r], _mm_cvtsi32_si128(halves.shift));
-    __m512i center = _mm512_set1_epi32(xSums[r * sumsStride] * halves.center);
+    __m512i shifted = _mm512_sll_epi32(sums[r], _mm_cvtsi32_si128(steps.shift));
+    __m512i center = _mm512_set1_epi32(xSums[r * sumsStride] * steps.center);
     products[r] = {_mm512_cvtepi32_ps(_mm512_add_epi32(shifted, center))};
   }
 }

@@ -99,11 +99,13 @@ template <typename P, int kGroup> inline void prefetchGroup(const GroupRun &run,
   }
 }
 
-/// kHasAll: every bit of the matrix's grid is read.
-template <typename P, bool kHasAll, int kGroup, int kRows>
+/// kIsWhole: such planes always hold every bit of the matrix's grid. Else bits may be missing; one
+/// code serves both, since a second one would make the kernels a quarter larger.
+template <typename P, bool kIsWhole, int kGroup, int kRows>
 inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) {
   const uint32_t groups = task.x.cols / kGroup;
   const uint32_t ratio = task.w.format.group / kGroup;
+  const GridSteps steps = gridSteps<P>(task.w.missingBits);
   for (uint32_t group = 0; group < groups;) {
     GroupRun run = {{}, {}, nullptr, groups - group};
     findCodes<P, kGroup>(task.w, uint64_t(panel) * groups + group, run);
@@ -118,14 +120,13 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
         codes[p] = run.codes[p] + uint64_t(k) * groupBytes(kGroup, P::kBitsOf[p]);
       Lanes products[kRows];
       Lanes stepScale = loadF16(run.table + entry.offset());
-      if constexpr (kHasAll) {
+      if constexpr (kIsWhole) {
         dotGroup<P, kGroup, kRows>(codes, x + k * kGroup, task.x.codesStride, task.x.sums + group,
                                    task.x.groupsStride, products);
       } else {
-        dotGroupInHalves<P, kGroup, kRows>(codes, x + k * kGroup, task.x.codesStride,
-                                           task.x.sums + group, task.x.groupsStride,
-                                           task.w.missingBits, products);
-        stepScale = multiply(stepScale, splat(0.5f));
+        dotGroupOnGrid<P, kGroup, kRows>(codes, x + k * kGroup, task.x.codesStride,
+                                         task.x.sums + group, task.x.groupsStride, steps, products);
+        stepScale = multiply(stepScale, splat(steps.step));
       }
       for (int r = 0; r < kRows; ++r) {
         float scale = task.x.scales[r * task.x.groupsStride + group];
@@ -154,12 +155,12 @@ inline void addOffsets(const QuantizedTask &task, uint32_t panel, Lanes *sums) {
   }
 }
 
-template <typename P, bool kHasAll, int kGroup, int kRows>
+template <typename P, bool kIsWhole, int kGroup, int kRows>
 void quantizedTile(const QuantizedTask &task, uint32_t panel) {
   Lanes sums[kRows];
   for (int r = 0; r < kRows; ++r)
     sums[r] = zeroLanes();
-  addProducts<P, kHasAll, kGroup, kRows>(task, panel, sums);
+  addProducts<P, kIsWhole, kGroup, kRows>(task, panel, sums);
   if (task.w.format.hasOffsets)
     addOffsets<kGroup, kRows>(task, panel, sums);
   for (int r = 0; r < kRows; ++r)
@@ -178,49 +179,33 @@ inline QuantizedTask fromRow(QuantizedTask task, uint32_t row) {
 /// Panels outside, rows inside: a panel is read once from memory and then from the cache. One panel
 /// after the other even for one row: two at a time halve the rate, since the processor's
 /// prefetching follows one stream best.
-template <typename P, bool kHasAll, int kGroup>
+template <typename P, bool kIsWhole, int kGroup>
 void quantizedPanels(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
                      uint32_t panelEnd) {
   for (uint32_t panel = panelBegin; panel < panelEnd; ++panel) {
     uint32_t row = 0;
     if constexpr (kQuantizedRows > 4)
       for (; row + 8 <= rows; row += 8)
-        quantizedTile<P, kHasAll, kGroup, 8>(fromRow(task, row), panel);
+        quantizedTile<P, kIsWhole, kGroup, 8>(fromRow(task, row), panel);
     for (; row + 4 <= rows; row += 4)
-      quantizedTile<P, kHasAll, kGroup, 4>(fromRow(task, row), panel);
+      quantizedTile<P, kIsWhole, kGroup, 4>(fromRow(task, row), panel);
     for (; row + 2 <= rows; row += 2)
-      quantizedTile<P, kHasAll, kGroup, 2>(fromRow(task, row), panel);
+      quantizedTile<P, kIsWhole, kGroup, 2>(fromRow(task, row), panel);
     for (; row < rows; ++row)
-      quantizedTile<P, kHasAll, kGroup, 1>(fromRow(task, row), panel);
+      quantizedTile<P, kIsWhole, kGroup, 1>(fromRow(task, row), panel);
   }
 }
 
-template <typename P, bool kHasAll>
+template <typename P, bool kIsWhole>
 void quantizedGroups(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
                      uint32_t panelEnd) {
   if (task.x.group == 64)
-    return quantizedPanels<P, kHasAll, 64>(task, rows, panelBegin, panelEnd);
+    return quantizedPanels<P, kIsWhole, 64>(task, rows, panelBegin, panelEnd);
   // The layout has no planes of one bit in groups of 16.
   if constexpr (P::kInputs <= 16)
     if (task.x.group == 16)
-      return quantizedPanels<P, kHasAll, 16>(task, rows, panelBegin, panelEnd);
-  quantizedPanels<P, kHasAll, 32>(task, rows, panelBegin, panelEnd);
-}
-
-/// Lists of planes that only occur whole.
-template <typename P>
-void quantizedWhole(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
-                    uint32_t panelEnd) {
-  quantizedGroups<P, true>(task, rows, panelBegin, panelEnd);
-}
-
-/// Lists that are the beginning of longer ones too.
-template <typename P>
-void quantizedOrBeginning(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
-                          uint32_t panelEnd) {
-  if (task.w.missingBits == 0)
-    return quantizedGroups<P, true>(task, rows, panelBegin, panelEnd);
-  quantizedGroups<P, false>(task, rows, panelBegin, panelEnd);
+      return quantizedPanels<P, kIsWhole, 16>(task, rows, panelBegin, panelEnd);
+  quantizedPanels<P, kIsWhole, 32>(task, rows, panelBegin, panelEnd);
 }
 
 void linearQuantized(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
@@ -228,17 +213,17 @@ void linearQuantized(const WeightView &w, const QuantizedRows &x, uint32_t rows,
   QuantizedTask task = {w, x, y, yStride};
   auto play = [&](auto multiplyWith) { multiplyWith(task, rows, panelBegin, panelEnd); };
   if (w.format.kind == WeightKind::kInt8)
-    return play(quantizedWhole<Planes<8>>);
+    return play(quantizedGroups<Planes<8>, true>);
   if (w.format.kind == WeightKind::kInt4)
-    return play(quantizedWhole<Planes<4>>);
+    return play(quantizedGroups<Planes<4>, true>);
   if (w.planeCount == 0)
-    return play(quantizedOrBeginning<Planes<2>>);
+    return play(quantizedGroups<Planes<2>, false>);
   if (w.planeCount == 2)
-    return w.planes[1].kind == WeightKind::kInt4 ? play(quantizedWhole<Planes<2, 2, 4>>)
-                                                 : play(quantizedWhole<Planes<2, 2, 2>>);
+    return w.planes[1].kind == WeightKind::kInt4 ? play(quantizedGroups<Planes<2, 2, 4>, true>)
+                                                 : play(quantizedGroups<Planes<2, 2, 2>, true>);
   if (w.planes[0].kind == WeightKind::kInt1)
-    return play(quantizedWhole<Planes<2, 1>>);
-  play(quantizedOrBeginning<Planes<2, 2>>);
+    return play(quantizedGroups<Planes<2, 1>, true>);
+  play(quantizedGroups<Planes<2, 2>, false>);
 }
 
 } // namespace

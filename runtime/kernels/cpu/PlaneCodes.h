@@ -83,14 +83,18 @@ template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *p
   }
 }
 
-/// How a sum of codes becomes one of half steps where bits are missing: shifted, and for each
-/// activation the center on top, which is the middle of the missing bits less the zero.
-struct HalfSteps {
+/// How a sum of codes becomes one of steps of the matrix's grid: shifted, and for each activation
+/// the center on top. Where bits are missing these are half steps, and the center is the middle of
+/// the missing bits less the zero.
+struct GridSteps {
   int shift;
   int32_t center;
+  float step; // Of the scale.
 };
-template <typename P> inline HalfSteps halfSteps(uint32_t missing) {
-  return {static_cast<int>(missing) + 1, (1 << missing) - 1 - (1 << (P::kBits + missing))};
+template <typename P> inline GridSteps gridSteps(uint32_t missing) {
+  if (missing == 0)
+    return {0, -(1 << (P::kBits - 1)), 1.0f};
+  return {static_cast<int>(missing) + 1, (1 << missing) - 1 - (1 << (P::kBits + missing)), 0.5f};
 }
 
 } // namespace
