@@ -409,8 +409,13 @@ Status compileAccurately(const AccurateCompileRequest &request, const Session &s
   MOERT_RETURN_IF_ERROR(checkRequest(request));
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
+  std::error_code ignored;
+  const std::string directory = WorkDirectory::pathOf(request.outputPath);
+  const bool isStartingOver = !request.resume && std::filesystem::exists(directory, ignored);
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(request.outputPath, request.resume));
+  if (isStartingOver && session.say)
+    session.say(strCat("starting over; --resume would have gone on from ", directory));
   Status status = AccurateCompile(request, session, std::move(model), work).run();
   if (status.code() == StatusCode::kInterrupted) {
     work.keep();

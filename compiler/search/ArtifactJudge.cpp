@@ -27,9 +27,11 @@ struct Loaded {
 // A bound that is not there, or a loss beyond all reason, is worse than any target.
 constexpr double kHopeless = 1e9;
 
-// memoryBytes: of the engine and of what the process holds by now; absent: all that there is.
+/// What an engine may take: alone everything, two side by side half of it each.
+enum class MemoryShare { kAll, kFirstHalf, kSecondHalf };
+
 static Result<Loaded> load(const std::string &path, const JudgeOptions &options,
-                           std::optional<uint64_t> memoryBytes) {
+                           MemoryShare share) {
   constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for so many rows.
   Loaded loaded;
   MOERT_ASSIGN_OR_RETURN(loaded.model, Model::open(path));
@@ -37,9 +39,12 @@ static Result<Loaded> load(const std::string &path, const JudgeOptions &options,
   engine.contextTokens = options.windowTokens;
   engine.logitsRows = std::min(kLogitsRows, options.windowTokens);
   engine.threads = options.threads;
-  engine.extraBytes = privateMemoryBytes();
-  if (memoryBytes)
-    engine.memory = BudgetSize{*memoryBytes, {}};
+  if (share != MemoryShare::kAll)
+    engine.memory = BudgetSize{availableMemoryBytes() / 2, {}};
+  // The first engine has in its account what the process holds already.
+  engine.sharesProcess = share == MemoryShare::kSecondHalf;
+  if (!engine.sharesProcess)
+    engine.extraBytes = privateMemoryBytes();
   MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountMemory(*loaded.model, engine));
   MOERT_ASSIGN_OR_RETURN(loaded.engine, Engine::load(*loaded.model, engine, account));
   MOERT_ASSIGN_OR_RETURN(loaded.source, EngineSource::create(*loaded.engine));
@@ -80,7 +85,7 @@ Result<std::unique_ptr<ArtifactJudge>> ArtifactJudge::create(const JudgeOptions 
 Status ArtifactJudge::recordReference() {
   if (options.onBegin)
     options.onBegin("reference");
-  MOERT_ASSIGN_OR_RETURN(Loaded reference, load(options.referencePath, options, std::nullopt));
+  MOERT_ASSIGN_OR_RETURN(Loaded reference, load(options.referencePath, options, MemoryShare::kAll));
   const uint32_t vocabulary = reference.source->vocabularySize();
   EvaluationOptions evaluation = evaluationOptions(options, false, vocabulary);
   auto record = [&](const WindowSet &set, const std::string &path) -> Result<Scores> {
@@ -104,7 +109,7 @@ Status ArtifactJudge::recordReference() {
 
 Result<ArtifactJudge::Scores> ArtifactJudge::play(const std::string &path, const WindowSet &set,
                                                   LogitsSource *reference) {
-  MOERT_ASSIGN_OR_RETURN(Loaded candidate, load(path, options, std::nullopt));
+  MOERT_ASSIGN_OR_RETURN(Loaded candidate, load(path, options, MemoryShare::kAll));
   EvaluationOptions evaluation =
       evaluationOptions(options, reference != nullptr, candidate.source->vocabularySize());
   return evaluate(set.ids, evaluation, *candidate.source, reference, progressOf(options),
@@ -204,9 +209,9 @@ Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
     options.onBegin("acceptance");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  const uint64_t half = availableMemoryBytes() / 2;
-  MOERT_ASSIGN_OR_RETURN(Loaded reference, load(options.referencePath, options, half));
-  MOERT_ASSIGN_OR_RETURN(Loaded candidate, load(path, options, half));
+  MOERT_ASSIGN_OR_RETURN(Loaded reference,
+                         load(options.referencePath, options, MemoryShare::kFirstHalf));
+  MOERT_ASSIGN_OR_RETURN(Loaded candidate, load(path, options, MemoryShare::kSecondHalf));
   EvaluationOptions evaluation =
       evaluationOptions(options, true, candidate.source->vocabularySize());
   MOERT_ASSIGN_OR_RETURN(Scores scores,
