@@ -19,34 +19,43 @@ static CLI::Validator oneOf(std::vector<std::string> words) {
   return CLI::IsMember(std::move(words)).description("");
 }
 
+// The heading that help has them under.
+static constexpr const char *kGroup = "Accuracy";
+
 static void addTexts(CLI::App &command, AccuracyFlags &flags) {
   command
       .add_option("--calibration-text", flags.calibrationTexts,
                   "Texts, UTF-8, for calibration and for the search")
-      ->type_name("FILE...");
+      ->group(kGroup)
+      ->type_name("FILE");
   command
       .add_option("--calibration", flags.profile,
                   "A profile of moec calibrate in place of calibrating")
+      ->group(kGroup)
       ->type_name("PROFILE");
   command
       .add_option("--eval-text", flags.acceptanceTexts,
                   "Texts that the loss is accepted on, used for nothing else (default: windows set "
                   "aside from the calibration texts)")
-      ->type_name("FILE...");
+      ->group(kGroup)
+      ->type_name("FILE");
   command
       .add_option("--calibration-tokens", flags.calibrationTokens,
                   "Tokens to calibrate with (default: 16384)")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 30).description(""))
+      ->group(kGroup)
       ->type_name("N");
   command
       .add_option("--search-windows", flags.searchWindows,
                   "Windows of 512 tokens that each candidate is measured on; fewer are faster, and "
                   "cost bytes since the bound is wider (default: 64)")
       ->check(CLI::Range(uint32_t(kLeastWindows), uint32_t(1) << 20).description(""))
+      ->group(kGroup)
       ->type_name("N");
   command
       .add_option("--seed", flags.seed,
                   "Decides which windows of the texts calibration takes (default: 0)")
+      ->group(kGroup)
       ->type_name("S");
 }
 
@@ -55,22 +64,26 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
       .add_option("--accuracy-loss", flags.loss,
                   "Find the fewest bytes that lose no more than this against the checkpoint, with "
                   "95% confidence: 2% of the metric; of kl, nats such as 0.05")
+      ->group(kGroup)
       ->type_name("LOSS");
   command
       .add_option("--metric", flags.metric, "What the loss is measured in (default: perplexity)")
       ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
+      ->group(kGroup)
       ->type_name("METRIC");
   addTexts(command, flags);
   command
       .add_option("--quantizer", flags.quantizer,
                   "How experts are rounded: auto is gptq with calibration and nearest without")
       ->check(oneOf({"auto", "nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"}))
+      ->group(kGroup)
       ->type_name("METHOD");
   command
       .add_option("--solver", flags.solver,
                   "What chooses the widths of experts: a knapsack over bytes, EdgeMoE's selection, "
                   "one width for all, or the best of them (default: auto)")
       ->check(oneOf({"auto", "mckp", "edgemoe", "uniform"}))
+      ->group(kGroup)
       ->type_name("auto|mckp|edgemoe|uniform");
 }
 

@@ -75,7 +75,7 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
       ->type_name("CKPT");
   command->add_option("--calibration-text", flags->options.textPaths, "Texts, UTF-8")
       ->required()
-      ->type_name("FILE...");
+      ->type_name("FILE");
   command
       ->add_option("-o,--output", flags->options.outputPath,
                    "The profile to write; moec inspect shows what it says")

@@ -121,7 +121,10 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
       ->type_name("CKPT");
   addEmitOptions(*command, flags->request.outputPath, flags->request.threads,
                  flags->request.resume);
-  command->add_option("--bits", flags->bits, "Width of the experts (default: auto, 4)")
+  command
+      ->add_option(
+          "--bits", flags->bits,
+          "Width of the experts (default: auto: what --accuracy-loss allows, 4 without it)")
       ->check(oneOf({"auto", "source", "8", "6", "4", "3", "2"}))
       ->type_name("auto|source|8|6|4|3|2");
   command
@@ -134,7 +137,9 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
       ->type_name("on|off");
   command
       ->add_option("--resident-bits", flags->residentBits,
-                   "Width of everything else that is a matrix (default: auto, 8)")
+                   "Width of everything else that is a matrix (default: auto: what --accuracy-loss "
+                   "allows, 8 "
+                   "without it)")
       ->check(oneOf({"auto", "source", "16", "8", "4"}))
       ->type_name("auto|source|16|8|4");
   command
