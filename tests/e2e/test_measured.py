@@ -45,6 +45,7 @@ class MeasuredTest(E2eTest):
         self.assertIn("losses that the artifact carries", done.err)
         found, said = json.loads(done.out), self.said()
         self.assertEqual(found["loss"], said["loss"])
+        self.assertEqual(found["upper95"], said["upper_bound"])
         self.assertEqual(found["looks"], said["looks"])
         self.assertEqual(found["loss_windows"], found["windows"])
         self.assertAlmostEqual(found["value"] / found["reference"] - 1, found["loss"], places=12)
