@@ -1,6 +1,7 @@
 #include "compiler/import/Config.h"
 
 #include "compiler/import/JsonScan.h"
+#include "runtime/base/Excerpt.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,9 +17,6 @@ using moert::Status;
 using moert::strCat;
 
 namespace {
-
-/// Messages quote the value they found up to here.
-constexpr size_t kFoundBytes = 120;
 
 /// What a DOM parser would let pass: a key that stands twice, of which it would keep one.
 class UniqueKeys final : public JsonEventHandler {
@@ -40,10 +38,7 @@ private:
 std::string foundText(const nlohmann::json &value) {
   if (value.is_object())
     return "an object";
-  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kFoundBytes)
-    text = text.substr(0, kFoundBytes) + "...";
-  return text;
+  return moert::excerpt(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
 }
 
 const nlohmann::json *lookUp(const nlohmann::json &object, std::string_view key) {

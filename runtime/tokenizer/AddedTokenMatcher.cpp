@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/AddedTokenMatcher.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/Normalizer.h"
 
@@ -17,7 +18,7 @@ Result<AddedTokenMatcher> AddedTokenMatcher::make(const TokenizerTable &table, b
     if (normalized)
       normalizeText(table.pipeline.normalizers, content);
     if (content.empty())
-      return invalidInput("added token '", table.vocabulary.token(token.id),
+      return invalidInput("added token '", excerpt(table.vocabulary.token(token.id)),
                           "' is normalized to nothing");
     hasSingleWord |= token.singleWord;
     matcher.firstBytes.set(static_cast<unsigned char>(content[0]));
@@ -30,7 +31,7 @@ Result<AddedTokenMatcher> AddedTokenMatcher::make(const TokenizerTable &table, b
                          [](const Entry &a, const Entry &b) { return a.content == b.content; });
   if (same != matcher.entries.end())
     return invalidInput("added tokens ", same->token.id, " and ", (same + 1)->token.id,
-                        " are both '", same->content, "' when normalized");
+                        " are both '", excerpt(same->content), "' when normalized");
   if (hasSingleWord) {
     MOERT_ASSIGN_OR_RETURN(Regex regex, Regex::compile(kWordPattern));
     matcher.wordPattern.push_back(std::move(regex));

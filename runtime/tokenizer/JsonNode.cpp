@@ -12,17 +12,14 @@ constexpr int kMaxDepth = 32;
 
 // What a person should see of a value.
 std::string describe(const Json &value) {
-  constexpr size_t kMaxShown = 60;
   if (value.is_object())
     return "an object";
   if (value.is_array())
     return "an array";
   if (value.is_null())
     return "nothing";
-  if (const auto *text = value.get_ptr<const std::string *>()) {
-    bool isLong = text->size() > kMaxShown;
-    return "'" + (isLong ? text->substr(0, kMaxShown) + "..." : *text) + "'";
-  }
+  if (const auto *text = value.get_ptr<const std::string *>())
+    return "'" + excerpt(*text) + "'";
   return value.dump();
 }
 
@@ -45,7 +42,7 @@ struct Watcher {
     } else if (event == Json::parse_event_t::key) {
       const auto &name = parsed.get_ref<const std::string &>();
       if (!names[level - 1].insert(name).second)
-        complaint = strCat("found the name '", name, "' twice in one object");
+        complaint = strCat("found the name '", excerpt(name), "' twice in one object");
     }
     return true;
   }
@@ -58,7 +55,7 @@ Result<JsonNode> JsonNode::parse(std::string_view text, Json &storage) {
   try {
     storage = Json::parse(text.begin(), text.end(), std::ref(watcher));
   } catch (const Json::exception &exception) {
-    return invalidInput("found broken JSON: ", exception.what());
+    return invalidInput("found broken JSON: ", excerpt(exception.what(), 3 * kExcerptBytes));
   }
   if (!watcher.complaint.empty())
     return invalidInput(watcher.complaint);

@@ -2,6 +2,7 @@
 // the parser of tokenizer.json.
 #pragma once
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
 
 #include <nlohmann/json.hpp>
@@ -18,9 +19,9 @@ public:
 
   /// "where: found this, expected that".
   Status wrong(std::string_view expected) const;
-  /// "where: message".
+  /// "where: message". What the message quotes of the file goes through excerpt() first.
   template <typename... Parts> Status error(const Parts &...parts) const {
-    return invalidInput(path.empty() ? "the file" : path, ": ", parts...);
+    return invalidInput(path.empty() ? "the file" : excerpt(path), ": ", parts...);
   }
 
   bool isNull() const { return value->is_null(); }

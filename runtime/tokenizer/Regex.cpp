@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/Regex.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/tokenizer/RegexPatterns.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ RegexScratch::~RegexScratch() {
 Result<Regex> Regex::compile(std::string_view pattern) {
   std::optional<std::string> translated = translatePattern(pattern);
   if (!translated)
-    return invalidInput("the regular expression ", pattern, " is not one that is known");
+    return invalidInput("the regular expression ", excerpt(pattern), " is not one that is known");
   int error = 0;
   PCRE2_SIZE errorOffset = 0;
   // Multi-line, since Oniguruma's $ stands before every line break.
@@ -32,7 +33,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   if (!code) {
     PCRE2_UCHAR message[128] = {};
     pcre2_get_error_message(error, message, sizeof(message));
-    return invalidInput("the regular expression ", pattern,
+    return invalidInput("the regular expression ", excerpt(pattern),
                         " does not compile: ", reinterpret_cast<const char *>(message));
   }
   // Where the system allows no executable memory, the interpreter gives the same matches.

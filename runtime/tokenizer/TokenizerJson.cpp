@@ -30,7 +30,7 @@ Result<TokenIds> parseVocabulary(const JsonNode &node, TokenizerModel &model) {
     const auto *number = value.is_number_unsigned() ? value.get_ptr<const uint64_t *>() : nullptr;
     if (!number || *number > static_cast<uint64_t>(largestId))
       return node.error("found ", value.is_number() ? value.dump() : value.type_name(),
-                        " as the id of '", token, "', expected a whole number from 0 to ",
+                        " as the id of '", excerpt(token), "', expected a whole number from 0 to ",
                         largestId);
     if (token.empty())
       return node.error("found an empty token with id ", *number);
@@ -38,7 +38,8 @@ Result<TokenIds> parseVocabulary(const JsonNode &node, TokenizerModel &model) {
       model.tokens.resize(*number + 1);
     std::string &slot = model.tokens[*number];
     if (!slot.empty())
-      return node.error("found id ", *number, " for both '", slot, "' and '", token, "'");
+      return node.error("found id ", *number, " for both '", excerpt(slot), "' and '",
+                        excerpt(token), "'");
     slot = token;
     ids.emplace(token, static_cast<int32_t>(*number));
   }
@@ -80,7 +81,7 @@ Status parseMerges(const JsonNode &node, const TokenIds &ids, TokenizerModel &mo
     for (size_t i = 0; i < 3; ++i) {
       auto id = ids.find(*wanted[i]);
       if (id == ids.end())
-        return merge.error("found '", *wanted[i], "', expected a token of the vocabulary");
+        return merge.error("found '", excerpt(*wanted[i]), "', expected a token of the vocabulary");
       found[i] = id->second;
     }
     model.merges.push_back({found[0], found[1], found[2]});
@@ -99,7 +100,7 @@ Status refuseUnsupportedSettings(const JsonNode &node) {
       continue;
     MOERT_ASSIGN_OR_RETURN(std::string text, setting.text());
     if (!text.empty())
-      return setting.error("found '", text, "', which is not supported; expected none");
+      return setting.error("found '", excerpt(text), "', which is not supported; expected none");
   }
   return {};
 }
@@ -111,7 +112,7 @@ Status parseModel(const JsonNode &node, TokenizerModel &model, TokenIds &ids) {
     MOERT_ASSIGN_OR_RETURN(typeName, type.text());
   }
   if (typeName != "BPE")
-    return invalidInput("model '", typeName, "' is not supported; supported are BPE");
+    return invalidInput("model '", excerpt(typeName), "' is not supported; supported are BPE");
   MOERT_RETURN_IF_ERROR(refuseUnsupportedSettings(node));
   TokenizerPipeline &pipeline = model.pipeline;
   MOERT_RETURN_IF_ERROR(node.readOptionalFlag("byte_fallback", pipeline.byteFallback));
@@ -163,19 +164,19 @@ Status parseAddedTokens(const JsonNode &node, TokenizerModel &model, const Token
     MOERT_ASSIGN_OR_RETURN(JsonNode idNode, element.member("id"));
     MOERT_ASSIGN_OR_RETURN(int64_t statedId, idNode.integer(0, INT32_MAX));
     if (statedId != token.id)
-      return idNode.error("found ", statedId, " for '", content, "', expected ", token.id,
+      return idNode.error("found ", statedId, " for '", excerpt(content), "', expected ", token.id,
                           token.inModel ? ", its id in the vocabulary"
                                         : ", the next one behind the vocabulary");
     auto [other, isNew] = seen.emplace(content, token.id);
     if (!isNew)
-      return element.error("found '", content, "' twice");
+      return element.error("found '", excerpt(content), "' twice");
     nextId = std::max(nextId, token.id + 1);
     if (!token.inModel) {
       auto index = static_cast<size_t>(token.id);
       model.tokens.resize(std::max(model.tokens.size(), index + 1));
       if (!model.tokens[index].empty())
-        return element.error("found id ", index, " for '", content, "', which '",
-                             model.tokens[index], "' has");
+        return element.error("found id ", index, " for '", excerpt(content), "', which '",
+                             excerpt(model.tokens[index]), "' has");
       model.tokens[index] = content;
     }
     model.addedTokens.push_back(token);

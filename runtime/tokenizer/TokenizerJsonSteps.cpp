@@ -26,7 +26,7 @@ Result<Value> lookUp(const JsonNode &node, std::string_view what, const std::str
       return entry.value;
     supported += (supported.empty() ? "" : ", ") + std::string(entry.name);
   }
-  return node.error(what, " '", name, "' is not supported; supported are ", supported,
+  return node.error(what, " '", excerpt(name), "' is not supported; supported are ", supported,
                     alsoSupported);
 }
 
@@ -86,7 +86,8 @@ Result<PrependScheme> readPrependScheme(const JsonNode &node) {
   MOERT_ASSIGN_OR_RETURN(std::string name, scheme.text());
   MOERT_ASSIGN_OR_RETURN(result, lookUp(scheme, "scheme", name, kSchemes));
   if (!addPrefixSpace && result != PrependScheme::kNever)
-    return scheme.error("found '", name, "' beside add_prefix_space false, expected 'never'");
+    return scheme.error("found '", excerpt(name),
+                        "' beside add_prefix_space false, expected 'never'");
   return result;
 }
 
@@ -110,7 +111,7 @@ Status readNormalizer(const JsonNode &node, const std::string &type, TokenizerPi
     bool isRegex = false;
     MOERT_ASSIGN_OR_RETURN(step.pattern, readPattern(node, isRegex));
     if (isRegex)
-      return node.error("Replace of the regular expression ", step.pattern,
+      return node.error("Replace of the regular expression ", excerpt(step.pattern),
                         " is not supported; supported is a plain String");
     MOERT_RETURN_IF_ERROR(node.readText("content", step.content));
   } else if (step.kind == Kind::kStrip) {
@@ -133,7 +134,7 @@ Status readSplit(const JsonNode &node, PreTokenizerStep &step) {
   step.kind = isRegex ? PreTokenizerStep::Kind::kSplitRegex : PreTokenizerStep::Kind::kSplitText;
   if (isRegex && !isKnownPattern(step.pattern))
     return node.error(
-        "the regular expression ", step.pattern,
+        "the regular expression ", excerpt(step.pattern),
         " is not supported; supported are the published ones of GPT-2, Llama 3, Qwen, "
         "o200k, Tekken, DeepSeek, Ling and Seed and single character classes");
   MOERT_ASSIGN_OR_RETURN(JsonNode behavior, node.member("behavior"));
@@ -194,7 +195,7 @@ Status readDecoder(const JsonNode &node, const std::string &type, TokenizerPipel
     bool isRegex = false;
     MOERT_ASSIGN_OR_RETURN(step.pattern, readPattern(node, isRegex));
     if (isRegex)
-      return node.error("Replace of the regular expression ", step.pattern,
+      return node.error("Replace of the regular expression ", excerpt(step.pattern),
                         " is not supported; supported is a plain String");
     MOERT_RETURN_IF_ERROR(node.readText("content", step.content));
   } else if (step.kind == Kind::kStrip) {
@@ -249,7 +250,7 @@ Status readTemplate(const JsonNode &node, size_t idCount, std::vector<int32_t> &
       continue;
     }
     if (id != "A" || afterText)
-      return sequence.error("found sequence '", id, "', expected sequence A once");
+      return sequence.error("found sequence '", excerpt(id), "', expected sequence A once");
     afterText = true;
   }
   if (!afterText)

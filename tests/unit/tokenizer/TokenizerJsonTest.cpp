@@ -128,6 +128,28 @@ TEST_CASE("a broken or unsupported place is refused with file, place, found and 
   }
 }
 
+TEST_CASE("a refusal stays short, however long the names and values of the file are") {
+  const std::string longText(5000, 'x'), longValue = '"' + longText + '"';
+  const char *kPlaces[] = {"/version", "/model/type", "/model/end_of_word_suffix", "/normalizer",
+                           "/model/merges/0"};
+  std::vector<std::string> messages;
+  for (const char *place : kPlaces)
+    messages.push_back(refusalWith(place, longValue));
+  messages.push_back(refusalWith("/normalizer", R"({"type": )" + longValue + "}"));
+  messages.push_back(refusalWith("/pre_tokenizer", R"({"type": "Split", "behavior": "Isolated",
+      "invert": false, "pattern": {"Regex": )" + longValue +
+                                                       "}}"));
+  messages.push_back(refusalWith("/model/vocab/" + longText, "-1"));
+  messages.push_back(refusalWith("/model/vocab/" + longText, "3"));
+  messages.push_back(refusal("{" + longValue + ": 1, " + longValue + ": 2}"));
+  messages.push_back(refusal("{\"a\": \"" + longText));
+  for (const std::string &message : messages) {
+    CHECK_MESSAGE(message != "accepted", message);
+    CHECK_MESSAGE(message.size() < 500, message);
+    CHECK_MESSAGE(message.find("xxx...") != std::string::npos, message);
+  }
+}
+
 TEST_CASE("an added token whose id is not the one that it really has is refused") {
   nlohmann::json json = smallTokenizer();
   json["added_tokens"].push_back(addedToken(7, "<x>"));
