@@ -55,7 +55,8 @@ static EmitOptions emitOptionsOf(const std::string &outputPath, unsigned threads
 }
 
 Status compileCheckpoint(const CompileRequest &request, const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model,
+                         importCheckpoint(request.checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, request.passes, session));
   return emitPlan(std::move(plan), model.checkpoint,
@@ -63,10 +64,11 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
                   session);
 }
 
-Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath) {
-  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
+Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,
+                    const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(outputPath, model.checkpoint));
-  IrContext ir{Session()};
+  IrContext ir(session);
   MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, model));
   std::string text;
   llvm::raw_string_ostream stream(text);

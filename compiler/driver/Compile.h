@@ -38,7 +38,8 @@ moert::Status compileCheckpoint(const CompileRequest &request, const Session &se
 moert::Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint);
 
 /// The first arrow alone: the model's IR, as text.
-moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath);
+moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,
+                           const Session &session);
 
 struct EmitRequest {
   std::string modulePath; // Text or bytecode, planned by all passes.

@@ -349,13 +349,20 @@ Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint3
   return Status();
 }
 
-Result<ImportedModel> importCheckpoint(const std::string &directory) {
+Result<ImportedModel> importCheckpoint(const std::string &directory,
+                                       const std::function<void(std::string_view)> &warn) {
   MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
   const ArchitectureInput input{
       checkpoint.config(), checkpoint.generationConfig(),
       [&checkpoint](std::string_view tensor) { return checkpoint.find(tensor).has_value(); }};
   MOERT_ASSIGN_OR_RETURN(ModelDescription description, describeModel(input));
   MOERT_RETURN_IF_ERROR(checkTensors(checkpoint, description));
+  const std::vector<std::string_view> unused = unusedTensors(checkpoint, description);
+  if (warn && !unused.empty())
+    warn(strCat("warning: ", directory, ": ", unused.size(), " of ",
+                checkpoint.tensorNames().size(),
+                " tensors are not used by the model that config.json describes; the first is ",
+                quoted(unused.front())));
   return ImportedModel{std::move(description), std::move(checkpoint)};
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -85,7 +86,10 @@ struct ImportedModel {
   Checkpoint checkpoint;
 };
 
-/// Opens, describes and checks.
-moert::Result<ImportedModel> importCheckpoint(const std::string &directory);
+/// Opens, describes and checks. Tensors that no part of the model uses are left out, as the model's
+/// own implementation does; warn, if there is one, gets a line that counts them.
+moert::Result<ImportedModel>
+importCheckpoint(const std::string &directory,
+                 const std::function<void(std::string_view)> &warn = {});
 
 } // namespace moec

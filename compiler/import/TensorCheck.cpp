@@ -178,4 +178,15 @@ Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &descri
   return checkNoStrangers(checkpoint, extents);
 }
 
+std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
+                                            const ModelDescription &description) {
+  std::set<std::string_view> used;
+  forEachWeight(description, [&](const WeightSource &source) { used.insert(source.tensor); });
+  std::vector<std::string_view> unused;
+  for (const std::string_view name : checkpoint.tensorNames())
+    if (used.count(name) == 0)
+      unused.push_back(name);
+  return unused;
+}
+
 } // namespace moec

@@ -19,4 +19,8 @@ void forEachWeight(const ModelDescription &description,
 /// ignoring it would change the result.
 moert::Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description);
 
+/// The tensors that the description does not name, ascending: of layers beyond the last, say.
+std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
+                                            const ModelDescription &description);
+
 } // namespace moec

@@ -1,6 +1,7 @@
 """The command line: help, versions, exit codes, refusals, standard input, stopping."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -176,6 +177,21 @@ class RefusalTest(E2eTest):
             with self.subTest(path.name):
                 self.refused("moec", "compile", path, "-o", self.scratch / "a.moe")
                 self.assertEqual(list(self.scratch.iterdir()), [])
+
+    def test_weights_of_layers_that_the_config_does_not_have_are_counted_on_stderr(self):
+        for file in POCKET.iterdir():
+            if file.is_file():
+                (self.scratch / file.name).symlink_to(file)
+        config = self.scratch / "config.json"
+        text = config.read_text()
+        config.unlink()
+        config.write_text(re.sub(r'"num_hidden_layers": \d+', '"num_hidden_layers": 9', text))
+        self.assertNotEqual(config.read_text(), text)
+        for command, output in (("compile", "a.moe"), ("import", "a.mlir")):
+            with self.subTest(command):
+                done = self.expect(DONE, "moec", command, self.scratch, "-o", self.scratch / output)
+                self.assertRegex(done.err, r"warning: .*: \d+ of \d+ tensors are not used .*layers\.9\.")
+        self.assertNotIn("warning", self.expect(DONE, "moec", "compile", POCKET, "-o", self.scratch / "b.moe").err)
 
     def test_a_truncated_weight_file_is_refused_by_name(self):
         for file in POCKET.iterdir():

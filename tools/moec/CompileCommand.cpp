@@ -173,7 +173,10 @@ void addImportCommand(CLI::App &app, Action &chosen) {
       ->required()
       ->type_name("M.mlir");
   command->callback([flags, &chosen] {
-    chosen = [flags] { return importToFile(flags->checkpoint, flags->output); };
+    chosen = [flags] {
+      StepProgress progress;
+      return importToFile(flags->checkpoint, flags->output, sessionWith(progress));
+    };
   });
 }
 

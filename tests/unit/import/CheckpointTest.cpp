@@ -10,6 +10,7 @@
 #include <thread>
 
 using moec::Checkpoint;
+using moec::importCheckpoint;
 using moec::StoredType;
 using moec::WeightSource;
 
@@ -309,4 +310,29 @@ TEST_CASE("files that are links are followed, as in a download cache") {
   for (const char *file : {"config.json", "model.safetensors"})
     std::filesystem::create_symlink(blobs.path() + "/" + file, directory.path() + "/" + file);
   CHECK(moec::importCheckpoint(directory.path()).isOk());
+}
+
+TEST_CASE("tensors that the model does not use are counted in a warning, not refused") {
+  TestCheckpoint files = tinyMixtral();
+  std::vector<TestTensor> &tensors = files.shards.begin()->second;
+  const std::string all = std::to_string(tensors.size() + 2);
+  tensors.push_back(testTensor("model.layers.1.input_layernorm.weight", "BF16", {8}));
+  tensors.push_back(testTensor("model.layers.2.input_layernorm.weight", "BF16", {8}));
+  TempDirectory directory;
+  files.write(directory);
+  std::string warning;
+  auto model = importCheckpoint(directory.path(), [&](std::string_view line) { warning += line; });
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  CHECK(warning == "warning: " + directory.path() + ": 2 of " + all +
+                       " tensors are not used by the model that config.json describes; the first "
+                       "is \"model.layers.1.input_layernorm.weight\"");
+}
+
+TEST_CASE("a checkpoint of which everything is used brings no warning") {
+  TempDirectory directory;
+  tinyMixtral().write(directory);
+  std::string warning;
+  REQUIRE(
+      importCheckpoint(directory.path(), [&](std::string_view line) { warning += line; }).isOk());
+  CHECK(warning == "");
 }
