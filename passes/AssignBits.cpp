@@ -108,6 +108,8 @@ FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert)
       return layer.emitError() << widths << " has no width for expert " << expert << " of layer "
                                << layer.getLayer();
     grid.bits = found->second.bits;
+    if (chosen->group != 0)
+      grid.group = chosen->group;
     grid.hasOffsets = found->second.hasOffsets;
   } else if (bits == ExpertBits::kSource) {
     return builder.getArrayAttr({sourceFormat(layer, expert)});

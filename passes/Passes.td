@@ -41,7 +41,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
 
     With `widths=FILE` (passes/WidthFile.h) every expert gets the width that the file says, and
     resident matrices that it names get theirs; `bits` then means nothing and `moe.expert_bits` is
-    "auto". A width of several bit planes is as many slices, of which all but the first refine.
+    "auto". A width of several bit planes is as many slices, of which all but the first refine. The
+    file may give the experts a group of their own.
 
     ```
     moe-widths 1

@@ -17,6 +17,8 @@ std::string writeWidths(const ChosenWidths &widths) {
   text << kFirstLine << "\n";
   if (widths.isNested)
     text << "nested\n";
+  if (widths.group != 0)
+    text << "group " << widths.group << "\n";
   for (const auto &[place, width] : widths.experts)
     text << "expert " << place.first << " " << place.second << " " << width.bits
          << (width.hasOffsets ? " offsets" : "") << "\n";
@@ -37,6 +39,10 @@ static std::optional<uint32_t> parseNumber(const std::string &word) {
 static bool takeLine(const std::vector<std::string> &words, ChosenWidths &widths) {
   if (words == std::vector<std::string>{"nested"})
     return !std::exchange(widths.isNested, true);
+  if (words.size() == 2 && words[0] == "group") {
+    auto group = parseNumber(words[1]);
+    return group && *group != 0 && std::exchange(widths.group, *group) == 0;
+  }
   if (words.size() >= 4 && words[0] == "expert") {
     auto layer = parseNumber(words[1]), expert = parseNumber(words[2]),
          bits = parseNumber(words[3]);
@@ -64,9 +70,10 @@ Result<ChosenWidths> parseWidths(const std::string &text, const std::string &nam
     for (std::string word; lineStream >> word;)
       words.push_back(word);
     if (!takeLine(words, widths))
-      return invalidInput(name, ":", number, ": '", line,
-                          "', expected 'nested', 'expert LAYER EXPERT BITS [offsets]' or "
-                          "'weight NAME BITS', each once");
+      return invalidInput(
+          name, ":", number, ": '", line,
+          "', expected 'nested', 'group INPUTS', 'expert LAYER EXPERT BITS [offsets]' or "
+          "'weight NAME BITS', each once");
   }
   return widths;
 }

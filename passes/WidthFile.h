@@ -2,6 +2,7 @@
 //
 //   moe-widths 1
 //   nested                       optional: widths above 2 bits are bit planes
+//   group INPUTS                 optional: inputs of an expert's row that share a scale
 //   expert LAYER EXPERT BITS     of every expert; LAYER is the model's, from 0; `offsets` may
 //   follow weight NAME BITS             of resident matrices by their symbol: 16, 8 or 4
 //
@@ -24,6 +25,7 @@ struct ChosenWidth {
 
 struct ChosenWidths {
   bool isNested = false;
+  uint32_t group = 0; // Of experts; 0: what the pass's own option says.
   std::map<std::pair<uint32_t, uint32_t>, ChosenWidth> experts; // (layer, expert)
   std::map<std::string, uint32_t> weights;
 };

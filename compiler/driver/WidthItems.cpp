@@ -81,6 +81,7 @@ GridChoice WidthItems::gridsOf(const WidthAssignment &assignment) const {
 mlir::moe::ChosenWidths WidthItems::widthsOf(const WidthAssignment &assignment) const {
   mlir::moe::ChosenWidths widths;
   widths.isNested = isNested;
+  widths.group = pool->grids().front().group; // All grids have the same.
   size_t item = 0;
   for (size_t l = 0; l < pool->layers(); ++l)
     for (uint32_t e = 0; e < pool->expertsOf(l); ++e) {

@@ -1,6 +1,9 @@
 // RUN: split-file %s %t
 // RUN: moec-opt %t/model.mlir --moe-assign-bits=widths=%t/nested.txt | FileCheck %s --check-prefix=NESTED
 // RUN: moec-opt %t/model.mlir --moe-assign-bits=widths=%t/alone.txt | FileCheck %s --check-prefix=ALONE
+// RUN: moec-opt %t/model.mlir --moe-assign-bits=widths=%t/row.txt | FileCheck %s --check-prefix=ROW
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/half.txt 2>&1 | FileCheck %s --check-prefix=HALF
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/groups.txt 2>&1 | FileCheck %s --check-prefix=GROUPS
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/missing.txt 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/twice.txt 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/five.txt 2>&1 | FileCheck %s --check-prefix=FIVE
@@ -15,6 +18,12 @@
 
 // Without `nested` 8 bits are one slice.
 // ALONE: @experts {{.*}} slices {{\[\[}}#int2g32a32o], [#int8g32a32]]
+
+// A group of their own is that of experts alone: 96 inputs are a whole row of each matrix.
+// ROW: @named matrix {{.*}} as #int8g32a32
+// ROW: @experts {{.*}} slices {{\[\[}}#int4g96a32], [#int4g96a32]]
+// HALF: half.txt:2: 'group 0'
+// GROUPS: groups.txt:3: 'group 64'
 
 // MISSING: missing.txt has no width for expert 1 of layer 0
 // TWICE: twice.txt:3: 'expert 0 0 2'
@@ -31,6 +40,18 @@ weight named 4
 moe-widths 1
 expert 0 0 2 offsets
 expert 0 1 8
+//--- row.txt
+moe-widths 1
+group 96
+expert 0 0 4
+expert 0 1 4
+//--- half.txt
+moe-widths 1
+group 0
+//--- groups.txt
+moe-widths 1
+group 96
+group 64
 //--- missing.txt
 moe-widths 1
 expert 0 0 2
