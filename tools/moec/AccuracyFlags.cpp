@@ -22,26 +22,41 @@ static CLI::Validator oneOf(std::vector<std::string> words) {
 // The heading that help has them under.
 static constexpr const char *kGroup = "Accuracy";
 
-static void addTexts(CLI::App &command, AccuracyFlags &flags) {
-  command
-      .add_option("--calibration-text", flags.calibrationTexts,
-                  "Texts, UTF-8, for calibration and for the search")
-      ->group(kGroup)
-      ->type_name("FILE");
-  command
-      .add_option("--calibration", flags.profile,
-                  "A profile of moec calibrate in place of calibrating")
-      ->group(kGroup)
-      ->type_name("PROFILE");
+// An empty word would pass for an option that was not given.
+static CLI::Validator someWord() {
+  return CLI::Validator([](std::string &text) { return text.empty() ? "is empty" : std::string(); },
+                        "");
+}
+
+// An option that would change nothing is refused rather than passed over: `loss` and
+// `calibrationTexts` are what the others serve.
+static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
+  CLI::Option *calibrationTexts =
+      command
+          .add_option("--calibration-text", flags.calibrationTexts,
+                      "Texts, UTF-8, for calibration and for the search")
+          ->check(someWord())
+          ->group(kGroup)
+          ->type_name("FILE");
+  CLI::Option *profile = command
+                             .add_option("--calibration", flags.profile,
+                                         "A profile of moec calibrate in place of calibrating")
+                             ->check(someWord())
+                             ->group(kGroup)
+                             ->type_name("PROFILE");
   command
       .add_option("--eval-text", flags.acceptanceTexts,
                   "Texts that the loss is accepted on, used for nothing else (default: windows set "
                   "aside from the calibration texts)")
+      ->check(someWord())
+      ->needs(loss)
       ->group(kGroup)
       ->type_name("FILE");
   command
       .add_option("--calibration-tokens", flags.calibrationTokens,
                   "Tokens to calibrate with (default: 16384)")
+      ->needs(calibrationTexts)
+      ->excludes(profile)
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 30).description(""))
       ->group(kGroup)
       ->type_name("N");
@@ -49,29 +64,35 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags) {
       .add_option("--search-windows", flags.searchWindows,
                   "Windows of 512 tokens that each candidate is measured on; fewer are faster, and "
                   "cost bytes since the bound is wider (default: 64)")
+      ->needs(loss)
       ->check(CLI::Range(uint32_t(kLeastWindows), uint32_t(1) << 20).description(""))
       ->group(kGroup)
       ->type_name("N");
   command
       .add_option("--seed", flags.seed,
                   "Decides which windows of the texts calibration takes (default: 0)")
+      ->needs(calibrationTexts)
+      ->excludes(profile)
       ->group(kGroup)
       ->type_name("S");
 }
 
 void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
-  command
-      .add_option("--accuracy-loss", flags.loss,
-                  "Find the fewest bytes that lose no more than this against the checkpoint, with "
-                  "95% confidence: 2% of the metric; of kl, nats such as 0.05")
-      ->group(kGroup)
-      ->type_name("LOSS");
+  CLI::Option *loss =
+      command
+          .add_option("--accuracy-loss", flags.loss,
+                      "Find the fewest bytes that lose no more than this against the checkpoint, "
+                      "with 95% confidence: 2% of the metric; of kl, nats such as 0.05")
+          ->check(someWord())
+          ->group(kGroup)
+          ->type_name("LOSS");
   command
       .add_option("--metric", flags.metric, "What the loss is measured in (default: perplexity)")
       ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
+      ->needs(loss)
       ->group(kGroup)
       ->type_name("METRIC");
-  addTexts(command, flags);
+  addTexts(command, flags, loss);
   command
       .add_option("--quantizer", flags.quantizer,
                   "How experts are rounded: auto is gptq with calibration and nearest without")
@@ -83,6 +104,7 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
                   "What chooses the widths of experts: a knapsack over bytes, EdgeMoE's selection, "
                   "one width for all, or the best of them (default: auto)")
       ->check(oneOf({"auto", "mckp", "edgemoe", "uniform"}))
+      ->needs(loss)
       ->group(kGroup)
       ->type_name("auto|mckp|edgemoe|uniform");
 }
@@ -92,15 +114,20 @@ Result<double> parseLoss(const std::string &text, LossMetric metric) {
   const char *end = text.data() + text.size() - (isPercent ? 1 : 0);
   double value = 0;
   auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !(value > 0) || !(value <= 1e4))
-    return invalidInput("--accuracy-loss ", text, ", expected a share above nothing such as 2%");
-  if (!isPercent)
+  const bool isNumber = error == std::errc() && stop == end;
+  if (metric == LossMetric::kKl) {
+    if (isPercent || !isNumber || !(value > 0) || !(value <= 100))
+      return invalidInput("--accuracy-loss ", text,
+                          ": KL is in nats per token, expected a number such as 0.05");
     return value;
-  if (metric == LossMetric::kKl)
-    return invalidInput("--accuracy-loss ", text,
-                        ": KL is in nats per token, expected a number "
-                        "such as 0.05");
-  return value / 100;
+  }
+  if (!isNumber || !(value > 0) || !(value <= 1e4))
+    return invalidInput("--accuracy-loss ", text, ", expected a share above nothing such as 2%");
+  // Who writes 2 means 2%, and would be given twice the perplexity and more.
+  if (!isPercent && value >= 1)
+    return invalidInput("--accuracy-loss ", text, ", expected ", text,
+                        "%, or a share such as 0.02");
+  return isPercent ? value / 100 : value;
 }
 
 Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request) {
