@@ -4,6 +4,7 @@
 #include "runtime/base/Size.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -20,7 +21,8 @@ static std::string formatted(const char *format, double number) {
 std::string formatLoss(double loss, LossMetric metric) {
   if (metric == LossMetric::kKl)
     return formatted("%.4f nats", loss);
-  return formatted("%.2f%%", loss * 100);
+  // What is less than the last of two decimals would look like nothing.
+  return formatted(loss != 0 && std::abs(loss) < 5e-5 ? "%.1g%%" : "%.2f%%", loss * 100);
 }
 
 std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &items,
