@@ -9,6 +9,7 @@
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/pool/ExpertPool.h"
 #include "compiler/search/ArtifactJudge.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
@@ -26,14 +27,17 @@ namespace {
 /// One compilation, step after step. Lives for one call of compileAccurately().
 class AccurateCompile {
 public:
-  AccurateCompile(const AccurateCompileRequest &asked, const Session &told, ImportedModel imported,
-                  WorkDirectory &directory)
-      : request(asked), session(told), model(std::move(imported)), work(directory) {}
+  AccurateCompile(const AccurateCompileRequest &asked, const Session &told, ImportedModel imported)
+      : request(asked), session(told), model(std::move(imported)) {}
 
-  Status run();
+  /// Whatever can be refused is, before an earlier compilation's work is touched.
+  Status readInputs();
+  Status run(WorkDirectory &directory);
 
 private:
   Status readTexts();
+  Status openProfile(const std::string &path);
+  Status checkBudgets() const;
   Status makeProfile();
   Result<std::string> profileKey() const;
   Status chooseSearchWindows();
@@ -41,22 +45,24 @@ private:
   Status makeItems();
   Result<WidthSearchOutcome> search();
   uint64_t measurementFingerprint() const;
-  Result<EmitPlan> planOf(const WidthAssignment &assignment, const Session &told) const;
-  Status emit(const WidthAssignment &assignment, const std::string &path, bool resume,
-              Progress *progress, std::optional<Measured> measured) const;
+  Result<EmitPlan> planOf(const WidthAssignment &assignment,
+                          const std::vector<std::string> &budgets) const;
+  Status emit(EmitPlan &plan, const WidthAssignment &assignment, EmitOptions options) const;
+  Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
+  Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured);
   Measured measuredOf(const WidthSearchOutcome &outcome) const;
   Status outOfReach(const WidthSearchOutcome &outcome) const;
   void say(const std::string &line) const {
     if (session.say)
       session.say(line);
   }
-  std::string at(const char *name) const { return work.path() + "/" + name; }
+  std::string at(const char *name) const { return work->path() + "/" + name; }
 
   const AccurateCompileRequest &request;
   const Session &session;
   ImportedModel model;
-  WorkDirectory &work;
-  uint64_t hash = 0; // Of the checkpoint.
+  WorkDirectory *work = nullptr; // Of run().
+  uint64_t hash = 0;             // Of the checkpoint.
   std::string referencePath;
   std::vector<SearchText> texts, acceptanceTexts;
   std::unique_ptr<CalibrationProfile> profile;
@@ -115,6 +121,33 @@ Status AccurateCompile::readTexts() {
   return chooseWindows(texts, acceptanceTexts, {}, 1, request.amounts).status();
 }
 
+Status AccurateCompile::openProfile(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(profile, CalibrationProfile::open(path));
+  if (profile->info().checkpointHash != hash)
+    return invalidInput(path, ": the profile is of a checkpoint with hash ",
+                        formatChecksum(profile->info().checkpointHash), ", expected ",
+                        formatChecksum(hash), ", which is that of ", model.checkpoint.directory());
+  return {};
+}
+
+// A budget that the fewest bits do not keep is out of reach whatever the search finds.
+Status AccurateCompile::checkBudgets() const {
+  mlir::moe::CompileOptions passes = request.passes;
+  if (!request.bits)
+    passes.bits = mlir::moe::ExpertBits::k2;
+  if (request.areResidentBitsChosen && request.target)
+    passes.residentBits = mlir::moe::ResidentBits::k4;
+  return planModel(model, passes, session).status();
+}
+
+Status AccurateCompile::readInputs() {
+  MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint));
+  MOERT_RETURN_IF_ERROR(readTexts());
+  if (!request.profilePath.empty())
+    MOERT_RETURN_IF_ERROR(openProfile(request.profilePath));
+  return checkBudgets();
+}
+
 // Everything that decides the bytes of a profile.
 Result<std::string> AccurateCompile::profileKey() const {
   std::string key = strCat(formatChecksum(hash), " ", request.calibrationTokens, " ", request.seed);
@@ -124,30 +157,23 @@ Result<std::string> AccurateCompile::profileKey() const {
 }
 
 Status AccurateCompile::makeProfile() {
-  std::string path = request.profilePath;
-  if (path.empty()) {
-    path = at("calibration.profile");
-    MOERT_ASSIGN_OR_RETURN(std::string key, profileKey());
-    if (!work.isMarked("calibration", key)) {
-      CalibrateOptions options;
-      options.referencePath = referencePath;
-      options.textPaths = request.calibrationTexts;
-      options.outputPath = path;
-      options.tokens = request.calibrationTokens;
-      options.seed = request.seed;
-      options.threads = request.threads;
-      options.resume = request.resume;
-      MOERT_RETURN_IF_ERROR(
-          calibrate(model.checkpoint, options, {session.progress, session.stop, {}}));
-      MOERT_RETURN_IF_ERROR(work.mark("calibration", key));
-    }
+  if (profile)
+    return {};
+  CalibrateOptions options;
+  options.outputPath = at("calibration.profile");
+  MOERT_ASSIGN_OR_RETURN(std::string key, profileKey());
+  if (!work->isMarked("calibration", key)) {
+    options.referencePath = referencePath;
+    options.textPaths = request.calibrationTexts;
+    options.tokens = request.calibrationTokens;
+    options.seed = request.seed;
+    options.threads = request.threads;
+    options.resume = request.resume;
+    MOERT_RETURN_IF_ERROR(
+        calibrate(model.checkpoint, options, {session.progress, session.stop, {}}));
+    MOERT_RETURN_IF_ERROR(work->mark("calibration", key));
   }
-  MOERT_ASSIGN_OR_RETURN(profile, CalibrationProfile::open(path));
-  if (profile->info().checkpointHash != hash)
-    return invalidInput(path, ": the profile is of a checkpoint with hash ",
-                        formatChecksum(profile->info().checkpointHash), ", expected ",
-                        formatChecksum(hash), ", which is that of ", model.checkpoint.directory());
-  return {};
+  return openProfile(options.outputPath);
 }
 
 Status AccurateCompile::chooseSearchWindows() {
@@ -171,25 +197,33 @@ Status AccurateCompile::chooseSearchWindows() {
   return {};
 }
 
-// Descending, as the search wants them.
-static std::vector<Grid> gridsFor(const AccurateCompileRequest &request) {
+// Descending, as the search wants them. rowInputs: of the experts' longest rows.
+static std::vector<Grid> gridsFor(const AccurateCompileRequest &request, uint32_t rowInputs) {
+  const bool isPerRow = request.method == QuantizeMethod::kPerChannel;
+  const uint32_t group =
+      isPerRow ? uint32_t(roundUp(uint64_t(rowInputs), request.passes.activationGroup))
+               : request.passes.group;
   std::vector<Grid> grids;
   for (uint32_t bits : {8, 6, 4, 3, 2})
     if (!request.bits || *request.bits == bits)
-      grids.push_back({bits, request.passes.group, request.method == QuantizeMethod::kHqq});
+      grids.push_back({bits, group, request.method == QuantizeMethod::kHqq});
   return grids;
 }
 
 Status AccurateCompile::fillPool() {
   mlir::moe::CompileOptions passes = request.passes;
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
+  passes.budgets.clear();
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, Session()));
+  uint32_t rowInputs = 0;
   for (const MoeLayer &layer : plan.artifact.moeLayers)
-    for (const ExpertMatrix &matrix : layer.matrices)
+    for (const ExpertMatrix &matrix : layer.matrices) {
       expertWeights += layer.experts.size() * uint64_t(matrix.shape.rows) * matrix.shape.cols;
+      rowInputs = std::max(rowInputs, matrix.shape.cols);
+    }
   PoolOptions options;
   options.directory = at("pool");
   options.method = request.method;
-  options.grids = gridsFor(request);
+  options.grids = gridsFor(request, rowInputs);
   options.activationGroup = passes.activationGroup;
   options.nested = passes.nested;
   options.checkpointHash = hash;
@@ -199,7 +233,7 @@ Status AccurateCompile::fillPool() {
   std::error_code error;
   std::filesystem::create_directory(options.directory, error);
   if (error)
-    return invalidInput("cannot make the directory ", options.directory, ": ", error.message());
+    return openError(error.value(), strCat("cannot make the directory ", options.directory));
   MOERT_ASSIGN_OR_RETURN(pool, ExpertPool::fill(plan, model.checkpoint, *profile, options));
   return {};
 }
@@ -216,34 +250,53 @@ Status AccurateCompile::makeItems() {
 }
 
 Result<EmitPlan> AccurateCompile::planOf(const WidthAssignment &assignment,
-                                         const Session &told) const {
+                                         const std::vector<std::string> &budgets) const {
   mlir::moe::CompileOptions passes = request.passes;
+  passes.budgets = budgets;
   passes.widths = at("widths");
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(passes.widths));
   MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(items->widthsOf(assignment))));
   MOERT_RETURN_IF_ERROR(file.commit());
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, told));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, Session()));
   for (auto &[key, value] : plan.artifact.provenance)
     if (key == "quantizer")
       value = nameOf(request.method);
   return plan;
 }
 
-Status AccurateCompile::emit(const WidthAssignment &assignment, const std::string &path,
-                             bool resume, Progress *progress,
-                             std::optional<Measured> measured) const {
-  // Every candidate would say what the first plan has said.
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(assignment, Session()));
+Status AccurateCompile::emit(EmitPlan &plan, const WidthAssignment &assignment,
+                             EmitOptions options) const {
   PooledRecords records(*pool, items->gridsOf(assignment));
   plan.records = &records;
-  plan.artifact.measured = std::move(measured);
+  options.threads = request.threads;
+  options.stop = session.stop;
+  return emitArtifact(plan, model.checkpoint, options).status();
+}
+
+// Without budgets: a candidate of many bits may well be beyond the one that is asked for.
+Status AccurateCompile::emitCandidate(const WidthAssignment &assignment,
+                                      const std::string &path) const {
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(assignment, {}));
   EmitOptions options;
   options.outputPath = path;
-  options.threads = request.threads;
-  options.resume = resume;
-  options.stop = session.stop;
-  options.progress = progress;
-  return emitArtifact(plan, model.checkpoint, options).status();
+  return emit(plan, assignment, options);
+}
+
+Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
+                                   std::optional<Measured> measured) {
+  auto plan = planOf(assignment, request.passes.budgets);
+  if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
+    work->keep();
+    return invalidInput(plan.status().message(), "; with --resume and another --memory, ",
+                        work->path(), " saves most of the time");
+  }
+  MOERT_RETURN_IF_ERROR(plan.status());
+  plan->artifact.measured = std::move(measured);
+  EmitOptions options;
+  options.outputPath = request.outputPath;
+  options.resume = request.resume;
+  options.progress = session.progress;
+  return emit(*plan, assignment, options);
 }
 
 // Of everything but the assignment that decides what is measured; not of the target, so that
@@ -278,7 +331,7 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
                                                 windows.probe.windows * probes +
                                                 kUsualLooks * 2 * windows.acceptance.windows);
   JudgeOptions options;
-  options.directory = work.path();
+  options.directory = work->path();
   options.referencePath = referencePath;
   options.metric = request.metric;
   options.windowTokens = request.amounts.windowTokens;
@@ -290,7 +343,7 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
   MOERT_ASSIGN_OR_RETURN(
       judge, ArtifactJudge::create(options, windows,
                                    [&](const WidthAssignment &assignment, const std::string &path) {
-                                     return emit(assignment, path, false, nullptr, {});
+                                     return emitCandidate(assignment, path);
                                    }));
   return searchWidths(input, *judge);
 }
@@ -339,18 +392,19 @@ Status AccurateCompile::outOfReach(const WidthSearchOutcome &outcome) const {
                 formatLoss(measurement.loss, request.metric), ", at most ",
                 formatLoss(measurement.upperBound, request.metric), " with 95% confidence, in ",
                 formatBytes(items->expertBytesOf(best)), " of experts (", widthCounts(best, *items),
-                "). --accuracy-loss ", target, " would be met; with --resume, ", work.path(),
+                "). --accuracy-loss ", target, " would be met; with --resume, ", work->path(),
                 " saves most of the time");
 }
 
-Status AccurateCompile::run() {
-  MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint));
-  MOERT_RETURN_IF_ERROR(readTexts());
+Status AccurateCompile::run(WorkDirectory &directory) {
+  work = &directory;
   Session quiet = session;
   quiet.say = {};
-  MOERT_ASSIGN_OR_RETURN(referencePath, makeReference({request.checkpointDirectory, work.path(),
-                                                       request.threads, request.resume},
-                                                      quiet));
+  if (request.target || !profile) {
+    MOERT_ASSIGN_OR_RETURN(referencePath, makeReference({request.checkpointDirectory, work->path(),
+                                                         request.threads, request.resume},
+                                                        quiet));
+  }
   MOERT_RETURN_IF_ERROR(makeProfile());
   if (request.target)
     MOERT_RETURN_IF_ERROR(chooseSearchWindows());
@@ -363,7 +417,7 @@ Status AccurateCompile::run() {
     say("measured, the last columns on windows of the search:\n" +
         measuredTable(outcome, *items, expertWeights, request.metric));
     if (!outcome.isMet) {
-      work.keep();
+      work->keep();
       return outOfReach(outcome);
     }
     assignment = outcome.best.assignment;
@@ -379,36 +433,19 @@ Status AccurateCompile::run() {
         outcome.best.solver == "uniform" ? "one width for all, which is best here"
                                          : outcome.best.solver));
   }
-  MOERT_RETURN_IF_ERROR(
-      emit(assignment, request.outputPath, request.resume, session.progress, std::move(measured)));
+  MOERT_RETURN_IF_ERROR(emitOutput(assignment, std::move(measured)));
   std::error_code ignored;
   say(strCat("wrote ", request.outputPath, ", ",
              formatBytes(std::filesystem::file_size(request.outputPath, ignored))));
   return {};
 }
 
-static Status checkRequest(const AccurateCompileRequest &request) {
-  if (request.target && !(*request.target > 0 && *request.target <= 100))
-    return invalidInput("an accuracy loss of ", *request.target, ", expected more than 0");
-  if (isOfItems(request.metric))
-    return invalidInput("--metric ", metricName(request.metric),
-                        " is measured by moert eval; what a compilation is held to is perplexity, "
-                        "kl or top1");
-  if (request.calibrationTexts.empty() && request.profilePath.empty())
-    return invalidInput("--accuracy-loss needs --calibration-text or --calibration");
-  if (request.target && request.calibrationTexts.empty() && request.acceptanceTexts.empty())
-    return invalidInput("--calibration without --calibration-text needs --eval-text: there is no "
-                        "text to set aside");
-  std::vector<std::string> inputs = request.calibrationTexts;
-  inputs.insert(inputs.end(), request.acceptanceTexts.begin(), request.acceptanceTexts.end());
-  inputs.push_back(request.profilePath);
-  return checkReplacesNone(request.outputPath, inputs);
-}
-
 Status compileAccurately(const AccurateCompileRequest &request, const Session &session) {
-  MOERT_RETURN_IF_ERROR(checkRequest(request));
+  MOERT_RETURN_IF_ERROR(checkAccurateRequest(request));
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
+  AccurateCompile compile(request, session, std::move(model));
+  MOERT_RETURN_IF_ERROR(compile.readInputs());
   std::error_code ignored;
   const std::string directory = WorkDirectory::pathOf(request.outputPath);
   const bool isStartingOver = !request.resume && std::filesystem::exists(directory, ignored);
@@ -416,7 +453,10 @@ Status compileAccurately(const AccurateCompileRequest &request, const Session &s
                          WorkDirectory::open(request.outputPath, request.resume));
   if (isStartingOver && session.say)
     session.say(strCat("starting over; --resume would have gone on from ", directory));
-  Status status = AccurateCompile(request, session, std::move(model), work).run();
+  Status status = compile.run(work);
+  // What an earlier compilation has left is not lost to a full disk or a wrong option of this one.
+  if (!status.isOk() && work.isResumed())
+    work.keep();
   if (status.code() == StatusCode::kInterrupted) {
     work.keep();
     return Status(StatusCode::kInterrupted,

@@ -40,7 +40,7 @@ Result<std::string> makeReference(const ReferenceRequest &request, const Session
   std::error_code error;
   std::filesystem::create_directories(request.workDirectory, error);
   if (error)
-    return invalidInput("cannot make the directory ", request.workDirectory, ": ", error.message());
+    return openError(error.value(), strCat("cannot make the directory ", request.workDirectory));
   std::filesystem::remove(markPath(request.workDirectory), error);
   CompileRequest compile;
   compile.checkpointDirectory = request.checkpointDirectory;

@@ -2,11 +2,13 @@
 
 #include "runtime/base/OutputFile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -19,6 +21,43 @@ static std::string lockPathOf(const std::string &directory) {
   return directory + "/moec.lock";
 }
 
+Status WorkDirectory::checkHoldsNone(const std::string &outputPath,
+                                     std::span<const std::string> inputs) {
+  std::error_code error;
+  const std::filesystem::path directory =
+      std::filesystem::weakly_canonical(pathOf(outputPath), error);
+  for (const std::string &input : inputs) {
+    auto path = std::filesystem::weakly_canonical(input, error);
+    auto [end, ignored] =
+        std::mismatch(directory.begin(), directory.end(), path.begin(), path.end());
+    if (!input.empty() && end == directory.end())
+      return invalidInput(input, " lies in ", directory.string(),
+                          ", which is removed at the end, expected it elsewhere");
+  }
+  return {};
+}
+
+// Opens and locks the directory's lock file; -1 where it went in between, together with the
+// directory, as another compilation ended.
+static Result<int> takeLock(const std::string &directory) {
+  const std::string path = lockPathOf(directory);
+  int lock = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0 && errno == ENOENT)
+    return -1;
+  if (lock < 0)
+    return systemError(errno, strCat("opening ", path));
+  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    ::close(lock);
+    return invalidInput("another process is compiling in ", directory);
+  }
+  struct stat named, locked;
+  if (::stat(path.c_str(), &named) == 0 && ::fstat(lock, &locked) == 0 &&
+      named.st_ino == locked.st_ino && named.st_dev == locked.st_dev)
+    return lock;
+  ::close(lock);
+  return -1;
+}
+
 Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool resume) {
   const std::string directory = pathOf(outputPath);
   std::error_code error;
@@ -29,14 +68,15 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool re
                                    "free for what is kept while compiling");
   std::filesystem::create_directory(directory, error);
   if (error)
-    return invalidInput("cannot make the directory ", directory, ": ", error.message());
-  int lock = ::open(lockPathOf(directory).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock < 0)
-    return systemError(errno, strCat("opening ", lockPathOf(directory)));
-  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock);
-    return invalidInput("another process is compiling in ", directory);
+    return openError(error.value(), strCat("cannot make the directory ", directory));
+  auto taken = takeLock(directory);
+  if (!taken.isOk()) {
+    std::filesystem::remove(directory, error); // Refused where something is in it.
+    return taken.status();
   }
+  const int lock = *taken;
+  if (lock < 0)
+    return open(outputPath, resume);
   if (!resume)
     for (const auto &entry : std::filesystem::directory_iterator(directory, error))
       if (entry.path() != lockPathOf(directory))

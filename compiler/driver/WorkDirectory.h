@@ -4,6 +4,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <span>
 #include <string>
 
 namespace moec {
@@ -15,6 +16,9 @@ public:
   /// OUT.moe.work. Without `resume`, what an earlier compilation left there is removed. Refuses a
   /// directory that no compilation made, and one that another process is working in.
   static moert::Result<WorkDirectory> open(const std::string &outputPath, bool resume);
+  /// Refuses inputs that lie in the directory, which would go with it.
+  static moert::Status checkHoldsNone(const std::string &outputPath,
+                                      std::span<const std::string> inputs);
   static std::string pathOf(const std::string &outputPath) { return outputPath + ".work"; }
 
   WorkDirectory(WorkDirectory &&other) noexcept;
