@@ -1,0 +1,442 @@
+"""moec compile --accuracy-loss: the same artifact whatever interrupts it, a target that is met or named, and refusals.
+
+On the first two layers of the bundled model and the beginnings of its texts, so that a compilation takes seconds.
+"""
+import functools
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, SCRATCH, E2eTest, program, run
+
+LAYERS = 2
+TEXTS = ("books.txt", "math.txt")
+# A window is about 1,600 bytes: 4 windows for calibration, the search and the acceptance have the fewest that there may be.
+TEXT_BYTES = {"calibration": 15000, "acceptance": 9600}
+AMOUNTS = ("--calibration-tokens", "2048", "--search-windows", "10")
+TARGET = "5%"
+
+
+def digest(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+@functools.cache
+def folder():
+    path = SCRATCH / "accuracy"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@functools.cache
+def checkpoint():
+    """The bundled model cut off after its first layers: still a model, and as good a reference as any."""
+    path = folder() / "checkpoint"
+    path.mkdir(exist_ok=True)
+    data = (POCKET / "model.safetensors").read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header, kept, body = json.loads(data[8:8 + length]), {}, bytearray()
+    for name, entry in header.items():
+        layer = re.match(r"model\.layers\.(\d+)\.", name)
+        if name == "__metadata__" or (layer and int(layer[1]) >= LAYERS):
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        kept[name] = {**entry, "data_offsets": [len(body), len(body) + end - begin]}
+        body += data[begin:end]
+    text = json.dumps(kept).encode()
+    text += b" " * (-len(text) % 8)
+    (path / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+    config = json.loads((POCKET / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": LAYERS}))
+    shutil.copy(POCKET / "tokenizer.json", path)
+    return path
+
+
+@functools.cache
+def texts(kind):
+    paths = []
+    for name in TEXTS:
+        paths.append(folder() / f"{kind}-{name}")
+        paths[-1].write_bytes((DATA / "texts" / kind / name).read_bytes()[:TEXT_BYTES[kind]])
+    return tuple(paths)
+
+
+def searched(*flags, loss=TARGET, solver="uniform"):
+    """The arguments of a compilation, without its output."""
+    return ("compile", checkpoint(), "--accuracy-loss", loss, "--calibration-text", *texts("calibration"),
+            "--eval-text", *texts("acceptance"), "--solver", solver, *AMOUNTS, *flags)
+
+
+@functools.cache
+def whole():
+    """What a compilation that nothing disturbs gives, on two threads, and the seconds it took."""
+    path = folder() / "whole.moe"
+    begun = time.monotonic()
+    done = run("moec", *searched("--threads", 2), "-o", path)
+    if done.status != DONE:
+        raise AssertionError(f"exit {done.status}\n{done.err[-4000:]}")
+    return path, time.monotonic() - begun
+
+
+@functools.cache
+def profile():
+    path = folder() / "profile"
+    done = run("moec", "calibrate", checkpoint(), "--calibration-text", *texts("calibration"), "--tokens", 6144, "-o", path)
+    if done.status != DONE:
+        raise AssertionError(f"exit {done.status}\n{done.err[-4000:]}")
+    return path
+
+
+class AccuracyTest(E2eTest):
+    def setUp(self):
+        super().setUp()
+        self.output = self.scratch / "out.moe"
+        self.work = self.scratch / "out.moe.work"
+
+    def left(self):
+        return sorted(path.name for path in self.scratch.iterdir())
+
+    def started(self, *arguments):
+        return subprocess.Popen([program("moec"), *map(str, arguments), "-o", str(self.output)],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+class SameBytesTest(AccuracyTest):
+    def test_threads_do_not_change_a_byte_and_only_the_artifact_is_left(self):
+        self.expect(DONE, "moec", *searched("--threads", 1), "-o", self.output)
+        self.assertEqual(self.left(), ["out.moe"])
+        self.assertEqual(digest(self.output), digest(whole()[0]))
+
+
+class InterruptTest(AccuracyTest):
+    def points(self, count):
+        """Moments from the beginning to the end, one in each equal part of the time, and the number that names them."""
+        seed = int(os.environ.get("MOE_SEED", random.SystemRandom().randrange(1 << 32)))
+        chosen = random.Random(seed)
+        print(f"MOE_SEED={seed} ", end="", flush=True)
+        took = whole()[1]
+        return [took * (i + chosen.random()) / count for i in range(count)]
+
+    def interrupt(self, delay, how, *flags):
+        process = self.started(*searched("--threads", 2, *flags))
+        try:
+            process.communicate(timeout=delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(how)
+        error = process.communicate(timeout=60)[1].decode()
+        # Nothing is there under the final name, or all of it: a signal may come behind the renaming.
+        if self.output.exists():
+            self.assertEqual(digest(self.output), digest(whole()[0]))
+        return process.returncode, error
+
+    def resumes(self):
+        self.expect(DONE, "moec", *searched("--threads", 2, "--resume"), "-o", self.output)
+        self.assertEqual(digest(self.output), digest(whole()[0]))
+        self.assertEqual(self.left(), ["out.moe"])
+        self.output.unlink()
+
+    def test_a_killed_compilation_leaves_no_artifact_and_resumes_to_the_same_bytes(self):
+        hits = 0
+        for delay in self.points(20 if FULL else 3):
+            with self.subTest(delay=delay):
+                hits += self.interrupt(delay, signal.SIGKILL)[0] == -signal.SIGKILL
+                self.resumes()
+        self.assertGreater(hits, 0, "no signal came before the end")
+
+    def test_one_that_is_killed_again_and_again_gets_done(self):
+        """Each time it is given little more than the time to get to where it was."""
+        took, allowed = whole()[1], 0
+        for _ in range(40):
+            allowed += took / 3
+            status, error = self.interrupt(allowed, signal.SIGKILL, "--resume")
+            if status != -signal.SIGKILL:
+                break
+        self.assertEqual(status, DONE, error)
+        self.assertEqual(digest(self.output), digest(whole()[0]))
+        self.assertEqual(self.left(), ["out.moe"])
+
+    def test_ctrl_c_names_the_work_directory_and_resumes_to_the_same_bytes(self):
+        hits = 0
+        for delay in self.points(6 if FULL else 2):
+            with self.subTest(delay=delay):
+                status, error = self.interrupt(delay, signal.SIGINT)
+                if status == INTERRUPTED:
+                    hits += 1
+                    self.assertIn(f"--resume goes on from {self.work}", error)
+                    self.assertTrue(self.work.is_dir())
+                    self.assertFalse(self.output.exists())
+                else:  # Before the program hears signals, or behind the end.
+                    self.assertIn(status, (-signal.SIGINT, DONE))
+                self.resumes()
+        self.assertGreater(hits, 0, "no signal came in between")
+
+    def test_a_refused_resume_keeps_what_there_is_to_go_on_with(self):
+        self.interrupt(whole()[1] / 2, signal.SIGKILL)
+        kept = sorted(path.name for path in self.work.iterdir())
+        for flags in (("--resume",), ()):
+            self.refused("moec", *searched(*flags)[:-len(AMOUNTS)], "--eval-text", self.scratch / "missing", "-o", self.output)
+            self.assertEqual(sorted(path.name for path in self.work.iterdir()), kept)
+        self.resumes()
+
+    def test_a_second_compilation_of_the_same_output_is_refused(self):
+        first = self.started(*searched("--threads", 2))
+        while not (self.work / "moec.lock").exists() and first.poll() is None:
+            time.sleep(0.002)
+        self.refused("moec", *searched(), "-o", self.output, mention="another process is compiling in .*out.moe.work")
+        self.assertEqual(first.wait(timeout=120), DONE, first.stderr.read().decode())
+        first.stderr.close()
+        self.assertEqual(digest(self.output), digest(whole()[0]))
+
+
+def small_disks():
+    """How to run a command in a namespace of its own, where it may mount a small disk; or None."""
+    for unshare in (["unshare", "-m"], ["unshare", "-rm"]):
+        try:
+            if subprocess.run([*unshare, "sh", "-c", f"mount -t tmpfs none '{folder()}'"], capture_output=True).returncode == 0:
+                return unshare
+        except FileNotFoundError:
+            return None
+    return None
+
+
+class FullDiskTest(AccuracyTest):
+    script = """
+        mount -t tmpfs -o size="$1" none "$2" && cd "$2" || exit 77
+        shift 2
+        "$@" -o out.moe
+        status=$?
+        ls -A
+        [ ! -f out.moe ] || sha256sum out.moe
+        exit $status"""
+
+    def test_a_full_disk_is_said_and_nothing_is_left(self):
+        unshare = small_disks()
+        if not unshare:
+            self.skipTest("no disk of a chosen size can be mounted here")
+        command = [program("moec"), *map(str, searched("--threads", 2))]
+        reached = set()
+        for kib in (4, 512, 9000, 14000) if not FULL else (4, 64, 512, 4096, *range(7000, 24000, 1000)):
+            done = subprocess.run([*unshare, "sh", "-c", self.script, "sh", f"{kib}k", str(self.scratch), *command],
+                                  capture_output=True, text=True, timeout=120)
+            with self.subTest(kib=kib, error=done.stderr[-600:]):
+                reached.add(done.returncode)
+                if done.returncode == DONE:
+                    self.assertIn(digest(whole()[0]), done.stdout)
+                    continue
+                self.assertEqual(done.returncode, FAILED)
+                self.assertEqual(done.stdout, "")
+                self.assertRegex(done.stderr, r"No space left|writing \S+ failed|needed, .* free on the disk")
+        self.assertIn(FAILED, reached)
+
+
+class TargetTest(AccuracyTest):
+    def measured(self, path):
+        return json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["measured"]
+
+    def meets(self, path, target):
+        self.expect(DONE, "moec", "verify", path)
+        measured = self.measured(path)
+        self.assertEqual(measured["target"], target)
+        self.assertLessEqual(measured["loss"], measured["upper_bound"])
+        self.assertLessEqual(measured["upper_bound"], target)
+        return measured
+
+    def test_every_solver_meets_the_target(self):
+        self.meets(whole()[0], 0.05)
+        for solver in ("edgemoe", "mckp"):
+            with self.subTest(solver):
+                self.expect(DONE, "moec", *searched(solver=solver), "-o", self.output)
+                self.assertIn(self.meets(self.output, 0.05)["solver"], (solver, "uniform"))
+
+    def test_the_artifact_alone_gives_the_measured_loss_and_its_bound_again(self):
+        measured = self.measured(whole()[0])
+        found = json.loads(self.expect(DONE, "moert", "eval", whole()[0], "--text", *texts("acceptance"), "--json").out)
+        self.assertEqual((found["loss"], found["upper95"]), (measured["loss"], measured["upper_bound"]))
+
+    def test_a_target_in_nats_or_agreement_is_held_too(self):
+        for metric, loss, target in (("kl", "0.2", 0.2), ("top1", "40%", 0.4))[:2 if FULL else 1]:
+            with self.subTest(metric):
+                self.expect(DONE, "moec", *searched("--metric", metric, loss=loss), "-o", self.output)
+                self.assertEqual(self.meets(self.output, target)["metric"], metric)
+
+    def test_a_target_out_of_reach_names_one_that_resuming_meets(self):
+        done = self.expect(FAILED, "moec", *searched(loss="0.001%"), "-o", self.output)
+        self.assertEqual(self.left(), ["out.moe.work"])
+        said = re.search(r"The best found loses (\S+)%, at most (\S+)% with 95% confidence, in \S+ [KM]iB of experts "
+                         r"\(.*\)\. --accuracy-loss (\S+)% would be met; with --resume, " + re.escape(str(self.work)), done.err)
+        self.assertTrue(said, done.err)
+        loss, bound, target = map(float, said.groups())
+        self.assertLessEqual(loss, bound)
+        self.assertLessEqual(bound, target)
+        self.expect(DONE, "moec", *searched("--resume", loss=f"{said[3]}%"), "-o", self.output)
+        self.meets(self.output, target / 100)
+        self.assertEqual(self.left(), ["out.moe"])
+
+    def test_without_acceptance_texts_windows_are_set_aside(self):
+        text = self.scratch / "text.txt"
+        text.write_bytes((DATA / "texts/calibration/books.txt").read_bytes()[:60000])
+        done = self.expect(DONE, "moec", "compile", checkpoint(), "--accuracy-loss", TARGET, "--calibration-text", text,
+                           "--solver", "uniform", *AMOUNTS, "-o", self.output)
+        self.assertRegex(done.err, r"\d+ windows of 512 tokens that are set aside")
+        self.meets(self.output, 0.05)
+
+    def test_a_profile_stands_in_for_calibration(self):
+        done = self.expect(DONE, "moec", "compile", checkpoint(), "--accuracy-loss", TARGET, "--calibration", profile(),
+                           "--eval-text", *texts("acceptance"), "--solver", "uniform", "-o", self.output)
+        self.assertIn("the profile's own tokens", done.err)
+        self.meets(self.output, 0.05)
+
+    def test_a_budget_that_the_chosen_widths_keep_does_not_stop_candidates_that_do_not(self):
+        refused = self.expect(REFUSED, "moec", *searched("--memory", "1KiB"), "-o", self.output)
+        self.assertEqual(self.left(), [])
+        smallest = int(re.search(r"smallest\D*(\d+) bytes", refused.err)[1])
+        self.expect(DONE, "moec", *searched("--memory", f"{smallest + (1 << 20)}B"), "-o", self.output)
+        self.meets(self.output, 0.05)
+
+
+class QuantizerTest(AccuracyTest):
+    def compiled(self, *flags):
+        self.expect(DONE, "moec", "compile", checkpoint(), "--calibration", profile(), *flags, "-o", self.output)
+        self.assertEqual(self.left(), ["out.moe"])
+        self.expect(DONE, "moec", "verify", self.output)
+        return self.output
+
+    def test_every_quantizer_makes_artifacts_that_play(self):
+        perplexity, contents = {}, set()
+        for method in ("nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"):
+            for nested in ("on", "off"):
+                with self.subTest(method, nested=nested):
+                    path = self.compiled("--bits", 4, "--quantizer", method, "--nested", nested)
+                    contents.add(digest(path))
+                    said = self.expect(DONE, "moert", "eval", path, "--text", texts("acceptance")[0], "--json")
+                    perplexity[method, nested] = json.loads(said.out)["value"]
+        self.assertEqual(len(contents), 12)
+        # How codes are stored changes no number; how they are found does, a little.
+        for method in {method for method, _ in perplexity}:
+            self.assertEqual(perplexity[method, "on"], perplexity[method, "off"])
+        self.assertEqual(len(set(perplexity.values())), 6)
+        self.assertLess(max(perplexity.values()) / min(perplexity.values()), 1.1)
+
+    def test_one_scale_a_row_takes_less_than_one_a_group(self):
+        sizes = []
+        for method in ("per-channel", "gptq"):
+            path = self.compiled("--bits", 4, "--quantizer", method)
+            sizes.append(json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["expert_payload_bytes"])
+        self.assertLess(sizes[0], sizes[1])
+
+    def test_nearest_from_the_pool_is_nearest_without(self):
+        path = self.compiled("--bits", 3, "--quantizer", "nearest")
+        plain = self.scratch / "plain.moe"
+        self.expect(DONE, "moec", "compile", checkpoint(), "--bits", 3, "--quantizer", "nearest", "-o", plain)
+        evals = [json.loads(self.expect(DONE, "moert", "eval", one, "--text", texts("acceptance")[0], "--json").out)["value"]
+                 for one in (path, plain)]
+        self.assertEqual(evals[0], evals[1])
+
+
+class RefusalTest(AccuracyTest):
+    def refuses(self, mention, *arguments):
+        before = self.left()
+        with self.subTest(" ".join(map(str, arguments))):
+            self.refused("moec", "compile", *arguments, "-o", self.output, mention=mention)
+            self.assertEqual(self.left(), before)
+
+    def test_targets_that_mean_nothing(self):
+        given = (checkpoint(), "--calibration-text", *texts("calibration"), "--eval-text", *texts("acceptance"))
+        for loss in ("0%", "-1%", "0", "two", "%", "1%%", "nan", "inf", "2 %", "1e9%"):
+            self.refuses("expected a share above nothing such as 2%", *given, f"--accuracy-loss={loss}")
+        self.refuses("expected 2%, or a share", *given, "--accuracy-loss", "2")
+        self.refuses("empty", *given, "--accuracy-loss", "")
+        for loss in ("2%", "0", "-0.1", "many"):
+            self.refuses("nats per token, expected a number such as 0.05", *given, f"--accuracy-loss={loss}", "--metric", "kl")
+        for metric in ("choice", "rouge2", "exact"):
+            self.refuses("moert eval.*perplexity, kl or top1", *given, "--accuracy-loss", "2%", "--metric", metric)
+        self.refuses("perplexity", *given, "--accuracy-loss", "2%", "--metric", "bleu")
+
+    def test_texts_that_cannot_serve(self):
+        text, missing = self.scratch / "text.txt", self.scratch / "missing.txt"
+        calibration, acceptance = texts("calibration"), texts("acceptance")
+        target = (checkpoint(), "--accuracy-loss", "2%", "--calibration-text")
+        self.refuses("missing.txt", *target, missing)
+        self.refuses("missing.txt", *target, *calibration, "--eval-text", missing)
+        text.write_bytes(b"broken \xff\xfe " * 5000)
+        self.refuses("text.txt.*UTF-8", *target, *calibration, "--eval-text", text)
+        self.refuses("text.txt.*UTF-8", *target, text)
+        text.write_text("Too short for a window.")
+        self.refuses("0 for the acceptance.*expected at least 10", *target, *calibration, "--eval-text", text)
+        self.refuses("0 windows of 512 tokens.*expected at least 10", *target, text, "--eval-text", *acceptance)
+        text.write_bytes(calibration[0].read_bytes())
+        self.refuses("text.txt is the calibration text", *target, *calibration, "--eval-text", text)
+        self.refuses("no regular file", *target, "-")
+        self.refuses("no regular file", *target, "/dev/null")
+        self.refuses("needs --calibration-text or --calibration", checkpoint(), "--accuracy-loss", "2%", "--eval-text", *acceptance)
+        self.refuses("gptq needs --calibration-text", checkpoint(), "--bits", "4", "--quantizer", "gptq")
+
+    def test_profiles_that_cannot_serve(self):
+        acceptance = ("--eval-text", *texts("acceptance"))
+        target = (checkpoint(), "--accuracy-loss", "2%", "--calibration")
+        self.refuses("expected.*needs --eval-text|needs --eval-text", *target, profile())
+        self.refuses("missing", *target, self.scratch / "missing", *acceptance)
+        self.refuses("config.json", *target, POCKET / "config.json", *acceptance)
+        self.refuses("profile: the profile is of a checkpoint with hash [0-9a-f]{16}, expected [0-9a-f]{16}",
+                     POCKET, "--accuracy-loss", "2%", "--calibration", profile(), *acceptance)
+        self.refuses("--calibration-tokens|--calibration", *target, profile(), *acceptance, "--calibration-tokens", "4096")
+
+    def test_options_that_would_change_nothing(self):
+        for option in ("--metric", "kl"), ("--solver", "mckp"), ("--search-windows", "20"), ("--eval-text", *texts("acceptance")):
+            self.refuses(f"{option[0]} requires --accuracy-loss", checkpoint(), "--bits", "4", *option)
+        for option in ("--calibration-tokens", "4096"), ("--seed", "1"):
+            self.refuses(f"{option[0]} requires --calibration-text", checkpoint(), "--bits", "4", *option)
+
+    def test_widths_that_are_not_searched_for(self):
+        self.refuses("--bits source.*expected auto, 8, 6, 4, 3 or 2", *searched("--bits", "source")[1:])
+
+    def test_a_checkpoint_without_a_tokenizer(self):
+        self.refuses("no tokenizer.json", DATA / "golden/mixtral", *searched()[2:])
+
+    def test_an_output_that_is_an_input_or_whose_work_would_take_one_along(self):
+        inputs = [shutil.copy(path, self.scratch) for path in (*texts("calibration"), *texts("acceptance"), profile())]
+        contents = [digest(path) for path in inputs]
+        texts_of = ("--calibration-text", *inputs[:2], "--eval-text", *inputs[2:4])
+        for output in inputs:
+            self.refused("moec", "compile", checkpoint(), "--accuracy-loss", "2%", *texts_of, "--calibration", inputs[4],
+                         "-o", output, mention="would replace")
+        self.work.mkdir()
+        shutil.copy(profile(), self.work / "calibration.profile")
+        (self.work / "moec.lock").touch()
+        self.refuses("out.moe.work.*removed at the end", checkpoint(), "--accuracy-loss", "2%", *texts_of, "--calibration",
+                     self.work / "calibration.profile")
+        self.assertEqual([digest(path) for path in inputs], contents)
+        self.assertEqual(digest(self.work / "calibration.profile"), digest(profile()))
+
+    def test_a_work_directory_of_somebody_else(self):
+        self.work.mkdir()
+        (self.work / "thesis.txt").write_text("the only copy")
+        self.refuses("out.moe.work is there and was not made by moec compile", *searched()[1:])
+        self.refuses("out.moe.work is there and was not made by moec compile", *searched("--resume")[1:])
+        self.assertEqual((self.work / "thesis.txt").read_text(), "the only copy")
+        shutil.rmtree(self.work)
+        self.work.write_text("a file")
+        self.refuses("out.moe.work", *searched()[1:])
+        self.assertEqual(self.work.read_text(), "a file")
+
+
+class WholeModelTest(AccuracyTest):
+    def test_the_bundled_model_keeps_two_percent(self):
+        if not FULL:
+            self.skipTest("minutes; run with --full")
+        given = [["--calibration-text", *(DATA / "texts/calibration" / name for name in TEXTS)],
+                 ["--eval-text", *(DATA / "texts/acceptance" / name for name in TEXTS)]]
+        self.expect(DONE, "moec", "compile", POCKET, "--accuracy-loss", "2%", *given[0], *given[1], "-o", self.output,
+                    timeout=3600)
+        measured = json.loads(self.expect(DONE, "moec", "inspect", self.output, "--json").out)["measured"]
+        self.assertLessEqual(measured["upper_bound"], 0.02)
+        found = json.loads(self.expect(DONE, "moert", "eval", self.output, "--text", *given[1][1:], "--json").out)
+        self.assertEqual((found["loss"], found["upper95"]), (measured["loss"], measured["upper_bound"]))
