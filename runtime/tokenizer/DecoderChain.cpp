@@ -9,14 +9,12 @@
 namespace moert {
 namespace {
 
-using Part = DecoderStage::Part;
-
 // Puts the parts of a token back together, for the stages that need to see it whole. Tokens of the
 // vocabulary come in one part; only the text behind ByteLevel and Fuse comes in many.
 class WholeToken {
 public:
   /// The whole token if this part ends it.
-  bool add(const Part &part) {
+  bool add(const TokenPart &part) {
     if (isComplete)
       token.clear();
     token += part.text;
@@ -34,7 +32,7 @@ private:
 // with any other character in it stands for itself.
 class ByteLevelStage : public DecoderStage {
 public:
-  void take(const Part &part, std::vector<Part> &out) override {
+  void take(const TokenPart &part, TokenParts &out) override {
     if (!whole.add(part))
       return;
     size_t mark = bytes.size();
@@ -53,14 +51,12 @@ public:
     emit(false, out);
   }
 
-  void finish(std::vector<Part> &out) override { emit(true, out); }
+  void finish(TokenParts &out) override { emit(true, out); }
 
 private:
-  void emit(bool atEnd, std::vector<Part> &out) {
-    Part part{{}, atEnd};
-    size_t heldBack = appendLossyUtf8(bytes, atEnd, part.text);
+  void emit(bool atEnd, TokenParts &out) {
+    size_t heldBack = appendLossyUtf8(bytes, atEnd, out.add(atEnd));
     bytes.erase(0, bytes.size() - heldBack);
-    out.push_back(std::move(part));
   }
 
   WholeToken whole;
@@ -89,7 +85,7 @@ std::optional<char> byteOfToken(std::string_view token) {
 // Only the end of the row decides, so the row is held back until then.
 class ByteFallbackStage : public DecoderStage {
 public:
-  void take(const Part &part, std::vector<Part> &out) override {
+  void take(const TokenPart &part, TokenParts &out) override {
     if (!whole.add(part))
       return;
     if (std::optional<char> byte = byteOfToken(whole.text())) {
@@ -97,16 +93,16 @@ public:
       return;
     }
     finish(out);
-    out.push_back({whole.text(), true});
+    out.add(true) = whole.text();
   }
 
-  void finish(std::vector<Part> &out) override {
+  void finish(TokenParts &out) override {
     if (isValidUtf8(row)) {
       if (!row.empty())
-        out.push_back({row, true});
+        out.add(true) = row;
     } else {
       for (size_t i = 0; i < row.size(); ++i)
-        out.push_back({std::string(kReplacementCharacter), true});
+        out.add(true) = kReplacementCharacter;
     }
     row.clear();
   }
@@ -122,20 +118,19 @@ public:
   ReplaceStage(std::string searched, std::string replacement)
       : pattern(std::move(searched)), content(std::move(replacement)) {}
 
-  void take(const Part &part, std::vector<Part> &out) override {
+  void take(const TokenPart &part, TokenParts &out) override {
     pending += part.text;
-    Part result{{}, part.endsToken};
+    std::string &text = out.add(part.endsToken);
     size_t begin = 0;
     for (size_t match; (match = pending.find(pattern, begin)) != std::string::npos;
          begin = match + pattern.size())
-      result.text.append(pending, begin, match - begin).append(content);
+      text.append(pending, begin, match - begin).append(content);
     size_t keep = part.endsToken ? 0 : startOfMatchAtEnd(begin);
-    result.text.append(pending, begin, pending.size() - keep - begin);
+    text.append(pending, begin, pending.size() - keep - begin);
     pending.erase(0, pending.size() - keep);
-    out.push_back(std::move(result));
   }
 
-  void finish(std::vector<Part> &) override { pending.clear(); }
+  void finish(TokenParts &) override { pending.clear(); }
 
 private:
   // How many bytes at the end of pending, from begin on, are the start of the pattern.
@@ -157,7 +152,7 @@ public:
   explicit StripStage(const DecoderStep &step)
       : character(step.pattern), start(step.start), stop(step.stop), leftToStrip(step.start) {}
 
-  void take(const Part &part, std::vector<Part> &out) override {
+  void take(const TokenPart &part, TokenParts &out) override {
     std::string_view text = part.text;
     while (leftToStrip > 0 && !text.empty()) {
       if (!text.starts_with(character)) {
@@ -167,28 +162,22 @@ public:
       text.remove_prefix(character.size());
       --leftToStrip;
     }
-    std::string all = repeat(heldBack);
+    std::string &all = out.add(part.endsToken);
+    for (size_t i = 0; i < heldBack; ++i)
+      all += character;
     all += text;
     heldBack = std::min(countAtEnd(all), stop);
     all.resize(all.size() - heldBack * character.size());
     if (part.endsToken)
       reset();
-    out.push_back({std::move(all), part.endsToken});
   }
 
-  void finish(std::vector<Part> &) override { reset(); }
+  void finish(TokenParts &) override { reset(); }
 
 private:
   void reset() {
     leftToStrip = start;
     heldBack = 0;
-  }
-
-  std::string repeat(size_t count) const {
-    std::string text;
-    for (size_t i = 0; i < count; ++i)
-      text += character;
-    return text;
   }
 
   size_t countAtEnd(std::string_view text) const {
@@ -208,10 +197,8 @@ private:
 // Makes one token of all.
 class FuseStage : public DecoderStage {
 public:
-  void take(const Part &part, std::vector<Part> &out) override {
-    out.push_back({part.text, false});
-  }
-  void finish(std::vector<Part> &out) override { out.push_back({{}, true}); }
+  void take(const TokenPart &part, TokenParts &out) override { out.add(false) = part.text; }
+  void finish(TokenParts &out) override { out.add(true); }
 };
 
 // The replacement character becomes a space, but nothing inside the first token.
@@ -221,22 +208,21 @@ public:
       : character(step.pattern), dropsFirst(step.prependScheme != PrependScheme::kNever),
         isFirst(true) {}
 
-  void take(const Part &part, std::vector<Part> &out) override {
-    Part result{{}, part.endsToken};
+  void take(const TokenPart &part, TokenParts &out) override {
+    std::string &result = out.add(part.endsToken);
     std::string_view text = part.text;
     while (!text.empty()) {
       size_t length = utf8Length(text[0]);
       if (text.substr(0, length) != character)
-        result.text += text.substr(0, length);
+        result += text.substr(0, length);
       else if (!isFirst || !dropsFirst)
-        result.text += ' ';
+        result += ' ';
       text.remove_prefix(length);
     }
     isFirst &= !part.endsToken;
-    out.push_back(std::move(result));
   }
 
-  void finish(std::vector<Part> &) override { isFirst = true; }
+  void finish(TokenParts &) override { isFirst = true; }
 
 private:
   std::string character;
@@ -247,11 +233,11 @@ private:
 // What happens without a decoder: a space between tokens.
 class JoinStage : public DecoderStage {
 public:
-  void take(const Part &part, std::vector<Part> &out) override {
-    out.push_back({(isFirst ? "" : " ") + part.text, true});
+  void take(const TokenPart &part, TokenParts &out) override {
+    out.add(true).append(isFirst ? "" : " ").append(part.text);
     isFirst = false;
   }
-  void finish(std::vector<Part> &) override { isFirst = true; }
+  void finish(TokenParts &) override { isFirst = true; }
 
 private:
   bool isFirst = true;
@@ -304,28 +290,37 @@ DecoderChain::DecoderChain(const TokenizerPipeline &pipeline) {
     stages.push_back(makeStage(step));
 }
 
+std::string &TokenParts::add(bool endsToken) {
+  if (count == slots.size())
+    slots.emplace_back();
+  TokenPart &part = slots[count++];
+  part.text.clear();
+  part.endsToken = endsToken;
+  return part.text;
+}
+
 void DecoderChain::take(std::string_view token, std::string &out) {
-  std::vector<Part> parts;
-  parts.push_back({std::string(token), true});
-  runFrom(0, std::move(parts), out);
+  parts.clear();
+  parts.add(true) = token;
+  runFrom(0, out);
 }
 
 void DecoderChain::finish(std::string &out) {
   for (size_t i = 0; i < stages.size(); ++i) {
-    std::vector<Part> parts;
+    parts.clear();
     stages[i]->finish(parts);
-    runFrom(i + 1, std::move(parts), out);
+    runFrom(i + 1, out);
   }
 }
 
-void DecoderChain::runFrom(size_t stage, std::vector<Part> parts, std::string &out) {
+void DecoderChain::runFrom(size_t stage, std::string &out) {
   for (; stage < stages.size(); ++stage) {
-    std::vector<Part> next;
-    for (const Part &part : parts)
+    next.clear();
+    for (const TokenPart &part : parts.parts())
       stages[stage]->take(part, next);
-    parts = std::move(next);
+    std::swap(parts, next);
   }
-  for (const Part &part : parts)
+  for (const TokenPart &part : parts.parts())
     out += part.text;
 }
 

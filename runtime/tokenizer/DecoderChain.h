@@ -12,26 +12,40 @@
 
 namespace moert {
 
-/// One decoder. It gets tokens in parts: all parts of a token in order, the last one marked; parts
-/// are whole characters. What it returns has the same form, appended to a list.
+/// A token or a part of one; whole characters.
+struct TokenPart {
+  std::string text;
+  bool endsToken;
+};
+
+/// Parts in order. Cleared and filled for every token, it keeps the memory of its texts.
+class TokenParts {
+public:
+  /// Appends a part without text and returns the text.
+  std::string &add(bool endsToken);
+  void clear() { count = 0; }
+  std::span<const TokenPart> parts() const { return {slots.data(), count}; }
+
+private:
+  std::vector<TokenPart> slots; // The first `count` are the parts; the others are memory.
+  size_t count = 0;
+};
+
+/// One decoder. It gets tokens in parts: all parts of a token in order, the last one marked. What
+/// it returns has the same form, appended to a list that does not hold the part it got.
 class DecoderStage {
 public:
-  struct Part {
-    std::string text;
-    bool endsToken;
-  };
-
   virtual ~DecoderStage() = default;
-  virtual void take(const Part &part, std::vector<Part> &out) = 0;
+  virtual void take(const TokenPart &part, TokenParts &out) = 0;
   /// No more tokens: gives out what was held back and starts anew.
-  virtual void finish(std::vector<Part> &out) = 0;
+  virtual void finish(TokenParts &out) = 0;
 };
 
 /// Refuses a list by which a text could grow beyond all bounds (only a hostile file has one).
 Status checkDecoders(std::span<const DecoderStep> steps);
 
 /// All decoders of a pipeline in a row, behind them the plain joining of all tokens. Owned by one
-/// thread.
+/// thread. Once its buffers have grown to the texts, it allocates nothing.
 class DecoderChain {
 public:
   explicit DecoderChain(const TokenizerPipeline &pipeline);
@@ -43,9 +57,11 @@ public:
   void finish(std::string &out);
 
 private:
-  void runFrom(size_t stage, std::vector<DecoderStage::Part> parts, std::string &out);
+  /// What is in `parts` goes through the stages from this one on.
+  void runFrom(size_t stage, std::string &out);
 
   std::vector<std::unique_ptr<DecoderStage>> stages;
+  TokenParts parts, next; // Before and behind the stage that runs.
 };
 
 } // namespace moert

@@ -219,17 +219,17 @@ StreamingDecoder::StreamingDecoder(StreamingDecoder &&) noexcept = default;
 StreamingDecoder &StreamingDecoder::operator=(StreamingDecoder &&) noexcept = default;
 StreamingDecoder::~StreamingDecoder() = default;
 
-std::string StreamingDecoder::feed(int32_t id) {
+std::string_view StreamingDecoder::feed(int32_t id) {
   const VocabularyView &vocabulary = tokenizer->state->table.vocabulary;
-  std::string text;
+  text.clear();
   bool isSkipped = skipSpecialTokens && tokenizer->isSpecial(id);
   if (vocabulary.hasId(id) && !vocabulary.token(id).empty() && !isSkipped)
     chain->take(tokenizer->state->contentOf(id), text);
   return text;
 }
 
-std::string StreamingDecoder::flush() {
-  std::string text;
+std::string_view StreamingDecoder::flush() {
+  text.clear();
   chain->finish(text);
   return text;
 }

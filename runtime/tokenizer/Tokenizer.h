@@ -64,8 +64,9 @@ class DecoderChain;
 
 /// Decodes ids one at a time. The texts returned by feed() and at last by flush(), put together,
 /// are what decode() gives for all the ids; none of them ends inside a character. A run of byte
-/// tokens whose validity is not known yet is held back. Owned by one thread; the tokenizer has to
-/// outlive it.
+/// tokens whose validity is not known yet is held back. A text that was returned is gone with the
+/// next call; once the longest one has come, none allocates. Owned by one thread; the tokenizer has
+/// to outlive it.
 class StreamingDecoder {
 public:
   StreamingDecoder(const Tokenizer &source, bool skipSpecial);
@@ -74,14 +75,15 @@ public:
   ~StreamingDecoder();
 
   /// The text that this id completes; often empty.
-  std::string feed(int32_t id);
+  std::string_view feed(int32_t id);
 
   /// What was held back. The next feed() starts a new text.
-  std::string flush();
+  std::string_view flush();
 
 private:
   const Tokenizer *tokenizer;
   std::unique_ptr<DecoderChain> chain;
+  std::string text; // That was returned last.
   bool skipSpecialTokens;
 };
 

@@ -32,7 +32,7 @@ std::string decodeStreaming(const Tokenizer &tokenizer, const Ids &ids, bool ski
   std::string text;
   for (int32_t id : ids)
     text += decoder.feed(id);
-  return text + decoder.flush();
+  return text += decoder.flush();
 }
 
 } // namespace

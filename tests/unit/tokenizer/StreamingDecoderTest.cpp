@@ -1,3 +1,4 @@
+#include "tests/unit/support/CountAllocations.h"
 #include "tests/unit/tokenizer/TestTokenizers.h"
 
 using namespace moert;
@@ -29,8 +30,8 @@ std::vector<std::string> feedAll(const Tokenizer &tokenizer, const Ids &ids) {
   StreamingDecoder decoder(tokenizer, true);
   std::vector<std::string> parts;
   for (int32_t id : ids)
-    parts.push_back(decoder.feed(id));
-  parts.push_back(decoder.flush());
+    parts.emplace_back(decoder.feed(id));
+  parts.emplace_back(decoder.flush());
   return parts;
 }
 
@@ -70,8 +71,30 @@ TEST_CASE("a byte-level decoder holds back the start of a character and no more"
 TEST_CASE("after a flush the decoder starts a new text") {
   LoadedTokenizer loaded = load(llamaLike());
   StreamingDecoder decoder(loaded.tokenizer, true);
-  CHECK(decoder.feed(0) + decoder.flush() == "a");
-  CHECK(decoder.feed(0) + decoder.flush() == "a");
+  for (int i = 0; i < 2; ++i) {
+    std::string text(decoder.feed(0));
+    text += decoder.flush();
+    CHECK(text == "a");
+  }
+}
+
+TEST_CASE("decoding allocates nothing once the longest text has come") {
+  nlohmann::json json = llamaLike();
+  const int32_t kLong = 4 + 256;
+  json["model"]["vocab"]["▁a-word-that-is-longer-than-a-short-string"] = kLong;
+  LoadedTokenizer loaded = load(json);
+  StreamingDecoder decoder(loaded.tokenizer, true);
+  const Ids ids = {kLong, byteId(0xC3), byteId(0xA9), 2, byteId('x'), byteId(0xC3), kLong, 1, 0};
+  uint64_t atStart = allocationsSoFar(), warm = 0;
+  size_t bytes = 0;
+  for (int round = 0; round < 3; ++round) {
+    warm = round == 1 ? allocationsSoFar() : warm;
+    for (int32_t id : ids)
+      bytes += decoder.feed(id).size();
+  }
+  CHECK(allocationsSoFar() == warm);
+  CHECK(warm > atStart); // The count works.
+  CHECK(bytes > 6 * 40);
 }
 
 TEST_CASE("special tokens are fed through or skipped as asked") {
