@@ -269,20 +269,29 @@ Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, con
   return quantizeNearest(shape, grid, rows);
 }
 
+// The same with the matrix named where it was refused.
+static Result<GridMatrix> named(Result<GridMatrix> matrix, const char *name) {
+  return matrix.isOk() ? std::move(matrix) : matrix.status().withContext(name);
+}
+
 Result<ExpertOnGrid> ExpertQuantizer::quantizeNearestOn(const Grid &grid) const {
   ExpertOnGrid result;
-  MOERT_ASSIGN_OR_RETURN(result.gate, quantizeNearest(upShape(expert), grid, expert.gate));
-  MOERT_ASSIGN_OR_RETURN(result.up, quantizeNearest(upShape(expert), grid, expert.up));
-  MOERT_ASSIGN_OR_RETURN(result.down, quantizeNearest(downShape(expert), grid, expert.down));
+  MOERT_ASSIGN_OR_RETURN(result.gate,
+                         named(quantizeNearest(upShape(expert), grid, expert.gate), "gate"));
+  MOERT_ASSIGN_OR_RETURN(result.up, named(quantizeNearest(upShape(expert), grid, expert.up), "up"));
+  MOERT_ASSIGN_OR_RETURN(result.down,
+                         named(quantizeNearest(downShape(expert), grid, expert.down), "down"));
   return result;
 }
 
 Result<ExpertOnGrid> ExpertQuantizer::quantizeFitted(const Grid &grid, const FitTokens &by) const {
   ExpertOnGrid result;
   MOERT_ASSIGN_OR_RETURN(
-      result.gate, quantizeMatrix(upShape(expert), grid, expert.gate, by.inputs, by.feedback));
-  MOERT_ASSIGN_OR_RETURN(result.up,
-                         quantizeMatrix(upShape(expert), grid, expert.up, by.inputs, by.feedback));
+      result.gate,
+      named(quantizeMatrix(upShape(expert), grid, expert.gate, by.inputs, by.feedback), "gate"));
+  MOERT_ASSIGN_OR_RETURN(
+      result.up,
+      named(quantizeMatrix(upShape(expert), grid, expert.up, by.inputs, by.feedback), "up"));
   Moments inputs;
   Feedback feedback;
   if (needsInputs(method))
@@ -290,8 +299,9 @@ Result<ExpertOnGrid> ExpertQuantizer::quantizeFitted(const Grid &grid, const Fit
   if (method == QuantizeMethod::kGptq) {
     MOERT_ASSIGN_OR_RETURN(feedback, feedbackOf(inputs, kDamping, isa));
   }
-  MOERT_ASSIGN_OR_RETURN(result.down,
-                         quantizeMatrix(downShape(expert), grid, expert.down, inputs, feedback));
+  MOERT_ASSIGN_OR_RETURN(
+      result.down,
+      named(quantizeMatrix(downShape(expert), grid, expert.down, inputs, feedback), "down"));
   return result;
 }
 

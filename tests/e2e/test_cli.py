@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -172,11 +173,24 @@ class RefusalTest(E2eTest):
             self.expect(DONE, "moec", "emit", planned, "-o", artifacts[-1])
         self.assertEqual(artifacts[0].read_bytes(), artifacts[1].read_bytes())
 
-    def test_a_broken_checkpoint_is_refused_by_file_and_leaves_nothing(self):
-        for path in sorted((DATA / "broken-checkpoints").glob("*")) if (DATA / "broken-checkpoints").is_dir() else []:
-            with self.subTest(path.name):
-                self.refused("moec", "compile", path, "-o", self.scratch / "a.moe")
-                self.assertEqual(list(self.scratch.iterdir()), [])
+    def test_weights_too_large_for_a_scale_are_refused_by_tensor_and_leave_nothing(self):
+        tensor = "model.layers.3.mlp.experts.5.up_proj.weight"
+        checkpoint, out = self.scratch / "ck", self.scratch / "out"
+        checkpoint.mkdir()
+        out.mkdir()
+        for file in POCKET.iterdir():
+            if file.is_file() and file.suffix == ".json":
+                (checkpoint / file.name).symlink_to(file)
+        data = bytearray((POCKET / "model.safetensors").read_bytes())
+        header, = struct.unpack_from("<Q", data)
+        begin = 8 + header + json.loads(data[8:8 + header])[tensor]["data_offsets"][0]
+        for huge in (0x7F7F, 0x7149):  # bf16 of 3.4e38, with which the range overflows f32 too, and of 1e30.
+            struct.pack_into("<HH", data, begin, huge, 0xFF7F)
+            (checkpoint / "model.safetensors").write_bytes(data)
+            for flags in (("--bits", 4), ("--bits", 2), ("--bits", 8, "--nested", "off")):
+                with self.subTest(huge=huge, flags=flags):
+                    self.refused("moec", "compile", checkpoint, *flags, "-o", out / "a.moe", mention=tensor)
+                    self.assertEqual(list(out.iterdir()), [])
 
     def test_weights_of_layers_that_the_config_does_not_have_are_counted_on_stderr(self):
         for file in POCKET.iterdir():

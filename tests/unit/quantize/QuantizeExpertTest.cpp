@@ -241,3 +241,22 @@ TEST_CASE("sizes, grids and values that cannot work are refused") {
   large.rows[200] = 1e30f;
   CHECK(refuses(large.expert(), large.tokens(0, 5), nullptr, gptq, grids));
 }
+
+TEST_CASE("a weight too large for a scale is refused, and its matrix named, by every method") {
+  for (QuantizeMethod method :
+       {QuantizeMethod::kNearest, QuantizeMethod::kPerChannel, QuantizeMethod::kClipped,
+        QuantizeMethod::kWeighted, QuantizeMethod::kHqq, QuantizeMethod::kGptq})
+    for (float huge : {1e30f, std::numeric_limits<float>::max()}) {
+      CAPTURE(int(method));
+      CAPTURE(huge);
+      RealExpert large = realExpert(1);
+      large.up[77] = huge;
+      large.up[78] = -huge;
+      const uint32_t group = method == QuantizeMethod::kPerChannel ? large.hidden : 32;
+      const std::vector<Grid> grids = {{4, group, method == QuantizeMethod::kHqq}};
+      auto result = quantizeExpert(large.expert(), large.tokens(0, 5), nullptr, method, grids);
+      REQUIRE_FALSE(result.isOk());
+      CHECK(result.status().code() == StatusCode::kInvalidInput);
+      CHECK_MESSAGE(result.status().message().starts_with("up: "), result.status().message());
+    }
+}
