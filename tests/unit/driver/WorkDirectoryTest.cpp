@@ -1,0 +1,148 @@
+#include "compiler/driver/WorkDirectory.h"
+#include "tests/unit/emit/TinyPlan.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+using namespace moec;
+using namespace moert;
+namespace fs = std::filesystem;
+
+static WorkDirectory opened(const std::string &output, bool resume) {
+  auto work = WorkDirectory::open(output, resume);
+  REQUIRE_MESSAGE(work.isOk(), work.status().message());
+  return std::move(work).value();
+}
+
+static void write(const std::string &path, const std::string &text = "kept") {
+  std::ofstream(path) << text;
+}
+
+static void checkRefused(const Status &status, const std::string &mention) {
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK_MESSAGE(status.message().find(mention) != std::string::npos, status.message());
+}
+
+TEST_CASE("a work directory stands beside the output and goes at the end with all that is in it") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  {
+    WorkDirectory work = opened(output, false);
+    CHECK(work.path() == output + ".work");
+    CHECK(!work.isResumed());
+    write(work.path() + "/file");
+    fs::create_directory(work.path() + "/pool");
+    write(work.path() + "/pool/file");
+  }
+  CHECK(directory.fileNames().empty());
+}
+
+TEST_CASE("a work directory that is kept can be resumed") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  {
+    WorkDirectory work = opened(output, false);
+    write(work.path() + "/file");
+    work.keep();
+  }
+  WorkDirectory work = opened(output, true);
+  CHECK(work.isResumed());
+  CHECK(contentOf(work.path() + "/file") == "kept");
+}
+
+TEST_CASE("without resuming a work directory begins empty") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  {
+    WorkDirectory work = opened(output, false);
+    write(work.path() + "/file");
+    work.keep();
+  }
+  WorkDirectory work = opened(output, false);
+  CHECK(!work.isResumed());
+  CHECK(!fs::exists(work.path() + "/file"));
+}
+
+TEST_CASE("resuming where nothing was kept begins anew") {
+  TemporaryDirectory directory;
+  CHECK(!opened(directory.path("out.moe"), true).isResumed());
+}
+
+TEST_CASE("a directory that no compilation made is refused and stays") {
+  TemporaryDirectory directory;
+  const std::string path = directory.path("out.moe.work");
+  fs::create_directory(path);
+  write(path + "/thesis.txt");
+  for (bool resume : {false, true})
+    checkRefused(WorkDirectory::open(directory.path("out.moe"), resume).status(),
+                 "was not made by moec compile");
+  CHECK(contentOf(path + "/thesis.txt") == "kept");
+}
+
+TEST_CASE("a file in the place of the work directory is refused and stays") {
+  TemporaryDirectory directory;
+  write(directory.path("out.moe.work"));
+  checkRefused(WorkDirectory::open(directory.path("out.moe"), false).status(), "out.moe.work");
+  CHECK(contentOf(directory.path("out.moe.work")) == "kept");
+}
+
+TEST_CASE("a folder that is missing is refused by name") {
+  TemporaryDirectory directory;
+  checkRefused(WorkDirectory::open(directory.path("missing/out.moe"), false).status(), "missing");
+}
+
+TEST_CASE("a second owner is refused and takes nothing away") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  WorkDirectory work = opened(output, false);
+  write(work.path() + "/file");
+  for (bool resume : {false, true})
+    checkRefused(WorkDirectory::open(output, resume).status(), "another process is compiling");
+  CHECK(contentOf(work.path() + "/file") == "kept");
+}
+
+TEST_CASE("a work directory that was moved goes once") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  auto first = std::make_unique<WorkDirectory>(opened(output, false));
+  WorkDirectory second = std::move(*first);
+  first.reset();
+  CHECK(fs::exists(second.path()));
+  checkRefused(WorkDirectory::open(output, false).status(), "another process is compiling");
+}
+
+TEST_CASE("a step is marked with its key and no other") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  {
+    WorkDirectory work = opened(output, false);
+    CHECK(!work.isMarked("step", "key"));
+    REQUIRE(work.mark("step", "key").isOk());
+    CHECK(!work.isMarked("other", "key"));
+    work.keep();
+  }
+  WorkDirectory work = opened(output, true);
+  CHECK(work.isMarked("step", "key"));
+  CHECK(!work.isMarked("step", "another key"));
+  REQUIRE(work.mark("step", "another key").isOk());
+  CHECK(!work.isMarked("step", "key"));
+  CHECK(work.isMarked("step", "another key"));
+}
+
+TEST_CASE("inputs in the work directory are refused, those beside it are not") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  fs::create_directory(output + ".work");
+  fs::create_directory_symlink(output + ".work", directory.path("link"));
+  const std::vector<std::string> beside = {directory.path("profile"), output + ".work.txt", ""};
+  CHECK(WorkDirectory::checkHoldsNone(output, beside).isOk());
+  for (const char *name : {"/profile", "/pool/../profile", ""})
+    checkRefused(WorkDirectory::checkHoldsNone(output, std::vector{output + ".work" + name}),
+                 "removed at the end");
+  checkRefused(
+      WorkDirectory::checkHoldsNone(output, std::vector{directory.path("link") + "/profile"}),
+      "removed at the end");
+}

@@ -1,0 +1,88 @@
+#include "tools/moec/AccuracyFlags.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using namespace moec::cli;
+using namespace moert;
+
+static void checkRefused(const std::string &text, LossMetric metric, const std::string &mention) {
+  INFO(text);
+  Status status = parseLoss(text, metric).status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK_MESSAGE(status.message().find("--accuracy-loss " + text) != std::string::npos,
+                status.message());
+  CHECK_MESSAGE(status.message().find(mention) != std::string::npos, status.message());
+}
+
+TEST_CASE("a loss is a share, in percent or as a number") {
+  for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kTop1}) {
+    CHECK(parseLoss("2%", metric).value() == 0.02);
+    CHECK(parseLoss("0.5%", metric).value() == 0.005);
+    CHECK(parseLoss("0.02", metric).value() == 0.02);
+    CHECK(parseLoss("150%", metric).value() == 1.5);
+  }
+}
+
+TEST_CASE("a loss of KL is nats") {
+  CHECK(parseLoss("0.05", LossMetric::kKl).value() == 0.05);
+  CHECK(parseLoss("2", LossMetric::kKl).value() == 2);
+}
+
+TEST_CASE("a percentage of nats is refused") {
+  checkRefused("2%", LossMetric::kKl, "nats per token");
+}
+
+TEST_CASE("a number that was meant as a percentage is refused with what was meant") {
+  checkRefused("2", LossMetric::kPerplexity, "expected 2%, or a share such as 0.02");
+  checkRefused("1", LossMetric::kPerplexity, "expected 1%");
+}
+
+TEST_CASE("nothing, less than nothing, too much and what is no number are refused") {
+  for (const char *text : {"0", "0%", "-1%", "-0.02", "two", "", "%", "2%%", "2 %", " 2%", "+2%",
+                           "nan", "inf", "1e9%", "1e999%"})
+    checkRefused(text, LossMetric::kPerplexity, "expected a share above nothing");
+  for (const char *text : {"0", "-1", "many", "101", "nan"})
+    checkRefused(text, LossMetric::kKl, "expected a number such as 0.05");
+}
+
+TEST_CASE("methods and solvers of the command line reach the request") {
+  const std::pair<const char *, QuantizeMethod> kMethods[] = {
+      {"auto", QuantizeMethod::kGptq},
+      {"nearest", QuantizeMethod::kNearest},
+      {"per-channel", QuantizeMethod::kPerChannel},
+      {"clipped", QuantizeMethod::kClipped},
+      {"weighted", QuantizeMethod::kWeighted},
+      {"hqq", QuantizeMethod::kHqq},
+      {"gptq", QuantizeMethod::kGptq}};
+  for (auto [word, method] : kMethods) {
+    AccuracyFlags flags;
+    AccurateCompileRequest request;
+    flags.quantizer = word;
+    REQUIRE(takeAccuracyFlags(flags, request).isOk());
+    CHECK(request.method == method);
+  }
+  const std::pair<const char *, SolverChoice> kSolvers[] = {{"auto", SolverChoice::kAuto},
+                                                            {"mckp", SolverChoice::kKnapsack},
+                                                            {"edgemoe", SolverChoice::kEdgeMoe},
+                                                            {"uniform", SolverChoice::kUniform}};
+  for (auto [word, solver] : kSolvers) {
+    AccuracyFlags flags;
+    AccurateCompileRequest request;
+    flags.solver = word;
+    REQUIRE(takeAccuracyFlags(flags, request).isOk());
+    CHECK(request.solver == solver);
+  }
+}
+
+TEST_CASE("rounding to nearest asks for no calibration, everything else does") {
+  AccuracyFlags flags;
+  CHECK(!flags.isAsked());
+  flags.quantizer = "nearest";
+  CHECK(!flags.isAsked());
+  flags.quantizer = "hqq";
+  CHECK(flags.isAsked());
+  flags = {};
+  flags.loss = "2%";
+  CHECK(flags.isAsked());
+}
