@@ -14,12 +14,6 @@ static constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 // Estimates of what the runtime counts exactly. Too much rather than too little: a plan that the
 // compiler proved has to be accepted by the runtime.
-static constexpr uint64_t kTableBytesPerExpert = 640; // Artifact, engine and cache.
-static constexpr uint64_t kTableBytesPerFurtherSlice = 128;
-static constexpr uint64_t kTableBytesPerLayer = 4096;      // Views of its experts' matrices.
-static constexpr uint64_t kTableBytesPerInstruction = 256; // And per buffer.
-static constexpr uint64_t kTableBytesPerResident = 512;
-static constexpr uint64_t kTableBytesPerPage = 16;
 // A tokenizer of 50,000 to 250,000 words with merges takes 60 to 110 bytes a word in memory.
 static constexpr uint64_t kTokenizerBytesPerWord = 128;
 static constexpr uint64_t kBatchRowBytes = 64;
@@ -165,7 +159,7 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
     footprint.kvBytesPerToken +=
         uint64_t(slot.getKvHeads()) * (slot.getKeyDim() + slot.getValueDim()) * sizeof(float) + 1;
 
-  uint64_t experts = 0;
+  moert::TableEntries entries;
   uint32_t largestTopK = 1;
   for (auto [layer, bytes] : llvm::zip_equal(module.getOps<MoeLayerOp>(), *records)) {
     uint32_t topK = topKOf(module, layer);
@@ -176,17 +170,18 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
                                  << " bytes, expected at most 2^32 pages in a layer";
     footprint.cache.layers.push_back(pages);
     footprint.expertPayloadBytes += payloadBytesOf(layer);
-    footprint.metadataBytes +=
-        kTableBytesPerLayer + furtherSlicesOf(layer) * kTableBytesPerFurtherSlice;
-    experts += layer.getExperts();
+    ++entries.moeLayers;
+    entries.furtherSlices += furtherSlicesOf(layer);
+    entries.experts += layer.getExperts();
+    entries.widestLayer = std::max<uint64_t>(entries.widestLayer, layer.getExperts());
     largestTopK = std::max(largestTopK, topK);
   }
   footprint.arenaBytesPerToken =
       programs->arenaBytesPerToken + tableBytesPerToken(module, largestTopK);
-  footprint.metadataBytes += experts * kTableBytesPerExpert +
-                             programs->tableEntries * kTableBytesPerInstruction +
-                             llvm::range_size(module.getOps<WeightOp>()) * kTableBytesPerResident +
-                             moert::largestPoolPages(footprint.cache) * kTableBytesPerPage;
+  entries.instructions = programs->tableEntries;
+  entries.residents = llvm::range_size(module.getOps<WeightOp>());
+  entries.poolPages = moert::largestPoolPages(footprint.cache);
+  footprint.metadataBytes = moert::tableBytes(entries);
   return footprint;
 }
 

@@ -8,15 +8,6 @@
 
 namespace moert {
 
-// An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state;
-// with the allocator's overhead of each list. 460 bytes were counted for one slice; each further
-// one has 48 in the artifact, 32 in the engine and 24 in the cache.
-static constexpr uint64_t kTableBytesPerExpert = 640;
-static constexpr uint64_t kTableBytesPerFurtherSlice = 128;
-// The views of a layer's matrices, once per width: 800 bytes each.
-static constexpr uint64_t kTableBytesPerLayer = 4096;
-static constexpr uint64_t kTableBytesPerInstruction = 256;
-
 static uint32_t topKOf(const Artifact &artifact, uint32_t moeLayer) {
   uint32_t topK = 1;
   for (const Program &program : artifact.programs)
@@ -86,29 +77,29 @@ ModelFootprint footprintOf(const Model &model) {
   footprint.expertPayloadBytes = expertPayloadBytes(artifact);
   footprint.cache = cacheShapeOf(artifact);
 
-  uint64_t experts = 0, furtherSlices = 0, widestLayer = 0, topK = 0, instructions = 0;
+  TableEntries entries;
+  entries.moeLayers = artifact.moeLayers.size();
+  entries.residents = artifact.residents.size();
+  entries.poolPages = largestPoolPages(footprint.cache);
   for (const MoeLayer &layer : artifact.moeLayers)
     for (const Expert &expert : layer.experts)
-      furtherSlices += expert.slices.size() - 1;
+      entries.furtherSlices += expert.slices.size() - 1;
+  uint64_t topK = 0;
   for (const CacheShape::Layer &layer : footprint.cache.layers) {
-    experts += layer.experts;
-    widestLayer = std::max<uint64_t>(widestLayer, layer.experts);
+    entries.experts += layer.experts;
+    entries.widestLayer = std::max<uint64_t>(entries.widestLayer, layer.experts);
     topK = std::max<uint64_t>(topK, layer.topK);
   }
   for (const Program &program : artifact.programs) {
     footprint.arenaBytesPerToken =
         std::max(footprint.arenaBytesPerToken, program.arenaBytesPerToken);
-    instructions += program.instructions.size() + program.buffers.size();
+    entries.instructions += program.instructions.size() + program.buffers.size();
   }
   std::vector<uint32_t> offsets;
   uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + topK * 4 + sizeof(BatchRow);
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
   footprint.attentionScratchBytesPerContextToken = sizeof(float);
-  footprint.metadataBytes =
-      experts * kTableBytesPerExpert + furtherSlices * kTableBytesPerFurtherSlice +
-      artifact.moeLayers.size() * kTableBytesPerLayer + widestLayer * 16 +
-      instructions * kTableBytesPerInstruction + artifact.residents.size() * 512 +
-      largestPoolPages(footprint.cache) * 16 + measuredBytesOf(artifact);
+  footprint.metadataBytes = tableBytes(entries) + measuredBytesOf(artifact);
   if (const Tokenizer *tokenizer = model.tokenizer())
     footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();
   return footprint;

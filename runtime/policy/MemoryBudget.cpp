@@ -14,6 +14,29 @@ static uint64_t pageTableBytes(uint64_t mappedBytes) {
   return mappedBytes / 500 + 256 * 1024;
 }
 
+// An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state;
+// with the allocator's overhead of each list. 460 bytes were counted for one slice; each further
+// one has 48 in the artifact, 32 in the engine and 24 in the cache.
+static constexpr uint64_t kBytesPerExpert = 640;
+static constexpr uint64_t kBytesPerFurtherSlice = 128;
+// The views of a layer's matrices, once per width: 800 bytes each.
+static constexpr uint64_t kBytesPerLayer = 4096;
+// The row of router probabilities and the lists of an expert-major prefill: 4 bytes each.
+static constexpr uint64_t kBytesPerExpertOfWidestLayer = 16;
+// An instruction with its operands, or a buffer.
+static constexpr uint64_t kBytesPerInstruction = 256;
+// Its entry in the artifact, the tensor's name and the engine's view of it.
+static constexpr uint64_t kBytesPerResident = 512;
+// Its address in the lists of an expert's pages, and its bit among the free ones.
+static constexpr uint64_t kBytesPerPoolPage = 16;
+
+uint64_t tableBytes(const TableEntries &entries) {
+  return entries.experts * kBytesPerExpert + entries.furtherSlices * kBytesPerFurtherSlice +
+         entries.moeLayers * kBytesPerLayer + entries.widestLayer * kBytesPerExpertOfWidestLayer +
+         entries.instructions * kBytesPerInstruction + entries.residents * kBytesPerResident +
+         entries.poolPages * kBytesPerPoolPage;
+}
+
 uint64_t MemoryAccount::totalBytes() const {
   uint64_t total = 0;
   for (const MemoryItem &item : items)

@@ -30,6 +30,21 @@ struct ModelFootprint {
   CacheShape cache;
 };
 
+/// How many entries the tables have that are built from an artifact: its description, the engine's
+/// views of matrices and instructions, the cache's states.
+struct TableEntries {
+  uint64_t experts = 0;
+  uint64_t furtherSlices = 0; // Beyond the first one of each expert.
+  uint64_t moeLayers = 0;
+  uint64_t widestLayer = 0;  // In experts.
+  uint64_t instructions = 0; // And buffers, of all programs.
+  uint64_t residents = 0;
+  uint64_t poolPages = 0; // Of the largest pool.
+};
+
+/// What the tables take, at most.
+uint64_t tableBytes(const TableEntries &entries);
+
 /// What follows from the program and the machine.
 struct ProcessFootprint {
   uint64_t imageBytes = 0;        // Program and libraries, as mapped from their files.
