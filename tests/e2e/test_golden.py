@@ -3,6 +3,7 @@ from support import DATA, DONE, E2eTest, artifact, read_safetensors
 
 # Float32 itself accounts for a tenth of this; a wrong formula moves logits by hundreds of times as much.
 LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
+# Absolute: the router's weights are a softmax, at most 1, whose error is that of its logits, which are a few units.
 WEIGHTS_TOLERANCE = 1e-4
 
 FAMILIES = ("mixtral", "qwen2_moe")

@@ -178,6 +178,8 @@ TEST_CASE("the bound of windows that are all alike is their loss") {
   CHECK(*lossUpperBound95(windows, LossMetric::kTop1) == doctest::Approx(0.1));
 }
 
+// Tolerance: 2,000 resamples place this quantile with a standard deviation of 0.0024 (that of the
+// tenth look below with 0.0055), and the means of 400 windows of 0 or 2 come in steps of 0.005.
 TEST_CASE("the bound is the normal one where windows vary and are many") {
   // KL of a window is 0 or 2 with equal shares: mean 1, standard deviation of the mean 1 / sqrt(n).
   std::vector<SampleScore> windows;
