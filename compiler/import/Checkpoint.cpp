@@ -6,6 +6,7 @@
 #include "compiler/import/ShardIndex.h"
 #include "compiler/import/TensorCheck.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/HalfFloat.h"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,8 @@
 
 namespace moec {
 
+using moert::bf16ToF32;
+using moert::f16ToF32;
 using moert::invalidInput;
 using moert::Result;
 using moert::Status;

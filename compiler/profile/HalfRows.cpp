@@ -1,7 +1,6 @@
 #include "compiler/profile/HalfRows.h"
 
-#include "compiler/import/StoredType.h"
-#include "compiler/quantize/HalfFloat.h"
+#include "runtime/base/HalfFloat.h"
 
 #include <algorithm>
 #include <bit>
@@ -26,7 +25,7 @@ std::optional<int16_t> encodeHalfRow(std::span<const float> row, std::span<uint1
   int exponent = largest == 0 ? 0 : std::ilogb(largest) - 14;
   const double factor = powerOfTwo(-exponent);
   for (size_t i = 0; i < row.size(); ++i)
-    halves[i] = f32ToF16(static_cast<float>(static_cast<double>(row[i]) * factor));
+    halves[i] = moert::f32ToF16(static_cast<float>(static_cast<double>(row[i]) * factor));
   return static_cast<int16_t>(exponent);
 }
 
@@ -36,7 +35,7 @@ bool decodeHalfRow(std::span<const uint16_t> halves, int16_t exponent, std::span
   const double factor = powerOfTwo(exponent);
   bool isFinite = true;
   for (size_t i = 0; i < row.size(); ++i) {
-    row[i] = static_cast<float>(static_cast<double>(f16ToF32(halves[i])) * factor);
+    row[i] = static_cast<float>(static_cast<double>(moert::f16ToF32(halves[i])) * factor);
     isFinite = isFinite && std::isfinite(row[i]);
   }
   return isFinite;

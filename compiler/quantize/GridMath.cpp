@@ -7,8 +7,8 @@ namespace moec {
 // The f16 nearest to scale; the next larger one where rounding down would cut off the largest code
 // by more than half a step, which only f16's subnormal numbers can do.
 static uint16_t roundScale(float scale, float largest, float largestCode) {
-  uint16_t bits = f32ToF16(scale);
-  if (largest > (largestCode + 0.5f) * std::fabs(f16ToF32(bits)))
+  uint16_t bits = moert::f32ToF16(scale);
+  if (largest > (largestCode + 0.5f) * std::fabs(moert::f16ToF32(bits)))
     ++bits;
   return bits;
 }
@@ -22,8 +22,8 @@ GroupScale nearestScaleOf(float low, float high, const Grid &grid) {
     const float halfRange = high * 0.5f - low * 0.5f;
     const float steps = float((1 << grid.bits) - 1);
     result.scaleBits = roundScale(halfRange / steps * 2, halfRange * 2, steps);
-    const float offset = (low * 0.5f + high * 0.5f) + f16ToF32(result.scaleBits) * 0.5f;
-    result.offsetBits = f32ToF16(result.scaleBits == 0 ? low : offset);
+    const float offset = (low * 0.5f + high * 0.5f) + moert::f16ToF32(result.scaleBits) * 0.5f;
+    result.offsetBits = moert::f32ToF16(result.scaleBits == 0 ? low : offset);
     return result;
   }
   const CodeRange range = codeRangeOf(grid);

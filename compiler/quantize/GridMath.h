@@ -1,9 +1,8 @@
 // What a grid means in numbers, for everything that puts values on one. Small pure functions.
 #pragma once
 
-#include "compiler/import/StoredType.h"
 #include "compiler/quantize/GridMatrix.h"
-#include "compiler/quantize/HalfFloat.h"
+#include "runtime/base/HalfFloat.h"
 
 #include <cmath>
 
@@ -48,7 +47,7 @@ GroupScale nearestScaleOf(float low, float high, const Grid &grid);
 inline float saturateToF16(float value) {
   const float limited =
       value > kLargestF16 ? kLargestF16 : (value < -kLargestF16 ? -kLargestF16 : value);
-  return f16ToF32(f32ToF16(limited));
+  return moert::f16ToF32(moert::f32ToF16(limited));
 }
 
 } // namespace moec

@@ -1,8 +1,7 @@
 #include "compiler/quantize/PackWeights.h"
 
-#include "compiler/import/StoredType.h"
-#include "compiler/quantize/HalfFloat.h"
 #include "compiler/quantize/QuantizeNearest.h"
+#include "runtime/base/HalfFloat.h"
 
 #include "runtime/base/CheckedMath.h"
 

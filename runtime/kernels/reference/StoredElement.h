@@ -2,9 +2,9 @@
 // be read. The fast versions take whole units instead and are held against this.
 #pragma once
 
+#include "runtime/base/HalfFloat.h"
 #include "runtime/kernels/Kernels.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -16,25 +16,6 @@ inline uint16_t loadU16(const std::byte *from) {
   return value;
 }
 
-/// Binary16 to f32, exactly; a NaN becomes a quiet one.
-inline float halfToFloat(uint16_t half) {
-  uint32_t sign = uint32_t(half & 0x8000) << 16;
-  uint32_t exponent = (half >> 10) & 0x1f, mantissa = half & 0x3ff;
-  if (exponent == 0x1f) {
-    uint32_t quiet = mantissa ? 0x00400000 : 0;
-    return std::bit_cast<float>(sign | 0x7f800000 | quiet | mantissa << 13);
-  }
-  if (exponent == 0) { // A subnormal is mantissa * 2^-24.
-    float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-  }
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
-inline float bfloatToFloat(uint16_t bits) {
-  return std::bit_cast<float>(uint32_t(bits) << 16);
-}
-
 /// Element (row, col) of a float matrix in either layout.
 inline float floatElement(const WeightView &w, uint32_t row, uint32_t col) {
   uint64_t index = uint64_t(row) * w.shape.cols + col;
@@ -42,9 +23,9 @@ inline float floatElement(const WeightView &w, uint32_t row, uint32_t col) {
     index = (uint64_t(row / kPanelRows) * w.shape.cols + col) * kPanelRows + row % kPanelRows;
   const std::byte *element = w.bytes.at(index * bitsOf(w.format.kind) / 8);
   if (w.format.kind == WeightKind::kF16)
-    return halfToFloat(loadU16(element));
+    return f16ToF32(loadU16(element));
   if (w.format.kind == WeightKind::kBF16)
-    return bfloatToFloat(loadU16(element));
+    return bf16ToF32(loadU16(element));
   float value;
   std::memcpy(&value, element, sizeof value);
   return value;
@@ -83,7 +64,7 @@ inline int32_t quantizedElement(const WeightView &w, uint32_t row, uint32_t col)
 /// The entry of (row, col) in the table of scales or offsets that starts at byte `table`.
 inline float groupElement(const WeightView &w, uint64_t table, uint32_t row, uint32_t col) {
   uint64_t group = uint64_t(row / kPanelRows) * w.layout.groupsPerRow + col / w.format.group;
-  return halfToFloat(loadU16(w.bytes.at(table + (group * kPanelRows + row % kPanelRows) * 2)));
+  return f16ToF32(loadU16(w.bytes.at(table + (group * kPanelRows + row % kPanelRows) * 2)));
 }
 
 /// What a step of quantizedElement() is worth.

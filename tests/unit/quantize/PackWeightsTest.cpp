@@ -1,6 +1,5 @@
 #include "compiler/quantize/PackWeights.h"
-
-#include "compiler/import/StoredType.h"
+#include "runtime/base/HalfFloat.h"
 
 #include "runtime/base/CheckedMath.h"
 

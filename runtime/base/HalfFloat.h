@@ -1,11 +1,11 @@
-// f32 to the 16-bit types, rounded to nearest even, in integer arithmetic: the same bits whatever
-// the processor and its mode. The way back is compiler/import/StoredType.h.
+// The 16-bit types: from f32 rounded to nearest even, to f32 exact. In integer arithmetic: the same
+// bits whatever the processor and its mode.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-namespace moec {
+namespace moert {
 
 /// NaN stays a NaN. Values beyond the largest bfloat16 become infinite, as rounding has it.
 constexpr uint16_t f32ToBf16(float value) {
@@ -34,4 +34,26 @@ constexpr uint16_t f32ToF16(float value) {
   return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
 }
 
-} // namespace moec
+/// bfloat16 is the upper half of an f32.
+constexpr float bf16ToF32(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t{bits} << 16);
+}
+
+/// IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits. Every value is an f32; a NaN
+/// becomes a quiet one with its payload, as the processors' own conversion has it.
+constexpr float f16ToF32(uint16_t bits) {
+  const uint32_t sign = uint32_t{bits} >> 15 << 31;
+  const uint32_t exponent = (bits >> 10) & 0x1f;
+  const uint32_t fraction = bits & 0x3ffu;
+  if (exponent == 0x1f) {
+    const uint32_t quiet = fraction != 0 ? 0x00400000u : 0;
+    return std::bit_cast<float>(sign | 0x7f800000u | quiet | fraction << 13);
+  }
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | (exponent + 127 - 15) << 23 | fraction << 13);
+  // Zero or subnormal: fraction * 2^-24, exact in f32.
+  const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+}
+
+} // namespace moert

@@ -1,13 +1,12 @@
-#include "compiler/quantize/HalfFloat.h"
-
-#include "compiler/import/StoredType.h"
+#include "runtime/base/HalfFloat.h"
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
-using namespace moec;
+using namespace moert;
 
 TEST_CASE("every f16 survives the way to f32 and back") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -68,4 +67,35 @@ TEST_CASE("zeros keep their sign and f32's subnormal numbers vanish in f16") {
   CHECK(f32ToF16(std::numeric_limits<float>::denorm_min()) == 0);
   CHECK(f32ToF16(0x1p-25f) == 0); // Half the smallest: even is 0.
   CHECK(f32ToF16(std::nextafter(0x1p-25f, 1.0f)) == 1);
+}
+
+TEST_CASE("every finite F16 is sign * fraction * 2^exponent, exactly") {
+  bool allEqual = true;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const int exponent = static_cast<int>(bits >> 10 & 0x1f);
+    const int fraction = static_cast<int>(bits & 0x3ff);
+    if (exponent == 0x1f)
+      continue;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    const float expected = static_cast<float>(bits >> 15 ? -magnitude : magnitude);
+    allEqual = allEqual && std::bit_cast<uint32_t>(expected) ==
+                               std::bit_cast<uint32_t>(f16ToF32(static_cast<uint16_t>(bits)));
+  }
+  CHECK(allEqual);
+}
+
+TEST_CASE("F16 infinities and NaNs stay what they are") {
+  CHECK(f16ToF32(0x7c00) == std::numeric_limits<float>::infinity());
+  CHECK(f16ToF32(0xfc00) == -std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(f16ToF32(0x7e00)));
+  CHECK(std::bit_cast<uint32_t>(f16ToF32(0x7c01)) == 0x7fc02000); // Quiet, with its payload.
+}
+
+TEST_CASE("BF16 keeps sign, exponent and fraction bits") {
+  bool allEqual = true;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits)
+    allEqual =
+        allEqual && std::bit_cast<uint32_t>(bf16ToF32(static_cast<uint16_t>(bits))) == bits << 16;
+  CHECK(allEqual);
 }
