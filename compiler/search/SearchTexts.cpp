@@ -11,6 +11,19 @@ using namespace moert;
 
 namespace moec {
 
+// The artifact names the texts that it was measured on, and a name is shown on terminals.
+static Status checkName(const std::string &name) {
+  MOERT_RETURN_IF_ERROR(checkUtf8(name, "the name of a text's file"));
+  std::string shown = name;
+  for (char &c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+      c = '?';
+  if (shown != name)
+    return invalidInput("the name of the text's file '", shown,
+                        "' has control characters, shown as '?', expected none");
+  return {};
+}
+
 Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> paths,
                                                 const Tokenizer &tokenizer) {
   std::vector<SearchText> texts;
@@ -19,6 +32,7 @@ Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> pat
     MOERT_RETURN_IF_ERROR(checkUtf8(content, inputName(path)));
     SearchText &text = texts.emplace_back();
     text.name = std::filesystem::path(path).filename().string();
+    MOERT_RETURN_IF_ERROR(checkName(text.name));
     text.hash = checksum64(std::as_bytes(std::span(content)));
     text.bytes = content.size();
     MOERT_ASSIGN_OR_RETURN(text.tokens, tokenizer.encode(content, true));

@@ -395,6 +395,9 @@ class RefusalTest(AccuracyTest):
         self.refuses("0 windows of 512 tokens.*expected at least 10", *target, text, "--eval-text", *acceptance)
         text.write_bytes(calibration[0].read_bytes())
         self.refuses("text.txt is the calibration text", *target, *calibration, "--eval-text", text)
+        odd = self.scratch / "odd\x1bname.txt"
+        odd.write_bytes(calibration[0].read_bytes())
+        self.refuses("odd[?]name.txt.*control characters", *target, odd)
         self.refuses("no regular file", *target, "-")
         self.refuses("no regular file", *target, "/dev/null")
         self.refuses("needs --calibration-text or --calibration", checkpoint(), "--accuracy-loss", "2%", "--eval-text", *acceptance)
