@@ -422,16 +422,17 @@ Status AccurateCompile::run(WorkDirectory &directory) {
     }
     assignment = outcome.best.assignment;
     measured = measuredOf(outcome);
-    say(strCat(
-        metricName(request.metric), " loss ", formatLoss(measured->loss, request.metric),
-        ", at most ", formatLoss(measured->upperBound, request.metric), " with 95% confidence (",
-        windows.acceptance.windows, " windows that nothing else has seen, ", outcome.looks,
-        outcome.looks == 1 ? " look" : " looks", "); KL ", measured->klNats,
-        " nats, top-1 agreement ", formatLoss(1 - measured->topDisagreement, LossMetric::kTop1),
-        "\nexperts: ", widthCounts(assignment, *items), "; ",
-        formatBytes(items->expertBytesOf(assignment)), ", by ",
-        outcome.best.solver == "uniform" ? "one width for all, which is best here"
-                                         : outcome.best.solver));
+    say(strCat(metricName(request.metric), " loss ", formatLoss(measured->loss, request.metric),
+               ", at most ", formatLoss(measured->upperBound, request.metric),
+               " with 95% confidence (", windows.acceptance.windows,
+               " windows that nothing else has seen, ", outcome.looks,
+               outcome.looks == 1 ? " look" : " looks", ");\nKL ",
+               formatLoss(measured->klNats, LossMetric::kKl), ", top-1 agreement ",
+               formatLoss(1 - measured->topDisagreement, LossMetric::kTop1),
+               "\nexperts: ", widthCounts(assignment, *items), "; ",
+               formatBytes(items->expertBytesOf(assignment)), ", by ",
+               outcome.best.solver == "uniform" ? "one width for all, which is best here"
+                                                : outcome.best.solver));
   }
   MOERT_RETURN_IF_ERROR(emitOutput(assignment, std::move(measured)));
   std::error_code ignored;
