@@ -1,8 +1,8 @@
 #include "compiler/calibrate/Calibrate.h"
 
+#include "compiler/emit/FieldChecksum.h"
 #include "compiler/import/Checkpoint.h"
 #include "runtime/base/CheckedMath.h"
-#include "runtime/base/Checksum.h"
 #include "runtime/format/Reader.h"
 
 #include <algorithm>
@@ -18,21 +18,6 @@ namespace moec {
 static constexpr uint64_t kFirstBytes = 64;
 
 namespace {
-
-/// Feeds values to a checksum so that no two different sequences feed the same bytes.
-class Feed {
-public:
-  void number(uint64_t value) { stream.update(std::as_bytes(std::span(&value, 1))); }
-  void bytes(std::span<const std::byte> content) {
-    number(content.size());
-    stream.update(content);
-  }
-  void text(std::string_view content) { bytes(std::as_bytes(std::span(content))); }
-  uint64_t digest() const { return stream.digest(); }
-
-private:
-  ChecksumStream stream;
-};
 
 /// An open shard and where its tensors' bytes begin.
 struct Shard {
@@ -50,7 +35,7 @@ Result<Shard> openShard(const std::string &path) {
   return Shard{std::move(file), *offset};
 }
 
-Status feedFile(Feed &feed, const std::string &path) {
+Status feedFile(FieldChecksum &feed, const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(FileSource file, FileSource::open(path));
   feed.number(file.bytes());
   std::vector<std::byte> piece(std::min<uint64_t>(file.bytes(), 1 << 20));
@@ -66,7 +51,7 @@ Status feedFile(Feed &feed, const std::string &path) {
 } // namespace
 
 Result<uint64_t> checkpointHash(const Checkpoint &checkpoint) {
-  Feed feed;
+  FieldChecksum feed;
   MOERT_RETURN_IF_ERROR(feedFile(feed, checkpoint.directory() + "/config.json"));
   if (checkpoint.tokenizerPath())
     MOERT_RETURN_IF_ERROR(feedFile(feed, *checkpoint.tokenizerPath()));

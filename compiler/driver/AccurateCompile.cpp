@@ -39,7 +39,7 @@ private:
   Status openProfile(const std::string &path);
   Status checkBudgets() const;
   Status makeProfile();
-  Result<std::string> profileKey() const;
+  std::string profileKey() const;
   Status chooseSearchWindows();
   Status fillPool();
   Status makeItems();
@@ -149,7 +149,7 @@ Status AccurateCompile::readInputs() {
 }
 
 // Everything that decides the bytes of a profile.
-Result<std::string> AccurateCompile::profileKey() const {
+std::string AccurateCompile::profileKey() const {
   std::string key = strCat(formatChecksum(hash), " ", request.calibrationTokens, " ", request.seed);
   for (const SearchText &text : texts)
     key += strCat(" ", formatChecksum(text.hash));
@@ -161,7 +161,7 @@ Status AccurateCompile::makeProfile() {
     return {};
   CalibrateOptions options;
   options.outputPath = at("calibration.profile");
-  MOERT_ASSIGN_OR_RETURN(std::string key, profileKey());
+  const std::string key = profileKey();
   if (!work->isMarked("calibration", key)) {
     options.referencePath = referencePath;
     options.textPaths = request.calibrationTexts;

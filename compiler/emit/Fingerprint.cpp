@@ -1,12 +1,10 @@
 #include "compiler/emit/Fingerprint.h"
 
-#include "runtime/base/Checksum.h"
+#include "compiler/emit/FieldChecksum.h"
 #include "runtime/format/Manifest.h"
 
 #include <set>
-#include <string_view>
 #include <sys/stat.h>
-#include <type_traits>
 
 using namespace moert;
 
@@ -14,26 +12,7 @@ namespace moec {
 
 namespace {
 
-/// Feeds values to a checksum so that no two different sequences feed the same bytes.
-class Feed {
-public:
-  template <typename T> void number(T value) {
-    static_assert(std::is_integral_v<T>);
-    auto wide = uint64_t(value);
-    stream.update(std::as_bytes(std::span(&wide, 1)));
-  }
-  void bytes(std::span<const std::byte> content) {
-    number(content.size());
-    stream.update(content);
-  }
-  void text(std::string_view content) { bytes(std::as_bytes(std::span(content))); }
-  uint64_t digest() const { return stream.digest(); }
-
-private:
-  ChecksumStream stream;
-};
-
-void feedSource(Feed &feed, const WeightSource &source) {
+void feedSource(FieldChecksum &feed, const WeightSource &source) {
   feed.text(source.tensor);
   feed.number(source.rows);
   feed.number(source.cols);
@@ -43,7 +22,7 @@ void feedSource(Feed &feed, const WeightSource &source) {
   feed.number(source.transposed);
 }
 
-void feedCheckpoint(Feed &feed, const Checkpoint &checkpoint) {
+void feedCheckpoint(FieldChecksum &feed, const Checkpoint &checkpoint) {
   std::set<size_t> shards;
   for (std::string_view name : checkpoint.tensorNames()) {
     auto location = checkpoint.find(name);
@@ -71,7 +50,7 @@ void feedCheckpoint(Feed &feed, const Checkpoint &checkpoint) {
 
 uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
                        std::span<const std::byte> tokenizerTable) {
-  Feed feed;
+  FieldChecksum feed;
   feed.bytes(encodeManifest(plan.artifact));
   feed.bytes(tokenizerTable);
   for (const WeightSource &source : plan.residentSources)
