@@ -1,0 +1,67 @@
+#include "compiler/plan/LimitBisection.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace moec {
+
+namespace {
+
+/// A limit and the bound that came of it.
+struct Point {
+  double limit, bound;
+  const MeasuredWidths *widths; // Null: nothing was measured on this side of the bar.
+};
+
+} // namespace
+
+// On the line through two points in logarithms: losses grow as powers of each other.
+static double limitAt(double bound, const Point &low, const Point &high) {
+  double slope = std::log(high.bound / low.bound) / std::log(high.limit / low.limit);
+  if (!(slope > 0.05) || !std::isfinite(slope))
+    return std::sqrt(low.limit * high.limit);
+  return low.limit * std::pow(bound / low.bound, 1 / slope);
+}
+
+// What an assignment loses on average, where nothing has failed yet.
+static double averageLoss(const WidthProblem &estimates) {
+  double sum = 0;
+  for (const WidthItem &item : estimates.items)
+    for (const WidthOption &option : item.options)
+      sum += option.loss / double(item.options.size());
+  return sum;
+}
+
+static bool isClose(const Point &good, const Point &bad) {
+  return good.widths && bad.widths && !std::isnan(good.widths->limit) &&
+         !std::isnan(bad.widths->limit) &&
+         good.widths->cost - bad.widths->cost <= kCostTolerance * good.widths->cost;
+}
+
+std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &estimates) {
+  auto pointOf = [&](const MeasuredWidths &known) {
+    double limit =
+        std::isnan(known.limit) ? totalsOf(estimates, known.assignment).loss : known.limit;
+    return Point{limit, known.measurement.upperBound, &known};
+  };
+  Point bad{std::numeric_limits<double>::infinity(), 0, nullptr}, good{0, 0, nullptr};
+  for (const MeasuredWidths &known : trials.measured())
+    if (Point point = pointOf(known); !trials.meets(known) && point.limit < bad.limit)
+      bad = point;
+  for (const MeasuredWidths &known : trials.measured())
+    if (Point point = pointOf(known);
+        trials.meets(known) && point.limit < bad.limit && point.limit >= good.limit)
+      good = point;
+  if (isClose(good, bad))
+    return std::nullopt;
+  if (!bad.widths)
+    return good.limit > 0 ? good.limit * 2 : averageLoss(estimates);
+  // Without a good point above nothing: losses in proportion to the limit.
+  if (good.limit <= 0 || good.bound <= 0)
+    return bad.limit * std::clamp(trials.bar() / bad.bound, 0.05, 0.9);
+  double limit = limitAt(trials.bar(), good, bad), ratio = bad.limit / good.limit;
+  return std::clamp(limit, good.limit * std::pow(ratio, 0.1), good.limit * std::pow(ratio, 0.9));
+}
+
+} // namespace moec

@@ -1,0 +1,16 @@
+// The arithmetic of bisecting the knapsack's limit: from what was measured, which limit in nats is
+// likely to bring the measured bound just to the bar (step 4 of WidthSearch.h).
+#pragma once
+
+#include "compiler/plan/WidthTrials.h"
+
+#include <optional>
+
+namespace moec {
+
+/// Between the largest limit that met the bar and the smallest that did not; where there is no such
+/// pair of the knapsack's yet, what other assignments are estimated to lose stands in. Nothing:
+/// close enough.
+std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &estimates);
+
+} // namespace moec

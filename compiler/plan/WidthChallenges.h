@@ -1,0 +1,17 @@
+// The solvers beside the knapsack, measured: one width for all, and EdgeMoE's selection between two
+// of them (step 6 of WidthSearch.h).
+#pragma once
+
+#include "compiler/plan/WidthTrials.h"
+
+namespace moec {
+
+/// Each of them at what the best so far costs, and on from there for as long as it meets the bar.
+/// Does nothing while nothing meets it.
+moert::Status challengeBest(WidthTrials &trials, const WidthProblem &estimates);
+
+/// The published selection by itself: between the uniform widths around the bar, as many of the
+/// list at the lower one as the bar allows, found with at most `most` measurements.
+moert::Status bisectEdgeMoe(WidthTrials &trials, const WidthProblem &estimates, uint32_t most);
+
+} // namespace moec

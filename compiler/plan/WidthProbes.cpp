@@ -1,0 +1,105 @@
+#include "compiler/plan/WidthProbes.h"
+
+#include "compiler/plan/WidthSolvers.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+// What probes cannot tell from nothing, so that no option is free.
+constexpr double kLeastNats = 1e-7;
+
+namespace {
+
+class WidthProbes {
+public:
+  WidthProbes(WidthTrials &measuring, uint32_t probeBits)
+      : trials(measuring), input(measuring.input()), bits(probeBits),
+        widest(input.problem.items.size(), 0), estimates(input.problem) {}
+
+  Result<WidthProblem> run();
+
+private:
+  Status probeGroup(uint32_t group);
+  Status probeOptions(size_t item);
+  void scaleGroup(uint32_t group, double nats);
+
+  WidthTrials &trials;
+  const WidthSearchInput &input;
+  uint32_t bits;
+  double base = 0; // The divergence of the most bits everywhere.
+  WidthAssignment widest;
+  WidthProblem estimates;
+};
+
+} // namespace
+
+// What a squared error costs in a group, from what its items lose together at the probed width.
+void WidthProbes::scaleGroup(uint32_t group, double nats) {
+  WidthAssignment probed = uniformAssignment(input.problem, bits);
+  double error = 0;
+  for (size_t i = 0; i < probed.size(); ++i)
+    if (input.groups[i] == group) {
+      const std::vector<WidthOption> &options = input.problem.items[i].options;
+      error += std::max(options[probed[i]].loss - options[0].loss, 0.0);
+    }
+  double natsPerError = error > 0 ? nats / error : 0;
+  for (size_t i = 0; i < probed.size(); ++i) {
+    if (input.groups[i] != group)
+      continue;
+    const std::vector<WidthOption> &errors = input.problem.items[i].options;
+    std::vector<WidthOption> &options = estimates.items[i].options;
+    for (size_t o = 0; o < errors.size(); ++o)
+      options[o].loss = natsPerError * std::max(errors[o].loss - errors[0].loss, 0.0);
+  }
+}
+
+Status WidthProbes::probeOptions(size_t item) {
+  std::vector<WidthOption> &options = estimates.items[item].options;
+  options[0].loss = 0;
+  for (uint32_t o = 1; o < options.size() && trials.canMeasure(); ++o) {
+    WidthAssignment assignment = widest;
+    assignment[item] = o;
+    MOERT_ASSIGN_OR_RETURN(double nats, trials.probe(assignment));
+    options[o].loss = std::max({nats - base, options[o - 1].loss, kLeastNats});
+  }
+  return {};
+}
+
+Status WidthProbes::probeGroup(uint32_t group) {
+  auto first = std::find(input.groups.begin(), input.groups.end(), group);
+  if (first == input.groups.end())
+    return {};
+  const auto item = size_t(first - input.groups.begin());
+  if (input.isProbedDirectly[item]) {
+    if (input.solver == SolverChoice::kEdgeMoe)
+      return {}; // Not this solver's to choose.
+    return probeOptions(item);
+  }
+  if (!trials.canMeasure())
+    return invalidInput("more groups than ", input.maxMeasurements, " measurements can probe");
+  WidthAssignment assignment = widest, probed = uniformAssignment(input.problem, bits);
+  for (size_t i = 0; i < assignment.size(); ++i)
+    if (input.groups[i] == group)
+      assignment[i] = probed[i];
+  if (assignment == widest)
+    return {}; // Nothing to choose.
+  MOERT_ASSIGN_OR_RETURN(double nats, trials.probe(assignment));
+  scaleGroup(group, std::max(nats - base, kLeastNats));
+  return {};
+}
+
+Result<WidthProblem> WidthProbes::run() {
+  MOERT_ASSIGN_OR_RETURN(base, trials.probe(widest));
+  for (uint32_t group = 0; group < input.groups.size(); ++group)
+    MOERT_RETURN_IF_ERROR(probeGroup(group));
+  return std::move(estimates);
+}
+
+Result<WidthProblem> probeGroups(WidthTrials &trials, uint32_t bits) {
+  return WidthProbes(trials, bits).run();
+}
+
+} // namespace moec

@@ -1,0 +1,75 @@
+// What a search for widths has measured so far, what of it meets the bar, and how many measurements
+// are left. Which assignment is worth the next one is decided elsewhere: WidthSearch.cpp,
+// WidthProbes.h, WidthChallenges.h.
+#pragma once
+
+#include "compiler/plan/WidthSearch.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// Closer than this the bytes of two assignments are the same for any use.
+constexpr double kCostTolerance = 0.01;
+
+/// Belongs to one search, which outlives neither the input nor the judge; one thread.
+///
+/// Every measured assignment is there once, in the order in which it was done; the uniform ones are
+/// called so, whoever proposed them. Pointers into it hold until the next measurement.
+class WidthTrials {
+public:
+  WidthTrials(const WidthSearchInput &searched, WidthJudge &measuring)
+      : given(searched), judge(measuring), upperBoundLimit(searched.target) {}
+
+  const WidthSearchInput &input() const { return given; }
+  bool canMeasure() const { return measurementCount < given.maxMeasurements; }
+  uint32_t measurements() const { return measurementCount; }
+  const std::vector<MeasuredWidths> &measured() const { return trials; }
+
+  /// What upper bounds on the search's text have to meet, which is not the target: unseen text may
+  /// be kinder or harsher. The target at first.
+  double bar() const { return upperBoundLimit; }
+  void setBar(double bar) { upperBoundLimit = bar; }
+  bool meets(const MeasuredWidths &widths) const {
+    return widths.measurement.upperBound <= upperBoundLimit;
+  }
+
+  /// Measures, or finds what was measured before. False: no measurements are left.
+  moert::Result<bool> measure(const std::string &solver, const WidthAssignment &assignment,
+                              double limit = std::numeric_limits<double>::quiet_NaN());
+  /// Null: it was not measured.
+  const MeasuredWidths *find(const WidthAssignment &assignment) const;
+  /// The divergence on a few windows; one of the measurements.
+  moert::Result<double> probe(const WidthAssignment &assignment);
+
+  /// The cheapest that meets the bar and may be taken; of about equal ones the simplest, which is
+  /// uniform. Null: none does.
+  const MeasuredWidths *cheapest() const;
+
+  double costOf(const WidthAssignment &assignment) const {
+    return totalsOf(given.problem, assignment).cost;
+  }
+  /// The widths that uniform assignments can have, descending.
+  std::vector<uint32_t> uniformWidths() const;
+  /// All items but the directly probed ones at a width; those as `others` has them.
+  WidthAssignment uniform(uint32_t bits, const WidthAssignment &others) const;
+  /// The directly probed items as `others` has them.
+  void keepOthers(WidthAssignment &assignment, const WidthAssignment &others) const;
+  /// What uniform widths and EdgeMoE's are measured beside before anything else is known.
+  WidthAssignment firstOthers() const;
+
+private:
+  bool isUniform(const WidthAssignment &assignment) const;
+  bool mayTake(const MeasuredWidths &widths) const;
+
+  const WidthSearchInput &given;
+  WidthJudge &judge;
+  double upperBoundLimit;
+  uint32_t measurementCount = 0;
+  std::vector<MeasuredWidths> trials;
+};
+
+} // namespace moec
