@@ -22,6 +22,9 @@ public:
   Result<WidthProblem> run();
 
 private:
+  Status tooFewMeasurements() const {
+    return invalidInput("more groups than ", input.maxMeasurements, " measurements can probe");
+  }
   Status probeGroup(uint32_t group);
   Status probeOptions(size_t item);
   void scaleGroup(uint32_t group, double nats);
@@ -79,7 +82,7 @@ Status WidthProbes::probeGroup(uint32_t group) {
     return probeOptions(item);
   }
   if (!trials.canMeasure())
-    return invalidInput("more groups than ", input.maxMeasurements, " measurements can probe");
+    return tooFewMeasurements();
   WidthAssignment assignment = widest, probed = uniformAssignment(input.problem, bits);
   for (size_t i = 0; i < assignment.size(); ++i)
     if (input.groups[i] == group)
@@ -92,6 +95,8 @@ Status WidthProbes::probeGroup(uint32_t group) {
 }
 
 Result<WidthProblem> WidthProbes::run() {
+  if (!trials.canMeasure())
+    return tooFewMeasurements();
   MOERT_ASSIGN_OR_RETURN(base, trials.probe(widest));
   for (uint32_t group = 0; group < input.groups.size(); ++group)
     MOERT_RETURN_IF_ERROR(probeGroup(group));

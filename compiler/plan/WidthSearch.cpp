@@ -70,6 +70,11 @@ static Status checkInput(const WidthSearchInput &input) {
                           ", which has ", input.problem.items[i].options.size());
   if (!(input.target > 0) || !std::isfinite(input.target))
     return invalidInput("a target of ", input.target, ", expected more than 0");
+  if (input.maxMeasurements == 0)
+    return invalidInput("0 measurements, expected at least 1");
+  if (std::find(input.isProbedDirectly.begin(), input.isProbedDirectly.end(), false) ==
+      input.isProbedDirectly.end())
+    return invalidInput("all ", items, " items are probed directly, expected one that is not");
   for (uint32_t group : input.groups)
     if (group >= items)
       return invalidInput("group ", group, " of ", items, " items, expected them without gaps");

@@ -239,12 +239,25 @@ TEST_CASE("estimates that are wrong by a factor cost measurements, not the targe
   CHECK(outcome.best.cost <= bestPossibleCost(model) * 1.02);
 }
 
+TEST_CASE("too few measurements to probe every group are refused, and never exceeded") {
+  SyntheticModel model(0.02);
+  for (uint32_t limit = 1; limit < kLayers; ++limit) {
+    model.input.maxMeasurements = limit;
+    model.probes = model.measures = 0;
+    CHECK(searchWidths(model.input, model).status().code() == moert::StatusCode::kInvalidInput);
+    CHECK(model.probes + model.measures <= limit);
+  }
+}
+
 TEST_CASE("inputs that contradict themselves are refused") {
   SyntheticModel model(0.02);
   WidthSearchInput groups = model.input, target = model.input, flags = model.input;
+  WidthSearchInput measurements = model.input, choices = model.input;
   groups.groups[0] = uint32_t(groups.groups.size());
   target.target = 0;
   flags.isProbedDirectly.pop_back();
-  for (const WidthSearchInput &input : {groups, target, flags})
+  measurements.maxMeasurements = 0;
+  choices.isProbedDirectly.assign(choices.isProbedDirectly.size(), true);
+  for (const WidthSearchInput &input : {groups, target, flags, measurements, choices})
     CHECK(searchWidths(input, model).status().code() == moert::StatusCode::kInvalidInput);
 }
