@@ -25,10 +25,7 @@ static void writeModel(JsonWriter &json, const ModelInfo &model) {
   json.key("max_positions").number(model.maxPositions);
   if (model.bosToken)
     json.key("bos_token").number(*model.bosToken);
-  json.key("eos_tokens").beginArray();
-  for (int32_t token : model.eosTokens)
-    json.number(token);
-  json.endArray();
+  json.key("eos_tokens").numbers(model.eosTokens);
   json.endObject();
 }
 
@@ -85,12 +82,8 @@ static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index)
   }
   json.endArray();
   json.key("variants").beginArray();
-  for (const std::vector<uint8_t> &variant : expert.variants) {
-    json.beginArray();
-    for (uint8_t slice : variant)
-      json.number(uint32_t(slice));
-    json.endArray();
-  }
+  for (const std::vector<uint8_t> &variant : expert.variants)
+    json.numbers(variant);
   json.endArray();
   json.endObject();
 }
@@ -116,10 +109,7 @@ static void writePlans(JsonWriter &json, const Artifact &artifact) {
     json.key("context_tokens").number(plan.contextTokens);
     json.key("prefill_chunk").number(plan.prefillChunk);
     json.key("transit_pages").number(plan.transitPages);
-    json.key("quota_pages").beginArray();
-    for (uint32_t quota : plan.quotaPages)
-      json.number(quota);
-    json.endArray();
+    json.key("quota_pages").numbers(plan.quotaPages);
     json.endObject();
   }
   json.endArray();

@@ -66,14 +66,8 @@ static void writeTexts(JsonWriter &json, const char *key, const std::vector<Meas
     json.key("name").string(text.name);
     json.key("hash").string(formatChecksum(text.hash)); // A number of 64 bits is none in JSON.
     json.key("bytes").number(text.bytes);
-    json.key("windows").beginArray();
-    for (uint32_t window : text.windows)
-      json.number(window);
-    json.endArray();
-    json.key("reference_nats").beginArray();
-    for (double nats : text.referenceNats)
-      json.number(nats);
-    json.endArray();
+    json.key("windows").numbers(text.windows);
+    json.key("reference_nats").numbers(text.referenceNats);
     json.endObject();
   }
   json.endArray();

@@ -110,14 +110,8 @@ std::string profileAsJson(const CalibrationInfo &info, const std::string &fileNa
     json.key("experts").number(layer.experts);
     json.key("top_k").number(layer.topK);
     json.key("entropy_bits").number(routingEntropyBits(layer));
-    json.key("counts").beginArray();
-    for (uint64_t count : layer.counts)
-      json.number(count);
-    json.endArray();
-    json.key("weight_sums").beginArray();
-    for (double sum : layer.weightSums)
-      json.number(sum);
-    json.endArray();
+    json.key("counts").numbers(layer.counts);
+    json.key("weight_sums").numbers(layer.weightSums);
     json.endObject();
   }
   json.endArray();

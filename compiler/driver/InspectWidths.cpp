@@ -204,10 +204,7 @@ void writeWidths(JsonWriter &json, const Artifact &artifact) {
   for (const MoeLayer &layer : artifact.moeLayers) {
     json.beginObject();
     json.key("layer").number(layer.layer);
-    json.key("bits").beginArray();
-    for (uint32_t width : widthsOf(layer))
-      json.number(width);
-    json.endArray();
+    json.key("bits").numbers(widthsOf(layer));
     json.endObject();
   }
   json.endArray();

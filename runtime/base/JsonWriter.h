@@ -28,6 +28,13 @@ public:
   void number(uint32_t value) { number(uint64_t(value)); }
   void number(int32_t value) { number(int64_t(value)); }
   void number(double value); // JSON has no infinity and no NaN: these become null.
+  /// All of a range of them, as an array.
+  template <typename Range> void numbers(const Range &values) {
+    beginArray();
+    for (auto value : values)
+      number(value);
+    endArray();
+  }
   void boolean(bool value);
 
 private:

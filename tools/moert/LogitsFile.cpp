@@ -4,6 +4,7 @@
 #include "runtime/base/JsonWriter.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 
@@ -37,14 +38,9 @@ std::string logitsHeader(const LogitsShape &shape) {
                     uint64_t bytes) {
     json.key(name).beginObject();
     json.key("dtype").string(type);
-    json.key("shape").beginArray();
-    for (uint64_t size : sizes)
-      json.number(size);
-    json.endArray();
-    json.key("data_offsets").beginArray();
-    json.number(end);
-    json.number(end += bytes);
-    json.endArray();
+    json.key("shape").numbers(sizes);
+    json.key("data_offsets").numbers(std::array{end, end + bytes});
+    end += bytes;
     json.endObject();
   };
   json.beginObject();

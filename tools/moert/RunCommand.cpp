@@ -177,10 +177,7 @@ Status printJson(const TextStream &text, bool hasTokenizer, const char *end, uin
   json.beginObject();
   if (hasTokenizer)
     json.key("text").string(text.text());
-  json.key("ids").beginArray();
-  for (int32_t id : text.ids())
-    json.number(id);
-  json.endArray();
+  json.key("ids").numbers(text.ids());
   json.key("end").string(end);
   json.key("seed").number(seed);
   writeNumbers(json, numbers, loaded);

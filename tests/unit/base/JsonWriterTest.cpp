@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <limits>
+#include <vector>
 
 using namespace moert;
 
@@ -26,6 +28,17 @@ TEST_CASE("text is quoted so that it reads back as it was") {
   std::string text;
   JsonWriter(text).string("\"\\\n\t\x01 caf\xC3\xA9");
   CHECK(text == "\"\\\"\\\\\\n\\u0009\\u0001 caf\xC3\xA9\"");
+}
+
+TEST_CASE("a range of numbers is an array, also where it is empty or of bytes") {
+  std::string text;
+  JsonWriter json(text);
+  json.beginObject();
+  json.key("some").numbers(std::array{0.5, 2.0});
+  json.key("none").numbers(std::vector<int32_t>());
+  json.key("bytes").numbers(std::vector<uint8_t>{0, 65, 255});
+  json.endObject();
+  CHECK(text == R"({"some":[0.5,2],"none":[],"bytes":[0,65,255]})");
 }
 
 TEST_CASE("numbers are the shortest that read back, and what JSON lacks becomes null") {
