@@ -1,9 +1,6 @@
 #include "compiler/search/ArtifactJudge.h"
 
-#include "moert/Engine.h"
 #include "runtime/base/Checksum.h"
-#include "runtime/base/SystemLimits.h"
-#include "runtime/engine/EngineSource.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,59 +10,30 @@ using namespace moert;
 
 namespace moec {
 
-namespace {
-
-/// An artifact with its engine, in the order in which they have to end.
-struct Loaded {
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Engine> engine;
-  std::unique_ptr<EngineSource> source;
-};
-
-} // namespace
-
 // A bound that is not there, or a loss beyond all reason, is worse than any target.
 constexpr double kHopeless = 1e9;
 
-/// What an engine may take: alone everything, two side by side half of it each.
-enum class MemoryShare { kAll, kFirstHalf, kSecondHalf };
-
-static Result<Loaded> load(const std::string &path, const JudgeOptions &options,
-                           MemoryShare share) {
-  constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for so many rows.
-  Loaded loaded;
-  MOERT_ASSIGN_OR_RETURN(loaded.model, Model::open(path));
-  EngineOptions engine;
-  engine.contextTokens = options.windowTokens;
-  engine.logitsRows = std::min(kLogitsRows, options.windowTokens);
-  engine.threads = options.threads;
-  if (share != MemoryShare::kAll)
-    engine.memory = BudgetSize{availableMemoryBytes() / 2, {}};
-  // The first engine has in its account what the process holds already.
-  engine.sharesProcess = share == MemoryShare::kSecondHalf;
-  if (!engine.sharesProcess)
-    engine.extraBytes = privateMemoryBytes();
-  MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountMemory(*loaded.model, engine));
-  MOERT_ASSIGN_OR_RETURN(loaded.engine, Engine::load(*loaded.model, engine, account));
-  MOERT_ASSIGN_OR_RETURN(loaded.source, EngineSource::create(*loaded.engine));
-  return loaded;
-}
-
-static EvaluationOptions evaluationOptions(const JudgeOptions &options, bool hasReference,
-                                           uint32_t vocabularySize) {
+EvaluationOptions ArtifactJudge::evaluationOptions(const EngineCrew &crew,
+                                                   bool hasReference) const {
   constexpr uint64_t kRowsBytes = 32 << 20; // Of the reference, held at a time.
   EvaluationOptions evaluation;
   evaluation.windowTokens = evaluation.stepTokens = options.windowTokens;
-  uint64_t rows = kRowsBytes / (uint64_t(vocabularySize) * sizeof(float));
+  const uint64_t rowBytes =
+      crew.members.front().source->vocabularySize() * sizeof(float) * crew.members.size();
   if (hasReference)
-    evaluation.stepTokens = uint32_t(std::clamp<uint64_t>(rows, 1, options.windowTokens));
+    evaluation.stepTokens =
+        uint32_t(std::clamp<uint64_t>(kRowsBytes / rowBytes, 1, options.windowTokens));
   return evaluation;
 }
 
-static EvaluationProgress progressOf(const JudgeOptions &options) {
+Result<std::vector<EngineCrew>> ArtifactJudge::load(std::span<const std::string> paths) const {
+  return loadCrews(paths, options.windowTokens, options.threads);
+}
+
+EvaluationProgress ArtifactJudge::progress() const {
   if (!options.onWindows)
     return {};
-  return [&options](uint64_t done, uint64_t) { options.onWindows(done); };
+  return [this](uint64_t done, uint64_t) { options.onWindows(done); };
 }
 
 std::string ArtifactJudge::rowsPath(const char *set) const {
@@ -82,46 +50,60 @@ Result<std::unique_ptr<ArtifactJudge>> ArtifactJudge::create(const JudgeOptions 
   return judge;
 }
 
+Result<ArtifactJudge::Scores> ArtifactJudge::playReference(const EngineCrew &reference,
+                                                           const WindowSet &set,
+                                                           const std::string &recordedAt) {
+  std::vector<std::unique_ptr<RecordingLogits>> recordings;
+  std::vector<WindowLane> lanes;
+  for (const EngineCrew::Member &member : reference.members) {
+    WindowLane &lane = lanes.emplace_back();
+    lane.artifact = member.source.get();
+    if (recordedAt.empty())
+      continue;
+    MOERT_ASSIGN_OR_RETURN(
+        auto recording, RecordingLogits::create(*member.source, recordedAt, options.windowTokens));
+    lane.artifact = lane.rows = recording.get();
+    recordings.push_back(std::move(recording));
+  }
+  return playWindows(set, evaluationOptions(reference, false), lanes, progress(), options.stop);
+}
+
 Status ArtifactJudge::recordReference() {
   if (options.onBegin)
     options.onBegin("reference");
-  MOERT_ASSIGN_OR_RETURN(Loaded reference, load(options.referencePath, options, MemoryShare::kAll));
-  const uint32_t vocabulary = reference.source->vocabularySize();
-  EvaluationOptions evaluation = evaluationOptions(options, false, vocabulary);
-  auto record = [&](const WindowSet &set, const std::string &path) -> Result<Scores> {
-    MOERT_ASSIGN_OR_RETURN(auto recording, RecordingLogits::create(*reference.source, path));
-    return evaluate(set.ids, evaluation, *recording, nullptr, progressOf(options), options.stop);
-  };
-  MOERT_RETURN_IF_ERROR(record(windows.probe, rowsPath("probe")).status());
-  MOERT_ASSIGN_OR_RETURN(probeRows,
-                         PlayedLogits::open(rowsPath("probe"), vocabulary, options.windowTokens));
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&options.referencePath, 1}));
   played += windows.probe.windows + windows.rest.windows;
-  if (needsAllRows()) {
-    MOERT_RETURN_IF_ERROR(record(windows.rest, rowsPath("rest")).status());
-    MOERT_ASSIGN_OR_RETURN(restRows,
-                           PlayedLogits::open(rowsPath("rest"), vocabulary, options.windowTokens));
-    return {};
-  }
-  MOERT_ASSIGN_OR_RETURN(referenceRest, evaluate(windows.rest.ids, evaluation, *reference.source,
-                                                 nullptr, progressOf(options), options.stop));
+  MOERT_RETURN_IF_ERROR(playReference(crews.front(), windows.probe, rowsPath("probe")).status());
+  if (needsAllRows())
+    return playReference(crews.front(), windows.rest, rowsPath("rest")).status();
+  MOERT_ASSIGN_OR_RETURN(referenceRest, playReference(crews.front(), windows.rest, ""));
   return {};
 }
 
-Result<ArtifactJudge::Scores> ArtifactJudge::play(const std::string &path, const WindowSet &set,
-                                                  LogitsSource *reference) {
-  MOERT_ASSIGN_OR_RETURN(Loaded candidate, load(path, options, MemoryShare::kAll));
-  EvaluationOptions evaluation =
-      evaluationOptions(options, reference != nullptr, candidate.source->vocabularySize());
-  return evaluate(set.ids, evaluation, *candidate.source, reference, progressOf(options),
-                  options.stop);
+Result<ArtifactJudge::Scores> ArtifactJudge::playCandidate(const EngineCrew &candidate,
+                                                           const WindowSet &set,
+                                                           const std::string &recordedAt) {
+  std::vector<std::unique_ptr<PlayedLogits>> recordings;
+  std::vector<WindowLane> lanes;
+  for (const EngineCrew::Member &member : candidate.members) {
+    WindowLane &lane = lanes.emplace_back();
+    lane.artifact = member.source.get();
+    if (recordedAt.empty())
+      continue;
+    MOERT_ASSIGN_OR_RETURN(
+        auto recording,
+        PlayedLogits::open(recordedAt, member.source->vocabularySize(), options.windowTokens));
+    lane.reference = lane.rows = recording.get();
+    recordings.push_back(std::move(recording));
+  }
+  return playWindows(set, evaluationOptions(candidate, !recordedAt.empty()), lanes, progress(),
+                     options.stop);
 }
 
-Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const std::string &path) {
-  probeRows->rewind();
-  MOERT_ASSIGN_OR_RETURN(Scores probe, play(path, windows.probe, probeRows.get()));
-  if (restRows)
-    restRows->rewind();
-  MOERT_ASSIGN_OR_RETURN(Scores rest, play(path, windows.rest, restRows.get()));
+Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candidate) {
+  MOERT_ASSIGN_OR_RETURN(Scores probe, playCandidate(candidate, windows.probe, rowsPath("probe")));
+  MOERT_ASSIGN_OR_RETURN(
+      Scores rest, playCandidate(candidate, windows.rest, needsAllRows() ? rowsPath("rest") : ""));
   for (size_t i = 0; i < referenceRest.size(); ++i)
     rest[i].referenceLossNats = referenceRest[i].lossNats;
   probe.insert(probe.end(), rest.begin(), rest.end());
@@ -156,8 +138,9 @@ Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
     options.onBegin("probe");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  probeRows->rewind();
-  MOERT_ASSIGN_OR_RETURN(Scores scores, play(path, windows.probe, probeRows.get()));
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&path, 1}));
+  MOERT_ASSIGN_OR_RETURN(Scores scores,
+                         playCandidate(crews.front(), windows.probe, rowsPath("probe")));
   ::unlink(path.c_str());
   double kl = sumOf(scores).kl();
   MOERT_RETURN_IF_ERROR(log.add(key, {kl}));
@@ -187,7 +170,8 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
     options.onBegin("candidate");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, scoreSearch(path));
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&path, 1}));
+  MOERT_ASSIGN_OR_RETURN(Scores scores, scoreSearch(crews.front()));
   ::unlink(path.c_str());
   Measurement measurement;
   measurement.loss = std::min(lossOf(sumOf(scores), options.metric).value_or(kHopeless), kHopeless);
@@ -209,14 +193,15 @@ Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
     options.onBegin("acceptance");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  MOERT_ASSIGN_OR_RETURN(Loaded reference,
-                         load(options.referencePath, options, MemoryShare::kFirstHalf));
-  MOERT_ASSIGN_OR_RETURN(Loaded candidate, load(path, options, MemoryShare::kSecondHalf));
-  EvaluationOptions evaluation =
-      evaluationOptions(options, true, candidate.source->vocabularySize());
+  const std::string paths[] = {path, options.referencePath};
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load(paths));
+  std::vector<WindowLane> lanes;
+  for (size_t member = 0; member < crews[0].members.size(); ++member)
+    lanes.push_back(
+        {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
   MOERT_ASSIGN_OR_RETURN(Scores scores,
-                         evaluate(windows.acceptance.ids, evaluation, *candidate.source,
-                                  reference.source.get(), progressOf(options), options.stop));
+                         playWindows(windows.acceptance, evaluationOptions(crews[0], true), lanes,
+                                     progress(), options.stop));
   ::unlink(path.c_str());
   SampleScore sum = sumOf(scores);
   Measurement measurement;

@@ -1,16 +1,12 @@
 // Measures assignments of widths as what they are for: each becomes an artifact, which the
 // runtime's own engine plays beside the reference. WidthSearch decides what is measured.
 //
-// Memory: the engine of a candidate may take what is free, as any run may; where candidate and
-// reference run side by side, which only acceptance needs, each may take half. Experts that do not
-// fit are read again.
+// Memory: engines take what is free, as any run may (WindowLanes).
 #pragma once
 
 #include "compiler/plan/WidthSearch.h"
 #include "compiler/search/MeasurementLog.h"
-#include "compiler/search/RecordedLogits.h"
-#include "compiler/search/SearchTexts.h"
-#include "runtime/engine/Evaluation.h"
+#include "compiler/search/WindowLanes.h"
 
 #include <atomic>
 #include <functional>
@@ -65,9 +61,17 @@ private:
   bool needsAllRows() const { return options.metric != moert::LossMetric::kPerplexity; }
   using Scores = std::vector<moert::SampleScore>;
   /// Both sets of the search's windows, text after text.
-  moert::Result<Scores> scoreSearch(const std::string &path);
-  moert::Result<Scores> play(const std::string &path, const WindowSet &set,
-                             moert::LogitsSource *reference);
+  moert::Result<Scores> scoreSearch(const EngineCrew &candidate);
+  /// Plays a set alone, and writes its rows down where `recordedAt` says so.
+  moert::Result<Scores> playReference(const EngineCrew &reference, const WindowSet &set,
+                                      const std::string &recordedAt);
+  /// Plays a set beside the rows written down for it; alone where none were.
+  moert::Result<Scores> playCandidate(const EngineCrew &candidate, const WindowSet &set,
+                                      const std::string &recordedAt);
+  moert::Result<std::vector<EngineCrew>> load(std::span<const std::string> paths) const;
+  /// With a reference each lane holds the rows of a step.
+  moert::EvaluationOptions evaluationOptions(const EngineCrew &crew, bool hasReference) const;
+  moert::EvaluationProgress progress() const;
   std::string rowsPath(const char *set) const;
   void tellKnown(const char *what, uint64_t count) const;
   double predictedBound(double loss, double bound) const;
@@ -77,7 +81,6 @@ private:
   MakeArtifact makeArtifact;
   MeasurementLog log;
   Scores referenceRest; // The reference's own losses on the windows without rows.
-  std::unique_ptr<PlayedLogits> probeRows, restRows;
   std::map<WidthAssignment, Scores> accepted;
   uint64_t played = 0;
 };

@@ -157,6 +157,17 @@ TEST_CASE("an acceptance is of its own windows, its scores are kept, and its bou
     CHECK(judge->acceptanceScores({1})[i].lossNats == expected[i].lossNats);
 }
 
+TEST_CASE("any number of threads measures the same, bit for bit") {
+  for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl}) {
+    Fixture alone(metric), shared(metric);
+    shared.options.threads = 3;
+    auto judge = alone.judge(), judgeOfThree = shared.judge();
+    CHECK(*judge->probe({1}) == *judgeOfThree->probe({1}));
+    CHECK(*judge->measure({1}) == *judgeOfThree->measure({1}));
+    CHECK(*judge->accept({1}) == *judgeOfThree->accept({1}));
+  }
+}
+
 TEST_CASE("what was measured is answered from the log, in this run and a later one") {
   Fixture fixture;
   Result<double> probe = 0.0;

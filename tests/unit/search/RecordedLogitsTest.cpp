@@ -1,4 +1,4 @@
-#include "compiler/search/RecordedLogits.h"
+#include "compiler/search/WindowLanes.h"
 
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/engine/TableSource.h"
@@ -21,8 +21,13 @@ static TableSource modelOf(uint32_t seed) {
   return model;
 }
 
-static const std::vector<std::vector<int32_t>> kTexts = {
-    {0, 1, 2, 3, 4, 3, 2, 1}, {}, {2, 2, 0, 4}};
+static WindowSet textsOf(std::vector<std::vector<int32_t>> ids) {
+  WindowSet set;
+  set.ids = std::move(ids);
+  return set;
+}
+
+static const WindowSet kTexts = textsOf({{0, 1, 2, 3, 4, 3, 2, 1}, {}, {2, 2, 0, 4}});
 
 static EvaluationOptions windowsOf(uint32_t stepTokens) {
   EvaluationOptions options;
@@ -31,12 +36,19 @@ static EvaluationOptions windowsOf(uint32_t stepTokens) {
   return options;
 }
 
+static Result<std::vector<SampleScore>> playAlone(const WindowSet &set, uint32_t stepTokens,
+                                                  LogitsSource &artifact, LogitsSource *reference,
+                                                  WindowLogits *rows) {
+  const WindowLane lane = {&artifact, reference, rows};
+  return playWindows(set, windowsOf(stepTokens), {&lane, 1}, {}, nullptr);
+}
+
 /// Records the reference on all windows in steps of so many tokens.
 static void record(const std::string &path, uint32_t stepTokens = kWindow) {
   TableSource reference = modelOf(1);
-  auto recording = RecordingLogits::create(reference, path);
+  auto recording = RecordingLogits::create(reference, path, kWindow);
   REQUIRE(recording.isOk());
-  REQUIRE(evaluate(kTexts, windowsOf(stepTokens), **recording, nullptr).isOk());
+  REQUIRE(playAlone(kTexts, stepTokens, **recording, nullptr, recording->get()).isOk());
 }
 
 static bool areSameBits(const std::vector<SampleScore> &a, const std::vector<SampleScore> &b) {
@@ -51,20 +63,20 @@ static bool areSameBits(const std::vector<SampleScore> &a, const std::vector<Sam
 TEST_CASE("a recording does not change what is measured") {
   TemporaryDirectory directory;
   TableSource model = modelOf(1);
-  auto plain = evaluate(kTexts, windowsOf(kWindow), model, nullptr);
-  auto recording = RecordingLogits::create(model, directory.path("rows"));
+  auto plain = evaluate(kTexts.ids, windowsOf(kWindow), model, nullptr);
+  auto recording = RecordingLogits::create(model, directory.path("rows"), kWindow);
   REQUIRE(recording.isOk());
   CHECK((*recording)->vocabularySize() == 5);
-  auto recorded = evaluate(kTexts, windowsOf(kWindow), **recording, nullptr);
+  auto recorded = playAlone(kTexts, kWindow, **recording, nullptr, recording->get());
   REQUIRE(plain.isOk());
   REQUIRE(recorded.isOk());
   CHECK(areSameBits(*plain, *recorded));
 }
 
-TEST_CASE("rows play back bit for bit, in any steps, again after a rewind") {
+TEST_CASE("rows play back bit for bit, in any steps, as often as asked for") {
   TemporaryDirectory directory;
   TableSource candidate = modelOf(2), reference = modelOf(1);
-  auto expected = evaluate(kTexts, windowsOf(kWindow), candidate, &reference);
+  auto expected = evaluate(kTexts.ids, windowsOf(kWindow), candidate, &reference);
   REQUIRE(expected.isOk());
   REQUIRE(expected->size() == 3);
   REQUIRE(expected->front().kl() > 0);
@@ -75,8 +87,7 @@ TEST_CASE("rows play back bit for bit, in any steps, again after a rewind") {
     for (uint32_t step : {1u, 2u, 3u, 4u}) {
       CAPTURE(recordedStep);
       CAPTURE(step);
-      (*played)->rewind();
-      auto scores = evaluate(kTexts, windowsOf(step), candidate, played->get());
+      auto scores = playAlone(kTexts, step, candidate, played->get(), played->get());
       REQUIRE_MESSAGE(scores.isOk(), scores.status().message());
       CHECK(areSameBits(*scores, *expected));
     }
@@ -93,10 +104,9 @@ TEST_CASE("a recording that ends early is refused with the row, whole rows befor
   auto played = PlayedLogits::open(path, 5, kWindow);
   REQUIRE(played.isOk());
   TableSource candidate = modelOf(2);
-  std::vector<std::vector<int32_t>> first = {{0, 1, 2, 3}};
-  CHECK(evaluate(first, windowsOf(1), candidate, played->get()).isOk());
-  (*played)->rewind();
-  Status status = evaluate(kTexts, windowsOf(1), candidate, played->get()).status();
+  const WindowSet first = textsOf({{0, 1, 2, 3}});
+  CHECK(playAlone(first, 1, candidate, played->get(), played->get()).isOk());
+  Status status = playAlone(kTexts, 1, candidate, played->get(), played->get()).status();
   CHECK(status.code() == StatusCode::kFailed);
   CHECK(status.message().find("ends before row 5") != std::string::npos);
 }
@@ -107,5 +117,5 @@ TEST_CASE("a recording that is not there is refused by its name") {
   CHECK_FALSE(status.isOk());
   CHECK(status.message().find("absent") != std::string::npos);
   TableSource model = modelOf(1);
-  CHECK_FALSE(RecordingLogits::create(model, directory.path("absent/rows")).isOk());
+  CHECK_FALSE(RecordingLogits::create(model, directory.path("absent/rows"), kWindow).isOk());
 }

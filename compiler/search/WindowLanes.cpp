@@ -1,0 +1,153 @@
+#include "compiler/search/WindowLanes.h"
+
+#include "runtime/base/SystemLimits.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+/// What the lanes have in common. `next` is theirs without the lock, the rest under it.
+class WindowQueue {
+public:
+  WindowQueue(const WindowSet &set, uint32_t windowTokens, const EvaluationProgress &heard)
+      : progress(heard) {
+    for (uint32_t text = 0; text < set.ids.size(); ++text)
+      for (uint64_t w = 0; w < windowCount(set.ids[text].size(), windowTokens); ++w) {
+        windows.push_back(std::span(set.ids[text]).subspan(w * windowTokens, windowTokens));
+        scores.emplace_back().text = text;
+      }
+  }
+
+  uint64_t size() const { return windows.size(); }
+  /// Of the next window; nothing after the last one, or a failure.
+  std::optional<uint64_t> take() {
+    uint64_t index = next.fetch_add(1);
+    if (index >= windows.size())
+      return std::nullopt;
+    return index;
+  }
+  std::span<const int32_t> tokens(uint64_t window) const { return windows[window]; }
+  void give(uint64_t window, Result<SampleScore> score);
+  Result<std::vector<SampleScore>> result() &&;
+
+private:
+  const EvaluationProgress &progress;
+  std::vector<std::span<const int32_t>> windows;
+  std::atomic<uint64_t> next{0};
+  std::mutex lock;
+  std::vector<SampleScore> scores;
+  uint64_t done = 0, firstFailed = UINT64_MAX;
+  Status failure;
+};
+
+} // namespace
+
+void WindowQueue::give(uint64_t window, Result<SampleScore> score) {
+  std::lock_guard<std::mutex> guard(lock);
+  if (!score.isOk()) {
+    next = windows.size();
+    if (window < firstFailed) {
+      firstFailed = window;
+      failure = score.status().withContext(strCat("window ", window + 1, " of ", windows.size()));
+    }
+    return;
+  }
+  score->text = scores[window].text;
+  scores[window] = *score;
+  if (progress)
+    progress(++done, windows.size());
+}
+
+Result<std::vector<SampleScore>> WindowQueue::result() && {
+  MOERT_RETURN_IF_ERROR(failure);
+  return std::move(scores);
+}
+
+Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
+                                             const EvaluationOptions &evaluation,
+                                             std::span<const WindowLane> lanes,
+                                             const EvaluationProgress &progress,
+                                             const std::atomic<bool> *stop) {
+  WindowQueue queue(set, evaluation.windowTokens, progress);
+  auto play = [&](const WindowLane &lane) {
+    PairedPass pass(evaluation.stepTokens, *lane.artifact, lane.reference, stop);
+    while (std::optional<uint64_t> window = queue.take()) {
+      if (lane.rows)
+        lane.rows->seek(*window);
+      queue.give(*window, scoreTokens(pass, queue.tokens(*window), evaluation.scoreFrom));
+    }
+  };
+  std::vector<std::thread> others;
+  for (const WindowLane &lane : lanes.subspan(1))
+    others.emplace_back(play, std::cref(lane));
+  play(lanes.front());
+  for (std::thread &other : others)
+    other.join();
+  return std::move(queue).result();
+}
+
+static EngineOptions engineOptions(uint32_t windowTokens, uint32_t threads, bool isFirst) {
+  constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for so many rows.
+  EngineOptions options;
+  options.contextTokens = windowTokens;
+  options.logitsRows = std::min(kLogitsRows, windowTokens);
+  options.threads = threads;
+  // The first engine has in its account what the process holds already.
+  options.sharesProcess = !isFirst;
+  options.extraBytes = isFirst ? privateMemoryBytes() : 0;
+  return options;
+}
+
+static Status addMember(EngineCrew &crew, const EngineOptions &options) {
+  MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountMemory(*crew.model, options));
+  EngineCrew::Member &member = crew.members.emplace_back();
+  MOERT_ASSIGN_OR_RETURN(member.engine, Engine::load(*crew.model, options, account));
+  MOERT_ASSIGN_OR_RETURN(member.source, EngineSource::create(*member.engine));
+  return {};
+}
+
+// Accounts without a budget take every expert as far as there is memory: where there is not enough
+// for one of them, there is none for two.
+static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t windowTokens,
+                                  uint32_t members) {
+  const uint64_t available = availableMemoryBytes();
+  uint64_t needed = 0;
+  for (const EngineCrew &crew : crews) {
+    auto account = accountMemory(*crew.model, engineOptions(windowTokens, 1, true));
+    MOERT_RETURN_IF_ERROR(account.status());
+    if (account->totalBytes() > available / members)
+      return false;
+    needed += account->totalBytes() * members;
+  }
+  return needed <= available;
+}
+
+Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths, uint32_t windowTokens,
+                                          uint32_t threads) {
+  std::vector<EngineCrew> crews(paths.size());
+  for (size_t i = 0; i < paths.size(); ++i) {
+    MOERT_ASSIGN_OR_RETURN(crews[i].model, Model::open(paths[i]));
+  }
+  MOERT_ASSIGN_OR_RETURN(bool isRoomy, hasRoomForAll(crews, windowTokens, std::max(threads, 2u)));
+  const uint32_t members = isRoomy ? threads : 1;
+  // Taken before the first engine is loaded: what that takes is not free any more.
+  const uint64_t share = availableMemoryBytes() / crews.size();
+  for (uint32_t member = 0; member < members; ++member)
+    for (size_t i = 0; i < crews.size(); ++i) {
+      const bool isFirst = member == 0 && i == 0;
+      EngineOptions options = engineOptions(windowTokens, isRoomy ? 1 : threads, isFirst);
+      if (!isRoomy && crews.size() > 1)
+        options.memory = BudgetSize{share, {}};
+      MOERT_RETURN_IF_ERROR(addMember(crews[i], options));
+    }
+  return crews;
+}
+
+} // namespace moec

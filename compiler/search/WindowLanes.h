@@ -1,0 +1,51 @@
+// Windows shared among lanes that play side by side: each window goes to the lane that is free
+// first. A window's score depends on nothing but its tokens, so who played it does not matter; a
+// lane that computes alone never waits for another, which threads that share every operation do.
+#pragma once
+
+#include "compiler/search/RecordedLogits.h"
+#include "compiler/search/SearchTexts.h"
+#include "moert/Engine.h"
+#include "runtime/engine/EngineSource.h"
+#include "runtime/engine/Evaluation.h"
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// Borrowed sources, used by one thread at a time. rows: whichever of them has to be told which
+/// window comes next.
+struct WindowLane {
+  moert::LogitsSource *artifact = nullptr;
+  moert::LogitsSource *reference = nullptr; // May be absent.
+  WindowLogits *rows = nullptr;             // May be absent.
+};
+
+/// evaluation.scoreFrom is 1. The scores of all windows, text after text, in the order of the set;
+/// of failures that of the first window. Ends with kInterrupted once *stop is set.
+moert::Result<std::vector<moert::SampleScore>>
+playWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation,
+            std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
+            const std::atomic<bool> *stop);
+
+/// Engines of one artifact, each with a session. Movable; the sources go with it.
+struct EngineCrew {
+  std::unique_ptr<moert::Model> model;
+  struct Member {
+    std::unique_ptr<moert::Engine> engine;
+    std::unique_ptr<moert::EngineSource> source;
+  };
+  std::vector<Member> members;
+};
+
+/// One crew for each artifact, all of the same size: a member for each thread where the memory that
+/// is available holds them all with all their experts, otherwise one with all threads, which share
+/// the memory evenly and read the experts that do not fit again.
+moert::Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
+                                                 uint32_t windowTokens, uint32_t threads);
+
+} // namespace moec
