@@ -4,6 +4,7 @@ Python's standard library only. The programs are those of build/release/bin, or 
 """
 import array
 import functools
+import hashlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from collections import namedtuple
 from pathlib import Path
@@ -43,6 +45,41 @@ def run(name, *args, stdin="", timeout=600, **options):
     return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
+def start(name, *args):
+    """A program of ours that runs; only what it says on stderr is kept."""
+    return subprocess.Popen([program(name), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def interrupt(process, how, delay):
+    """Sends a signal after a delay, unless the end comes first: exit status and stderr of a started program."""
+    try:
+        process.communicate(timeout=delay)
+    except subprocess.TimeoutExpired:
+        process.send_signal(how)
+    return ended(process)
+
+
+def interrupt_at(process, how, path):
+    """The same once something is there, which is surely in the middle."""
+    wait_for(process, path)
+    process.send_signal(how)
+    return ended(process)
+
+
+def wait_for(process, path):
+    while not Path(path).exists() and process.poll() is None:
+        time.sleep(0.002)
+
+
+def ended(process):
+    error = process.communicate(timeout=60)[1]
+    return process.returncode, error.decode(errors="replace")
+
+
+def digest(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
 class E2eTest(unittest.TestCase):
     """A test with a folder of its own, which goes when the test has passed or failed."""
 
@@ -67,6 +104,12 @@ class E2eTest(unittest.TestCase):
         if mention:
             self.assertRegex(done.err, mention)
         return done
+
+    def is_there_whole(self, output, whole):
+        """Whether an interrupted program left its output: a signal may come behind the renaming, but no part is left."""
+        if output.exists():
+            self.assertEqual(digest(output), digest(whole))
+        return output.exists()
 
     def write_ids(self, ids, name="ids.txt"):
         path = self.scratch / name

@@ -3,7 +3,6 @@
 On the first two layers of the bundled model and the beginnings of its texts, so that a compilation takes seconds.
 """
 import functools
-import hashlib
 import json
 import os
 import random
@@ -15,7 +14,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, SCRATCH, E2eTest, program, run
+import support
+from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, SCRATCH, E2eTest, digest, program, run
 
 LAYERS = 2
 TEXTS = ("books.txt", "math.txt")
@@ -23,10 +23,6 @@ TEXTS = ("books.txt", "math.txt")
 TEXT_BYTES = {"calibration": 15000, "acceptance": 9600}
 AMOUNTS = ("--calibration-tokens", "2048", "--search-windows", "10")
 TARGET = "5%"
-
-
-def digest(path):
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @functools.cache
@@ -105,8 +101,7 @@ class AccuracyTest(E2eTest):
         return sorted(path.name for path in self.scratch.iterdir())
 
     def started(self, *arguments):
-        return subprocess.Popen([program("moec"), *map(str, arguments), "-o", str(self.output)],
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        return support.start("moec", *arguments, "-o", self.output)
 
 
 class SameBytesTest(AccuracyTest):
@@ -126,26 +121,15 @@ class InterruptTest(AccuracyTest):
         return [took * (i + chosen.random()) / count for i in range(count)]
 
     def interrupt(self, delay, how, *flags):
-        process = self.started(*searched("--threads", 2, *flags))
-        try:
-            process.communicate(timeout=delay)
-        except subprocess.TimeoutExpired:
-            process.send_signal(how)
-        error = process.communicate(timeout=60)[1].decode()
-        # Nothing is there under the final name, or all of it: a signal may come behind the renaming.
-        if self.output.exists():
-            self.assertEqual(digest(self.output), digest(whole()[0]))
-        return process.returncode, error
+        end = support.interrupt(self.started(*searched("--threads", 2, *flags)), how, delay)
+        self.is_there_whole(self.output, whole()[0])
+        return end
 
     def interrupt_at(self, name, how, *flags):
         """The same once the work directory has what is called so: surely in the middle."""
-        process = self.started(*searched("--threads", 2, *flags))
-        while not (self.work / name).exists() and process.poll() is None:
-            time.sleep(0.002)
-        process.send_signal(how)
-        error = process.communicate(timeout=60)[1].decode()
+        end = support.interrupt_at(self.started(*searched("--threads", 2, *flags)), how, self.work / name)
         self.assertFalse(self.output.exists())
-        return process.returncode, error
+        return end
 
     def resumes(self):
         self.expect(DONE, "moec", *searched("--threads", 2, "--resume"), "-o", self.output)
@@ -201,8 +185,7 @@ class InterruptTest(AccuracyTest):
 
     def test_a_second_compilation_of_the_same_output_is_refused(self):
         first = self.started(*searched("--threads", 2))
-        while not (self.work / "moec.lock").exists() and first.poll() is None:
-            time.sleep(0.002)
+        support.wait_for(first, self.work / "moec.lock")
         self.refused("moec", *searched(), "-o", self.output, mention="another process is compiling in .*out.moe.work")
         self.assertEqual(first.wait(timeout=120), DONE, first.stderr.read().decode())
         first.stderr.close()
