@@ -21,7 +21,7 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${moe_launcher})
 endif()
 
-# lld links MLIR's archives several times faster than bfd; either gives the same program.
+# lld links MLIR's archives several times faster than bfd, and moert becomes smaller.
 find_program(LLD_PROGRAM NAMES ld.lld)
 if(LLD_PROGRAM)
   add_link_options(-fuse-ld=lld)
