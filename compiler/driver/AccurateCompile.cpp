@@ -163,6 +163,7 @@ Status AccurateCompile::makeProfile() {
   options.outputPath = at("calibration.profile");
   const std::string key = profileKey();
   if (!work->isMarked("calibration", key)) {
+    MOERT_RETURN_IF_ERROR(work->unmark("calibration"));
     options.referencePath = referencePath;
     options.textPaths = request.calibrationTexts;
     options.tokens = request.calibrationTokens;
@@ -401,9 +402,9 @@ Status AccurateCompile::run(WorkDirectory &directory) {
   Session quiet = session;
   quiet.say = {};
   if (request.target || !profile) {
-    MOERT_ASSIGN_OR_RETURN(referencePath, makeReference({request.checkpointDirectory, work->path(),
-                                                         request.threads, request.resume},
-                                                        quiet));
+    MOERT_ASSIGN_OR_RETURN(referencePath, makeReference({request.checkpointDirectory,
+                                                         formatChecksum(hash), request.threads},
+                                                        *work, quiet));
   }
   MOERT_RETURN_IF_ERROR(makeProfile());
   if (request.target)

@@ -1,19 +1,20 @@
 #include "compiler/driver/CalibrateCheckpoint.h"
 
 #include "compiler/driver/Reference.h"
+#include "compiler/driver/WorkDirectory.h"
 #include "compiler/import/Checkpoint.h"
+#include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
 
 using namespace moert;
 
 namespace moec {
 
-static Status makeAndPlay(const std::string &checkpointDirectory, const Checkpoint &checkpoint,
-                          const std::string &workDirectory, CalibrateOptions options,
-                          const Session &session) {
-  ReferenceRequest reference = {checkpointDirectory, workDirectory, options.threads,
-                                options.resume};
-  MOERT_ASSIGN_OR_RETURN(options.referencePath, makeReference(reference, session));
+static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &work,
+                          CalibrateOptions options, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(uint64_t hash, checkpointHash(checkpoint));
+  ReferenceRequest reference = {checkpoint.directory(), formatChecksum(hash), options.threads};
+  MOERT_ASSIGN_OR_RETURN(options.referencePath, makeReference(reference, work, session));
   return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
 }
 
@@ -22,11 +23,14 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
   // What can be refused is, before the reference costs its time.
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
+  MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(checkCalibrationTexts(model.checkpoint, options));
-  const std::string work = options.outputPath + ".work";
-  Status status = makeAndPlay(checkpointDirectory, model.checkpoint, work, options, session);
-  if (status.code() != StatusCode::kInterrupted)
-    removeReference(work);
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
+                         WorkDirectory::open(options.outputPath, options.resume));
+  Status status = makeAndPlay(model.checkpoint, work, options, session);
+  // What an earlier run has left is not lost to a full disk or a wrong option of this one.
+  if (status.code() == StatusCode::kInterrupted || (!status.isOk() && work.isResumed()))
+    work.keep();
   if (status.isOk() && session.say)
     session.say(strCat("wrote ", options.outputPath));
   return status;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/driver/Compile.h"
+#include "compiler/driver/WorkDirectory.h"
 #include "runtime/base/Status.h"
 
 #include <string>
@@ -11,15 +12,12 @@ namespace moec {
 
 struct ReferenceRequest {
   std::string checkpointDirectory;
-  std::string workDirectory; // Made if it is not there.
+  std::string key; // Tells the checkpoint from others, such as its hash.
   unsigned threads = 1;
-  bool resume = false; // Take the one that is there, or go on with it, if it is this checkpoint's.
 };
 
-/// The path of the reference.
-moert::Result<std::string> makeReference(const ReferenceRequest &request, const Session &session);
-
-/// Removes what makeReference() left in the directory, and the directory if nothing else is in it.
-void removeReference(const std::string &workDirectory);
+/// The path of the reference: of the one that is there, if it is this checkpoint's.
+moert::Result<std::string> makeReference(const ReferenceRequest &request, const WorkDirectory &work,
+                                         const Session &session);
 
 } // namespace moec

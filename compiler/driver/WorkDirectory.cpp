@@ -16,7 +16,7 @@ using namespace moert;
 
 namespace moec {
 
-// Says that the directory is a compilation's, to be removed with what is in it.
+// Says that the directory is one of these, to be removed with what is in it.
 static std::string lockPathOf(const std::string &directory) {
   return directory + "/moec.lock";
 }
@@ -38,7 +38,7 @@ Status WorkDirectory::checkHoldsNone(const std::string &outputPath,
 }
 
 // Opens and locks the directory's lock file; -1 where it went in between, together with the
-// directory, as another compilation ended.
+// directory, as another process ended.
 static Result<int> takeLock(const std::string &directory) {
   const std::string path = lockPathOf(directory);
   int lock = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -48,7 +48,7 @@ static Result<int> takeLock(const std::string &directory) {
     return systemError(errno, strCat("opening ", path));
   if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock);
-    return invalidInput("another process is compiling in ", directory);
+    return invalidInput("another process is working in ", directory);
   }
   struct stat named, locked;
   if (::stat(path.c_str(), &named) == 0 && ::fstat(lock, &locked) == 0 &&
@@ -64,8 +64,10 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool re
   const bool isThere = std::filesystem::exists(directory, error);
   if (isThere && !std::filesystem::exists(lockPathOf(directory), error) &&
       !std::filesystem::is_empty(directory, error))
-    return invalidInput(directory, " is there and was not made by moec compile, expected it to be "
-                                   "free for what is kept while compiling");
+    return invalidInput(directory,
+                        " is there and was not made by moec, expected it to be free for "
+                        "what is kept until ",
+                        outputPath, " is done");
   std::filesystem::create_directory(directory, error);
   if (error)
     return openError(error.value(), strCat("cannot make the directory ", directory));
@@ -111,6 +113,13 @@ Status WorkDirectory::mark(const std::string &step, const std::string &key) cons
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(markPathOf(directory, step)));
   MOERT_RETURN_IF_ERROR(file.append(key + "\n"));
   return file.commit();
+}
+
+Status WorkDirectory::unmark(const std::string &step) const {
+  const std::string path = markPathOf(directory, step);
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return error ? systemError(error.value(), strCat("removing ", path)) : Status();
 }
 
 } // namespace moec

@@ -1,5 +1,5 @@
-// Where a long compilation keeps what it has done: OUT.moe.work, beside the artifact. It stays
-// after an interruption, so that --resume can go on, and is removed otherwise.
+// Where a long compilation or calibration keeps what it has done: OUT.work, beside its output. It
+// stays after an interruption, so that --resume can go on, and is removed otherwise.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -9,12 +9,12 @@
 
 namespace moec {
 
-/// Owns the directory and a lock on it, which keeps a second compilation of the same output away.
+/// Owns the directory and a lock on it, which keeps a second program with the same output away.
 /// Movable; one thread.
 class WorkDirectory {
 public:
-  /// OUT.moe.work. Without `resume`, what an earlier compilation left there is removed. Refuses a
-  /// directory that no compilation made, and one that another process is working in.
+  /// OUT.work. Without `resume`, what an earlier run left there is removed. Refuses a directory
+  /// that this class did not make, and one that another process is working in.
   static moert::Result<WorkDirectory> open(const std::string &outputPath, bool resume);
   /// Refuses inputs that lie in the directory, which would go with it.
   static moert::Status checkHoldsNone(const std::string &outputPath,
@@ -31,9 +31,11 @@ public:
   bool isResumed() const { return resumed; }
   void keep() { isRemovedAtEnd = false; }
 
-  /// A step's result may be used again if it was marked, after it was whole, with the same key.
+  /// A step's result may be used again if it was marked, after it was whole, with the same key. It
+  /// is unmarked before another takes its place.
   bool isMarked(const std::string &step, const std::string &key) const;
   moert::Status mark(const std::string &step, const std::string &key) const;
+  moert::Status unmark(const std::string &step) const;
 
 private:
   WorkDirectory(std::string name, int lockFile, bool isOld)

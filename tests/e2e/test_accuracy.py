@@ -186,7 +186,7 @@ class InterruptTest(AccuracyTest):
     def test_a_second_compilation_of_the_same_output_is_refused(self):
         first = self.started(*searched("--threads", 2))
         support.wait_for(first, self.work / "moec.lock")
-        self.refused("moec", *searched(), "-o", self.output, mention="another process is compiling in .*out.moe.work")
+        self.refused("moec", *searched(), "-o", self.output, mention="another process is working in .*out.moe.work")
         self.assertEqual(first.wait(timeout=120), DONE, first.stderr.read().decode())
         first.stderr.close()
         self.assertEqual(digest(self.output), digest(whole()[0]))
@@ -426,8 +426,8 @@ class RefusalTest(AccuracyTest):
     def test_a_work_directory_of_somebody_else(self):
         self.work.mkdir()
         (self.work / "thesis.txt").write_text("the only copy")
-        self.refuses("out.moe.work is there and was not made by moec compile", *searched()[1:])
-        self.refuses("out.moe.work is there and was not made by moec compile", *searched("--resume")[1:])
+        self.refuses("out.moe.work is there and was not made by moec", *searched()[1:])
+        self.refuses("out.moe.work is there and was not made by moec", *searched("--resume")[1:])
         self.assertEqual((self.work / "thesis.txt").read_text(), "the only copy")
         shutil.rmtree(self.work)
         self.work.write_text("a file")

@@ -127,6 +127,15 @@ class RefusalTest(CalibrateTest):
         self.refused("moec", "calibrate", POCKET, "--calibration-text", text, "-o", output, mention=mention)
         self.assertEqual([p.name for p in self.scratch.glob("none*")], [])
 
+    def test_a_folder_in_the_place_of_the_work_directory_is_refused_and_stays(self):
+        kept = self.scratch / "out.work" / "kept"
+        kept.parent.mkdir()
+        kept.write_text("text " * 500)
+        command = ("moec", *self.command, "-o", self.scratch / "out")
+        self.refused(*command, mention="out.work is there and was not made by moec")
+        self.refused(*command, "--calibration-text", kept, mention="lies in .*out.work")
+        self.assertTrue(kept.exists())
+
     def test_texts_that_cannot_be_used_are_refused_in_words(self):
         text = self.scratch / "text.txt"
         self.refuses(text, "text.txt")

@@ -78,7 +78,7 @@ TEST_CASE("a directory that no compilation made is refused and stays") {
   write(path + "/thesis.txt");
   for (bool resume : {false, true})
     checkRefused(WorkDirectory::open(directory.path("out.moe"), resume).status(),
-                 "was not made by moec compile");
+                 "was not made by moec");
   CHECK(contentOf(path + "/thesis.txt") == "kept");
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a second owner is refused and takes nothing away") {
   WorkDirectory work = opened(output, false);
   write(work.path() + "/file");
   for (bool resume : {false, true})
-    checkRefused(WorkDirectory::open(output, resume).status(), "another process is compiling");
+    checkRefused(WorkDirectory::open(output, resume).status(), "another process is working");
   CHECK(contentOf(work.path() + "/file") == "kept");
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a work directory that was moved goes once") {
   WorkDirectory second = std::move(*first);
   first.reset();
   CHECK(fs::exists(second.path()));
-  checkRefused(WorkDirectory::open(output, false).status(), "another process is compiling");
+  checkRefused(WorkDirectory::open(output, false).status(), "another process is working");
 }
 
 TEST_CASE("a step is marked with its key and no other") {
@@ -130,6 +130,18 @@ TEST_CASE("a step is marked with its key and no other") {
   REQUIRE(work.mark("step", "another key").isOk());
   CHECK(!work.isMarked("step", "key"));
   CHECK(work.isMarked("step", "another key"));
+}
+
+TEST_CASE("a step that was unmarked is not marked, and may be unmarked again") {
+  TemporaryDirectory directory;
+  WorkDirectory work = opened(directory.path("out.moe"), false);
+  REQUIRE(work.mark("step", "key").isOk());
+  REQUIRE(work.mark("other", "key").isOk());
+  for (int i = 0; i < 2; ++i) {
+    CHECK(work.unmark("step").isOk());
+    CHECK(!work.isMarked("step", "key"));
+  }
+  CHECK(work.isMarked("other", "key"));
 }
 
 TEST_CASE("inputs in the work directory are refused, those beside it are not") {
