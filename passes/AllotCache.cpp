@@ -1,3 +1,5 @@
+// moe-allot-cache (Passes.td): one plan per budget. What a budget leaves for experts and how layers
+// share it is computed by runtime/policy; here it is put together and refused with a location.
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"

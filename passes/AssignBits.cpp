@@ -1,3 +1,5 @@
+// moe-assign-bits (Passes.td): a format for every weight, from one width for all experts or from a
+// file of widths. It chooses no widths: those come from the command line or from the search.
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"

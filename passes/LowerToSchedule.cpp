@@ -1,3 +1,5 @@
+// moe-lower-to-schedule (Passes.td): functions on layers become programs of instructions. What each
+// layer expands to is ExpandProgram's.
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"

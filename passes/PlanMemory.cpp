@@ -1,3 +1,5 @@
+// moe-plan-memory (Passes.td): places for the buffers in the arena, and the proof that each plan's
+// budget holds all that a run needs. Places are chosen by placeProgram().
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"

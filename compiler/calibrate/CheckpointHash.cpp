@@ -1,3 +1,4 @@
+// What tells checkpoints from each other without reading all their weights, as profiles record it.
 #include "compiler/calibrate/Calibrate.h"
 
 #include "compiler/emit/FieldChecksum.h"

@@ -1,3 +1,4 @@
+// What an artifact says of itself as JSON: everything that the text for people sums up, in numbers.
 #include "compiler/driver/Inspect.h"
 #include "compiler/driver/InspectSections.h"
 

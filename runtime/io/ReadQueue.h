@@ -59,10 +59,10 @@ struct ReadCompletion {
   Status status;
 };
 
-/// A queue of reads from one file. One thread (the engine's) creates it, calls everything and
-/// destroys it; nothing here is safe to call from two threads. The file and all memory given to
-/// submit() outlive the queue. The destructor waits for the reads under way, so that nothing is
-/// written to their memory afterwards.
+/// A queue of reads from one file. Owned and used by whoever created it (the engine), one thread at
+/// a time; nothing here is safe to call from two at once. The file and all memory given to submit()
+/// outlive the queue. The destructor waits for the reads under way, so that nothing is written to
+/// their memory afterwards.
 ///
 /// submit() and poll() allocate nothing and take no lock unless a read fails.
 class ReadQueue {

@@ -4,8 +4,8 @@
 //   Engine   a loaded model: resident weights, expert cache, worker threads
 //   Session  one sequence: its tokens' keys and values
 //
-// One thread uses an engine and its sessions; the engine's own threads are its business. The order
-// of destruction is Session, Engine, Model.
+// The caller owns all three, and destroys them in the order Session, Engine, Model. One thread at a
+// time uses an engine and its sessions; the engine's own threads are its business.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -25,6 +25,8 @@
 
 namespace moert {
 
+/// Owned by whoever opened it; outlives its engines. Never changes once open: any number of threads
+/// and engines may use it at once.
 class Model {
 public:
   /// Reads and checks everything but resident weights and records.
@@ -79,7 +81,8 @@ enum class LogitsWanted { kNowhere, kLast, kAll };
 
 class Session;
 
-/// Sees what a step computes, as it does. Called from the thread that called step().
+/// Sees what a step computes, as it does. Borrowed for one step() or prefill(), and called from the
+/// thread that called that; a failure ends the step with it.
 class StepObserver {
 public:
   virtual ~StepObserver() = default;
@@ -90,13 +93,15 @@ public:
                        std::span<const int32_t> /*experts*/, std::span<const float> /*weights*/) {}
 };
 
-/// The next tokens of one session.
+/// The next tokens of one session; borrows both for the call that it is given to.
 struct SessionTokens {
   Session *session = nullptr;
   std::span<const int32_t> tokens;
   LogitsWanted wanted = LogitsWanted::kLast;
 };
 
+/// Owned by whoever loaded it; borrows the model, which outlives it, and outlives its sessions. One
+/// thread at a time; engines of one process do not know of each other.
 class Engine {
 public:
   /// Loads within the account that accountMemory() gave for the same options. `progress` hears the
@@ -133,6 +138,8 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
+/// Owned by whoever created it, within the life of the engine that did, whose step() it is for. One
+/// thread at a time: the engine's.
 class Session {
 public:
   ~Session();
