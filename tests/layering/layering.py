@@ -30,9 +30,10 @@ ONLY = {
     "compiler/plan/": ("compiler/plan/", "runtime/base/", "runtime/policy/"),
     "compiler/": ("compiler/", "passes/", "profiles/", "runtime/", "moert/"),
     "passes/": ("passes/", "compiler/", "runtime/"),
+    "profiles/": ("profiles/", "compiler/plan/", "runtime/base/"),
     "tools/console/": ("tools/console/", "runtime/base/"),
     "tools/moert/": ("tools/moert/", "tools/console/", "runtime/", "moert/"),
-    "tools/": ("tools/", "compiler/", "passes/", "runtime/", "moert/"),
+    "tools/": ("tools/", "compiler/", "passes/", "profiles/", "runtime/", "moert/"),
 }
 
 NEVER = {
@@ -41,6 +42,7 @@ NEVER = {
     "compiler/import/": HEAVY,
     "compiler/quantize/": HEAVY,
     "passes/": ("compiler/driver/",),
+    "profiles/": MLIR + ("CLI/",),
     "tools/moert/": MLIR + ("yaml-cpp/",),
 }
 

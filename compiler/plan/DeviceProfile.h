@@ -1,0 +1,84 @@
+// What a machine can do, as far as a plan needs to know: how long a read takes, how fast weights
+// are multiplied, how much memory there is. Data alone; DeviceTimes.h makes times of it, and
+// profiles/DeviceFile.h reads it from YAML (profiles/README.md describes every field).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+/// How a number was got, best first. What is computed from several is no better than the worst.
+enum class Origin : uint8_t {
+  kMeasured, // On the machine itself.
+  kStated,   // Somebody else's: a data sheet, a published measurement of such a machine.
+  kDerived,  // Computed from numbers that were measured or stated.
+  kAssumed,  // A guess with a reason.
+};
+
+/// "measured", "stated", "derived", "assumed".
+std::string_view originName(Origin origin);
+
+struct Quantity {
+  double value = 0;
+  Origin origin = Origin::kAssumed;
+
+  friend bool operator==(const Quantity &, const Quantity &) = default;
+};
+
+/// Reads of whole records, several of them under way at once, at places far apart.
+/// Invariants: both axes ascend strictly and are not empty; bytesPerSecond has sizes x depths
+/// elements, those of one size one behind the other, each above 0.
+struct ReadTable {
+  std::vector<uint64_t> sizes;          // Bytes of a record.
+  std::vector<uint32_t> depths;         // Records under way.
+  std::vector<Quantity> bytesPerSecond; // Of all of them together.
+};
+
+/// The stored widths that can have rates: planes on top of each other are joined by a plus.
+constexpr std::array<std::string_view, 10> kProductWeights = {
+    "int2", "int2+1", "int2+2", "int2+2+2", "int2+2+4", "int4", "int8", "bf16", "f16", "f32"};
+
+/// How fast matrices of one stored width are multiplied with rows of activations, from memory that
+/// no processor cache holds.
+struct ProductRate {
+  std::string weights; // One of kProductWeights.
+  uint32_t tokens = 0;
+  uint32_t threads = 0;
+  Quantity weightBytesPerSecond; // Stored bytes, scales included.
+  Quantity multiplyAddsPerSecond;
+};
+
+/// Something that was measured with one thread and with all of them.
+struct ThreadRates {
+  Quantity oneThread;
+  Quantity allThreads; // As many as there are cores.
+};
+
+struct DeviceProfile {
+  std::string name;
+
+  std::string isa;     // "reference", "avx2", "avx512", "neon".
+  uint32_t cores = 0;  // That a process may use.
+  Quantity dispatchNs; // To hand one operation to all threads and wait for them.
+
+  Quantity totalMemoryBytes;
+  Quantity availableMemoryBytes;       // What one process may take; a container's limit counts.
+  ThreadRates memoryBytesPerSecond;    // Streaming reads.
+  ThreadRates attentionBytesPerSecond; // Keys and values of one token's attention.
+
+  std::string ioBackend; // What --io auto takes: "uring", "threads", "buffered".
+  bool hasRegisteredBuffers = false;
+  ReadTable directReads;         // Past the page cache; empty where that is refused.
+  ReadTable bufferedReads;       // Through the page cache, nothing of the file in it.
+  Quantity cachedBytesPerSecond; // Buffered reads of what the page cache holds; one at a time.
+
+  /// By weights, tokens and threads, each combination once; int8 and f32 are there, for one token
+  /// and for several, with one thread and with `cores` of them.
+  std::vector<ProductRate> products;
+};
+
+} // namespace moec

@@ -1,0 +1,163 @@
+#include "compiler/plan/DeviceTimes.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+
+namespace moec {
+
+std::string_view originName(Origin origin) {
+  constexpr std::array<std::string_view, 4> kNames = {"measured", "stated", "derived", "assumed"};
+  return kNames[static_cast<size_t>(origin)];
+}
+
+Origin worseOf(Origin a, Origin b) {
+  return std::max(a, b);
+}
+
+const ReadTable &plannedReads(const DeviceProfile &device) {
+  return device.ioBackend == "buffered" ? device.bufferedReads : device.directReads;
+}
+
+namespace {
+
+/// Where a value lies between two neighbours of an axis, by logarithm; outside, at its end.
+struct Place {
+  size_t below = 0, above = 0;
+  double share = 0; // Of the upper one.
+};
+
+template <typename Axis> Place placeIn(const std::vector<Axis> &axis, double value) {
+  if (value <= static_cast<double>(axis.front()))
+    return {};
+  if (value >= static_cast<double>(axis.back()))
+    return {axis.size() - 1, axis.size() - 1, 0};
+  size_t above = 1;
+  while (static_cast<double>(axis[above]) < value)
+    ++above;
+  if (static_cast<double>(axis[above]) == value)
+    return {above, above, 0};
+  const double low = std::log(static_cast<double>(axis[above - 1]));
+  const double high = std::log(static_cast<double>(axis[above]));
+  return {above - 1, above, (std::log(value) - low) / (high - low)};
+}
+
+/// Time of one read at a measured size and depth, by Little's law.
+Quantity cellNs(const ReadTable &reads, size_t size, size_t depth) {
+  const Quantity &rate = reads.bytesPerSecond[size * reads.depths.size() + depth];
+  return {1e9 * static_cast<double>(reads.sizes[size]) * reads.depths[depth] / rate.value,
+          rate.origin};
+}
+
+/// Between two times, geometrically.
+Quantity between(const Quantity &low, const Quantity &high, double share) {
+  if (share == 0)
+    return low;
+  return {std::exp((1 - share) * std::log(low.value) + share * std::log(high.value)),
+          worseOf(worseOf(low.origin, high.origin), Origin::kDerived)};
+}
+
+Quantity scaled(Quantity time, double factor) {
+  if (factor != 1) {
+    time.value *= factor;
+    time.origin = worseOf(time.origin, Origin::kDerived);
+  }
+  return time;
+}
+
+/// A rate with some of the cores: measured with one and with all.
+Quantity withThreads(const Quantity &one, const Quantity &all, uint32_t threads, uint32_t cores) {
+  if (threads <= 1 || cores <= 1)
+    return one;
+  if (threads >= cores)
+    return all;
+  const double share = static_cast<double>(threads - 1) / (cores - 1);
+  return {one.value + share * (all.value - one.value),
+          worseOf(worseOf(one.origin, all.origin), Origin::kDerived)};
+}
+
+} // namespace
+
+Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth) {
+  assert(!reads.sizes.empty() && !reads.depths.empty() && depth >= 1);
+  const Place size = placeIn(reads.sizes, static_cast<double>(bytes));
+  const Place queue = placeIn(reads.depths, depth);
+  const auto atSize = [&](size_t index) {
+    return between(cellNs(reads, index, queue.below), cellNs(reads, index, queue.above),
+                   queue.share);
+  };
+  Quantity time = between(atSize(size.below), atSize(size.above), size.share);
+  const double largest = static_cast<double>(reads.sizes.back());
+  const double deepest = static_cast<double>(reads.depths.back());
+  time = scaled(time, std::max(1.0, static_cast<double>(bytes) / largest));
+  return scaled(time, std::max(1.0, depth / deepest));
+}
+
+namespace {
+
+/// The rates of one kind of weights with some threads, by tokens ascending.
+struct TokenRate {
+  uint32_t tokens;
+  Quantity multiplyAddsPerSecond;
+};
+
+std::vector<TokenRate> ratesOf(const DeviceProfile &device, std::string_view weights,
+                               uint32_t threads) {
+  std::vector<TokenRate> rates;
+  for (const ProductRate &one : device.products) {
+    if (one.weights != weights || one.threads != 1)
+      continue;
+    Quantity all = one.multiplyAddsPerSecond;
+    for (const ProductRate &other : device.products)
+      if (other.weights == weights && other.tokens == one.tokens && other.threads == device.cores)
+        all = other.multiplyAddsPerSecond;
+    rates.push_back(
+        {one.tokens, withThreads(one.multiplyAddsPerSecond, all, threads, device.cores)});
+  }
+  std::sort(rates.begin(), rates.end(),
+            [](const TokenRate &a, const TokenRate &b) { return a.tokens < b.tokens; });
+  return rates;
+}
+
+Quantity timeOf(const TokenRate &rate, uint64_t weights) {
+  return {1e9 * static_cast<double>(weights) * rate.tokens / rate.multiplyAddsPerSecond.value,
+          rate.multiplyAddsPerSecond.origin};
+}
+
+Quantity timeFor(const std::vector<TokenRate> &rates, uint64_t weights, uint32_t tokens) {
+  size_t above = 0;
+  while (above + 1 < rates.size() && rates[above].tokens < tokens)
+    ++above;
+  const Quantity high = timeOf(rates[above], weights);
+  if (above == 0 || tokens >= rates[above].tokens)
+    return scaled(high, static_cast<double>(tokens) / rates[above].tokens);
+  const Quantity low = timeOf(rates[above - 1], weights);
+  const double share = static_cast<double>(tokens - rates[above - 1].tokens) /
+                       (rates[above].tokens - rates[above - 1].tokens);
+  return {low.value + share * (high.value - low.value),
+          worseOf(worseOf(low.origin, high.origin), Origin::kDerived)};
+}
+
+} // namespace
+
+Quantity productNs(const DeviceProfile &device, const Product &product) {
+  std::vector<TokenRate> rates = ratesOf(device, product.weightsName, product.threads);
+  if (!rates.empty())
+    return timeFor(rates, product.weights, product.tokens);
+  const bool isInteger = product.weightsName.substr(0, 3) == "int";
+  rates = ratesOf(device, isInteger ? "int8" : "f32", product.threads);
+  assert(!rates.empty() && "a profile has rates of int8 and f32");
+  Quantity time = timeFor(rates, product.weights, product.tokens);
+  time.origin = worseOf(time.origin, Origin::kDerived);
+  return time;
+}
+
+Quantity attentionNs(const DeviceProfile &device, uint64_t keyValueBytes, uint32_t threads) {
+  const Quantity rate =
+      withThreads(device.attentionBytesPerSecond.oneThread,
+                  device.attentionBytesPerSecond.allThreads, threads, device.cores);
+  return {1e9 * static_cast<double>(keyValueBytes) / rate.value, rate.origin};
+}
+
+} // namespace moec

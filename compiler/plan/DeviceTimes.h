@@ -1,0 +1,39 @@
+// Times made of a device profile's rates: of a read, a product, an attention. Between what was
+// measured they interpolate, beyond it they go on as the last rates do; each time says whether it
+// is a measured one.
+#pragma once
+
+#include "compiler/plan/DeviceProfile.h"
+
+namespace moec {
+
+/// The worse of the two: what is computed from both.
+Origin worseOf(Origin a, Origin b);
+
+/// How long one read of `bytes` takes while `depth` such reads, this one included, are under way
+/// all the time. Interpolated between sizes and depths as a straight line of logarithms; a read
+/// that is smaller than any measured one takes as long as that, a larger one proportionally longer,
+/// and more reads than were measured share the disk's rate. The table is not empty; depth is at
+/// least 1.
+Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth);
+
+/// The table that --io auto reads by.
+const ReadTable &plannedReads(const DeviceProfile &device);
+
+/// What is multiplied: `tokens` rows of activations with a matrix of `weights` elements.
+struct Product {
+  std::string_view weightsName; // As in ProductRate.
+  uint64_t weights = 0;
+  uint32_t tokens = 1;
+  uint32_t threads = 1;
+};
+
+/// How long it takes. Between measured numbers of tokens the time grows evenly, beyond them in
+/// proportion; between one thread and all of them the rate does. Weights without rates of their own
+/// take those of int8 or f32.
+Quantity productNs(const DeviceProfile &device, const Product &product);
+
+/// One token's attention over so many bytes of keys and values.
+Quantity attentionNs(const DeviceProfile &device, uint64_t keyValueBytes, uint32_t threads);
+
+} // namespace moec

@@ -1,0 +1,223 @@
+#include "profiles/DeviceFile.h"
+
+#include "profiles/YamlFields.h"
+#include "runtime/base/InputText.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+namespace {
+
+constexpr uint64_t kFormatVersion = 1;
+/// Many times what a probe writes; keeps a wrong file from being parsed at length.
+constexpr size_t kMaxFileBytes = 1 << 20;
+
+// What any machine that this can be about has; the README repeats them.
+constexpr Range kBytesPerSecond = {1e3, 1e15};
+constexpr Range kMultiplyAddsPerSecond = {1e3, 1e18};
+constexpr Range kMemoryBytes = {1 << 20, 1125899906842624.0}; // 1 MiB to 1 PiB
+constexpr Range kCores = {1, 4096};
+constexpr Range kTokens = {1, 4096};
+constexpr Range kNanoseconds = {0, 1e9};
+constexpr Range kRecordBytes = {512, 1 << 30};
+constexpr Range kDepth = {1, 1024};
+
+Status readThreadRates(YamlFields &parent, const std::string &key, ThreadRates &rates) {
+  MOERT_ASSIGN_OR_RETURN(YamlFields fields, parent.map(key));
+  MOERT_ASSIGN_OR_RETURN(rates.oneThread, fields.quantity("one_thread", kBytesPerSecond));
+  MOERT_ASSIGN_OR_RETURN(rates.allThreads, fields.quantity("all_threads", kBytesPerSecond));
+  return fields.finish();
+}
+
+Status readProcessor(YamlFields &top, DeviceProfile &device) {
+  MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("processor"));
+  MOERT_ASSIGN_OR_RETURN(device.isa,
+                         fields.knownWord("isa", {"reference", "avx2", "avx512", "neon"}));
+  MOERT_ASSIGN_OR_RETURN(uint64_t cores, fields.knownCount("cores", kCores));
+  device.cores = static_cast<uint32_t>(cores);
+  MOERT_ASSIGN_OR_RETURN(device.dispatchNs, fields.quantity("dispatch_ns", kNanoseconds));
+  return fields.finish();
+}
+
+Status readMemory(YamlFields &top, DeviceProfile &device) {
+  MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("memory"));
+  MOERT_ASSIGN_OR_RETURN(device.totalMemoryBytes, fields.quantity("total_bytes", kMemoryBytes));
+  MOERT_ASSIGN_OR_RETURN(device.availableMemoryBytes,
+                         fields.quantity("available_bytes", kMemoryBytes));
+  if (device.availableMemoryBytes.value > device.totalMemoryBytes.value)
+    return fields.refuse("available_bytes", "at most total_bytes");
+  MOERT_RETURN_IF_ERROR(readThreadRates(fields, "bytes_per_second", device.memoryBytesPerSecond));
+  return fields.finish();
+}
+
+/// A list of points that is to be a full grid, in any order.
+Status readTable(const std::string &file, YamlFields &disk, const std::string &key,
+                 ReadTable &table) {
+  MOERT_ASSIGN_OR_RETURN(YAML::Node list, disk.take(key));
+  if (!list.IsSequence() || list.size() == 0)
+    return disk.refuse(key, "a list of {bytes, depth, bytes_per_second}");
+  std::map<std::pair<uint64_t, uint32_t>, Quantity> points;
+  std::set<uint64_t> sizes;
+  std::set<uint32_t> depths;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const YAML::Node node = std::as_const(list)[i];
+    const std::string place = strCat(disk.placeOf(key), "[", i, "]");
+    MOERT_ASSIGN_OR_RETURN(YamlFields point, YamlFields::of(file, node, place));
+    MOERT_ASSIGN_OR_RETURN(uint64_t bytes, point.count("bytes", kRecordBytes));
+    MOERT_ASSIGN_OR_RETURN(uint64_t depth, point.count("depth", kDepth));
+    MOERT_ASSIGN_OR_RETURN(Quantity rate, point.quantity("bytes_per_second", kBytesPerSecond));
+    MOERT_RETURN_IF_ERROR(point.finish());
+    const auto reads = static_cast<uint32_t>(depth);
+    if (!points.emplace(std::pair(bytes, reads), rate).second)
+      return refuseNode(file, node, place, "another size or depth than an earlier point's");
+    sizes.insert(bytes);
+    depths.insert(reads);
+  }
+  if (*depths.begin() != 1)
+    return disk.refuse(key, "a point of depth 1");
+  table.sizes.assign(sizes.begin(), sizes.end());
+  table.depths.assign(depths.begin(), depths.end());
+  for (uint64_t bytes : sizes)
+    for (uint32_t depth : depths) {
+      auto point = points.find({bytes, depth});
+      if (point == points.end())
+        return disk.refuse(key, strCat("every size at every depth, but there is no point of ",
+                                       bytes, " bytes at depth ", depth));
+      table.bytesPerSecond.push_back(point->second);
+    }
+  return {};
+}
+
+Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device) {
+  MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("disk"));
+  MOERT_ASSIGN_OR_RETURN(device.ioBackend,
+                         fields.knownWord("backend", {"uring", "threads", "buffered"}));
+  MOERT_ASSIGN_OR_RETURN(device.hasRegisteredBuffers, fields.knownFlag("registered_buffers"));
+  MOERT_ASSIGN_OR_RETURN(device.cachedBytesPerSecond,
+                         fields.quantity("cached_bytes_per_second", kBytesPerSecond));
+  const bool isBuffered = device.ioBackend == "buffered";
+  // The table of the backend has to be there, the other one may.
+  if (!isBuffered || fields.has("direct"))
+    MOERT_RETURN_IF_ERROR(readTable(file, fields, "direct", device.directReads));
+  if (isBuffered || fields.has("buffered"))
+    MOERT_RETURN_IF_ERROR(readTable(file, fields, "buffered", device.bufferedReads));
+  return fields.finish();
+}
+
+Result<ProductRate> readProduct(YamlFields &fields, uint32_t cores) {
+  ProductRate rate;
+  MOERT_ASSIGN_OR_RETURN(rate.weights, fields.text("weights"));
+  if (std::find(kProductWeights.begin(), kProductWeights.end(), rate.weights) ==
+      kProductWeights.end()) {
+    std::string names;
+    for (std::string_view name : kProductWeights)
+      names += strCat(names.empty() ? "" : " or ", name);
+    return fields.refuse("weights", names);
+  }
+  MOERT_ASSIGN_OR_RETURN(uint64_t tokens, fields.count("tokens", kTokens));
+  rate.tokens = static_cast<uint32_t>(tokens);
+  MOERT_ASSIGN_OR_RETURN(uint64_t threads, fields.count("threads", kCores));
+  rate.threads = static_cast<uint32_t>(threads);
+  if (threads != 1 && threads != cores)
+    return fields.refuse("threads", strCat("1 or processor.cores, which is ", cores));
+  MOERT_ASSIGN_OR_RETURN(rate.weightBytesPerSecond,
+                         fields.quantity("weight_bytes_per_second", kBytesPerSecond));
+  MOERT_ASSIGN_OR_RETURN(rate.multiplyAddsPerSecond,
+                         fields.quantity("multiply_adds_per_second", kMultiplyAddsPerSecond));
+  MOERT_RETURN_IF_ERROR(fields.finish());
+  return rate;
+}
+
+/// What DeviceTimes.h relies on.
+Status checkProducts(const std::vector<ProductRate> &products, uint32_t cores,
+                     const std::string &where) {
+  std::map<std::string, std::map<uint32_t, uint32_t>> threadsOf; // By weights and tokens.
+  for (const ProductRate &rate : products)
+    ++threadsOf[rate.weights][rate.tokens];
+  for (const char *weights : {"int8", "f32"})
+    if (threadsOf.count(weights) == 0)
+      return invalidInput(where, "no rates of ", weights, ", expected them");
+  for (const auto &[weights, tokens] : threadsOf) {
+    if (tokens.begin()->first != 1 || tokens.size() < 2)
+      return invalidInput(where, "the rates of ", weights,
+                          " are not for one token and for several, expected both");
+    for (const auto &[count, found] : tokens)
+      if (found != (cores == 1 ? 1 : 2))
+        return invalidInput(where, "the rates of ", weights, " for ", count,
+                            " tokens are not for 1 thread and for ", cores, ", expected both");
+  }
+  return {};
+}
+
+Status readProducts(const std::string &file, YamlFields &top, DeviceProfile &device) {
+  MOERT_ASSIGN_OR_RETURN(YAML::Node list, top.take("products"));
+  if (!list.IsSequence())
+    return top.refuse("products", "a list of rates");
+  std::set<std::tuple<std::string, uint32_t, uint32_t>> seen;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const YAML::Node node = std::as_const(list)[i];
+    const std::string place = strCat("products[", i, "]");
+    MOERT_ASSIGN_OR_RETURN(YamlFields fields, YamlFields::of(file, node, place));
+    MOERT_ASSIGN_OR_RETURN(ProductRate rate, readProduct(fields, device.cores));
+    if (!seen.emplace(rate.weights, rate.tokens, rate.threads).second)
+      return refuseNode(file, node, place,
+                        "other weights, tokens or threads than an earlier one's");
+    device.products.push_back(std::move(rate));
+  }
+  return checkProducts(device.products, device.cores,
+                       strCat(file, ":", list.Mark().line + 1, ": products: "));
+}
+
+Result<DeviceProfile> readDevice(const std::string &file, const YAML::Node &root) {
+  MOERT_ASSIGN_OR_RETURN(YamlFields top, YamlFields::of(file, root, ""));
+  MOERT_ASSIGN_OR_RETURN(uint64_t version, top.count("device_profile", {1, 1e6}));
+  if (version != kFormatVersion)
+    return invalidInput(file, ": device_profile: version ", version, ", this program reads ",
+                        kFormatVersion);
+  DeviceProfile device;
+  MOERT_ASSIGN_OR_RETURN(device.name, top.text("name"));
+  MOERT_RETURN_IF_ERROR(readProcessor(top, device));
+  MOERT_RETURN_IF_ERROR(readMemory(top, device));
+  MOERT_RETURN_IF_ERROR(readDisk(file, top, device));
+  MOERT_RETURN_IF_ERROR(readProducts(file, top, device));
+  MOERT_ASSIGN_OR_RETURN(YamlFields attention, top.map("attention"));
+  MOERT_RETURN_IF_ERROR(
+      readThreadRates(attention, "bytes_per_second", device.attentionBytesPerSecond));
+  MOERT_RETURN_IF_ERROR(attention.finish());
+  MOERT_RETURN_IF_ERROR(top.finish());
+  return device;
+}
+
+} // namespace
+
+Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name) {
+  if (yaml.size() > kMaxFileBytes)
+    return invalidInput(name, ": has ", yaml.size(),
+                        " bytes, expected a device profile of at most ", kMaxFileBytes);
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
+    if (documents.size() != 1)
+      return invalidInput(name, ": has ", documents.size(),
+                          " YAML documents, expected one device profile");
+    return readDevice(name, documents.front());
+  } catch (const YAML::Exception &error) {
+    const std::string line = error.mark.line >= 0 ? strCat(":", error.mark.line + 1) : "";
+    return invalidInput(name, line, ": not YAML: ", error.msg);
+  }
+}
+
+Result<DeviceProfile> readDeviceFile(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(std::string text, moert::readInput(path));
+  return parseDevice(text, path);
+}
+
+} // namespace moec

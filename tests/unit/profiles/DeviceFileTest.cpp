@@ -1,0 +1,204 @@
+#include "profiles/DeviceFile.h"
+
+#include <doctest/doctest.h>
+#include <string>
+
+using namespace moec;
+
+namespace {
+
+const char *const kDevice = R"(# A made-up machine.
+device_profile: 1
+name: two cores and a disk
+processor:
+  isa: !measured avx2
+  cores: !measured 2
+  dispatch_ns: !measured 1500
+memory:
+  total_bytes: !stated 8589934592
+  available_bytes: !assumed 4294967296
+  bytes_per_second: {one_thread: !measured 1e10, all_threads: !measured 1.5e10}
+disk:
+  backend: !measured uring
+  registered_buffers: !measured true
+  cached_bytes_per_second: !measured 5e9
+  direct:
+    - {bytes: 65536, depth: 4, bytes_per_second: !derived 9e8}
+    - {bytes: 4096, depth: 1, bytes_per_second: !measured 4e7}
+    - {bytes: 4096, depth: 4, bytes_per_second: !measured 1e8}
+    - {bytes: 65536, depth: 1, bytes_per_second: !measured 4e8}
+products:
+  - {weights: int8, tokens: 1, threads: 1, weight_bytes_per_second: !measured 9e9, multiply_adds_per_second: !measured 8e9}
+  - {weights: int8, tokens: 1, threads: 2, weight_bytes_per_second: !measured 1e10, multiply_adds_per_second: !measured 9e9}
+  - {weights: int8, tokens: 32, threads: 1, weight_bytes_per_second: !measured 1e9, multiply_adds_per_second: !measured 3e10}
+  - {weights: int8, tokens: 32, threads: 2, weight_bytes_per_second: !measured 2e9, multiply_adds_per_second: !measured 6e10}
+  - {weights: f32, tokens: 1, threads: 1, weight_bytes_per_second: !measured 9e9, multiply_adds_per_second: !measured 2e9}
+  - {weights: f32, tokens: 1, threads: 2, weight_bytes_per_second: !measured 1e10, multiply_adds_per_second: !measured 3e9}
+  - {weights: f32, tokens: 32, threads: 1, weight_bytes_per_second: !measured 1e9, multiply_adds_per_second: !measured 1e10}
+  - {weights: f32, tokens: 32, threads: 2, weight_bytes_per_second: !measured 2e9, multiply_adds_per_second: !measured 2e10}
+attention:
+  bytes_per_second: {one_thread: !measured 5e9, all_threads: !measured 9e9}
+)";
+
+std::string changed(const std::string &from, const std::string &to) {
+  std::string text = kDevice;
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string without(const std::string &line) {
+  std::string text = kDevice;
+  const size_t at = text.find(line);
+  REQUIRE(at != std::string::npos);
+  return text.erase(at, text.find('\n', at) + 1 - at);
+}
+
+/// The message of a refusal, which is bad input and nothing else.
+std::string refusalOf(const std::string &text) {
+  const moert::Result<DeviceProfile> device = parseDevice(text, "device.yaml");
+  REQUIRE(!device.isOk());
+  CHECK(device.status().code() == moert::StatusCode::kInvalidInput);
+  return device.status().message();
+}
+
+} // namespace
+
+TEST_CASE("every field of a device file arrives with its value and its origin") {
+  const moert::Result<DeviceProfile> read = parseDevice(kDevice, "device.yaml");
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  const DeviceProfile &device = *read;
+  CHECK(device.name == "two cores and a disk");
+  CHECK(device.isa == "avx2");
+  CHECK(device.cores == 2);
+  CHECK(device.dispatchNs == Quantity{1500, Origin::kMeasured});
+  CHECK(device.totalMemoryBytes == Quantity{8589934592.0, Origin::kStated});
+  CHECK(device.availableMemoryBytes == Quantity{4294967296.0, Origin::kAssumed});
+  CHECK(device.memoryBytesPerSecond.oneThread.value == 1e10);
+  CHECK(device.memoryBytesPerSecond.allThreads.value == 1.5e10);
+  CHECK(device.attentionBytesPerSecond.allThreads.value == 9e9);
+  CHECK(device.ioBackend == "uring");
+  CHECK(device.hasRegisteredBuffers);
+  CHECK(device.cachedBytesPerSecond.value == 5e9);
+  CHECK(device.products.size() == 8);
+  CHECK(device.products[3].weights == "int8");
+  CHECK(device.products[3].tokens == 32);
+  CHECK(device.products[3].threads == 2);
+  CHECK(device.products[3].multiplyAddsPerSecond.value == 6e10);
+}
+
+TEST_CASE("points of a read table may stand in any order") {
+  const DeviceProfile device = parseDevice(kDevice, "device.yaml").value();
+  CHECK(device.directReads.sizes == std::vector<uint64_t>{4096, 65536});
+  CHECK(device.directReads.depths == std::vector<uint32_t>{1, 4});
+  CHECK(device.directReads.bytesPerSecond[1] == Quantity{1e8, Origin::kMeasured});
+  CHECK(device.directReads.bytesPerSecond[3] == Quantity{9e8, Origin::kDerived});
+  CHECK(device.bufferedReads.sizes.empty());
+}
+
+TEST_CASE("a refusal names file, line, field, what was found and what was expected") {
+  CHECK(refusalOf(changed("dispatch_ns: !measured 1500", "dispatch_ns: !measured fast")) ==
+        "device.yaml:7: processor.dispatch_ns: found 'fast', expected a number from 0 to 1e+09");
+  CHECK(refusalOf(changed("depth: 4, bytes_per_second: !derived 9e8",
+                          "depth: four, bytes_per_second: !derived 9e8")) ==
+        "device.yaml:17: disk.direct[0].depth: found 'four', expected a whole number from 1 to "
+        "1024");
+}
+
+TEST_CASE("an unknown field is refused wherever it stands") {
+  CHECK(refusalOf(std::string(kDevice) + "gpu: none\n") ==
+        "device.yaml:32: gpu: there is no such field; profiles/README.md lists them");
+  CHECK(refusalOf(changed("cores:", "speed_mhz: !measured 3\n  cores:"))
+            .find("device.yaml:6: processor.speed_mhz: there is no such field") == 0);
+  CHECK(refusalOf(changed("{bytes: 4096,", "{latency_us: 3, bytes: 4096,"))
+            .find("device.yaml:18: disk.direct[1].latency_us: there is no such field") == 0);
+}
+
+TEST_CASE("a unit that is not the field's own is an unknown field") {
+  CHECK(refusalOf(changed("dispatch_ns", "dispatch_us")).find("processor.dispatch_ns") !=
+        std::string::npos);
+  CHECK(refusalOf(changed("total_bytes: !stated 8589934592", "total_bytes: !stated 8GiB"))
+            .find("found '8GiB', expected a number") != std::string::npos);
+}
+
+TEST_CASE("a missing field is refused by its name") {
+  CHECK(refusalOf(without("  isa:")) == "device.yaml:5: processor.isa: the field is missing");
+  CHECK(refusalOf(without("name:")) == "device.yaml:2: name: the field is missing");
+}
+
+TEST_CASE("a field that is given twice is refused") {
+  CHECK(refusalOf(changed("  cores:", "  cores: !measured 4\n  cores:")) ==
+        "device.yaml:7: processor: field 'cores' is given twice");
+}
+
+TEST_CASE("a value without a word on how it was got is refused") {
+  CHECK(refusalOf(changed("!measured 1500", "1500")) ==
+        "device.yaml:7: processor.dispatch_ns: found no tag, expected how the value was got: "
+        "!measured, !stated, !derived or !assumed in front of it");
+  CHECK(refusalOf(changed("!measured 1500", "!guessed 1500")).find("found !guessed") !=
+        std::string::npos);
+  CHECK(refusalOf(changed("!measured avx2", "avx2")).find("found no tag") != std::string::npos);
+}
+
+TEST_CASE("a value outside its range is refused") {
+  for (const auto &[from, to] : {std::pair("cores: !measured 2", "cores: !measured 0"),
+                                 {"cores: !measured 2", "cores: !measured -2"},
+                                 {"cores: !measured 2", "cores: !measured 2.5"},
+                                 {"cores: !measured 2", "cores: !measured 99999999999999999999"},
+                                 {"!measured 5e9", "!measured nan"},
+                                 {"!measured 5e9", "!measured inf"},
+                                 {"!measured 5e9", "!measured 0"},
+                                 {"!stated 8589934592", "!stated 8"},
+                                 {"bytes: 65536, depth: 4", "bytes: 1, depth: 4"},
+                                 {"depth: 4", "depth: 1025"}})
+    CHECK_MESSAGE(refusalOf(changed(from, to)).find("expected a") != std::string::npos, to);
+}
+
+TEST_CASE("a read table that is not a full grid is refused") {
+  CHECK(refusalOf(without("    - {bytes: 65536, depth: 4")) ==
+        "device.yaml:17: disk.direct: found a list, expected every size at every depth, but there "
+        "is no point of 65536 bytes at depth 4");
+  CHECK(refusalOf(changed("{bytes: 65536, depth: 4", "{bytes: 4096, depth: 1"))
+            .find("another size or depth") != std::string::npos);
+  CHECK(refusalOf(changed("uring", "buffered")).find("disk.buffered: the field is missing") !=
+        std::string::npos);
+}
+
+TEST_CASE("rates of products that leave a time undefined are refused") {
+  CHECK(refusalOf(without("  - {weights: f32, tokens: 1, threads: 2")) ==
+        "device.yaml:22: products: the rates of f32 for 1 tokens are not for 1 thread and for 2, "
+        "expected both");
+  CHECK(
+      refusalOf(changed("weights: f32", "weights: q4_k")).find("found 'q4_k', expected int2 or") !=
+      std::string::npos);
+  CHECK(refusalOf(changed("tokens: 1, threads: 1", "tokens: 1, threads: 3"))
+            .find("found '3', expected 1 or processor.cores, which is 2") != std::string::npos);
+  CHECK(refusalOf(changed("tokens: 1, threads: 1", "tokens: 1, threads: 2"))
+            .find("other weights, tokens or threads") != std::string::npos);
+}
+
+TEST_CASE("more memory available than there is is refused") {
+  CHECK(refusalOf(changed("!assumed 4294967296", "!assumed 9294967296"))
+            .find("memory.available_bytes: found '9294967296', expected at most total_bytes") !=
+        std::string::npos);
+}
+
+TEST_CASE("what is no device file at all is refused") {
+  CHECK(refusalOf("").find("device.yaml: ") == 0);
+  CHECK(refusalOf("- 1\n- 2\n") == "device.yaml:1: found a list, expected a map of fields");
+  CHECK(refusalOf("a: [1, 2\nb: }").find("not YAML") != std::string::npos);
+  CHECK(refusalOf("a: 1\n---\nb: 2\n").find("2 YAML documents") != std::string::npos);
+  CHECK(refusalOf(std::string(2 << 20, '#')).find("expected a device profile of at most") !=
+        std::string::npos);
+  CHECK(refusalOf(std::string(100000, '[')).find("device.yaml") == 0);
+  CHECK(refusalOf(changed("device_profile: 1", "device_profile: 2")) ==
+        "device.yaml: device_profile: version 2, this program reads 1");
+  CHECK(refusalOf(changed("processor:", "? [1]\n: 3\nprocessor:"))
+            .find("expected the name of a field") != std::string::npos);
+}
+
+TEST_CASE("a file that is not there is refused by its name") {
+  const moert::Result<DeviceProfile> device = readDeviceFile("/nowhere/device.yaml");
+  REQUIRE(!device.isOk());
+  CHECK(device.status().message().find("/nowhere/device.yaml") != std::string::npos);
+}
