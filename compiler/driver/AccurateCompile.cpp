@@ -6,6 +6,7 @@
 #include "compiler/driver/WidthItems.h"
 #include "compiler/driver/WorkDirectory.h"
 #include "compiler/emit/CheckpointTokenizer.h"
+#include "compiler/plan/EstimateCheck.h"
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/pool/ExpertPool.h"
 #include "compiler/search/ArtifactJudge.h"
@@ -51,6 +52,7 @@ private:
   Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
   Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured);
   Measured measuredOf(const WidthSearchOutcome &outcome) const;
+  void sayEstimates() const;
   Status outOfReach(const WidthSearchOutcome &outcome) const;
   void say(const std::string &line) const {
     if (session.say)
@@ -69,6 +71,7 @@ private:
   SearchWindows windows;
   std::unique_ptr<ExpertPool> pool;
   std::unique_ptr<ArtifactJudge> judge;
+  std::optional<EstimateCheck> estimateCheck;
   std::optional<WidthItems> items;
   uint64_t expertWeights = 0;
 };
@@ -330,7 +333,8 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
                               : 2 + *std::max_element(input.groups.begin(), input.groups.end());
   SearchProgress progress(session.progress, searchWindows * (1 + kUsualMeasurements) +
                                                 windows.probe.windows * probes +
-                                                kUsualLooks * 2 * windows.acceptance.windows);
+                                                kUsualLooks * 2 * windows.acceptance.windows +
+                                                request.checkedEstimates * windows.probe.windows);
   JudgeOptions options;
   options.directory = work->path();
   options.referencePath = referencePath;
@@ -346,7 +350,12 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
                                    [&](const WidthAssignment &assignment, const std::string &path) {
                                      return emitCandidate(assignment, path);
                                    }));
-  return searchWidths(input, *judge);
+  MOERT_ASSIGN_OR_RETURN(WidthSearchOutcome outcome, searchWidths(input, *judge));
+  if (outcome.isMet && request.checkedEstimates > 0) {
+    MOERT_ASSIGN_OR_RETURN(estimateCheck, checkEstimates(outcome.estimates, input.isProbedDirectly,
+                                                         request.checkedEstimates, *judge));
+  }
+  return outcome;
 }
 
 Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
@@ -379,6 +388,13 @@ Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
         text.referenceNats.push_back(score.referenceLossNats);
   }
   return measured;
+}
+
+void AccurateCompile::sayEstimates() const {
+  char correlation[16];
+  std::snprintf(correlation, sizeof(correlation), "%.2f", estimateCheck->rankCorrelation);
+  say(strCat(estimateCheck->experts, " experts measured alone: the estimates order them with a ",
+             "rank correlation of ", correlation));
 }
 
 Status AccurateCompile::outOfReach(const WidthSearchOutcome &outcome) const {
@@ -423,6 +439,8 @@ Status AccurateCompile::run(WorkDirectory &directory) {
     }
     assignment = outcome.best.assignment;
     measured = measuredOf(outcome);
+    if (estimateCheck)
+      sayEstimates();
     say(strCat(metricName(request.metric), " loss ", formatLoss(measured->loss, request.metric),
                ", at most ", formatLoss(measured->upperBound, request.metric),
                " with 95% confidence (", windows.acceptance.windows,

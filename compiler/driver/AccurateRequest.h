@@ -36,6 +36,7 @@ struct AccurateCompileRequest {
   std::vector<std::string> acceptanceTexts;
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;
+  uint32_t checkedEstimates = 0; // Experts that are also measured alone.
   TextAmounts amounts;
   unsigned threads = 1;
   bool resume = false;

@@ -249,8 +249,9 @@ class TargetTest(AccuracyTest):
         self.meets(whole()[0], 0.05)
         for solver in ("edgemoe", "mckp"):
             with self.subTest(solver):
-                self.expect(DONE, "moec", *searched(solver=solver), "-o", self.output)
+                done = self.expect(DONE, "moec", *searched("--check-estimates", "4", solver=solver), "-o", self.output)
                 self.assertIn(self.meets(self.output, 0.05)["solver"], (solver, "uniform"))
+                self.assertRegex(done.err, r"4 experts measured alone: .* rank correlation of -?[01]\.\d\d\n")
 
     def test_the_artifact_alone_gives_the_measured_loss_and_its_bound_again(self):
         measured = self.measured(whole()[0])
@@ -401,6 +402,9 @@ class RefusalTest(AccuracyTest):
             self.refuses(f"{option[0]} requires --accuracy-loss", checkpoint(), "--bits", "4", *option)
         for option in ("--calibration-tokens", "4096"), ("--seed", "1"):
             self.refuses(f"{option[0]} requires --calibration-text", checkpoint(), "--bits", "4", *option)
+
+    def test_estimates_that_nobody_makes(self):
+        self.refuses("--check-estimates with --solver uniform", *searched("--check-estimates", "4")[1:])
 
     def test_widths_that_are_not_searched_for(self):
         self.refuses("--bits source.*expected auto, 8, 6, 4, 3 or 2", *searched("--bits", "source")[1:])

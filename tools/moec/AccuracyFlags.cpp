@@ -107,6 +107,14 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
       ->needs(loss)
       ->group(kGroup)
       ->type_name("auto|mckp|edgemoe|uniform");
+  command
+      .add_option("--check-estimates", flags.checkedEstimates,
+                  "Measure N experts alone as well, and say how well the search's estimates order "
+                  "them")
+      ->check(CLI::Range(uint32_t(2), uint32_t(1) << 20).description(""))
+      ->needs(loss)
+      ->group(kGroup)
+      ->type_name("N");
 }
 
 Result<double> parseLoss(const std::string &text, LossMetric metric) {
@@ -146,6 +154,8 @@ Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &req
     request.solver = SolverChoice::kEdgeMoe;
   if (flags.solver == "uniform")
     request.solver = SolverChoice::kUniform;
+  if (flags.checkedEstimates > 0 && request.solver == SolverChoice::kUniform)
+    return invalidInput("--check-estimates with --solver uniform, which estimates nothing");
   request.calibrationTexts = flags.calibrationTexts;
   request.acceptanceTexts = flags.acceptanceTexts;
   request.profilePath = flags.profile;
@@ -153,6 +163,7 @@ Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &req
   request.amounts.searchWindows = flags.searchWindows;
   request.amounts.probeWindows = std::max<uint32_t>(flags.searchWindows / 4, 1);
   request.seed = flags.seed;
+  request.checkedEstimates = flags.checkedEstimates;
   return {};
 }
 

@@ -19,6 +19,7 @@ struct AccuracyFlags {
   uint64_t calibrationTokens = kCalibrationTokens;
   uint32_t searchWindows = TextAmounts().searchWindows;
   uint64_t seed = 0;
+  uint32_t checkedEstimates = 0;
 
   /// Whether anything asks for more than rounding to nearest at given widths.
   bool isAsked() const;
