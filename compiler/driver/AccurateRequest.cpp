@@ -24,9 +24,11 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
                                                  !std::filesystem::is_regular_file(path, ignored)))
       return invalidInput(inputName(path), " is no regular file, expected one for calibration");
   if (request.calibrationTexts.empty() && request.profilePath.empty())
-    return invalidInput(request.target ? "--accuracy-loss" : "--quantizer ",
-                        request.target ? "" : nameOf(request.method),
-                        " needs --calibration-text or --calibration");
+    return request.target
+               ? invalidInput("--accuracy-loss needs --calibration-text, or --calibration with "
+                              "--eval-text")
+               : invalidInput("--quantizer ", nameOf(request.method),
+                              " needs --calibration-text or --calibration; nearest needs neither");
   if (request.target && request.calibrationTexts.empty() && request.acceptanceTexts.empty())
     return invalidInput("--calibration without --calibration-text needs --eval-text: there is no "
                         "text to set aside");

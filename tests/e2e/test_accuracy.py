@@ -384,8 +384,10 @@ class RefusalTest(AccuracyTest):
         self.refuses("odd[?]name.txt.*control characters", *target, odd)
         self.refuses("no regular file", *target, "-")
         self.refuses("no regular file", *target, "/dev/null")
-        self.refuses("needs --calibration-text or --calibration", checkpoint(), "--accuracy-loss", "2%", "--eval-text", *acceptance)
-        self.refuses("gptq needs --calibration-text", checkpoint(), "--bits", "4", "--quantizer", "gptq")
+        self.refuses("--accuracy-loss needs --calibration-text", checkpoint(), "--accuracy-loss", "2%", "--eval-text", *acceptance)
+        for bits in (), ("--bits", "4"):
+            self.refuses("^moec: --quantizer clipped needs --calibration-text or --calibration; nearest needs neither$",
+                         checkpoint(), *bits, "--quantizer", "clipped")
 
     def test_profiles_that_cannot_serve(self):
         acceptance = ("--eval-text", *texts("acceptance"))

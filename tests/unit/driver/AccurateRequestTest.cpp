@@ -65,10 +65,10 @@ TEST_CASE_FIXTURE(RequestFixture, "a profile alone serves a quantizer, and no ta
 
 TEST_CASE_FIXTURE(RequestFixture, "nothing to calibrate with is refused by what needs it") {
   request.calibrationTexts.clear();
-  checkRefused("--accuracy-loss needs --calibration-text or --calibration");
+  checkRefused("--accuracy-loss needs --calibration-text, or --calibration with --eval-text");
   request.target.reset();
   request.method = QuantizeMethod::kHqq;
-  checkRefused("--quantizer hqq needs");
+  checkRefused("--quantizer hqq needs --calibration-text or --calibration; nearest needs neither");
 }
 
 TEST_CASE_FIXTURE(RequestFixture, "targets that are nothing or beyond reason are refused") {
