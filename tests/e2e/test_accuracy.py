@@ -409,7 +409,10 @@ class RefusalTest(AccuracyTest):
         self.refuses("--check-estimates with --solver uniform", *searched("--check-estimates", "4")[1:])
 
     def test_widths_that_are_not_searched_for(self):
-        self.refuses("--bits source.*expected auto, 8, 6, 4, 3 or 2", *searched("--bits", "source")[1:])
+        source = (checkpoint(), "--bits", "source")
+        self.refuses("--bits source.*expected auto, 8, 6, 4, 3 or 2 beside --accuracy-loss", *searched("--bits", "source")[1:])
+        self.refuses("beside --quantizer clipped$", *source, "--quantizer", "clipped")
+        self.refuses("beside --calibration-text$", *source, "--calibration-text", *texts("calibration"))
 
     def test_a_checkpoint_without_a_tokenizer(self):
         self.refuses("no tokenizer.json", DATA / "golden/mixtral", *searched()[2:])

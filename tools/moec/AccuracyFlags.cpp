@@ -1,32 +1,27 @@
 #include "tools/moec/AccuracyFlags.h"
 
-#include <CLI/CLI.hpp>
+#include "tools/moec/Options.h"
 
-#include <algorithm>
 #include <charconv>
 
 using namespace moert;
 
 namespace moec::cli {
 
-bool AccuracyFlags::isAsked() const {
-  return !loss.empty() || !profile.empty() || !calibrationTexts.empty() ||
-         !acceptanceTexts.empty() || (quantizer != "auto" && quantizer != "nearest");
-}
-
-// The option's type name says the same already.
-static CLI::Validator oneOf(std::vector<std::string> words) {
-  return CLI::IsMember(std::move(words)).description("");
+std::string AccuracyFlags::askedBy() const {
+  if (!loss.empty())
+    return "--accuracy-loss";
+  if (quantizer != "auto" && quantizer != "nearest")
+    return "--quantizer " + quantizer;
+  if (!profile.empty())
+    return "--calibration";
+  if (!calibrationTexts.empty())
+    return "--calibration-text";
+  return acceptanceTexts.empty() ? "" : "--eval-text";
 }
 
 // The heading that help has them under.
 static constexpr const char *kGroup = "Accuracy";
-
-// An empty word would pass for an option that was not given.
-static CLI::Validator someWord() {
-  return CLI::Validator([](std::string &text) { return text.empty() ? "is empty" : std::string(); },
-                        "");
-}
 
 // An option that would change nothing is refused rather than passed over: `loss` and
 // `calibrationTexts` are what the others serve.
@@ -54,23 +49,25 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
       ->type_name("FILE");
   command
       .add_option("--calibration-tokens", flags.calibrationTokens,
-                  "Tokens to calibrate with (default: 16384)")
+                  withDefault("Tokens to calibrate with", flags.calibrationTokens))
       ->needs(calibrationTexts)
       ->excludes(profile)
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 30).description(""))
+      ->check(within(1, uint64_t(1) << 30))
       ->group(kGroup)
       ->type_name("N");
   command
       .add_option("--search-windows", flags.searchWindows,
-                  "Windows of 512 tokens that each candidate is measured on; fewer are faster, and "
-                  "cost bytes since the bound is wider (default: 64)")
+                  withDefault(strCat("Windows of ", TextAmounts().windowTokens,
+                                     " tokens that each candidate is measured on; fewer are "
+                                     "faster, and cost bytes since the bound is wider"),
+                              flags.searchWindows))
       ->needs(loss)
-      ->check(CLI::Range(uint32_t(kLeastWindows), uint32_t(1) << 20).description(""))
+      ->check(within(kLeastWindows, uint64_t(1) << 20))
       ->group(kGroup)
       ->type_name("N");
   command
       .add_option("--seed", flags.seed,
-                  "Decides which windows of the texts calibration takes (default: 0)")
+                  withDefault("Decides which windows of the texts calibration takes", flags.seed))
       ->needs(calibrationTexts)
       ->excludes(profile)
       ->group(kGroup)
@@ -87,7 +84,8 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
           ->group(kGroup)
           ->type_name("LOSS");
   command
-      .add_option("--metric", flags.metric, "What the loss is measured in (default: perplexity)")
+      .add_option("--metric", flags.metric,
+                  withDefault("What the loss is measured in", flags.metric))
       ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
       ->needs(loss)
       ->group(kGroup)
@@ -95,14 +93,18 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
   addTexts(command, flags, loss);
   command
       .add_option("--quantizer", flags.quantizer,
-                  "How experts are rounded: auto is gptq with calibration and nearest without")
+                  strCat("How experts are rounded: auto is ",
+                         nameOf(AccurateCompileRequest().method),
+                         " with calibration and nearest without"))
       ->check(oneOf({"auto", "nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"}))
       ->group(kGroup)
       ->type_name("METHOD");
   command
-      .add_option("--solver", flags.solver,
-                  "What chooses the widths of experts: a knapsack over bytes, EdgeMoE's selection, "
-                  "one width for all, or the best of them (default: auto)")
+      .add_option(
+          "--solver", flags.solver,
+          withDefault("What chooses the widths of experts: a knapsack over bytes, EdgeMoE's "
+                      "selection, one width for all, or the best of them",
+                      flags.solver))
       ->check(oneOf({"auto", "mckp", "edgemoe", "uniform"}))
       ->needs(loss)
       ->group(kGroup)

@@ -22,7 +22,9 @@ struct AccuracyFlags {
   uint32_t checkedEstimates = 0;
 
   /// Whether anything asks for more than rounding to nearest at given widths.
-  bool isAsked() const;
+  bool isAsked() const { return !askedBy().empty(); }
+  /// The option that does, for messages; empty if none does.
+  std::string askedBy() const;
 };
 
 void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags);

@@ -5,9 +5,8 @@
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
+#include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
-
-#include <CLI/CLI.hpp>
 
 #include <memory>
 
@@ -40,29 +39,25 @@ static void addNumbers(CLI::App &command, CalibrateFlags &flags) {
   CalibrateOptions &options = flags.options;
   command
       .add_option("--tokens", options.tokens,
-                  "Tokens to calibrate with, in windows of 512 spread over the texts and inside "
-                  "each (default: 16384)")
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 30).description(""))
+                  strCat("Tokens to calibrate with, in windows of ", options.windowTokens,
+                         " spread over the texts and inside each (default: ", options.tokens, ")"))
+      ->check(within(1, uint64_t(1) << 30))
       ->type_name("N");
   command
-      .add_option("--seed", options.seed, "Decides where the windows lie in the texts (default: 0)")
+      .add_option("--seed", options.seed,
+                  withDefault("Decides where the windows lie in the texts", options.seed))
       ->type_name("S");
   command
       .add_option("--memory", flags.memory,
                   "Limit of the whole process: 512MiB, 6GiB, or 25% of the experts beside what is "
                   "needed anyway (default: what the container and the system leave)")
-      ->check(CLI::Validator(
-          [](std::string &text) {
-            auto size = parseSize(text);
-            return size.isOk() ? std::string() : size.status().message();
-          },
-          ""))
+      ->check(someSize())
       ->type_name("SIZE");
   options.threads = availableCores();
   command
       .add_option("--threads", options.threads,
                   "Threads that compute (default: the cores that this process may use)")
-      ->check(CLI::Range(1, 1024).description(""))
+      ->check(within(1, 1024))
       ->type_name("N");
 }
 

@@ -7,9 +7,8 @@
 #include "tools/console/OutputStream.h"
 #include "tools/moec/AccuracyFlags.h"
 #include "tools/moec/Command.h"
+#include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
-
-#include <CLI/CLI.hpp>
 
 #include <map>
 #include <memory>
@@ -26,8 +25,8 @@ namespace {
 // What is done when nothing is asked for: 4 bits keep most models usable at a quarter of the size,
 // and resident weights are too few for fewer than 8 to pay.
 constexpr const char *kAuto = "auto";
-constexpr ExpertBits kAutoBits = ExpertBits::k4;
-constexpr ResidentBits kAutoResidentBits = ResidentBits::k8;
+constexpr uint32_t kAutoBits = 4;
+constexpr uint32_t kAutoResidentBits = 8;
 
 struct CompileFlags {
   CompileRequest request;
@@ -41,14 +40,6 @@ struct CompileFlags {
 static Session sessionWith(Progress &progress) {
   return {&progress, &moert::cli::catchInterrupts(),
           [](std::string_view line) { printError(line); }};
-}
-
-// The option's type name says the same already.
-static CLI::Validator oneOf(std::vector<std::string> words) {
-  return CLI::IsMember(std::move(words)).description("");
-}
-static CLI::Validator within(uint32_t low, uint32_t high) {
-  return CLI::Range(low, high).description("");
 }
 
 static void addEmitOptions(CLI::App &command, std::string &outputPath, unsigned &threads,
@@ -75,11 +66,12 @@ static Status runAccurately(const CompileFlags &flags) {
   MOERT_RETURN_IF_ERROR(takeAccuracyFlags(flags.accuracy, request));
   if (flags.bits == "source")
     return invalidInput("--bits source keeps experts as they are, expected auto, 8, 6, 4, 3 or 2 "
-                        "beside --accuracy-loss, --quantizer and texts");
+                        "beside ",
+                        flags.accuracy.askedBy());
   if (flags.bits != kAuto)
     request.bits = uint32_t(std::stoul(flags.bits));
   else if (!request.target)
-    request.bits = 4;
+    request.bits = kAutoBits;
   request.areResidentBitsChosen = flags.residentBits == kAuto;
   StepProgress progress;
   return compileAccurately(request, sessionWith(progress));
@@ -87,26 +79,26 @@ static Status runAccurately(const CompileFlags &flags) {
 
 static Status runCompile(CompileFlags &flags) {
   static const std::map<std::string, ExpertBits> kBits = {
-      {kAuto, kAutoBits},    {"source", ExpertBits::kSource}, {"8", ExpertBits::k8},
-      {"6", ExpertBits::k6}, {"4", ExpertBits::k4},           {"3", ExpertBits::k3},
-      {"2", ExpertBits::k2}};
+      {"source", ExpertBits::kSource}, {"8", ExpertBits::k8}, {"6", ExpertBits::k6},
+      {"4", ExpertBits::k4},           {"3", ExpertBits::k3}, {"2", ExpertBits::k2}};
   static const std::map<std::string, ResidentBits> kResidentBits = {
-      {kAuto, kAutoResidentBits},
       {"source", ResidentBits::kSource},
       {"16", ResidentBits::k16},
       {"8", ResidentBits::k8},
       {"4", ResidentBits::k4}};
   CompileRequest &request = flags.request;
-  request.passes.bits = kBits.at(flags.bits);
-  request.passes.residentBits = kResidentBits.at(flags.residentBits);
+  request.passes.bits = kBits.at(flags.bits == kAuto ? strCat(kAutoBits) : flags.bits);
+  request.passes.residentBits = kResidentBits.at(
+      flags.residentBits == kAuto ? strCat(kAutoResidentBits) : flags.residentBits);
   request.passes.nested = flags.nested == "on";
   request.passes.budgets = flags.budgets;
   if (flags.accuracy.isAsked())
     return runAccurately(flags);
   if (flags.bits == kAuto)
-    printError("experts: 4 bits, as no --bits were given");
+    printError(strCat("experts: ", kAutoBits, " bits, as no --bits were given"));
   if (flags.residentBits == kAuto)
-    printError("resident weights: 8 bits, as no --resident-bits were given");
+    printError(
+        strCat("resident weights: ", kAutoResidentBits, " bits, as no --resident-bits were given"));
   StepProgress progress;
   return compileCheckpoint(request, sessionWith(progress));
 }
@@ -122,36 +114,32 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
   addEmitOptions(*command, flags->request.outputPath, flags->request.threads,
                  flags->request.resume);
   command
-      ->add_option(
-          "--bits", flags->bits,
-          "Width of the experts (default: auto: what --accuracy-loss allows, 4 without it)")
+      ->add_option("--bits", flags->bits,
+                   strCat("Width of the experts (default: ", flags->bits,
+                          ": what --accuracy-loss allows, ", kAutoBits, " without it)"))
       ->check(oneOf({"auto", "source", "8", "6", "4", "3", "2"}))
       ->type_name("auto|source|8|6|4|3|2");
   command
       ->add_option(
           "--nested", flags->nested,
-          "Store experts in bit planes, so that fewer bits of them can be read; that slows "
-          "products of one row by up to about 5% at 4 bits, about 20% at 8. off: 2, 4 and "
-          "8 bits in one piece (default: on)")
+          withDefault("Store experts in bit planes, so that fewer bits of them can be read; that "
+                      "slows products of one row by up to about 5% at 4 bits, about 20% at 8. off: "
+                      "2, 4 and 8 bits in one piece",
+                      flags->nested))
       ->check(oneOf({"on", "off"}))
       ->type_name("on|off");
   command
-      ->add_option("--resident-bits", flags->residentBits,
-                   "Width of everything else that is a matrix (default: auto: what --accuracy-loss "
-                   "allows, 8 "
-                   "without it)")
+      ->add_option(
+          "--resident-bits", flags->residentBits,
+          strCat("Width of everything else that is a matrix (default: ", flags->residentBits,
+                 ": what --accuracy-loss allows, ", kAutoResidentBits, " without it)"))
       ->check(oneOf({"auto", "source", "16", "8", "4"}))
       ->type_name("auto|source|16|8|4");
   command
       ->add_option("--memory", flags->budgets,
                    "Budgets to plan for: 512MiB, 6GiB, 25% of the experts")
       ->expected(1, 64)
-      ->check(CLI::Validator(
-          [](std::string &text) {
-            auto size = parseSize(text);
-            return size.isOk() ? std::string() : size.status().message();
-          },
-          ""))
+      ->check(someSize())
       ->type_name("SIZE...");
   addAccuracyFlags(*command, flags->accuracy);
   command->add_option("--context", flags->request.passes.context, "Tokens of context to plan for")

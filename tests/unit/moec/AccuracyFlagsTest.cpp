@@ -86,3 +86,14 @@ TEST_CASE("rounding to nearest asks for no calibration, everything else does") {
   flags.loss = "2%";
   CHECK(flags.isAsked());
 }
+
+TEST_CASE("what asks for calibration is named by the option that was given") {
+  AccuracyFlags flags;
+  CHECK(flags.askedBy().empty());
+  flags.calibrationTexts = {"text"};
+  CHECK(flags.askedBy() == "--calibration-text");
+  flags.quantizer = "clipped";
+  CHECK(flags.askedBy() == "--quantizer clipped");
+  flags.loss = "2%";
+  CHECK(flags.askedBy() == "--accuracy-loss");
+}
