@@ -23,9 +23,16 @@ static uint64_t windowsOf(const std::vector<MeasuredText> &texts) {
   return windows;
 }
 
+static const char *samplesOf(const Measured &measured) {
+  return measured.isOnItems() ? "items" : "windows";
+}
+
 static std::string describeTexts(const Measured &measured) {
-  TextTable table(
-      {{"text", Align::kLeft}, {"bytes"}, {"XXH3-64"}, {"windows"}, {"read by", Align::kLeft}});
+  TextTable table({{"text", Align::kLeft},
+                   {"bytes"},
+                   {"XXH3-64"},
+                   {samplesOf(measured)},
+                   {"read by", Align::kLeft}});
   for (const MeasuredText &text : measured.calibrationTexts)
     table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash), "-",
                   "calibration and search"});
@@ -33,6 +40,18 @@ static std::string describeTexts(const Measured &measured) {
     table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash),
                   std::to_string(text.windows.size()), "acceptance"});
   return table.text(kIndent);
+}
+
+static std::string describeSamples(const Measured &measured) {
+  const std::string count = strCat(windowsOf(measured.acceptanceTexts), " ", samplesOf(measured));
+  if (!measured.isOnItems())
+    return strCat(count, " of ", measured.windowTokens, " tokens",
+                  measured.isSetAside ? ", set aside from the calibration texts"
+                                      : ", of texts that nothing else has read");
+  std::string options;
+  for (const auto &[option, value] : measured.itemOptions)
+    options += strCat(" --", option, " ", value);
+  return strCat(count, " that nothing else has read,", options);
 }
 
 std::string describeMeasured(const Measured &measured) {
@@ -47,27 +66,40 @@ std::string describeMeasured(const Measured &measured) {
   table.addRow(
       {"beside it", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
                            "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
-  table.addRow({"on", strCat(windowsOf(measured.acceptanceTexts), " windows of ",
-                             measured.windowTokens, " tokens",
-                             measured.isSetAside ? ", set aside from the calibration texts"
-                                                 : ", of texts that nothing else has read")});
+  table.addRow({"on", describeSamples(measured)});
   table.addRow({"chosen by", strCat(measured.solver, ", quantized by ", measured.quantizer)});
   table.addRow(
       {"after", strCat(measured.measurements, " measurements, ", measured.windowsPlayed,
-                       " windows played; calibration on ", measured.calibrationTokens, " tokens")});
+                       measured.isOnItems() ? " windows and items" : " windows",
+                       " played; calibration on ", measured.calibrationTokens, " tokens")});
   return strCat("accuracy, beside the same model at `source`:\n", table.text(kIndent), "\n",
                 describeTexts(measured));
 }
 
-static void writeTexts(JsonWriter &json, const char *key, const std::vector<MeasuredText> &texts) {
+static void writeTexts(JsonWriter &json, const char *key, const std::vector<MeasuredText> &texts,
+                       bool areItems) {
   json.key(key).beginArray();
   for (const MeasuredText &text : texts) {
     json.beginObject();
     json.key("name").string(text.name);
     json.key("hash").string(formatChecksum(text.hash)); // A number of 64 bits is none in JSON.
     json.key("bytes").number(text.bytes);
-    json.key("windows").numbers(text.windows);
-    json.key("reference_nats").numbers(text.referenceNats);
+    json.key(areItems ? "items" : "windows").numbers(text.windows);
+    if (areItems)
+      json.key("reference_points").numbers(text.referencePoints);
+    else
+      json.key("reference_nats").numbers(text.referenceNats);
+    json.endObject();
+  }
+  json.endArray();
+}
+
+static void writeItemOptions(JsonWriter &json, const Measured &measured) {
+  json.key("item_options").beginArray();
+  for (const auto &[option, value] : measured.itemOptions) {
+    json.beginObject();
+    json.key("option").string(option);
+    json.key("value").string(value);
     json.endObject();
   }
   json.endArray();
@@ -86,14 +118,17 @@ void writeMeasured(JsonWriter &json, const Artifact &artifact) {
   json.key("top_disagreement").number(measured.topDisagreement);
   json.key("looks").number(measured.looks);
   json.key("is_set_aside").boolean(measured.isSetAside);
-  json.key("window_tokens").number(measured.windowTokens);
+  if (measured.isOnItems())
+    writeItemOptions(json, measured);
+  else
+    json.key("window_tokens").number(measured.windowTokens);
   json.key("solver").string(measured.solver);
   json.key("quantizer").string(measured.quantizer);
   json.key("measurements").number(measured.measurements);
   json.key("windows_played").number(measured.windowsPlayed);
   json.key("calibration_tokens").number(measured.calibrationTokens);
-  writeTexts(json, "calibration_texts", measured.calibrationTexts);
-  writeTexts(json, "acceptance_texts", measured.acceptanceTexts);
+  writeTexts(json, "calibration_texts", measured.calibrationTexts, false);
+  writeTexts(json, "acceptance_texts", measured.acceptanceTexts, measured.isOnItems());
   json.endObject();
 }
 

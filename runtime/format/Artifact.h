@@ -115,12 +115,15 @@ struct Plan {
 
 /// A text that was used when the widths were chosen.
 struct MeasuredText {
-  std::string name;              // The file's, without its directory.
-  uint64_t hash = 0;             // XXH3-64 of its bytes.
-  uint64_t bytes = 0;            // Of the file.
-  std::vector<uint32_t> windows; // Scored ones, counted from 0, ascending; of calibration, none.
+  std::string name;                  // The file's, without its directory.
+  uint64_t hash = 0;                 // XXH3-64 of its bytes.
+  uint64_t bytes = 0;                // Of the file.
+  std::vector<uint32_t> windows;     // Scored ones (or items), counted from 0, ascending; of
+                                     // calibration, none.
   std::vector<double> referenceNats; // Per scored window: the reference's -ln p, summed over its
                                      // tokens but the first, each with those before it.
+  std::vector<double> referencePoints = {}; // Per scored item: what the reference's answer is
+                                            // worth, 0 to 1.
   friend bool operator==(const MeasuredText &, const MeasuredText &) = default;
 };
 
@@ -131,21 +134,25 @@ struct MeasuredText {
 struct Measured {
   std::string metric;         // As `moert eval --metric` spells it.
   double target = 0;          // The loss that was allowed.
-  double loss = 0;            // On the acceptance windows.
+  double loss = 0;            // On the acceptance windows or items, like bound, KL and top-1.
   double upperBound = 0;      // Of the loss: one-sided, 95% for all looks together.
   double klNats = 0;          // KL(reference || artifact), nats per scored token.
   double topDisagreement = 0; // Share of scored tokens, 0 to 1: 1 - top-1 agreement.
   uint32_t looks = 1;        // Acceptances that the bound is corrected for: 1 to kMaxMeasuredLooks.
   bool isSetAside = false;   // The acceptance windows are of the calibration texts.
-  uint32_t windowTokens = 0; // Of an acceptance window.
+  uint32_t windowTokens = 0; // Of an acceptance window; 0: it was accepted on items (ItemFile.h).
   std::string solver;        // Of the widths.
   std::string quantizer;
   uint32_t measurements = 0;  // The search's: probes, whole measurements and acceptances.
-  uint64_t windowsPlayed = 0; // Windows that went through the reference or a candidate, once for
-                              // each pass; without calibration's.
+  uint64_t windowsPlayed = 0; // Windows and items that went through the reference or a candidate,
+                              // once for each pass; without calibration's.
   uint64_t calibrationTokens = 0; // Tokens that calibration has seen.
   std::vector<MeasuredText> calibrationTexts;
   std::vector<MeasuredText> acceptanceTexts; // In the order in which their windows were resampled.
+  /// How items were put to the models, as options of `moert eval`; texts as JSON spells them.
+  std::vector<std::pair<std::string, std::string>> itemOptions = {};
+
+  bool isOnItems() const { return windowTokens == 0; }
   friend bool operator==(const Measured &, const Measured &) = default;
 };
 
@@ -164,7 +171,7 @@ struct Artifact {
   std::vector<Program> programs;
   std::vector<Plan> plans; // Largest budget first.
   std::vector<std::pair<std::string, std::string>> provenance;
-  std::optional<Measured> measured; // Where an accuracy target chose the widths; since 1.2.
+  std::optional<Measured> measured; // Where an accuracy target chose the widths.
 
   // Where the raw sections lie in the file; 0 bytes: absent.
   // Checksums are XXH3-64 of the section.

@@ -99,6 +99,9 @@ private:
   Status decodePlan(const fb::Plan &plan, Plan &value);
   Status decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value);
   Status decodeMeasured(const fb::Measured &measured, Measured &value);
+  Status decodeMeasured(const fb::Manifest &manifest);
+  Status decodePairs(const flatbuffers::Vector<flatbuffers::Offset<fb::Provenance>> &pairs,
+                     std::vector<std::pair<std::string, std::string>> &values, const char *what);
 
   uint64_t bytesLeft;
   Artifact &artifact;
@@ -283,12 +286,25 @@ Status Decoder::decodePlan(const fb::Plan &plan, Plan &value) {
   return decodeScalars(*plan.quota_pages(), value.quotaPages);
 }
 
+Status Decoder::decodePairs(const flatbuffers::Vector<flatbuffers::Offset<fb::Provenance>> &pairs,
+                            std::vector<std::pair<std::string, std::string>> &values,
+                            const char *what) {
+  return decodeEach(pairs, sizeof(uint32_t), values, what,
+                    [this](const fb::Provenance &in, std::pair<std::string, std::string> &out) {
+                      MOERT_RETURN_IF_ERROR(decodeString(*in.key(), out.first));
+                      return decodeString(*in.value(), out.second);
+                    });
+}
+
 Status Decoder::decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value) {
   MOERT_RETURN_IF_ERROR(decodeString(*text.name(), value.name));
   value.hash = text.hash();
   value.bytes = text.bytes();
   MOERT_RETURN_IF_ERROR(decodeScalars(*text.windows(), value.windows));
-  return decodeScalars(*text.reference_nats(), value.referenceNats);
+  MOERT_RETURN_IF_ERROR(decodeScalars(*text.reference_nats(), value.referenceNats));
+  if (!text.reference_points())
+    return {};
+  return decodeScalars(*text.reference_points(), value.referencePoints);
 }
 
 Status Decoder::decodeMeasured(const fb::Measured &measured, Measured &value) {
@@ -311,8 +327,28 @@ Status Decoder::decodeMeasured(const fb::Measured &measured, Measured &value) {
   };
   MOERT_RETURN_IF_ERROR(decodeEach(*measured.calibration_texts(), sizeof(uint32_t),
                                    value.calibrationTexts, "calibration text", decodeText));
-  return decodeEach(*measured.acceptance_texts(), sizeof(uint32_t), value.acceptanceTexts,
-                    "acceptance text", decodeText);
+  MOERT_RETURN_IF_ERROR(decodeEach(*measured.acceptance_texts(), sizeof(uint32_t),
+                                   value.acceptanceTexts, "acceptance text", decodeText));
+  if (!measured.item_options())
+    return {};
+  return decodePairs(*measured.item_options(), value.itemOptions, "item option");
+}
+
+// What was measured on items has a field of its own, which readers before 1.3 overlook: they would
+// take the items for windows.
+Status Decoder::decodeMeasured(const fb::Manifest &manifest) {
+  const fb::Measured *onWindows = manifest.measured(), *onItems = manifest.measured_on_items();
+  if (!onWindows && !onItems)
+    return {};
+  if (onWindows && onItems)
+    return invalidInput("both on windows and on items, expected one of the two");
+  Measured &value = artifact.measured.emplace();
+  MOERT_RETURN_IF_ERROR(decodeMeasured(onItems ? *onItems : *onWindows, value));
+  if (onItems && !value.isOnItems())
+    return invalidInput("windows of ", value.windowTokens, " tokens, expected items, which have 0");
+  if (onWindows && value.isOnItems())
+    return invalidInput("windows of 0 tokens, expected at least 2");
+  return {};
 }
 
 Status Decoder::decode(const fb::Manifest &manifest) {
@@ -338,16 +374,8 @@ Status Decoder::decode(const fb::Manifest &manifest) {
   MOERT_RETURN_IF_ERROR(
       decodeEach(*manifest.plans(), sizeof(uint32_t), artifact.plans, "plan",
                  [this](const auto &in, auto &out) { return decodePlan(in, out); }));
-  if (manifest.measured()) {
-    artifact.measured.emplace();
-    MOERT_RETURN_IF_ERROR(
-        decodeMeasured(*manifest.measured(), *artifact.measured).withContext("measured"));
-  }
-  return decodeEach(*manifest.provenance(), sizeof(uint32_t), artifact.provenance, "provenance",
-                    [this](const fb::Provenance &in, std::pair<std::string, std::string> &out) {
-                      MOERT_RETURN_IF_ERROR(decodeString(*in.key(), out.first));
-                      return decodeString(*in.value(), out.second);
-                    });
+  MOERT_RETURN_IF_ERROR(decodeMeasured(manifest).withContext("measured"));
+  return decodePairs(*manifest.provenance(), artifact.provenance, "provenance");
 }
 
 } // namespace

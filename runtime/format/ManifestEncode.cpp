@@ -169,24 +169,26 @@ Offset<fb::MeasuredText> encodeMeasuredText(Builder &builder, const MeasuredText
   auto name = builder.CreateString(text.name);
   auto windows = builder.CreateVector(text.windows);
   auto nats = builder.CreateVector(text.referenceNats);
-  return fb::CreateMeasuredText(builder, name, text.hash, text.bytes, windows, nats);
+  Offset<flatbuffers::Vector<double>> points = 0; // Absent where there are none.
+  if (!text.referencePoints.empty())
+    points = builder.CreateVector(text.referencePoints);
+  return fb::CreateMeasuredText(builder, name, text.hash, text.bytes, windows, nats, points);
 }
 
-// 0 where there is none: an optional field that is absent.
-Offset<fb::Measured> encodeMeasured(Builder &builder, const std::optional<Measured> &measured) {
-  if (!measured)
-    return 0;
-  const Measured &m = *measured;
+Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
   auto metric = builder.CreateString(m.metric);
   auto solver = builder.CreateString(m.solver);
   auto quantizer = builder.CreateString(m.quantizer);
   auto calibration =
       encodeTables<fb::MeasuredText>(builder, m.calibrationTexts, encodeMeasuredText);
   auto acceptance = encodeTables<fb::MeasuredText>(builder, m.acceptanceTexts, encodeMeasuredText);
+  Offset<flatbuffers::Vector<Offset<fb::Provenance>>> options = 0; // Absent where there are none.
+  if (!m.itemOptions.empty())
+    options = encodeTables<fb::Provenance>(builder, m.itemOptions, encodeProvenance);
   return fb::CreateMeasured(builder, metric, m.target, m.loss, m.upperBound, m.klNats,
                             m.topDisagreement, m.looks, uint8_t(m.isSetAside), m.windowTokens,
                             solver, quantizer, m.measurements, m.windowsPlayed, m.calibrationTokens,
-                            calibration, acceptance);
+                            calibration, acceptance, options);
 }
 
 } // namespace
@@ -204,9 +206,13 @@ std::vector<std::byte> encodeManifest(const Artifact &artifact) {
   auto programs = encodeTables<fb::Program>(builder, artifact.programs, encodeProgram);
   auto plans = encodeTables<fb::Plan>(builder, artifact.plans, encodePlan);
   auto provenance = encodeTables<fb::Provenance>(builder, artifact.provenance, encodeProvenance);
-  auto measured = encodeMeasured(builder, artifact.measured);
+  Offset<fb::Measured> measured = 0, onItems = 0; // Optional fields that are absent.
+  if (artifact.measured)
+    (artifact.measured->isOnItems() ? onItems : measured) =
+        encodeMeasured(builder, *artifact.measured);
   builder.Finish(fb::CreateManifest(builder, model, artifact.pageBytes, residents, layers,
-                                    slotsOffset, ropes, programs, plans, provenance, measured),
+                                    slotsOffset, ropes, programs, plans, provenance, measured,
+                                    onItems),
                  fb::ManifestIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());

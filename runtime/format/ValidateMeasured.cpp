@@ -8,8 +8,8 @@
 
 namespace moert {
 
-// The first version that has it.
-constexpr uint16_t kMeasuredMinor = 2;
+// The first versions that have it.
+constexpr uint16_t kMeasuredMinor = 2, kMeasuredOnItemsMinor = 3;
 
 static Status checkFinite(std::string_view what, double value) {
   if (!std::isfinite(value))
@@ -25,6 +25,13 @@ static Status checkAtLeast0(std::string_view what, double value) {
   return {};
 }
 
+static Status checkShare(std::string_view what, double value) {
+  MOERT_RETURN_IF_ERROR(checkAtLeast0(what, value));
+  if (value > 1)
+    return invalidInput(what, " is ", value, ", expected at most 1");
+  return {};
+}
+
 static Status checkName(const MeasuredText &text) {
   MOERT_RETURN_IF_ERROR(checkText(text.name, "the name"));
   if (text.name.empty() || text.name.find('/') != std::string::npos)
@@ -35,23 +42,33 @@ static Status checkName(const MeasuredText &text) {
 
 static Status checkCalibrationText(const MeasuredText &text) {
   MOERT_RETURN_IF_ERROR(checkName(text));
-  if (!text.windows.empty() || !text.referenceNats.empty())
-    return invalidInput(text.windows.size(), " scored windows and ", text.referenceNats.size(),
+  const size_t losses = text.referenceNats.size() + text.referencePoints.size();
+  if (!text.windows.empty() || losses > 0)
+    return invalidInput(text.windows.size(), " scored windows and ", losses,
                         " losses, expected none: only acceptance texts are scored");
   return {};
 }
 
-static Status checkAcceptanceText(const MeasuredText &text) {
+static Status checkAcceptanceText(const MeasuredText &text, bool isOnItems) {
   MOERT_RETURN_IF_ERROR(checkName(text));
-  if (text.windows.size() != text.referenceNats.size())
-    return invalidInput(text.windows.size(), " scored windows and ", text.referenceNats.size(),
-                        " losses of the reference, expected as many");
+  const char *sample = isOnItems ? "item" : "window";
+  const char *ourScores = isOnItems ? " points" : " losses";
+  const char *otherScores = isOnItems ? " losses" : " points";
+  const std::vector<double> &ours = isOnItems ? text.referencePoints : text.referenceNats;
+  const std::vector<double> &others = isOnItems ? text.referenceNats : text.referencePoints;
+  if (!others.empty())
+    return invalidInput(others.size(), otherScores, " of the reference, expected none for ", sample,
+                        "s");
+  if (text.windows.size() != ours.size())
+    return invalidInput(text.windows.size(), " scored ", sample, "s and ", ours.size(), ourScores,
+                        " of the reference, expected as many");
   for (size_t i = 1; i < text.windows.size(); ++i)
     if (text.windows[i] <= text.windows[i - 1])
-      return invalidInput("window ", text.windows[i], " follows ", text.windows[i - 1],
-                          ", expected ascending windows");
-  for (double nats : text.referenceNats)
-    MOERT_RETURN_IF_ERROR(checkAtLeast0("a loss of the reference", nats));
+      return invalidInput(sample, " ", text.windows[i], " follows ", text.windows[i - 1],
+                          ", expected ascending ", sample, "s");
+  for (double value : ours)
+    MOERT_RETURN_IF_ERROR(isOnItems ? checkShare("a point of the reference", value)
+                                    : checkAtLeast0("a loss of the reference", value));
   return {};
 }
 
@@ -61,13 +78,32 @@ static Status checkTexts(const Measured &measured) {
                               .withContext(strCat("calibration text ", i)));
   bool isScored = false;
   for (size_t i = 0; i < measured.acceptanceTexts.size(); ++i) {
-    MOERT_RETURN_IF_ERROR(checkAcceptanceText(measured.acceptanceTexts[i])
+    MOERT_RETURN_IF_ERROR(checkAcceptanceText(measured.acceptanceTexts[i], measured.isOnItems())
                               .withContext(strCat("acceptance text ", i)));
     isScored = isScored || !measured.acceptanceTexts[i].windows.empty();
   }
   if (!isScored)
-    return invalidInput("no window of an acceptance text was scored, expected at least 1");
+    return invalidInput("no ", measured.isOnItems() ? "item" : "window",
+                        " of an acceptance text was scored, expected at least 1");
   return {};
+}
+
+static Status checkItemOptions(const Measured &measured) {
+  if (measured.isSetAside)
+    return invalidInput("items that are set aside from the calibration texts, expected files of "
+                        "their own");
+  for (const auto &[option, value] : measured.itemOptions) {
+    MOERT_RETURN_IF_ERROR(checkText(option, "an item option"));
+    MOERT_RETURN_IF_ERROR(checkText(value, "an item option's value"));
+  }
+  return {};
+}
+
+static Status checkWindows(const Measured &measured, const ModelInfo &model) {
+  if (!measured.itemOptions.empty())
+    return invalidInput(measured.itemOptions.size(),
+                        " options of items, expected none for windows");
+  return checkRange("tokens of a window", measured.windowTokens, 2, model.maxPositions);
 }
 
 static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
@@ -83,22 +119,20 @@ static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
   MOERT_RETURN_IF_ERROR(checkFinite("the loss's upper bound", measured.upperBound));
   // Never negative but for rounding.
   MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", measured.klNats));
-  MOERT_RETURN_IF_ERROR(checkAtLeast0("the top-1 disagreement", measured.topDisagreement));
-  if (measured.topDisagreement > 1)
-    return invalidInput("the top-1 disagreement is ", measured.topDisagreement,
-                        ", expected at most 1");
+  MOERT_RETURN_IF_ERROR(checkShare("the top-1 disagreement", measured.topDisagreement));
   MOERT_RETURN_IF_ERROR(checkRange("number of looks", measured.looks, 1, kMaxMeasuredLooks));
-  MOERT_RETURN_IF_ERROR(
-      checkRange("tokens of a window", measured.windowTokens, 2, model.maxPositions));
+  MOERT_RETURN_IF_ERROR(measured.isOnItems() ? checkItemOptions(measured)
+                                             : checkWindows(measured, model));
   return checkTexts(measured);
 }
 
 Status validateMeasured(const Artifact &artifact) {
   if (!artifact.measured)
     return {};
-  if (artifact.minorVersion < kMeasuredMinor)
-    return invalidInput("what was measured is said, which version 1.", artifact.minorVersion,
-                        " does not have");
+  const bool isOnItems = artifact.measured->isOnItems();
+  if (artifact.minorVersion < (isOnItems ? kMeasuredOnItemsMinor : kMeasuredMinor))
+    return invalidInput("what was measured ", isOnItems ? "on items " : "",
+                        "is said, which version 1.", artifact.minorVersion, " does not have");
   return checkMeasured(*artifact.measured, artifact.model).withContext("measured");
 }
 

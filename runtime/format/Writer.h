@@ -21,7 +21,7 @@ namespace moert {
 
 /// Version of the files that sealArtifact() writes; format.md has the rules of versions.
 constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 2;
+constexpr uint16_t kFormatMinor = 3;
 
 /// Fills in the version, all offsets and sizes of resident weights, slices, records and sections.
 /// Needs the shapes, formats and variants. Residents and records keep their order.

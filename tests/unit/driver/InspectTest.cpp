@@ -13,7 +13,7 @@ using namespace moert;
 TEST_CASE("the page for people says what the artifact consists of") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   for (const char *line : {
-           "tiny.moe: 128 KiB, .moe v1.2\n",
+           "tiny.moe: 128 KiB, .moe v1.3\n",
            "model: tiny\n",
            "  2 layers, 2 with routed experts; hidden size 32\n",
            "  BOS 1, EOS 2, 3\n",
@@ -145,6 +145,19 @@ TEST_CASE("the page says what was measured, and nothing of it where nothing was"
            "  after      12 measurements, 345 windows played; calibration on 6789 tokens\n",
            "  two.txt   2000  fedcba9876543210        -  calibration and search\n",
            "  one.txt   1000  0123456789abcdef        3  acceptance\n",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("what was measured on items is said with how they were put to the models") {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = tinyMeasuredOnItems();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {
+           "  target     loss in exact of at most 2.00%\n",
+           "  on         3 items that nothing else has read, --max-tokens 128 --stop \"\\n\"\n",
+           "  after      12 measurements, 345 windows and items played; calibration on 6789",
+           "  one.jsonl   1000  0123456789abcdef      3  acceptance\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }

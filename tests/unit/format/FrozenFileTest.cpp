@@ -89,8 +89,25 @@ TEST_CASE("the frozen file of version 1.2 is read and verified") {
         MeasuredText{"one.txt", 0x0123456789abcdef, 1000, {0, 2, 5}, {100.5, 90.25, 110.125}});
 }
 
+TEST_CASE("the frozen file of version 1.3 is read and verified") {
+  Artifact artifact = readVerified(openFrozen("v1.3.moe"));
+  checkTiny(artifact);
+  CHECK(artifact.minorVersion == 3);
+  REQUIRE(artifact.measured);
+  const Measured &measured = *artifact.measured;
+  CHECK(measured.isOnItems());
+  CHECK(measured.metric == "exact");
+  CHECK(measured.target == 0.02);
+  CHECK(!measured.isSetAside);
+  REQUIRE(measured.acceptanceTexts.size() == 2);
+  CHECK(measured.acceptanceTexts[0] ==
+        MeasuredText{"one.jsonl", 0x0123456789abcdef, 1000, {0, 2, 5}, {}, {1, 0.25, 0}});
+  CHECK(measured.itemOptions == std::vector<std::pair<std::string, std::string>>{
+                                    {"max-tokens", "128"}, {"stop", "\"\\n\""}});
+}
+
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name : {"v1.moe", "v1.1.moe", "v1.2.moe"}) {
+  for (const char *name : {"v1.moe", "v1.1.moe", "v1.2.moe", "v1.3.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());
@@ -117,6 +134,16 @@ TEST_CASE("what was measured is refused in a file that calls itself version 1.1"
   Status status = validateArtifact(*artifact);
   REQUIRE(!status.isOk());
   CHECK(status.message().find("which version 1.1 does not have") != std::string::npos);
+}
+
+TEST_CASE("what was measured on items is refused in a file that calls itself version 1.2") {
+  auto artifact = readArtifact(openFrozen("v1.3.moe"));
+  REQUIRE(artifact.isOk());
+  artifact->minorVersion = 2;
+  Status status = validateArtifact(*artifact);
+  REQUIRE(!status.isOk());
+  CHECK(status.message().find("on items is said, which version 1.2 does not have") !=
+        std::string::npos);
 }
 
 TEST_CASE("slices that add up are refused from version 1.1 on") {

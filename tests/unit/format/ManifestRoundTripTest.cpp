@@ -79,11 +79,20 @@ private:
   }
   Measured measured() {
     auto measuredText = [&] {
-      return MeasuredText{text(), u64(), u64(), list<uint32_t>([&] { return u32(); }),
+      return MeasuredText{text(),
+                          u64(),
+                          u64(),
+                          list<uint32_t>([&] { return u32(); }),
+                          list<double>([&] { return f64(); }),
                           list<double>([&] { return f64(); })};
     };
-    Measured m = {text(), f64(),  f64(),  f64(), f64(), f64(), u32(), below(2) == 1,
-                  u32(),  text(), text(), u32(), u64(), u64(), {},    {}};
+    Measured m = {text(), f64(), f64(), f64(), f64(), f64(), u32(), below(2) == 1, u32(), text(),
+                  text(), u32(), u64(), u64(), {},    {},    {}};
+    if (below(2) == 0) // On items rather than on windows.
+      m.windowTokens = 0;
+    m.itemOptions = list<std::pair<std::string, std::string>>([&] {
+      return std::pair<std::string, std::string>{text(), text()};
+    });
     m.calibrationTexts = list<MeasuredText>(measuredText);
     m.acceptanceTexts = list<MeasuredText>(measuredText);
     return m;

@@ -32,9 +32,10 @@ struct Change {
 
 } // namespace
 
-static void checkAllRefused(const std::vector<Change> &changes) {
+static void checkAllRefused(const std::vector<Change> &changes,
+                            const Measured &unchanged = tinyMeasured()) {
   for (const Change &change : changes) {
-    Measured measured = tinyMeasured();
+    Measured measured = unchanged;
     change.apply(measured);
     auto read = readWith(measured);
     REQUIRE_MESSAGE(!read.isOk(), change.what);
@@ -48,6 +49,61 @@ TEST_CASE("what was measured comes back from a file as it was") {
   auto read = readWith(tinyMeasured());
   REQUIRE_MESSAGE(read.isOk(), read.status().message());
   CHECK(read->measured == tinyMeasured());
+}
+
+TEST_CASE("what was measured on items comes back from a file as it was") {
+  auto read = readWith(tinyMeasuredOnItems());
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(read->measured == tinyMeasuredOnItems());
+}
+
+TEST_CASE("what was measured on items is not what was measured on windows, which is refused") {
+  checkAllRefused(
+      {
+          {"items set aside", [](Measured &m) { m.isSetAside = true; },
+           "items that are set aside from the calibration texts"},
+          {"losses of windows",
+           [](Measured &m) {
+             m.acceptanceTexts[0].referenceNats = {1, 1, 1};
+           },
+           "acceptance text 0: 3 losses of the reference, expected none for items"},
+          {"a point too few", [](Measured &m) { m.acceptanceTexts[0].referencePoints.pop_back(); },
+           "acceptance text 0: 3 scored items and 2 points of the reference, expected as many"},
+          {"an item twice", [](Measured &m) { m.acceptanceTexts[0].windows[1] = 0; },
+           "item 0 follows 0, expected ascending items"},
+          {"more than a whole point",
+           [](Measured &m) { m.acceptanceTexts[0].referencePoints[0] = 1.5; },
+           "a point of the reference is 1.5, expected at most 1"},
+          {"a negative point", [](Measured &m) { m.acceptanceTexts[0].referencePoints[1] = -1; },
+           "a point of the reference is -1, expected at least 0"},
+          {"a point that is no number",
+           [](Measured &m) { m.acceptanceTexts[0].referencePoints[1] = kNan; },
+           "a point of the reference is nan"},
+          {"points of calibration",
+           [](Measured &m) { m.calibrationTexts[0].referencePoints = {1}; },
+           "calibration text 0: 0 scored windows and 1 losses, expected none"},
+          {"nothing scored",
+           [](Measured &m) { m.acceptanceTexts.erase(m.acceptanceTexts.begin()); },
+           "no item of an acceptance text was scored, expected at least 1"},
+          {"an option with a line break", [](Measured &m) { m.itemOptions[1].second = "a\nb"; },
+           "an item option's value is not plain UTF-8"},
+          {"an option whose name is not UTF-8",
+           [](Measured &m) { m.itemOptions[0].first = "\xc3("; },
+           "an item option is not plain UTF-8"},
+      },
+      tinyMeasuredOnItems());
+  checkAllRefused({
+      {"points of windows",
+       [](Measured &m) {
+         m.acceptanceTexts[0].referencePoints = {1, 1, 1};
+       },
+       "acceptance text 0: 3 points of the reference, expected none for windows"},
+      {"options of items",
+       [](Measured &m) {
+         m.itemOptions = {{"max-tokens", "128"}};
+       },
+       "1 options of items, expected none for windows"},
+  });
 }
 
 TEST_CASE("a file without it has none") {
@@ -160,6 +216,21 @@ TEST_CASE("a flag that is neither 0 nor 1 is refused") {
     byte = std::byte(2);
     refused += decodingOf(manifest) == "measured: is_set_aside is 2, expected 0 or 1";
     byte = std::byte(1);
+  }
+  CHECK(refused == 1);
+}
+
+TEST_CASE("windows without tokens are no items, and are refused") {
+  std::vector<std::byte> manifest = tinyManifest();
+  size_t refused = 0;
+  for (size_t at = 0; at < manifest.size(); at += 4) {
+    uint32_t word = 0;
+    std::memcpy(&word, &manifest[at], sizeof(word));
+    if (word != tinyMeasured().windowTokens)
+      continue;
+    std::memset(&manifest[at], 0, sizeof(word));
+    refused += decodingOf(manifest) == "measured: windows of 0 tokens, expected at least 2";
+    std::memcpy(&manifest[at], &word, sizeof(word));
   }
   CHECK(refused == 1);
 }

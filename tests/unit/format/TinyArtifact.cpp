@@ -198,6 +198,17 @@ Measured tinyMeasured() {
   return measured;
 }
 
+Measured tinyMeasuredOnItems() {
+  Measured measured = tinyMeasured();
+  measured.metric = "exact";
+  measured.isSetAside = false;
+  measured.windowTokens = 0;
+  measured.acceptanceTexts = {{"one.jsonl", 0x0123456789abcdef, 1000, {0, 2, 5}, {}, {1, 0.25, 0}},
+                              {"two.jsonl", 0xfedcba9876543210, 2000, {}, {}, {}}};
+  measured.itemOptions = {{"max-tokens", "128"}, {"stop", "\"\\n\""}};
+  return measured;
+}
+
 Artifact tinyArtifact() {
   Artifact artifact = tinyArtifactWithoutChecksums();
   fileOf(artifact);

@@ -29,6 +29,8 @@ constexpr uint64_t kTinyTokenizerBytes = 100;
 
 /// What may stand beside it: two texts that calibration read, one of which has scored windows too.
 moert::Measured tinyMeasured();
+/// The same on the items of one file of two.
+moert::Measured tinyMeasuredOnItems();
 
 /// The file of an artifact: every section filled with a pattern, checksums set in `artifact`. Does
 /// not check anything, so that broken artifacts become files too.
