@@ -2,6 +2,7 @@
 
 #include "runtime/engine/PairedBootstrap.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -112,7 +113,7 @@ std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, Los
   texts.reserve(samples.size());
   for (const SampleScore &sample : samples)
     texts.push_back(sample.text);
-  return upperBound95(
+  std::optional<double> bound = upperBound95(
       texts,
       [&](std::span<const uint32_t> drawn) {
         SampleScore sum;
@@ -121,6 +122,15 @@ std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, Los
         return lossOf(sum, metric).value_or(std::numeric_limits<double>::infinity());
       },
       looks);
+  if (bound && isOfItems(metric))
+    bound = std::max(*bound, leastBound95(samples, looks));
+  return bound;
+}
+
+double leastBound95(std::span<const SampleScore> items, uint32_t looks) {
+  const auto count = std::count_if(
+      items.begin(), items.end(), [](const SampleScore &item) { return item.referencePoints > 0; });
+  return count == 0 ? 1 : 1 - exp64(log64(0.05 / looks) / static_cast<double>(count));
 }
 
 } // namespace moert

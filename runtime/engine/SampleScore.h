@@ -65,8 +65,14 @@ std::optional<double> lossOf(const SampleScore &score, LossMetric metric);
 
 /// The upper bound of lossOf() all samples with 95% confidence (PairedBootstrap.h), resampled
 /// within each text, whose samples are consecutive. looks: how many such bounds have to hold at
-/// once, each of another artifact. Nothing with fewer than 10 samples, which cannot tell.
+/// once, each of another artifact. Nothing with fewer than 10 samples, which cannot tell. Of items,
+/// at least leastBound95().
 std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, LossMetric metric,
                                        uint32_t looks = 1);
+
+/// The share of the reference's points that could be lost, with the confidence of a bound, though
+/// none of these items lost any: 1 - 0.05^(1/n) of the n in which the reference has points.
+/// Resampling does not see it: what no item shows is in no resample. 1 without such items.
+double leastBound95(std::span<const SampleScore> items, uint32_t looks = 1);
 
 } // namespace moert

@@ -71,7 +71,11 @@ class ChoiceTest(ItemsTest):
         said = self.evaluate("choice", "--text", self.write(QUESTIONS * 4), "--reference", pocket("4"))
         self.assertEqual((said["kl"], said["top1"]), (0, 1))
         self.assertEqual(said["value"], said["reference"])
-        self.assertEqual((said["loss"], said["upper95"]), (0, 0) if said["value"] else (None, None))
+        rights = round(said["value"] * said["items"])
+        self.assertEqual(said["loss"], 0 if rights else None)
+        if said["upper95"] is not None:  # What as many items could hide.
+            self.assertAlmostEqual(said["upper95"], 1 - 0.05 ** (1 / rights), places=12)
+        self.assertEqual(rights > 0, said["upper95"] is not None)
 
 
 class AnswerTest(ItemsTest):

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <vector>
 
 using namespace moert;
@@ -49,6 +50,19 @@ TEST_CASE("the bound of items is the normal one where they are many") {
     items.push_back(itemOf(0, i % 10 ? 1 : 0, 1));
   CHECK(*lossUpperBound95(items, LossMetric::kChoice) ==
         doctest::Approx(0.1 + 1.645 * 0.015).epsilon(0.05));
+}
+
+TEST_CASE("items of which none lost anything bound the loss by how many they are") {
+  // With 59 items of which one in twenty were lost, all are kept 4.8% of the time.
+  std::vector<SampleScore> items(59, itemOf(0, 1, 1));
+  CHECK(leastBound95(items) == doctest::Approx(0.0495).epsilon(0.01));
+  CHECK(*lossUpperBound95(items, LossMetric::kChoice) == leastBound95(items));
+  CHECK(leastBound95(items, 3) == doctest::Approx(1 - std::pow(0.05 / 3, 1.0 / 59)));
+  CHECK(*lossUpperBound95(items, LossMetric::kExact, 3) == leastBound95(items, 3));
+  // What the reference gets wrong can lose nothing, and shows nothing.
+  items.resize(200, itemOf(0, 0, 0));
+  CHECK(leastBound95(items) == leastBound95(std::span(items).first(59)));
+  CHECK(leastBound95(std::span(items).last(100)) == 1);
 }
 
 TEST_CASE("a reference that knows one item of many has no bound") {
