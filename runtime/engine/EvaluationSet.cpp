@@ -2,6 +2,7 @@
 
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
+#include "runtime/base/JsonWriter.h"
 #include "runtime/engine/StopText.h"
 
 #include <algorithm>
@@ -33,25 +34,49 @@ static Status checkAnswers(const AnswerOptions &options) {
   return StopText::create(options.stopTexts).status();
 }
 
-Result<EvaluationSet> EvaluationSet::read(const EvaluationRequest &request, const Model &model,
-                                          const TakeNote &note) {
+static std::string quoted(std::string_view text) {
+  std::string out;
+  JsonWriter(out).string(text);
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> itemOptionsOf(const EvaluationRequest &request) {
+  if (!isOfItems(request.metric))
+    return {};
+  if (request.metric == LossMetric::kChoice)
+    return {{"choice-by", request.choiceBy == ChoiceBy::kLetter ? "letter" : "text"}};
+  std::vector<std::pair<std::string, std::string>> options = {
+      {"max-tokens", std::to_string(request.answers.maxTokens)}};
+  for (const std::string &stop : request.answers.stopTexts)
+    options.emplace_back("stop", quoted(stop));
+  if (request.metric == LossMetric::kExact && !request.answers.answerAfter.empty())
+    options.emplace_back("answer-after", quoted(request.answers.answerAfter));
+  return options;
+}
+
+Result<EvaluationSet> EvaluationSet::read(const EvaluationRequest &request,
+                                          const EvaluatedModel &model, const TakeNote &note) {
   EvaluationSet set;
   set.metric = request.metric;
   set.windows = request.windows;
   set.choiceBy = request.choiceBy;
   set.answers = request.answers;
-  const ModelInfo &info = model.artifact().model;
-  set.answers.endTokens = info.eosTokens;
-  set.vocabularySize = info.vocabularySize;
-  set.maxPositions = info.maxPositions;
-  set.tokenizer = model.tokenizer();
+  set.answers.endTokens = model.info.eosTokens;
+  set.vocabularySize = model.info.vocabularySize;
+  set.maxPositions = model.info.maxPositions;
+  set.tokenizer = model.tokenizer;
   if (!set.tokenizer)
-    return invalidInput(model.path(), " has no tokenizer, expected one for reading texts");
+    return invalidInput(model.name, " has no tokenizer, expected one for reading texts");
   MOERT_RETURN_IF_ERROR(isOfItems(set.metric) ? checkAnswers(set.answers)
                                               : checkEvaluation(set.windows));
   MOERT_RETURN_IF_ERROR(isOfItems(set.metric) ? set.readItems(request.files)
                                               : set.readTexts(request.files, note));
   return set;
+}
+
+void EvaluationSet::addIdentity(std::string_view content, uint64_t samplesOfFile) {
+  identities.push_back(
+      {checksum64(std::as_bytes(std::span(content))), content.size(), samplesOfFile});
 }
 
 Status EvaluationSet::readTexts(std::span<const std::string> files, const TakeNote &note) {
@@ -65,8 +90,7 @@ Status EvaluationSet::readTexts(std::span<const std::string> files, const TakeNo
                   windows.windowTokens, ": left out"));
     largestFile = std::max<uint64_t>(largestFile, text.size());
     heldBytes += ids.size() * sizeof(int32_t) + sizeof(EvaluatedText);
-    identities.push_back({checksum64(std::as_bytes(std::span(text))), text.size(),
-                          windowCount(ids.size(), windows.windowTokens)});
+    addIdentity(text, windowCount(ids.size(), windows.windowTokens));
     texts.push_back(std::move(ids));
   }
   if (samples() == 0)
@@ -82,8 +106,10 @@ Status EvaluationSet::readItems(std::span<const std::string> files) {
   for (uint32_t file = 0; file < files.size(); ++file) {
     MOERT_ASSIGN_OR_RETURN(std::string text, readInput(files[file]));
     const std::string name = inputName(files[file]);
+    const uint64_t before = samples();
     MOERT_RETURN_IF_ERROR(metric == LossMetric::kChoice ? addChoices(text, name, file)
                                                         : addAnswers(text, name, file));
+    addIdentity(text, samples() - before);
     largestFile = std::max<uint64_t>(largestFile, text.size());
   }
   heldBytes += kCopiesOfFile * largestFile;

@@ -23,11 +23,22 @@ struct EvaluationRequest {
   AnswerOptions answers;                 // Of generated text; end tokens are the model's.
 };
 
+/// How items are put to the models, as options of `moert eval`; texts as JSON spells them. Two
+/// requests with the same ones give an item the same score. Nothing of metrics on windows.
+std::vector<std::pair<std::string, std::string>> itemOptionsOf(const EvaluationRequest &request);
+
 /// What a text was, to know it again: a file is the same where hash and size are.
 struct EvaluatedText {
   uint64_t hash = 0; // XXH3-64 of the file's bytes.
   uint64_t bytes = 0;
-  uint64_t windows = 0;
+  uint64_t samples = 0; // Windows or items.
+};
+
+/// What reading takes of a model. Borrows; no tokenizer: it has none.
+struct EvaluatedModel {
+  std::string name; // In messages.
+  const ModelInfo &info;
+  const Tokenizer *tokenizer;
 };
 
 /// Borrows the model's tokenizer: the model has to outlive it. Used by one thread.
@@ -38,13 +49,17 @@ public:
   /// Refuses files that cannot be read or are not what the metric is measured on, naming file and
   /// line; texts of which none has a whole window; items longer than the model's positions; and
   /// options outside of their ranges. `note` hears, in a sentence, of what is left out.
-  static Result<EvaluationSet> read(const EvaluationRequest &request, const Model &model,
+  static Result<EvaluationSet> read(const EvaluationRequest &request, const EvaluatedModel &model,
                                     const TakeNote &note);
+  static Result<EvaluationSet> read(const EvaluationRequest &request, const Model &model,
+                                    const TakeNote &note) {
+    return read(request, {model.path(), model.artifact().model, model.tokenizer()}, note);
+  }
 
   uint64_t samples() const; // Windows or items; at least one.
   const char *sampleName() const { return isOfItems(metric) ? "items" : "windows"; }
 
-  /// Of each file, in their order; nothing where the metric is of items.
+  /// Of each file, in their order.
   std::span<const EvaluatedText> textsRead() const { return identities; }
 
   /// Bytes that it holds, and that evaluate() needs; with what reading the largest file took.
@@ -64,6 +79,7 @@ private:
   Status readItems(std::span<const std::string> files);
   Status addChoices(std::string_view text, const std::string &name, uint32_t file);
   Status addAnswers(std::string_view text, const std::string &name, uint32_t file);
+  void addIdentity(std::string_view content, uint64_t samplesOfFile);
   Status takeLength(uint64_t tokens, const std::string &place);
 
   LossMetric metric = LossMetric::kPerplexity;
@@ -76,7 +92,7 @@ private:
   uint32_t longestTokens = 0; // Of a sequence that a model reads or writes.
   uint64_t heldBytes = 0;
   std::vector<std::vector<int32_t>> texts; // Of windows.
-  std::vector<EvaluatedText> identities;   // Parallel to texts.
+  std::vector<EvaluatedText> identities;   // Of each file.
   std::vector<EncodedChoice> choiceItems;  // Of multiple choice.
   std::vector<EncodedAnswer> answerItems;  // Of generated text.
 };

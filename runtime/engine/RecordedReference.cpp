@@ -45,28 +45,50 @@ static size_t fileOf(const MeasuredText &text, std::span<const EvaluatedText> fi
 Status RecordedReference::take(const MeasuredText &text, const EvaluatedText &found,
                                uint64_t firstSample) {
   for (size_t i = 0; i < text.windows.size(); ++i) {
-    if (text.windows[i] >= found.windows)
-      return invalidInput("the artifact has a loss of the reference for window ", text.windows[i],
-                          " of ", text.name, ", expected windows below ", found.windows);
-    windows.push_back({firstSample + text.windows[i], text.referenceNats[i]});
+    const uint32_t sample = text.windows[i];
+    if (sample >= found.samples)
+      return isOnItems
+                 ? invalidInput("the artifact has points of the reference for item ", sample,
+                                " of ", text.name, ", expected items below ", found.samples)
+                 : invalidInput("the artifact has a loss of the reference for window ", sample,
+                                " of ", text.name, ", expected windows below ", found.samples);
+    recorded.push_back(
+        {firstSample + sample, isOnItems ? text.referencePoints[i] : text.referenceNats[i]});
   }
   return {};
 }
 
+// Of what the reference's scores are, where the request asks for others; nothing where it does not.
+static std::string otherThan(const Measured &measured, const EvaluationRequest &request) {
+  if (!measured.isOnItems()) {
+    if (!isOfItems(request.metric) && request.windows.windowTokens == measured.windowTokens &&
+        request.windows.scoreFrom == 1)
+      return {};
+    return strCat("losses that the artifact carries are of windows of ", measured.windowTokens,
+                  " tokens, scored from token 1 on");
+  }
+  if (metricName(request.metric) == measured.metric &&
+      itemOptionsOf(request) == measured.itemOptions)
+    return {};
+  std::string options;
+  for (const auto &[option, value] : measured.itemOptions)
+    options += strCat(" --", option, " ", value);
+  return strCat("points that the artifact carries are of --metric ", measured.metric, options);
+}
+
 Result<std::optional<RecordedReference>>
-RecordedReference::find(const Measured &measured, const EvaluationOptions &windows,
-                        std::span<const std::string> files, std::span<const EvaluatedText> texts,
-                        const TakeNote &note) {
-  if (windows.windowTokens != measured.windowTokens || windows.scoreFrom != 1) {
-    note(strCat("no loss: the reference's losses that the artifact carries are of windows of ",
-                measured.windowTokens, " tokens, scored from token 1 on"));
+RecordedReference::find(const Measured &measured, const EvaluationRequest &request,
+                        std::span<const EvaluatedText> texts, const TakeNote &note) {
+  if (const std::string other = otherThan(measured, request); !other.empty()) {
+    note(strCat("no loss: the reference's ", other));
     return std::optional<RecordedReference>();
   }
   RecordedReference reference;
   reference.lookCount = measured.looks;
+  reference.isOnItems = measured.isOnItems();
   std::vector<uint64_t> firstSamples(texts.size());
   for (size_t i = 1; i < texts.size(); ++i)
-    firstSamples[i] = firstSamples[i - 1] + texts[i - 1].windows;
+    firstSamples[i] = firstSamples[i - 1] + texts[i - 1].samples;
   std::vector<bool> isTaken(texts.size());
   uint64_t known = 0, all = 0;
   for (const MeasuredText &text : measured.acceptanceTexts) {
@@ -82,28 +104,29 @@ RecordedReference::find(const Measured &measured, const EvaluationOptions &windo
   }
   for (size_t file = 0; file < texts.size(); ++file)
     if (!isTaken[file])
-      note(unknownText(measured, files[file], texts[file]));
+      note(unknownText(measured, request.files[file], texts[file]));
   if (known == 0)
     return std::optional<RecordedReference>();
-  note(strCat("loss: beside the reference's losses that the artifact carries, on ",
-              reference.windows.size(), " windows of ", known, " of the ", all,
+  note(strCat("loss: beside the reference's ", reference.isOnItems ? "points" : "losses",
+              " that the artifact carries, on ", reference.recorded.size(),
+              reference.isOnItems ? " items of " : " windows of ", known, " of the ", all,
               " texts that it was accepted on"));
   return std::optional(std::move(reference));
 }
 
 std::vector<SampleScore> RecordedReference::beside(std::span<const SampleScore> samples) const {
   std::vector<SampleScore> paired;
-  paired.reserve(windows.size());
-  for (const Window &window : windows) {
-    paired.push_back(samples[window.sample]);
-    paired.back().referenceLossNats = window.referenceNats;
+  paired.reserve(recorded.size());
+  for (const auto &[sample, score] : recorded) {
+    paired.push_back(samples[sample]);
+    (isOnItems ? paired.back().referencePoints : paired.back().referenceLossNats) = score;
   }
   return paired;
 }
 
 uint64_t RecordedReference::memoryBytes() const {
-  return windows.capacity() * (sizeof(Window) + sizeof(SampleScore)) +
-         boundMemoryBytes(windows.size(), lookCount);
+  return recorded.capacity() * (sizeof(Recorded) + sizeof(SampleScore)) +
+         boundMemoryBytes(recorded.size(), lookCount);
 }
 
 } // namespace moert

@@ -90,15 +90,14 @@ Result<std::vector<SampleScore>> measure(const EvaluationSet &set, Source &artif
       [&progress](uint64_t done, uint64_t total) { progress.update(done, total); }, &stop);
 }
 
-/// The reference's losses that the artifact carries for the given texts, where there is no
+/// The reference's scores that the artifact carries for the given texts, where there is no
 /// reference to compare with.
 Result<std::optional<RecordedReference>>
 findRecorded(const EvalOptions &options, const EvaluationSet &set, const Model &model) {
   const std::optional<Measured> &measured = model.artifact().measured;
-  if (options.reference || !measured || options.request.metric != LossMetric::kPerplexity)
+  if (options.reference || !measured)
     return std::optional<RecordedReference>();
-  return RecordedReference::find(*measured, options.request.windows, options.request.files,
-                                 set.textsRead(),
+  return RecordedReference::find(*measured, options.request, set.textsRead(),
                                  [](const std::string &note) { printError(note); });
 }
 
@@ -274,8 +273,10 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
       "Loss beside a reference: how much worse in proportion; KL in nats; 1 - agreement. Its "
       "upper\n"
       "95% bound is a paired bootstrap of windows or items within each file.\n"
-      "Without a reference, perplexity's loss is measured on the texts that the artifact was\n"
-      "accepted on when its widths were chosen: it carries the reference's losses there.\n"
+      "A bound on items is at least what as many could hide: 1 - 0.05^(1/n) of the n that the\n"
+      "reference has points in.\n"
+      "Without a reference, the loss is measured on the texts or items that the artifact was\n"
+      "accepted on when its widths were chosen: it carries the reference's scores there.\n"
       "With a reference, --memory is for both: each gets its smallest budget, the rest in\n"
       "proportion to use.\n"
       "Examples: moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json\n"

@@ -31,8 +31,8 @@ std::optional<double> comparableReference(const EvalReport &report, std::optiona
 
 void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
   const std::vector<SampleScore> &samples = report.recorded->samples;
-  const uint64_t windows = countOf(samples, text);
-  if (windows == 0)
+  const uint64_t recorded = countOf(samples, text);
+  if (recorded == 0)
     return;
   if (const std::optional<double> reference = comparableReference(report, text))
     json.key("reference").number(*reference);
@@ -42,7 +42,7 @@ void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uin
         numberOf(lossUpperBound95(samples, report.metric, report.recorded->looks)));
     json.key("looks").number(report.recorded->looks);
   }
-  json.key("loss_windows").number(windows);
+  json.key(strCat("loss_", report.sampleName)).number(recorded);
 }
 
 void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
@@ -98,7 +98,7 @@ void appendRecorded(std::ostringstream &out, const EvalReport &report,
                     std::optional<uint32_t> text) {
   const std::vector<SampleScore> &samples = report.recorded->samples;
   out << std::setw(14) << formatDigits(comparableReference(report, text), 4) << std::setw(9)
-      << formatLoss(lossOf(sumOf(samples, text), LossMetric::kPerplexity)) << std::setw(12)
+      << formatLoss(lossOf(sumOf(samples, text), tableMetric(report.metric))) << std::setw(12)
       << countOf(samples, text);
 }
 
@@ -135,7 +135,7 @@ std::string lossLine(const EvalReport &report) {
     return out.str() + "not defined: the reference itself has 0\n";
   out << formatDigits(*loss, 6);
   if (samples.size() < report.samples.size())
-    out << " on " << samples.size() << " of " << report.samples.size() << " windows";
+    out << " on " << samples.size() << " of " << report.samples.size() << " " << report.sampleName;
   if (const auto bound = lossUpperBound95(samples, report.metric, looks)) {
     out << ", upper 95% bound " << formatDigits(bound, 6);
     if (looks > 1)
@@ -159,7 +159,8 @@ std::string reportText(const EvalReport &report) {
     out << std::setw(14) << "reference" << std::setw(9) << "loss" << std::setw(12) << "KL (nats)"
         << std::setw(9) << "top-1";
   else if (report.recorded)
-    out << std::setw(14) << "reference" << std::setw(9) << "loss" << std::setw(12) << "of windows";
+    out << std::setw(14) << "reference" << std::setw(9) << "loss" << std::setw(12)
+        << strCat("of ", report.sampleName);
   out << "\n";
   for (uint32_t i = 0; i < report.texts.size(); ++i)
     appendLine(out, report.texts[i], report, i);

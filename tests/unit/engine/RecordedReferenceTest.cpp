@@ -49,9 +49,11 @@ static Found find(const Measured &measured, const std::vector<std::string> &file
                   const std::vector<EvaluatedText> &texts,
                   const EvaluationOptions &windows = kWindows) {
   std::vector<std::string> notes;
-  auto reference =
-      RecordedReference::find(measured, windows, files, texts,
-                              [&notes](const std::string &note) { notes.push_back(note); });
+  EvaluationRequest request;
+  request.files = files;
+  request.windows = windows;
+  auto reference = RecordedReference::find(
+      measured, request, texts, [&notes](const std::string &note) { notes.push_back(note); });
   return {std::move(reference), notes};
 }
 
@@ -59,7 +61,7 @@ static Found find(const Measured &measured, const std::vector<std::string> &file
 static std::vector<SampleScore> evaluated(const std::vector<EvaluatedText> &texts) {
   std::vector<SampleScore> samples;
   for (uint32_t t = 0; t < texts.size(); ++t)
-    for (uint32_t w = 0; w < texts[t].windows; ++w) {
+    for (uint32_t w = 0; w < texts[t].samples; ++w) {
       SampleScore &sample = samples.emplace_back();
       sample.text = t;
       sample.tokens = 63;
@@ -176,4 +178,113 @@ TEST_CASE("a recorded window that its text does not have is refused") {
   CHECK(found.reference.status().message() ==
         "the artifact has a loss of the reference for window 8 of math.txt, expected windows "
         "below 8");
+}
+
+namespace {
+
+constexpr EvaluatedText kEasy = {44, 400, 3}, kHard = {55, 500, 4};
+
+/// Points of two of three items of one file and of all of another.
+Measured measuredItems() {
+  Measured measured;
+  measured.metric = "exact";
+  measured.looks = 3;
+  measured.acceptanceTexts = {
+      {"hard.jsonl", kHard.hash, kHard.bytes, {0, 1, 2, 3}, {}, {1, 0, 1, 0}},
+      {"easy.jsonl", kEasy.hash, kEasy.bytes, {0, 2}, {}, {1, 0.5}}};
+  measured.itemOptions = {{"max-tokens", "64"}, {"stop", "\"\\n\""}, {"answer-after", "\"####\""}};
+  return measured;
+}
+
+EvaluationRequest itemRequest() {
+  EvaluationRequest request;
+  request.metric = LossMetric::kExact;
+  request.files = {"easy.jsonl", "hard.jsonl"};
+  request.answers.maxTokens = 64;
+  request.answers.stopTexts = {"\n"};
+  request.answers.answerAfter = "####";
+  return request;
+}
+
+Found findItems(const EvaluationRequest &request) {
+  std::vector<std::string> notes;
+  auto reference =
+      RecordedReference::find(measuredItems(), request, std::vector{kEasy, kHard},
+                              [&notes](const std::string &note) { notes.push_back(note); });
+  return {std::move(reference), notes};
+}
+
+} // namespace
+
+TEST_CASE("recorded items get the reference's points, in the artifact's order of texts") {
+  Found found = findItems(itemRequest());
+  REQUIRE(found.reference.isOk());
+  REQUIRE(*found.reference);
+  CHECK(found.notes ==
+        std::vector<std::string>{"loss: beside the reference's points that the artifact carries, "
+                                 "on 6 items of 2 of the 2 texts that it was accepted on"});
+  std::vector<SampleScore> samples(7);
+  for (uint32_t i = 0; i < 7; ++i)
+    samples[i] = {i < 3 ? 0u : 1u, 10, 5, 0, 0, 0, 1, 0.125 * i, 0};
+  std::vector<SampleScore> paired = (*found.reference)->beside(samples);
+  const double points[] = {0.375, 0.5, 0.625, 0.75, 0, 0.25}, reference[] = {1, 0, 1, 0, 1, 0.5};
+  REQUIRE(paired.size() == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(paired[i].points == points[i]);
+    CHECK(paired[i].referencePoints == reference[i]);
+    CHECK(paired[i].referenceLossNats == 0);
+  }
+}
+
+TEST_CASE("items that are asked for in another way have no loss, and the way that has is said") {
+  std::vector<EvaluationRequest> others(6, itemRequest());
+  others[0].metric = LossMetric::kPerplexity;
+  others[1].metric = LossMetric::kRouge2;
+  others[2].metric = LossMetric::kChoice;
+  others[3].answers.maxTokens = 65;
+  others[4].answers.stopTexts.clear();
+  others[5].answers.answerAfter = "answer";
+  for (const EvaluationRequest &request : others) {
+    Found found = findItems(request);
+    REQUIRE(found.reference.isOk());
+    CHECK_FALSE(*found.reference);
+    CHECK(found.notes == std::vector<std::string>{
+                             "no loss: the reference's points that the artifact carries are of "
+                             "--metric exact --max-tokens 64 --stop \"\\n\" --answer-after "
+                             "\"####\""});
+  }
+}
+
+TEST_CASE("windows that an artifact carries losses of are no items") {
+  EvaluationRequest request = itemRequest();
+  request.windows = kWindows;
+  std::vector<std::string> notes;
+  auto reference =
+      RecordedReference::find(measuredTexts(), request, std::vector{kBooks, kMath},
+                              [&notes](const std::string &note) { notes.push_back(note); });
+  REQUIRE(reference.isOk());
+  CHECK_FALSE(*reference);
+  CHECK(notes.size() == 1);
+}
+
+TEST_CASE("a recorded item that its text does not have is refused") {
+  Measured measured = measuredItems();
+  measured.acceptanceTexts[1].windows[1] = 3;
+  auto reference = RecordedReference::find(measured, itemRequest(), std::vector{kEasy, kHard},
+                                           [](const std::string &) {});
+  CHECK(reference.status().code() == StatusCode::kInvalidInput);
+  CHECK(reference.status().message() ==
+        "the artifact has points of the reference for item 3 of easy.jsonl, expected items below "
+        "3");
+}
+
+TEST_CASE("choices by letter and by text are other options, and windows have none") {
+  EvaluationRequest request;
+  CHECK(itemOptionsOf(request).empty());
+  request.metric = LossMetric::kChoice;
+  CHECK(itemOptionsOf(request) ==
+        std::vector<std::pair<std::string, std::string>>{{"choice-by", "letter"}});
+  request.choiceBy = ChoiceBy::kText;
+  CHECK(itemOptionsOf(request) ==
+        std::vector<std::pair<std::string, std::string>>{{"choice-by", "text"}});
 }

@@ -41,6 +41,21 @@ TEST_CASE("losses that the artifact carries are stated with the windows that the
         std::string::npos);
 }
 
+TEST_CASE(
+    "losses beside the points that an artifact carries are stated with the items they are of") {
+  std::vector<SampleScore> items(12, SampleScore{0, 0, 0, 0, 0, 0, 1, 0.5, 0});
+  RecordedLoss recorded = {items, 1};
+  for (SampleScore &item : recorded.samples)
+    item.referencePoints = 1;
+  items.resize(14, SampleScore{1, 0, 0, 0, 0, 0, 1, 0, 0});
+  std::string text = reportText({LossMetric::kExact, kTexts, items, "items", false, &recorded});
+  CHECK(text.find("loss    of items\n") != std::string::npos);
+  CHECK(text.find("a.txt      12         0        0.5000        1.0000   50.00%          12\n") !=
+        std::string::npos);
+  CHECK(text.find("loss (exact) 0.500000 on 12 of 14 items, upper 95% bound 0.500000\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("beside a reference the loss is stated, with its bound where windows are enough") {
   std::vector<SampleScore> windows(12, SampleScore{0, 10, 22, 20, 1, 9});
   std::string text = reportText({LossMetric::kTop1, kTexts, windows, "windows", true});
