@@ -3,6 +3,7 @@
 #include "compiler/plan/WidthSearch.h"
 
 #include "compiler/plan/LimitBisection.h"
+#include "compiler/plan/ProxyBar.h"
 #include "compiler/plan/WidthChallenges.h"
 #include "compiler/plan/WidthProbes.h"
 #include "compiler/plan/WidthSolvers.h"
@@ -32,7 +33,7 @@ namespace {
 class WidthSearch {
 public:
   WidthSearch(const WidthSearchInput &given, WidthJudge &measuring)
-      : input(given), judge(measuring), trials(given, measuring) {
+      : input(given), judge(measuring), trials(given, measuring), proxyBar(given.target) {
     outcome.estimates = given.problem;
   }
 
@@ -50,6 +51,7 @@ private:
   const WidthSearchInput &input;
   WidthJudge &judge;
   WidthTrials trials;
+  ProxyBar proxyBar; // Where there is a first bar.
   uint32_t probeBits = 0;
   WidthAssignment lastLook;
   WidthSearchOutcome outcome;
@@ -70,6 +72,8 @@ static Status checkInput(const WidthSearchInput &input) {
                           ", which has ", input.problem.items[i].options.size());
   if (!(input.target > 0) || !std::isfinite(input.target))
     return invalidInput("a target of ", input.target, ", expected more than 0");
+  if (input.firstBar && (!(*input.firstBar > 0) || !std::isfinite(*input.firstBar)))
+    return invalidInput("a first bar of ", *input.firstBar, ", expected more than 0");
   if (input.maxMeasurements == 0)
     return invalidInput("0 measurements, expected at least 1");
   if (std::find(input.isProbedDirectly.begin(), input.isProbedDirectly.end(), false) ==
@@ -117,9 +121,10 @@ Status WidthSearch::improve(uint32_t most) {
   case SolverChoice::kKnapsack:
     return bisect(most);
   case SolverChoice::kEdgeMoe:
+    MOERT_RETURN_IF_ERROR(measureUniforms()); // The bar may have risen beyond those measured.
     return bisectEdgeMoe(trials, outcome.estimates, most);
   case SolverChoice::kUniform:
-    return {};
+    return measureUniforms();
   }
   return {};
 }
@@ -128,6 +133,10 @@ Status WidthSearch::improve(uint32_t most) {
 // the bar on the search's text moves accordingly: up where a look failed, down where one found
 // room.
 void WidthSearch::moveBar(const MeasuredWidths &widths, const Measurement &acceptance) {
+  if (input.firstBar) {
+    trials.setBar(proxyBar.after(widths.measurement.upperBound, acceptance.upperBound));
+    return;
+  }
   double ratio = acceptance.upperBound / std::max(widths.measurement.upperBound, 1e-9);
   double bar = input.target / std::clamp(ratio, 1 / kMostBarShift, kMostBarShift) * kBarMargin;
   if (acceptance.upperBound > input.target)
@@ -135,9 +144,13 @@ void WidthSearch::moveBar(const MeasuredWidths &widths, const Measurement &accep
   trials.setBar(bar);
 }
 
-// False: nothing that was not looked at yet meets the bar, or would save anything.
+// False: nothing that was not looked at yet meets the bar, or would save anything, or no look can
+// meet the target.
 Result<bool> WidthSearch::look() {
   const MeasuredWidths *best = trials.cheapest();
+  // What a look says of another loss elsewhere is too rough to spare the one that is likeliest.
+  if (!best && input.firstBar && !outcome.isMet)
+    best = trials.safest();
   if (!best || outcome.looks == kMaxLooks)
     return false;
   if (outcome.looks > 0 && best->assignment == lastLook)
@@ -155,7 +168,7 @@ Result<bool> WidthSearch::look() {
   }
   outcome.isMet = outcome.isMet || isAccepted;
   moveBar(widths, acceptance);
-  return true;
+  return acceptance.leastBound <= input.target;
 }
 
 // The first look is at what a few measurements have found, to learn where the bar has to be; the
@@ -178,12 +191,7 @@ Status WidthSearch::search() {
   MOERT_RETURN_IF_ERROR(measureUniforms());
   if (!trials.cheapest()) {
     // Of the search's text nothing is good enough; unseen text may be kinder.
-    const auto least =
-        std::min_element(trials.measured().begin(), trials.measured().end(),
-                         [](const MeasuredWidths &a, const MeasuredWidths &b) {
-                           return a.measurement.upperBound < b.measurement.upperBound;
-                         });
-    trials.setBar(least->measurement.upperBound);
+    trials.setBar(trials.safest()->measurement.upperBound);
     MOERT_ASSIGN_OR_RETURN(bool hasLooked, look());
     if (!hasLooked || !outcome.isMet)
       return {};

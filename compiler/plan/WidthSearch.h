@@ -19,12 +19,16 @@
 //      it. `auto` is the cheapest that was measured to meet the bar.
 //   7. Another look; if that fails, the bar is raised by as much as it failed by. Of what was
 //      accepted the cheapest is the outcome.
+//
+// Where acceptance is of another loss than the search can measure (a few items cannot steer it),
+// 1 to 4 hold divergence against a first bar, and looks alone say where it has to be: ProxyBar.h.
 #pragma once
 
 #include "compiler/plan/WidthProblem.h"
 
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +39,8 @@ struct Measurement {
   double loss = 0;
   double upperBound = 0; // What is held against the target: at least the loss.
   double klNats = 0;
+  /// Of an acceptance: no assignment's bound can be below this. 0: nothing is known of that.
+  double leastBound = 0;
   friend bool operator==(const Measurement &, const Measurement &) = default;
 };
 
@@ -45,7 +51,8 @@ public:
   virtual ~WidthJudge() = default;
   /// The divergence from the reference in nats per token, on a few windows.
   virtual moert::Result<double> probe(const WidthAssignment &assignment) = 0;
-  /// On the text of the search.
+  /// On the text of the search: the loss that is accepted, or where there is a first bar another
+  /// one.
   virtual moert::Result<Measurement> measure(const WidthAssignment &assignment) = 0;
   /// On the text of the acceptance; at most kMaxLooks times, each of another assignment.
   virtual moert::Result<Measurement> accept(const WidthAssignment &assignment) = 0;
@@ -71,7 +78,10 @@ struct WidthSearchInput {
   /// Parallel to the items: has no squared errors to go by and is alone in its group, so that each
   /// of its options is probed; left at the most bits by uniform widths.
   std::vector<bool> isProbedDirectly;
-  double target = 0;
+  double target = 0; // Of the loss that accept() measures.
+  /// Where measure() measures another loss than accept(): what its bounds have to meet before the
+  /// first look.
+  std::optional<double> firstBar;
   uint32_t maxMeasurements = 40;
   SolverChoice solver = SolverChoice::kAuto;
   /// Parallel to the items: the options of directly probed items beside which uniform widths and

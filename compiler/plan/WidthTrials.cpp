@@ -83,6 +83,14 @@ bool WidthTrials::mayTake(const MeasuredWidths &widths) const {
   return false;
 }
 
+const MeasuredWidths *WidthTrials::safest() const {
+  const MeasuredWidths *best = nullptr;
+  for (const MeasuredWidths &known : trials)
+    if (mayTake(known) && (!best || known.measurement.upperBound < best->measurement.upperBound))
+      best = &known;
+  return best;
+}
+
 const MeasuredWidths *WidthTrials::cheapest() const {
   const MeasuredWidths *best = nullptr;
   for (const MeasuredWidths &known : trials)

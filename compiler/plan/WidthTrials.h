@@ -22,7 +22,8 @@ constexpr double kCostTolerance = 0.01;
 class WidthTrials {
 public:
   WidthTrials(const WidthSearchInput &searched, WidthJudge &measuring)
-      : given(searched), judge(measuring), upperBoundLimit(searched.target) {}
+      : given(searched), judge(measuring),
+        upperBoundLimit(searched.firstBar.value_or(searched.target)) {}
 
   const WidthSearchInput &input() const { return given; }
   bool canMeasure() const { return measurementCount < given.maxMeasurements; }
@@ -30,7 +31,7 @@ public:
   const std::vector<MeasuredWidths> &measured() const { return trials; }
 
   /// What upper bounds on the search's text have to meet, which is not the target: unseen text may
-  /// be kinder or harsher. The target at first.
+  /// be kinder or harsher, or another loss is accepted. At first the target, or the first bar.
   double bar() const { return upperBoundLimit; }
   void setBar(double bar) { upperBoundLimit = bar; }
   bool meets(const MeasuredWidths &widths) const {
@@ -48,6 +49,8 @@ public:
   /// The cheapest that meets the bar and may be taken; of about equal ones the simplest, which is
   /// uniform. Null: none does.
   const MeasuredWidths *cheapest() const;
+  /// What has the smallest bound of those that may be taken. Null: nothing may be.
+  const MeasuredWidths *safest() const;
 
   double costOf(const WidthAssignment &assignment) const {
     return totalsOf(given.problem, assignment).cost;

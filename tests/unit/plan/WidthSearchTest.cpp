@@ -249,6 +249,117 @@ TEST_CASE("too few measurements to probe every group are refused, and never exce
   }
 }
 
+namespace {
+
+/// Accepted by answers: what is lost of them grows with a power of the divergence, and their bound
+/// has a share of its own.
+struct AnswersModel : SyntheticModel {
+  double power = 0.7, scale = 1, noise = 0.002, leastBound = 0;
+  std::vector<double> looked; // Divergences.
+
+  explicit AnswersModel(double target) : SyntheticModel(target) { input.firstBar = target; }
+
+  double lossAt(double klNats) const { return scale * 0.02 * std::pow(klNats / 0.02, power); }
+  Result<Measurement> measure(const WidthAssignment &assignment) override {
+    ++measures;
+    const double klNats = natsOf(assignment);
+    return Measurement{klNats, klNats * 1.05, klNats};
+  }
+  Result<Measurement> accept(const WidthAssignment &assignment) override {
+    ++accepts;
+    const double klNats = natsOf(assignment), loss = lossAt(klNats);
+    looked.push_back(klNats);
+    return Measurement{loss, std::max(loss + noise, leastBound), klNats, leastBound};
+  }
+};
+
+} // namespace
+
+TEST_CASE("a target in another loss than the search measures is met, and room is used") {
+  for (SolverChoice solver : {SolverChoice::kAuto, SolverChoice::kKnapsack, SolverChoice::kUniform,
+                              SolverChoice::kEdgeMoe})
+    for (double power : {0.5, 0.75, 1.0})
+      for (double scale : {0.25, 1.0, 4.0}) {
+        AnswersModel model(0.02);
+        model.power = power;
+        model.scale = scale;
+        model.input.solver = solver;
+        WidthSearchOutcome outcome = searched(model);
+        INFO(int(solver), " ", power, " ", scale);
+        REQUIRE(outcome.isMet);
+        CHECK(outcome.acceptance.upperBound <= 0.02);
+        CHECK(outcome.looks <= kMaxLooks);
+        // Against a search that knows the divergence that just meets the target: three looks begin
+        // at a bar that is up to 20 times that.
+        const double most = 0.02 * std::pow(0.018 / 0.02 / scale, 1 / power);
+        if (solver == SolverChoice::kAuto) {
+          AnswersModel known(0.02);
+          known.input.firstBar = most * 1.05;
+          CHECK(outcome.best.cost <= searched(known).best.cost * 1.6);
+        }
+      }
+}
+
+TEST_CASE("answers of which nothing is lost let the divergence rise, by a bounded factor a look") {
+  for (double loss : {0.0, -0.5}) {
+    AnswersModel model(0.02);
+    model.scale = loss;
+    model.noise = 0;
+    WidthSearchOutcome outcome = searched(model);
+    REQUIRE(outcome.isMet);
+    REQUIRE(model.looked.size() == kMaxLooks);
+    CHECK(model.looked[1] > model.looked[0] * 2);
+    for (uint32_t look = 0; look < kMaxLooks; ++look)
+      CHECK(model.looked[look] * 1.05 <= 0.02 * std::pow(4, look));
+  }
+}
+
+TEST_CASE("too few answers to show the target end the search at its first look") {
+  AnswersModel model(0.02);
+  model.leastBound = 0.03;
+  WidthSearchOutcome outcome = searched(model);
+  CHECK_FALSE(outcome.isMet);
+  CHECK(outcome.looks == 1);
+  CHECK(outcome.acceptance.leastBound == 0.03);
+}
+
+TEST_CASE("where no divergence keeps enough answers, the least is looked at before giving up") {
+  AnswersModel model(0.02);
+  model.noise = 0.05;
+  WidthSearchOutcome outcome = searched(model);
+  CHECK_FALSE(outcome.isMet);
+  CHECK(outcome.looks <= kMaxLooks);
+  CHECK(model.looked.back() < 0.001);
+}
+
+TEST_CASE("a first bar that only the most bits are near is left by looking") {
+  AnswersModel model(0.02);
+  model.input.firstBar = 1e-6;
+  model.scale = 0.1;
+  CHECK(searched(model).isMet);
+}
+
+TEST_CASE("a first bar of nothing is refused") {
+  AnswersModel model(0.02);
+  for (double bar : {0.0, -1.0, std::nan("")}) {
+    model.input.firstBar = bar;
+    CHECK(searchWidths(model.input, model).status().code() == moert::StatusCode::kInvalidInput);
+  }
+}
+
+TEST_CASE("one width for all follows a bar that has risen") {
+  AnswersModel model(0.02);
+  model.input.solver = SolverChoice::kUniform;
+  model.baseNats = 0.0005;
+  model.input.firstBar = 0.0007;
+  model.scale = 0;
+  model.noise = 0;
+  WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.looks > 1);
+  CHECK(model.looked.back() > model.looked.front());
+}
+
 TEST_CASE("inputs that contradict themselves are refused") {
   SyntheticModel model(0.02);
   WidthSearchInput groups = model.input, target = model.input, flags = model.input;
