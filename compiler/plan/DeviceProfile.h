@@ -68,7 +68,7 @@ struct DeviceProfile {
   Quantity totalMemoryBytes;
   Quantity availableMemoryBytes;       // What one process may take; a container's limit counts.
   ThreadRates memoryBytesPerSecond;    // Streaming reads.
-  ThreadRates attentionBytesPerSecond; // Keys and values of one token's attention.
+  ThreadRates attentionBytesPerSecond; // Keys and values, for each query head that reads them.
 
   std::string ioBackend; // What --io auto takes: "uring", "threads", "buffered".
   bool hasRegisteredBuffers = false;

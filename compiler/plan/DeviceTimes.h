@@ -33,7 +33,8 @@ struct Product {
 /// take those of int8 or f32.
 Quantity productNs(const DeviceProfile &device, const Product &product);
 
-/// One token's attention over so many bytes of keys and values.
+/// One token's attention over so many bytes of keys and values, counted for each query head that
+/// reads them.
 Quantity attentionNs(const DeviceProfile &device, uint64_t keyValueBytes, uint32_t threads);
 
 } // namespace moec

@@ -76,6 +76,17 @@ def ended(process):
     return process.returncode, error.decode(errors="replace")
 
 
+def small_disks(place):
+    """How to run a command in a namespace of its own, where it may mount a small disk at a folder; or None."""
+    for unshare in (["unshare", "-m"], ["unshare", "-rm"]):
+        try:
+            if subprocess.run([*unshare, "sh", "-c", f"mount -t tmpfs none '{place}'"], capture_output=True).returncode == 0:
+                return unshare
+        except FileNotFoundError:
+            return None
+    return None
+
+
 def digest(path):
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 

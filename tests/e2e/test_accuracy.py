@@ -192,17 +192,6 @@ class InterruptTest(AccuracyTest):
         self.assertEqual(digest(self.output), digest(whole()[0]))
 
 
-def small_disks():
-    """How to run a command in a namespace of its own, where it may mount a small disk; or None."""
-    for unshare in (["unshare", "-m"], ["unshare", "-rm"]):
-        try:
-            if subprocess.run([*unshare, "sh", "-c", f"mount -t tmpfs none '{folder()}'"], capture_output=True).returncode == 0:
-                return unshare
-        except FileNotFoundError:
-            return None
-    return None
-
-
 class FullDiskTest(AccuracyTest):
     script = """
         mount -t tmpfs -o size="$1" none "$2" && cd "$2" || exit 77
@@ -214,7 +203,7 @@ class FullDiskTest(AccuracyTest):
         exit $status"""
 
     def test_a_full_disk_is_said_and_nothing_is_left(self):
-        unshare = small_disks()
+        unshare = support.small_disks(folder())
         if not unshare:
             self.skipTest("no disk of a chosen size can be mounted here")
         command = [program("moec"), *map(str, searched("--threads", 2))]

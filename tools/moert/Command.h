@@ -19,6 +19,7 @@ void addRunCommand(CLI::App &app, Action &chosen);
 void addLogitsCommand(CLI::App &app, Action &chosen);
 void addEvalCommand(CLI::App &app, Action &chosen);
 void addBenchCommand(CLI::App &app, Action &chosen);
+void addProbeCommand(CLI::App &app, Action &chosen);
 void addTokenizeCommand(CLI::App &app, Action &chosen);
 
 } // namespace moert::cli

@@ -22,6 +22,7 @@ static void buildCommandLine(CLI::App &app, cli::Action &chosen) {
   cli::addBenchCommand(app, chosen);
   cli::addLogitsCommand(app, chosen);
   cli::addTokenizeCommand(app, chosen);
+  cli::addProbeCommand(app, chosen);
   for (CLI::App *command : app.get_subcommands({}))
     command->set_version_flag("--version", kVersion, "Print the version and exit");
   app.footer(

@@ -1,0 +1,171 @@
+#include "tools/moert/probe/DeviceYaml.h"
+#include "tools/moert/probe/ProbeFile.h"
+
+#include <cstdio>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace moert;
+using namespace moert::probe;
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+ProbeRun quietRun() {
+  return ProbeRun(
+      monotonicNs, [] { return false; }, [](std::string_view, uint64_t, uint64_t) {});
+}
+
+/// A folder of its own, gone at the end.
+struct Folder {
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "moert-probe-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder &) = delete;
+
+  std::string path;
+};
+
+DeviceReport someReport() {
+  DeviceReport report;
+  report.remarks = {"one remark"};
+  report.name = "a machine";
+  report.totalMemoryBytes = 8589934592;
+  report.availableMemoryBytes = 4294967296;
+  report.compute = {"avx2", 1, {1500}, {{1e10}, {1e10}}, {{2e10}, {2e10}}, {}};
+  report.compute.products.push_back({"int2+1", 32, 1, {1.23456e9}, {4e10}});
+  report.disk.backend = IoBackend::kThreads;
+  report.disk.cachedBytesPerSecond = {5e9};
+  report.disk.direct.push_back({4096, 1, {4e7, Origin::kDerived}});
+  return report;
+}
+
+bool contains(const std::string &text, const char *part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("the median is the middle measurement, of an even number the lower one") {
+  CHECK(median({3, 1, 2}) == 2);
+  CHECK(median({4, 1, 3, 2}) == 2);
+  CHECK(median({7}) == 7);
+}
+
+TEST_CASE("a probe that the user stops ends as interrupted before its next step") {
+  bool isStopped = false;
+  std::string last;
+  ProbeRun run(
+      monotonicNs, [&] { return isStopped; },
+      [&](std::string_view step, uint64_t, uint64_t) { last = step; });
+  run.plan(100);
+  CHECK(run.begin("one", 50).isOk());
+  isStopped = true;
+  CHECK(run.begin("two", 50).code() == StatusCode::kInterrupted);
+  CHECK(last == "one");
+}
+
+TEST_CASE("a probe reports the planned time that is behind it") {
+  std::vector<uint64_t> reported;
+  ProbeRun run(
+      monotonicNs, [] { return false; },
+      [&](std::string_view, uint64_t done, uint64_t total) {
+        reported.push_back(done);
+        CHECK(total == 100);
+      });
+  run.plan(100);
+  for (int i = 0; i < 3; ++i)
+    REQUIRE(run.begin("step", 60).isOk());
+  CHECK(reported == std::vector<uint64_t>{0, 60, 100}); // Never more than all.
+}
+
+TEST_CASE("the probe's file has no name while it is read, and can be read once its owner is gone") {
+  Folder folder;
+  ProbeRun run = quietRun();
+  std::optional<ArtifactFile> opened;
+  {
+    Result<ProbeFile> file = ProbeFile::create(run, folder.path, 8 * kMiB, 8 * kMiB, 1'000'000'000);
+    REQUIRE_MESSAGE(file.isOk(), file.status().message());
+    CHECK(file->bytes() == 8 * kMiB);
+    CHECK(std::filesystem::is_empty(folder.path));
+    Result<ArtifactFile> readable = file->open();
+    REQUIRE(readable.isOk());
+    opened = std::move(*readable);
+  }
+  std::vector<std::byte> bytes(4096);
+  REQUIRE(opened->read(4 * kMiB, bytes).isOk());
+  CHECK(std::count(bytes.begin(), bytes.end(), std::byte{0}) < 64); // Noise: 16 of 4096.
+}
+
+TEST_CASE("a slow disk gets a smaller file, but not one below the least") {
+  Folder folder;
+  ProbeRun run = quietRun();
+  Result<ProbeFile> file = ProbeFile::create(run, folder.path, 8 * kMiB, 64 * kMiB, 0);
+  REQUIRE(file.isOk());
+  CHECK(file->bytes() == 8 * kMiB);
+}
+
+TEST_CASE("a folder that cannot be probed is refused by its name") {
+  Folder folder;
+  ProbeRun run = quietRun();
+  const auto refusalOf = [&](const std::string &path) {
+    const Result<ProbeFile> file = ProbeFile::create(run, path, 8 * kMiB, 8 * kMiB, 1);
+    REQUIRE(!file.isOk());
+    CHECK(file.status().code() == StatusCode::kInvalidInput);
+    CHECK(contains(file.status().message(), path.c_str()));
+    return file.status().message();
+  };
+  refusalOf(folder.path + "/missing");
+  const std::string plain = folder.path + "/file";
+  std::fclose(std::fopen(plain.c_str(), "w"));
+  CHECK(contains(refusalOf(plain), "is not a folder"));
+}
+
+TEST_CASE("a disk without room is an error that says how much was free") {
+  Folder folder;
+  ProbeRun run = quietRun();
+  constexpr uint64_t kPebibyte = uint64_t(1) << 50;
+  const Result<ProbeFile> file = ProbeFile::create(run, folder.path, kPebibyte, kPebibyte, 1);
+  REQUIRE(!file.isOk());
+  CHECK(file.status().code() == StatusCode::kFailed);
+  CHECK(contains(file.status().message(), "free on the disk: "));
+  CHECK(std::filesystem::is_empty(folder.path));
+}
+
+TEST_CASE("a stopped probe leaves no file") {
+  Folder folder;
+  ProbeRun run(
+      monotonicNs, [] { return true; }, [](std::string_view, uint64_t, uint64_t) {});
+  const Result<ProbeFile> file = ProbeFile::create(run, folder.path, 8 * kMiB, 8 * kMiB, 1);
+  REQUIRE(!file.isOk());
+  CHECK(file.status().code() == StatusCode::kInterrupted);
+  CHECK(std::filesystem::is_empty(folder.path));
+}
+
+TEST_CASE("a device file has four digits of each number and a word on how it was got") {
+  const std::string yaml = toYaml(someReport());
+  CHECK(contains(yaml, "  dispatch_ns: !measured 1500\n"));
+  CHECK(contains(yaml, "{weights: int2+1, tokens: 32, threads: 1, weight_bytes_per_second: "
+                       "!measured 1.235e+09, multiply_adds_per_second: !measured 4e+10}\n"));
+  CHECK(contains(yaml, "{bytes: 4096, depth: 1, bytes_per_second: !derived 4e+07}\n"));
+  CHECK(contains(yaml, "  backend: !measured threads\n"));
+}
+
+TEST_CASE("a way of reading that was not measured is not in the file") {
+  CHECK(!contains(toYaml(someReport()), "buffered:"));
+  CHECK(contains(toYaml(someReport()), "direct:"));
+}
+
+TEST_CASE("names and remarks of any bytes stay one line of plain text") {
+  DeviceReport report = someReport();
+  report.name = "a \"b\" \\ \n\xc3\xa9";
+  report.remarks = {"first\nsecond: \xff"};
+  const std::string yaml = toYaml(report);
+  CHECK(contains(yaml, "name: \"a \\\"b\\\" \\\\ \\x0a\\xc3\\xa9\"\n"));
+  CHECK(yaml.rfind("# first?second: ?\ndevice_profile: 1\n", 0) == 0);
+}

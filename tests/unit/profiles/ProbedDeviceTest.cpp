@@ -1,0 +1,77 @@
+// What the probe writes, the compiler reads. With MOE_PROBED_DEVICE it reads a file that the
+// program wrote; otherwise the probe runs here by a clock that goes a hundred times too fast, so
+// that it is over in a moment and its rates mean nothing.
+#include "profiles/DeviceFile.h"
+#include "tools/moert/probe/DeviceYaml.h"
+
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <filesystem>
+
+using namespace moec;
+
+namespace {
+
+uint64_t hastyNs() {
+  return 100 * moert::monotonicNs();
+}
+
+std::string probedYaml(uint32_t threads) {
+  moert::probe::ProbeRun run(
+      hastyNs, [] { return false; }, [](std::string_view, uint64_t, uint64_t) {});
+  moert::probe::DeviceReport report;
+  report.remarks = {"A remark: with a colon, 'quotes' and {braces}"};
+  report.name = "the machine: of \"this\" test";
+  report.totalMemoryBytes = 8589934592;
+  report.availableMemoryBytes = 4294967296;
+  moert::Result<moert::probe::DiskReport> disk =
+      moert::probe::probeDisk(run, std::filesystem::temp_directory_path().string());
+  REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
+  report.disk = std::move(*disk);
+  moert::Result<moert::probe::ComputeReport> compute =
+      moert::probe::probeCompute(run, moert::bestKernels(), threads);
+  REQUIRE_MESSAGE(compute.isOk(), compute.status().message());
+  report.compute = std::move(*compute);
+  return moert::probe::toYaml(report);
+}
+
+DeviceProfile readBack(const std::string &yaml) {
+  const moert::Result<DeviceProfile> device = parseDevice(yaml, "probed.yaml");
+  REQUIRE_MESSAGE(device.isOk(), device.status().message());
+  return *device;
+}
+
+} // namespace
+
+TEST_CASE("what the probe writes is a device profile with every table and rate") {
+  const DeviceProfile device = readBack(probedYaml(2));
+  CHECK(device.name == "the machine: of \"this\" test");
+  CHECK(device.isa == moert::bestKernels().name);
+  CHECK(device.cores == 2);
+  CHECK(device.totalMemoryBytes == Quantity{8589934592.0, Origin::kMeasured});
+  if (device.ioBackend != "buffered") {
+    CHECK(device.directReads.sizes.size() == 6);
+    CHECK(device.directReads.depths == std::vector<uint32_t>{1, 2, 4, 8, 16});
+  }
+  CHECK(device.bufferedReads.depths == std::vector<uint32_t>{1, 4, 16});
+  CHECK(device.products.size() == kProductWeights.size() * 4);
+}
+
+TEST_CASE("a probe with a single thread is a device profile of one core") {
+  const DeviceProfile device = readBack(probedYaml(1));
+  CHECK(device.cores == 1);
+  CHECK(device.products.size() == kProductWeights.size() * 2);
+  CHECK(device.memoryBytesPerSecond.allThreads == device.memoryBytesPerSecond.oneThread);
+}
+
+TEST_CASE("a file that the program wrote is a device profile of this machine") {
+  const char *path = std::getenv("MOE_PROBED_DEVICE");
+  if (path == nullptr) {
+    MESSAGE("SKIPPED: no MOE_PROBED_DEVICE; the end-to-end tests give one");
+    return;
+  }
+  const moert::Result<DeviceProfile> device = readDeviceFile(path);
+  REQUIRE_MESSAGE(device.isOk(), device.status().message());
+  CHECK(device->isa == moert::bestKernels().name);
+  CHECK(device->dispatchNs.origin == Origin::kMeasured);
+}

@@ -1,0 +1,133 @@
+// moert probe: measures this machine and writes what it can do, for moec to plan with.
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
+#include "tools/console/ProgressLine.h"
+#include "tools/moert/Command.h"
+#include "tools/moert/RunContext.h"
+#include "tools/moert/probe/DeviceYaml.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <unistd.h>
+
+namespace moert::cli {
+
+namespace {
+
+/// What the probe itself takes at its most.
+constexpr uint64_t kNeededBytes = uint64_t(320) << 20;
+
+struct ProbeOptions {
+  std::string output;
+  std::string folder = ".";
+};
+
+std::string processorName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    // "Model" is the board's name, where ARM says nothing of the processor's.
+    if (colon != std::string::npos &&
+        (line.rfind("model name", 0) == 0 || line.rfind("Model", 0) == 0))
+      return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  char text[16] = "";
+  if (gmtime_r(&now, &parts) != nullptr)
+    std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
+uint64_t totalMemoryBytes() {
+  return uint64_t(::sysconf(_SC_PHYS_PAGES)) * uint64_t(::sysconf(_SC_PAGESIZE));
+}
+
+Result<probe::DeviceReport> measure(const ProbeOptions &options) {
+  const std::atomic<bool> &stop = catchInterrupts();
+  std::string step;
+  ProgressLine line("measuring", [&step](uint64_t, uint64_t) { return step; });
+  probe::ProbeRun run(
+      monotonicNs, [&stop] { return stop.load(std::memory_order_relaxed); },
+      [&](std::string_view name, uint64_t done, uint64_t total) {
+        step = name;
+        line.update(done, total);
+      });
+  run.plan(probe::plannedDiskNs() + probe::plannedComputeNs());
+
+  probe::DeviceReport report;
+  const uint32_t cores = availableCores();
+  report.totalMemoryBytes = totalMemoryBytes();
+  report.availableMemoryBytes = std::min(report.totalMemoryBytes, availableMemoryBytes());
+  if (report.availableMemoryBytes < kNeededBytes)
+    return failed("the probe needs ", formatBytes(kNeededBytes),
+                  " of memory, free for it: ", formatBytes(report.availableMemoryBytes));
+  report.name = strCat(processorName(), ", ", cores, cores == 1 ? " core, " : " cores, ",
+                       formatBytes(report.totalMemoryBytes));
+  MOERT_ASSIGN_OR_RETURN(report.disk, probe::probeDisk(run, options.folder));
+  MOERT_ASSIGN_OR_RETURN(report.compute, probe::probeCompute(run, bestKernels(), cores));
+  report.remarks = {strCat("Measured by moert probe on ", today(),
+                           "; profiles/README.md of the project describes the fields."),
+                    strCat("Numbers are the medians of ", probe::kRounds, " rounds."),
+                    strCat("Reads: ", report.disk.description, "; from a file of ",
+                           formatBytes(report.disk.fileBytes), ".")};
+  return report;
+}
+
+/// "1.40 GiB/s" of the point that is nearest to reading experts.
+std::string readSummary(const probe::DiskReport &disk) {
+  const std::vector<probe::ReadPoint> &points = disk.direct.empty() ? disk.buffered : disk.direct;
+  double best = 0;
+  for (const probe::ReadPoint &point : points)
+    best = std::max(best, point.bytesPerSecond.value);
+  const probe::ReadPoint &small = points.front();
+  const double smallNs = 1e9 * static_cast<double>(small.bytes) / small.bytesPerSecond.value;
+  return strCat(formatBytes(static_cast<uint64_t>(best)), "/s at best, ",
+                static_cast<uint64_t>(smallNs / 1000 + 0.5), " us for ", formatBytes(small.bytes),
+                " alone");
+}
+
+Status writeProbe(const ProbeOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkWritable(options.output, {}));
+  MOERT_ASSIGN_OR_RETURN(probe::DeviceReport report, measure(options));
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(options.output));
+  MOERT_RETURN_IF_ERROR(file.append(probe::toYaml(report)));
+  MOERT_RETURN_IF_ERROR(file.commit());
+  printError(strCat(
+      report.name, "\n  disk: ", readSummary(report.disk), " (", report.disk.description,
+      ")\n  memory: ", formatBytes(report.availableMemoryBytes), " to use, read at ",
+      formatBytes(static_cast<uint64_t>(report.compute.memoryBytesPerSecond.allThreads.value)),
+      "/s\n  kernels: ", report.compute.isa, "\nwritten to ", options.output));
+  return {};
+}
+
+} // namespace
+
+void addProbeCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<ProbeOptions>(); // Shared by the parser and the chosen action.
+  CLI::App *command = app.add_subcommand("probe", "Measure this machine, for moec to plan with");
+  command->add_option("-o,--output", options->output, "The device profile to write")
+      ->type_name("DEVICE.yaml")
+      ->required();
+  command
+      ->add_option("--path", options->folder,
+                   "A folder on the disk that will hold the model; a temporary file of up to 512 "
+                   "MiB is written there (default: the current one)")
+      ->type_name("DIR");
+  command->footer("Takes less than 30 s. The machine should do nothing else meanwhile.\n"
+                  "Example: moert probe -o laptop.yaml --path ~/models");
+  command->callback([options, &chosen] { chosen = [options] { return writeProbe(*options); }; });
+}
+
+} // namespace moert::cli

@@ -1,0 +1,313 @@
+#include "tools/moert/probe/ComputeProbe.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/HostMemory.h"
+#include "runtime/engine/ThreadPool.h"
+#include "tools/moert/probe/MemoryRead.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <unistd.h>
+
+namespace moert::probe {
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20, kSecondNs = 1'000'000'000;
+constexpr uint64_t kDispatchNs = kSecondNs / 10, kMemoryNs = kSecondNs,
+                   kAttentionNs = kSecondNs / 2;
+constexpr uint64_t kProductsNs = 5 * kSecondNs;
+
+/// An expert's matrix, as models of 30 billion parameters have it.
+constexpr MatrixShape kShape = {768, 2048};
+constexpr uint32_t kManyTokens = 32;
+constexpr std::array<uint32_t, 2> kTokens = {1, kManyTokens};
+constexpr uint32_t kPageShift = 16;
+
+// One token with so many positions behind it.
+constexpr uint32_t kHeads = 32, kKvHeads = 4, kHeadDim = 128, kPositions = 1024;
+
+/// More than the last-level cache holds, so that weights come from memory. Systems name caches of
+/// whole servers at times, of which a process has a part.
+uint64_t memoryBytes() {
+  const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const uint64_t wanted = cache > 0 ? roundUp(4 * uint64_t(cache), kMiB) : 0;
+  return std::clamp<uint64_t>(wanted, 128 * kMiB, 256 * kMiB);
+}
+
+/// What the products read: one memory for all widths. No f16, bf16 or f32 of it is subnormal,
+/// infinite or NaN, which some processors take longer for.
+struct WeightMemory {
+  static Result<WeightMemory> create() {
+    MOERT_ASSIGN_OR_RETURN(HostRegion region, HostRegion::create(memoryBytes()));
+    WeightMemory memory{std::move(region), {}};
+    uint64_t state = 1;
+    for (uint64_t at = 0; at < memory.region.bytes(); at += sizeof state) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      const uint64_t word = 0x3838383838383838 | (state >> 7 & 0x0303030303030303);
+      std::memcpy(memory.region.data() + at, &word, sizeof word);
+    }
+    for (uint64_t at = 0; at < memory.region.bytes(); at += uint64_t(1) << kPageShift)
+      memory.pages.push_back(memory.region.data() + at);
+    return memory;
+  }
+
+  HostRegion region;
+  std::vector<const std::byte *> pages;
+};
+
+struct Stored {
+  const char *name;
+  WeightFormat format;
+  std::array<WeightKind, kMaxPlanes - 1> planes;
+  uint32_t planeCount;
+};
+
+constexpr WeightKind kInt1 = WeightKind::kInt1, kInt2 = WeightKind::kInt2,
+                     kInt4 = WeightKind::kInt4;
+
+/// As moec stores them by default: a scale for each 32 inputs.
+constexpr WeightFormat grouped(WeightKind kind) {
+  return {kind, 32, 32, false, false};
+}
+constexpr Stored kStored[] = {
+    {"int2", grouped(kInt2), {}, 0},
+    {"int2+1", grouped(kInt2), {kInt1}, 1},
+    {"int2+2", grouped(kInt2), {kInt2}, 1},
+    {"int2+2+2", grouped(kInt2), {kInt2, kInt2}, 2},
+    {"int2+2+4", grouped(kInt2), {kInt2, kInt4}, 2},
+    {"int4", grouped(kInt4), {}, 0},
+    {"int8", grouped(WeightKind::kInt8), {}, 0},
+    {"bf16", {WeightKind::kBF16, 0, 0, false, false}, {}, 0},
+    {"f16", {WeightKind::kF16, 0, 0, false, false}, {}, 0},
+    {"f32", {WeightKind::kF32, 0, 0, false, false}, {}, 0},
+};
+
+/// Rows of activations and of results; aligned as kernels want them.
+struct Rows {
+  static Result<Rows> create() {
+    constexpr uint64_t kCodes = uint64_t(kManyTokens) * kShape.cols;
+    constexpr uint64_t kOutputs = uint64_t(kManyTokens) * kShape.rows;
+    MOERT_ASSIGN_OR_RETURN(HostRegion region,
+                           HostRegion::create(kCodes * 13 + kOutputs * sizeof(float)));
+    Rows rows{std::move(region), nullptr, nullptr, {}};
+    std::byte *at = rows.region.data();
+    rows.x = reinterpret_cast<float *>(at);
+    std::fill_n(rows.x, kCodes, 0.5f);
+    at += kCodes * sizeof(float);
+    rows.y = reinterpret_cast<float *>(at);
+    at += kOutputs * sizeof(float);
+    auto *scales = reinterpret_cast<float *>(at), *sums = scales + kCodes;
+    auto *codes = reinterpret_cast<int8_t *>(sums + kCodes);
+    std::fill_n(scales, kCodes, 1.0f);
+    std::fill_n(codes, kCodes, int8_t{1});
+    rows.quantized = {codes,       scales,     reinterpret_cast<int32_t *>(sums), kShape.cols, 32,
+                      kShape.cols, kShape.cols};
+    return rows;
+  }
+
+  HostRegion region;
+  float *x, *y;
+  QuantizedRows quantized;
+};
+
+/// One width of weights, many matrices of it one behind the other.
+class Matrices {
+public:
+  Matrices(const Stored &stored, const WeightMemory &weights) : memory(weights) {
+    first.shape = kShape;
+    first.format = stored.format;
+    first.layout = layoutOf(kShape, stored.format).value(); // kStored has nothing to refuse.
+    storedBytes = step = first.layout.bytes;
+    for (uint32_t i = 0; i < stored.planeCount; ++i) {
+      step = roundUp(step, kRegionAlignment);
+      first.planes[first.planeCount++] = {stored.planes[i], step};
+      const uint64_t bytes =
+          first.layout.codesBytes * bitsOf(stored.planes[i]) / bitsOf(stored.format.kind);
+      step += bytes;
+      storedBytes += bytes;
+    }
+    step = roundUp(step, kRegionAlignment);
+  }
+
+  uint64_t bytes() const { return storedBytes; }
+
+  /// The next one in memory, after the last one the first.
+  WeightView next() {
+    if ((index + 1) * step > memory.region.bytes())
+      index = 0;
+    WeightView view = first;
+    view.bytes = {memory.pages.data(), kPageShift, index++ * step};
+    return view;
+  }
+
+private:
+  const WeightMemory &memory;
+  WeightView first;
+  uint64_t storedBytes = 0, step = 0, index = 0;
+};
+
+/// Calls `once` until the time is over; how often a second.
+template <typename Once>
+double callsPerSecond(const ProbeRun &run, uint64_t durationNs, Once once) {
+  const uint64_t begin = run.nowNs();
+  uint64_t calls = 0, spent = 0;
+  for (; calls == 0 || spent < durationNs; ++calls, spent = run.nowNs() - begin)
+    once();
+  return 1e9 * static_cast<double>(calls) / static_cast<double>(std::max<uint64_t>(1, spent));
+}
+
+/// What all measurements use.
+struct Bench {
+  ProbeRun &run;
+  const KernelTable &kernels;
+  std::array<ThreadPool *, 2> pools; // One thread, all threads.
+  const WeightMemory &weights;
+  Rows &rows;
+};
+
+double productsPerSecond(const Bench &bench, Matrices &matrices, uint32_t tokens, ThreadPool &pool,
+                         uint64_t durationNs) {
+  return callsPerSecond(bench.run, durationNs, [&] {
+    const WeightView w = matrices.next();
+    pool.run(w.layout.panels, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+      const auto panelBegin = static_cast<uint32_t>(begin), panelEnd = static_cast<uint32_t>(end);
+      if (isQuantized(w.format.kind))
+        bench.kernels.linearQuantized(w, bench.rows.quantized, tokens, bench.rows.y, kShape.rows,
+                                      panelBegin, panelEnd);
+      else
+        bench.kernels.linearFloat(w, bench.rows.x, kShape.cols, tokens, bench.rows.y, kShape.rows,
+                                  panelBegin, panelEnd);
+    });
+  });
+}
+
+Status measureProducts(const Bench &bench, std::vector<ProductRate> &products) {
+  std::vector<std::vector<double>> rates; // By product, then round.
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    size_t product = 0;
+    for (const Stored &stored : kStored) {
+      Matrices matrices(stored, bench.weights);
+      for (uint32_t tokens : kTokens)
+        for (ThreadPool *pool : bench.pools) {
+          if (pool == nullptr)
+            continue;
+          constexpr uint64_t kOneNs = kProductsNs / (std::size(kStored) * 4 * kRounds);
+          MOERT_RETURN_IF_ERROR(bench.run.begin("multiplying", kOneNs));
+          const double rate = productsPerSecond(bench, matrices, tokens, *pool, kOneNs);
+          if (round == 0) {
+            products.push_back({stored.name, tokens, pool->threads(), {}, {}});
+            rates.emplace_back();
+          }
+          rates[product].push_back(rate);
+          const double perSecond = median(rates[product]);
+          products[product].weightBytesPerSecond.value =
+              perSecond * static_cast<double>(matrices.bytes());
+          products[product].multiplyAddsPerSecond.value =
+              perSecond * tokens * kShape.rows * kShape.cols;
+          ++product;
+        }
+    }
+  }
+  return {};
+}
+
+/// Medians of kRounds turns with one thread and with all: measure(pool) gives a rate.
+template <typename Measure>
+Result<ThreadNumbers> measureThreads(const Bench &bench, const char *step, uint64_t plannedNs,
+                                     Measure measure) {
+  std::array<std::vector<double>, 2> rates;
+  for (uint32_t round = 0; round < kRounds; ++round)
+    for (size_t i = 0; i < 2; ++i)
+      if (bench.pools[i] != nullptr) {
+        MOERT_RETURN_IF_ERROR(bench.run.begin(step, plannedNs / (2 * kRounds)));
+        rates[i].push_back(measure(*bench.pools[i], plannedNs / (2 * kRounds)));
+      }
+  const double one = median(rates[0]);
+  return ThreadNumbers{{one}, {bench.pools[1] != nullptr ? median(rates[1]) : one}};
+}
+
+Result<ThreadNumbers> measureMemory(const Bench &bench) {
+  const std::span<const std::byte> memory = bench.weights.region.span();
+  constexpr uint64_t kGrain = 64 * 1024;
+  return measureThreads(
+      bench, "reading memory", kMemoryNs, [&](ThreadPool &pool, uint64_t durationNs) {
+        const double passes = callsPerSecond(bench.run, durationNs, [&] {
+          pool.run(memory.size() / kGrain, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+            readThrough(memory.subspan(begin * kGrain, (end - begin) * kGrain));
+          });
+        });
+        return passes * static_cast<double>(memory.size());
+      });
+}
+
+Result<ThreadNumbers> measureAttention(const Bench &bench) {
+  // Blocks of keys and values in the memory of the weights; 0.1 and the like are good enough.
+  constexpr uint64_t kBlockBytes = uint64_t(kKvBlockTokens) * kKvHeads * kHeadDim * sizeof(float);
+  std::vector<const float *> keys, values;
+  for (uint32_t i = 0; i < kPositions / kKvBlockTokens; ++i) {
+    const std::byte *block = bench.weights.region.data() + 2 * i * kBlockBytes;
+    keys.push_back(reinterpret_cast<const float *>(block));
+    values.push_back(reinterpret_cast<const float *>(block + kBlockBytes));
+  }
+  const KvView view = {keys.data(), values.data(), kKvHeads, kHeadDim, kHeadDim};
+  constexpr uint64_t kScratchFloats = kPositions + kHeadDim;
+  const uint32_t threads = bench.pools[1] != nullptr ? bench.pools[1]->threads() : 1;
+  MOERT_ASSIGN_OR_RETURN(HostRegion scratch,
+                         HostRegion::create(threads * kScratchFloats * sizeof(float)));
+  auto *scratchFloats = reinterpret_cast<float *>(scratch.data());
+  constexpr double kBytes = 2.0 * kHeads * kPositions * kHeadDim * sizeof(float);
+  return measureThreads(
+      bench, "attending", kAttentionNs, [&](ThreadPool &pool, uint64_t durationNs) {
+        return kBytes * callsPerSecond(bench.run, durationNs, [&] {
+                 pool.run(kHeads, 1, [&](uint64_t begin, uint64_t end, uint32_t thread) {
+                   bench.kernels.attend(bench.rows.x, view, kHeads, static_cast<uint32_t>(begin),
+                                        static_cast<uint32_t>(end), 0, kPositions, 0.1f,
+                                        bench.rows.y, scratchFloats + thread * kScratchFloats);
+                 });
+               });
+      });
+}
+
+Result<Number> measureDispatch(const Bench &bench) {
+  ThreadPool &pool = bench.pools[1] != nullptr ? *bench.pools[1] : *bench.pools[0];
+  std::vector<double> times;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    MOERT_RETURN_IF_ERROR(bench.run.begin("starting operations", kDispatchNs / kRounds));
+    const double calls = callsPerSecond(bench.run, kDispatchNs / kRounds, [&] {
+      pool.run(pool.threads(), 1, [](uint64_t, uint64_t, uint32_t) {});
+    });
+    times.push_back(1e9 / calls);
+  }
+  return Number{median(times)};
+}
+
+} // namespace
+
+uint64_t plannedComputeNs() {
+  return kDispatchNs + kMemoryNs + kAttentionNs + kProductsNs;
+}
+
+Result<ComputeReport> probeCompute(ProbeRun &run, const KernelTable &kernels, uint32_t threads) {
+  MOERT_ASSIGN_OR_RETURN(WeightMemory weights, WeightMemory::create());
+  MOERT_ASSIGN_OR_RETURN(Rows rows, Rows::create());
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> one, ThreadPool::create(1));
+  std::unique_ptr<ThreadPool> all;
+  if (threads > 1) {
+    MOERT_ASSIGN_OR_RETURN(all, ThreadPool::create(threads));
+  }
+  const Bench bench = {run, kernels, {one.get(), all.get()}, weights, rows};
+  ComputeReport report;
+  report.isa = kernels.name;
+  report.threads = threads;
+  MOERT_ASSIGN_OR_RETURN(report.dispatchNs, measureDispatch(bench));
+  MOERT_ASSIGN_OR_RETURN(report.memoryBytesPerSecond, measureMemory(bench));
+  MOERT_ASSIGN_OR_RETURN(report.attentionBytesPerSecond, measureAttention(bench));
+  MOERT_RETURN_IF_ERROR(measureProducts(bench, report.products));
+  return report;
+}
+
+} // namespace moert::probe

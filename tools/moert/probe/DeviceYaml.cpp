@@ -1,0 +1,95 @@
+#include "tools/moert/probe/DeviceYaml.h"
+
+#include <cstdio>
+
+namespace moert::probe {
+
+namespace {
+
+bool isPlain(char c) {
+  return c >= ' ' && c <= '~';
+}
+
+/// Four digits: no measurement here is better than a thousandth.
+std::string decimal(double value) {
+  char digits[32]; // std::to_chars() would bring 100 KB of tables for its shortest decimals.
+  std::snprintf(digits, sizeof digits, "%.4g", value);
+  return digits;
+}
+
+std::string tagged(const Number &number) {
+  return strCat(number.origin == Origin::kMeasured ? "!measured " : "!derived ",
+                decimal(number.value));
+}
+
+std::string threadNumbers(const ThreadNumbers &numbers) {
+  return strCat("{one_thread: ", tagged(numbers.oneThread),
+                ", all_threads: ", tagged(numbers.allThreads), "}\n");
+}
+
+void appendPoints(std::string &out, const char *key, const std::vector<ReadPoint> &points) {
+  if (points.empty())
+    return;
+  out += strCat("  ", key, ":\n");
+  for (const ReadPoint &point : points)
+    out += strCat("    - {bytes: ", point.bytes, ", depth: ", point.depth,
+                  ", bytes_per_second: ", tagged(point.bytesPerSecond), "}\n");
+}
+
+void appendDisk(std::string &out, const DiskReport &disk) {
+  out += strCat("disk:\n  backend: !measured ", ioBackendName(disk.backend),
+                "\n  registered_buffers: !measured ", disk.hasRegisteredBuffers ? "true" : "false",
+                "\n  cached_bytes_per_second: ", tagged(disk.cachedBytesPerSecond), "\n");
+  appendPoints(out, "direct", disk.direct);
+  appendPoints(out, "buffered", disk.buffered);
+}
+
+void appendProducts(std::string &out, const std::vector<ProductRate> &products) {
+  out += "products:\n";
+  for (const ProductRate &rate : products)
+    out += strCat("  - {weights: ", rate.weights, ", tokens: ", rate.tokens,
+                  ", threads: ", rate.threads,
+                  ", weight_bytes_per_second: ", tagged(rate.weightBytesPerSecond),
+                  ", multiply_adds_per_second: ", tagged(rate.multiplyAddsPerSecond), "}\n");
+}
+
+} // namespace
+
+std::string quoteYaml(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (!isPlain(c))
+      quoted += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    else if (c == '"' || c == '\\')
+      quoted += {'\\', c};
+    else
+      quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string toYaml(const DeviceReport &report) {
+  std::string out;
+  for (const std::string &remark : report.remarks) {
+    out += "# ";
+    for (const char c : remark)
+      out += isPlain(c) ? c : '?';
+    out += '\n';
+  }
+  out += strCat("device_profile: 1\nname: ", quoteYaml(report.name), "\n");
+  out +=
+      strCat("processor:\n  isa: !measured ", report.compute.isa, "\n  cores: !measured ",
+             report.compute.threads, "\n  dispatch_ns: ", tagged(report.compute.dispatchNs), "\n");
+  out += strCat("memory:\n  total_bytes: !measured ", report.totalMemoryBytes,
+                "\n  available_bytes: !measured ", report.availableMemoryBytes,
+                "\n  bytes_per_second: ", threadNumbers(report.compute.memoryBytesPerSecond));
+  appendDisk(out, report.disk);
+  appendProducts(out, report.compute.products);
+  out += strCat("attention:\n  bytes_per_second: ",
+                threadNumbers(report.compute.attentionBytesPerSecond));
+  return out;
+}
+
+} // namespace moert::probe

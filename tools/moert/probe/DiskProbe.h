@@ -1,0 +1,35 @@
+// How long reads from a disk take, through the very queues that the runtime reads experts with:
+// whole records at random places, several under way at once.
+#pragma once
+
+#include "runtime/io/ReadQueue.h"
+#include "tools/moert/probe/ProbeRun.h"
+
+#include <string>
+#include <vector>
+
+namespace moert::probe {
+
+struct ReadPoint {
+  uint64_t bytes = 0;    // Of a record.
+  uint32_t depth = 0;    // Records under way.
+  Number bytesPerSecond; // Of all of them together.
+};
+
+struct DiskReport {
+  IoBackend backend = IoBackend::kBuffered; // What --io auto takes.
+  bool hasRegisteredBuffers = false;
+  std::string description;       // Of that queue, with what was refused before it.
+  uint64_t fileBytes = 0;        // What there was to read.
+  std::vector<ReadPoint> direct; // Empty where direct reads are refused.
+  std::vector<ReadPoint> buffered;
+  Number cachedBytesPerSecond;
+};
+
+/// What probeDisk() plans to take.
+uint64_t plannedDiskNs();
+
+/// Writes a temporary file into the folder and reads it.
+Result<DiskReport> probeDisk(ProbeRun &run, const std::string &folder);
+
+} // namespace moert::probe
