@@ -1,5 +1,6 @@
 #include "compiler/driver/InspectProfile.h"
 
+#include "compiler/driver/InspectSections.h"
 #include "compiler/driver/TextTable.h"
 #include "compiler/profile/ProfileHeader.h"
 #include "runtime/base/Checksum.h"
@@ -8,9 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <numeric>
-#include <sstream>
 
 using namespace moert;
 
@@ -47,12 +46,6 @@ static std::vector<size_t> mostUsed(const CalibrationInfo::MoeLayer &layer) {
   return experts;
 }
 
-static std::string decimals(double value, int count) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(count) << value;
-  return text.str();
-}
-
 std::string describeProfile(const CalibrationInfo &info, const std::string &fileName) {
   const double tokens = static_cast<double>(info.tokens.size());
   TextTable texts({{"text", TextTable::Align::kLeft}, {"bytes"}, {"windows"}});
@@ -68,10 +61,10 @@ std::string describeProfile(const CalibrationInfo &info, const std::string &file
     std::string best;
     for (size_t expert : mostUsed(layer))
       best += strCat(best.empty() ? "" : ", ", expert, " (",
-                     decimals(static_cast<double>(layer.counts[expert]) / tokens * 100, 1), "%)");
+                     fixed(static_cast<double>(layer.counts[expert]) / tokens * 100, 1), "%)");
     layers.addRow({strCat(layer.layer), strCat(layer.experts), strCat(layer.topK),
-                   decimals(routingEntropyBits(layer), 2) + " of " +
-                       decimals(std::log2(static_cast<double>(layer.experts)), 2),
+                   fixed(routingEntropyBits(layer), 2) + " of " +
+                       fixed(std::log2(static_cast<double>(layer.experts)), 2),
                    strCat(std::count(layer.counts.begin(), layer.counts.end(), uint64_t(0))),
                    best});
   }

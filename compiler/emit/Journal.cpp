@@ -21,9 +21,9 @@ static std::vector<std::string> wordsOf(const std::string &line) {
   return words;
 }
 
-static std::optional<uint64_t> parseNumber(const std::string &word, int base) {
+static std::optional<uint64_t> parseNumber(const std::string &word) {
   uint64_t value = 0;
-  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc() || end != word.data() + word.size())
     return std::nullopt;
   return value;
@@ -38,7 +38,7 @@ public:
 
   bool take(const std::vector<std::string> &words) {
     if (!state.hasResidents) {
-      auto checksum = words.size() == 2 ? parseNumber(words[1], 16) : std::nullopt;
+      auto checksum = words.size() == 2 ? parseChecksum(words[1]) : std::nullopt;
       if (!checksum || words[0] != "resident")
         return false;
       artifact.residentChecksum = *checksum;
@@ -55,11 +55,11 @@ private:
     if (layer == artifact.moeLayers.size() || words.size() < 3 || words[0] != "record")
       return false;
     std::vector<Slice> &slices = artifact.moeLayers[layer].experts[expert].slices;
-    if (parseNumber(words[1], 10) != layer || parseNumber(words[2], 10) != expert ||
+    if (parseNumber(words[1]) != layer || parseNumber(words[2]) != expert ||
         words.size() != 3 + slices.size())
       return false;
     for (size_t i = 0; i < slices.size(); ++i) {
-      auto checksum = parseNumber(words[3 + i], 16);
+      auto checksum = parseChecksum(words[3 + i]);
       if (!checksum)
         return false;
       slices[i].checksum = *checksum;

@@ -68,7 +68,7 @@ private:
 /// A grid for each [layer][expert].
 using GridChoice = std::vector<std::vector<uint32_t>>;
 
-/// The records of a choice. Borrows the pool.
+/// The records of a choice. Borrows the pool, which outlives it; any number of threads may read.
 class PooledRecords final : public RecordSource {
 public:
   PooledRecords(const ExpertPool &from, GridChoice grids) : pool(from), choice(std::move(grids)) {}

@@ -3,7 +3,6 @@
 #include "runtime/base/Checksum.h"
 
 #include <bit>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -44,13 +43,7 @@ public:
   }
   std::optional<uint64_t> hex() {
     std::string word;
-    uint64_t value = 0;
-    if (!(stream >> word) || word.size() != 16)
-      return std::nullopt;
-    auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, 16);
-    if (error != std::errc() || end != word.data() + word.size())
-      return std::nullopt;
-    return value;
+    return stream >> word ? parseChecksum(word) : std::nullopt;
   }
   bool isAtEnd() {
     std::string word;

@@ -3,7 +3,6 @@
 #include "runtime/base/Checksum.h"
 
 #include <bit>
-#include <charconv>
 #include <fstream>
 #include <sstream>
 
@@ -15,20 +14,12 @@ static std::string headerOf(uint64_t fingerprint) {
   return strCat("moec-measurements 1 ", formatChecksum(fingerprint));
 }
 
-static std::optional<uint64_t> parseHex(const std::string &word) {
-  uint64_t value = 0;
-  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, 16);
-  if (error != std::errc() || end != word.data() + word.size() || word.size() != 16)
-    return std::nullopt;
-  return value;
-}
-
 // Nothing of a line with a word that is no number: the others would not stand where they belong.
 static std::optional<std::vector<uint64_t>> parseLine(const std::string &line) {
   std::istringstream words(line);
   std::vector<uint64_t> numbers;
   for (std::string word; words >> word;) {
-    std::optional<uint64_t> number = parseHex(word);
+    std::optional<uint64_t> number = parseChecksum(word);
     if (!number)
       return std::nullopt;
     numbers.push_back(*number);

@@ -1,6 +1,7 @@
 #include "runtime/base/Checksum.h"
 
 #include <algorithm>
+#include <charconv>
 #include <new>
 
 #define XXH_INLINE_ALL
@@ -32,6 +33,12 @@ std::string formatChecksum(uint64_t checksum) {
   for (int shift = 60; shift >= 0; shift -= 4)
     text += kDigits[checksum >> shift & 15];
   return text;
+}
+
+std::optional<uint64_t> parseChecksum(std::string_view word) {
+  uint64_t value = 0;
+  std::from_chars(word.data(), word.data() + word.size(), value, 16);
+  return formatChecksum(value) == word ? std::optional(value) : std::nullopt;
 }
 
 ChecksumStream::ChecksumStream() {

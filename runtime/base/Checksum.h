@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace moert {
 
@@ -18,6 +20,8 @@ uint64_t checksum64(const PagedBytes &view, uint64_t bytes);
 
 /// As messages and files of text spell one: 16 hexadecimal digits.
 std::string formatChecksum(uint64_t checksum);
+/// Nothing, unless the word is spelt like that.
+std::optional<uint64_t> parseChecksum(std::string_view word);
 
 /// The same number, from bytes that come in parts. Allocates nothing; one thread.
 class ChecksumStream {

@@ -52,3 +52,12 @@ TEST_CASE("a checksum is spelled with all of its 16 digits") {
   CHECK(formatChecksum(0x00123456789abcde) == "00123456789abcde");
   CHECK(formatChecksum(UINT64_MAX) == "ffffffffffffffff");
 }
+
+TEST_CASE("a checksum reads back, and nothing else that is spelled nearly so") {
+  for (uint64_t checksum : {uint64_t(0), uint64_t(0x00123456789abcde), UINT64_MAX})
+    CHECK(parseChecksum(formatChecksum(checksum)) == checksum);
+  for (const char *word :
+       {"", "0", "00123456789abcd", "00123456789abcdef", "00123456789ABCDE", "00123456789abcdg",
+        "-0123456789abcde", " 0123456789abcde", "0123456789abcde ", "ffffffffffffffffffff"})
+    CHECK_MESSAGE(!parseChecksum(word), word);
+}
