@@ -4,67 +4,18 @@
 #include "compiler/pool/ExpertRecord.h"
 #include "compiler/quantize/PackGrid.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/RandomFile.h"
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fcntl.h>
 #include <optional>
-#include <unistd.h>
 
 using namespace moert;
 
 namespace moec {
 
 namespace {
-
-/// A file that is written and read at places. Closes itself.
-class RandomFile {
-public:
-  static Result<RandomFile> open(std::string path, int flags) {
-    int file = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-    if (file < 0)
-      return systemError(errno, strCat("opening ", path));
-    return RandomFile(file, std::move(path));
-  }
-  RandomFile(RandomFile &&other) noexcept : file(std::exchange(other.file, -1)), path(other.path) {}
-  ~RandomFile() {
-    if (file >= 0)
-      ::close(file);
-  }
-
-  Status writeAt(uint64_t offset, std::span<const std::byte> bytes) const {
-    while (!bytes.empty()) {
-      ssize_t count = ::pwrite(file, bytes.data(), bytes.size(), off_t(offset));
-      if (count < 0 && errno == EINTR)
-        continue;
-      if (count < 0)
-        return systemError(errno, strCat("writing ", path));
-      offset += uint64_t(count);
-      bytes = bytes.subspan(size_t(count));
-    }
-    return {};
-  }
-  Status readAt(uint64_t offset, std::span<std::byte> bytes) const {
-    while (!bytes.empty()) {
-      ssize_t count = ::pread(file, bytes.data(), bytes.size(), off_t(offset));
-      if (count < 0 && errno == EINTR)
-        continue;
-      if (count < 0)
-        return systemError(errno, strCat("reading ", path));
-      if (count == 0)
-        return failed(path, " ends before the record at offset ", offset);
-      offset += uint64_t(count);
-      bytes = bytes.subspan(size_t(count));
-    }
-    return {};
-  }
-
-private:
-  RandomFile(int opened, std::string name) : file(opened), path(std::move(name)) {}
-  int file;
-  std::string path;
-};
 
 /// The records of one layer: expert after expert, of each its grids in their order.
 struct LayerFile {

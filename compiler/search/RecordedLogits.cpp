@@ -1,8 +1,6 @@
 #include "compiler/search/RecordedLogits.h"
 
-#include <cerrno>
 #include <fcntl.h>
-#include <unistd.h>
 
 using namespace moert;
 
@@ -10,14 +8,9 @@ namespace moec {
 
 Result<std::unique_ptr<RecordingLogits>>
 RecordingLogits::create(LogitsSource &source, const std::string &path, uint32_t windowTokens) {
-  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0)
-    return systemError(errno, strCat("creating ", path));
-  return std::unique_ptr<RecordingLogits>(new RecordingLogits(source, file, path, windowTokens));
-}
-
-RecordingLogits::~RecordingLogits() {
-  ::close(file);
+  MOERT_ASSIGN_OR_RETURN(RandomFile file, RandomFile::open(path, O_WRONLY | O_CREAT));
+  return std::unique_ptr<RecordingLogits>(
+      new RecordingLogits(source, std::move(file), windowTokens));
 }
 
 void RecordingLogits::reset() {
@@ -25,52 +18,30 @@ void RecordingLogits::reset() {
   position = 0;
 }
 
-static Status writeAll(int file, std::span<const std::byte> bytes, uint64_t offset,
-                       const std::string &path) {
-  while (!bytes.empty()) {
-    ssize_t count = ::pwrite(file, bytes.data(), bytes.size(), off_t(offset));
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count < 0)
-      return systemError(errno, strCat("writing ", path));
-    bytes = bytes.subspan(size_t(count));
-    offset += size_t(count);
-  }
-  return {};
-}
-
 Status RecordingLogits::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
   const uint64_t first = firstRow + position;
   position += tokens.size();
   return source.append(tokens, [&](uint32_t index, std::span<const float> logits) -> Status {
     MOERT_RETURN_IF_ERROR(
-        writeAll(file, std::as_bytes(logits), (first + index) * logits.size_bytes(), path));
+        file.writeAt((first + index) * logits.size_bytes(), std::as_bytes(logits)));
     return takeRow ? takeRow(index, logits) : Status();
   });
 }
 
 Result<std::unique_ptr<PlayedLogits>>
 PlayedLogits::open(const std::string &path, uint32_t vocabularySize, uint32_t windowTokens) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return systemError(errno, strCat("opening ", path));
-  return std::unique_ptr<PlayedLogits>(new PlayedLogits(file, path, vocabularySize, windowTokens));
-}
-
-PlayedLogits::~PlayedLogits() {
-  ::close(file);
+  MOERT_ASSIGN_OR_RETURN(RandomFile file, RandomFile::open(path, O_RDONLY));
+  return std::unique_ptr<PlayedLogits>(
+      new PlayedLogits(std::move(file), vocabularySize, windowTokens));
 }
 
 Status PlayedLogits::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
   row.resize(width);
-  const uint64_t rowBytes = uint64_t(width) * sizeof(float);
+  auto bytes = std::as_writable_bytes(std::span(row));
   for (uint32_t i = 0; takeRow && i < tokens.size(); ++i) {
-    uint64_t offset = (firstRow + position + i) * rowBytes;
-    ssize_t count = ::pread(file, row.data(), rowBytes, off_t(offset));
-    if (count < 0)
-      return systemError(errno, strCat("reading ", path));
-    if (uint64_t(count) != rowBytes)
-      return failed(path, " ends before row ", offset / rowBytes);
+    uint64_t index = firstRow + position + i;
+    MOERT_RETURN_IF_ERROR(
+        file.readAt(index * bytes.size(), bytes).withContext(strCat("row ", index)));
     MOERT_RETURN_IF_ERROR(takeRow(i, row));
   }
   position += tokens.size();

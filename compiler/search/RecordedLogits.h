@@ -3,11 +3,13 @@
 // computed one.
 #pragma once
 
+#include "runtime/base/RandomFile.h"
 #include "runtime/engine/Evaluation.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace moec {
 
@@ -25,20 +27,17 @@ public:
   /// Creates the file, or writes into one that is there.
   static moert::Result<std::unique_ptr<RecordingLogits>>
   create(moert::LogitsSource &source, const std::string &path, uint32_t windowTokens);
-  ~RecordingLogits() override;
-
   uint32_t vocabularySize() const override { return source.vocabularySize(); }
   void seek(uint64_t window) override { firstRow = window * windowTokens; }
   void reset() override;
   moert::Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
 
 private:
-  RecordingLogits(moert::LogitsSource &recorded, int opened, std::string name, uint32_t tokens)
-      : source(recorded), file(opened), path(std::move(name)), windowTokens(tokens) {}
+  RecordingLogits(moert::LogitsSource &recorded, moert::RandomFile opened, uint32_t tokens)
+      : source(recorded), file(std::move(opened)), windowTokens(tokens) {}
 
   moert::LogitsSource &source;
-  int file;
-  std::string path;
+  moert::RandomFile file;
   uint64_t windowTokens;
   uint64_t firstRow = 0; // Of the window.
   uint64_t position = 0; // In the window.
@@ -49,19 +48,16 @@ class PlayedLogits final : public WindowLogits {
 public:
   static moert::Result<std::unique_ptr<PlayedLogits>>
   open(const std::string &path, uint32_t vocabularySize, uint32_t windowTokens);
-  ~PlayedLogits() override;
-
   uint32_t vocabularySize() const override { return width; }
   void seek(uint64_t window) override { firstRow = window * windowTokens; }
   void reset() override { position = 0; }
   moert::Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
 
 private:
-  PlayedLogits(int opened, std::string name, uint32_t vocabulary, uint32_t tokens)
-      : file(opened), path(std::move(name)), width(vocabulary), windowTokens(tokens) {}
+  PlayedLogits(moert::RandomFile opened, uint32_t vocabulary, uint32_t tokens)
+      : file(std::move(opened)), width(vocabulary), windowTokens(tokens) {}
 
-  int file;
-  std::string path;
+  moert::RandomFile file;
   uint32_t width;
   uint64_t windowTokens;
   uint64_t firstRow = 0; // Of the window.

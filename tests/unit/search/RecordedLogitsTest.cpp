@@ -108,7 +108,8 @@ TEST_CASE("a recording that ends early is refused with the row, whole rows befor
   CHECK(playAlone(first, 1, candidate, played->get(), played->get()).isOk());
   Status status = playAlone(kTexts, 1, candidate, played->get(), played->get()).status();
   CHECK(status.code() == StatusCode::kFailed);
-  CHECK(status.message().find("ends before row 5") != std::string::npos);
+  CHECK(status.message().find("row 5: ") != std::string::npos);
+  CHECK(status.message().find("rows ends at 119, expected 1 bytes more") != std::string::npos);
 }
 
 TEST_CASE("a recording that is not there is refused by its name") {
