@@ -2,6 +2,7 @@
 
 #include "compiler/driver/IrContext.h"
 #include "compiler/driver/Reference.h"
+#include "compiler/driver/SearchProgress.h"
 #include "compiler/driver/SearchSummary.h"
 #include "compiler/driver/WidthItems.h"
 #include "compiler/driver/WorkDirectory.h"
@@ -74,38 +75,6 @@ private:
   std::optional<EstimateCheck> estimateCheck;
   std::optional<WidthItems> items;
   uint64_t expertWeights = 0;
-};
-
-/// The windows that the search plays, as one step with a remaining time. How many they will be is
-/// not known beforehand; the estimate is what a search usually takes.
-class SearchProgress {
-public:
-  SearchProgress(Progress *told, uint64_t expectedWindows)
-      : progress(told), expected(expectedWindows) {
-    if (progress)
-      progress->beginCounting("measuring losses", "windows", 1, expected, 0);
-  }
-  ~SearchProgress() {
-    if (progress)
-      progress->end();
-  }
-
-  void beginPass() {
-    done += inPass;
-    inPass = 0;
-  }
-  void advanceTo(uint64_t windowsOfPass) {
-    if (windowsOfPass < inPass) // The pass goes over a second set of windows.
-      beginPass();
-    inPass = windowsOfPass;
-    if (progress)
-      progress->advanceTo(std::min(done + inPass, expected));
-  }
-
-private:
-  Progress *progress;
-  uint64_t expected;
-  uint64_t done = 0, inPass = 0;
 };
 
 } // namespace
