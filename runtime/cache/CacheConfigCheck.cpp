@@ -26,18 +26,28 @@ uint64_t smallestRecordPages(const CacheLayer &layer, uint64_t pageBytes) {
   return pages;
 }
 
+// How many of the smallest records fit, but no more than there are.
+static uint64_t mostRecordsIn(uint64_t pages, uint64_t smallestPages, uint64_t records) {
+  return records == 0 ? 0 : std::min(records, pages / smallestPages);
+}
+
 uint64_t mostExpertsHeld(const CacheConfig &config) {
   uint64_t between = 0, mostMore = 0;
+  uint64_t records = 0, quotas = 0, smallestOfAll = UINT64_MAX;
   for (const CacheLayer &layer : config.layers) {
-    if (layer.records.empty())
-      continue;
     uint64_t smallest = smallestRecordPages(layer, config.pageBytes);
-    uint64_t kept = std::min<uint64_t>(layer.records.size(), layer.quotaPages / smallest);
-    uint64_t played = std::min<uint64_t>(layer.records.size(),
-                                         (layer.quotaPages + config.transitPages) / smallest);
+    uint64_t kept = mostRecordsIn(layer.quotaPages, smallest, layer.records.size());
+    uint64_t played =
+        mostRecordsIn(layer.quotaPages + config.transitPages, smallest, layer.records.size());
     between += kept;
     mostMore = std::max(mostMore, played - kept);
+    records += layer.records.size();
+    quotas += layer.quotaPages;
+    if (smallest > 0)
+      smallestOfAll = std::min(smallestOfAll, smallest);
   }
+  if (config.rules.sharing == CacheSharing::kOnePool)
+    return mostRecordsIn(quotas + config.transitPages, smallestOfAll, records);
   return between + mostMore;
 }
 
@@ -67,7 +77,7 @@ static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue, ui
   return {};
 }
 
-static Status checkLayer(const CacheLayer &layer, const CacheConfig &config,
+static Status checkLayer(const CacheLayer &layer, const CacheConfig &config, uint64_t sharedPages,
                          const ReadQueue &queue) {
   for (size_t expert = 0; expert < layer.records.size(); ++expert) {
     Status checked = checkRecord(layer.records[expert], queue, config.pageBytes);
@@ -75,9 +85,8 @@ static Status checkLayer(const CacheLayer &layer, const CacheConfig &config,
       return std::move(checked).withContext(strCat("layer ", layer.layer, " expert ", expert));
   }
   uint64_t largest = largestRecordPages(layer, config.pageBytes);
-  std::optional<uint64_t> limit = checkedAdd(layer.quotaPages, config.transitPages);
-  if (!limit || *limit < largest)
-    return invalidInput("layer ", layer.layer, " has ", layer.quotaPages, " pages and ",
+  if (sharedPages + config.transitPages < largest)
+    return invalidInput("layer ", layer.layer, " has ", sharedPages, " pages and ",
                         config.transitPages, " in transit, its largest record needs ", largest);
   return {};
 }
@@ -92,12 +101,16 @@ Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue) {
   uint64_t total = config.transitPages;
   uint64_t experts = 0;
   for (const CacheLayer &layer : config.layers) {
-    MOERT_RETURN_IF_ERROR(checkLayer(layer, config, queue).withContext(config.fileName));
     std::optional<uint64_t> sum = checkedAdd(total, layer.quotaPages);
     if (!sum)
       return invalidInput(config.fileName, ": the cache's pages are more than can be counted");
     total = *sum;
     experts += layer.records.size();
+  }
+  bool isOnePool = config.rules.sharing == CacheSharing::kOnePool;
+  for (const CacheLayer &layer : config.layers) {
+    uint64_t pages = isOnePool ? total - config.transitPages : layer.quotaPages;
+    MOERT_RETURN_IF_ERROR(checkLayer(layer, config, pages, queue).withContext(config.fileName));
   }
   if (total > config.pool.size() / config.pageBytes)
     return invalidInput(config.fileName, ": the expert cache has ",

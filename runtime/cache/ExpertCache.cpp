@@ -10,11 +10,19 @@
 
 namespace moert {
 
-static size_t mostRecords(std::span<const CacheLayer> layers) {
-  size_t most = 0;
-  for (const CacheLayer &layer : layers)
-    most = std::max(most, layer.records.size());
-  return most;
+static DirectorySize directorySizeOf(const CacheConfig &config) {
+  DirectorySize size{.layers = config.layers.size()};
+  for (const CacheLayer &layer : config.layers) {
+    size.experts += layer.records.size();
+    size.widestLayer = std::max(size.widestLayer, layer.records.size());
+  }
+  return size;
+}
+
+// With one pool, experts of all layers may leave during a play.
+static size_t mostLeaving(const CacheConfig &config) {
+  DirectorySize size = directorySizeOf(config);
+  return config.rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
 }
 
 static uint64_t largestRecordPages(const CacheConfig &config) {
@@ -34,43 +42,36 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::create(const CacheConfig &conf
 
 ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
     : fileName(config.fileName),
-      pageShift(static_cast<uint32_t>(std::countr_zero(config.pageBytes))),
-      transitPages(config.transitPages), policy(config.eviction), clock(config.clock),
+      pageShift(static_cast<uint32_t>(std::countr_zero(config.pageBytes))), clock(config.clock),
       queue(readQueue), pool(config.pool, config.pageBytes),
-      listPages(moert::largestRecordPages(config)), scratch(mostRecords(config.layers)) {
-  uint32_t expertCount = 0;
-  layers.reserve(config.layers.size());
-  for (const CacheLayer &layer : config.layers) {
-    layers.push_back({.config = layer,
-                      .firstExpert = expertCount,
-                      .largestRecordPages = moert::largestRecordPages(layer, config.pageBytes)});
-    expertCount += static_cast<uint32_t>(layer.records.size());
+      layers(config.layers.begin(), config.layers.end()),
+      directory(config.rules, config.transitPages, directorySizeOf(config)),
+      experts(directorySizeOf(config).experts), listPages(moert::largestRecordPages(config)) {
+  for (const CacheLayer &layer : layers) {
+    directory.addLayer(layer.quotaPages, layer.comesRoundAgain);
+    for (const ExpertRecord &record : layer.records)
+      directory.addExpert(static_cast<uint32_t>(divideUp(record.bytes, config.pageBytes)));
   }
-  experts.resize(expertCount);
   uint64_t lists = mostExpertsHeld(config);
   pageLists.resize(lists * listPages);
   freeLists.reserve(lists);
   for (uint64_t list = lists; list-- > 0;)
     freeLists.push_back(static_cast<uint32_t>(list));
-  size_t most = mostRecords(config.layers);
-  for (std::vector<uint32_t> *perPlay : {&wanted, &toRead, &ready, &leaving})
-    perPlay->reserve(most);
-  candidates.reserve(most);
+  for (std::vector<uint32_t> *perPlay : {&wanted, &toRead, &ready})
+    perPlay->reserve(directorySizeOf(config).widestLayer);
+  leaving.reserve(mostLeaving(config));
   pieces.reserve(listPages);
 }
 
 uint64_t ExpertCache::memoryBytes(const CacheConfig &config) {
-  uint64_t expertCount = 0;
-  for (const CacheLayer &layer : config.layers)
-    expertCount += layer.records.size();
-  uint64_t listPages = moert::largestRecordPages(config);
-  size_t most = mostRecords(config.layers);
-  return sizeof(ExpertCache) + config.fileName.size() + config.layers.size() * sizeof(Layer) +
-         expertCount * sizeof(Expert) +
+  DirectorySize size = directorySizeOf(config);
+  uint64_t pageLists = moert::largestRecordPages(config);
+  return sizeof(ExpertCache) + config.fileName.size() + size.layers * sizeof(CacheLayer) +
+         CacheDirectory::memoryBytes(config.rules, size) + size.experts * sizeof(Expert) +
          PagePool::memoryBytes(config.pool.size() / config.pageBytes) +
-         mostExpertsHeld(config) * (listPages * sizeof(std::byte *) + sizeof(uint32_t)) +
-         most * (4 * sizeof(uint32_t) + sizeof(PlayCandidate)) + PlayScratch::memoryBytes(most) +
-         listPages * sizeof(MemoryPiece);
+         mostExpertsHeld(config) * (pageLists * sizeof(std::byte *) + sizeof(uint32_t)) +
+         (size.widestLayer * 3 + mostLeaving(config)) * sizeof(uint32_t) +
+         pageLists * sizeof(MemoryPiece);
 }
 
 ExpertCache::~ExpertCache() {
@@ -89,102 +90,76 @@ Status ExpertCache::checkCall(bool needsPlay, const char *function) const {
   return {};
 }
 
-Status ExpertCache::beginLayer(uint32_t layer, std::span<const uint32_t> wantedExperts) {
+Status ExpertCache::beginLayer(uint32_t layer, const PlayDemand &demand) {
   MOERT_RETURN_IF_ERROR(checkCall(false, "beginLayer"));
   if (layer >= layers.size())
     return failed(fileName, ": beginLayer of ", layer, ", there are ", layers.size());
-  ++plays;
-  playedLayer = layer;
+  if (!directory.beginPlay(layer, demand))
+    return refuseDemand(layer, demand.wanted);
   playStats = {};
   for (std::vector<uint32_t> *perPlay : {&wanted, &toRead, &ready, &leaving})
     perPlay->clear();
   nextRead = handedOut = released = nextLeaving = 0;
   isPlaying = true;
-  for (uint32_t expert : wantedExperts) {
-    bool isKnown = expert < layers[layer].config.records.size();
-    if (!isKnown || expertAt(layer, expert).isWanted)
-      return fail(failed(fileName, ": layer ", layers[layer].config.layer, " was asked for expert ",
-                         expert, isKnown ? " twice" : ", which it does not have"));
-    Expert &entry = expertAt(layer, expert);
-    entry.isWanted = true;
-    entry.lastUse = plays;
-    entry.rank = static_cast<uint32_t>(wanted.size());
-    wanted.push_back(expert);
-  }
-  decideWhatStays();
+  for (uint32_t expert : demand.wanted)
+    wanted.push_back(directory.idOf(layer, expert));
+  for (uint32_t id : directory.unkept())
+    if (!directory.at(id).isWanted)
+      leaving.push_back(id);
   queueReads();
   Status started = startReads();
   return started.isOk() ? std::move(started) : fail(std::move(started));
 }
 
-void ExpertCache::decideWhatStays() {
-  Layer &layer = layers[playedLayer];
-  candidates.clear();
-  for (uint32_t expert = 0; expert < layer.config.records.size(); ++expert) {
-    const Expert &entry = expertAt(playedLayer, expert);
-    bool isReady = entry.slicesReady > 0;
-    if (isReady || entry.isWanted)
-      candidates.push_back({.use = {expert, entry.lastUse, entry.rank},
-                            .pages = pagesOf(layer.config.records[expert]),
-                            .isReady = isReady,
-                            .isWanted = entry.isWanted,
-                            .isPinned = entry.pins > 0});
-  }
-  PlayLimits limits{layer.config.quotaPages, layer.config.quotaPages + transitPages,
-                    layer.largestRecordPages};
-  planPlay(policy, limits, candidates, scratch);
-  for (const PlayCandidate &candidate : candidates) {
-    expertAt(playedLayer, candidate.use.expert).isKept = candidate.isKept;
-    if (!candidate.isKept && !candidate.isWanted)
-      leaving.push_back(candidate.use.expert);
-  }
+Status ExpertCache::refuseDemand(uint32_t layer, std::span<const uint32_t> demanded) const {
+  size_t index = 0;
+  while (demanded[index] < layers[layer].records.size() &&
+         std::count(demanded.begin(), demanded.begin() + ptrdiff_t(index), demanded[index]) == 0)
+    ++index;
+  bool isKnown = demanded[index] < layers[layer].records.size();
+  return failed(fileName, ": layer ", layers[layer].layer, " was asked for expert ",
+                demanded[index], isKnown ? " twice" : ", which it does not have");
 }
 
 /// Experts that pass through are read first, then those that stay: as long as the latter are not
 /// there, their pages serve the former.
 void ExpertCache::queueReads() {
   for (bool isKept : {false, true})
-    for (uint32_t expert : wanted) {
-      const Expert &entry = expertAt(playedLayer, expert);
-      if (entry.slicesReady == 0 && entry.isKept == isKept)
-        toRead.push_back(expert);
-    }
+    for (uint32_t id : wanted)
+      if (experts[id].slicesReady == 0 && directory.at(id).isKept == isKept)
+        toRead.push_back(id);
   for (uint32_t index = 0; index < wanted.size(); ++index)
-    if (expertAt(playedLayer, wanted[index]).slicesReady > 0)
+    if (experts[wanted[index]].slicesReady > 0)
       ready.push_back(index);
   playStats.hits = ready.size();
   playStats.misses = toRead.size();
 }
 
 Status ExpertCache::startReads() {
-  Layer &layer = layers[playedLayer];
-  uint64_t limit = layer.config.quotaPages + transitPages;
   for (; nextRead < toRead.size(); ++nextRead) {
     if (queue.readsUnderWay() == queue.maxReads())
       return {};
-    uint64_t pages = pagesOf(layer.config.records[toRead[nextRead]]);
-    while (layer.heldPages + pages > limit) {
+    while (!directory.hasRoomFor(toRead[nextRead])) {
       if (nextLeaving == leaving.size())
         return {};
-      evict(playedLayer, leaving[nextLeaving++]);
+      evict(leaving[nextLeaving++]);
     }
     MOERT_RETURN_IF_ERROR(startRead(toRead[nextRead]));
   }
   return {};
 }
 
-Status ExpertCache::startRead(uint32_t expert) {
-  Layer &layer = layers[playedLayer];
-  const ExpertRecord &record = layer.config.records[expert];
-  Expert &entry = expertAt(playedLayer, expert);
+Status ExpertCache::startRead(uint32_t id) {
+  const ExpertRecord &record = recordOf(id);
+  Expert &entry = experts[id];
   assert(entry.pageList == kNoPages && !freeLists.empty());
   entry.pageList = freeLists.back();
   freeLists.pop_back();
-  std::span<std::byte *> pages = pagesOf(playedLayer, expert);
+  std::span<std::byte *> pages = pagesOf(id);
   bool isAllocated = pool.allocate(pages);
   assert(isAllocated && "the layers hold more than their quotas");
   (void)isAllocated;
-  layer.heldPages += pages.size();
+  directory.hold(id);
 
   uint64_t pageBytes = uint64_t(1) << pageShift;
   pieces.clear();
@@ -192,10 +167,10 @@ Status ExpertCache::startRead(uint32_t expert) {
     pieces.push_back({page, std::min(left, pageBytes)});
     left -= pieces.back().bytes;
   }
-  Status submitted = queue.submit(entry.rank, record.fileOffset, pieces);
+  Status submitted = queue.submit(directory.at(id).history.rank, record.fileOffset, pieces);
   if (!submitted.isOk()) {
-    evict(playedLayer, expert);
-    return std::move(submitted).withContext(nameOf(playedLayer, expert));
+    evict(id);
+    return std::move(submitted).withContext(nameOf(id));
   }
   entry.slicesLoading = static_cast<uint16_t>(record.slices.size());
   playStats.bytesRead += record.bytes;
@@ -217,38 +192,36 @@ Status ExpertCache::collect(bool wait) {
     count = *polled;
     for (size_t i = 0; i < count; ++i) {
       uint32_t index = static_cast<uint32_t>(completions[i].tag);
-      Expert &entry = expertAt(playedLayer, wanted[index]);
+      Expert &entry = experts[wanted[index]];
       entry.slicesReady = completions[i].status.isOk() ? entry.slicesLoading : uint16_t(0);
       entry.slicesLoading = 0;
       if (entry.slicesReady > 0) {
         ready.push_back(index);
         continue;
       }
-      evict(playedLayer, wanted[index]);
+      evict(wanted[index]);
       if (firstError.isOk())
-        firstError =
-            std::move(completions[i].status).withContext(nameOf(playedLayer, wanted[index]));
+        firstError = std::move(completions[i].status).withContext(nameOf(wanted[index]));
     }
     wait = false;
   } while (count == std::size(completions));
   return firstError;
 }
 
-Status ExpertCache::verify(uint32_t expert) {
-  Expert &entry = expertAt(playedLayer, expert);
+Status ExpertCache::verify(uint32_t id) {
+  Expert &entry = experts[id];
   if (entry.isVerified)
     return {};
   uint64_t before = clock();
-  PagedBytes record{pagesOf(playedLayer, expert).data(), pageShift, 0};
-  std::span<const RecordSlice> slices = layers[playedLayer].config.records[expert].slices;
+  PagedBytes record{pagesOf(id).data(), pageShift, 0};
+  std::span<const RecordSlice> slices = recordOf(id).slices;
   for (size_t i = 0; i < slices.size(); ++i) {
     uint64_t found = checksum64(record.from(slices[i].offset), slices[i].payloadBytes);
     if (found == slices[i].checksum)
       continue;
-    evict(playedLayer, expert);
-    return invalidInput(fileName, ": ", nameOf(playedLayer, expert), ": slice ", i,
-                        " has checksum ", formatChecksum(found), ", expected ",
-                        formatChecksum(slices[i].checksum));
+    evict(id);
+    return invalidInput(fileName, ": ", nameOf(id), ": slice ", i, " has checksum ",
+                        formatChecksum(found), ", expected ", formatChecksum(slices[i].checksum));
   }
   entry.isVerified = true;
   playStats.verifyNs += clock() - before;
@@ -270,8 +243,9 @@ Result<int> ExpertCache::nextReady() {
     if (handedOut < ready.size())
       break;
     if (queue.readsUnderWay() == 0)
-      return fail(failed(fileName, ": layer ", layers[playedLayer].config.layer, " has ",
-                         handedOut - released, " experts in use and no pages to read another one"));
+      return fail(failed(fileName, ": layer ", layers[directory.at(wanted.front()).layer].layer,
+                         " has ", handedOut - released,
+                         " experts in use and no pages to read another one"));
   }
   if (handedOut == wanted.size())
     return -1;
@@ -280,27 +254,25 @@ Result<int> ExpertCache::nextReady() {
   if (!verified.isOk())
     return fail(std::move(verified));
   ++handedOut;
-  ++expertAt(playedLayer, wanted[index]).users;
+  ++experts[wanted[index]].users;
   return static_cast<int>(index);
 }
 
 PagedBytes ExpertCache::bytes(int index) const {
-  const Expert &entry = expertAt(playedLayer, currentExpert(index));
+  const Expert &entry = expertAt(index);
   assert(entry.users > 0);
   return {&pageLists[entry.pageList * listPages], pageShift, 0};
 }
 
 Status ExpertCache::release(int index) {
   MOERT_RETURN_IF_ERROR(checkCall(true, "release"));
-  if (index < 0 || static_cast<size_t>(index) >= wanted.size() ||
-      expertAt(playedLayer, currentExpert(index)).users == 0)
+  if (index < 0 || static_cast<size_t>(index) >= wanted.size() || expertAt(index).users == 0)
     return fail(failed(fileName, ": release of ", index, ", which is not in use"));
-  Expert &entry = expertAt(playedLayer, currentExpert(index));
-  --entry.users;
-  entry.isWanted = false;
+  --expertAt(index).users;
   ++released;
-  if (!entry.isKept)
-    leaving.push_back(currentExpert(index));
+  uint32_t id = wanted[static_cast<size_t>(index)];
+  if (!directory.at(id).isKept)
+    leaving.push_back(id);
   Status started = startReads();
   return started.isOk() ? std::move(started) : fail(std::move(started));
 }
@@ -321,15 +293,12 @@ Status ExpertCache::endLayer() {
 }
 
 void ExpertCache::closePlay() {
-  for (uint32_t expert : wanted) {
-    Expert &entry = expertAt(playedLayer, expert);
-    entry.isWanted = false;
-    entry.users = 0;
-  }
-  for (const PlayCandidate &candidate : candidates)
-    if (!candidate.isKept && expertAt(playedLayer, candidate.use.expert).slicesReady > 0)
-      evict(playedLayer, candidate.use.expert);
-  candidates.clear();
+  for (uint32_t id : wanted)
+    experts[id].users = 0;
+  for (uint32_t id : directory.unkept())
+    if (experts[id].slicesReady > 0)
+      evict(id);
+  directory.endPlay();
   isPlaying = false;
 }
 
@@ -345,63 +314,86 @@ Status ExpertCache::fail(Status reason) {
 
 //===-- Pages ---------------------------------------------------------------------------------===//
 
-uint64_t ExpertCache::pagesOf(const ExpertRecord &record) const {
-  return divideUp(record.bytes, uint64_t(1) << pageShift);
+const ExpertRecord &ExpertCache::recordOf(uint32_t id) const {
+  return layers[directory.at(id).layer].records[directory.expertOf(id)];
 }
 
-std::span<std::byte *> ExpertCache::pagesOf(uint32_t layer, uint32_t expert) {
-  return {&pageLists[expertAt(layer, expert).pageList * listPages],
-          pagesOf(layers[layer].config.records[expert])};
+std::span<std::byte *> ExpertCache::pagesOf(uint32_t id) {
+  return {&pageLists[experts[id].pageList * listPages], directory.at(id).pages};
 }
 
-void ExpertCache::evict(uint32_t layer, uint32_t expert) {
-  Expert &entry = expertAt(layer, expert);
+void ExpertCache::evict(uint32_t id) {
+  Expert &entry = experts[id];
   assert(entry.users == 0 && entry.slicesLoading == 0 && entry.pageList != kNoPages);
-  std::span<std::byte *> pages = pagesOf(layer, expert);
-  pool.release(pages);
-  layers[layer].heldPages -= pages.size();
+  pool.release(pagesOf(id));
+  directory.drop(id);
   freeLists.push_back(entry.pageList);
-  entry.pageList = kNoPages;
-  entry.slicesReady = 0;
-  entry.isVerified = false;
+  entry = {};
   ++playStats.evictions;
 }
 
-//===-- Pins and questions --------------------------------------------------------------------===//
+//===-- Start, prompts, pins ------------------------------------------------------------------===//
+
+Status ExpertCache::fill(uint32_t layer, const PlayDemand &demand) {
+  MOERT_RETURN_IF_ERROR(checkCall(false, "fill"));
+  if (layer >= layers.size())
+    return failed(fileName, ": fill of ", layer, ", there are ", layers.size());
+  std::vector<uint32_t> fitting, uses;
+  if (!directory.selectFitting(layer, demand, fitting, uses))
+    return refuseDemand(layer, demand.wanted);
+  CacheStats before = closedStats;
+  MOERT_RETURN_IF_ERROR(beginLayer(layer, {fitting, uses, demand.tokens}));
+  while (true) {
+    MOERT_ASSIGN_OR_RETURN(int index, nextReady());
+    if (index < 0)
+      break;
+    MOERT_RETURN_IF_ERROR(release(index));
+  }
+  MOERT_RETURN_IF_ERROR(endLayer());
+  closedStats = before;
+  return {};
+}
+
+Status ExpertCache::beginPrompt() {
+  MOERT_RETURN_IF_ERROR(checkCall(false, "beginPrompt"));
+  PromptSurvival survival = directory.cacheRules().survival;
+  if (survival == PromptSurvival::kPins)
+    for (uint32_t id = 0; id < experts.size(); ++id)
+      if (experts[id].slicesReady > 0 && directory.at(id).pins == 0)
+        evict(id);
+  if (survival != PromptSurvival::kEverything)
+    directory.forgetUse();
+  return {};
+}
 
 Status ExpertCache::pin(uint32_t layer, uint32_t expert) {
   MOERT_RETURN_IF_ERROR(checkCall(false, "pin"));
-  if (layer >= layers.size() || expert >= layers[layer].config.records.size())
+  if (layer >= layers.size() || expert >= layers[layer].records.size())
     return failed(fileName, ": there is no expert ", expert, " of layer ", layer, " to pin");
-  Layer &held = layers[layer];
-  Expert &entry = expertAt(layer, expert);
-  uint64_t pages = held.pinnedPages + pagesOf(held.config.records[expert]);
-  uint64_t limit = std::min(held.config.quotaPages,
-                            held.config.quotaPages + transitPages - held.largestRecordPages);
-  if (entry.pins == 0 && pages > limit)
-    return invalidInput(fileName, ": ", nameOf(layer, expert), ": pinning it needs ", pages,
-                        " pages with the ones pinned before, the layer has ", limit);
-  if (entry.pins++ == 0)
-    held.pinnedPages = pages;
+  uint32_t id = directory.idOf(layer, expert);
+  if (!directory.pin(id))
+    return invalidInput(fileName, ": ", nameOf(id), ": pinning it needs ",
+                        directory.pinnedPages(id) + directory.at(id).pages,
+                        " pages with the ones pinned before, the layer has ",
+                        directory.pinLimitPages(id));
   return {};
 }
 
 Status ExpertCache::unpin(uint32_t layer, uint32_t expert) {
   MOERT_RETURN_IF_ERROR(checkCall(false, "unpin"));
-  if (layer >= layers.size() || expert >= layers[layer].config.records.size() ||
-      expertAt(layer, expert).pins == 0)
+  if (layer >= layers.size() || expert >= layers[layer].records.size() ||
+      directory.at(directory.idOf(layer, expert)).pins == 0)
     return failed(fileName, ": expert ", expert, " of layer ", layer, " is not pinned");
-  if (--expertAt(layer, expert).pins == 0)
-    layers[layer].pinnedPages -= pagesOf(layers[layer].config.records[expert]);
+  directory.unpin(directory.idOf(layer, expert));
   return {};
 }
 
 bool ExpertCache::isReady(uint32_t layer, uint32_t expert) const {
-  return expertAt(layer, expert).slicesReady > 0;
+  return experts[directory.idOf(layer, expert)].slicesReady > 0;
 }
 
-std::string ExpertCache::nameOf(uint32_t layer, uint32_t expert) const {
-  return strCat("layer ", layers[layer].config.layer, " expert ", expert);
+std::string ExpertCache::nameOf(uint32_t id) const {
+  return strCat("layer ", layers[directory.at(id).layer].layer, " expert ", directory.expertOf(id));
 }
 
 } // namespace moert

@@ -14,8 +14,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/cache/PagePool.h"
 #include "runtime/io/ReadQueue.h"
-#include "runtime/policy/Eviction.h"
-#include "runtime/policy/PlayPlan.h"
+#include "runtime/policy/CacheDirectory.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +43,10 @@ struct ExpertRecord {
 struct CacheLayer {
   uint32_t layer = 0; // The layer's number in the model, for messages.
   std::span<const ExpertRecord> records;
-  uint64_t quotaPages = 0; // What its experts may hold while other layers are played.
+  /// What its experts may hold while other layers are played; its part of the pool, if all layers
+  /// share one.
+  uint64_t quotaPages = 0;
+  bool comesRoundAgain = true; // False of an encoder's layers, which a prompt plays once.
 };
 
 struct CacheConfig {
@@ -56,7 +58,7 @@ struct CacheConfig {
   uint64_t transitPages = 0;
   /// At least the sum of the quotas plus the transit pages; aligned to 4 KiB.
   std::span<std::byte> pool;
-  EvictionPolicy eviction = EvictionPolicy::kLru;
+  CacheRules rules;
   Clock clock = monotonicNs;
 };
 
@@ -77,7 +79,8 @@ struct CacheStats {
 ///
 /// Invariants, between calls:
 ///  - A layer holds at most its quota, the layer being played at most quota + transit; the sum of
-///    all quotas and the transit pages is at most the pool.
+///    all quotas and the transit pages is at most the pool. With one pool for all layers it is they
+///    together that hold at most the sum of the quotas, and the transit pages during a play.
 ///  - An expert holds pages if and only if slices of it are ready or loading. It is one of
 ///      absent   no slices ready, none loading, no pages
 ///      loading  a read into its pages is under way
@@ -103,9 +106,9 @@ public:
   // handed out are no longer valid, what is ready and kept stays. A new play may begin.
 
   /// Opens a play and starts the reads of missing experts as far as pages allow. The layer is an
-  /// index into the configuration; wanted are distinct experts of it, the most popular first: they
-  /// are handed out in this order as far as timing allows, and kept by it.
-  Status beginLayer(uint32_t layer, std::span<const uint32_t> wanted);
+  /// index into the configuration; experts are handed out in the order of the demand as far as
+  /// timing allows.
+  Status beginLayer(uint32_t layer, const PlayDemand &demand);
 
   /// An index into wanted of a ready expert that was not handed out yet; blocks until there is one.
   /// -1 once all were handed out. Experts handed out and not released hold their pages: if for that
@@ -122,13 +125,20 @@ public:
   /// policy did not choose to keep.
   Status endLayer();
 
+  /// Before the first token: reads those experts of a layer that fit without an eviction, in their
+  /// order. It counts as a play, as if their uses had been seen, but not in the statistics.
+  Status fill(uint32_t layer, const PlayDemand &demand);
+
+  /// Before each prompt: forgets what the rules say.
+  Status beginPrompt();
+
   /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a play.
-  /// Refused if it could no longer be kept within the layer's quota.
+  /// Refused if it could no longer be kept within the quota.
   Status pin(uint32_t layer, uint32_t expert);
   Status unpin(uint32_t layer, uint32_t expert);
 
   bool isReady(uint32_t layer, uint32_t expert) const;
-  uint64_t pagesHeld(uint32_t layer) const { return layers[layer].heldPages; }
+  uint64_t pagesHeld(uint32_t layer) const { return directory.pagesHeld(layer); }
 
   /// Of the play that is open or was the last one.
   const CacheStats &layerStats() const { return playStats; }
@@ -138,60 +148,42 @@ public:
 private:
   static constexpr uint32_t kNoPages = UINT32_MAX;
 
+  /// Beside its entry in the directory.
   struct Expert {
-    uint64_t lastUse = 0; // The play that wanted it last; 0: none yet.
-    uint32_t rank = 0;    // Its index in wanted of that play.
     uint32_t pageList = kNoPages;
     uint16_t slicesReady = 0;
     uint16_t slicesLoading = 0;
     uint16_t users = 0;
-    uint16_t pins = 0;
     bool isVerified = false; // Of ready slices: their checksums were right.
-    bool isWanted = false;   // By the open play, and not released yet.
-    bool isKept = false;     // Stays after the open play.
-  };
-
-  struct Layer {
-    CacheLayer config;
-    uint32_t firstExpert = 0; // In experts.
-    uint64_t largestRecordPages = 0;
-    uint64_t pinnedPages = 0;
-    uint64_t heldPages = 0;
   };
 
   ExpertCache(const CacheConfig &config, ReadQueue &queue);
 
   Status checkCall(bool needsPlay, const char *function) const;
-  uint32_t currentExpert(int index) const { return wanted[static_cast<size_t>(index)]; }
-  Expert &expertAt(uint32_t layer, uint32_t expert) {
-    return experts[layers[layer].firstExpert + expert];
-  }
-  const Expert &expertAt(uint32_t layer, uint32_t expert) const {
-    return experts[layers[layer].firstExpert + expert];
-  }
-  uint64_t pagesOf(const ExpertRecord &record) const;
-  std::span<std::byte *> pagesOf(uint32_t layer, uint32_t expert);
-  std::string nameOf(uint32_t layer, uint32_t expert) const;
+  Expert &expertAt(int index) { return experts[wanted[static_cast<size_t>(index)]]; }
+  const Expert &expertAt(int index) const { return experts[wanted[static_cast<size_t>(index)]]; }
+  const ExpertRecord &recordOf(uint32_t id) const;
+  std::span<std::byte *> pagesOf(uint32_t id);
+  std::string nameOf(uint32_t id) const;
+  Status refuseDemand(uint32_t layer, std::span<const uint32_t> experts) const;
 
-  void decideWhatStays();
   void queueReads();
   Status startReads();
-  Status startRead(uint32_t expert);
+  Status startRead(uint32_t id);
   Status collect(bool wait);
-  Status verify(uint32_t expert);
-  void evict(uint32_t layer, uint32_t expert);
+  Status verify(uint32_t id);
+  void evict(uint32_t id);
   void closePlay();
   Status fail(Status reason);
 
   std::string fileName;
   uint32_t pageShift;
-  uint64_t transitPages;
-  EvictionPolicy policy;
   Clock clock;
   ReadQueue &queue;
   PagePool pool;
-  std::vector<Layer> layers;
-  std::vector<Expert> experts;
+  std::vector<CacheLayer> layers;
+  CacheDirectory directory;
+  std::vector<Expert> experts; // By the directory's ids, as everything below.
 
   // Page lists of the experts in memory: list i stands at [i * listPages, (i + 1) * listPages).
   uint64_t listPages;
@@ -200,8 +192,6 @@ private:
 
   // The open play. Vectors keep the room of the largest layer.
   bool isPlaying = false;
-  uint32_t playedLayer = 0;
-  uint64_t plays = 0; // The logical clock.
   std::vector<uint32_t> wanted;
   // Missing experts in the order of their reads; the first nextRead of them have been started.
   std::vector<uint32_t> toRead;
@@ -212,8 +202,6 @@ private:
   size_t released = 0;
   std::vector<uint32_t> leaving; // Ready experts that will not stay and are not needed any more.
   size_t nextLeaving = 0;
-  std::vector<PlayCandidate> candidates;
-  PlayScratch scratch;
   std::vector<MemoryPiece> pieces; // Of the read being started.
   CacheStats playStats;
   CacheStats closedStats;

@@ -117,6 +117,7 @@ Status Engine::Impl::makeStepMemory() {
   expertRows.resize(topK * chunk);
   expertBegin.resize(widest + 1);
   wanted.resize(widest);
+  wantedUses.resize(widest);
   profile.resize(artifact->model.layers + 1);
   return {};
 }

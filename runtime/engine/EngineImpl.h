@@ -88,9 +88,9 @@ struct Engine::Impl {
   std::vector<float> ropeTables; // [row][rope][cosines, sines]
   std::vector<uint32_t> ropeOffsets;
   uint32_t ropeFloatsPerRow = 0;
-  uint64_t attentionScratchFloats = 0;                   // Per thread, in `scratch`.
-  std::vector<float> probabilities;                      // Of one row, experts of the widest layer.
-  std::vector<uint32_t> expertRows, expertBegin, wanted; // See PlayExperts.cpp.
+  uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
+  std::vector<float> probabilities;    // Of one row, experts of the widest layer.
+  std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See PlayExperts.cpp.
   std::vector<LayerProfile> profile;
 
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }

@@ -14,11 +14,12 @@ namespace {
 
 /// The (row, rank) pairs of the batch, grouped by expert. Borrowed from the engine's tables:
 ///   wanted       distinct experts, the most popular first, ties to the lowest index
+///   uses         how many rows want each of them
 ///   expertBegin  [experts + 1]: the pairs of expert e are expertRows[begin of e, begin of e + 1)
 ///   expertRows   row * topK + rank, ascending for each expert
 struct Grouping {
   uint32_t topK;
-  std::span<const uint32_t> wanted;
+  std::span<const uint32_t> wanted, uses;
 
   static Grouping make(Engine::Impl &engine, const ExpertsInstruction &instruction,
                        uint32_t expertCount) {
@@ -38,6 +39,8 @@ struct Grouping {
     std::sort(wanted.begin(), wanted.end(), [&](uint32_t a, uint32_t b) {
       return begin[a + 1] != begin[b + 1] ? begin[a + 1] > begin[b + 1] : a < b;
     });
+    for (uint32_t i = 0; i < distinct; ++i)
+      engine.wantedUses[i] = begin[wanted[i] + 1];
     for (uint32_t e = 0; e < expertCount; ++e)
       begin[e + 1] += begin[e];
     // Placing moves each expert's beginning to its end; walking backwards moves it back again.
@@ -48,7 +51,7 @@ struct Grouping {
     for (uint32_t e = 0; e < expertCount; ++e)
       begin[e] = begin[e + 1];
     begin[expertCount] = engine.rows() * topK;
-    return {topK, wanted};
+    return {topK, wanted, std::span(engine.wantedUses.data(), distinct)};
   }
 };
 
@@ -110,8 +113,8 @@ Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
   uint32_t expertCount = static_cast<uint32_t>(layer.records.size());
   Grouping grouping = Grouping::make(*this, instruction, expertCount);
 
-  MOERT_RETURN_IF_ERROR(
-      cache->beginLayer(instruction.moeLayer - firstCachedLayer, grouping.wanted));
+  MOERT_RETURN_IF_ERROR(cache->beginLayer(instruction.moeLayer - firstCachedLayer,
+                                          {grouping.wanted, grouping.uses, rows()}));
   while (true) {
     MOERT_ASSIGN_OR_RETURN(int index, cache->nextReady());
     if (index < 0)

@@ -1,25 +1,83 @@
 #include "runtime/policy/Eviction.h"
 
-#include <cassert>
+#include <algorithm>
 
 namespace moert {
 
-static bool leavesBefore(const EvictionCandidate &a, const EvictionCandidate &b) {
+// A token moves the recent share by 1/4 and the long one by 1/128: they forget half of what was in
+// 2.4 and in 88 tokens.
+static constexpr uint32_t kRecentShift = 2;
+static constexpr uint32_t kLongShift = 7;
+static constexpr uint32_t kShareBits = 24;
+static_assert(kWholeShare == uint32_t(1) << kShareBits);
+
+static uint64_t keptAfter(uint32_t tokens, uint32_t shift) {
+  uint64_t kept = kWholeShare;
+  for (uint32_t i = 0; i < tokens && kept >> shift > 0; ++i)
+    kept -= kept >> shift;
+  return kept;
+}
+
+ShareStep::ShareStep(uint32_t tokensOfPlay)
+    : tokens(tokensOfPlay), recentKept(keptAfter(tokensOfPlay, kRecentShift)),
+      longKept(keptAfter(tokensOfPlay, kLongShift)) {}
+
+void ShareStep::fade(ExpertHistory &history) const {
+  history.recentShare = static_cast<uint32_t>(history.recentShare * recentKept >> kShareBits);
+  history.longShare = static_cast<uint32_t>(history.longShare * longKept >> kShareBits);
+}
+
+void ShareStep::add(ExpertHistory &history, uint32_t uses) const {
+  uint64_t wanted = std::min(uses, tokens);
+  history.recentShare += static_cast<uint32_t>((kWholeShare - recentKept) * wanted / tokens);
+  history.longShare += static_cast<uint32_t>((kWholeShare - longKept) * wanted / tokens);
+}
+
+// The expected time until the next use, in cycles of the layers: the turns of its layer that pass
+// without it, and the way to the first of them, which is known exactly. A long share alone takes an
+// expert that has just become popular for a rare one, a recent share alone forgets too soon.
+static uint64_t expectedWait(const ExpertHistory &history, const LayerDistance &distance) {
+  constexpr uint64_t kOneCycle = 1 << 12;
+  uint64_t share = (history.recentShare + 8 * uint64_t(history.longShare)) / 9;
+  return kOneCycle * kWholeShare / std::max<uint64_t>(share, 1) +
+         kOneCycle * distance.layersAhead / distance.layers;
+}
+
+uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
+                      const LayerDistance &distance) {
+  bool looksAhead = policy == EvictionPolicy::kEdgeMoe || policy == EvictionPolicy::kLeastStale ||
+                    policy == EvictionPolicy::kCyclic;
+  if (looksAhead && !distance.comesRoundAgain)
+    return 0;
+  switch (policy) {
+  case EvictionPolicy::kLru:
+  case EvictionPolicy::kArc:
+    return 0;
+  case EvictionPolicy::kLfu:
+    return history.tokens;
+  case EvictionPolicy::kEdgeMoe:
+    // The paper prints the divisor as (S - i + I) mod S, the layers since the last turn, and says
+    // that layers whose turn is near are to be kept. The formula would evict them first; this is
+    // what the text says.
+    return (uint64_t(history.tokens) << 20) / distance.layersAhead;
+  case EvictionPolicy::kLeastStale: {
+    uint64_t missedTurns = distance.turn - history.lastTurn;
+    return (UINT32_MAX - missedTurns) << 32 | (UINT32_MAX - distance.layersAhead);
+  }
+  case EvictionPolicy::kCyclic:
+    return UINT64_MAX - expectedWait(history, distance);
+  }
+  return 0;
+}
+
+bool leavesBefore(const EvictionCandidate &a, const EvictionCandidate &b) {
+  if (a.value != b.value)
+    return a.value < b.value;
   if (a.lastUse != b.lastUse)
     return a.lastUse < b.lastUse;
   if (a.rank != b.rank)
     return a.rank > b.rank;
   return a.expert < b.expert;
-}
-
-size_t chooseVictim(EvictionPolicy policy, std::span<const EvictionCandidate> candidates) {
-  assert(policy == EvictionPolicy::kLru && !candidates.empty());
-  (void)policy;
-  size_t victim = 0;
-  for (size_t i = 1; i < candidates.size(); ++i)
-    if (leavesBefore(candidates[i], candidates[victim]))
-      victim = i;
-  return victim;
 }
 
 } // namespace moert

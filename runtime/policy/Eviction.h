@@ -1,29 +1,73 @@
-// Which expert leaves memory when its layer holds more than its share. A pure function: the
-// runtime's cache and the compiler's simulation call the same one. No clock, no state, no page in
-// sight.
+// Which expert leaves memory when there is no room for all. Pure functions: the runtime's cache and
+// the compiler's simulation call the same ones. No clock, no page in sight; all numbers are
+// integers, so that every machine chooses alike.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace moert {
 
-enum class EvictionPolicy {
-  kLru, // Least recently used first.
+enum class EvictionPolicy : uint8_t {
+  kLru,        // Least recently used first.
+  kLfu,        // Least often used first; uses count while an expert is not in memory, too.
+  kEdgeMoe,    // EdgeMoE: uses, divided by the layers until the expert's own comes round.
+  kArc,        // Adaptive replacement: ArcBalance.h.
+  kLeastStale, // Unused for the most turns of its layer first, then the layer furthest away.
+  kCyclic,     // The longest expected time until the next use first.
 };
 
-/// An expert of one layer that may be evicted.
+/// What is remembered of an expert, whether or not it is in memory.
+struct ExpertHistory {
+  uint64_t lastUse = 0;  // The play that wanted it last; 0: none yet.
+  uint32_t rank = 0;     // Its place among the experts of that play, 0 being the most popular one.
+  uint32_t lastTurn = 0; // That play, counted in plays of its own layer.
+  uint32_t tokens = 0;   // That wanted it, up to the largest number there is.
+  uint32_t recentShare = 0; // Of the last few tokens, those that wanted it; kWholeShare is all.
+  uint32_t longShare = 0;   // The same of the last hundred or so.
+};
+
+/// Shares are fixed-point numbers.
+constexpr uint32_t kWholeShare = uint32_t(1) << 24;
+
+/// How far a play of some tokens (not 0) moves the shares: as far as the tokens one by one would,
+/// had each wanted the same.
+class ShareStep {
+public:
+  explicit ShareStep(uint32_t tokens);
+
+  /// For every expert of the layer.
+  void fade(ExpertHistory &history) const;
+  /// Then for those that `uses` of the tokens wanted.
+  void add(ExpertHistory &history, uint32_t uses) const;
+
+private:
+  uint32_t tokens;
+  uint64_t recentKept, longKept; // Of kWholeShare.
+};
+
+/// Where a layer stands in the cycle in which layers are played.
+struct LayerDistance {
+  uint32_t layersAhead = 1;    // Until its next turn; `layers` for the one that is played now.
+  uint32_t layers = 1;         // In a cycle.
+  uint32_t turn = 0;           // Plays of the layer so far, an open one included.
+  bool comesRoundAgain = true; // Not so an encoder's: policies that look ahead let it go first.
+};
+
+/// What keeping the expert is worth; the least valuable one leaves first. 0 leaves the choice to
+/// the last use.
+uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
+                      const LayerDistance &distance);
+
+/// An expert that may be evicted.
 struct EvictionCandidate {
   uint32_t expert = 0;
-  /// The logical time of its last use; the layer's play it was last wanted in, not the wall clock.
-  uint64_t lastUse = 0;
-  /// Its place among the experts of that play, 0 being the most popular one.
-  uint32_t rank = 0;
+  uint64_t lastUse = 0; // The logical time of its last use; the play, not the wall clock.
+  uint32_t rank = 0;    // Of that play.
+  uint64_t value = 0;   // keepingValue()
 };
 
-/// The index of the candidate to evict; there is at least one. Equal last uses: the highest rank
-/// (least popular) goes first, then the lowest expert, so that the choice depends on nothing else.
-size_t chooseVictim(EvictionPolicy policy, std::span<const EvictionCandidate> candidates);
+/// The less valuable one leaves; of equal values the one with the older last use, then the one of
+/// higher rank (less popular), then the lower expert, so that the choice depends on nothing else.
+bool leavesBefore(const EvictionCandidate &a, const EvictionCandidate &b);
 
 } // namespace moert

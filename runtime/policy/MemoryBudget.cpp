@@ -15,8 +15,8 @@ static uint64_t pageTableBytes(uint64_t mappedBytes) {
 }
 
 // An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state;
-// with the allocator's overhead of each list. 460 bytes were counted for one slice; each further
-// one has 48 in the artifact, 32 in the engine and 24 in the cache.
+// with the allocator's overhead of each list. 550 bytes were counted for one slice and a cache of
+// one pool; each further slice has 48 in the artifact, 32 in the engine and 24 in the cache.
 static constexpr uint64_t kBytesPerExpert = 640;
 static constexpr uint64_t kBytesPerFurtherSlice = 128;
 // The views of a layer's matrices, once per width: 800 bytes each.

@@ -4,58 +4,62 @@
 
 namespace moert {
 
-PlayScratch::PlayScratch(size_t maxCandidates) {
-  open.reserve(maxCandidates);
-  owners.reserve(maxCandidates);
-}
-
-uint64_t PlayScratch::memoryBytes(size_t maxCandidates) {
-  return maxCandidates * (sizeof(EvictionCandidate) + sizeof(PlayCandidate *));
-}
-
-/// Takes kept candidates back until the rest fits.
-class PlayPlanner {
+/// Who leaves first among the candidates as they stand now.
+class LeavingOrder {
 public:
-  PlayPlanner(EvictionPolicy evictionPolicy, PlayScratch &room)
-      : policy(evictionPolicy), scratch(room) {}
+  LeavingOrder(const PlayLimits &limits, std::span<const PlayCandidate> candidates)
+      : isAdaptive(limits.onceTargetPages) {
+    if (!isAdaptive)
+      return;
+    uint64_t oncePages = 0;
+    for (const PlayCandidate &candidate : candidates)
+      if (candidate.isKept && !candidate.isWanted && !candidate.isUsedAgain)
+        oncePages += candidate.pages;
+    leavesUsedAgain = oncePages <= *limits.onceTargetPages;
+  }
 
-  /// Of the kept candidates that `counts` admits, as few as possible are let go.
-  template <typename Counts>
-  void fit(uint64_t pages, std::span<PlayCandidate> candidates, Counts counts) {
-    scratch.open.clear();
-    scratch.owners.clear();
-    uint64_t kept = 0;
-    for (PlayCandidate &candidate : candidates) {
-      if (!candidate.isKept || !counts(candidate))
-        continue;
-      kept += candidate.pages;
-      if (candidate.isPinned)
-        continue;
-      scratch.open.push_back(candidate.use);
-      scratch.owners.push_back(&candidate);
-    }
-    while (kept > pages && !scratch.open.empty()) {
-      size_t victim = chooseVictim(policy, scratch.open);
-      scratch.owners[victim]->isKept = false;
-      kept -= scratch.owners[victim]->pages;
-      scratch.open[victim] = scratch.open.back();
-      scratch.owners[victim] = scratch.owners.back();
-      scratch.open.pop_back();
-      scratch.owners.pop_back();
-    }
+  bool operator()(const PlayCandidate &a, const PlayCandidate &b) const {
+    if (isAdaptive && sideOf(a) != sideOf(b))
+      return sideOf(a) < sideOf(b);
+    return leavesBefore(a.use, b.use);
   }
 
 private:
-  EvictionPolicy policy;
-  PlayScratch &scratch;
+  // Wanted ones only when nothing else is left.
+  int sideOf(const PlayCandidate &candidate) const {
+    return candidate.isWanted ? 2 : candidate.isUsedAgain == leavesUsedAgain ? 0 : 1;
+  }
+
+  bool isAdaptive;
+  bool leavesUsedAgain = false;
 };
 
-void planPlay(EvictionPolicy policy, const PlayLimits &limits, std::span<PlayCandidate> candidates,
-              PlayScratch &scratch) {
-  PlayPlanner planner(policy, scratch);
+/// Of the kept candidates that `counts` admits, as few as possible are let go until the rest fits.
+template <typename Counts>
+static void fit(uint64_t pages, const PlayLimits &limits, std::span<PlayCandidate> candidates,
+                Counts counts) {
+  uint64_t kept = 0;
+  for (const PlayCandidate &candidate : candidates)
+    if (candidate.isKept && counts(candidate))
+      kept += candidate.pages;
+  while (kept > pages) {
+    LeavingOrder leavesFirst(limits, candidates);
+    PlayCandidate *victim = nullptr;
+    for (PlayCandidate &candidate : candidates)
+      if (candidate.isKept && !candidate.isPinned && counts(candidate) &&
+          (!victim || leavesFirst(candidate, *victim)))
+        victim = &candidate;
+    if (!victim)
+      return;
+    victim->isKept = false;
+    kept -= victim->pages;
+  }
+}
+
+void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates) {
   for (PlayCandidate &candidate : candidates)
     candidate.isKept = candidate.isPinned || candidate.pages <= limits.quotaPages;
-  planner.fit(limits.quotaPages, candidates, [](const PlayCandidate &) { return true; });
+  fit(limits.quotaPages, limits, candidates, [](const PlayCandidate &) { return true; });
 
   auto isStreamed = [](const PlayCandidate &c) { return c.isWanted && !c.isReady && !c.isKept; };
   uint64_t streamed =
@@ -64,7 +68,7 @@ void planPlay(EvictionPolicy policy, const PlayLimits &limits, std::span<PlayCan
     return;
   uint64_t streamPages = std::min(streamed, kStreamedRecords) * limits.largestRecordPages;
   uint64_t stayPages = limits.limitPages - std::min(limits.limitPages, streamPages);
-  planner.fit(stayPages, candidates, [](const PlayCandidate &c) { return c.isReady; });
+  fit(stayPages, limits, candidates, [](const PlayCandidate &c) { return c.isReady; });
 }
 
 } // namespace moert

@@ -5,10 +5,9 @@
 
 #include "runtime/policy/Eviction.h"
 
-#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <vector>
 
 namespace moert {
 
@@ -22,29 +21,20 @@ constexpr uint64_t kStreamedRecords = 2;
 struct PlayCandidate {
   EvictionCandidate use;
   uint64_t pages = 0;
-  bool isReady = false;  // In memory.
-  bool isWanted = false; // One of the two holds.
-  bool isPinned = false; // Never evicted; pinned pages fit into limitPages - largestRecordPages.
-  bool isKept = false;   // The answer.
+  bool isReady = false;     // In memory.
+  bool isWanted = false;    // One of the two holds.
+  bool isPinned = false;    // Never evicted; pinned pages fit into limitPages - largestRecordPages.
+  bool isKept = false;      // The answer.
+  bool isUsedAgain = false; // Of adaptive replacement: wanted before, and still remembered then.
 };
 
-/// The pages that a layer has: between its plays, and while it is played.
+/// The pages that may be held: between plays, and while this layer is played.
 struct PlayLimits {
   uint64_t quotaPages = 0;
   uint64_t limitPages = 0;         // At least quotaPages and largestRecordPages.
   uint64_t largestRecordPages = 0; // Of the layer.
-};
-
-/// Room to think, made once, so that a play allocates nothing.
-class PlayScratch {
-public:
-  explicit PlayScratch(size_t maxCandidates);
-  static uint64_t memoryBytes(size_t maxCandidates);
-
-private:
-  friend class PlayPlanner;
-  std::vector<EvictionCandidate> open;
-  std::vector<PlayCandidate *> owners;
+  /// With adaptive replacement: experts wanted once leave first while they hold more than this.
+  std::optional<uint64_t> onceTargetPages = {};
 };
 
 /// Sets isKept. On completion:
@@ -52,7 +42,6 @@ private:
 ///  - the kept experts that are in memory leave room for every wanted one that is not kept to pass
 ///    through, if need be one at a time.
 /// An expert larger than the quota is not kept, for it would push out everything else in vain.
-void planPlay(EvictionPolicy policy, const PlayLimits &limits, std::span<PlayCandidate> candidates,
-              PlayScratch &scratch);
+void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates);
 
 } // namespace moert

@@ -14,7 +14,7 @@ static FakeModel sixteenExperts() {
 
 /// Plays until the error; its message.
 static std::string errorOf(CacheUnderTest &test, const Experts &wanted) {
-  Status begun = test.cache->beginLayer(0, wanted);
+  Status begun = test.cache->beginLayer(0, {wanted});
   if (!begun.isOk())
     return begun.message();
   for (;;) {
@@ -105,14 +105,14 @@ TEST_CASE("once the queue is broken the cache refuses to work on") {
   queue.isBroken = true;
   CHECK(errorOf(test, {1}) == "fake: broken");
   queue.isBroken = false;
-  CHECK(test.cache->beginLayer(0, Experts{1}).message() == "fake: broken");
+  CHECK(test.cache->beginLayer(0, {Experts{1}}).message() == "fake: broken");
 }
 
 TEST_CASE("a cache that goes away in the middle of a play waits for its reads") {
   FakeModel model = sixteenExperts();
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {8}, 4);
-  REQUIRE(test.cache->beginLayer(0, Experts{1, 2, 3}).isOk());
+  REQUIRE(test.cache->beginLayer(0, {Experts{1, 2, 3}}).isOk());
   CHECK(queue.readsUnderWay() == 3);
   test.cache.reset();
   CHECK(queue.readsUnderWay() == 0);

@@ -65,7 +65,8 @@ struct FakeModel {
 /// Owns the pool and the cache over a model.
 struct CacheUnderTest {
   CacheUnderTest(const FakeModel &fakeModel, ReadQueue &queue, std::vector<uint64_t> quotas,
-                 uint64_t transit, uint64_t pageBytes = kBlock, Clock clock = monotonicNs)
+                 uint64_t transit, uint64_t pageBytes = kBlock, Clock clock = monotonicNs,
+                 const CacheRules &rules = {})
       : model(fakeModel) {
     uint64_t pages = transit;
     for (size_t l = 0; l < quotas.size(); ++l) {
@@ -79,6 +80,7 @@ struct CacheUnderTest {
     config.transitPages = transit;
     config.pool = pool.span().first(pages * pageBytes);
     config.clock = clock;
+    config.rules = rules;
     Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(config, queue);
     REQUIRE(made.status().message() == "");
     cache = std::move(made).value();
@@ -87,7 +89,7 @@ struct CacheUnderTest {
   /// Plays a layer to its end and holds every expert against the model; the order of hand-outs.
   std::vector<uint32_t> play(uint32_t layer, const std::vector<uint32_t> &wanted) {
     std::vector<uint32_t> order;
-    REQUIRE(cache->beginLayer(layer, wanted).message() == "");
+    REQUIRE(cache->beginLayer(layer, {wanted}).message() == "");
     for (;;) {
       Result<int> index = cache->nextReady();
       REQUIRE(index.status().message() == "");

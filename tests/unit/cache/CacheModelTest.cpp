@@ -88,7 +88,7 @@ static void playLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wan
                         std::mt19937 &random) {
   ExpertCache &cache = *test.cache;
   uint64_t limit = test.layers[layer].quotaPages + test.config.transitPages;
-  REQUIRE(cache.beginLayer(layer, wanted).isOk());
+  REQUIRE(cache.beginLayer(layer, {wanted}).isOk());
   std::vector<int> inUse;
   std::vector<bool> seen(wanted.size());
   for (bool isOver = false; !isOver;) {
@@ -178,7 +178,7 @@ TEST_CASE("playing allocates nothing") {
   uint64_t before = allocationsSoFar();
   bool isOk = true;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    isOk = isOk && test.cache->beginLayer(i % 2, wanted[i]).isOk();
+    isOk = isOk && test.cache->beginLayer(i % 2, {wanted[i]}).isOk();
     for (int index; (index = test.cache->nextReady().value()) >= 0;)
       isOk = isOk && test.cache->release(index).isOk();
     isOk = isOk && test.cache->endLayer().isOk();

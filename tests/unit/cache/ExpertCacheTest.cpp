@@ -30,7 +30,7 @@ TEST_CASE("all missing experts are being read before the first one is computed")
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {4}, 8);
   test.play(0, {0});
-  REQUIRE(test.cache->beginLayer(0, Experts{0, 1, 2, 3, 4}).isOk());
+  REQUIRE(test.cache->beginLayer(0, {Experts{0, 1, 2, 3, 4}}).isOk());
   CHECK(queue.readsUnderWay() == 4);
   CHECK(test.cache->nextReady().value() == 0);
   CHECK(queue.readsUnderWay() == 4);
@@ -163,14 +163,14 @@ TEST_CASE("calls out of order are refused and do no harm") {
   CHECK(!test.cache->nextReady().isOk());
   CHECK(!test.cache->release(0).isOk());
   CHECK(!test.cache->endLayer().isOk());
-  CHECK(!test.cache->beginLayer(1, Experts{0}).isOk());
-  CHECK(test.cache->beginLayer(0, Experts{0, 4}).message() ==
+  CHECK(!test.cache->beginLayer(1, {Experts{0}}).isOk());
+  CHECK(test.cache->beginLayer(0, {Experts{0, 4}}).message() ==
         "m.moe: layer 3 was asked for expert 4, which it does not have");
-  CHECK(test.cache->beginLayer(0, Experts{1, 1}).message() ==
+  CHECK(test.cache->beginLayer(0, {Experts{1, 1}}).message() ==
         "m.moe: layer 3 was asked for expert 1 twice");
-  REQUIRE(test.cache->beginLayer(0, Experts{0, 1}).isOk());
+  REQUIRE(test.cache->beginLayer(0, {Experts{0, 1}}).isOk());
   CHECK(!test.cache->pin(0, 0).isOk());
-  CHECK(!test.cache->beginLayer(0, Experts{0}).isOk());
+  CHECK(!test.cache->beginLayer(0, {Experts{0}}).isOk());
   CHECK(test.cache->endLayer().message() == "m.moe: endLayer after 0 of 2 experts were released");
   CHECK(queue.readsUnderWay() == 0);
   CHECK(test.play(0, {0, 1}).size() == 2);
@@ -180,7 +180,7 @@ TEST_CASE("holding experts that block the rest is an error and not a hang") {
   FakeModel model = evenModel(1, 4, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {0}, 2);
-  REQUIRE(test.cache->beginLayer(0, Experts{0, 1}).isOk());
+  REQUIRE(test.cache->beginLayer(0, {Experts{0, 1}}).isOk());
   REQUIRE(test.cache->nextReady().value() == 0);
   CHECK(test.cache->nextReady().status().message() ==
         "m.moe: layer 3 has 1 experts in use and no pages to read another one");

@@ -1,25 +1,149 @@
 #include "runtime/policy/Eviction.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <vector>
 
 using namespace moert;
 
-static uint32_t victimOf(std::vector<EvictionCandidate> candidates) {
-  return candidates[chooseVictim(EvictionPolicy::kLru, candidates)].expert;
+using Experts = std::vector<uint32_t>;
+
+static Experts leavingOrder(std::vector<EvictionCandidate> candidates) {
+  std::sort(candidates.begin(), candidates.end(), leavesBefore);
+  Experts order;
+  for (const EvictionCandidate &candidate : candidates)
+    order.push_back(candidate.expert);
+  return order;
 }
 
 TEST_CASE("the expert that was not used for longest is evicted first") {
-  CHECK(victimOf({{0, 30, 0}, {1, 10, 0}, {2, 20, 0}}) == 1);
-  CHECK(victimOf({{5, 7, 0}}) == 5);
+  CHECK(leavingOrder({{0, 30, 0, 0}, {1, 10, 0, 0}, {2, 20, 0, 0}}) == Experts{1, 2, 0});
 }
 
 TEST_CASE("of experts used by the same play the least popular is evicted first") {
-  CHECK(victimOf({{0, 10, 0}, {1, 10, 2}, {2, 10, 1}}) == 1);
-  CHECK(victimOf({{0, 9, 0}, {1, 10, 2}, {2, 10, 1}}) == 0);
+  CHECK(leavingOrder({{0, 10, 0, 0}, {1, 10, 2, 0}, {2, 10, 1, 0}}) == Experts{1, 2, 0});
+  CHECK(leavingOrder({{0, 9, 0, 0}, {1, 10, 2, 0}, {2, 10, 1, 0}}) == Experts{0, 1, 2});
 }
 
 TEST_CASE("among equals the lowest expert is evicted, in whatever order they stand") {
-  CHECK(victimOf({{4, 10, 1}, {2, 10, 1}, {3, 10, 1}}) == 2);
-  CHECK(victimOf({{2, 10, 1}, {3, 10, 1}, {4, 10, 1}}) == 2);
+  CHECK(leavingOrder({{4, 10, 1, 0}, {2, 10, 1, 0}, {3, 10, 1, 0}}) == Experts{2, 3, 4});
+  CHECK(leavingOrder({{2, 10, 1, 0}, {3, 10, 1, 0}, {4, 10, 1, 0}}) == Experts{2, 3, 4});
+}
+
+TEST_CASE("the value of keeping an expert comes before its last use") {
+  CHECK(leavingOrder({{0, 1, 0, 7}, {1, 9, 0, 5}, {2, 5, 0, 6}}) == Experts{1, 2, 0});
+}
+
+/// A history of that many uses, the last one in that turn of its layer.
+static ExpertHistory used(uint32_t tokens, uint32_t lastTurn) {
+  ExpertHistory history;
+  history.tokens = tokens;
+  history.lastTurn = lastTurn;
+  return history;
+}
+
+/// In a cycle of 10 layers.
+static LayerDistance ahead(uint32_t layers, uint32_t turn = 0) {
+  LayerDistance distance;
+  distance.layersAhead = layers;
+  distance.layers = 10;
+  distance.turn = turn;
+  return distance;
+}
+
+static uint64_t valueOf(EvictionPolicy policy, const ExpertHistory &history,
+                        const LayerDistance &distance) {
+  return keepingValue(policy, history, distance);
+}
+
+TEST_CASE("LRU and adaptive replacement look at the last use alone") {
+  for (EvictionPolicy policy : {EvictionPolicy::kLru, EvictionPolicy::kArc})
+    CHECK(valueOf(policy, used(5, 3), ahead(1, 4)) == valueOf(policy, used(1, 1), ahead(9, 9)));
+}
+
+TEST_CASE("LFU keeps what was used most often, wherever its layer stands") {
+  EvictionPolicy lfu = EvictionPolicy::kLfu;
+  CHECK(valueOf(lfu, used(3, 1), ahead(9)) > valueOf(lfu, used(2, 1), ahead(1)));
+  CHECK(valueOf(lfu, used(3, 1), ahead(9)) == valueOf(lfu, used(3, 8), ahead(1)));
+}
+
+TEST_CASE("EdgeMoE divides uses by the layers until the expert's turn") {
+  EvictionPolicy edge = EvictionPolicy::kEdgeMoe;
+  // 6 / 2 layers = 3, 9 / 3 = 3, 2 / 1 = 2.
+  CHECK(valueOf(edge, used(6, 1), ahead(2)) == valueOf(edge, used(9, 1), ahead(3)));
+  CHECK(valueOf(edge, used(6, 1), ahead(2)) > valueOf(edge, used(2, 1), ahead(1)));
+}
+
+TEST_CASE("least-stale lets go first what its layer has missed for the most turns") {
+  EvictionPolicy stale = EvictionPolicy::kLeastStale;
+  // Turn 8 of a layer that was just played, last wanted in turn 7: one turn missed. Turn 7 of a
+  // layer that is next, last wanted in turn 7: none, although that was longer ago.
+  CHECK(valueOf(stale, used(1, 7), ahead(10, 8)) < valueOf(stale, used(1, 7), ahead(1, 7)));
+  // Equally stale: the layer furthest away.
+  CHECK(valueOf(stale, used(1, 7), ahead(10, 8)) < valueOf(stale, used(1, 6), ahead(4, 7)));
+}
+
+TEST_CASE("layers that do not come round again go first where the policy looks ahead") {
+  for (EvictionPolicy policy :
+       {EvictionPolicy::kEdgeMoe, EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic}) {
+    LayerDistance encoder = ahead(1);
+    encoder.comesRoundAgain = false;
+    ExpertHistory popular = used(100, 1), rare = used(1, 1);
+    ShareStep step(1);
+    step.add(popular, 1);
+    CHECK(valueOf(policy, popular, encoder) < valueOf(policy, rare, ahead(10, 5)));
+  }
+}
+
+TEST_CASE("a token moves the recent share by a quarter and the long one by 1/128") {
+  ExpertHistory history;
+  ShareStep step(1);
+  step.fade(history);
+  step.add(history, 1);
+  CHECK(history.recentShare == kWholeShare / 4);
+  CHECK(history.longShare == kWholeShare / 128);
+  step.fade(history);
+  CHECK(history.recentShare == kWholeShare / 16 * 3);
+  CHECK(history.longShare == kWholeShare / 128 / 128 * 127);
+}
+
+TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") {
+  ExpertHistory one, many;
+  ShareStep single(1), chunk(50);
+  for (int i = 0; i < 50; ++i) {
+    single.fade(one);
+    single.add(one, 1);
+  }
+  chunk.fade(many);
+  chunk.add(many, 50);
+  // Each step rounds down once.
+  CHECK(many.longShare - one.longShare <= 50);
+  CHECK(many.recentShare - one.recentShare <= 50);
+}
+
+TEST_CASE("shares stay within the whole, whatever the tokens") {
+  ExpertHistory history;
+  for (uint32_t tokens : {1u, 7u, 4096u, UINT32_MAX, 1u}) {
+    ShareStep step(tokens);
+    step.fade(history);
+    step.add(history, UINT32_MAX);
+    CHECK(history.recentShare <= kWholeShare);
+    CHECK(history.longShare <= kWholeShare);
+  }
+}
+
+TEST_CASE("the cyclic policy adds the way to the layer's turn to the turns that pass without use") {
+  EvictionPolicy cyclic = EvictionPolicy::kCyclic;
+  // The share is (recent + 8 * long) / 9. In cycles until the next use:
+  auto wantedBy = [](uint32_t share) {
+    ExpertHistory history;
+    history.recentShare = history.longShare = share;
+    return history;
+  };
+  ExpertHistory half = wantedBy(kWholeShare / 2);                            // 2, and the way.
+  ExpertHistory third = wantedBy(kWholeShare / 3);                           // 3, and the way.
+  ExpertHistory almostHalf = wantedBy(kWholeShare / 20 * 9);                 // 2.22, and the way.
+  CHECK(valueOf(cyclic, half, ahead(9)) > valueOf(cyclic, third, ahead(1))); // 2.9, 3.1
+  CHECK(valueOf(cyclic, half, ahead(10)) < valueOf(cyclic, almostHalf, ahead(1))); // 3, 2.32
+  CHECK(valueOf(cyclic, half, ahead(10)) > valueOf(cyclic, almostHalf, ahead(10)));
 }

@@ -7,20 +7,19 @@ using namespace moert;
 
 /// In memory since the play `lastUse`, not wanted now.
 static PlayCandidate resident(uint32_t expert, uint64_t lastUse, uint64_t pages = 1) {
-  return {.use = {expert, lastUse, 0}, .pages = pages, .isReady = true};
+  return {.use = {expert, lastUse, 0, 0}, .pages = pages, .isReady = true};
 }
 /// Wanted by play 100.
 static PlayCandidate missing(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
-  return {.use = {expert, 100, rank}, .pages = pages, .isWanted = true};
+  return {.use = {expert, 100, rank, 0}, .pages = pages, .isWanted = true};
 }
 static PlayCandidate hit(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
-  return {.use = {expert, 100, rank}, .pages = pages, .isReady = true, .isWanted = true};
+  return {.use = {expert, 100, rank, 0}, .pages = pages, .isReady = true, .isWanted = true};
 }
 
 static std::vector<uint32_t> keptOf(const PlayLimits &limits,
                                     std::vector<PlayCandidate> candidates) {
-  PlayScratch scratch(candidates.size());
-  planPlay(EvictionPolicy::kLru, limits, candidates, scratch);
+  planPlay(limits, candidates);
   std::vector<uint32_t> kept;
   for (const PlayCandidate &candidate : candidates)
     if (candidate.isKept)

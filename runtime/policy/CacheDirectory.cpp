@@ -1,0 +1,262 @@
+#include "runtime/policy/CacheDirectory.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace moert {
+
+//===-- Making --------------------------------------------------------------------------------===//
+
+// With one pool every expert in memory competes in every play.
+static size_t mostCandidates(const CacheRules &rules, const DirectorySize &size) {
+  return rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
+}
+
+static size_t shareCount(const CacheRules &rules, const DirectorySize &size) {
+  return rules.sharing == CacheSharing::kOnePool ? 1 : size.layers;
+}
+
+CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInTransit,
+                               const DirectorySize &size)
+    : rules(cacheRules), transitPages(pagesInTransit) {
+  layers.reserve(size.layers);
+  shares.reserve(shareCount(rules, size));
+  entries.reserve(size.experts);
+  wantedIds.reserve(size.widestLayer);
+  unkeptIds.reserve(mostCandidates(rules, size));
+  candidates.reserve(mostCandidates(rules, size));
+}
+
+uint64_t CacheDirectory::memoryBytes(const CacheRules &rules, const DirectorySize &size) {
+  return size.layers * sizeof(Layer) + shareCount(rules, size) * sizeof(Share) +
+         size.experts * sizeof(DirectoryEntry) + size.widestLayer * sizeof(uint32_t) +
+         mostCandidates(rules, size) * (sizeof(uint32_t) + sizeof(PlayCandidate));
+}
+
+void CacheDirectory::addLayer(uint64_t quotaPages, bool comesRoundAgain) {
+  uint32_t index = static_cast<uint32_t>(layers.size());
+  if (shares.empty() || rules.sharing == CacheSharing::kLayerQuotas)
+    shares.emplace_back().firstLayer = index;
+  shares.back().endLayer = index + 1;
+  shares.back().quotaPages += quotaPages;
+  layers.push_back({.firstId = static_cast<uint32_t>(entries.size()),
+                    .place = cycleLayers,
+                    .share = static_cast<uint32_t>(shares.size() - 1),
+                    .comesRoundAgain = comesRoundAgain});
+  cycleLayers += comesRoundAgain;
+}
+
+void CacheDirectory::addExpert(uint32_t pages) {
+  Layer &layer = layers.back();
+  Share &share = shares.back();
+  ++layer.experts;
+  layer.largestRecordPages = std::max<uint64_t>(layer.largestRecordPages, pages);
+  share.largestRecordPages = std::max<uint64_t>(share.largestRecordPages, pages);
+  DirectoryEntry &entry = entries.emplace_back();
+  entry.pages = pages;
+  entry.layer = static_cast<uint32_t>(layers.size() - 1);
+}
+
+//===-- A play --------------------------------------------------------------------------------===//
+
+bool CacheDirectory::isPlayable(uint32_t layer, std::span<const uint32_t> wanted) {
+  wantedIds.clear();
+  for (uint32_t expert : wanted) {
+    if (expert >= layers[layer].experts || entries[idOf(layer, expert)].isWanted)
+      break;
+    wantedIds.push_back(idOf(layer, expert));
+    entries[wantedIds.back()].isWanted = true;
+  }
+  if (wantedIds.size() == wanted.size())
+    return true;
+  for (uint32_t id : wantedIds)
+    entries[id].isWanted = false;
+  return false;
+}
+
+bool CacheDirectory::beginPlay(uint32_t layer, const PlayDemand &demand) {
+  assert(demand.tokens > 0 && (demand.uses.empty() || demand.uses.size() == demand.wanted.size()));
+  if (!isPlayable(layer, demand.wanted))
+    return false;
+  playedLayer = layer;
+  remember(layer, demand);
+  decide(layer);
+  return true;
+}
+
+void CacheDirectory::remember(uint32_t layerIndex, const PlayDemand &demand) {
+  Layer &layer = layers[layerIndex];
+  ++plays;
+  ++layer.turn;
+  bool needsShares = rules.eviction == EvictionPolicy::kCyclic;
+  ShareStep step(needsShares ? demand.tokens : 1);
+  if (needsShares)
+    for (uint32_t expert = 0; expert < layer.experts; ++expert)
+      step.fade(entries[layer.firstId + expert].history);
+  for (uint32_t rank = 0; rank < wantedIds.size(); ++rank) {
+    DirectoryEntry &entry = entries[wantedIds[rank]];
+    uint32_t uses = demand.uses.empty() ? 1 : demand.uses[rank];
+    if (needsShares)
+      step.add(entry.history, uses);
+    entry.history.lastUse = plays;
+    entry.history.rank = rank;
+    entry.history.lastTurn = layer.turn;
+    entry.history.tokens += std::min(uses, UINT32_MAX - entry.history.tokens);
+    if (rules.eviction == EvictionPolicy::kArc)
+      shares[layer.share].arc.use(entry.arcList, entry.pages, shares[layer.share].quotaPages);
+    entry.isKept = true;
+  }
+}
+
+void CacheDirectory::decide(uint32_t layer) {
+  unkeptIds.clear();
+  const Share &share = shares[layers[layer].share];
+  uint64_t pages = share.heldPages;
+  for (uint32_t id : wantedIds)
+    pages += entries[id].isHeld ? 0 : entries[id].pages;
+  if (pages <= share.quotaPages)
+    return; // All of it stays: the usual case, with one pool by far the cheaper one.
+  collectCandidates(layer, share);
+  PlayLimits limits{share.quotaPages, share.quotaPages + transitPages,
+                    layers[layer].largestRecordPages};
+  if (rules.eviction == EvictionPolicy::kArc)
+    limits.onceTargetPages = share.arc.targetPages();
+  planPlay(limits, candidates);
+  for (const PlayCandidate &candidate : candidates) {
+    entries[candidate.use.expert].isKept = candidate.isKept;
+    if (!candidate.isKept)
+      unkeptIds.push_back(candidate.use.expert);
+  }
+}
+
+void CacheDirectory::collectCandidates(uint32_t played, const Share &share) {
+  candidates.clear();
+  uint32_t cycle = std::max(1u, cycleLayers);
+  uint32_t next = layers[played].place + layers[played].comesRoundAgain;
+  for (uint32_t index = share.firstLayer; index < share.endLayer; ++index) {
+    const Layer &layer = layers[index];
+    LayerDistance distance{.layersAhead = (layer.place + cycle - next) % cycle + 1,
+                           .layers = cycle,
+                           .turn = layer.turn,
+                           .comesRoundAgain = layer.comesRoundAgain};
+    for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id) {
+      const DirectoryEntry &entry = entries[id];
+      if (!entry.isHeld && !entry.isWanted)
+        continue;
+      candidates.push_back({.use = {.expert = id,
+                                    .lastUse = entry.history.lastUse,
+                                    .rank = entry.history.rank,
+                                    .value = keepingValue(rules.eviction, entry.history, distance)},
+                            .pages = entry.pages,
+                            .isReady = entry.isHeld,
+                            .isWanted = entry.isWanted,
+                            .isPinned = entry.pins > 0,
+                            .isUsedAgain = entry.arcList == ArcList::kAgain});
+    }
+  }
+}
+
+bool CacheDirectory::hasRoomFor(uint32_t id) const {
+  const Share &share = shareOf(id);
+  return share.heldPages + entries[id].pages <= share.quotaPages + transitPages;
+}
+
+void CacheDirectory::hold(uint32_t id) {
+  DirectoryEntry &entry = entries[id];
+  assert(!entry.isHeld);
+  entry.isHeld = true;
+  layers[entry.layer].heldPages += entry.pages;
+  shareOf(id).heldPages += entry.pages;
+}
+
+void CacheDirectory::drop(uint32_t id) {
+  DirectoryEntry &entry = entries[id];
+  assert(entry.isHeld);
+  entry.isHeld = false;
+  layers[entry.layer].heldPages -= entry.pages;
+  shareOf(id).heldPages -= entry.pages;
+  shareOf(id).arc.leave(entry.arcList, entry.pages);
+}
+
+void CacheDirectory::endPlay() {
+  Share &share = shares[layers[playedLayer].share];
+  for (uint32_t id : wantedIds) {
+    entries[id].isWanted = false;
+    if (!entries[id].isHeld) // Nor ever was, where a play has failed.
+      share.arc.leave(entries[id].arcList, entries[id].pages);
+  }
+  wantedIds.clear();
+  unkeptIds.clear();
+  if (rules.eviction == EvictionPolicy::kArc)
+    forgetGhosts(share);
+}
+
+void CacheDirectory::forgetGhosts(Share &share) {
+  for (ArcList list; (list = share.arc.overfullGhosts(share.quotaPages)) != ArcList::kForgotten;) {
+    DirectoryEntry *oldest = nullptr;
+    for (uint32_t index = share.firstLayer; index < share.endLayer; ++index)
+      for (uint32_t i = 0; i < layers[index].experts; ++i) {
+        DirectoryEntry &entry = entries[layers[index].firstId + i];
+        if (entry.arcList == list && (!oldest || entry.history.lastUse < oldest->history.lastUse))
+          oldest = &entry;
+      }
+    share.arc.forget(oldest->arcList, oldest->pages);
+  }
+}
+
+//===-- Pins, start, prompts ------------------------------------------------------------------===//
+
+uint64_t CacheDirectory::pinLimitPages(uint32_t id) const {
+  const Share &share = shareOf(id);
+  return std::min(share.quotaPages, share.quotaPages + transitPages - share.largestRecordPages);
+}
+
+bool CacheDirectory::pin(uint32_t id) {
+  DirectoryEntry &entry = entries[id];
+  uint64_t pages = entry.pins == 0 ? entry.pages : 0;
+  if (pages > 0 && pinnedPages(id) + pages > pinLimitPages(id))
+    return false;
+  shareOf(id).pinnedPages += pages;
+  ++entry.pins;
+  return true;
+}
+
+void CacheDirectory::unpin(uint32_t id) {
+  DirectoryEntry &entry = entries[id];
+  assert(entry.pins > 0);
+  if (--entry.pins == 0)
+    shareOf(id).pinnedPages -= entry.pages;
+}
+
+bool CacheDirectory::selectFitting(uint32_t layer, const PlayDemand &demand,
+                                   std::vector<uint32_t> &fitting,
+                                   std::vector<uint32_t> &uses) const {
+  const Share &share = shares[layers[layer].share];
+  uint64_t left = share.quotaPages - std::min(share.quotaPages, share.heldPages);
+  for (size_t i = 0; i < demand.wanted.size(); ++i) {
+    uint32_t expert = demand.wanted[i];
+    auto before = demand.wanted.first(i);
+    if (expert >= layers[layer].experts ||
+        std::find(before.begin(), before.end(), expert) != before.end())
+      return false;
+    const DirectoryEntry &entry = entries[idOf(layer, expert)];
+    uint64_t pages = entry.isHeld ? 0 : entry.pages;
+    if (pages > left)
+      continue;
+    left -= pages;
+    fitting.push_back(expert);
+    uses.push_back(demand.uses.empty() ? 1 : demand.uses[i]);
+  }
+  return true;
+}
+
+void CacheDirectory::forgetUse() {
+  for (DirectoryEntry &entry : entries) {
+    entry.history = {};
+    entry.arcList = ArcList::kForgotten;
+  }
+  for (Share &share : shares)
+    share.arc = {};
+}
+
+} // namespace moert

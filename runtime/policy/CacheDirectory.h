@@ -1,0 +1,157 @@
+// The logical half of the expert cache: which experts hold pages, what is remembered of them, and
+// which ones stay when a layer is played. Neither bytes nor reads nor time: the runtime's cache
+// puts its pages beside this and the compiler's simulation counts with it, so that both see the
+// same hits and the same evictions.
+//
+// A play: beginPlay decides; then experts are held and dropped as they are read and let go, in any
+// order; then endPlay, when what is kept is held and what is unkept is not.
+#pragma once
+
+#include "runtime/policy/ArcBalance.h"
+#include "runtime/policy/Eviction.h"
+#include "runtime/policy/PlayPlan.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moert {
+
+enum class CacheSharing : uint8_t {
+  kLayerQuotas, // Each layer keeps within its own quota.
+  kOnePool,     // All layers compete for the sum of the quotas.
+};
+
+/// What a new prompt finds.
+enum class PromptSurvival : uint8_t {
+  kEverything, // Experts in memory and what is remembered of their use.
+  kContents,   // The experts; their use is forgotten.
+  kPins,       // Only pinned experts.
+};
+
+struct CacheRules {
+  EvictionPolicy eviction = EvictionPolicy::kLru;
+  CacheSharing sharing = CacheSharing::kLayerQuotas;
+  PromptSurvival survival = PromptSurvival::kEverything;
+};
+
+/// What a play wants: distinct experts of its layer, the most popular first.
+struct PlayDemand {
+  std::span<const uint32_t> wanted;
+  std::span<const uint32_t> uses = {}; // How many tokens want each; empty: one.
+  uint32_t tokens = 1;                 // Of the play; not 0.
+};
+
+struct DirectoryEntry {
+  ExpertHistory history;
+  uint32_t pages = 0;
+  uint32_t layer = 0;
+  uint16_t pins = 0;
+  ArcList arcList = ArcList::kForgotten;
+  bool isHeld = false;   // Has pages: is in memory or on its way.
+  bool isWanted = false; // By the open play.
+  bool isKept = false;   // Of the open play's wanted and unkept experts: stays after it.
+};
+
+/// Counted before it is built, so that building allocates each table once.
+struct DirectorySize {
+  size_t layers = 0;
+  size_t experts = 0;
+  size_t widestLayer = 0; // In experts.
+};
+
+/// Filled with addLayer and addExpert up to its size, then played; allocates nothing after that.
+/// One thread. Experts are named by ids: all experts of all layers, in order.
+///
+/// Invariant, outside plays: the experts held in a layer have at most its quota of pages; with one
+/// pool, all of them have at most the sum of the quotas. Pinned ones leave room for the largest
+/// record.
+class CacheDirectory {
+public:
+  CacheDirectory(const CacheRules &rules, uint64_t transitPages, const DirectorySize &size);
+  /// What the tables cost.
+  static uint64_t memoryBytes(const CacheRules &rules, const DirectorySize &size);
+
+  void addLayer(uint64_t quotaPages, bool comesRoundAgain = true);
+  /// Of the layer that was added last.
+  void addExpert(uint32_t pages);
+
+  size_t layerCount() const { return layers.size(); }
+  uint32_t expertsIn(uint32_t layer) const { return layers[layer].experts; }
+  uint32_t idOf(uint32_t layer, uint32_t expert) const { return layers[layer].firstId + expert; }
+  uint32_t expertOf(uint32_t id) const { return id - layers[entries[id].layer].firstId; }
+  const DirectoryEntry &at(uint32_t id) const { return entries[id]; }
+  const CacheRules &cacheRules() const { return rules; }
+  uint64_t pagesHeld(uint32_t layer) const { return layers[layer].heldPages; }
+
+  /// Opens a play and decides. False, and nothing changed, if an expert is wanted that the layer
+  /// does not have, or one twice.
+  [[nodiscard]] bool beginPlay(uint32_t layer, const PlayDemand &demand);
+  /// The experts held or wanted that do not stay.
+  std::span<const uint32_t> unkept() const { return unkeptIds; }
+  /// Whether the expert may be held now, with what the open play has on top of its quota.
+  bool hasRoomFor(uint32_t id) const;
+  void hold(uint32_t id);
+  void drop(uint32_t id);
+  void endPlay();
+
+  /// Keeps an expert from its next use on, until unpin; calls nest. Not during a play. False, and
+  /// nothing changed, if more pages were pinned than pinLimitPages.
+  [[nodiscard]] bool pin(uint32_t id);
+  void unpin(uint32_t id);
+  /// Of all experts that share pages with this one.
+  uint64_t pinLimitPages(uint32_t id) const;
+  uint64_t pinnedPages(uint32_t id) const { return shareOf(id).pinnedPages; }
+
+  /// What a layer is filled with at the start: of the demand, in its order, the experts that fit
+  /// beside what is held, with their uses. False for a demand that beginPlay refuses.
+  [[nodiscard]] bool selectFitting(uint32_t layer, const PlayDemand &demand,
+                                   std::vector<uint32_t> &fitting,
+                                   std::vector<uint32_t> &uses) const;
+  /// Forgets all use; what is held stays.
+  void forgetUse();
+
+private:
+  struct Layer {
+    uint32_t firstId = 0;
+    uint32_t experts = 0;
+    uint32_t turn = 0;
+    uint32_t place = 0; // Among those that come round again.
+    uint32_t share = 0;
+    bool comesRoundAgain = true;
+    uint64_t largestRecordPages = 0;
+    uint64_t heldPages = 0;
+  };
+  /// Pages that the layers [firstLayer, endLayer) share.
+  struct Share {
+    uint32_t firstLayer = 0, endLayer = 0;
+    uint64_t quotaPages = 0;
+    uint64_t heldPages = 0;
+    uint64_t pinnedPages = 0;
+    uint64_t largestRecordPages = 0;
+    ArcBalance arc;
+  };
+
+  const Share &shareOf(uint32_t id) const { return shares[layers[entries[id].layer].share]; }
+  Share &shareOf(uint32_t id) { return shares[layers[entries[id].layer].share]; }
+  bool isPlayable(uint32_t layer, std::span<const uint32_t> wanted);
+  void remember(uint32_t layer, const PlayDemand &demand);
+  void decide(uint32_t layer);
+  void collectCandidates(uint32_t layer, const Share &share);
+  void forgetGhosts(Share &share);
+
+  CacheRules rules;
+  uint64_t transitPages;
+  std::vector<Layer> layers;
+  std::vector<Share> shares;
+  std::vector<DirectoryEntry> entries;
+  uint32_t cycleLayers = 0; // Layers that come round again.
+  uint64_t plays = 0;       // The logical clock.
+  uint32_t playedLayer = 0;
+  std::vector<uint32_t> wantedIds;
+  std::vector<uint32_t> unkeptIds;
+  std::vector<PlayCandidate> candidates;
+};
+
+} // namespace moert

@@ -1,0 +1,237 @@
+// Every policy on traces that are short enough to work out by hand, and the rules around them.
+#include "runtime/policy/CacheDirectory.h"
+
+#include <doctest/doctest.h>
+#include <vector>
+
+using namespace moert;
+
+using Experts = std::vector<uint32_t>;
+
+namespace {
+
+/// Layers of records of one page.
+struct SmallCache {
+  SmallCache(const CacheRules &rules, std::vector<uint64_t> quotas, uint32_t experts,
+             uint64_t transit = 0)
+      : directory(rules, transit, {quotas.size(), quotas.size() * experts, experts}) {
+    for (uint64_t quota : quotas) {
+      directory.addLayer(quota);
+      for (uint32_t expert = 0; expert < experts; ++expert)
+        directory.addExpert(1);
+    }
+  }
+
+  /// The experts that had to be read.
+  Experts play(uint32_t layer, const PlayDemand &demand) {
+    Experts missing;
+    REQUIRE(directory.beginPlay(layer, demand));
+    for (uint32_t expert : demand.wanted)
+      if (!directory.at(directory.idOf(layer, expert)).isHeld) {
+        missing.push_back(expert);
+        directory.hold(directory.idOf(layer, expert));
+      }
+    for (uint32_t id : directory.unkept())
+      directory.drop(id);
+    directory.endPlay();
+    return missing;
+  }
+  Experts play(uint32_t layer, const Experts &wanted) { return play(layer, PlayDemand{wanted}); }
+
+  Experts heldIn(uint32_t layer) const {
+    Experts held;
+    for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert)
+      if (directory.at(directory.idOf(layer, expert)).isHeld)
+        held.push_back(expert);
+    return held;
+  }
+
+  CacheDirectory directory;
+};
+
+} // namespace
+
+static CacheRules rulesOf(EvictionPolicy policy,
+                          CacheSharing sharing = CacheSharing::kLayerQuotas) {
+  return {policy, sharing, PromptSurvival::kEverything};
+}
+
+TEST_CASE("LRU keeps what was wanted last") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLru), {2}, 4);
+  for (const Experts &wanted : {Experts{0}, {0}, {0}, {1}, {2}})
+    cache.play(0, wanted);
+  CHECK(cache.heldIn(0) == Experts{1, 2});
+}
+
+TEST_CASE("LFU counts the uses of experts that are not in memory, too") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLfu), {2}, 4, 1);
+  for (const Experts &wanted : {Experts{0}, {0}, {0}, {1}, {1}, {2}})
+    cache.play(0, wanted);
+  CHECK(cache.heldIn(0) == Experts{0, 1}); // 3, 2 and 1 uses.
+  CHECK(cache.play(0, Experts{2}) == Experts{2});
+  CHECK(cache.heldIn(0) == Experts{0, 2}); // 3, 2 and 2: the older last use goes.
+}
+
+TEST_CASE("LFU counts the tokens of a chunk") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLfu), {2}, 4, 2);
+  Experts wanted{3, 1, 0}, uses{9, 3, 1};
+  cache.play(0, PlayDemand{wanted, uses, 10});
+  CHECK(cache.heldIn(0) == Experts{1, 3});
+  cache.play(0, Experts{0});
+  cache.play(0, Experts{0});
+  cache.play(0, Experts{0});
+  CHECK(cache.heldIn(0) == Experts{0, 3}); // 4, 3 and 9 uses.
+}
+
+TEST_CASE("EdgeMoE's layers compete by uses and nearness") {
+  // Two layers share 2 pages.
+  SmallCache cache(rulesOf(EvictionPolicy::kEdgeMoe, CacheSharing::kOnePool), {1, 1}, 4, 1);
+  cache.play(0, Experts{0}); // Held: 0/0 with 1 use.
+  cache.play(1, Experts{0}); // And 1/0.
+  // Layer 0 plays: its own turn is 2 away, layer 1's turn 1. 1/2 for 0/0, 1/1 for 1/0, 1/2 for
+  // 0/1: the two of layer 0 are equal, and 0/0 was used longer ago.
+  cache.play(0, Experts{1});
+  CHECK(cache.heldIn(0) == Experts{1});
+  CHECK(cache.heldIn(1) == Experts{0});
+  // Layer 1: 1 for 0/1; 1/2 for 1/0, 1/2 for 1/1, which was used later.
+  cache.play(1, Experts{1});
+  CHECK(cache.heldIn(0) == Experts{1});
+  CHECK(cache.heldIn(1) == Experts{1});
+}
+
+TEST_CASE("with one pool smaller than a token's demand LRU never hits, least-stale does") {
+  for (EvictionPolicy policy : {EvictionPolicy::kLru, EvictionPolicy::kLeastStale}) {
+    SmallCache cache(rulesOf(policy, CacheSharing::kOnePool), {1, 1, 0}, 2, 1);
+    size_t missing = 0;
+    for (int token = 0; token < 4; ++token)
+      for (uint32_t layer = 0; layer < 3; ++layer)
+        missing += cache.play(layer, Experts{0}).size();
+    // Least-stale lets go the layer furthest away, which is the one being played: token after token
+    // layers 0 and 1 are hits, layer 2 passes.
+    CHECK(missing == (policy == EvictionPolicy::kLru ? 12 : 6));
+  }
+}
+
+TEST_CASE("least-stale lets go what its layer did not want in its last turn") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLeastStale, CacheSharing::kOnePool), {2, 2}, 4);
+  cache.play(0, Experts{0});
+  cache.play(1, Experts{0});
+  cache.play(0, Experts{1}); // 0/0 has missed a turn; 1/0 has not.
+  cache.play(1, Experts{0});
+  cache.play(0, Experts{1});
+  cache.play(1, Experts{1});
+  CHECK(cache.heldIn(0) == Experts{0, 1});
+  CHECK(cache.heldIn(1) == Experts{0, 1});
+  cache.play(0, Experts{2}); // A fifth page: 0/0 has missed 3 turns, 0/1 one, 1/0 one.
+  CHECK(cache.heldIn(0) == Experts{1, 2});
+  CHECK(cache.heldIn(1) == Experts{0, 1});
+}
+
+TEST_CASE("adaptive replacement keeps what is wanted again against experts that pass by once") {
+  SmallCache cache(rulesOf(EvictionPolicy::kArc), {3}, 8);
+  for (const Experts &wanted : {Experts{0}, {1}, {0}, {1}, {2}, {3}, {4}, {5}})
+    cache.play(0, wanted);
+  CHECK(cache.heldIn(0) == Experts{0, 1, 5}); // LRU would hold 3, 4, 5.
+}
+
+TEST_CASE("adaptive replacement gives pages to experts wanted once when their ghosts are wanted") {
+  SmallCache cache(rulesOf(EvictionPolicy::kArc), {3}, 8);
+  for (const Experts &wanted : {Experts{0}, {1}, {0}, {1}, {2}, {3}})
+    cache.play(0, wanted);
+  CHECK(cache.heldIn(0) == Experts{0, 1, 3}); // Once: 3; again: 0, 1; ghost: 2.
+  cache.play(0, Experts{2});                  // The target becomes 1 page: not 3 goes, but 0.
+  CHECK(cache.heldIn(0) == Experts{1, 2, 3});
+}
+
+TEST_CASE("the cyclic policy holds the popular against a newcomer and forgets them in time") {
+  SmallCache cache(rulesOf(EvictionPolicy::kCyclic), {2}, 4, 2);
+  for (int token = 0; token < 100; ++token)
+    cache.play(0, Experts{0, 1});
+  // Shares after 100 tokens: long 1 - (127/128)^100 = 0.54, recent 1.
+  cache.play(0, Experts{2}); // (8/128 + 1/4) / 9 = 0.03 against about 0.57.
+  CHECK(cache.heldIn(0) == Experts{0, 1});
+  for (int token = 0; token < 100; ++token)
+    cache.play(0, Experts{2, 3});
+  CHECK(cache.heldIn(0) == Experts{2, 3});
+}
+
+TEST_CASE("the cyclic policy shares one pool by popularity among the layers") {
+  SmallCache cache(rulesOf(EvictionPolicy::kCyclic, CacheSharing::kOnePool), {2, 2}, 4, 1);
+  // Layer 0 always wants expert 0; layer 1 takes each of its four in turn.
+  for (uint32_t token = 0; token < 40; ++token) {
+    cache.play(0, Experts{0});
+    cache.play(1, Experts{token % 4});
+  }
+  CHECK(cache.heldIn(0) == Experts{0});
+  CHECK(cache.heldIn(1).size() == 3); // More than half of the pool.
+}
+
+TEST_CASE("with one pool a layer takes pages from another one, with quotas it does not") {
+  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool}) {
+    SmallCache cache(rulesOf(EvictionPolicy::kLru, sharing), {2, 2}, 4);
+    cache.play(0, Experts{0, 1});
+    cache.play(1, Experts{0, 1, 2});
+    bool isShared = sharing == CacheSharing::kOnePool;
+    CHECK(cache.heldIn(0) == (isShared ? Experts{0} : Experts{0, 1}));
+    CHECK(cache.heldIn(1).size() == (isShared ? 3 : 2));
+  }
+}
+
+TEST_CASE("a pinned expert is never let go, by any policy") {
+  for (EvictionPolicy policy :
+       {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe, EvictionPolicy::kArc,
+        EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic}) {
+    SmallCache cache(rulesOf(policy), {3}, 8);
+    REQUIRE(cache.directory.pin(5));
+    cache.play(0, Experts{5});
+    for (uint32_t token = 0; token < 20; ++token)
+      cache.play(0, Experts{token % 4, 6});
+    CHECK(cache.directory.at(5).isHeld);
+    cache.directory.unpin(5);
+    for (uint32_t token = 0; token < 20; ++token)
+      cache.play(0, Experts{token % 4, 6, 7});
+    CHECK_FALSE(cache.directory.at(5).isHeld);
+  }
+}
+
+TEST_CASE("pins leave room for the largest record") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLru), {2}, 4);
+  CHECK(cache.directory.pin(0));
+  CHECK(cache.directory.pin(0)); // Nests, and takes no more pages.
+  CHECK_FALSE(cache.directory.pin(1));
+  CHECK(cache.directory.pinnedPages(0) == 1);
+  cache.directory.unpin(0);
+  CHECK_FALSE(cache.directory.pin(1));
+  cache.directory.unpin(0);
+  CHECK(cache.directory.pin(1));
+}
+
+TEST_CASE(
+    "a play of an expert that does not exist or is wanted twice is refused and changes nothing") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLru), {2}, 4);
+  CHECK_FALSE(cache.directory.beginPlay(0, PlayDemand{Experts{0, 4}}));
+  CHECK_FALSE(cache.directory.beginPlay(0, PlayDemand{Experts{1, 2, 1}}));
+  CHECK(cache.directory.at(1).history.lastUse == 0);
+  CHECK(cache.play(0, Experts{1, 2}) == Experts{1, 2});
+}
+
+TEST_CASE("of what a layer is to start with the first experts that fit are taken") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLru), {3}, 8);
+  cache.play(0, Experts{7});
+  Experts wanted{4, 7, 2, 5}, fitting, uses;
+  REQUIRE(cache.directory.selectFitting(0, PlayDemand{wanted, Experts{9, 8, 7, 6}}, fitting, uses));
+  CHECK(fitting == Experts{4, 7, 2}); // 7 is there already.
+  CHECK(uses == Experts{9, 8, 7});
+  CHECK_FALSE(cache.directory.selectFitting(0, PlayDemand{Experts{8}}, fitting, uses));
+  CHECK_FALSE(cache.directory.selectFitting(0, PlayDemand{Experts{1, 1}}, fitting, uses));
+}
+
+TEST_CASE("after forgetting all use what is in memory stays, and counts start again") {
+  SmallCache cache(rulesOf(EvictionPolicy::kLfu), {2}, 4, 1);
+  for (const Experts &wanted : {Experts{0}, {0}, {0}, {1}})
+    cache.play(0, wanted);
+  cache.directory.forgetUse();
+  CHECK(cache.heldIn(0) == Experts{0, 1});
+  cache.play(0, Experts{2});
+  CHECK(cache.heldIn(0) == Experts{1, 2}); // 0 and 1 uses alike; the lowest expert goes.
+}
