@@ -139,15 +139,36 @@ Quantity timeFor(const std::vector<TokenRate> &rates, uint64_t weights, uint32_t
           worseOf(worseOf(low.origin, high.origin), Origin::kDerived)};
 }
 
+/// What weights without rates of their own are taken for: the next wider ones.
+struct StandIns {
+  std::string_view weights;
+  std::array<std::string_view, 3> widening; // Ends with one that every profile has.
+};
+constexpr StandIns kStandIns[] = {
+    {"int2", {"int4", "int8", "int8"}},     {"int2+1", {"int2+2", "int4", "int8"}},
+    {"int2+2", {"int4", "int8", "int8"}},   {"int2+2+2", {"int2+2+4", "int8", "int8"}},
+    {"int2+2+4", {"int8", "int8", "int8"}}, {"int4", {"int2+2", "int8", "int8"}},
+    {"bf16", {"f16", "f32", "f32"}},        {"f16", {"bf16", "f32", "f32"}}};
+
+std::vector<TokenRate> standInRates(const DeviceProfile &device, const Product &product) {
+  for (const StandIns &entry : kStandIns)
+    if (entry.weights == product.weightsName)
+      for (std::string_view wider : entry.widening) {
+        std::vector<TokenRate> rates = ratesOf(device, wider, product.threads);
+        if (!rates.empty())
+          return rates;
+      }
+  return {};
+}
+
 } // namespace
 
 Quantity productNs(const DeviceProfile &device, const Product &product) {
   std::vector<TokenRate> rates = ratesOf(device, product.weightsName, product.threads);
   if (!rates.empty())
     return timeFor(rates, product.weights, product.tokens);
-  const bool isInteger = product.weightsName.substr(0, 3) == "int";
-  rates = ratesOf(device, isInteger ? "int8" : "f32", product.threads);
-  assert(!rates.empty() && "a profile has rates of int8 and f32");
+  rates = standInRates(device, product);
+  assert(!rates.empty() && "weights are of kProductWeights; profiles have rates of int8 and f32");
   Quantity time = timeFor(rates, product.weights, product.tokens);
   time.origin = worseOf(time.origin, Origin::kDerived);
   return time;

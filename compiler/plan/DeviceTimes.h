@@ -22,7 +22,7 @@ const ReadTable &plannedReads(const DeviceProfile &device);
 
 /// What is multiplied: `tokens` rows of activations with a matrix of `weights` elements.
 struct Product {
-  std::string_view weightsName; // As in ProductRate.
+  std::string_view weightsName; // One of kProductWeights.
   uint64_t weights = 0;
   uint32_t tokens = 1;
   uint32_t threads = 1;
@@ -30,7 +30,7 @@ struct Product {
 
 /// How long it takes. Between measured numbers of tokens the time grows evenly, beyond them in
 /// proportion; between one thread and all of them the rate does. Weights without rates of their own
-/// take those of int8 or f32.
+/// take those of the next wider ones.
 Quantity productNs(const DeviceProfile &device, const Product &product);
 
 /// One token's attention over so many bytes of keys and values, counted for each query head that

@@ -83,12 +83,21 @@ TEST_CASE("more threads make a product faster, up to the number of cores") {
   CHECK(productNs(device, {"int8", 1000, 1, 2}).value == doctest::Approx(750));
 }
 
-TEST_CASE("weights that were not measured take the rates of int8 or f32, and say so") {
+TEST_CASE("weights that were not measured take the rates of the next wider ones, and say so") {
   DeviceProfile device = someDevice();
   device.products[0].multiplyAddsPerSecond.value = 5e8; // int8, one token, one thread.
   CHECK(productNs(device, {"int2+1", 1000, 1, 1}).value == doctest::Approx(2000));
   CHECK(productNs(device, {"int2+1", 1000, 1, 1}).origin == Origin::kDerived);
   CHECK(productNs(device, {"bf16", 1000, 1, 1}).value == doctest::Approx(1000));
+  device.products.push_back(rate("int4", 1, 1, 4e9));
+  CHECK(productNs(device, {"int2+1", 1000, 1, 1}).value == doctest::Approx(250));
+  CHECK(productNs(device, {"int2+2", 1000, 1, 1}).value == doctest::Approx(250));
+  CHECK(productNs(device, {"int2+2+2", 1000, 1, 1}).value == doctest::Approx(2000));
+}
+
+TEST_CASE("there is a time for every width that a profile may name") {
+  for (std::string_view weights : kProductWeights)
+    CHECK_MESSAGE(productNs(someDevice(), {weights, 1000, 1, 1}).value > 0, weights);
 }
 
 TEST_CASE("attention takes the time of its keys and values") {
