@@ -3,10 +3,11 @@
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/plan/BudgetPlan.h"
 #include "passes/Footprint.h"
 
 #include "runtime/base/CheckedMath.h"
-#include "runtime/base/Size.h"
+#include "runtime/kernels/Kernels.h"
 
 namespace mlir::moe {
 
@@ -24,10 +25,7 @@ public:
 private:
   FailureOr<uint32_t> choosePageBytes();
   FailureOr<uint32_t> contextTokens(ModelAttr model);
-  PlanAttr makePlan(StringRef name, uint64_t budgetBytes, uint32_t tokens, uint32_t chunk,
-                    const moert::CacheAllotment &allotment);
-  FailureOr<PlanAttr> planFor(StringRef budget, const moert::ModelFootprint &model,
-                              uint32_t tokens);
+  PlanAttr attributeOf(const moec::BudgetPlan &plan);
 };
 
 } // namespace
@@ -59,41 +57,20 @@ FailureOr<uint32_t> AllotCache::choosePageBytes() {
 }
 
 FailureOr<uint32_t> AllotCache::contextTokens(ModelAttr model) {
-  constexpr uint32_t kDefaultContext = 2048;
   if (context > model.getMaxPositions())
     return emitError(getOperation().getLoc())
            << "a context of " << context.getValue() << " tokens, the model has "
            << model.getMaxPositions() << " positions";
   return context != 0 ? static_cast<uint32_t>(context)
-                      : std::min(kDefaultContext, model.getMaxPositions());
+                      : std::min(moec::kDefaultContext, model.getMaxPositions());
 }
 
-PlanAttr AllotCache::makePlan(StringRef name, uint64_t budgetBytes, uint32_t tokens, uint32_t chunk,
-                              const moert::CacheAllotment &allotment) {
-  SmallVector<int64_t> quotas(allotment.quotaPages.begin(), allotment.quotaPages.end());
-  return PlanAttr::get(&getContext(), name, budgetBytes, tokens, chunk, allotment.transitPages,
+PlanAttr AllotCache::attributeOf(const moec::BudgetPlan &plan) {
+  const std::vector<uint32_t> &pages = plan.allotment.quotaPages;
+  SmallVector<int64_t> quotas(pages.begin(), pages.end());
+  return PlanAttr::get(&getContext(), plan.name, plan.budgetBytes, plan.contextTokens,
+                       plan.prefillChunk, plan.allotment.transitPages,
                        DenseI64ArrayAttr::get(&getContext(), quotas));
-}
-
-FailureOr<PlanAttr> AllotCache::planFor(StringRef budget, const moert::ModelFootprint &model,
-                                        uint32_t tokens) {
-  moert::RunRequest request = plannedRun(tokens, std::min<uint32_t>(prefillChunk, tokens), threads);
-  moert::Result<moert::Size> size = moert::parseSize(std::string_view(budget));
-  if (!size.isOk())
-    return emitError(getOperation().getLoc(), size.status().withContext("budget").message());
-  std::optional<moert::MemoryAccount> account =
-      moert::accountForBudget(model, typicalProcess(), request, {size->bytes, size->share});
-  if (!account && size->share)
-    return emitError(getOperation().getLoc())
-           << "budget " << budget << ": a cache of that share of "
-           << moert::formatBytes(model.expertPayloadBytes)
-           << " of experts is smaller than the largest record, "
-           << moert::formatBytes(moert::smallestPoolPages(model.cache) * model.pageBytes);
-  if (account)
-    return makePlan(budget, account->budgetBytes, tokens, account->prefillChunk,
-                    moert::allotCache(model.cache, account->poolPages));
-  return makePlan(budget, size->bytes, tokens, 1,
-                  moert::allotCache(model.cache, moert::smallestPoolPages(model.cache)));
 }
 
 void AllotCache::runOnOperation() {
@@ -110,28 +87,19 @@ void AllotCache::runOnOperation() {
   FailureOr<moert::ModelFootprint> footprint = footprintOf(module, *page);
   if (mlir::failed(footprint))
     return signalPassFailure();
-  SmallVector<PlanAttr> plans;
-  for (const std::string &budget : budgets) {
-    if (llvm::count(budgets, budget) > 1) {
-      emitError(module.getLoc()) << "budget " << budget << " is given twice; plans are told by it";
-      return signalPassFailure();
-    }
-    FailureOr<PlanAttr> plan = planFor(budget, *footprint, *tokens);
-    if (failed(plan))
-      return signalPassFailure();
-    plans.push_back(*plan);
+  const std::vector<std::string> asked(budgets.begin(), budgets.end());
+  auto plans =
+      moec::planBudgets(*footprint, asked, {*tokens, moert::kKvBlockTokens, prefillChunk, threads});
+  if (!plans.isOk()) {
+    emitError(module.getLoc(), plans.status().message());
+    return signalPassFailure();
   }
-  llvm::stable_sort(plans,
-                    [](PlanAttr a, PlanAttr b) { return a.getBudgetBytes() > b.getBudgetBytes(); });
-  if (plans.empty()) {
-    uint64_t everything = moert::largestPoolPages(footprint->cache);
-    plans.push_back(makePlan("default", 0, *tokens, std::min<uint32_t>(prefillChunk, *tokens),
-                             moert::allotCache(footprint->cache, everything)));
-  }
+  SmallVector<Attribute> attributes;
+  for (const moec::BudgetPlan &plan : *plans)
+    attributes.push_back(attributeOf(plan));
   Builder builder(&getContext());
   module->setAttr(kPageBytesAttr, builder.getI64IntegerAttr(*page));
-  module->setAttr(kPlansAttr,
-                  builder.getArrayAttr(SmallVector<Attribute>(plans.begin(), plans.end())));
+  module->setAttr(kPlansAttr, builder.getArrayAttr(attributes));
 }
 
 } // namespace mlir::moe

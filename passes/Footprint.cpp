@@ -10,33 +10,11 @@ namespace mlir::moe {
 
 using moert::roundUp;
 
-static constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
-
 // Estimates of what the runtime counts exactly. Too much rather than too little: a plan that the
 // compiler proved has to be accepted by the runtime.
 // A tokenizer of 50,000 to 250,000 words with merges takes 60 to 110 bytes a word in memory.
 static constexpr uint64_t kTokenizerBytesPerWord = 128;
 static constexpr uint64_t kBatchRowBytes = 64;
-
-// Beside each value what the runtime counted for itself on Debian 12 with 2 cores.
-moert::ProcessFootprint typicalProcess() {
-  moert::ProcessFootprint process;
-  process.imageBytes = 7 * kMiB;        // 6.1 MiB: moert, libstdc++, libc, libm.
-  process.heapBytes = 3 * kMiB / 2;     // 1.5 MiB: small allocations and the main stack.
-  process.bytesPerThread = 224 * kKiB;  // 192 KiB: a small stack and the kernel's structures.
-  process.ioBytes = 2 * kMiB;           // 1.5 MiB: rings, request tables, a bounce buffer.
-  process.ioBytesPerPoolMiB = 8 * kKiB; // 8 KiB: 32 bytes per registered 4 KiB page.
-  process.reserveBytes = 5 * kMiB / 2;  // 1.5 MiB, and 256 KiB more for each further core.
-  return process;
-}
-
-moert::RunRequest plannedRun(uint32_t contextTokens, uint32_t prefillChunk, uint32_t threads) {
-  moert::RunRequest request;
-  request.contextTokens = static_cast<uint32_t>(roundUp(contextTokens, moert::kKvBlockTokens));
-  request.planPrefillChunk = prefillChunk;
-  request.threads = threads;
-  return request;
-}
 
 static FailureOr<SmallVector<uint64_t>> recordBytesOf(MoeLayerOp op) {
   if (!op.getSlices())

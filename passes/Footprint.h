@@ -16,10 +16,4 @@ FailureOr<SmallVector<SmallVector<uint64_t>>> recordBytesOf(ModuleOp module);
 /// instructions) are emitted where they are found.
 FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes);
 
-/// A process that runs an artifact, as estimated for a machine that is not known.
-moert::ProcessFootprint typicalProcess();
-
-/// A run as the passes plan for: one session, one row of logits, the context in whole blocks.
-moert::RunRequest plannedRun(uint32_t contextTokens, uint32_t prefillChunk, uint32_t threads);
-
 } // namespace mlir::moe

@@ -1,6 +1,7 @@
 // The way from a model's layers to its schedule, in one function.
 #pragma once
 
+#include "compiler/plan/BudgetPlan.h"
 #include "passes/Passes.h"
 
 #include <string>
@@ -18,8 +19,8 @@ struct CompileOptions {
   std::vector<std::string> budgets;
   uint32_t pageBytes = 0;
   uint32_t context = 0;
-  uint32_t prefillChunk = 512;
-  uint32_t threads = 4;
+  uint32_t prefillChunk = moec::kDefaultPrefillChunk;
+  uint32_t threads = moec::kDefaultThreads;
 };
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options);

@@ -3,10 +3,11 @@
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/plan/BudgetPlan.h"
 #include "passes/ExpandProgram.h"
 #include "passes/Footprint.h"
 
-#include "runtime/base/Size.h"
+#include "runtime/kernels/Kernels.h"
 
 #include <numeric>
 
@@ -46,28 +47,23 @@ static LogicalResult placeFunction(func::FuncOp function) {
 }
 
 FailureOr<AccountAttr> PlanMemory::prove(PlanAttr plan, const moert::ModelFootprint &model) {
-  moert::RunRequest request = plannedRun(plan.getContextTokens(), plan.getPrefillChunk(), threads);
-  moert::ProcessFootprint process = typicalProcess();
-  uint64_t poolPages = plan.getTransitPages();
+  moec::BudgetPlan planned = {plan.getName().str(),
+                              plan.getBudgetBytes(),
+                              plan.getContextTokens(),
+                              plan.getPrefillChunk(),
+                              {plan.getTransitPages(), {}}};
   for (int64_t pages : plan.getQuotaPages().asArrayRef())
-    poolPages += static_cast<uint64_t>(pages);
-  moert::MemoryAccount account =
-      moert::accountMemory(model, process, request, plan.getPrefillChunk(), poolPages);
-  if (plan.getBudgetBytes() != 0 && account.totalBytes() > plan.getBudgetBytes()) {
-    uint64_t smallest = moert::smallestAccount(model, process, request).totalBytes();
-    auto error = emitError(getOperation().getLoc())
-                 << "plan '" << plan.getName() << "' needs " << account.totalBytes() << " bytes ("
-                 << moert::formatBytes(account.totalBytes()) << ") of a budget of "
-                 << plan.getBudgetBytes() << "; the smallest budget that works is " << smallest
-                 << " bytes (" << moert::formatBytes(smallest) << ")";
-    for (const moert::MemoryItem &item : account.items)
-      error.attachNote() << item.name << ": " << item.bytes << " bytes";
-    return failure();
-  }
+    planned.allotment.quotaPages.push_back(static_cast<uint32_t>(pages));
+  moec::PlannedUse use;
+  use.contextBlock = moert::kKvBlockTokens;
+  use.threads = threads;
+  moert::Result<moert::MemoryAccount> account = moec::accountOf(model, planned, use);
+  if (!account.isOk())
+    return emitError(getOperation().getLoc(), account.status().message());
   Builder builder(&getContext());
   SmallVector<Attribute> items;
   SmallVector<int64_t> bytes;
-  for (const moert::MemoryItem &item : account.items) {
+  for (const moert::MemoryItem &item : account->items) {
     items.push_back(builder.getStringAttr(item.name));
     bytes.push_back(static_cast<int64_t>(item.bytes));
   }

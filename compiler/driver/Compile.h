@@ -2,25 +2,15 @@
 // becomes planned IR, planned IR an artifact.
 #pragma once
 
+#include "compiler/driver/Session.h"
 #include "compiler/emit/EmitArtifact.h"
-#include "compiler/emit/Progress.h"
 #include "compiler/import/Checkpoint.h"
 #include "passes/Pipeline.h"
 #include "runtime/base/Status.h"
 
-#include <functional>
 #include <string>
-#include <string_view>
 
 namespace moec {
-
-/// What every command needs from its surroundings.
-struct Session {
-  Progress *progress = nullptr;
-  const std::atomic<bool> *stop = nullptr;
-  /// A line for a person.
-  std::function<void(std::string_view)> say;
-};
 
 struct CompileRequest {
   std::string checkpointDirectory;

@@ -2,8 +2,6 @@
 #include "compiler/driver/CalibrateCheckpoint.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "tools/console/Interrupt.h"
-#include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
@@ -11,7 +9,6 @@
 #include <memory>
 
 using namespace moert;
-using moert::cli::printError;
 
 namespace moec::cli {
 
@@ -30,9 +27,7 @@ static Status runCalibrate(CalibrateFlags &flags) {
     flags.options.memory = BudgetSize{size.bytes, size.share};
   }
   StepProgress progress;
-  Session session = {&progress, &moert::cli::catchInterrupts(),
-                     [](std::string_view line) { printError(line); }};
-  return calibrateCheckpoint(flags.checkpoint, flags.options, session);
+  return calibrateCheckpoint(flags.checkpoint, flags.options, sessionWith(progress));
 }
 
 static void addNumbers(CLI::App &command, CalibrateFlags &flags) {

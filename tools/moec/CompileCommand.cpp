@@ -3,7 +3,6 @@
 #include "compiler/driver/Compile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/AccuracyFlags.h"
 #include "tools/moec/Command.h"
@@ -36,11 +35,6 @@ struct CompileFlags {
 };
 
 } // namespace
-
-static Session sessionWith(Progress &progress) {
-  return {&progress, &moert::cli::catchInterrupts(),
-          [](std::string_view line) { printError(line); }};
-}
 
 static void addEmitOptions(CLI::App &command, std::string &outputPath, unsigned &threads,
                            bool &resume) {

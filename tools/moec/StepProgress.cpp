@@ -1,6 +1,8 @@
 #include "tools/moec/StepProgress.h"
 
 #include "runtime/base/Status.h"
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
 
 namespace moec::cli {
 
@@ -23,6 +25,11 @@ void StepProgress::beginCounting(std::string_view step, std::string_view units, 
 void StepProgress::advanceTo(uint64_t done) {
   if (line)
     line->update(done, total);
+}
+
+Session sessionWith(Progress &progress) {
+  return {&progress, &moert::cli::catchInterrupts(),
+          [](std::string_view line) { moert::cli::printError(line); }};
 }
 
 } // namespace moec::cli

@@ -1,7 +1,7 @@
 // The compiler's progress as lines on standard error.
 #pragma once
 
-#include "compiler/emit/Progress.h"
+#include "compiler/driver/Session.h"
 #include "tools/console/ProgressLine.h"
 
 #include <optional>
@@ -21,5 +21,8 @@ private:
   std::optional<moert::cli::ProgressLine> line; // Of the step that is under way.
   uint64_t total = 0;
 };
+
+/// Progress and lines go to standard error; Ctrl-C ends it.
+Session sessionWith(Progress &progress);
 
 } // namespace moec::cli

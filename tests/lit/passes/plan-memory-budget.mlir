@@ -9,18 +9,18 @@
 // What the process itself needs is estimated: image 7 MiB, heap 1.5 MiB, 224 KiB per thread,
 // I/O 2 MiB, reserve 2.5 MiB.
 // CHECK: plan-memory-budget.mlir:[[#@LINE+13]]:1: error: plan '1MiB' needs [[#NEEDS:]] bytes ({{.*}} MiB) of a budget of 1048576; the smallest budget that works is [[#SMALLEST:]] bytes
-// CHECK: note: program and libraries: 7340032 bytes
-// CHECK: note: heap and main stack: 1572864 bytes
-// CHECK: note: threads: 229376 bytes
-// TWO: note: threads: 458752 bytes
+// CHECK: program and libraries: 7340032 bytes
+// CHECK: heap and main stack: 1572864 bytes
+// CHECK: threads: 229376 bytes
+// TWO: threads: 458752 bytes
 // 96 words of 128 bytes.
-// CHECK: note: tokenizer: 12288 bytes
+// CHECK: tokenizer: 12288 bytes
 // One weight of 96 x 64 in bf16 is 12288 bytes.
-// CHECK: note: resident weights: 12288 bytes
+// CHECK: resident weights: 12288 bytes
 // 2 heads of 16 + 16 f32 are 256 bytes a token, and a byte a token for the table: 257 * 512, in whole pages.
-// CHECK: note: KV cache: 135168 bytes
-// CHECK: note: reserve: 2621440 bytes
-// CHECK: note: expert cache: 0 bytes
+// CHECK: KV cache: 135168 bytes
+// CHECK: reserve: 2621440 bytes
+// CHECK: expert cache: 0 bytes
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">,
                    moe.page_bytes = 4096 : i64,
                    moe.plans = [#moe.plan<name = "1MiB", budgetBytes = 1048576, contextTokens = 512, prefillChunk = 8, transitPages = 0, quotaPages = []>]} {

@@ -1,0 +1,95 @@
+#include "compiler/plan/BudgetPlan.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Size.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+static constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+// Too much rather than too little: a plan that the compiler proved has to be accepted by the
+// runtime. Beside each value what the runtime counted for itself on Debian 12 with 2 cores.
+static ProcessFootprint typicalProcess() {
+  ProcessFootprint process;
+  process.imageBytes = 7 * kMiB;        // 6.1 MiB: moert, libstdc++, libc, libm.
+  process.heapBytes = 3 * kMiB / 2;     // 1.5 MiB: small allocations and the main stack.
+  process.bytesPerThread = 224 * kKiB;  // 192 KiB: a small stack and the kernel's structures.
+  process.ioBytes = 2 * kMiB;           // 1.5 MiB: rings, request tables, a bounce buffer.
+  process.ioBytesPerPoolMiB = 8 * kKiB; // 8 KiB: 32 bytes per registered 4 KiB page.
+  process.reserveBytes = 5 * kMiB / 2;  // 1.5 MiB, and 256 KiB more for each further core.
+  return process;
+}
+
+static RunRequest plannedRun(const PlannedUse &use) {
+  RunRequest request;
+  request.contextTokens = uint32_t(roundUp(use.contextTokens, use.contextBlock));
+  request.planPrefillChunk = std::min(use.prefillChunk, use.contextTokens);
+  request.threads = use.threads;
+  return request;
+}
+
+Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &budget,
+                              const PlannedUse &use) {
+  const RunRequest request = plannedRun(use);
+  auto parsed = parseSize(budget);
+  if (!parsed.isOk())
+    return parsed.status().withContext("budget");
+  const Size &size = *parsed;
+  std::optional<MemoryAccount> account =
+      accountForBudget(model, typicalProcess(), request, {size.bytes, size.share});
+  if (!account && size.share)
+    return invalidInput("budget ", budget, ": a cache of that share of ",
+                        formatBytes(model.expertPayloadBytes),
+                        " of experts is smaller than the largest record, ",
+                        formatBytes(smallestPoolPages(model.cache) * model.pageBytes));
+  if (account)
+    return BudgetPlan{budget, account->budgetBytes, use.contextTokens, account->prefillChunk,
+                      allotCache(model.cache, account->poolPages)};
+  return BudgetPlan{budget, size.bytes, use.contextTokens, 1,
+                    allotCache(model.cache, smallestPoolPages(model.cache))};
+}
+
+Result<std::vector<BudgetPlan>> planBudgets(const ModelFootprint &model,
+                                            std::span<const std::string> budgets,
+                                            const PlannedUse &use) {
+  std::vector<BudgetPlan> plans;
+  for (const std::string &budget : budgets) {
+    if (std::count(budgets.begin(), budgets.end(), budget) > 1)
+      return invalidInput("budget ", budget, " is given twice; plans are told by it");
+    MOERT_ASSIGN_OR_RETURN(BudgetPlan plan, planBudget(model, budget, use));
+    plans.push_back(std::move(plan));
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](const BudgetPlan &a, const BudgetPlan &b) {
+    return a.budgetBytes > b.budgetBytes;
+  });
+  if (plans.empty())
+    plans.push_back({"default", 0, use.contextTokens, std::min(use.prefillChunk, use.contextTokens),
+                     allotCache(model.cache, largestPoolPages(model.cache))});
+  return plans;
+}
+
+Result<MemoryAccount> accountOf(const ModelFootprint &model, const BudgetPlan &plan,
+                                const PlannedUse &use) {
+  PlannedUse planned = use;
+  planned.contextTokens = plan.contextTokens;
+  planned.prefillChunk = plan.prefillChunk;
+  const RunRequest request = plannedRun(planned);
+  MemoryAccount account = accountMemory(model, typicalProcess(), request, plan.prefillChunk,
+                                        plan.allotment.totalPages());
+  if (plan.budgetBytes == 0 || account.totalBytes() <= plan.budgetBytes)
+    return account;
+  std::string items;
+  for (const MemoryItem &item : account.items)
+    items += strCat("\n  ", item.name, ": ", item.bytes, " bytes");
+  const uint64_t smallest = smallestAccount(model, typicalProcess(), request).totalBytes();
+  return invalidInput("plan '", plan.name, "' needs ", account.totalBytes(), " bytes (",
+                      formatBytes(account.totalBytes()), ") of a budget of ", plan.budgetBytes,
+                      "; the smallest budget that works is ", smallest, " bytes (",
+                      formatBytes(smallest), ")", items);
+}
+
+} // namespace moec

@@ -1,0 +1,54 @@
+// A plan for one budget: how many pages the budget leaves for experts, and how layers share them.
+// The arithmetic is runtime/policy's, with the process estimated for a machine that is not known;
+// the runtime repeats it with exact numbers when it loads the artifact.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/policy/CacheAllotment.h"
+#include "runtime/policy/MemoryBudget.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// What is planned for where nobody says otherwise: tokens of context and of a prefill chunk, and
+/// threads whose stacks and scratch are counted.
+constexpr uint32_t kDefaultContext = 2048, kDefaultPrefillChunk = 512, kDefaultThreads = 4;
+
+/// What plans are made for beside their budgets.
+struct PlannedUse {
+  uint32_t contextTokens = kDefaultContext;
+  uint32_t contextBlock = 1; // Sessions reserve the context in blocks of so many tokens.
+  uint32_t prefillChunk = kDefaultPrefillChunk; // Tokens, at most.
+  uint32_t threads = kDefaultThreads;
+};
+
+struct BudgetPlan {
+  std::string name;         // "default", or the budget as it was given.
+  uint64_t budgetBytes = 0; // 0: no budget was given; everything is cached.
+  uint32_t contextTokens = 0;
+  uint32_t prefillChunk = 0;
+  moert::CacheAllotment allotment;
+};
+
+/// The best use of a budget, for a process as estimated. One that is too small gets the smallest
+/// pool, which accountOf() then refuses with numbers; a share that is less than a record is refused
+/// here.
+moert::Result<BudgetPlan> planBudget(const moert::ModelFootprint &model, const std::string &budget,
+                                     const PlannedUse &use);
+
+/// One plan for each budget, the largest first; without budgets "default", which holds every
+/// expert. Refuses a budget that is given twice.
+moert::Result<std::vector<BudgetPlan>> planBudgets(const moert::ModelFootprint &model,
+                                                   std::span<const std::string> budgets,
+                                                   const PlannedUse &use);
+
+/// What a plan's run needs, item by item; of the use only what the plan does not say counts.
+/// Refuses one that its budget does not hold, with the smallest that works.
+moert::Result<moert::MemoryAccount> accountOf(const moert::ModelFootprint &model,
+                                              const BudgetPlan &plan, const PlannedUse &use);
+
+} // namespace moec

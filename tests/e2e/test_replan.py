@@ -1,0 +1,76 @@
+"""moec replan: other budgets in seconds, the same weights and the same tokens, and an artifact that stays as it is."""
+import json
+import signal
+
+from support import DONE, E2eTest, digest, interrupt_at, pocket, run, start
+
+BUDGETS = ("25%", "50%", "64MiB")
+
+
+class ReplanTest(E2eTest):
+    def setUp(self):
+        super().setUp()
+        self.model, self.output = pocket("4"), self.scratch / "new.moe"
+
+    def inspected(self, path):
+        return json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)
+
+    def replanned(self, *flags):
+        self.expect(DONE, "moec", "replan", self.model, "--memory", *BUDGETS, *flags, "-o", self.output)
+        return self.inspected(self.output)
+
+    def refuses(self, mention, *arguments, output=None):
+        before = sorted(self.scratch.iterdir())
+        self.refused("moec", "replan", *arguments, "-o", output or self.output, mention=mention)
+        self.assertEqual(sorted(self.scratch.iterdir()), before)
+
+    def test_there_is_a_plan_for_each_budget_the_largest_first(self):
+        plans = self.replanned()["plans"]
+        self.assertEqual({plan["name"] for plan in plans}, set(BUDGETS))
+        sizes = [plan["budget_bytes"] for plan in plans]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assertIn(64 << 20, sizes)
+
+    def test_nothing_but_the_plans_is_new(self):
+        old, new = self.inspected(self.model), self.replanned()
+        for key in set(old) - {"plans", "file", "sections", "file_bytes"}:
+            self.assertEqual(old[key], new[key], key)
+        manifest = next(section for section in old["sections"] if section["name"] == "manifest")
+        weights = slice(4096, manifest["offset"])
+        self.assertEqual(self.model.read_bytes()[weights], self.output.read_bytes()[weights])
+        self.expect(DONE, "moec", "verify", self.output)
+
+    def test_the_tokens_are_those_of_the_artifact(self):
+        self.replanned()
+        command = ("-p", "The old man", "-n", "16", "--temp", "0", "--ignore-eos", "--memory", "25%")
+        self.assertEqual(self.expect(DONE, "moert", "run", self.output, *command).out, run("moert", "run", self.model, *command).out)
+
+    def test_the_same_budgets_give_the_same_bytes(self):
+        self.replanned()
+        first = digest(self.output)
+        self.replanned()
+        self.assertEqual(digest(self.output), first)
+
+    def test_the_context_is_the_artifacts_or_what_is_asked_for(self):
+        context = self.inspected(self.model)["plans"][0]["context_tokens"]
+        self.assertEqual({plan["context_tokens"] for plan in self.replanned()["plans"]}, {context})
+        self.assertEqual({plan["context_tokens"] for plan in self.replanned("--context", 64)["plans"]}, {64})
+
+    def test_an_interrupted_one_leaves_nothing(self):
+        partial = self.scratch / "new.moe.partial"
+        process = start("moec", "replan", self.model, "--memory", "25%", "-o", self.output)
+        interrupt_at(process, signal.SIGINT, partial)
+        self.assertIn(sorted(path.name for path in self.scratch.iterdir()), ([], ["new.moe"]))
+
+    def test_what_cannot_be_planned(self):
+        model = self.model
+        self.refuses("plan '1MiB' needs .* the smallest budget that works is [0-9]+ bytes", model, "--memory", "1MiB")
+        self.refuses("budget 25% is given twice", model, "--memory", "25%", "25%")
+        self.refuses("smaller than the largest record", model, "--memory", "0.1%")
+        self.refuses("a context of 999999 tokens, the model has", model, "--memory", "25%", "--context", "999999")
+        self.refuses("--memory is required", model)
+        self.refuses("would replace", model, "--memory", "25%", output=model)
+        self.refuses("missing.moe", self.scratch / "missing.moe", "--memory", "25%")
+        broken = self.scratch / "broken.moe"
+        broken.write_bytes(model.read_bytes()[:5000])
+        self.refuses("broken.moe", broken, "--memory", "25%")
