@@ -105,8 +105,19 @@ static EngineOptions engineOptions(uint32_t windowTokens, uint32_t threads, bool
   return options;
 }
 
-static Status addMember(EngineCrew &crew, const EngineOptions &options) {
-  MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountMemory(*crew.model, options));
+// A window in one chunk: where experts do not fit, every chunk reads nearly all of them, so that
+// the rows of a whole window are worth more than a larger cache.
+static Result<MemoryAccount> accountOf(const Model &model, EngineOptions &options) {
+  options.prefillChunk = options.contextTokens;
+  auto account = accountMemory(model, options);
+  if (account.isOk())
+    return account;
+  options.prefillChunk.reset();
+  return accountMemory(model, options);
+}
+
+static Status addMember(EngineCrew &crew, EngineOptions options) {
+  MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountOf(*crew.model, options));
   EngineCrew::Member &member = crew.members.emplace_back();
   MOERT_ASSIGN_OR_RETURN(member.engine, Engine::load(*crew.model, options, account));
   MOERT_ASSIGN_OR_RETURN(member.source, EngineSource::create(*member.engine));
@@ -120,7 +131,8 @@ static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t wi
   const uint64_t available = availableMemoryBytes();
   uint64_t needed = 0;
   for (const EngineCrew &crew : crews) {
-    auto account = accountMemory(*crew.model, engineOptions(windowTokens, 1, true));
+    EngineOptions options = engineOptions(windowTokens, 1, true);
+    auto account = accountOf(*crew.model, options);
     MOERT_RETURN_IF_ERROR(account.status());
     if (account->totalBytes() > available / members)
       return false;
