@@ -1,32 +1,12 @@
 #include "runtime/base/RandomFile.h"
 
+#include "tests/unit/support/TemporaryDirectory.h"
+
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
-#include <filesystem>
-#include <unistd.h>
 
 using namespace moert;
-
-namespace {
-
-/// A name that no file has, and nothing is left of it.
-struct FreshName {
-  FreshName() {
-    char name[] = "/tmp/random-file-XXXXXX";
-    int file = ::mkstemp(name);
-    REQUIRE(file >= 0);
-    ::close(file);
-    ::unlink(name);
-    path = name;
-  }
-  ~FreshName() { ::unlink(path.c_str()); }
-  std::string path;
-};
-
-} // namespace
 
 static std::span<const std::byte> bytesOf(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -40,8 +20,9 @@ static std::string textAt(const RandomFile &file, uint64_t offset, size_t bytes)
 }
 
 TEST_CASE("what is written at a place is read from there, in any order") {
-  FreshName name;
-  auto file = RandomFile::open(name.path, O_RDWR | O_CREAT);
+  TemporaryDirectory directory;
+  const std::string path = directory.path("file");
+  auto file = RandomFile::open(path, O_RDWR | O_CREAT);
   REQUIRE(file.isOk());
   REQUIRE(file->writeAt(4, bytesOf("behind")).isOk());
   REQUIRE(file->writeAt(0, bytesOf("at")).isOk());
@@ -50,30 +31,32 @@ TEST_CASE("what is written at a place is read from there, in any order") {
 }
 
 TEST_CASE("a range that the file does not hold whole is refused with what is missing") {
-  FreshName name;
-  auto file = RandomFile::open(name.path, O_RDWR | O_CREAT);
+  TemporaryDirectory directory;
+  const std::string path = directory.path("file");
+  auto file = RandomFile::open(path, O_RDWR | O_CREAT);
   REQUIRE(file.isOk());
   REQUIRE(file->writeAt(0, bytesOf("short")).isOk());
   std::byte room[8];
   Status status = file->readAt(2, room);
   CHECK(status.code() == StatusCode::kFailed);
-  CHECK_MESSAGE(status.message() == name.path + " ends at 5, expected 5 bytes more",
-                status.message());
+  CHECK_MESSAGE(status.message() == path + " ends at 5, expected 5 bytes more", status.message());
   CHECK(file->readAt(2, std::span(room).first(3)).isOk());
 }
 
 TEST_CASE("a file that is not there is refused by its name unless it may be made") {
-  FreshName name;
-  Status status = RandomFile::open(name.path, O_RDONLY).status();
+  TemporaryDirectory directory;
+  const std::string path = directory.path("file");
+  Status status = RandomFile::open(path, O_RDONLY).status();
   CHECK_FALSE(status.isOk());
-  CHECK(status.message().find(name.path) != std::string::npos);
-  CHECK(RandomFile::open(name.path, O_RDWR | O_CREAT).isOk());
-  CHECK(RandomFile::open(name.path, O_RDONLY).isOk());
+  CHECK(status.message().find(path) != std::string::npos);
+  CHECK(RandomFile::open(path, O_RDWR | O_CREAT).isOk());
+  CHECK(RandomFile::open(path, O_RDONLY).isOk());
 }
 
 TEST_CASE("a file that was moved is still open") {
-  FreshName name;
-  auto opened = RandomFile::open(name.path, O_RDWR | O_CREAT);
+  TemporaryDirectory directory;
+  const std::string path = directory.path("file");
+  auto opened = RandomFile::open(path, O_RDWR | O_CREAT);
   REQUIRE(opened.isOk());
   RandomFile file = std::move(opened).value();
   REQUIRE(file.writeAt(0, bytesOf("moved")).isOk());

@@ -1,8 +1,9 @@
 #include "runtime/base/SystemLimits.h"
 
+#include "tests/unit/support/TemporaryDirectory.h"
+
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -13,14 +14,8 @@ namespace {
 
 /// A folder with the files of proc and sys that a process finds its groups in.
 struct FakeSystem {
-  std::string root;
-
-  FakeSystem() {
-    std::string pattern = (fs::temp_directory_path() / "system-limits-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    root = pattern;
-  }
-  ~FakeSystem() { fs::remove_all(root); }
+  TemporaryDirectory directory;
+  const std::string &root = directory.path();
 
   void write(const std::string &path, const std::string &text) const {
     fs::create_directories(fs::path(root + path).parent_path());

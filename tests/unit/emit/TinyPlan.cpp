@@ -4,33 +4,12 @@
 #include "tests/unit/format/TinyArtifact.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
 
 using moert::strCat;
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = std::filesystem::temp_directory_path().string() + "/emit_test_XXXXXX";
-  if (!::mkdtemp(pattern.data()))
-    throw std::string("no temporary directory");
-  root = pattern;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(root, ignored);
-}
-
-std::vector<std::string> TemporaryDirectory::fileNames() const {
-  std::vector<std::string> names;
-  for (const auto &entry : std::filesystem::directory_iterator(root))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 static moec::WeightSource sourceOf(std::string name, const moert::MatrixShape &shape) {
   moec::WeightSource source;

@@ -3,26 +3,12 @@
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
+#include "tests/unit/support/TemporaryDirectory.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
-
-/// A directory that is removed at the end, with everything in it.
-class TemporaryDirectory {
-public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory &) = delete;
-  TemporaryDirectory &operator=(const TemporaryDirectory &) = delete;
-
-  std::string path(const std::string &name) const { return root + "/" + name; }
-  std::vector<std::string> fileNames() const; // Sorted.
-
-private:
-  std::string root;
-};
 
 /// The tensors of a checkpoint, as f32: name to values.
 using Tensors = std::map<std::string, std::vector<float>>;

@@ -1,25 +1,23 @@
 #include "runtime/engine/RunProfile.h"
 
+#include "tests/unit/support/TemporaryDirectory.h"
+
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 using namespace moert;
 
 static std::string written(const RunProfile &profile, const RunFacts &facts) {
-  std::string folder = (std::filesystem::temp_directory_path() / "run-profile-XXXXXX").string();
-  REQUIRE(::mkdtemp(folder.data()));
-  std::string path = folder + "/run.json";
+  TemporaryDirectory folder;
+  std::string path = folder.path("run.json");
   auto file = OutputFile::create(path);
   REQUIRE(file.isOk());
   REQUIRE(profile.write(*file, facts).isOk());
   REQUIRE(file->commit().isOk());
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
-  std::filesystem::remove_all(folder);
   return text.str();
 }
 

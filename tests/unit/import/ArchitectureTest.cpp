@@ -14,7 +14,7 @@ using moec::ModelDescription;
 namespace {
 
 ModelDescription describe(const TestCheckpoint &checkpoint) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   checkpoint.write(directory);
   auto result = moec::importCheckpoint(directory.path());
   INFO(result.status().message());

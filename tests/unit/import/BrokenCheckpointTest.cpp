@@ -162,7 +162,7 @@ TEST_CASE("a directory that is not there is refused") {
 }
 
 TEST_CASE("a shard that is a directory is refused") {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   TestCheckpoint checkpoint = splitMixtral();
   checkpoint.shards.erase(kShard2);
   checkpoint.write(directory);

@@ -260,7 +260,7 @@ TEST_CASE("a Qwen2-MoE that cannot be computed is refused:") {
 }
 
 TEST_CASE("a directory without config.json is refused") {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   checkRefused(moec::importCheckpoint(directory.path()).status(),
                {"config.json", "found no such file"});
 }

@@ -27,7 +27,7 @@ struct OpenedTensors {
     REQUIRE(result.isOk());
     return std::move(result).value();
   }
-  TempDirectory directory;
+  TemporaryDirectory directory;
   Checkpoint checkpoint;
 };
 
@@ -255,7 +255,7 @@ TEST_CASE("a file that shrank after it was opened is a failure, not a value") {
 TEST_CASE("fused experts hold the same values as single ones") {
   const TestCheckpoint checkpoints[] = {tinyMixtral(), tinyQwen2Moe()};
   for (const TestCheckpoint &single : checkpoints) {
-    const TempDirectory singleDirectory, fusedDirectory;
+    const TemporaryDirectory singleDirectory, fusedDirectory;
     single.write(singleDirectory);
     fuseExperts(single).write(fusedDirectory);
     const auto a = moec::importCheckpoint(singleDirectory.path());
@@ -277,7 +277,7 @@ TEST_CASE("shards give the same tensors as one file, and one file is preferred t
   TestCheckpoint files = tinyMixtral();
   const std::string bytes = files.tensor("lm_head.weight").bytes;
   files.split();
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   files.write(directory);
   const auto sharded = moec::importCheckpoint(directory.path());
   REQUIRE(sharded.isOk());
@@ -305,7 +305,7 @@ TEST_CASE("tensors that no part of the model names are allowed") {
 }
 
 TEST_CASE("files that are links are followed, as in a download cache") {
-  const TempDirectory blobs, directory;
+  const TemporaryDirectory blobs, directory;
   tinyMixtral().write(blobs);
   for (const char *file : {"config.json", "model.safetensors"})
     std::filesystem::create_symlink(blobs.path() + "/" + file, directory.path() + "/" + file);
@@ -318,7 +318,7 @@ TEST_CASE("tensors that the model does not use are counted in a warning, not ref
   const std::string all = std::to_string(tensors.size() + 2);
   tensors.push_back(testTensor("model.layers.1.input_layernorm.weight", "BF16", {8}));
   tensors.push_back(testTensor("model.layers.2.input_layernorm.weight", "BF16", {8}));
-  TempDirectory directory;
+  TemporaryDirectory directory;
   files.write(directory);
   std::string warning;
   auto model = importCheckpoint(directory.path(), [&](std::string_view line) { warning += line; });
@@ -329,7 +329,7 @@ TEST_CASE("tensors that the model does not use are counted in a warning, not ref
 }
 
 TEST_CASE("a checkpoint of which everything is used brings no warning") {
-  TempDirectory directory;
+  TemporaryDirectory directory;
   tinyMixtral().write(directory);
   std::string warning;
   REQUIRE(

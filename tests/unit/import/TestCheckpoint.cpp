@@ -5,26 +5,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 using moert::Status;
-
-TempDirectory::TempDirectory() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "moe-import-XXXXXX").string();
-  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-  directory = pattern;
-}
-
-TempDirectory::~TempDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(directory, ignored);
-}
-
-void TempDirectory::write(const std::string &name, const std::string &bytes) const {
-  std::ofstream(directory + "/" + name, std::ios::binary) << bytes;
-}
 
 TestTensor testTensor(std::string name, std::string type, std::vector<uint64_t> shape) {
   uint64_t count = 1;
@@ -88,7 +72,7 @@ void TestCheckpoint::split() {
   }
 }
 
-void TestCheckpoint::write(const TempDirectory &directory) const {
+void TestCheckpoint::write(const TemporaryDirectory &directory) const {
   directory.write("config.json", config.dump());
   if (!generationConfig.is_null())
     directory.write("generation_config.json", generationConfig.dump());
@@ -210,7 +194,7 @@ TestCheckpoint fuseExperts(const TestCheckpoint &checkpoint) {
 }
 
 Status importStatus(const TestCheckpoint &checkpoint) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   checkpoint.write(directory);
   return moec::importCheckpoint(directory.path()).status();
 }

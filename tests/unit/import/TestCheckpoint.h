@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "tests/unit/support/TemporaryDirectory.h"
 
 #include <nlohmann/json.hpp>
 
@@ -11,20 +12,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-/// A directory under the system's temporary one, removed with everything in it.
-class TempDirectory {
-public:
-  TempDirectory();
-  ~TempDirectory();
-  TempDirectory(const TempDirectory &) = delete;
-  TempDirectory &operator=(const TempDirectory &) = delete;
-  const std::string &path() const { return directory; }
-  void write(const std::string &name, const std::string &bytes) const;
-
-private:
-  std::string directory;
-};
 
 struct TestTensor {
   std::string name;
@@ -52,7 +39,7 @@ struct TestCheckpoint {
   void remove(const std::string &name);
   /// Moves everything into two shards with an index.
   void split();
-  void write(const TempDirectory &directory) const;
+  void write(const TemporaryDirectory &directory) const;
 };
 
 /// One layer; V 16, H 8, two heads of 4 on one key/value head, two experts of width 6, top-1.

@@ -1,3 +1,4 @@
+#include "tests/unit/support/TemporaryDirectory.h"
 #include "tools/moert/probe/DeviceYaml.h"
 #include "tools/moert/probe/ProbeFile.h"
 
@@ -17,19 +18,6 @@ ProbeRun quietRun() {
   return ProbeRun(
       monotonicNs, [] { return false; }, [](std::string_view, uint64_t, uint64_t) {});
 }
-
-/// A folder of its own, gone at the end.
-struct Folder {
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "moert-probe-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder &) = delete;
-
-  std::string path;
-};
 
 DeviceReport someReport() {
   DeviceReport report;
@@ -85,14 +73,15 @@ TEST_CASE("a probe reports the planned time that is behind it") {
 }
 
 TEST_CASE("the probe's file has no name while it is read, and can be read once its owner is gone") {
-  Folder folder;
+  TemporaryDirectory folder;
   ProbeRun run = quietRun();
   std::optional<ArtifactFile> opened;
   {
-    Result<ProbeFile> file = ProbeFile::create(run, folder.path, 8 * kMiB, 8 * kMiB, 1'000'000'000);
+    Result<ProbeFile> file =
+        ProbeFile::create(run, folder.path(), 8 * kMiB, 8 * kMiB, 1'000'000'000);
     REQUIRE_MESSAGE(file.isOk(), file.status().message());
     CHECK(file->bytes() == 8 * kMiB);
-    CHECK(std::filesystem::is_empty(folder.path));
+    CHECK(std::filesystem::is_empty(folder.path()));
     Result<ArtifactFile> readable = file->open();
     REQUIRE(readable.isOk());
     opened = std::move(*readable);
@@ -103,15 +92,15 @@ TEST_CASE("the probe's file has no name while it is read, and can be read once i
 }
 
 TEST_CASE("a slow disk gets a smaller file, but not one below the least") {
-  Folder folder;
+  TemporaryDirectory folder;
   ProbeRun run = quietRun();
-  Result<ProbeFile> file = ProbeFile::create(run, folder.path, 8 * kMiB, 64 * kMiB, 0);
+  Result<ProbeFile> file = ProbeFile::create(run, folder.path(), 8 * kMiB, 64 * kMiB, 0);
   REQUIRE(file.isOk());
   CHECK(file->bytes() == 8 * kMiB);
 }
 
 TEST_CASE("a folder that cannot be probed is refused by its name") {
-  Folder folder;
+  TemporaryDirectory folder;
   ProbeRun run = quietRun();
   const auto refusalOf = [&](const std::string &path) {
     const Result<ProbeFile> file = ProbeFile::create(run, path, 8 * kMiB, 8 * kMiB, 1);
@@ -120,31 +109,31 @@ TEST_CASE("a folder that cannot be probed is refused by its name") {
     CHECK(contains(file.status().message(), path.c_str()));
     return file.status().message();
   };
-  refusalOf(folder.path + "/missing");
-  const std::string plain = folder.path + "/file";
+  refusalOf(folder.path("missing"));
+  const std::string plain = folder.path("file");
   std::fclose(std::fopen(plain.c_str(), "w"));
   CHECK(contains(refusalOf(plain), "is not a folder"));
 }
 
 TEST_CASE("a disk without room is an error that says how much was free") {
-  Folder folder;
+  TemporaryDirectory folder;
   ProbeRun run = quietRun();
   constexpr uint64_t kPebibyte = uint64_t(1) << 50;
-  const Result<ProbeFile> file = ProbeFile::create(run, folder.path, kPebibyte, kPebibyte, 1);
+  const Result<ProbeFile> file = ProbeFile::create(run, folder.path(), kPebibyte, kPebibyte, 1);
   REQUIRE(!file.isOk());
   CHECK(file.status().code() == StatusCode::kFailed);
   CHECK(contains(file.status().message(), "free on the disk: "));
-  CHECK(std::filesystem::is_empty(folder.path));
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("a stopped probe leaves no file") {
-  Folder folder;
+  TemporaryDirectory folder;
   ProbeRun run(
       monotonicNs, [] { return true; }, [](std::string_view, uint64_t, uint64_t) {});
-  const Result<ProbeFile> file = ProbeFile::create(run, folder.path, 8 * kMiB, 8 * kMiB, 1);
+  const Result<ProbeFile> file = ProbeFile::create(run, folder.path(), 8 * kMiB, 8 * kMiB, 1);
   REQUIRE(!file.isOk());
   CHECK(file.status().code() == StatusCode::kInterrupted);
-  CHECK(std::filesystem::is_empty(folder.path));
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("a device file has four digits of each number and a word on how it was got") {
