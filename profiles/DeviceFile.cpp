@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <tuple>
+#include <yaml-cpp/eventhandler.h>
 
 namespace moec {
 
@@ -197,6 +200,44 @@ Result<DeviceProfile> readDevice(const std::string &file, const YAML::Node &root
   return device;
 }
 
+/// What a parse finds before anything is kept of it.
+class DocumentScan : public YAML::EventHandler {
+public:
+  void OnDocumentStart(const YAML::Mark &) override { ++documents; }
+  void OnAlias(const YAML::Mark &mark, YAML::anchor_t) override {
+    if (!alias)
+      alias = mark;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark &, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark &, const std::string &, YAML::anchor_t,
+                const std::string &) override {}
+  void OnSequenceStart(const YAML::Mark &, const std::string &, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark &, const std::string &, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  uint32_t documents = 0;
+  std::optional<YAML::Mark> alias;
+};
+
+/// Refuses several documents, which yaml-cpp's own LoadAll() never stops to collect from some
+/// broken files, and aliases, which make large things of small files.
+Status checkDocuments(const std::string &yaml, const std::string &name) {
+  std::istringstream stream(yaml);
+  YAML::Parser parser(stream);
+  DocumentScan scan;
+  while (scan.documents < 2 && parser.HandleNextDocument(scan))
+    continue;
+  if (scan.alias)
+    return invalidInput(name, ":", scan.alias->line + 1, ": found an alias, expected values");
+  if (scan.documents > 1)
+    return invalidInput(name, ": has several YAML documents, expected one device profile");
+  return {};
+}
+
 } // namespace
 
 Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name) {
@@ -204,11 +245,8 @@ Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name
     return invalidInput(name, ": has ", yaml.size(),
                         " bytes, expected a device profile of at most ", kMaxFileBytes);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
-    if (documents.size() != 1)
-      return invalidInput(name, ": has ", documents.size(),
-                          " YAML documents, expected one device profile");
-    return readDevice(name, documents.front());
+    MOERT_RETURN_IF_ERROR(checkDocuments(std::string(yaml), name));
+    return readDevice(name, YAML::Load(std::string(yaml)));
   } catch (const YAML::Exception &error) {
     const std::string line = error.mark.line >= 0 ? strCat(":", error.mark.line + 1) : "";
     return invalidInput(name, line, ": not YAML: ", error.msg);

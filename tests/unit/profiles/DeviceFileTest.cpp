@@ -187,14 +187,20 @@ TEST_CASE("what is no device file at all is refused") {
   CHECK(refusalOf("").find("device.yaml: ") == 0);
   CHECK(refusalOf("- 1\n- 2\n") == "device.yaml:1: found a list, expected a map of fields");
   CHECK(refusalOf("a: [1, 2\nb: }").find("not YAML") != std::string::npos);
-  CHECK(refusalOf("a: 1\n---\nb: 2\n").find("2 YAML documents") != std::string::npos);
+  CHECK(refusalOf("a: 1\n---\nb: 2\n").find("several YAML documents") != std::string::npos);
   CHECK(refusalOf(std::string(2 << 20, '#')).find("expected a device profile of at most") !=
         std::string::npos);
+  CHECK(refusalOf(", depth: 4, b}\x18*").find("device.yaml") == 0); // Documents without end.
   CHECK(refusalOf(std::string(100000, '[')).find("device.yaml") == 0);
   CHECK(refusalOf(changed("device_profile: 1", "device_profile: 2")) ==
         "device.yaml: device_profile: version 2, this program reads 1");
   CHECK(refusalOf(changed("processor:", "? [1]\n: 3\nprocessor:"))
             .find("expected the name of a field") != std::string::npos);
+}
+
+TEST_CASE("an alias is refused, since aliases of aliases grow without end") {
+  CHECK(refusalOf(changed("cores: !measured 2", "cores: &a !measured 2\n  x: *a")) ==
+        "device.yaml:7: found an alias, expected values");
 }
 
 TEST_CASE("a file that is not there is refused by its name") {
