@@ -22,7 +22,8 @@ namespace moec {
 static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOptions &options,
                        const Session &session) {
   std::string partial = OutputFile::partialPathOf(options.outputPath);
-  if (std::filesystem::exists(partial) && !options.resume && session.say)
+  std::error_code error;
+  if (std::filesystem::exists(partial, error) && !options.resume && session.say)
     session.say(strCat("starting over; --resume would go on with ", partial));
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));
   if (!session.say)
@@ -36,10 +37,11 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
 
 Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint) {
   std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto &entry : std::filesystem::directory_iterator(checkpoint.directory(), ignored))
-    if (entry.path().extension() == ".json" || entry.path().extension() == ".safetensors")
-      files.push_back(entry.path().string());
+  std::error_code error;
+  std::filesystem::directory_iterator entry(checkpoint.directory(), error), end;
+  for (; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".json" || entry->path().extension() == ".safetensors")
+      files.push_back(entry->path().string());
   return checkReplacesNone(outputPath, files);
 }
 

@@ -11,7 +11,8 @@ constexpr const char *kStep = "reference";
 Result<std::string> makeReference(const ReferenceRequest &request, const WorkDirectory &work,
                                   const Session &session) {
   const std::string path = work.path() + "/reference.moe";
-  if (work.isMarked(kStep, request.key) && std::filesystem::is_regular_file(path))
+  std::error_code error;
+  if (work.isMarked(kStep, request.key) && std::filesystem::is_regular_file(path, error))
     return path;
   MOERT_RETURN_IF_ERROR(work.unmark(kStep));
   CompileRequest compile;

@@ -26,6 +26,8 @@ Status WorkDirectory::checkHoldsNone(const std::string &outputPath,
   std::error_code error;
   const std::filesystem::path directory =
       std::filesystem::weakly_canonical(pathOf(outputPath), error);
+  if (error)
+    return {}; // It cannot be made either, which is refused where that is tried.
   for (const std::string &input : inputs) {
     auto path = std::filesystem::weakly_canonical(input, error);
     auto [end, ignored] =
@@ -58,6 +60,15 @@ static Result<int> takeLock(const std::string &directory) {
   return -1;
 }
 
+static Status removeAllButLock(const std::string &directory) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error), end;
+  for (; !error && entry != end; entry.increment(error))
+    if (entry->path() != lockPathOf(directory))
+      std::filesystem::remove_all(entry->path(), error);
+  return error ? systemError(error.value(), strCat("emptying ", directory)) : Status();
+}
+
 Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool resume) {
   const std::string directory = pathOf(outputPath);
   std::error_code error;
@@ -79,10 +90,11 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool re
   const int lock = *taken;
   if (lock < 0)
     return open(outputPath, resume);
-  if (!resume)
-    for (const auto &entry : std::filesystem::directory_iterator(directory, error))
-      if (entry.path() != lockPathOf(directory))
-        std::filesystem::remove_all(entry.path(), error);
+  Status emptied = resume ? Status() : removeAllButLock(directory);
+  if (!emptied.isOk()) {
+    ::close(lock);
+    return emptied;
+  }
   return WorkDirectory(directory, lock, isThere && resume);
 }
 

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import time
 
-from support import DATA, DONE, INTERRUPTED, POCKET, E2eTest, artifact, pocket, program
+from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, pocket, program
 
 COMMANDS = {
     "moec": ["compile", "import", "emit", "inspect", "verify"],
@@ -140,6 +140,15 @@ class RefusalTest(E2eTest):
                 before = kept.read_bytes()
                 self.refused(name, *arguments, mention="would replace")
                 self.assertEqual(kept.read_bytes(), before)
+
+    def test_an_output_that_can_be_no_file_s_name_is_refused_by_it(self):
+        (self.scratch / "loop").symlink_to("loop")
+        text = ("--calibration-text", ROOT / "README.md")
+        for output in (self.scratch / "loop/a.moe", self.scratch / ("a" * 300)):
+            for command in (["compile", POCKET, "--bits", "4"], ["compile", POCKET, "--quantizer", "gptq", *text],
+                            ["calibrate", POCKET, *text]):
+                with self.subTest(command[0], output=output.name):
+                    self.refused("moec", *command, "-o", output, mention=rf"moec: .*{output.name}")
 
     def test_a_pipe_for_an_artifact_is_refused_and_not_waited_for(self):
         pipe = self.scratch / "pipe.moe"

@@ -144,6 +144,19 @@ TEST_CASE("a step that was unmarked is not marked, and may be unmarked again") {
   CHECK(work.isMarked("other", "key"));
 }
 
+TEST_CASE("an output that can be no file's name holds no inputs, and is refused by its own name") {
+  TemporaryDirectory directory;
+  fs::create_symlink("loop", directory.path("loop"));
+  for (const std::string &output :
+       {directory.path("loop/out.moe"), directory.path(std::string(300, 'a'))}) {
+    const std::vector<std::string> inputs = {directory.path("text")};
+    CHECK(WorkDirectory::checkHoldsNone(output, inputs).isOk());
+    Status status = WorkDirectory::open(output, false).status();
+    CHECK_FALSE(status.isOk());
+    CHECK_MESSAGE(status.message().find(output + ".work") != std::string::npos, status.message());
+  }
+}
+
 TEST_CASE("inputs in the work directory are refused, those beside it are not") {
   TemporaryDirectory directory;
   const std::string output = directory.path("out.moe");
