@@ -93,12 +93,21 @@ Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
   return std::move(queue).result();
 }
 
-static EngineOptions engineOptions(uint32_t windowTokens, uint32_t threads, bool isFirst) {
+// The rest is for what a judge holds beside them, rows of the reference above all, and for pages of
+// the files that it writes and reads. An engine that leaves too little has the program's own code
+// read again and again.
+static uint64_t memoryForEngines() {
+  return availableMemoryBytes() / 4 * 3;
+}
+
+static EngineOptions engineOptions(uint32_t windowTokens, uint32_t threads, bool isFirst,
+                                   uint64_t memory) {
   constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for so many rows.
   EngineOptions options;
   options.contextTokens = windowTokens;
   options.logitsRows = std::min(kLogitsRows, windowTokens);
   options.threads = threads;
+  options.memory = BudgetSize{memory, {}};
   // The first engine has in its account what the process holds already.
   options.sharesProcess = !isFirst;
   options.extraBytes = isFirst ? privateMemoryBytes() : 0;
@@ -124,21 +133,21 @@ static Status addMember(EngineCrew &crew, EngineOptions options) {
   return {};
 }
 
-// Accounts without a budget take every expert as far as there is memory: where there is not enough
-// for one of them, there is none for two.
+// An account takes every expert as far as there is memory: where there is not enough for one of
+// them, there is none for two.
 static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t windowTokens,
                                   uint32_t members) {
-  const uint64_t available = availableMemoryBytes();
+  const uint64_t memory = memoryForEngines();
   uint64_t needed = 0;
   for (const EngineCrew &crew : crews) {
-    EngineOptions options = engineOptions(windowTokens, 1, true);
+    EngineOptions options = engineOptions(windowTokens, 1, true, memory);
     auto account = accountOf(*crew.model, options);
     MOERT_RETURN_IF_ERROR(account.status());
-    if (account->totalBytes() > available / members)
+    if (account->totalBytes() > memory / members)
       return false;
     needed += account->totalBytes() * members;
   }
-  return needed <= available;
+  return needed <= memory;
 }
 
 Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths, uint32_t windowTokens,
@@ -148,16 +157,14 @@ Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths, ui
     MOERT_ASSIGN_OR_RETURN(crews[i].model, Model::open(paths[i]));
   }
   MOERT_ASSIGN_OR_RETURN(bool isRoomy, hasRoomForAll(crews, windowTokens, std::max(threads, 2u)));
-  const uint32_t members = isRoomy ? threads : 1;
+  const uint32_t members = isRoomy ? threads : 1, threadsOfEach = isRoomy ? 1 : threads;
   // Taken before the first engine is loaded: what that takes is not free any more.
-  const uint64_t share = availableMemoryBytes() / crews.size();
+  const uint64_t memory = memoryForEngines() / (isRoomy ? 1 : crews.size());
   for (uint32_t member = 0; member < members; ++member)
     for (size_t i = 0; i < crews.size(); ++i) {
       const bool isFirst = member == 0 && i == 0;
-      EngineOptions options = engineOptions(windowTokens, isRoomy ? 1 : threads, isFirst);
-      if (!isRoomy && crews.size() > 1)
-        options.memory = BudgetSize{share, {}};
-      MOERT_RETURN_IF_ERROR(addMember(crews[i], options));
+      MOERT_RETURN_IF_ERROR(
+          addMember(crews[i], engineOptions(windowTokens, threadsOfEach, isFirst, memory)));
     }
   return crews;
 }
