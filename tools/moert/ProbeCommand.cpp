@@ -24,6 +24,9 @@ namespace {
 /// What the probe itself takes at its most.
 constexpr uint64_t kNeededBytes = uint64_t(320) << 20;
 
+/// A thread that is alone on a core has more of it than this.
+constexpr double kIdleCoreShare = 0.95;
+
 struct ProbeOptions {
   std::string output;
   std::string folder = ".";
@@ -54,6 +57,11 @@ uint64_t totalMemoryBytes() {
   return uint64_t(::sysconf(_SC_PHYS_PAGES)) * uint64_t(::sysconf(_SC_PAGESIZE));
 }
 
+std::string busyRemark(double coreShare) {
+  return strCat("The machine was busy: the probe had ", static_cast<int>(100 * coreShare),
+                "% of a core, and an idle machine can do more than this says.");
+}
+
 Result<probe::DeviceReport> measure(const ProbeOptions &options) {
   const std::atomic<bool> &stop = catchInterrupts();
   std::string step;
@@ -82,6 +90,8 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
                     strCat("Numbers are the medians of ", probe::kRounds, " rounds."),
                     strCat("Reads: ", report.disk.description, "; from a file of ",
                            formatBytes(report.disk.fileBytes), ".")};
+  if (report.compute.coreShare < kIdleCoreShare)
+    report.remarks.push_back(busyRemark(report.compute.coreShare));
   return report;
 }
 
@@ -109,6 +119,8 @@ Status writeProbe(const ProbeOptions &options) {
       ")\n  memory: ", formatBytes(report.availableMemoryBytes), " to use, read at ",
       formatBytes(static_cast<uint64_t>(report.compute.memoryBytesPerSecond.allThreads.value)),
       "/s\n  kernels: ", report.compute.isa, "\nwritten to ", options.output));
+  if (report.compute.coreShare < kIdleCoreShare)
+    printError(busyRemark(report.compute.coreShare));
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <span>
 #include <unistd.h>
@@ -19,7 +20,7 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20, kSecondNs = 1'000'000'000;
 constexpr uint64_t kDispatchNs = kSecondNs / 10, kMemoryNs = kSecondNs,
                    kAttentionNs = kSecondNs / 2;
-constexpr uint64_t kProductsNs = 5 * kSecondNs;
+constexpr uint64_t kProductsNs = 5 * kSecondNs, kCoreShareNs = kSecondNs / 5;
 
 /// An expert's matrix, as models of 30 billion parameters have it.
 constexpr MatrixShape kShape = {768, 2048};
@@ -185,9 +186,29 @@ double productsPerSecond(const Bench &bench, Matrices &matrices, uint32_t tokens
   });
 }
 
-Status measureProducts(const Bench &bench, std::vector<ProductRate> &products) {
+double threadNs() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
+}
+
+/// How much of a core the calling thread gets while it multiplies without pause.
+double measureCoreShare(const Bench &bench) {
+  Matrices matrices(kStored[0], bench.weights);
+  const double processorBegin = threadNs();
+  const uint64_t begin = monotonicNs();
+  productsPerSecond(bench, matrices, 1, *bench.pools[0], kCoreShareNs);
+  const auto passed = static_cast<double>(std::max<uint64_t>(1, monotonicNs() - begin));
+  return std::min(1.0, (threadNs() - processorBegin) / passed);
+}
+
+Status measureProducts(const Bench &bench, ComputeReport &report) {
+  std::vector<ProductRate> &products = report.products;
+  std::vector<double> shares;
   std::vector<std::vector<double>> rates; // By product, then round.
   for (uint32_t round = 0; round < kRounds; ++round) {
+    MOERT_RETURN_IF_ERROR(bench.run.begin("multiplying", kCoreShareNs));
+    shares.push_back(measureCoreShare(bench));
     size_t product = 0;
     for (const Stored &stored : kStored) {
       Matrices matrices(stored, bench.weights);
@@ -212,6 +233,7 @@ Status measureProducts(const Bench &bench, std::vector<ProductRate> &products) {
         }
     }
   }
+  report.coreShare = median(shares);
   return {};
 }
 
@@ -288,7 +310,7 @@ Result<Number> measureDispatch(const Bench &bench) {
 } // namespace
 
 uint64_t plannedComputeNs() {
-  return kDispatchNs + kMemoryNs + kAttentionNs + kProductsNs;
+  return kDispatchNs + kMemoryNs + kAttentionNs + kProductsNs + kRounds * kCoreShareNs;
 }
 
 Result<ComputeReport> probeCompute(ProbeRun &run, const KernelTable &kernels, uint32_t threads) {
@@ -306,7 +328,7 @@ Result<ComputeReport> probeCompute(ProbeRun &run, const KernelTable &kernels, ui
   MOERT_ASSIGN_OR_RETURN(report.dispatchNs, measureDispatch(bench));
   MOERT_ASSIGN_OR_RETURN(report.memoryBytesPerSecond, measureMemory(bench));
   MOERT_ASSIGN_OR_RETURN(report.attentionBytesPerSecond, measureAttention(bench));
-  MOERT_RETURN_IF_ERROR(measureProducts(bench, report.products));
+  MOERT_RETURN_IF_ERROR(measureProducts(bench, report));
   return report;
 }
 

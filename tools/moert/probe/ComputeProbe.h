@@ -28,6 +28,9 @@ struct ComputeReport {
   ThreadNumbers memoryBytesPerSecond;
   ThreadNumbers attentionBytesPerSecond; // Keys and values, for each query head that reads them.
   std::vector<ProductRate> products;
+  /// What the measuring thread had of a core while it multiplied alone: less than 1 where other
+  /// programs ran, and then nothing here is what the machine can do.
+  double coreShare = 1;
 };
 
 uint64_t plannedComputeNs();
