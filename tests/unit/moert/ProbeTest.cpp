@@ -136,6 +136,20 @@ TEST_CASE("a stopped probe leaves no file") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
+TEST_CASE("what a slow disk leaves no time for is derived, so that the tables are whole") {
+  Folder folder;
+  // By this clock every disk is slower than any card.
+  ProbeRun run([] { return 20000 * monotonicNs(); }, [] { return false; },
+               [](std::string_view, uint64_t, uint64_t) {});
+  const Result<DiskReport> disk = probeDisk(run, folder.path);
+  REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
+  CHECK(disk->buffered.size() == 12);
+  CHECK(disk->buffered.front().bytesPerSecond.origin == Origin::kMeasured);
+  CHECK(disk->buffered.back().bytesPerSecond.origin == Origin::kDerived);
+  for (const ReadPoint &point : disk->buffered)
+    CHECK(point.bytesPerSecond.value > 0);
+}
+
 TEST_CASE("a device file has four digits of each number and a word on how it was got") {
   const std::string yaml = toYaml(someReport());
   CHECK(contains(yaml, "  dispatch_ns: !measured 1500\n"));
