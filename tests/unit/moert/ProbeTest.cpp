@@ -137,11 +137,11 @@ TEST_CASE("a stopped probe leaves no file") {
 }
 
 TEST_CASE("what a slow disk leaves no time for is derived, so that the tables are whole") {
-  Folder folder;
+  TemporaryDirectory folder;
   // By this clock every disk is slower than any card.
   ProbeRun run([] { return 20000 * monotonicNs(); }, [] { return false; },
                [](std::string_view, uint64_t, uint64_t) {});
-  const Result<DiskReport> disk = probeDisk(run, folder.path);
+  const Result<DiskReport> disk = probeDisk(run, folder.path());
   REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
   CHECK(disk->buffered.size() == 12);
   CHECK(disk->buffered.front().bytesPerSecond.origin == Origin::kMeasured);
