@@ -1,5 +1,6 @@
 #include "compiler/driver/AccurateCompile.h"
 
+#include "compiler/driver/AcceptanceItems.h"
 #include "compiler/driver/IrContext.h"
 #include "compiler/driver/Reference.h"
 #include "compiler/driver/SearchProgress.h"
@@ -30,7 +31,9 @@ namespace {
 class AccurateCompile {
 public:
   AccurateCompile(const AccurateCompileRequest &asked, const Session &told, ImportedModel imported)
-      : request(asked), session(told), model(std::move(imported)) {}
+      : request(asked), session(told), model(std::move(imported)), amounts(asked.amounts) {
+    amounts.isAcceptedOnItems = isOfItems(asked.metric);
+  }
 
   /// Whatever can be refused is, before an earlier compilation's work is touched.
   Status readInputs();
@@ -38,6 +41,7 @@ public:
 
 private:
   Status readTexts();
+  Status readAcceptance(const Tokenizer &tokenizer, const std::vector<std::byte> &table);
   Status openProfile(const std::string &path);
   Status checkBudgets() const;
   Status makeProfile();
@@ -68,6 +72,8 @@ private:
   uint64_t hash = 0;             // Of the checkpoint.
   std::string referencePath;
   std::vector<SearchText> texts, acceptanceTexts;
+  std::unique_ptr<AcceptanceItems> acceptanceItems; // Where the metric is of items.
+  TextAmounts amounts;
   std::unique_ptr<CalibrationProfile> profile;
   SearchWindows windows;
   std::unique_ptr<ExpertPool> pool;
@@ -86,11 +92,23 @@ Status AccurateCompile::readTexts() {
                         " has no tokenizer.json, expected one for reading texts");
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
   MOERT_ASSIGN_OR_RETURN(texts, readSearchTexts(request.calibrationTexts, tokenizer));
-  MOERT_ASSIGN_OR_RETURN(acceptanceTexts, readSearchTexts(request.acceptanceTexts, tokenizer));
+  MOERT_RETURN_IF_ERROR(readAcceptance(tokenizer, table));
   if (!request.target || texts.empty())
     return {};
   // Too few windows are refused now rather than after the calibration.
-  return chooseWindows(texts, acceptanceTexts, {}, 1, request.amounts).status();
+  return chooseWindows(texts, acceptanceTexts, {}, 1, amounts).status();
+}
+
+// The table is copied, not moved: the tokenizer uses it where it lies.
+Status AccurateCompile::readAcceptance(const Tokenizer &tokenizer,
+                                       const std::vector<std::byte> &table) {
+  if (!request.target || !isOfItems(request.metric)) {
+    MOERT_ASSIGN_OR_RETURN(acceptanceTexts, readSearchTexts(request.acceptanceTexts, tokenizer));
+    return {};
+  }
+  MOERT_ASSIGN_OR_RETURN(acceptanceItems, readAcceptanceItems(request, model.description, table));
+  acceptanceTexts = acceptanceItems->files;
+  return {};
 }
 
 Status AccurateCompile::openProfile(const std::string &path) {
@@ -160,8 +178,8 @@ Status AccurateCompile::chooseSearchWindows() {
     text.isOfCalibration = true;
     say("the search measures on the profile's own tokens, as no --calibration-text was given");
   }
-  MOERT_ASSIGN_OR_RETURN(windows, chooseWindows(texts, acceptanceTexts, info.tokens,
-                                                info.windowTokens, request.amounts));
+  MOERT_ASSIGN_OR_RETURN(
+      windows, chooseWindows(texts, acceptanceTexts, info.tokens, info.windowTokens, amounts));
   if (windows.isSetAside)
     say(strCat("accepting on ", windows.acceptance.windows, " windows of ",
                request.amounts.windowTokens,
@@ -279,7 +297,8 @@ uint64_t AccurateCompile::measurementFingerprint() const {
                             request.passes.nested, " ", request.passes.group, " ",
                             request.passes.activationGroup, " ", request.bits.value_or(0), " ",
                             request.areResidentBitsChosen, " ", int(request.passes.residentBits),
-                            " ", metricName(request.metric), " ", request.amounts.windowTokens);
+                            " ", metricName(acceptanceItems ? LossMetric::kKl : request.metric),
+                            " ", request.amounts.windowTokens);
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(profile->info().tokens)));
@@ -292,22 +311,29 @@ uint64_t AccurateCompile::measurementFingerprint() const {
 Result<WidthSearchOutcome> AccurateCompile::search() {
   WidthSearchInput input = items->input();
   input.target = *request.target;
+  // Before a look has said what a divergence is worth in points: as many nats as the share of them
+  // that may be lost. Looks correct it by factors.
+  if (acceptanceItems)
+    input.firstBar = *request.target;
   input.solver = request.solver;
   if (request.solver == SolverChoice::kUniform || request.solver == SolverChoice::kEdgeMoe)
     input.others = uniformAssignment(input.problem, 8);
   const uint64_t searchWindows = windows.probe.windows + windows.rest.windows;
+  const uint64_t accepted =
+      acceptanceItems ? acceptanceItems->set->samples() : windows.acceptance.windows;
   constexpr uint64_t kUsualMeasurements = 12, kUsualLooks = 2;
   const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
                               ? 0
                               : 2 + *std::max_element(input.groups.begin(), input.groups.end());
   SearchProgress progress(session.progress, searchWindows * (1 + kUsualMeasurements) +
                                                 windows.probe.windows * probes +
-                                                kUsualLooks * 2 * windows.acceptance.windows +
+                                                kUsualLooks * 2 * accepted +
                                                 request.checkedEstimates * windows.probe.windows);
   JudgeOptions options;
   options.directory = work->path();
   options.referencePath = referencePath;
   options.metric = request.metric;
+  options.items = acceptanceItems ? &*acceptanceItems->set : nullptr;
   options.windowTokens = request.amounts.windowTokens;
   options.threads = request.threads;
   options.fingerprint = measurementFingerprint();
@@ -339,7 +365,9 @@ Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
   measured.topDisagreement = 1 - sum.agreement();
   measured.looks = kMaxLooks; // Whether they were needed or not.
   measured.isSetAside = windows.isSetAside;
-  measured.windowTokens = request.amounts.windowTokens;
+  measured.windowTokens = acceptanceItems ? 0 : request.amounts.windowTokens;
+  if (acceptanceItems)
+    measured.itemOptions = acceptanceItems->options;
   measured.solver = outcome.best.solver;
   measured.quantizer = nameOf(request.method);
   measured.measurements = outcome.measurements;
@@ -350,11 +378,19 @@ Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
   const std::vector<SearchText> &accepted = windows.isSetAside ? texts : acceptanceTexts;
   for (size_t t = 0; t < accepted.size(); ++t) {
     MeasuredText &text = measured.acceptanceTexts.emplace_back();
-    text = {
-        accepted[t].name, accepted[t].hash, accepted[t].bytes, windows.acceptance.indices[t], {}};
-    for (const SampleScore &score : scores)
-      if (score.text == t)
+    text = {accepted[t].name, accepted[t].hash, accepted[t].bytes, {}, {}, {}};
+    if (!acceptanceItems)
+      text.windows = windows.acceptance.indices[t];
+    for (const SampleScore &score : scores) {
+      if (score.text != t)
+        continue;
+      if (acceptanceItems) {
+        text.windows.push_back(uint32_t(text.windows.size()));
+        text.referencePoints.push_back(score.referencePoints);
+      } else {
         text.referenceNats.push_back(score.referenceLossNats);
+      }
+    }
   }
   return measured;
 }
@@ -371,6 +407,14 @@ Status AccurateCompile::outOfReach(const WidthSearchOutcome &outcome) const {
   const Measurement &measurement = outcome.acceptance;
   // Rounded up to what can be typed, with a little room: the bound is one of several looks.
   double reachable = std::ceil(measurement.upperBound * 1.05 * 1e4) / 1e4;
+  const std::vector<SampleScore> &scores = judge->acceptanceScores(best);
+  if (acceptanceItems && sumOf(scores).referencePoints == 0)
+    return failed("the reference has no points in ", metricName(request.metric), " on the ",
+                  scores.size(),
+                  " items of --eval-text, and nothing is a share of zero; with "
+                  "--resume and other items, ",
+                  work->path(), " saves most of the time");
+  const bool isReachable = !acceptanceItems || reachable < 1;
   std::string target =
       request.metric == LossMetric::kKl ? strCat(reachable) : formatLoss(reachable, request.metric);
   return failed("no widths meet ", formatLoss(*request.target, request.metric), " in ",
@@ -378,8 +422,10 @@ Status AccurateCompile::outOfReach(const WidthSearchOutcome &outcome) const {
                 formatLoss(measurement.loss, request.metric), ", at most ",
                 formatLoss(measurement.upperBound, request.metric), " with 95% confidence, in ",
                 formatBytes(items->expertBytesOf(best)), " of experts (", widthCounts(best, *items),
-                "). --accuracy-loss ", target, " would be met; with --resume, ", work->path(),
-                " saves most of the time");
+                ")", itemsText(scores, request.metric, *request.target), ". ",
+                isReachable ? strCat("--accuracy-loss ", target, " would be met; with")
+                            : std::string("With"),
+                " --resume, ", work->path(), " saves most of the time");
 }
 
 Status AccurateCompile::run(WorkDirectory &directory) {
@@ -400,7 +446,8 @@ Status AccurateCompile::run(WorkDirectory &directory) {
   std::optional<Measured> measured;
   if (request.target) {
     MOERT_ASSIGN_OR_RETURN(WidthSearchOutcome outcome, search());
-    say("measured, the last columns on windows of the search:\n" +
+    say(strCat("measured, the last ", acceptanceItems ? "column" : "columns",
+               " on windows of the search:\n") +
         measuredTable(outcome, *items, expertWeights, request.metric));
     if (!outcome.isMet) {
       work->keep();
@@ -410,13 +457,8 @@ Status AccurateCompile::run(WorkDirectory &directory) {
     measured = measuredOf(outcome);
     if (estimateCheck)
       sayEstimates();
-    say(strCat(metricName(request.metric), " loss ", formatLoss(measured->loss, request.metric),
-               ", at most ", formatLoss(measured->upperBound, request.metric),
-               " with 95% confidence (", windows.acceptance.windows,
-               " windows that nothing else has seen, ", outcome.looks,
-               outcome.looks == 1 ? " look" : " looks", ");\nKL ",
-               formatLoss(measured->klNats, LossMetric::kKl), ", top-1 agreement ",
-               formatLoss(1 - measured->topDisagreement, LossMetric::kTop1),
+    const std::vector<SampleScore> &scores = judge->acceptanceScores(assignment);
+    say(strCat(acceptedText(outcome, sumOf(scores), scores.size(), request.metric),
                "\nexperts: ", widthCounts(assignment, *items), "; ",
                formatBytes(items->expertBytesOf(assignment)), ", by ",
                outcome.best.solver == "uniform" ? "one width for all, which is best here"

@@ -14,10 +14,12 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
   if (request.target && !(*request.target > 0 && *request.target <= 100))
     return invalidInput("an accuracy loss of ", *request.target,
                         ", expected more than 0 and at most 100");
-  if (isOfItems(request.metric))
+  if (request.target && isOfItems(request.metric) && *request.target >= 1)
+    return invalidInput("an accuracy loss of all points in ", metricName(request.metric),
+                        " or more, expected less than 100%");
+  if (request.target && isOfItems(request.metric) && request.acceptanceTexts.empty())
     return invalidInput("--metric ", metricName(request.metric),
-                        " is measured by moert eval; what a compilation is held to is perplexity, "
-                        "kl or top1");
+                        " needs --eval-text: its items, one JSON object a line");
   // Calibration reads them a second time.
   for (const std::string &path : request.calibrationTexts)
     if (std::error_code ignored; path == "-" || (std::filesystem::exists(path, ignored) &&

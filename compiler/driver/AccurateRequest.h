@@ -6,7 +6,7 @@
 #include "compiler/quantize/QuantizeExpert.h"
 #include "compiler/search/SearchTexts.h"
 #include "passes/Pipeline.h"
-#include "runtime/engine/SampleScore.h"
+#include "runtime/engine/EvaluationSet.h"
 
 #include <optional>
 #include <string>
@@ -22,7 +22,10 @@ struct AccurateCompileRequest {
   /// The loss that is allowed, as lossOf() has it. Absent: experts are quantized at their given
   /// width with `method`, and nothing is measured.
   std::optional<double> target;
-  moert::LossMetric metric = moert::LossMetric::kPerplexity; // None of items.
+  moert::LossMetric metric = moert::LossMetric::kPerplexity;
+  /// How items are put to the models, where the metric is of items.
+  moert::ChoiceBy choiceBy = moert::ChoiceBy::kLetter;
+  moert::AnswerOptions answers;
   std::optional<uint32_t> bits;      // Of all experts; absent: searched for.
   bool areResidentBitsChosen = true; // Otherwise passes.residentBits.
   SolverChoice solver = SolverChoice::kAuto;
@@ -32,7 +35,8 @@ struct AccurateCompileRequest {
   /// and without texts the search measures on what it has of them.
   std::vector<std::string> calibrationTexts;
   std::string profilePath;
-  /// What the loss is accepted on; without any, windows of the calibration texts are set aside.
+  /// What the loss is accepted on: texts, or items where the metric is of items; without any,
+  /// windows of the calibration texts are set aside.
   std::vector<std::string> acceptanceTexts;
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;

@@ -33,22 +33,52 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
   std::stable_sort(
       measured.begin(), measured.end(),
       [](const MeasuredWidths *a, const MeasuredWidths *b) { return a->cost > b->cost; });
-  TextTable table({{"solver", TextTable::Align::kLeft},
-                   {"bits/weight"},
-                   {"experts"},
-                   {"resident"},
-                   {"loss"},
-                   {"expected bound"},
-                   {"KL"}});
+  std::vector<TextTable::Column> columns = {
+      {"solver", TextTable::Align::kLeft}, {"bits/weight"}, {"experts"}, {"resident"}};
+  if (!isOfItems(metric)) {
+    columns.push_back({"loss"});
+    columns.push_back({"expected bound"});
+  }
+  columns.push_back({"KL"});
+  TextTable table(std::move(columns));
   for (const MeasuredWidths *widths : measured) {
     uint64_t bytes = items.expertBytesOf(widths->assignment);
-    table.addRow({widths->solver, formatted("%.2f", double(bytes) * 8 / double(expertWeights)),
-                  formatBytes(bytes), formatBytes(items.residentBytesOf(widths->assignment)),
-                  formatLoss(widths->measurement.loss, metric),
-                  formatLoss(widths->measurement.upperBound, metric),
-                  formatted("%.4f", widths->measurement.klNats)});
+    std::vector<std::string> row = {
+        widths->solver, formatted("%.2f", double(bytes) * 8 / double(expertWeights)),
+        formatBytes(bytes), formatBytes(items.residentBytesOf(widths->assignment))};
+    if (!isOfItems(metric)) {
+      row.push_back(formatLoss(widths->measurement.loss, metric));
+      row.push_back(formatLoss(widths->measurement.upperBound, metric));
+    }
+    row.push_back(formatted("%.4f", widths->measurement.klNats));
+    table.addRow(std::move(row));
   }
   return table.text("  ");
+}
+
+std::string acceptedText(const WidthSearchOutcome &outcome, const SampleScore &sum,
+                         uint64_t samples, LossMetric metric) {
+  std::string text = strCat(
+      metricName(metric), " loss ", formatLoss(outcome.acceptance.loss, metric), ", at most ",
+      formatLoss(outcome.acceptance.upperBound, metric), " with 95% confidence (", samples,
+      isOfItems(metric) ? " items" : " windows", " that nothing else has seen, ", outcome.looks,
+      outcome.looks == 1 ? " look" : " looks", ");\n");
+  if (isOfItems(metric))
+    text += strCat(formatted("%.4f", *valueOf(sum, metric)), " beside the reference's ",
+                   formatted("%.4f", *referenceValueOf(sum, metric)), ", ");
+  return strCat(text, "KL ", formatLoss(sum.kl(), LossMetric::kKl), ", top-1 agreement ",
+                formatLoss(sum.agreement(), LossMetric::kTop1));
+}
+
+std::string itemsText(std::span<const SampleScore> scores, LossMetric metric, double target) {
+  const double least = leastBound95(scores, kMaxLooks);
+  if (!isOfItems(metric) || least <= target)
+    return {};
+  const auto known = std::count_if(scores.begin(), scores.end(), [](const SampleScore &score) {
+    return score.referencePoints > 0;
+  });
+  return strCat("; ", scores.size(), " items, of which the reference has points in ", known,
+                ", can show no loss below ", formatLoss(least, metric), ": more are needed");
 }
 
 std::string widthCounts(const WidthAssignment &assignment, const WidthItems &items) {

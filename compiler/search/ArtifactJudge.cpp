@@ -174,9 +174,12 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   MOERT_ASSIGN_OR_RETURN(Scores scores, scoreSearch(crews.front()));
   ::unlink(path.c_str());
   Measurement measurement;
-  measurement.loss = std::min(lossOf(sumOf(scores), options.metric).value_or(kHopeless), kHopeless);
-  double bound = lossUpperBound95(scores, options.metric).value_or(kHopeless);
-  measurement.upperBound = std::min(predictedBound(measurement.loss, bound), kHopeless);
+  measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kHopeless), kHopeless);
+  double bound = lossUpperBound95(scores, searchMetric()).value_or(kHopeless);
+  // Of items nothing can be predicted: looks say what a divergence is worth.
+  if (!options.items)
+    bound = predictedBound(measurement.loss, bound);
+  measurement.upperBound = std::min(bound, kHopeless);
   SampleScore withRows;
   for (const SampleScore &score : scores)
     if (score.klNats > 0)
@@ -187,27 +190,39 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   return measurement;
 }
 
-Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
-  played += 2 * windows.acceptance.windows;
-  if (options.onBegin)
-    options.onBegin("acceptance");
-  const std::string path = options.directory + "/candidate.moe";
-  MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
+Result<ArtifactJudge::Scores> ArtifactJudge::scoreAcceptance(const std::string &path) {
   const std::string paths[] = {path, options.referencePath};
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load(paths));
+  const uint32_t contextTokens =
+      options.items ? options.items->engineOptions({}).contextTokens : options.windowTokens;
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
+                         loadCrews(paths, contextTokens, options.threads));
   std::vector<WindowLane> lanes;
   for (size_t member = 0; member < crews[0].members.size(); ++member)
     lanes.push_back(
         {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
-  MOERT_ASSIGN_OR_RETURN(Scores scores,
-                         playWindows(windows.acceptance, evaluationOptions(crews[0], true), lanes,
-                                     progress(), options.stop));
+  if (options.items)
+    return playItems(*options.items, lanes, progress(), options.stop);
+  return playWindows(windows.acceptance, evaluationOptions(crews[0], true), lanes, progress(),
+                     options.stop);
+}
+
+Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
+  played += 2 * (options.items ? options.items->samples() : windows.acceptance.windows);
+  if (options.onBegin)
+    options.onBegin("acceptance");
+  const std::string path = options.directory + "/candidate.moe";
+  MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
+  MOERT_ASSIGN_OR_RETURN(Scores scores, scoreAcceptance(path));
   ::unlink(path.c_str());
   SampleScore sum = sumOf(scores);
+  // Of items no more than everything can be lost.
+  const double worst = options.items ? 1 : kHopeless;
   Measurement measurement;
-  measurement.loss = std::min(lossOf(sum, options.metric).value_or(kHopeless), kHopeless);
-  measurement.upperBound = lossUpperBound95(scores, options.metric, kMaxLooks).value_or(kHopeless);
+  measurement.loss = std::min(lossOf(sum, options.metric).value_or(worst), worst);
+  measurement.upperBound = lossUpperBound95(scores, options.metric, kMaxLooks).value_or(worst);
   measurement.klNats = sum.kl();
+  if (options.items)
+    measurement.leastBound = leastBound95(scores, kMaxLooks);
   accepted[assignment] = std::move(scores);
   return measurement;
 }

@@ -20,13 +20,15 @@ namespace moec {
 struct JudgeOptions {
   std::string directory; // For what is recorded and for candidates.
   std::string referencePath;
+  /// Of the acceptance. The search measures the same; where it is of items, KL.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
+  const moert::EvaluationSet *items = nullptr; // What such a metric is accepted on. Borrowed.
   uint32_t windowTokens = 512;
   unsigned threads = 1;
   /// Of everything but the assignment that decides a measurement.
   uint64_t fingerprint = 0;
   const std::atomic<bool> *stop = nullptr;
-  /// Hears what is about to be measured and, while it is, the windows done.
+  /// Hears what is about to be measured and, while it is, the windows or items done.
   std::function<void(const std::string &what)> onBegin;
   std::function<void(uint64_t windows)> onWindows;
 };
@@ -50,7 +52,8 @@ public:
   const std::vector<moert::SampleScore> &acceptanceScores(const WidthAssignment &assignment) const {
     return accepted.at(assignment);
   }
-  /// Windows that were played, reference and candidates, in this run or one that it goes on from.
+  /// Windows and items that were played, reference and candidates, in this run or one that it goes
+  /// on from.
   uint64_t windowsPlayed() const { return played; }
 
 private:
@@ -58,7 +61,10 @@ private:
       : options(chosen), windows(given), makeArtifact(std::move(make)) {}
 
   moert::Status recordReference();
-  bool needsAllRows() const { return options.metric != moert::LossMetric::kPerplexity; }
+  moert::LossMetric searchMetric() const {
+    return options.items ? moert::LossMetric::kKl : options.metric;
+  }
+  bool needsAllRows() const { return searchMetric() != moert::LossMetric::kPerplexity; }
   using Scores = std::vector<moert::SampleScore>;
   /// Both sets of the search's windows, text after text.
   moert::Result<Scores> scoreSearch(const EngineCrew &candidate);
@@ -68,6 +74,8 @@ private:
   /// Plays a set beside the rows written down for it; alone where none were.
   moert::Result<Scores> playCandidate(const EngineCrew &candidate, const WindowSet &set,
                                       const std::string &recordedAt);
+  /// Candidate and reference side by side, on what a loss is accepted on.
+  moert::Result<Scores> scoreAcceptance(const std::string &path);
   moert::Result<std::vector<EngineCrew>> load(std::span<const std::string> paths) const;
   /// With a reference each lane holds the rows of a step.
   moert::EvaluationOptions evaluationOptions(const EngineCrew &crew, bool hasReference) const;

@@ -24,6 +24,12 @@ static Status checkName(const std::string &name) {
   return {};
 }
 
+Result<std::string> nameOfText(const std::string &path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  MOERT_RETURN_IF_ERROR(checkName(name));
+  return name;
+}
+
 Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> paths,
                                                 const Tokenizer &tokenizer) {
   std::vector<SearchText> texts;
@@ -31,8 +37,7 @@ Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> pat
     MOERT_ASSIGN_OR_RETURN(std::string content, readInput(path));
     MOERT_RETURN_IF_ERROR(checkUtf8(content, inputName(path)));
     SearchText &text = texts.emplace_back();
-    text.name = std::filesystem::path(path).filename().string();
-    MOERT_RETURN_IF_ERROR(checkName(text.name));
+    MOERT_ASSIGN_OR_RETURN(text.name, nameOfText(path));
     text.hash = checksum64(std::as_bytes(std::span(content)));
     text.bytes = content.size();
     MOERT_ASSIGN_OR_RETURN(text.tokens, tokenizer.encode(content, true));
@@ -131,13 +136,13 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
   seen.add(calibrationTokens, calibrationWindowTokens);
   std::vector<Place> places = freePlaces(texts, seen, length);
   SearchWindows result;
-  result.isSetAside = acceptanceTexts.empty();
+  result.isSetAside = acceptanceTexts.empty() && !amounts.isAcceptedOnItems;
   if (result.isSetAside) {
     size_t count = std::min<size_t>(amounts.setAsideWindows, places.size() / 2);
     result.acceptance = windowsAt(texts, takeEvenly(places, count), length);
   }
   std::vector<Place> search = takeEvenly(places, amounts.searchWindows);
-  if (!result.isSetAside) {
+  if (!result.isSetAside && !amounts.isAcceptedOnItems) {
     // A text of another content may still have parts in common with those of the search.
     for (const std::vector<int32_t> &ids : windowsAt(texts, search, length).ids)
       seen.add(ids, length);
@@ -145,7 +150,12 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
     result.acceptance =
         windowsAt(acceptanceTexts, takeEvenly(unseen, amounts.acceptanceWindows), length);
   }
-  if (search.size() < kLeastWindows || result.acceptance.windows < kLeastWindows)
+  if (amounts.isAcceptedOnItems && search.size() < kLeastWindows)
+    return invalidInput("the texts have ", search.size(), " windows of ", length,
+                        " tokens for the search, beside those of calibration; expected at least ",
+                        kLeastWindows);
+  if (!amounts.isAcceptedOnItems &&
+      (search.size() < kLeastWindows || result.acceptance.windows < kLeastWindows))
     return invalidInput("the texts have ", search.size(), " windows of ", length,
                         " tokens for the search and ", result.acceptance.windows,
                         " for the acceptance, beside those of calibration; expected at least ",

@@ -28,12 +28,14 @@ struct TextAmounts {
   /// Of the texts for the acceptance, evenly spaced: the bound of a loss of 1% is some 0.15% above
   /// it, and each look plays them twice.
   uint32_t acceptanceWindows = 256;
+  /// The loss is accepted on items: no windows serve that.
+  bool isAcceptedOnItems = false;
 };
 
 /// Fewer windows have no bound.
 constexpr uint64_t kLeastWindows = 10;
 
-/// A text that was read.
+/// A text that was read, or a file of items.
 struct SearchText {
   std::string name;  // The file's name without its directory.
   uint64_t hash = 0; // XXH3-64 of its bytes.
@@ -57,13 +59,16 @@ struct SearchWindows {
   bool isSetAside = false;
 };
 
+/// A file's name without its directory, as an artifact may carry it; refuses others.
+moert::Result<std::string> nameOfText(const std::string &path);
+
 moert::Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> paths,
                                                        const moert::Tokenizer &tokenizer);
 
 /// calibrationTokens: the windows that calibration has seen, one behind the other; windows that
 /// share 16 tokens in a row with them are left out, of the acceptance texts also those that share
-/// them with the search's. acceptanceTexts may be empty. Refuses texts of both kinds with the same
-/// content, and too few windows.
+/// them with the search's. acceptanceTexts may be empty; of items they are compared by content
+/// alone. Refuses texts of both kinds with the same content, and too few windows.
 moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                            std::span<const SearchText> acceptanceTexts,
                                            std::span<const int32_t> calibrationTokens,

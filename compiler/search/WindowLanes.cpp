@@ -14,32 +14,24 @@ namespace moec {
 namespace {
 
 /// What the lanes have in common. `next` is theirs without the lock, the rest under it.
-class WindowQueue {
+class SampleQueue {
 public:
-  WindowQueue(const WindowSet &set, uint32_t windowTokens, const EvaluationProgress &heard)
-      : progress(heard) {
-    for (uint32_t text = 0; text < set.ids.size(); ++text)
-      for (uint64_t w = 0; w < windowCount(set.ids[text].size(), windowTokens); ++w) {
-        windows.push_back(std::span(set.ids[text]).subspan(w * windowTokens, windowTokens));
-        scores.emplace_back().text = text;
-      }
-  }
+  SampleQueue(const char *sampleName, uint64_t samples, const EvaluationProgress &heard)
+      : what(sampleName), progress(heard), scores(samples) {}
 
-  uint64_t size() const { return windows.size(); }
-  /// Of the next window; nothing after the last one, or a failure.
+  /// The next sample; nothing after the last one, or a failure.
   std::optional<uint64_t> take() {
     uint64_t index = next.fetch_add(1);
-    if (index >= windows.size())
+    if (index >= scores.size())
       return std::nullopt;
     return index;
   }
-  std::span<const int32_t> tokens(uint64_t window) const { return windows[window]; }
-  void give(uint64_t window, Result<SampleScore> score);
+  void give(uint64_t sample, Result<SampleScore> score);
   Result<std::vector<SampleScore>> result() &&;
 
 private:
+  const char *const what;
   const EvaluationProgress &progress;
-  std::vector<std::span<const int32_t>> windows;
   std::atomic<uint64_t> next{0};
   std::mutex lock;
   std::vector<SampleScore> scores;
@@ -49,25 +41,35 @@ private:
 
 } // namespace
 
-void WindowQueue::give(uint64_t window, Result<SampleScore> score) {
+void SampleQueue::give(uint64_t sample, Result<SampleScore> score) {
   std::lock_guard<std::mutex> guard(lock);
   if (!score.isOk()) {
-    next = windows.size();
-    if (window < firstFailed) {
-      firstFailed = window;
-      failure = score.status().withContext(strCat("window ", window + 1, " of ", windows.size()));
+    next = scores.size();
+    if (sample < firstFailed) {
+      firstFailed = sample;
+      failure = score.status().withContext(strCat(what, " ", sample + 1, " of ", scores.size()));
     }
     return;
   }
-  score->text = scores[window].text;
-  scores[window] = *score;
+  scores[sample] = *score;
   if (progress)
-    progress(++done, windows.size());
+    progress(++done, scores.size());
 }
 
-Result<std::vector<SampleScore>> WindowQueue::result() && {
+Result<std::vector<SampleScore>> SampleQueue::result() && {
   MOERT_RETURN_IF_ERROR(failure);
   return std::move(scores);
+}
+
+// play: takes from the queue until it is empty.
+template <typename Play>
+static void playLanes(std::span<const WindowLane> lanes, const Play &play) {
+  std::vector<std::thread> others;
+  for (const WindowLane &lane : lanes.subspan(1))
+    others.emplace_back(play, std::cref(lane));
+  play(lanes.front());
+  for (std::thread &other : others)
+    other.join();
 }
 
 Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
@@ -75,21 +77,39 @@ Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
                                              std::span<const WindowLane> lanes,
                                              const EvaluationProgress &progress,
                                              const std::atomic<bool> *stop) {
-  WindowQueue queue(set, evaluation.windowTokens, progress);
-  auto play = [&](const WindowLane &lane) {
+  struct Window {
+    uint32_t text;
+    std::span<const int32_t> tokens;
+  };
+  std::vector<Window> windows;
+  const uint32_t length = evaluation.windowTokens;
+  for (uint32_t text = 0; text < set.ids.size(); ++text)
+    for (uint64_t w = 0; w < windowCount(set.ids[text].size(), length); ++w)
+      windows.push_back({text, std::span(set.ids[text]).subspan(w * length, length)});
+  SampleQueue queue("window", windows.size(), progress);
+  playLanes(lanes, [&](const WindowLane &lane) {
     PairedPass pass(evaluation.stepTokens, *lane.artifact, lane.reference, stop);
     while (std::optional<uint64_t> window = queue.take()) {
       if (lane.rows)
         lane.rows->seek(*window);
-      queue.give(*window, scoreTokens(pass, queue.tokens(*window), evaluation.scoreFrom));
+      auto score = scoreTokens(pass, windows[*window].tokens, evaluation.scoreFrom);
+      if (score.isOk())
+        score->text = windows[*window].text;
+      queue.give(*window, std::move(score));
     }
-  };
-  std::vector<std::thread> others;
-  for (const WindowLane &lane : lanes.subspan(1))
-    others.emplace_back(play, std::cref(lane));
-  play(lanes.front());
-  for (std::thread &other : others)
-    other.join();
+  });
+  return std::move(queue).result();
+}
+
+Result<std::vector<SampleScore>> playItems(const EvaluationSet &items,
+                                           std::span<const WindowLane> lanes,
+                                           const EvaluationProgress &progress,
+                                           const std::atomic<bool> *stop) {
+  SampleQueue queue("item", items.samples(), progress);
+  playLanes(lanes, [&](const WindowLane &lane) {
+    while (std::optional<uint64_t> item = queue.take())
+      queue.give(*item, items.evaluateItem(*item, *lane.artifact, lane.reference, stop));
+  });
   return std::move(queue).result();
 }
 
@@ -100,12 +120,12 @@ static uint64_t memoryForEngines() {
   return availableMemoryBytes() / 4 * 3;
 }
 
-static EngineOptions engineOptions(uint32_t windowTokens, uint32_t threads, bool isFirst,
+static EngineOptions engineOptions(uint32_t contextTokens, uint32_t threads, bool isFirst,
                                    uint64_t memory) {
   constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for so many rows.
   EngineOptions options;
-  options.contextTokens = windowTokens;
-  options.logitsRows = std::min(kLogitsRows, windowTokens);
+  options.contextTokens = contextTokens;
+  options.logitsRows = std::min(kLogitsRows, contextTokens);
   options.threads = threads;
   options.memory = BudgetSize{memory, {}};
   // The first engine has in its account what the process holds already.
@@ -135,12 +155,12 @@ static Status addMember(EngineCrew &crew, EngineOptions options) {
 
 // An account takes every expert as far as there is memory: where there is not enough for one of
 // them, there is none for two.
-static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t windowTokens,
+static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t contextTokens,
                                   uint32_t members) {
   const uint64_t memory = memoryForEngines();
   uint64_t needed = 0;
   for (const EngineCrew &crew : crews) {
-    EngineOptions options = engineOptions(windowTokens, 1, true, memory);
+    EngineOptions options = engineOptions(contextTokens, 1, true, memory);
     auto account = accountOf(*crew.model, options);
     MOERT_RETURN_IF_ERROR(account.status());
     if (account->totalBytes() > memory / members)
@@ -150,13 +170,13 @@ static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t wi
   return needed <= memory;
 }
 
-Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths, uint32_t windowTokens,
-                                          uint32_t threads) {
+Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
+                                          uint32_t contextTokens, uint32_t threads) {
   std::vector<EngineCrew> crews(paths.size());
   for (size_t i = 0; i < paths.size(); ++i) {
     MOERT_ASSIGN_OR_RETURN(crews[i].model, Model::open(paths[i]));
   }
-  MOERT_ASSIGN_OR_RETURN(bool isRoomy, hasRoomForAll(crews, windowTokens, std::max(threads, 2u)));
+  MOERT_ASSIGN_OR_RETURN(bool isRoomy, hasRoomForAll(crews, contextTokens, std::max(threads, 2u)));
   const uint32_t members = isRoomy ? threads : 1, threadsOfEach = isRoomy ? 1 : threads;
   // Taken before the first engine is loaded: what that takes is not free any more.
   const uint64_t memory = memoryForEngines() / (isRoomy ? 1 : crews.size());
@@ -164,7 +184,7 @@ Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths, ui
     for (size_t i = 0; i < crews.size(); ++i) {
       const bool isFirst = member == 0 && i == 0;
       MOERT_RETURN_IF_ERROR(
-          addMember(crews[i], engineOptions(windowTokens, threadsOfEach, isFirst, memory)));
+          addMember(crews[i], engineOptions(contextTokens, threadsOfEach, isFirst, memory)));
     }
   return crews;
 }

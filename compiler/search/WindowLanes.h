@@ -1,13 +1,13 @@
-// Windows shared among lanes that play side by side: each window goes to the lane that is free
-// first. A window's score depends on nothing but its tokens, so who played it does not matter; a
-// lane that computes alone never waits for another, which threads that share every operation do.
+// Windows, or items, shared among lanes that play side by side: each goes to the lane that is free
+// first. A score depends on nothing but its tokens, so who played it does not matter; a lane that
+// computes alone never waits for another, which threads that share every operation do.
 #pragma once
 
 #include "compiler/search/RecordedLogits.h"
 #include "compiler/search/SearchTexts.h"
 #include "moert/Engine.h"
 #include "runtime/engine/EngineSource.h"
-#include "runtime/engine/Evaluation.h"
+#include "runtime/engine/EvaluationSet.h"
 
 #include <atomic>
 #include <memory>
@@ -32,6 +32,12 @@ playWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation,
             std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
             const std::atomic<bool> *stop);
 
+/// The same of items; the lanes have no rows.
+moert::Result<std::vector<moert::SampleScore>> playItems(const moert::EvaluationSet &items,
+                                                         std::span<const WindowLane> lanes,
+                                                         const moert::EvaluationProgress &progress,
+                                                         const std::atomic<bool> *stop);
+
 /// Engines of one artifact, each with a session. Movable; the sources go with it.
 struct EngineCrew {
   std::unique_ptr<moert::Model> model;
@@ -46,6 +52,6 @@ struct EngineCrew {
 /// is available holds them all with all their experts, otherwise one with all threads, which share
 /// the memory evenly and read the experts that do not fit again.
 moert::Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
-                                                 uint32_t windowTokens, uint32_t threads);
+                                                 uint32_t contextTokens, uint32_t threads);
 
 } // namespace moec

@@ -75,6 +75,23 @@ double pointsOf(const std::string &text, const EncodedAnswer &item, LossMetric m
 
 } // namespace
 
+Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &run,
+                                   PairedPass &pass) {
+  const auto &[metric, options, tokenizer, artifact, reference, stop] = run;
+  SampleScore score;
+  // Alone, nothing but the points is asked for.
+  if (reference) {
+    MOERT_ASSIGN_OR_RETURN(score, scoreTokens(pass, item.withAnswer, 1));
+    MOERT_ASSIGN_OR_RETURN(std::string text, generate(*reference, item, options, tokenizer, stop));
+    score.referencePoints = pointsOf(text, item, metric, options);
+  }
+  MOERT_ASSIGN_OR_RETURN(std::string text, generate(artifact, item, options, tokenizer, stop));
+  score.points = pointsOf(text, item, metric, options);
+  score.text = item.text;
+  score.items = 1;
+  return score;
+}
+
 Result<std::vector<SampleScore>> evaluateAnswers(std::span<const EncodedAnswer> items,
                                                  LossMetric metric, const AnswerOptions &options,
                                                  const Tokenizer &tokenizer, uint32_t stepTokens,
@@ -85,25 +102,11 @@ Result<std::vector<SampleScore>> evaluateAnswers(std::span<const EncodedAnswer> 
   std::vector<SampleScore> scores;
   scores.reserve(items.size());
   PairedPass pass(stepTokens, artifact, reference, stop);
-  auto scoreItem = [&](const EncodedAnswer &item) -> Result<SampleScore> {
-    SampleScore score;
-    // Alone, nothing but the points is asked for.
-    if (reference) {
-      MOERT_ASSIGN_OR_RETURN(score, scoreTokens(pass, item.withAnswer, 1));
-      MOERT_ASSIGN_OR_RETURN(std::string text,
-                             generate(*reference, item, options, tokenizer, stop));
-      score.referencePoints = pointsOf(text, item, metric, options);
-    }
-    MOERT_ASSIGN_OR_RETURN(std::string text, generate(artifact, item, options, tokenizer, stop));
-    score.points = pointsOf(text, item, metric, options);
-    score.items = 1;
-    return score;
-  };
+  const AnswerRun run = {metric, options, tokenizer, artifact, reference, stop};
   for (const EncodedAnswer &item : items) {
-    auto score = scoreItem(item);
+    auto score = evaluateAnswer(item, run, pass);
     if (!score.isOk())
       return score.status().withContext(strCat("item ", scores.size() + 1, " of ", items.size()));
-    score->text = item.text;
     scores.push_back(*score);
     if (progress)
       progress(scores.size(), items.size());

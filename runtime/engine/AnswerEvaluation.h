@@ -42,6 +42,20 @@ Status continueGreedily(LogitsSource &source, std::span<const int32_t> prompt,
                         const std::function<bool(int32_t token)> &takeToken,
                         const std::atomic<bool> *stop);
 
+/// What scoring answers takes beside the items; metric is kRouge2 or kExact. Borrows.
+struct AnswerRun {
+  LossMetric metric;
+  const AnswerOptions &options;
+  const Tokenizer &tokenizer;
+  LogitsSource &artifact;
+  LogitsSource *reference; // May be absent.
+  const std::atomic<bool> *stop = nullptr;
+};
+
+/// The score of one item; the pass is of the run's sources.
+Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &run,
+                                   PairedPass &pass);
+
 /// A score per item; metric is kRouge2 or kExact.
 Result<std::vector<SampleScore>> evaluateAnswers(std::span<const EncodedAnswer> items,
                                                  LossMetric metric, const AnswerOptions &options,

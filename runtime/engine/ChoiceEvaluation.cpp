@@ -86,6 +86,7 @@ public:
     for (size_t choice = 0; choice < item.choices.size(); ++choice)
       if (choice != item.answer && item.choices[choice].size() > 1)
         MOERT_RETURN_IF_ERROR(passOfRest(choice));
+    score.text = item.text;
     score.items = 1;
     score.points = likeliest(losses) == item.answer;
     score.referencePoints = likeliest(referenceLosses) == item.answer;
@@ -154,6 +155,10 @@ private:
 
 } // namespace
 
+Result<SampleScore> evaluateChoice(const EncodedChoice &item, PairedPass &pass) {
+  return ChoiceRun(pass, item).run();
+}
+
 Result<std::vector<SampleScore>> evaluateChoices(std::span<const EncodedChoice> items,
                                                  uint32_t stepTokens, LogitsSource &artifact,
                                                  LogitsSource *reference,
@@ -164,10 +169,9 @@ Result<std::vector<SampleScore>> evaluateChoices(std::span<const EncodedChoice> 
   scores.reserve(items.size());
   PairedPass pass(stepTokens, artifact, reference, stop);
   for (const EncodedChoice &item : items) {
-    auto score = ChoiceRun(pass, item).run();
+    auto score = evaluateChoice(item, pass);
     if (!score.isOk())
       return score.status().withContext(strCat("item ", scores.size() + 1, " of ", items.size()));
-    score->text = item.text;
     scores.push_back(*score);
     if (progress)
       progress(scores.size(), items.size());

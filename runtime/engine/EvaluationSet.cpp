@@ -200,4 +200,16 @@ Result<std::vector<SampleScore>> EvaluationSet::evaluate(LogitsSource &artifact,
   return moert::evaluate(texts, options, artifact, reference, progress, stop);
 }
 
+Result<SampleScore> EvaluationSet::evaluateItem(uint64_t item, LogitsSource &artifact,
+                                                LogitsSource *reference,
+                                                const std::atomic<bool> *stop) const {
+  MOERT_RETURN_IF_ERROR(checkVocabularies(artifact, reference));
+  PairedPass pass(stepTokensOf(longestTokens, vocabularySize, reference != nullptr), artifact,
+                  reference, stop);
+  if (metric == LossMetric::kChoice)
+    return evaluateChoice(choiceItems[item], pass);
+  return evaluateAnswer(answerItems[item], {metric, answers, *tokenizer, artifact, reference, stop},
+                        pass);
+}
+
 } // namespace moert

@@ -73,6 +73,11 @@ public:
                                             const EvaluationProgress &progress = {},
                                             const std::atomic<bool> *stop = nullptr) const;
 
+  /// Of items alone: the score of one of samples(). From many threads at once, each with sources of
+  /// its own.
+  Result<SampleScore> evaluateItem(uint64_t item, LogitsSource &artifact, LogitsSource *reference,
+                                   const std::atomic<bool> *stop = nullptr) const;
+
 private:
   EvaluationSet() = default;
   Status readTexts(std::span<const std::string> files, const TakeNote &note);

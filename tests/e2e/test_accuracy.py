@@ -350,8 +350,6 @@ class RefusalTest(AccuracyTest):
         self.refuses("empty", *given, "--accuracy-loss", "")
         for loss in ("2%", "0", "-0.1", "many"):
             self.refuses("nats per token, expected a number such as 0.05", *given, f"--accuracy-loss={loss}", "--metric", "kl")
-        for metric in ("choice", "rouge2", "exact"):
-            self.refuses("moert eval.*perplexity, kl or top1", *given, "--accuracy-loss", "2%", "--metric", metric)
         self.refuses("perplexity", *given, "--accuracy-loss", "2%", "--metric", "bleu")
 
     def test_texts_that_cannot_serve(self):

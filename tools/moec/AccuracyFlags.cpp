@@ -42,7 +42,7 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
   command
       .add_option("--eval-text", flags.acceptanceTexts,
                   "Texts that the loss is accepted on, used for nothing else (default: windows set "
-                  "aside from the calibration texts)")
+                  "aside from the calibration texts); of choice, rouge2 and exact, items")
       ->check(someWord())
       ->needs(loss)
       ->group(kGroup)
@@ -74,6 +74,41 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
       ->type_name("S");
 }
 
+// As moert eval has them.
+static void addItemOptions(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
+  const std::string group = "Accuracy on items (JSONL; moert eval --help says of which form)";
+  command
+      .add_option("--choice-by", flags.choiceBy,
+                  "choice: what stands behind the question and is compared: the letter of each "
+                  "choice, which are listed in the question, or its text (default: letter)")
+      ->check(oneOf({"letter", "text"}))
+      ->needs(loss)
+      ->group(group)
+      ->type_name("letter|text");
+  command
+      .add_option("--max-tokens", flags.maxTokens,
+                  strCat("rouge2, exact: tokens to generate at most (default: ",
+                         AnswerOptions().maxTokens, ")"))
+      ->check(within(1, uint64_t(1) << 20))
+      ->needs(loss)
+      ->group(group)
+      ->type_name("N");
+  command
+      .add_option("--stop", flags.stopTexts,
+                  "rouge2, exact: texts that end what is generated and do not belong to it")
+      ->check(someWord())
+      ->needs(loss)
+      ->group(group)
+      ->type_name("TEXT");
+  command
+      .add_option("--answer-after", flags.answerAfter,
+                  "exact: compare what stands behind the last such text, here and there (####)")
+      ->check(someWord())
+      ->needs(loss)
+      ->group(group)
+      ->type_name("TEXT");
+}
+
 void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
   CLI::Option *loss =
       command
@@ -84,8 +119,12 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
           ->group(kGroup)
           ->type_name("LOSS");
   command
-      .add_option("--metric", flags.metric,
-                  withDefault("What the loss is measured in", flags.metric))
+      .add_option(
+          "--metric", flags.metric,
+          withDefault("What the loss is measured in. On texts: perplexity, kl (nats per "
+                      "token), top1 (agreement); on the items of --eval-text: choice (right "
+                      "answers), rouge2 (F1), exact (matches)",
+                      flags.metric))
       ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
       ->needs(loss)
       ->group(kGroup)
@@ -117,6 +156,7 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
       ->needs(loss)
       ->group(kGroup)
       ->type_name("N");
+  addItemOptions(command, flags, loss);
 }
 
 Result<double> parseLoss(const std::string &text, LossMetric metric) {
@@ -140,11 +180,36 @@ Result<double> parseLoss(const std::string &text, LossMetric metric) {
   return isPercent ? value / 100 : value;
 }
 
+// Options that the metric has no use for are refused: whoever gave them expects something else.
+static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest &request) {
+  const bool isChoice = request.metric == LossMetric::kChoice;
+  const bool isAnswers = isOfItems(request.metric) && !isChoice;
+  const struct {
+    const char *name;
+    bool isGiven, isUsed;
+  } kOptions[] = {
+      {"--choice-by", !flags.choiceBy.empty(), isChoice},
+      {"--max-tokens", flags.maxTokens > 0, isAnswers},
+      {"--stop", !flags.stopTexts.empty(), isAnswers},
+      {"--answer-after", !flags.answerAfter.empty(), request.metric == LossMetric::kExact}};
+  for (const auto &[name, isGiven, isUsed] : kOptions)
+    if (isGiven && !isUsed)
+      return invalidInput(name, " has no use for --metric ", metricName(request.metric));
+  if (flags.choiceBy == "text")
+    request.choiceBy = ChoiceBy::kText;
+  if (flags.maxTokens > 0)
+    request.answers.maxTokens = flags.maxTokens;
+  request.answers.stopTexts = flags.stopTexts;
+  request.answers.answerAfter = flags.answerAfter;
+  return {};
+}
+
 Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request) {
   request.metric = *parseMetric(flags.metric);
   if (!flags.loss.empty()) {
     MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.metric));
   }
+  MOERT_RETURN_IF_ERROR(takeItemOptions(flags, request));
   for (QuantizeMethod method :
        {QuantizeMethod::kNearest, QuantizeMethod::kPerChannel, QuantizeMethod::kClipped,
         QuantizeMethod::kWeighted, QuantizeMethod::kHqq, QuantizeMethod::kGptq})

@@ -16,6 +16,10 @@ struct AccuracyFlags {
   std::string loss, metric = "perplexity", quantizer = "auto", solver = "auto";
   std::vector<std::string> calibrationTexts, acceptanceTexts;
   std::string profile;
+  // How items are put to the models; empty or 0: not given.
+  std::string choiceBy, answerAfter;
+  std::vector<std::string> stopTexts;
+  uint32_t maxTokens = 0;
   uint64_t calibrationTokens = kCalibrationTokens;
   uint32_t searchWindows = TextAmounts().searchWindows;
   uint64_t seed = 0;

@@ -78,11 +78,21 @@ TEST_CASE_FIXTURE(RequestFixture, "targets that are nothing or beyond reason are
   }
 }
 
-TEST_CASE_FIXTURE(RequestFixture, "metrics of items are refused with the others") {
+TEST_CASE_FIXTURE(RequestFixture, "metrics of items need items, which texts cannot give") {
   for (LossMetric metric : {LossMetric::kChoice, LossMetric::kRouge2, LossMetric::kExact}) {
     request.metric = metric;
-    checkRefused("perplexity, kl or top1");
+    request.acceptanceTexts = {file("items.jsonl")};
+    CHECK(checkAccurateRequest(request).isOk());
+    request.acceptanceTexts.clear();
+    checkRefused("needs --eval-text: its items");
   }
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "a loss of all points is no target") {
+  request.target = 1;
+  CHECK(checkAccurateRequest(request).isOk());
+  request.metric = LossMetric::kChoice;
+  checkRefused("expected less than 100%");
 }
 
 TEST_CASE_FIXTURE(RequestFixture, "calibration texts that cannot be read twice are refused") {

@@ -75,6 +75,45 @@ TEST_CASE("methods and solvers of the command line reach the request") {
   }
 }
 
+static AccuracyFlags flagsOf(const std::string &metric) {
+  AccuracyFlags flags;
+  flags.loss = "2%";
+  flags.metric = metric;
+  return flags;
+}
+
+TEST_CASE("how items are put to the models reaches the request") {
+  AccurateCompileRequest request;
+  AccuracyFlags flags = flagsOf("choice");
+  flags.choiceBy = "text";
+  REQUIRE(takeAccuracyFlags(flags, request).isOk());
+  CHECK(request.choiceBy == ChoiceBy::kText);
+  CHECK(request.answers.maxTokens == AnswerOptions().maxTokens);
+  flags = flagsOf("exact");
+  flags.maxTokens = 7;
+  flags.stopTexts = {"\n"};
+  flags.answerAfter = "####";
+  REQUIRE(takeAccuracyFlags(flags, request).isOk());
+  CHECK(request.answers.maxTokens == 7);
+  CHECK(request.answers.stopTexts == std::vector<std::string>{"\n"});
+  CHECK(request.answers.answerAfter == "####");
+}
+
+TEST_CASE("options of items that the metric has no use for are refused") {
+  std::vector<AccuracyFlags> unused = {flagsOf("exact"), flagsOf("choice"), flagsOf("top1"),
+                                       flagsOf("rouge2")};
+  unused[0].choiceBy = "letter";
+  unused[1].maxTokens = 128;
+  unused[2].stopTexts = {"x"};
+  unused[3].answerAfter = "x";
+  for (const AccuracyFlags &flags : unused) {
+    AccurateCompileRequest request;
+    Status status = takeAccuracyFlags(flags, request);
+    CHECK(status.code() == StatusCode::kInvalidInput);
+    CHECK(status.message().find("has no use for --metric " + flags.metric) != std::string::npos);
+  }
+}
+
 TEST_CASE("rounding to nearest asks for no calibration, everything else does") {
   AccuracyFlags flags;
   CHECK(!flags.isAsked());

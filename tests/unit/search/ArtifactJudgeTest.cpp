@@ -7,11 +7,14 @@
 #include "runtime/engine/RandomStream.h"
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/engine/SyntheticModel.h"
+#include "tests/unit/tokenizer/TestTokenizers.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 
 using namespace moec;
 using namespace moert;
@@ -165,6 +168,79 @@ TEST_CASE("any number of threads measures the same, bit for bit") {
     CHECK(*judge->probe({1}) == *judgeOfThree->probe({1}));
     CHECK(*judge->measure({1}) == *judgeOfThree->measure({1}));
     CHECK(*judge->accept({1}) == *judgeOfThree->accept({1}));
+  }
+}
+
+namespace {
+
+/// Texts to generate, accepted on beside windows that the search measures.
+struct ItemsFixture : Fixture {
+  ItemsFixture() : Fixture(LossMetric::kExact) {
+    std::ofstream file(directory.path("items.jsonl"));
+    const char *prompts[] = {"a",   "b",   "c",   "ab", "ba",   "abc",
+                             "cab", "bab", "aba", "cc", "abab", "cba"};
+    for (const char *prompt : prompts) // What is no token of the tokenizer is written as nothing.
+      file << R"({"prompt": ")" << prompt << R"(", "answer": ["", "a", "b", "c", "ab"]})"
+           << "\n";
+    file.close();
+    info.vocabularySize = test::kVocabulary;
+    info.maxPositions = 64;
+    EvaluationRequest request;
+    request.metric = LossMetric::kExact;
+    request.files = {directory.path("items.jsonl")};
+    request.answers.maxTokens = 1;
+    auto read = EvaluationSet::read(request, {"model", info, &tokenizer.tokenizer},
+                                    [](const std::string &) {});
+    REQUIRE_MESSAGE(read.isOk(), read.status().message());
+    items.emplace(std::move(read).value());
+    options.items = &*items;
+    windows.acceptance = {};
+  }
+
+  LoadedTokenizer tokenizer = load(smallTokenizer());
+  ModelInfo info;
+  std::optional<EvaluationSet> items;
+};
+
+} // namespace
+
+TEST_CASE("accepted on items, the search measures KL on its windows") {
+  ItemsFixture fixture;
+  auto judge = fixture.judge();
+  std::vector<SampleScore> all = sideBySide(fixture, fixture.windows.rest);
+  for (const SampleScore &score : sideBySide(fixture, fixture.windows.probe))
+    all.push_back(score);
+  auto measured = judge->measure({1});
+  REQUIRE_MESSAGE(measured.isOk(), measured.status().message());
+  CHECK(measured->loss == doctest::Approx(sumOf(all).kl()).epsilon(1e-12));
+  CHECK(measured->upperBound > measured->loss);
+  CHECK(measured->leastBound == 0);
+}
+
+TEST_CASE("an acceptance on items is of every item, with KL there and what as many can show") {
+  for (unsigned threads : {1u, 3u}) {
+    ItemsFixture fixture;
+    fixture.options.threads = threads;
+    auto judge = fixture.judge();
+    const uint64_t before = judge->windowsPlayed();
+    auto accepted = judge->accept({1});
+    REQUIRE_MESSAGE(accepted.isOk(), accepted.status().message());
+    CHECK(judge->windowsPlayed() == before + 24);
+    const std::vector<SampleScore> &scores = judge->acceptanceScores({1});
+    REQUIRE(scores.size() == 12);
+    const SampleScore sum = sumOf(scores);
+    REQUIRE(sum.items == 12);
+    REQUIRE(sum.referencePoints > 0);
+    CHECK(accepted->loss == *lossOf(sum, LossMetric::kExact));
+    CHECK(accepted->leastBound == leastBound95(scores, kMaxLooks));
+    CHECK(accepted->upperBound >= accepted->leastBound);
+    CHECK(accepted->klNats == sum.kl());
+    CHECK(accepted->klNats > 0);
+    auto itself = judge->accept({0});
+    REQUIRE(itself.isOk());
+    CHECK(itself->loss == 0);
+    CHECK(itself->klNats == 0);
+    CHECK(itself->upperBound == itself->leastBound);
   }
 }
 

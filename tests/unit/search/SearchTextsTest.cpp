@@ -64,6 +64,31 @@ static std::set<int32_t> firstTokens(const WindowSet &set, const std::vector<Sea
   return firsts;
 }
 
+TEST_CASE("where the loss is accepted on items, all windows may serve the search") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 12 * kWindow)};
+  TextAmounts onItems = amounts();
+  onItems.isAcceptedOnItems = true;
+  SearchText items = textOf("items", 10000, 0);
+  SearchWindows windows = chosen(texts, {items}, {}, kWindow, onItems);
+  CHECK_FALSE(windows.isSetAside);
+  CHECK(windows.acceptance.windows == 0);
+  CHECK(windows.probe.windows + windows.rest.windows == 12);
+  CHECK_FALSE(refusal(texts, {items}).isOk()); // As windows they are none.
+}
+
+TEST_CASE(
+    "items in a text that calibration has read, and too few windows beside them, are refused") {
+  TextAmounts onItems = amounts();
+  onItems.isAcceptedOnItems = true;
+  const std::vector<SearchText> texts = {textOf("a", 0, 12 * kWindow)};
+  auto same = chooseWindows(texts, texts, {}, kWindow, onItems);
+  CHECK(same.status().message().find("a is the calibration text a") != std::string::npos);
+  const std::vector<SearchText> few = {textOf("a", 0, 9 * kWindow)};
+  auto windows = chooseWindows(few, {}, {}, kWindow, onItems);
+  CHECK(windows.status().message().find("9 windows of 32 tokens for the search") !=
+        std::string::npos);
+}
+
 TEST_CASE("windows for probes, for the rest of the search and set aside have nothing in common") {
   const std::vector<SearchText> texts = {textOf("a", 0, 25 * kWindow + 7),
                                          textOf("b", 10000, 25 * kWindow)};

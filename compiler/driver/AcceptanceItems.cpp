@@ -1,0 +1,75 @@
+#include "compiler/driver/AcceptanceItems.h"
+
+#include "runtime/base/InputText.h"
+#include "runtime/base/Utf8.h"
+
+using namespace moert;
+
+namespace moec {
+
+// U+0080 to U+009F: control characters that JSON does not escape.
+static bool hasLateControl(std::string_view text) {
+  while (!text.empty()) {
+    const CodePoint point = firstCodePoint(text);
+    if (point.value >= 0x80 && point.value < 0xA0)
+      return true;
+    text.remove_prefix(point.length);
+  }
+  return false;
+}
+
+static Status checkOptions(const AcceptanceItems &items) {
+  constexpr size_t kMaxOptionBytes = 1024; // No sensible one is longer.
+  for (const auto &[option, value] : items.options) {
+    MOERT_RETURN_IF_ERROR(checkUtf8(value, strCat("--", option)));
+    if (value.size() > kMaxOptionBytes)
+      return invalidInput("--", option, " has ", value.size(), " bytes, expected at most ",
+                          kMaxOptionBytes);
+    if (hasLateControl(value))
+      return invalidInput("--", option,
+                          " has control characters from U+0080 to U+009F, which an "
+                          "artifact cannot carry");
+  }
+  return {};
+}
+
+static Status addFiles(AcceptanceItems &items, const std::vector<std::string> &paths) {
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const EvaluatedText &read = items.set->textsRead()[i];
+    SearchText &file = items.files.emplace_back();
+    MOERT_ASSIGN_OR_RETURN(file.name, nameOfText(paths[i]));
+    file.hash = read.hash;
+    file.bytes = read.bytes;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompileRequest &request,
+                                                             const ModelDescription &model,
+                                                             std::vector<std::byte> table) {
+  auto items = std::make_unique<AcceptanceItems>();
+  items->table = std::move(table);
+  MOERT_ASSIGN_OR_RETURN(items->tokenizer, Tokenizer::load(items->table));
+  EvaluationRequest evaluation;
+  evaluation.metric = request.metric;
+  evaluation.files = request.acceptanceTexts;
+  evaluation.choiceBy = request.choiceBy;
+  evaluation.answers = request.answers;
+  items->options = itemOptionsOf(evaluation);
+  MOERT_RETURN_IF_ERROR(checkOptions(*items));
+  ModelInfo info;
+  info.vocabularySize = model.vocabularySize;
+  info.maxPositions = model.maxPositions;
+  info.eosTokens = model.eosTokens;
+  MOERT_ASSIGN_OR_RETURN(
+      items->set,
+      EvaluationSet::read(evaluation, {request.checkpointDirectory, info, &*items->tokenizer},
+                          [](const std::string &) {}));
+  if (items->set->samples() < kLeastWindows)
+    return invalidInput("--eval-text has ", items->set->samples(), " items, expected at least ",
+                        kLeastWindows, ": fewer have no bound");
+  MOERT_RETURN_IF_ERROR(addFiles(*items, request.acceptanceTexts));
+  return items;
+}
+
+} // namespace moec
