@@ -25,12 +25,14 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInTra
   wantedIds.reserve(size.widestLayer);
   unkeptIds.reserve(mostCandidates(rules, size));
   candidates.reserve(mostCandidates(rules, size));
+  if (rules.sharing == CacheSharing::kOnePool)
+    leavingOrder.resize(size.experts);
 }
 
 uint64_t CacheDirectory::memoryBytes(const CacheRules &rules, const DirectorySize &size) {
   return size.layers * sizeof(Layer) + shareCount(rules, size) * sizeof(Share) +
          size.experts * sizeof(DirectoryEntry) + size.widestLayer * sizeof(uint32_t) +
-         mostCandidates(rules, size) * (sizeof(uint32_t) + sizeof(PlayCandidate));
+         mostCandidates(rules, size) * (2 * sizeof(uint32_t) + sizeof(PlayCandidate));
 }
 
 void CacheDirectory::addLayer(uint64_t quotaPages, bool comesRoundAgain) {
@@ -108,17 +110,24 @@ void CacheDirectory::remember(uint32_t layerIndex, const PlayDemand &demand) {
   }
 }
 
-void CacheDirectory::decide(uint32_t layer) {
+void CacheDirectory::decide(uint32_t played) {
   unkeptIds.clear();
-  const Share &share = shares[layers[layer].share];
+  const Share &share = shares[layers[played].share];
   uint64_t pages = share.heldPages;
   for (uint32_t id : wantedIds)
     pages += entries[id].isHeld ? 0 : entries[id].pages;
   if (pages <= share.quotaPages)
-    return; // All of it stays: the usual case, with one pool by far the cheaper one.
-  collectCandidates(layer, share);
+    return; // All of it stays.
+
   PlayLimits limits{share.quotaPages, share.quotaPages + transitPages,
-                    layers[layer].largestRecordPages};
+                    layers[played].largestRecordPages};
+  // No layer gives up another expert once so many of its pages are gone.
+  uint64_t leavingPages =
+      std::max(pages - share.quotaPages, kStreamedRecords * layers[played].largestRecordPages);
+  candidates.clear();
+  limits.otherPages = share.heldPages;
+  for (uint32_t layer = share.firstLayer; layer < share.endLayer; ++layer)
+    limits.otherPages -= addCandidates(layer, leavingPages);
   if (rules.eviction == EvictionPolicy::kArc)
     limits.onceTargetPages = share.arc.targetPages();
   planPlay(limits, candidates);
@@ -129,31 +138,64 @@ void CacheDirectory::decide(uint32_t layer) {
   }
 }
 
-void CacheDirectory::collectCandidates(uint32_t played, const Share &share) {
-  candidates.clear();
+LayerDistance CacheDirectory::distanceTo(uint32_t index) const {
+  const Layer &layer = layers[index], &played = layers[playedLayer];
   uint32_t cycle = std::max(1u, cycleLayers);
-  uint32_t next = layers[played].place + layers[played].comesRoundAgain;
-  for (uint32_t index = share.firstLayer; index < share.endLayer; ++index) {
-    const Layer &layer = layers[index];
-    LayerDistance distance{.layersAhead = (layer.place + cycle - next) % cycle + 1,
-                           .layers = cycle,
-                           .turn = layer.turn,
-                           .comesRoundAgain = layer.comesRoundAgain};
-    for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id) {
-      const DirectoryEntry &entry = entries[id];
-      if (!entry.isHeld && !entry.isWanted)
-        continue;
-      candidates.push_back({.use = {.expert = id,
-                                    .lastUse = entry.history.lastUse,
-                                    .rank = entry.history.rank,
-                                    .value = keepingValue(rules.eviction, entry.history, distance)},
-                            .pages = entry.pages,
-                            .isReady = entry.isHeld,
-                            .isWanted = entry.isWanted,
-                            .isPinned = entry.pins > 0,
-                            .isUsedAgain = entry.arcList == ArcList::kAgain});
-    }
+  uint32_t next = played.place + played.comesRoundAgain;
+  return {.layersAhead = (layer.place + cycle - next) % cycle + 1,
+          .layers = cycle,
+          .turn = layer.turn,
+          .comesRoundAgain = layer.comesRoundAgain};
+}
+
+void CacheDirectory::addCandidate(uint32_t id, const LayerDistance &distance) {
+  const DirectoryEntry &entry = entries[id];
+  candidates.push_back({.use = {.expert = id,
+                                .lastUse = entry.history.lastUse,
+                                .rank = entry.history.rank,
+                                .value = keepingValue(rules.eviction, entry.history, distance)},
+                        .pages = entry.pages,
+                        .isReady = entry.isHeld,
+                        .isWanted = entry.isWanted,
+                        .isPinned = entry.pins > 0,
+                        .isUsedAgain = entry.arcList == ArcList::kAgain});
+}
+
+/// Of a layer what is held or wanted; of a layer whose turn it is not, the first to leave until
+/// they have leavingPages. The pages held by those added.
+uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
+  const Layer &layer = layers[index];
+  LayerDistance distance = distanceTo(index);
+  uint64_t pages = 0;
+  // Adaptive replacement has two orders, and the target says which one counts.
+  bool takesAll = index == playedLayer || rules.eviction == EvictionPolicy::kArc;
+  uint32_t count = takesAll ? layer.experts : layer.ordered;
+  for (uint32_t i = 0; i < count && (takesAll || pages < leavingPages); ++i) {
+    uint32_t id = takesAll ? layer.firstId + i : leavingOrder[layer.firstId + i];
+    const DirectoryEntry &entry = entries[id];
+    if (!entry.isHeld && !entry.isWanted)
+      continue;
+    if (!takesAll && entry.pins > 0)
+      continue;
+    addCandidate(id, distance);
+    pages += entry.isHeld ? entry.pages : 0;
   }
+  return pages;
+}
+
+void CacheDirectory::orderLayer(uint32_t index) {
+  Layer &layer = layers[index];
+  LayerDistance distance = distanceTo(index);
+  candidates.clear();
+  for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id)
+    if (entries[id].isHeld)
+      addCandidate(id, distance);
+  std::sort(
+      candidates.begin(), candidates.end(),
+      [](const PlayCandidate &a, const PlayCandidate &b) { return leavesBefore(a.use, b.use); });
+  layer.ordered = 0;
+  for (const PlayCandidate &candidate : candidates)
+    leavingOrder[layer.firstId + layer.ordered++] = candidate.use.expert;
 }
 
 bool CacheDirectory::hasRoomFor(uint32_t id) const {
@@ -189,6 +231,8 @@ void CacheDirectory::endPlay() {
   unkeptIds.clear();
   if (rules.eviction == EvictionPolicy::kArc)
     forgetGhosts(share);
+  else if (rules.sharing == CacheSharing::kOnePool)
+    orderLayer(playedLayer);
 }
 
 void CacheDirectory::forgetGhosts(Share &share) {
@@ -257,6 +301,8 @@ void CacheDirectory::forgetUse() {
   }
   for (Share &share : shares)
     share.arc = {};
+  for (uint32_t layer = 0; layer < layers.size() && !leavingOrder.empty(); ++layer)
+    orderLayer(layer);
 }
 
 } // namespace moert

@@ -119,6 +119,7 @@ private:
     uint32_t turn = 0;
     uint32_t place = 0; // Among those that come round again.
     uint32_t share = 0;
+    uint32_t ordered = 0; // Experts in leavingOrder.
     bool comesRoundAgain = true;
     uint64_t largestRecordPages = 0;
     uint64_t heldPages = 0;
@@ -138,7 +139,10 @@ private:
   bool isPlayable(uint32_t layer, std::span<const uint32_t> wanted);
   void remember(uint32_t layer, const PlayDemand &demand);
   void decide(uint32_t layer);
-  void collectCandidates(uint32_t layer, const Share &share);
+  LayerDistance distanceTo(uint32_t layer) const;
+  void addCandidate(uint32_t id, const LayerDistance &distance);
+  uint64_t addCandidates(uint32_t layer, uint64_t leavingPages);
+  void orderLayer(uint32_t layer);
   void forgetGhosts(Share &share);
 
   CacheRules rules;
@@ -152,6 +156,10 @@ private:
   std::vector<uint32_t> wantedIds;
   std::vector<uint32_t> unkeptIds;
   std::vector<PlayCandidate> candidates;
+  /// With one pool: from each layer's first id on the experts that it held after its last turn, in
+  /// the order in which they leave. Until its next turn that order does not change, whatever the
+  /// policy, so that other layers' plays look at the first few of them alone.
+  std::vector<uint32_t> leavingOrder;
 };
 
 } // namespace moert

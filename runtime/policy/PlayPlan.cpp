@@ -4,6 +4,10 @@
 
 namespace moert {
 
+static bool isStreamed(const PlayCandidate &candidate) {
+  return candidate.isWanted && !candidate.isReady && !candidate.isKept;
+}
+
 /// Who leaves first among the candidates as they stand now.
 class LeavingOrder {
 public:
@@ -38,7 +42,7 @@ private:
 template <typename Counts>
 static void fit(uint64_t pages, const PlayLimits &limits, std::span<PlayCandidate> candidates,
                 Counts counts) {
-  uint64_t kept = 0;
+  uint64_t kept = limits.otherPages;
   for (const PlayCandidate &candidate : candidates)
     if (candidate.isKept && counts(candidate))
       kept += candidate.pages;
@@ -56,12 +60,31 @@ static void fit(uint64_t pages, const PlayLimits &limits, std::span<PlayCandidat
   }
 }
 
+/// Keeps experts that pass through where the quota has pages left: what made room for them leaves
+/// it free when the play is over. The last to leave comes first.
+static void keepWhatPasses(const PlayLimits &limits, std::span<PlayCandidate> candidates) {
+  uint64_t kept = limits.otherPages;
+  for (const PlayCandidate &candidate : candidates)
+    kept += candidate.isKept ? candidate.pages : 0;
+  LeavingOrder leavesFirst(limits, candidates);
+  for (PlayCandidate *best = candidates.data(); best;) {
+    best = nullptr;
+    for (PlayCandidate &candidate : candidates)
+      if (isStreamed(candidate) && kept + candidate.pages <= limits.quotaPages &&
+          (!best || leavesFirst(*best, candidate)))
+        best = &candidate;
+    if (best) {
+      best->isKept = true;
+      kept += best->pages;
+    }
+  }
+}
+
 void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates) {
   for (PlayCandidate &candidate : candidates)
     candidate.isKept = candidate.isPinned || candidate.pages <= limits.quotaPages;
   fit(limits.quotaPages, limits, candidates, [](const PlayCandidate &) { return true; });
 
-  auto isStreamed = [](const PlayCandidate &c) { return c.isWanted && !c.isReady && !c.isKept; };
   uint64_t streamed =
       static_cast<uint64_t>(std::count_if(candidates.begin(), candidates.end(), isStreamed));
   if (streamed == 0)
@@ -69,6 +92,7 @@ void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates) {
   uint64_t streamPages = std::min(streamed, kStreamedRecords) * limits.largestRecordPages;
   uint64_t stayPages = limits.limitPages - std::min(limits.limitPages, streamPages);
   fit(stayPages, limits, candidates, [](const PlayCandidate &c) { return c.isReady; });
+  keepWhatPasses(limits, candidates);
 }
 
 } // namespace moert

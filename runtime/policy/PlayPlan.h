@@ -33,6 +33,8 @@ struct PlayLimits {
   uint64_t quotaPages = 0;
   uint64_t limitPages = 0;         // At least quotaPages and largestRecordPages.
   uint64_t largestRecordPages = 0; // Of the layer.
+  /// Of experts in memory that are no candidates: they stay whatever happens.
+  uint64_t otherPages = 0;
   /// With adaptive replacement: experts wanted once leave first while they hold more than this.
   std::optional<uint64_t> onceTargetPages = {};
 };
@@ -40,7 +42,8 @@ struct PlayLimits {
 /// Sets isKept. On completion:
 ///  - the kept experts fit into the quota;
 ///  - the kept experts that are in memory leave room for every wanted one that is not kept to pass
-///    through, if need be one at a time.
+///    through, if need be one at a time;
+///  - no wanted one that passes through would fit into what is left of the quota.
 /// An expert larger than the quota is not kept, for it would push out everything else in vain.
 void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates);
 

@@ -65,6 +65,9 @@ struct LayerModel {
       kept.erase(std::find(kept.begin(), kept.end(), staying.front()));
       staying.erase(staying.begin());
     }
+    for (uint32_t expert : wanted) // The most popular first into what is left.
+      if (!before.count(expert) && !isKept(expert) && sum(kept) + pages[expert] <= quota)
+        kept.push_back(expert);
     std::map<uint32_t, Use> after;
     for (uint32_t expert : kept)
       after[expert] = held[expert];

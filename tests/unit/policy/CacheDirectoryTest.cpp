@@ -1,7 +1,9 @@
 // Every policy on traces that are short enough to work out by hand, and the rules around them.
 #include "runtime/policy/CacheDirectory.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
+#include <random>
 #include <vector>
 
 using namespace moert;
@@ -234,4 +236,84 @@ TEST_CASE("after forgetting all use what is in memory stays, and counts start ag
   CHECK(cache.heldIn(0) == Experts{0, 1});
   cache.play(0, Experts{2});
   CHECK(cache.heldIn(0) == Experts{1, 2}); // 0 and 1 uses alike; the lowest expert goes.
+}
+
+/// What the open play lets go, had every expert in memory stood for eviction.
+static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t played, uint64_t quota,
+                           uint64_t transit, const std::vector<uint32_t> &turns) {
+  std::vector<PlayCandidate> all;
+  uint32_t layers = static_cast<uint32_t>(directory.layerCount());
+  PlayLimits limits{quota, quota + transit, 0};
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    LayerDistance distance;
+    distance.layers = layers;
+    distance.layersAhead = layer > played ? layer - played : layer + layers - played;
+    distance.turn = turns[layer];
+    for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert) {
+      uint32_t id = directory.idOf(layer, expert);
+      const DirectoryEntry &entry = directory.at(id);
+      if (layer == played)
+        limits.largestRecordPages = std::max<uint64_t>(limits.largestRecordPages, entry.pages);
+      if (!entry.isHeld && !entry.isWanted)
+        continue;
+      PlayCandidate candidate;
+      candidate.use = {id, entry.history.lastUse, entry.history.rank,
+                       keepingValue(directory.cacheRules().eviction, entry.history, distance)};
+      candidate.pages = entry.pages;
+      candidate.isReady = entry.isHeld;
+      candidate.isWanted = entry.isWanted;
+      candidate.isPinned = entry.pins > 0;
+      all.push_back(candidate);
+    }
+  }
+  planPlay(limits, all);
+  Experts unkept;
+  for (const PlayCandidate &candidate : all)
+    if (!candidate.isKept)
+      unkept.push_back(candidate.use.expert);
+  return unkept;
+}
+
+TEST_CASE(
+    "with one pool the first few experts of each layer decide as if all of them stood there") {
+  for (EvictionPolicy policy :
+       {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
+        EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic})
+    for (uint32_t seed = 0; seed < 30; ++seed) {
+      CAPTURE(int(policy));
+      CAPTURE(seed);
+      std::mt19937 random(seed);
+      uint32_t layers = 2 + random() % 4, experts = 4 + random() % 12;
+      uint64_t quota = 30 + random() % 60, transit = random() % 12;
+      CacheDirectory directory(rulesOf(policy, CacheSharing::kOnePool), transit,
+                               {layers, size_t(layers) * experts, experts});
+      for (uint32_t layer = 0; layer < layers; ++layer) {
+        directory.addLayer(layer == 0 ? quota : 0);
+        for (uint32_t expert = 0; expert < experts; ++expert)
+          directory.addExpert(seed % 3 == 0 ? 4 : 1 + random() % 9);
+      }
+      REQUIRE(directory.pin(directory.idOf(1, 2)));
+      std::vector<uint32_t> turns(layers);
+      for (uint32_t play = 0; play < 150; ++play) {
+        if (play == 75)
+          directory.forgetUse();
+        uint32_t layer = play % layers;
+        Experts wanted(experts);
+        for (uint32_t expert = 0; expert < experts; ++expert)
+          wanted[expert] = expert;
+        std::shuffle(wanted.begin(), wanted.end(), random);
+        wanted.resize(play % 13 == 0 ? experts : 1 + random() % 4);
+        REQUIRE(directory.beginPlay(layer, PlayDemand{wanted}));
+        ++turns[layer];
+        Experts unkept(directory.unkept().begin(), directory.unkept().end());
+        std::sort(unkept.begin(), unkept.end());
+        REQUIRE(unkept == unkeptOfAll(directory, layer, quota, transit, turns));
+        for (uint32_t expert : wanted)
+          if (uint32_t id = directory.idOf(layer, expert); !directory.at(id).isHeld)
+            directory.hold(id);
+        for (uint32_t id : unkept)
+          directory.drop(id);
+        directory.endPlay();
+      }
+    }
 }

@@ -48,13 +48,22 @@ TEST_CASE("of a play that wants more than the quota the most popular stay") {
 
 TEST_CASE("experts that pass through get room for two, even if something in memory has to go") {
   PlayLimits limits{4, 4, 1}; // Nothing in transit.
-  // Two of the five do not stay. Two pages are for them; of the three hits that would stay, the
-  // least popular goes.
+  // Two of the six do not fit. Two pages are for them: of the four hits that would stay the two
+  // least popular go, and when the play is over the two that came have their pages.
   CHECK(keptOf(limits, {hit(0, 0), hit(1, 1), hit(2, 2), missing(3, 4), missing(4, 5),
-                        hit(5, 3)}) == Experts{0, 1});
+                        hit(5, 3)}) == Experts{0, 1, 3, 4});
   // A single one needs room for one.
   CHECK(keptOf(limits, {hit(0, 0), hit(1, 1), hit(2, 2), hit(3, 3), missing(4, 4)}) ==
-        Experts{0, 1, 2});
+        Experts{0, 1, 2, 4});
+}
+
+TEST_CASE("what passes through stays where it fits, the last to leave first") {
+  // 0 and 1 fill the quota. 5 and 6 pass, in two pages in transit and the two of 1, which 5 keeps.
+  CHECK(keptOf({4, 6, 2}, {hit(0, 0, 2), hit(1, 1, 2), missing(5, 2, 2), missing(6, 3, 2)}) ==
+        Experts{0, 5});
+  // Both 0 and 1 make room for a record of 3 pages, which then has the whole quota.
+  CHECK(keptOf({3, 4, 3}, {hit(0, 0, 1), hit(1, 1, 2), missing(5, 2, 3), missing(6, 3, 2)}) ==
+        Experts{5});
 }
 
 TEST_CASE("missing experts that stay do not give way to those that pass through") {
