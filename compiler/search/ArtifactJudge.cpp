@@ -72,6 +72,7 @@ Status ArtifactJudge::recordReference() {
   if (options.onBegin)
     options.onBegin("reference");
   MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&options.referencePath, 1}));
+  vocabularySize = crews.front().members.front().source->vocabularySize();
   played += windows.probe.windows + windows.rest.windows;
   MOERT_RETURN_IF_ERROR(playReference(crews.front(), windows.probe, rowsPath("probe")).status());
   if (needsAllRows())
@@ -190,29 +191,70 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   return measurement;
 }
 
-Result<ArtifactJudge::Scores> ArtifactJudge::scoreAcceptance(const std::string &path) {
+// Of the set so many windows at a time, in its order; each part has all the texts.
+static std::vector<WindowSet> partsOf(const WindowSet &set, uint32_t windowTokens,
+                                      uint64_t windowsOfPart) {
+  std::vector<WindowSet> parts;
+  for (size_t text = 0; text < set.ids.size(); ++text) {
+    std::span<const int32_t> ids = set.ids[text];
+    for (; ids.size() >= windowTokens; ids = ids.subspan(windowTokens)) {
+      if (parts.empty() || parts.back().windows == windowsOfPart)
+        parts.emplace_back().ids.resize(set.ids.size());
+      std::vector<int32_t> &part = parts.back().ids[text];
+      part.insert(part.end(), ids.begin(), ids.begin() + windowTokens);
+      ++parts.back().windows;
+    }
+  }
+  return parts;
+}
+
+Status ArtifactJudge::recordAcceptance(const WindowSet &part, const std::string &rows) {
+  if (options.onBegin)
+    options.onBegin("acceptance");
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&options.referencePath, 1}));
+  return playReference(crews.front(), part, rows).status();
+}
+
+// One engine after the other has all the memory that there is: the reference's rows wait in a file
+// meanwhile, for as many windows as fit.
+Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &path) {
+  const std::string rows = rowsPath("acceptance");
+  const uint64_t windowBytes = uint64_t(options.windowTokens) * vocabularySize * sizeof(float);
+  Scores scores;
+  for (const WindowSet &part :
+       partsOf(windows.acceptance, options.windowTokens,
+               std::max<uint64_t>(options.acceptanceRowsBytes / windowBytes, 1))) {
+    MOERT_RETURN_IF_ERROR(recordAcceptance(part, rows));
+    if (options.onBegin)
+      options.onBegin("acceptance");
+    MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&path, 1}));
+    MOERT_ASSIGN_OR_RETURN(Scores scored, playCandidate(crews.front(), part, rows));
+    scores.insert(scores.end(), scored.begin(), scored.end());
+  }
+  ::unlink(rows.c_str());
+  return scores;
+}
+
+// Items are few and short, so candidate and reference play them side by side.
+Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path) {
   const std::string paths[] = {path, options.referencePath};
-  const uint32_t contextTokens =
-      options.items ? options.items->engineOptions({}).contextTokens : options.windowTokens;
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
-                         loadCrews(paths, contextTokens, options.threads));
+  MOERT_ASSIGN_OR_RETURN(
+      std::vector<EngineCrew> crews,
+      loadCrews(paths, options.items->engineOptions({}).contextTokens, options.threads));
   std::vector<WindowLane> lanes;
   for (size_t member = 0; member < crews[0].members.size(); ++member)
     lanes.push_back(
         {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
-  if (options.items)
-    return playItems(*options.items, lanes, progress(), options.stop);
-  return playWindows(windows.acceptance, evaluationOptions(crews[0], true), lanes, progress(),
-                     options.stop);
+  if (options.onBegin)
+    options.onBegin("acceptance");
+  return playItems(*options.items, lanes, progress(), options.stop);
 }
 
 Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
   played += 2 * (options.items ? options.items->samples() : windows.acceptance.windows);
-  if (options.onBegin)
-    options.onBegin("acceptance");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, scoreAcceptance(path));
+  MOERT_ASSIGN_OR_RETURN(Scores scores, options.items ? scoreItems(path) : scoreWindows(path));
   ::unlink(path.c_str());
   SampleScore sum = sumOf(scores);
   // Of items no more than everything can be lost.

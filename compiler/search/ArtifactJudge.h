@@ -25,6 +25,9 @@ struct JudgeOptions {
   const moert::EvaluationSet *items = nullptr; // What such a metric is accepted on. Borrowed.
   uint32_t windowTokens = 512;
   unsigned threads = 1;
+  /// Of the reference's rows on acceptance windows: what waits in a file at a time. A window's are
+  /// 8 MiB for a vocabulary of 4,096 tokens.
+  uint64_t acceptanceRowsBytes = 256 << 20;
   /// Of everything but the assignment that decides a measurement.
   uint64_t fingerprint = 0;
   const std::atomic<bool> *stop = nullptr;
@@ -74,9 +77,11 @@ private:
   /// Plays a set beside the rows written down for it; alone where none were.
   moert::Result<Scores> playCandidate(const EngineCrew &candidate, const WindowSet &set,
                                       const std::string &recordedAt);
-  /// Candidate and reference side by side, on what a loss is accepted on.
-  moert::Result<Scores> scoreAcceptance(const std::string &path);
   moert::Result<std::vector<EngineCrew>> load(std::span<const std::string> paths) const;
+  /// What a loss is accepted on: items, or windows text after text.
+  moert::Result<Scores> scoreItems(const std::string &path);
+  moert::Result<Scores> scoreWindows(const std::string &path);
+  moert::Status recordAcceptance(const WindowSet &part, const std::string &rows);
   /// With a reference each lane holds the rows of a step.
   moert::EvaluationOptions evaluationOptions(const EngineCrew &crew, bool hasReference) const;
   moert::EvaluationProgress progress() const;
@@ -91,6 +96,7 @@ private:
   Scores referenceRest; // The reference's own losses on the windows without rows.
   std::map<WidthAssignment, Scores> accepted;
   uint64_t played = 0;
+  uint32_t vocabularySize = 0;
 };
 
 } // namespace moec

@@ -244,6 +244,21 @@ TEST_CASE("an acceptance on items is of every item, with KL there and what as ma
   }
 }
 
+TEST_CASE("an acceptance in parts is the same as at once") {
+  Fixture whole, parts;
+  // Two texts, so that a part ends inside of one.
+  RandomStream random(5);
+  whole.windows.acceptance = parts.windows.acceptance = randomWindows(random, {5, 7});
+  parts.options.acceptanceRowsBytes = 3 * kWindow * test::kVocabulary * sizeof(float);
+  auto judge = whole.judge(), judgeInParts = parts.judge();
+  CHECK(*judge->accept({1}) == *judgeInParts->accept({1}));
+  REQUIRE(judgeInParts->acceptanceScores({1}).size() == 12);
+  for (size_t i = 0; i < 12; ++i) {
+    CHECK(judgeInParts->acceptanceScores({1})[i].text == (i < 5 ? 0 : 1));
+    CHECK(judgeInParts->acceptanceScores({1})[i].kl() == judge->acceptanceScores({1})[i].kl());
+  }
+}
+
 TEST_CASE("what was measured is answered from the log, in this run and a later one") {
   Fixture fixture;
   Result<double> probe = 0.0;
