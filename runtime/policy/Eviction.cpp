@@ -5,7 +5,10 @@
 namespace moert {
 
 // A token moves the recent share by 1/4 and the long one by 1/128: they forget half of what was in
-// 2.4 and in 88 tokens.
+// 2.4 and in 88 tokens. Chosen on the bundled model's traces of five kinds of text, with a quarter,
+// half and three quarters of the experts in memory: neighbours (shifts 1 to 3 and 6 to 8, the
+// recent share weighing 1/16 to 1/4) hit at most 0.1 points more and 0.8 less, the best single
+// share 0 to 0.7 less. A third share, or the router's scores beside its choices, gave 0.2 at most.
 static constexpr uint32_t kRecentShift = 2;
 static constexpr uint32_t kLongShift = 7;
 static constexpr uint32_t kShareBits = 24;
