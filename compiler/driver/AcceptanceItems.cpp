@@ -33,6 +33,30 @@ static Status checkOptions(const AcceptanceItems &items) {
   return {};
 }
 
+Status AcceptanceItems::leaveOut(const std::vector<bool> &seen) {
+  kept.clear();
+  for (uint32_t item = 0; item < seen.size(); ++item)
+    if (!seen[item])
+      kept.push_back(item);
+  if (kept.size() < kLeastWindows)
+    return invalidInput("--eval-text has ", kept.size(), " items",
+                        kept.size() < seen.size() ? " that calibration and search have not read"
+                                                  : "",
+                        ", expected at least ", kLeastWindows, ": fewer have no bound");
+  return {};
+}
+
+std::vector<uint32_t> AcceptanceItems::keptOf(size_t file) const {
+  uint64_t first = 0;
+  for (size_t i = 0; i < file; ++i)
+    first += set->textsRead()[i].samples;
+  std::vector<uint32_t> items;
+  for (uint32_t item : kept)
+    if (item >= first && item - first < set->textsRead()[file].samples)
+      items.push_back(uint32_t(item - first));
+  return items;
+}
+
 static Status addFiles(AcceptanceItems &items, const std::vector<std::string> &paths) {
   for (size_t i = 0; i < paths.size(); ++i) {
     const EvaluatedText &read = items.set->textsRead()[i];
@@ -65,9 +89,7 @@ Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompi
       items->set,
       EvaluationSet::read(evaluation, {request.checkpointDirectory, info, &*items->tokenizer},
                           [](const std::string &) {}));
-  if (items->set->samples() < kLeastWindows)
-    return invalidInput("--eval-text has ", items->set->samples(), " items, expected at least ",
-                        kLeastWindows, ": fewer have no bound");
+  MOERT_RETURN_IF_ERROR(items->leaveOut(std::vector<bool>(items->set->samples())));
   MOERT_RETURN_IF_ERROR(addFiles(*items, request.acceptanceTexts));
   return items;
 }

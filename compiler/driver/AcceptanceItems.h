@@ -19,12 +19,18 @@ struct AcceptanceItems {
   std::vector<std::byte> table;
   std::optional<moert::Tokenizer> tokenizer;
   std::optional<moert::EvaluationSet> set;
-  std::vector<SearchText> files;                            // Without tokens.
+  std::vector<uint32_t> kept;    // Of the set's items, those that nothing else has read; ascending.
+  std::vector<SearchText> files; // Without tokens.
   std::vector<std::pair<std::string, std::string>> options; // As an artifact says them.
 
   AcceptanceItems() = default;
   AcceptanceItems(const AcceptanceItems &) = delete;
   AcceptanceItems &operator=(const AcceptanceItems &) = delete;
+
+  /// Keeps the others alone. Refuses fewer than have a bound.
+  moert::Status leaveOut(const std::vector<bool> &seen);
+  /// Of a file, those that were kept, counted from its first.
+  std::vector<uint32_t> keptOf(size_t file) const;
 };
 
 /// The request's acceptance texts as items of its metric; table: the checkpoint's tokenizer.

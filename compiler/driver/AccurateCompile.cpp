@@ -47,6 +47,7 @@ private:
   Status makeProfile();
   std::string profileKey() const;
   Status chooseSearchWindows();
+  Status leaveOutSeenItems();
   Status fillPool();
   Status makeItems();
   Result<WidthSearchOutcome> search();
@@ -180,11 +181,27 @@ Status AccurateCompile::chooseSearchWindows() {
   }
   MOERT_ASSIGN_OR_RETURN(
       windows, chooseWindows(texts, acceptanceTexts, info.tokens, info.windowTokens, amounts));
+  if (acceptanceItems)
+    return leaveOutSeenItems();
   if (windows.isSetAside)
     say(strCat("accepting on ", windows.acceptance.windows, " windows of ",
                request.amounts.windowTokens,
                " tokens that are set aside from the calibration texts, as no --eval-text was "
                "given"));
+  return {};
+}
+
+Status AccurateCompile::leaveOutSeenItems() {
+  const uint64_t all = acceptanceItems->set->samples();
+  std::vector<std::vector<int32_t>> tokens;
+  for (uint64_t item = 0; item < all; ++item)
+    tokens.push_back(acceptanceItems->set->itemTokens(item));
+  const CalibrationInfo &info = profile->info();
+  MOERT_RETURN_IF_ERROR(acceptanceItems->leaveOut(
+      findSeenItems(tokens, info.tokens, info.windowTokens, windows, amounts.windowTokens)));
+  if (const uint64_t kept = acceptanceItems->kept.size(); kept < all)
+    say(strCat("accepting on ", kept, " of ", all,
+               " items: calibration or the search has read parts of the others"));
   return {};
 }
 
@@ -320,20 +337,23 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
     input.others = uniformAssignment(input.problem, 8);
   const uint64_t searchWindows = windows.probe.windows + windows.rest.windows;
   const uint64_t accepted =
-      acceptanceItems ? acceptanceItems->set->samples() : windows.acceptance.windows;
+      acceptanceItems ? acceptanceItems->kept.size() : windows.acceptance.windows;
   constexpr uint64_t kUsualMeasurements = 12, kUsualLooks = 2;
   const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
                               ? 0
                               : 2 + *std::max_element(input.groups.begin(), input.groups.end());
-  SearchProgress progress(session.progress, searchWindows * (1 + kUsualMeasurements) +
-                                                windows.probe.windows * probes +
-                                                kUsualLooks * 2 * accepted +
-                                                request.checkedEstimates * windows.probe.windows);
+  SearchProgress progress(session.progress, acceptanceItems ? "windows and items" : "windows",
+                          searchWindows * (1 + kUsualMeasurements) +
+                              windows.probe.windows * probes + kUsualLooks * 2 * accepted +
+                              request.checkedEstimates * windows.probe.windows);
   JudgeOptions options;
   options.directory = work->path();
   options.referencePath = referencePath;
   options.metric = request.metric;
-  options.items = acceptanceItems ? &*acceptanceItems->set : nullptr;
+  if (acceptanceItems) {
+    options.itemSet = &*acceptanceItems->set;
+    options.items = acceptanceItems->kept;
+  }
   options.windowTokens = request.amounts.windowTokens;
   options.threads = request.threads;
   options.fingerprint = measurementFingerprint();
@@ -379,13 +399,11 @@ Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
   for (size_t t = 0; t < accepted.size(); ++t) {
     MeasuredText &text = measured.acceptanceTexts.emplace_back();
     text = {accepted[t].name, accepted[t].hash, accepted[t].bytes, {}, {}, {}};
-    if (!acceptanceItems)
-      text.windows = windows.acceptance.indices[t];
+    text.windows = acceptanceItems ? acceptanceItems->keptOf(t) : windows.acceptance.indices[t];
     for (const SampleScore &score : scores) {
       if (score.text != t)
         continue;
       if (acceptanceItems) {
-        text.windows.push_back(uint32_t(text.windows.size()));
         text.referencePoints.push_back(score.referencePoints);
       } else {
         text.referenceNats.push_back(score.referenceLossNats);

@@ -12,10 +12,10 @@ namespace moec {
 /// Borrows the progress, which may be absent; the step begins and ends with the object. One thread.
 class SearchProgress {
 public:
-  SearchProgress(Progress *told, uint64_t expectedWindows)
+  SearchProgress(Progress *told, const char *unit, uint64_t expectedWindows)
       : progress(told), expected(expectedWindows) {
     if (progress)
-      progress->beginCounting("measuring losses", "windows", 1, expected, 0);
+      progress->beginCounting("measuring losses", unit, 1, expected, 0);
   }
   SearchProgress(const SearchProgress &) = delete;
   SearchProgress &operator=(const SearchProgress &) = delete;

@@ -178,7 +178,7 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kHopeless), kHopeless);
   double bound = lossUpperBound95(scores, searchMetric()).value_or(kHopeless);
   // Of items nothing can be predicted: looks say what a divergence is worth.
-  if (!options.items)
+  if (!options.itemSet)
     bound = predictedBound(measurement.loss, bound);
   measurement.upperBound = std::min(bound, kHopeless);
   SampleScore withRows;
@@ -240,30 +240,30 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path)
   const std::string paths[] = {path, options.referencePath};
   MOERT_ASSIGN_OR_RETURN(
       std::vector<EngineCrew> crews,
-      loadCrews(paths, options.items->engineOptions({}).contextTokens, options.threads));
+      loadCrews(paths, options.itemSet->engineOptions({}).contextTokens, options.threads));
   std::vector<WindowLane> lanes;
   for (size_t member = 0; member < crews[0].members.size(); ++member)
     lanes.push_back(
         {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
   if (options.onBegin)
     options.onBegin("acceptance");
-  return playItems(*options.items, lanes, progress(), options.stop);
+  return playItems(*options.itemSet, options.items, lanes, progress(), options.stop);
 }
 
 Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
-  played += 2 * (options.items ? options.items->samples() : windows.acceptance.windows);
+  played += 2 * (options.itemSet ? options.items.size() : windows.acceptance.windows);
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, options.items ? scoreItems(path) : scoreWindows(path));
+  MOERT_ASSIGN_OR_RETURN(Scores scores, options.itemSet ? scoreItems(path) : scoreWindows(path));
   ::unlink(path.c_str());
   SampleScore sum = sumOf(scores);
   // Of items no more than everything can be lost.
-  const double worst = options.items ? 1 : kHopeless;
+  const double worst = options.itemSet ? 1 : kHopeless;
   Measurement measurement;
   measurement.loss = std::min(lossOf(sum, options.metric).value_or(worst), worst);
   measurement.upperBound = lossUpperBound95(scores, options.metric, kMaxLooks).value_or(worst);
   measurement.klNats = sum.kl();
-  if (options.items)
+  if (options.itemSet)
     measurement.leastBound = leastBound95(scores, kMaxLooks);
   accepted[assignment] = std::move(scores);
   return measurement;

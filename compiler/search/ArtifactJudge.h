@@ -22,7 +22,9 @@ struct JudgeOptions {
   std::string referencePath;
   /// Of the acceptance. The search measures the same; where it is of items, KL.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
-  const moert::EvaluationSet *items = nullptr; // What such a metric is accepted on. Borrowed.
+  /// What such a metric is accepted on: these items of the set. Borrowed.
+  const moert::EvaluationSet *itemSet = nullptr;
+  std::span<const uint32_t> items;
   uint32_t windowTokens = 512;
   unsigned threads = 1;
   /// Of the reference's rows on acceptance windows: what waits in a file at a time. A window's are
@@ -65,7 +67,7 @@ private:
 
   moert::Status recordReference();
   moert::LossMetric searchMetric() const {
-    return options.items ? moert::LossMetric::kKl : options.metric;
+    return options.itemSet ? moert::LossMetric::kKl : options.metric;
   }
   bool needsAllRows() const { return searchMetric() != moert::LossMetric::kPerplexity; }
   using Scores = std::vector<moert::SampleScore>;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_map>
 #include <unordered_set>
 
 using namespace moert;
@@ -69,9 +70,12 @@ public:
     return false;
   }
 
-private:
+  bool containsRun(uint64_t hash) const { return hashes.contains(hash); }
+
   static constexpr size_t kRun = 16;
   static uint64_t hashOf(std::span<const int32_t> run) { return checksum64(std::as_bytes(run)); }
+
+private:
   std::unordered_set<uint64_t> hashes;
 };
 
@@ -164,6 +168,40 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
   result.probe = windowsAt(texts, probe, length);
   result.rest = windowsAt(texts, search, length);
   return result;
+}
+
+// An item's runs, each once.
+static std::unordered_set<uint64_t> runsOf(std::span<const int32_t> item) {
+  std::unordered_set<uint64_t> runs;
+  for (size_t i = 0; i + SeenText::kRun <= item.size(); ++i)
+    runs.insert(SeenText::hashOf(item.subspan(i, SeenText::kRun)));
+  return runs;
+}
+
+std::vector<bool> findSeenItems(std::span<const std::vector<int32_t>> items,
+                                std::span<const int32_t> calibrationTokens,
+                                uint32_t calibrationWindowTokens, const SearchWindows &windows,
+                                uint32_t windowTokens) {
+  constexpr uint32_t kMostOwners = 2; // An item may be there twice.
+  SeenText seen;
+  seen.add(calibrationTokens, calibrationWindowTokens);
+  for (const WindowSet *set : {&windows.probe, &windows.rest})
+    for (const std::vector<int32_t> &ids : set->ids)
+      seen.add(ids, windowTokens);
+  std::unordered_map<uint64_t, uint32_t> owners; // Of the runs that were seen.
+  for (const std::vector<int32_t> &item : items)
+    for (uint64_t run : runsOf(item))
+      if (seen.containsRun(run))
+        ++owners[run];
+  std::vector<bool> isSeen;
+  for (const std::vector<int32_t> &item : items) {
+    const std::unordered_set<uint64_t> runs = runsOf(item);
+    isSeen.push_back(std::any_of(runs.begin(), runs.end(), [&](uint64_t run) {
+      auto found = owners.find(run);
+      return found != owners.end() && found->second <= kMostOwners;
+    }));
+  }
+  return isSeen;
 }
 
 } // namespace moec

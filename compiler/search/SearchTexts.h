@@ -75,4 +75,12 @@ moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                            uint32_t calibrationWindowTokens,
                                            const TextAmounts &amounts);
 
+/// Which of the items calibration or the search has read parts of: 16 tokens in a row that one of
+/// their windows has too. What more than two items have in common is how they are asked, not what,
+/// and tells nothing.
+std::vector<bool> findSeenItems(std::span<const std::vector<int32_t>> items,
+                                std::span<const int32_t> calibrationTokens,
+                                uint32_t calibrationWindowTokens, const SearchWindows &windows,
+                                uint32_t windowTokens);
+
 } // namespace moec

@@ -101,14 +101,15 @@ Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
   return std::move(queue).result();
 }
 
-Result<std::vector<SampleScore>> playItems(const EvaluationSet &items,
+Result<std::vector<SampleScore>> playItems(const EvaluationSet &set,
+                                           std::span<const uint32_t> items,
                                            std::span<const WindowLane> lanes,
                                            const EvaluationProgress &progress,
                                            const std::atomic<bool> *stop) {
-  SampleQueue queue("item", items.samples(), progress);
+  SampleQueue queue("item", items.size(), progress);
   playLanes(lanes, [&](const WindowLane &lane) {
-    while (std::optional<uint64_t> item = queue.take())
-      queue.give(*item, items.evaluateItem(*item, *lane.artifact, lane.reference, stop));
+    while (std::optional<uint64_t> i = queue.take())
+      queue.give(*i, set.evaluateItem(items[*i], *lane.artifact, lane.reference, stop));
   });
   return std::move(queue).result();
 }

@@ -32,8 +32,9 @@ playWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation,
             std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
             const std::atomic<bool> *stop);
 
-/// The same of items; the lanes have no rows.
-moert::Result<std::vector<moert::SampleScore>> playItems(const moert::EvaluationSet &items,
+/// The same of some of a set's items, in their order; the lanes have no rows.
+moert::Result<std::vector<moert::SampleScore>> playItems(const moert::EvaluationSet &set,
+                                                         std::span<const uint32_t> items,
                                                          std::span<const WindowLane> lanes,
                                                          const moert::EvaluationProgress &progress,
                                                          const std::atomic<bool> *stop);

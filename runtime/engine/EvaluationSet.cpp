@@ -200,6 +200,16 @@ Result<std::vector<SampleScore>> EvaluationSet::evaluate(LogitsSource &artifact,
   return moert::evaluate(texts, options, artifact, reference, progress, stop);
 }
 
+std::vector<int32_t> EvaluationSet::itemTokens(uint64_t item) const {
+  if (metric != LossMetric::kChoice)
+    return answerItems[item].withAnswer;
+  const EncodedChoice &choice = choiceItems[item];
+  std::vector<int32_t> tokens = choice.question;
+  const std::vector<int32_t> &right = choice.choices[choice.answer];
+  tokens.insert(tokens.end(), right.begin(), right.end());
+  return tokens;
+}
+
 Result<SampleScore> EvaluationSet::evaluateItem(uint64_t item, LogitsSource &artifact,
                                                 LogitsSource *reference,
                                                 const std::atomic<bool> *stop) const {

@@ -73,6 +73,9 @@ public:
                                             const EvaluationProgress &progress = {},
                                             const std::atomic<bool> *stop = nullptr) const;
 
+  /// Of items alone: an item's tokens with the right choice, or the first answer, behind it.
+  std::vector<int32_t> itemTokens(uint64_t item) const;
+
   /// Of items alone: the score of one of samples(). From many threads at once, each with sources of
   /// its own.
   Result<SampleScore> evaluateItem(uint64_t item, LogitsSource &artifact, LogitsSource *reference,

@@ -105,6 +105,19 @@ class TargetTest(ItemsTest):
                 self.assertEqual((found["loss"], found["upper95"]), (measured["loss"], measured["upper_bound"]))
                 self.output.unlink()
 
+    def test_items_that_calibration_has_read_are_left_out(self):
+        # Each longer than the windows that calibration passes over.
+        known = [{"question": path.read_bytes()[at:at + 3200].decode(errors="ignore"), "choices": ["it", "went on"], "answer": 0}
+                 for path in texts("calibration") for at in range(0, 14000, 3700)]
+        items = [json.loads(line) for line in choices()[1].read_text().splitlines()]
+        mixed = write("mixed.jsonl", known[:4] + items[:20] + known[4:] + items[20:])
+        done, measured = self.compiled(*on_items("choice", (mixed,), "--choice-by", "text", loss="70%"))
+        self.assertIn("accepting on 40 of 48 items", done.err)
+        self.assertEqual(measured["acceptance_texts"][0]["items"], [*range(4, 24), *range(28, 48)])
+        found, said = self.evaluated("--metric", "choice", "--choice-by", "text", "--text", mixed)
+        self.assertEqual((found["loss"], found["upper95"]), (measured["loss"], measured["upper_bound"]))
+        self.assertEqual((found["loss_items"], found["items"]), (40, 48))
+
     def test_the_same_items_give_the_same_bytes_on_any_threads(self):
         contents = set()
         for threads in (1, 3):

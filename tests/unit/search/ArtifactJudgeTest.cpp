@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <optional>
 
 using namespace moec;
@@ -193,13 +194,17 @@ struct ItemsFixture : Fixture {
                                     [](const std::string &) {});
     REQUIRE_MESSAGE(read.isOk(), read.status().message());
     items.emplace(std::move(read).value());
-    options.items = &*items;
+    options.itemSet = &*items;
+    kept.resize(items->samples());
+    std::iota(kept.begin(), kept.end(), 0);
+    options.items = kept;
     windows.acceptance = {};
   }
 
   LoadedTokenizer tokenizer = load(smallTokenizer());
   ModelInfo info;
   std::optional<EvaluationSet> items;
+  std::vector<uint32_t> kept;
 };
 
 } // namespace
@@ -257,6 +262,20 @@ TEST_CASE("an acceptance in parts is the same as at once") {
     CHECK(judgeInParts->acceptanceScores({1})[i].text == (i < 5 ? 0 : 1));
     CHECK(judgeInParts->acceptanceScores({1})[i].kl() == judge->acceptanceScores({1})[i].kl());
   }
+}
+
+TEST_CASE("items that are left out are not accepted on") {
+  ItemsFixture all, some;
+  some.kept = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11};
+  some.options.items = some.kept;
+  auto judgeOfAll = all.judge(), judge = some.judge();
+  REQUIRE(judgeOfAll->accept({1}).isOk());
+  REQUIRE(judge->accept({1}).isOk());
+  const std::vector<SampleScore> &expected = judgeOfAll->acceptanceScores({1});
+  const std::vector<SampleScore> &scores = judge->acceptanceScores({1});
+  REQUIRE(scores.size() == 10);
+  for (size_t i = 0; i < 10; ++i)
+    CHECK(scores[i].klNats == expected[some.kept[i]].klNats);
 }
 
 TEST_CASE("what was measured is answered from the log, in this run and a later one") {

@@ -223,3 +223,36 @@ TEST_CASE("more probes than windows of the search take them all") {
   CHECK(windows.probe.windows == 10);
   CHECK(windows.rest.windows == 0);
 }
+
+TEST_CASE("items that calibration or the search has read parts of are found") {
+  auto tokens = [](int32_t first, size_t count) { return textOf("", first, count).tokens; };
+  const Ids calibrated = tokens(0, 2 * kWindow);
+  SearchWindows windows;
+  windows.probe.ids = {tokens(1000, kWindow)};
+  windows.rest.ids = {{}, tokens(2000, kWindow)};
+  const std::vector<Ids> items = {
+      tokens(8, 16),    // In a window of calibration...
+      tokens(24, 16),   // ...and over the end of one.
+      tokens(8, 15),    // Too short to tell.
+      tokens(1016, 40), // Partly in a window of probes...
+      tokens(2000, 16), // ...and in one of the others.
+      tokens(5000, 40), // In none.
+  };
+  CHECK(findSeenItems(items, calibrated, kWindow, windows, kWindow) ==
+        std::vector<bool>{true, false, false, true, true, false});
+}
+
+TEST_CASE("what many items begin with is no part of them, what two have in common is") {
+  auto asked = [](int32_t first) {
+    Ids item = textOf("", 0, 20).tokens, rest = textOf("", first, 20).tokens;
+    item.insert(item.end(), rest.begin(), rest.end());
+    return item;
+  };
+  Ids calibrated = asked(100);
+  calibrated.resize(kWindow + 8);
+  const std::vector<Ids> many = {asked(100), asked(200), asked(300), asked(100)};
+  CHECK(findSeenItems(many, calibrated, kWindow + 8, {}, kWindow) ==
+        std::vector<bool>{true, false, false, true});
+  const std::vector<Ids> two = {asked(200), asked(300)};
+  CHECK(findSeenItems(two, calibrated, kWindow + 8, {}, kWindow) == std::vector<bool>{true, true});
+}
