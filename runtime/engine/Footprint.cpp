@@ -199,6 +199,10 @@ CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables
   config.pageBytes = artifact.pageBytes;
   config.layers = cacheLayers;
   config.transitPages = allotment.transitPages;
+  // Of the policies that there are it lets go of the fewest experts that are needed again: hit
+  // rates of the bundled model, decoding given text with 25, 50 and 75% of the expert bytes, are
+  // 51.5, 77.3 and 92.8%; LRU's 44.5, 71.5 and 90.4%.
+  config.rules.eviction = EvictionPolicy::kCyclic;
   return config;
 }
 

@@ -360,6 +360,23 @@ TEST_CASE("a second engine's account leaves out what the process has once") {
   }
 }
 
+TEST_CASE("the cache lets go by the cyclic policy, each layer within its quota") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  auto tables = makeLayerTables((*model)->artifact());
+  REQUIRE(tables.isOk());
+  const CacheShape shape = cacheShapeOf((*model)->artifact());
+  const CacheAllotment allotment = allotCache(shape, largestPoolPages(shape));
+  std::vector<CacheLayer> layers;
+  CacheConfig config = makeCacheConfig(**model, *tables, allotment, layers);
+  CHECK(config.rules.eviction == EvictionPolicy::kCyclic);
+  CHECK(config.rules.sharing == CacheSharing::kLayerQuotas);
+  REQUIRE(layers.size() == allotment.quotaPages.size());
+  for (size_t i = 0; i < layers.size(); ++i)
+    CHECK(layers[i].quotaPages == allotment.quotaPages[i]);
+}
+
 TEST_CASE("a plan that the artifact does not have is refused") {
   TemporaryArtifact artifact;
   auto model = Model::open(artifact.path);
