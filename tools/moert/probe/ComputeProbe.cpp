@@ -170,20 +170,38 @@ struct Bench {
   Rows &rows;
 };
 
-double productsPerSecond(const Bench &bench, Matrices &matrices, uint32_t tokens, ThreadPool &pool,
+/// One product of a measurement: some of a matrix's panels where all of them take too long.
+struct Work {
+  uint32_t tokens = 1;
+  uint32_t panels = kShape.rows / kPanelRows;
+};
+
+/// Whole matrices a second, also where only a part of each is multiplied.
+double productsPerSecond(const Bench &bench, Matrices &matrices, const Work &work, ThreadPool &pool,
                          uint64_t durationNs) {
-  return callsPerSecond(bench.run, durationNs, [&] {
+  const double calls = callsPerSecond(bench.run, durationNs, [&] {
     const WeightView w = matrices.next();
-    pool.run(w.layout.panels, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+    pool.run(work.panels, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
       const auto panelBegin = static_cast<uint32_t>(begin), panelEnd = static_cast<uint32_t>(end);
       if (isQuantized(w.format.kind))
-        bench.kernels.linearQuantized(w, bench.rows.quantized, tokens, bench.rows.y, kShape.rows,
-                                      panelBegin, panelEnd);
+        bench.kernels.linearQuantized(w, bench.rows.quantized, work.tokens, bench.rows.y,
+                                      kShape.rows, panelBegin, panelEnd);
       else
-        bench.kernels.linearFloat(w, bench.rows.x, kShape.cols, tokens, bench.rows.y, kShape.rows,
-                                  panelBegin, panelEnd);
+        bench.kernels.linearFloat(w, bench.rows.x, kShape.cols, work.tokens, bench.rows.y,
+                                  kShape.rows, panelBegin, panelEnd);
     });
   });
+  return calls * work.panels / Work().panels;
+}
+
+/// As many panels as plain loops finish in the time, one for each thread at least; vector kernels
+/// finish all of them.
+uint32_t panelsFor(double oneTokenPerSecond, uint32_t tokens, uint32_t threads,
+                   uint64_t durationNs) {
+  const uint32_t all = Work().panels;
+  const double share = oneTokenPerSecond / tokens * static_cast<double>(durationNs) / 1e9;
+  const auto panels = static_cast<uint32_t>(all * std::min(1.0, share));
+  return std::min(all, std::max(panels, threads));
 }
 
 double threadNs() {
@@ -197,7 +215,7 @@ double measureCoreShare(const Bench &bench) {
   Matrices matrices(kStored[0], bench.weights);
   const double processorBegin = threadNs();
   const uint64_t begin = monotonicNs();
-  productsPerSecond(bench, matrices, 1, *bench.pools[0], kCoreShareNs);
+  productsPerSecond(bench, matrices, {}, *bench.pools[0], kCoreShareNs);
   const auto passed = static_cast<double>(std::max<uint64_t>(1, monotonicNs() - begin));
   return std::min(1.0, (threadNs() - processorBegin) / passed);
 }
@@ -206,19 +224,27 @@ Status measureProducts(const Bench &bench, ComputeReport &report) {
   std::vector<ProductRate> &products = report.products;
   std::vector<double> shares;
   std::vector<std::vector<double>> rates; // By product, then round.
+  const uint64_t begin = bench.run.nowNs();
   for (uint32_t round = 0; round < kRounds; ++round) {
+    if (round > 0 && bench.run.nowNs() - begin > kProductsNs)
+      break; // Plain loops, or a machine that does other things as well.
     MOERT_RETURN_IF_ERROR(bench.run.begin("multiplying", kCoreShareNs));
     shares.push_back(measureCoreShare(bench));
     size_t product = 0;
     for (const Stored &stored : kStored) {
       Matrices matrices(stored, bench.weights);
+      double oneToken = 0; // Its rate with one thread, which comes first.
       for (uint32_t tokens : kTokens)
         for (ThreadPool *pool : bench.pools) {
           if (pool == nullptr)
             continue;
           constexpr uint64_t kOneNs = kProductsNs / (std::size(kStored) * 4 * kRounds);
           MOERT_RETURN_IF_ERROR(bench.run.begin("multiplying", kOneNs));
-          const double rate = productsPerSecond(bench, matrices, tokens, *pool, kOneNs);
+          const Work work =
+              oneToken == 0 ? Work()
+                            : Work{tokens, panelsFor(oneToken, tokens, pool->threads(), kOneNs)};
+          const double rate = productsPerSecond(bench, matrices, work, *pool, kOneNs);
+          oneToken = oneToken == 0 ? rate : oneToken;
           if (round == 0) {
             products.push_back({stored.name, tokens, pool->threads(), {}, {}});
             rates.emplace_back();
