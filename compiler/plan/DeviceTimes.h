@@ -28,9 +28,10 @@ struct Product {
   uint32_t threads = 1;
 };
 
-/// How long it takes. Between measured numbers of tokens the time grows evenly, beyond them in
-/// proportion; between one thread and all of them the rate does. Weights without rates of their own
-/// take those of the next wider ones.
+/// How long it takes once all threads have begun (DeviceProfile::dispatchNs comes on top). Between
+/// measured numbers of tokens the time grows evenly, beyond them in proportion; between one thread
+/// and all of them the rate does. Weights without rates of their own take those of the next wider
+/// ones.
 Quantity productNs(const DeviceProfile &device, const Product &product);
 
 /// One token's attention over so many bytes of keys and values, counted for each query head that

@@ -59,7 +59,8 @@ uint64_t totalMemoryBytes() {
 
 std::string busyRemark(double coreShare) {
   return strCat("The machine was busy: the probe had ", static_cast<int>(100 * coreShare),
-                "% of a core, and an idle machine can do more than this says.");
+                "% of a core. Its disk may be faster than this says; the rates of computing count "
+                "processor time alone.");
 }
 
 Result<probe::DeviceReport> measure(const ProbeOptions &options) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <unistd.h>
+#include <utility>
 
 namespace moert::probe {
 
@@ -151,21 +152,60 @@ private:
   uint64_t storedBytes = 0, step = 0, index = 0;
 };
 
-/// Calls `once` until the time is over; how often a second.
+double threadNs() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
+}
+
+/// Runs operations on a pool and adds up what each thread computed, in its own processor time:
+/// other programs, which take turns on the same cores, do not count.
+class TimedPool {
+public:
+  explicit TimedPool(ThreadPool &threadPool) : pool(threadPool), spent(threadPool.threads()) {}
+
+  uint32_t threads() const { return pool.threads(); }
+
+  template <typename Body> void run(uint64_t count, const Body &body) {
+    pool.run(count, 1, [&](uint64_t begin, uint64_t end, uint32_t thread) {
+      const double before = threadNs();
+      body(begin, end, thread);
+      spent[thread].ns += threadNs() - before;
+    });
+  }
+
+  /// Since the last call; of the thread that took longest.
+  double takeNs() {
+    double most = 1;
+    for (Spent &thread : spent)
+      most = std::max(most, std::exchange(thread.ns, 0));
+    return most;
+  }
+
+private:
+  struct alignas(64) Spent {
+    double ns = 0;
+  };
+  ThreadPool &pool;
+  std::vector<Spent> spent;
+};
+
+/// Calls `once`, which runs on the pool, until the time is over; how often a second of computing.
 template <typename Once>
-double callsPerSecond(const ProbeRun &run, uint64_t durationNs, Once once) {
+double callsPerSecond(const ProbeRun &run, TimedPool &pool, uint64_t durationNs, Once once) {
   const uint64_t begin = run.nowNs();
-  uint64_t calls = 0, spent = 0;
-  for (; calls == 0 || spent < durationNs; ++calls, spent = run.nowNs() - begin)
+  uint64_t calls = 0;
+  pool.takeNs();
+  for (; calls == 0 || run.nowNs() - begin < durationNs; ++calls)
     once();
-  return 1e9 * static_cast<double>(calls) / static_cast<double>(std::max<uint64_t>(1, spent));
+  return 1e9 * static_cast<double>(calls) / pool.takeNs();
 }
 
 /// What all measurements use.
 struct Bench {
   ProbeRun &run;
   const KernelTable &kernels;
-  std::array<ThreadPool *, 2> pools; // One thread, all threads.
+  std::array<TimedPool *, 2> pools; // One thread, all threads; null where that is one.
   const WeightMemory &weights;
   Rows &rows;
 };
@@ -177,11 +217,11 @@ struct Work {
 };
 
 /// Whole matrices a second, also where only a part of each is multiplied.
-double productsPerSecond(const Bench &bench, Matrices &matrices, const Work &work, ThreadPool &pool,
+double productsPerSecond(const Bench &bench, Matrices &matrices, const Work &work, TimedPool &pool,
                          uint64_t durationNs) {
-  const double calls = callsPerSecond(bench.run, durationNs, [&] {
+  const double calls = callsPerSecond(bench.run, pool, durationNs, [&] {
     const WeightView w = matrices.next();
-    pool.run(work.panels, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+    pool.run(work.panels, [&](uint64_t begin, uint64_t end, uint32_t) {
       const auto panelBegin = static_cast<uint32_t>(begin), panelEnd = static_cast<uint32_t>(end);
       if (isQuantized(w.format.kind))
         bench.kernels.linearQuantized(w, bench.rows.quantized, work.tokens, bench.rows.y,
@@ -202,12 +242,6 @@ uint32_t panelsFor(double oneTokenPerSecond, uint32_t tokens, uint32_t threads,
   const double share = oneTokenPerSecond / tokens * static_cast<double>(durationNs) / 1e9;
   const auto panels = static_cast<uint32_t>(all * std::min(1.0, share));
   return std::min(all, std::max(panels, threads));
-}
-
-double threadNs() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
 /// How much of a core the calling thread gets while it multiplies without pause.
@@ -235,7 +269,7 @@ Status measureProducts(const Bench &bench, ComputeReport &report) {
       Matrices matrices(stored, bench.weights);
       double oneToken = 0; // Its rate with one thread, which comes first.
       for (uint32_t tokens : kTokens)
-        for (ThreadPool *pool : bench.pools) {
+        for (TimedPool *pool : bench.pools) {
           if (pool == nullptr)
             continue;
           constexpr uint64_t kOneNs = kProductsNs / (std::size(kStored) * 4 * kRounds);
@@ -282,9 +316,9 @@ Result<ThreadNumbers> measureMemory(const Bench &bench) {
   const std::span<const std::byte> memory = bench.weights.region.span();
   constexpr uint64_t kGrain = 64 * 1024;
   return measureThreads(
-      bench, "reading memory", kMemoryNs, [&](ThreadPool &pool, uint64_t durationNs) {
-        const double passes = callsPerSecond(bench.run, durationNs, [&] {
-          pool.run(memory.size() / kGrain, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+      bench, "reading memory", kMemoryNs, [&](TimedPool &pool, uint64_t durationNs) {
+        const double passes = callsPerSecond(bench.run, pool, durationNs, [&] {
+          pool.run(memory.size() / kGrain, [&](uint64_t begin, uint64_t end, uint32_t) {
             readThrough(memory.subspan(begin * kGrain, (end - begin) * kGrain));
           });
         });
@@ -309,9 +343,9 @@ Result<ThreadNumbers> measureAttention(const Bench &bench) {
   auto *scratchFloats = reinterpret_cast<float *>(scratch.data());
   constexpr double kBytes = 2.0 * kHeads * kPositions * kHeadDim * sizeof(float);
   return measureThreads(
-      bench, "attending", kAttentionNs, [&](ThreadPool &pool, uint64_t durationNs) {
-        return kBytes * callsPerSecond(bench.run, durationNs, [&] {
-                 pool.run(kHeads, 1, [&](uint64_t begin, uint64_t end, uint32_t thread) {
+      bench, "attending", kAttentionNs, [&](TimedPool &pool, uint64_t durationNs) {
+        return kBytes * callsPerSecond(bench.run, pool, durationNs, [&] {
+                 pool.run(kHeads, [&](uint64_t begin, uint64_t end, uint32_t thread) {
                    bench.kernels.attend(bench.rows.x, view, kHeads, static_cast<uint32_t>(begin),
                                         static_cast<uint32_t>(end), 0, kPositions, 0.1f,
                                         bench.rows.y, scratchFloats + thread * kScratchFloats);
@@ -320,17 +354,18 @@ Result<ThreadNumbers> measureAttention(const Bench &bench) {
       });
 }
 
-Result<Number> measureDispatch(const Bench &bench) {
-  ThreadPool &pool = bench.pools[1] != nullptr ? *bench.pools[1] : *bench.pools[0];
+/// Each start by itself: the median does not see those that other programs came between.
+Result<Number> measureDispatch(ProbeRun &run, ThreadPool &pool) {
+  MOERT_RETURN_IF_ERROR(run.begin("starting operations", kDispatchNs));
+  constexpr size_t kMostStarts = 20000;
   std::vector<double> times;
-  for (uint32_t round = 0; round < kRounds; ++round) {
-    MOERT_RETURN_IF_ERROR(bench.run.begin("starting operations", kDispatchNs / kRounds));
-    const double calls = callsPerSecond(bench.run, kDispatchNs / kRounds, [&] {
-      pool.run(pool.threads(), 1, [](uint64_t, uint64_t, uint32_t) {});
-    });
-    times.push_back(1e9 / calls);
+  const uint64_t begin = run.nowNs();
+  while (times.empty() || (times.size() < kMostStarts && run.nowNs() - begin < kDispatchNs)) {
+    const uint64_t before = run.nowNs();
+    pool.run(pool.threads(), 1, [](uint64_t, uint64_t, uint32_t) {});
+    times.push_back(static_cast<double>(run.nowNs() - before));
   }
-  return Number{median(times)};
+  return Number{median(std::move(times))};
 }
 
 } // namespace
@@ -347,11 +382,12 @@ Result<ComputeReport> probeCompute(ProbeRun &run, const KernelTable &kernels, ui
   if (threads > 1) {
     MOERT_ASSIGN_OR_RETURN(all, ThreadPool::create(threads));
   }
-  const Bench bench = {run, kernels, {one.get(), all.get()}, weights, rows};
+  TimedPool timedOne(*one), timedAll(all ? *all : *one);
+  const Bench bench = {run, kernels, {&timedOne, all ? &timedAll : nullptr}, weights, rows};
   ComputeReport report;
   report.isa = kernels.name;
   report.threads = threads;
-  MOERT_ASSIGN_OR_RETURN(report.dispatchNs, measureDispatch(bench));
+  MOERT_ASSIGN_OR_RETURN(report.dispatchNs, measureDispatch(run, all ? *all : *one));
   MOERT_ASSIGN_OR_RETURN(report.memoryBytesPerSecond, measureMemory(bench));
   MOERT_ASSIGN_OR_RETURN(report.attentionBytesPerSecond, measureAttention(bench));
   MOERT_RETURN_IF_ERROR(measureProducts(bench, report));

@@ -29,7 +29,7 @@ struct ComputeReport {
   ThreadNumbers attentionBytesPerSecond; // Keys and values, for each query head that reads them.
   std::vector<ProductRate> products;
   /// What the measuring thread had of a core while it multiplied alone: less than 1 where other
-  /// programs ran, and then nothing here is what the machine can do.
+  /// programs ran. Rates of computing are per processor time and bear that, all others suffer.
   double coreShare = 1;
 };
 
