@@ -4,6 +4,7 @@
 #include "compiler/driver/IrContext.h"
 #include "compiler/driver/Reference.h"
 #include "compiler/driver/SearchProgress.h"
+#include "compiler/driver/SearchResults.h"
 #include "compiler/driver/SearchSummary.h"
 #include "compiler/driver/WidthItems.h"
 #include "compiler/driver/WorkDirectory.h"
@@ -57,9 +58,8 @@ private:
   Status emit(EmitPlan &plan, const WidthAssignment &assignment, EmitOptions options) const;
   Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
   Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured);
-  Measured measuredOf(const WidthSearchOutcome &outcome) const;
+  SearchResults resultsOf(const WidthSearchOutcome &outcome) const;
   void sayEstimates() const;
-  Status outOfReach(const WidthSearchOutcome &outcome) const;
   void say(const std::string &line) const {
     if (session.say)
       session.say(line);
@@ -373,44 +373,16 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
   return outcome;
 }
 
-Measured AccurateCompile::measuredOf(const WidthSearchOutcome &outcome) const {
-  const std::vector<SampleScore> &scores = judge->acceptanceScores(outcome.best.assignment);
-  SampleScore sum = sumOf(scores);
-  Measured measured;
-  measured.metric = metricName(request.metric);
-  measured.target = *request.target;
-  measured.loss = outcome.acceptance.loss;
-  measured.upperBound = outcome.acceptance.upperBound;
-  measured.klNats = sum.kl();
-  measured.topDisagreement = 1 - sum.agreement();
-  measured.looks = kMaxLooks; // Whether they were needed or not.
-  measured.isSetAside = windows.isSetAside;
-  measured.windowTokens = acceptanceItems ? 0 : request.amounts.windowTokens;
-  if (acceptanceItems)
-    measured.itemOptions = acceptanceItems->options;
-  measured.solver = outcome.best.solver;
-  measured.quantizer = nameOf(request.method);
-  measured.measurements = outcome.measurements;
-  measured.windowsPlayed = judge->windowsPlayed();
-  measured.calibrationTokens = profile->info().tokens.size();
-  for (const CalibrationText &text : profile->info().texts)
-    measured.calibrationTexts.push_back({text.name, text.hash, text.bytes, {}, {}});
-  const std::vector<SearchText> &accepted = windows.isSetAside ? texts : acceptanceTexts;
-  for (size_t t = 0; t < accepted.size(); ++t) {
-    MeasuredText &text = measured.acceptanceTexts.emplace_back();
-    text = {accepted[t].name, accepted[t].hash, accepted[t].bytes, {}, {}, {}};
-    text.windows = acceptanceItems ? acceptanceItems->keptOf(t) : windows.acceptance.indices[t];
-    for (const SampleScore &score : scores) {
-      if (score.text != t)
-        continue;
-      if (acceptanceItems) {
-        text.referencePoints.push_back(score.referencePoints);
-      } else {
-        text.referenceNats.push_back(score.referenceLossNats);
-      }
-    }
-  }
-  return measured;
+SearchResults AccurateCompile::resultsOf(const WidthSearchOutcome &outcome) const {
+  return {request,
+          profile->info(),
+          windows,
+          windows.isSetAside ? texts : acceptanceTexts,
+          acceptanceItems.get(),
+          *items,
+          outcome,
+          judge->acceptanceScores(outcome.best.assignment),
+          judge->windowsPlayed()};
 }
 
 void AccurateCompile::sayEstimates() const {
@@ -418,32 +390,6 @@ void AccurateCompile::sayEstimates() const {
   std::snprintf(correlation, sizeof(correlation), "%.2f", estimateCheck->rankCorrelation);
   say(strCat(estimateCheck->experts, " experts measured alone: the estimates order them with a ",
              "rank correlation of ", correlation));
-}
-
-Status AccurateCompile::outOfReach(const WidthSearchOutcome &outcome) const {
-  const WidthAssignment &best = outcome.best.assignment;
-  const Measurement &measurement = outcome.acceptance;
-  // Rounded up to what can be typed, with a little room: the bound is one of several looks.
-  double reachable = std::ceil(measurement.upperBound * 1.05 * 1e4) / 1e4;
-  const std::vector<SampleScore> &scores = judge->acceptanceScores(best);
-  if (acceptanceItems && sumOf(scores).referencePoints == 0)
-    return failed("the reference has no points in ", metricName(request.metric), " on the ",
-                  scores.size(),
-                  " items of --eval-text, and nothing is a share of zero; with "
-                  "--resume and other items, ",
-                  work->path(), " saves most of the time");
-  const bool isReachable = !acceptanceItems || reachable < 1;
-  std::string target =
-      request.metric == LossMetric::kKl ? strCat(reachable) : formatLoss(reachable, request.metric);
-  return failed("no widths meet ", formatLoss(*request.target, request.metric), " in ",
-                metricName(request.metric), ". The best found loses ",
-                formatLoss(measurement.loss, request.metric), ", at most ",
-                formatLoss(measurement.upperBound, request.metric), " with 95% confidence, in ",
-                formatBytes(items->expertBytesOf(best)), " of experts (", widthCounts(best, *items),
-                ")", itemsText(scores, request.metric, *request.target), ". ",
-                isReachable ? strCat("--accuracy-loss ", target, " would be met; with")
-                            : std::string("With"),
-                " --resume, ", work->path(), " saves most of the time");
 }
 
 Status AccurateCompile::run(WorkDirectory &directory) {
@@ -469,18 +415,13 @@ Status AccurateCompile::run(WorkDirectory &directory) {
         measuredTable(outcome, *items, expertWeights, request.metric));
     if (!outcome.isMet) {
       work->keep();
-      return outOfReach(outcome);
+      return outOfReach(resultsOf(outcome), work->path());
     }
     assignment = outcome.best.assignment;
-    measured = measuredOf(outcome);
+    measured = measuredOf(resultsOf(outcome));
     if (estimateCheck)
       sayEstimates();
-    const std::vector<SampleScore> &scores = judge->acceptanceScores(assignment);
-    say(strCat(acceptedText(outcome, sumOf(scores), scores.size(), request.metric),
-               "\nexperts: ", widthCounts(assignment, *items), "; ",
-               formatBytes(items->expertBytesOf(assignment)), ", by ",
-               outcome.best.solver == "uniform" ? "one width for all, which is best here"
-                                                : outcome.best.solver));
+    say(resultText(resultsOf(outcome)));
   }
   MOERT_RETURN_IF_ERROR(emitOutput(assignment, std::move(measured)));
   std::error_code ignored;
