@@ -2,24 +2,20 @@
 
 #include "compiler/driver/AcceptanceItems.h"
 #include "compiler/driver/IrContext.h"
+#include "compiler/driver/PooledArtifacts.h"
 #include "compiler/driver/Reference.h"
 #include "compiler/driver/SearchProgress.h"
 #include "compiler/driver/SearchResults.h"
 #include "compiler/driver/SearchSummary.h"
-#include "compiler/driver/WidthItems.h"
 #include "compiler/driver/WorkDirectory.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/plan/EstimateCheck.h"
 #include "compiler/plan/WidthSolvers.h"
-#include "compiler/pool/ExpertPool.h"
 #include "compiler/search/ArtifactJudge.h"
-#include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
-#include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 using namespace moert;
@@ -49,13 +45,8 @@ private:
   std::string profileKey() const;
   Status chooseSearchWindows();
   Status leaveOutSeenItems();
-  Status fillPool();
-  Status makeItems();
   Result<WidthSearchOutcome> search();
   uint64_t measurementFingerprint() const;
-  Result<EmitPlan> planOf(const WidthAssignment &assignment,
-                          const std::vector<std::string> &budgets) const;
-  Status emit(EmitPlan &plan, const WidthAssignment &assignment, EmitOptions options) const;
   Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
   Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured);
   SearchResults resultsOf(const WidthSearchOutcome &outcome) const;
@@ -77,11 +68,9 @@ private:
   TextAmounts amounts;
   std::unique_ptr<CalibrationProfile> profile;
   SearchWindows windows;
-  std::unique_ptr<ExpertPool> pool;
+  std::unique_ptr<PooledArtifacts> artifacts;
   std::unique_ptr<ArtifactJudge> judge;
   std::optional<EstimateCheck> estimateCheck;
-  std::optional<WidthItems> items;
-  uint64_t expertWeights = 0;
 };
 
 } // namespace
@@ -205,94 +194,18 @@ Status AccurateCompile::leaveOutSeenItems() {
   return {};
 }
 
-// Descending, as the search wants them. rowInputs: of the experts' longest rows.
-static std::vector<Grid> gridsFor(const AccurateCompileRequest &request, uint32_t rowInputs) {
-  const bool isPerRow = request.method == QuantizeMethod::kPerChannel;
-  const uint32_t group =
-      isPerRow ? uint32_t(roundUp(uint64_t(rowInputs), request.passes.activationGroup))
-               : request.passes.group;
-  std::vector<Grid> grids;
-  for (uint32_t bits : {8, 6, 4, 3, 2})
-    if (!request.bits || *request.bits == bits)
-      grids.push_back({bits, group, request.method == QuantizeMethod::kHqq});
-  return grids;
-}
-
-Status AccurateCompile::fillPool() {
-  mlir::moe::CompileOptions passes = request.passes;
-  passes.budgets.clear();
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, Session()));
-  uint32_t rowInputs = 0;
-  for (const MoeLayer &layer : plan.artifact.moeLayers)
-    for (const ExpertMatrix &matrix : layer.matrices) {
-      expertWeights += layer.experts.size() * uint64_t(matrix.shape.rows) * matrix.shape.cols;
-      rowInputs = std::max(rowInputs, matrix.shape.cols);
-    }
-  PoolOptions options;
-  options.directory = at("pool");
-  options.method = request.method;
-  options.grids = gridsFor(request, rowInputs);
-  options.activationGroup = passes.activationGroup;
-  options.nested = passes.nested;
-  options.checkpointHash = hash;
-  options.threads = request.threads;
-  options.stop = session.stop;
-  options.progress = session.progress;
-  std::error_code error;
-  std::filesystem::create_directory(options.directory, error);
-  if (error)
-    return openError(error.value(), strCat("cannot make the directory ", options.directory));
-  MOERT_ASSIGN_OR_RETURN(pool, ExpertPool::fill(plan, model.checkpoint, *profile, options));
-  return {};
-}
-
-Status AccurateCompile::makeItems() {
-  std::vector<ResidentClass> residents;
-  if (request.areResidentBitsChosen && request.target) {
-    MOERT_ASSIGN_OR_RETURN(residents, residentClassesOf(model, session));
-  }
-  MOERT_ASSIGN_OR_RETURN(WidthItems made, WidthItems::create(*pool, profile->info(),
-                                                             std::move(residents), request.passes));
-  items.emplace(std::move(made));
-  return {};
-}
-
-Result<EmitPlan> AccurateCompile::planOf(const WidthAssignment &assignment,
-                                         const std::vector<std::string> &budgets) const {
-  mlir::moe::CompileOptions passes = request.passes;
-  passes.budgets = budgets;
-  passes.widths = at("widths");
-  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(passes.widths));
-  MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(items->widthsOf(assignment))));
-  MOERT_RETURN_IF_ERROR(file.commit());
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, Session()));
-  for (auto &[key, value] : plan.artifact.provenance)
-    if (key == "quantizer")
-      value = nameOf(request.method);
-  return plan;
-}
-
-Status AccurateCompile::emit(EmitPlan &plan, const WidthAssignment &assignment,
-                             EmitOptions options) const {
-  PooledRecords records(*pool, items->gridsOf(assignment));
-  plan.records = &records;
-  options.threads = request.threads;
-  options.stop = session.stop;
-  return emitArtifact(plan, model.checkpoint, options).status();
-}
-
 // Without budgets: a candidate of many bits may well be beyond the one that is asked for.
 Status AccurateCompile::emitCandidate(const WidthAssignment &assignment,
                                       const std::string &path) const {
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(assignment, {}));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts->plan(assignment, {}));
   EmitOptions options;
   options.outputPath = path;
-  return emit(plan, assignment, options);
+  return artifacts->emit(std::move(plan), assignment, options);
 }
 
 Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
                                    std::optional<Measured> measured) {
-  auto plan = planOf(assignment, request.passes.budgets);
+  auto plan = artifacts->plan(assignment, request.passes.budgets);
   if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
     work->keep();
     return invalidInput(plan.status().message(), "; with --resume and another --memory, ",
@@ -304,7 +217,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
   options.outputPath = request.outputPath;
   options.resume = request.resume;
   options.progress = session.progress;
-  return emit(*plan, assignment, options);
+  return artifacts->emit(std::move(plan).value(), assignment, options);
 }
 
 // Of everything but the assignment that decides what is measured; not of the target, so that
@@ -326,7 +239,7 @@ uint64_t AccurateCompile::measurementFingerprint() const {
 }
 
 Result<WidthSearchOutcome> AccurateCompile::search() {
-  WidthSearchInput input = items->input();
+  WidthSearchInput input = artifacts->items().input();
   input.target = *request.target;
   // Before a look has said what a divergence is worth in points: as many nats as the share of them
   // that may be lost. Looks correct it by factors.
@@ -379,7 +292,7 @@ SearchResults AccurateCompile::resultsOf(const WidthSearchOutcome &outcome) cons
           windows,
           windows.isSetAside ? texts : acceptanceTexts,
           acceptanceItems.get(),
-          *items,
+          artifacts->items(),
           outcome,
           judge->acceptanceScores(outcome.best.assignment),
           judge->windowsPlayed()};
@@ -404,15 +317,15 @@ Status AccurateCompile::run(WorkDirectory &directory) {
   MOERT_RETURN_IF_ERROR(makeProfile());
   if (request.target)
     MOERT_RETURN_IF_ERROR(chooseSearchWindows());
-  MOERT_RETURN_IF_ERROR(fillPool());
-  MOERT_RETURN_IF_ERROR(makeItems());
-  WidthAssignment assignment(items->input().problem.items.size(), 0);
+  MOERT_ASSIGN_OR_RETURN(artifacts,
+                         PooledArtifacts::create(request, model, *profile, work->path(), session));
+  WidthAssignment assignment(artifacts->items().input().problem.items.size(), 0);
   std::optional<Measured> measured;
   if (request.target) {
     MOERT_ASSIGN_OR_RETURN(WidthSearchOutcome outcome, search());
     say(strCat("measured, the last ", acceptanceItems ? "column" : "columns",
                " on windows of the search:\n") +
-        measuredTable(outcome, *items, expertWeights, request.metric));
+        measuredTable(outcome, artifacts->items(), artifacts->expertWeights(), request.metric));
     if (!outcome.isMet) {
       work->keep();
       return outOfReach(resultsOf(outcome), work->path());
