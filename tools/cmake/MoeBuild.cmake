@@ -33,6 +33,11 @@ add_link_options(-Wl,--gc-sections)
 add_compile_options(-ffunction-sections -fdata-sections)
 
 if(MOE_SANITIZE)
+  # Who looks for bugs wants asserts too, which CMake's RelWithDebInfo turns off.
+  foreach(language C CXX)
+    string(REPLACE "-DNDEBUG" "" CMAKE_${language}_FLAGS_RELWITHDEBINFO
+      "${CMAKE_${language}_FLAGS_RELWITHDEBINFO}")
+  endforeach()
   add_compile_options(-fsanitize=${MOE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MOE_SANITIZE})
 endif()
