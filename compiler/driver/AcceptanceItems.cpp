@@ -65,7 +65,7 @@ static Status addFiles(AcceptanceItems &items, const std::vector<std::string> &p
     file.hash = read.hash;
     file.bytes = read.bytes;
   }
-  return {};
+  return checkDistinct(items.files, paths);
 }
 
 Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompileRequest &request,

@@ -142,18 +142,18 @@ Status AccurateCompile::makeProfile() {
   CalibrateOptions options;
   options.outputPath = at("calibration.profile");
   const std::string key = profileKey();
-  if (!work->isMarked("calibration", key)) {
-    MOERT_RETURN_IF_ERROR(work->unmark("calibration"));
-    options.referencePath = referencePath;
-    options.textPaths = request.calibrationTexts;
-    options.tokens = request.calibrationTokens;
-    options.seed = request.seed;
-    options.threads = request.threads;
-    options.resume = request.resume;
-    MOERT_RETURN_IF_ERROR(
-        calibrate(model.checkpoint, options, {session.progress, session.stop, {}}));
-    MOERT_RETURN_IF_ERROR(work->mark("calibration", key));
-  }
+  // What is damaged of an earlier run is made again.
+  if (work->isMarked("calibration", key) && openProfile(options.outputPath).isOk())
+    return {};
+  MOERT_RETURN_IF_ERROR(work->unmark("calibration"));
+  options.referencePath = referencePath;
+  options.textPaths = request.calibrationTexts;
+  options.tokens = request.calibrationTokens;
+  options.seed = request.seed;
+  options.threads = request.threads;
+  options.resume = request.resume;
+  MOERT_RETURN_IF_ERROR(calibrate(model.checkpoint, options, {session.progress, session.stop, {}}));
+  MOERT_RETURN_IF_ERROR(work->mark("calibration", key));
   return openProfile(options.outputPath);
 }
 

@@ -1,6 +1,6 @@
 #include "compiler/driver/Reference.h"
 
-#include <filesystem>
+#include "runtime/format/Reader.h"
 
 using namespace moert;
 
@@ -11,8 +11,8 @@ constexpr const char *kStep = "reference";
 Result<std::string> makeReference(const ReferenceRequest &request, const WorkDirectory &work,
                                   const Session &session) {
   const std::string path = work.path() + "/reference.moe";
-  std::error_code error;
-  if (work.isMarked(kStep, request.key) && std::filesystem::is_regular_file(path, error))
+  // What is cut off or damaged of an earlier run is made again.
+  if (work.isMarked(kStep, request.key) && readArtifact(path).isOk())
     return path;
   MOERT_RETURN_IF_ERROR(work.unmark(kStep));
   CompileRequest compile;

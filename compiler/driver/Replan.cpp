@@ -2,12 +2,14 @@
 
 #include "compiler/plan/BudgetPlan.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
 #include "runtime/engine/Footprint.h"
-#include "runtime/format/Reader.h"
+#include "runtime/format/Verify.h"
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 using namespace moert;
 
@@ -31,6 +33,18 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
                      plan.allotment.transitPages, plan.allotment.quotaPages});
   }
   return plans;
+}
+
+// A copy of what is damaged would be all that is left, once the artifact is gone.
+static Status checkWhole(const ByteSource &source, const Session &session) {
+  bool hasBegun = false;
+  return verifyArtifact(source, [&](uint64_t done, uint64_t total) {
+    if (!session.progress)
+      return;
+    if (!std::exchange(hasBegun, true))
+      session.progress->begin("checking", total, 0);
+    session.progress->advanceTo(done);
+  });
 }
 
 // Everything before the description.
@@ -63,6 +77,7 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
 
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
+  MOERT_RETURN_IF_ERROR(checkWhole(source, session));
   MOERT_ASSIGN_OR_RETURN(
       OutputFile output,
       OutputFile::create(request.outputPath, sealed.manifestOffset + sealed.manifest.size()));
@@ -72,7 +87,16 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_RETURN_IF_ERROR(copied);
   MOERT_RETURN_IF_ERROR(output.append(sealed.manifest));
   MOERT_RETURN_IF_ERROR(output.writeAt(0, sealed.prefix));
-  return output.commit();
+  MOERT_RETURN_IF_ERROR(output.commit());
+  if (!session.say)
+    return {};
+  std::string budgets;
+  for (const Plan &plan : artifact.plans)
+    budgets += strCat(budgets.empty() ? "" : ", ", plan.name, " (", formatBytes(plan.budgetBytes),
+                      " with ", plan.contextTokens, " tokens of context)");
+  session.say(
+      strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes), ": ", budgets));
+  return {};
 }
 
 } // namespace moec

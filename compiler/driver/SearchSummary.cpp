@@ -58,11 +58,11 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
 
 std::string acceptedText(const WidthSearchOutcome &outcome, const SampleScore &sum,
                          uint64_t samples, LossMetric metric) {
-  std::string text = strCat(
-      metricName(metric), " loss ", formatLoss(outcome.acceptance.loss, metric), ", at most ",
-      formatLoss(outcome.acceptance.upperBound, metric), " with 95% confidence (", samples,
-      isOfItems(metric) ? " items" : " windows", " that nothing else has seen, ", outcome.looks,
-      outcome.looks == 1 ? " look" : " looks", ");\n");
+  std::string text =
+      strCat(metricName(metric), " loss ", formatLoss(outcome.acceptance.loss, metric),
+             ", at most ", formatLoss(outcome.acceptance.upperBound, metric),
+             " with 95% confidence, as one of ", kMaxLooks, " looks\n(", samples,
+             isOfItems(metric) ? " items" : " windows", " that nothing else has seen); ");
   if (isOfItems(metric))
     text += strCat(formatted("%.4f", *valueOf(sum, metric)), " beside the reference's ",
                    formatted("%.4f", *referenceValueOf(sum, metric)), ", ");

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 using namespace moert;
@@ -11,10 +12,16 @@ using namespace moert;
 namespace moec {
 
 static std::string headerOf(uint64_t fingerprint) {
-  return strCat("moec-measurements 1 ", formatChecksum(fingerprint));
+  return strCat("moec-measurements 2 ", formatChecksum(fingerprint));
 }
 
-// Nothing of a line with a word that is no number: the others would not stand where they belong.
+// Of a key and its numbers, as the last word of their line.
+static uint64_t checksumOf(std::span<const uint64_t> numbers) {
+  return checksum64(std::as_bytes(numbers));
+}
+
+// Nothing of a line with a word that is no number, or whose last one does not fit the others: what
+// is damaged is measured again.
 static std::optional<std::vector<uint64_t>> parseLine(const std::string &line) {
   std::istringstream words(line);
   std::vector<uint64_t> numbers;
@@ -24,7 +31,11 @@ static std::optional<std::vector<uint64_t>> parseLine(const std::string &line) {
       return std::nullopt;
     numbers.push_back(*number);
   }
-  if (numbers.empty())
+  if (numbers.size() < 2)
+    return std::nullopt;
+  const uint64_t checksum = numbers.back();
+  numbers.pop_back();
+  if (checksum != checksumOf(numbers))
     return std::nullopt;
   return numbers;
 }
@@ -53,10 +64,14 @@ const std::vector<double> *MeasurementLog::find(uint64_t key) const {
   return found == known.end() ? nullptr : &found->second;
 }
 
-static std::string lineOf(uint64_t key, const std::vector<double> &numbers) {
-  std::string line = formatChecksum(key);
-  for (double number : numbers)
-    line += strCat(" ", formatChecksum(std::bit_cast<uint64_t>(number)));
+static std::string lineOf(uint64_t key, const std::vector<double> &values) {
+  std::vector<uint64_t> numbers = {key};
+  for (double value : values)
+    numbers.push_back(std::bit_cast<uint64_t>(value));
+  numbers.push_back(checksumOf(numbers));
+  std::string line;
+  for (uint64_t number : numbers)
+    line += strCat(line.empty() ? "" : " ", formatChecksum(number));
   return strCat(line, "\n");
 }
 

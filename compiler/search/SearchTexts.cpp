@@ -43,7 +43,17 @@ Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> pat
     text.bytes = content.size();
     MOERT_ASSIGN_OR_RETURN(text.tokens, tokenizer.encode(content, true));
   }
+  MOERT_RETURN_IF_ERROR(checkDistinct(texts, paths));
   return texts;
+}
+
+Status checkDistinct(std::span<const SearchText> texts, std::span<const std::string> paths) {
+  for (size_t i = 0; i < texts.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (texts[i].hash == texts[j].hash && texts[i].bytes == texts[j].bytes)
+        return invalidInput(inputName(paths[i]), " has the same content as ", inputName(paths[j]),
+                            ", expected different texts");
+  return {};
 }
 
 namespace {

@@ -59,6 +59,9 @@ struct SearchWindows {
   bool isSetAside = false;
 };
 
+/// Refuses two texts of the same content: what is measured on one says nothing more on the other.
+moert::Status checkDistinct(std::span<const SearchText> texts, std::span<const std::string> paths);
+
 /// A file's name without its directory, as an artifact may carry it; refuses others.
 moert::Result<std::string> nameOfText(const std::string &path);
 

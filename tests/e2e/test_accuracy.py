@@ -178,6 +178,14 @@ class InterruptTest(AccuracyTest):
             self.assertEqual(sorted(path.name for path in self.work.iterdir()), kept)
         self.resumes()
 
+    def test_what_is_damaged_of_an_interrupted_one_is_made_again(self):
+        for name in ("reference.moe", "calibration.profile"):
+            with self.subTest(name):
+                self.interrupt_at("measurements", signal.SIGKILL)
+                with open(self.work / name, "r+b") as file:
+                    file.truncate(5000)
+                self.resumes()
+
     def test_nothing_of_a_compilation_with_other_options_is_used(self):
         status, error = self.interrupt_at("measurements", signal.SIGKILL, "--quantizer", "nearest", "--seed", "3")
         self.assertEqual(status, -signal.SIGKILL, error)
@@ -366,6 +374,9 @@ class RefusalTest(AccuracyTest):
         self.refuses("0 windows of 512 tokens.*expected at least 10", *target, text, "--eval-text", *acceptance)
         text.write_bytes(calibration[0].read_bytes())
         self.refuses("text.txt is the calibration text", *target, *calibration, "--eval-text", text)
+        self.refuses("text.txt' has the same content as .*calibration-books.txt', expected different texts", *target, *calibration, text)
+        text.write_bytes(acceptance[1].read_bytes())
+        self.refuses("text.txt' has the same content as .*acceptance-math.txt'", *target, *calibration, "--eval-text", *acceptance, text)
         odd = self.scratch / "odd\x1bname.txt"
         odd.write_bytes(calibration[0].read_bytes())
         self.refuses("odd[?]name.txt.*control characters", *target, odd)

@@ -163,6 +163,9 @@ class RefusalTest(ItemsTest):
         self.refuses(r"line 1: .*JSON", *on_items("choice", texts("acceptance"), loss="5%"))
         self.refuses(r"answers\.jsonl' line 1: found no key \"question\"", *on_items("choice", (good, answers()), loss="5%"))
         self.refuses(r"first\.jsonl' line 1: found no key \"prompt\"", *on_items("exact", (answers(), good), loss="5%"))
+        copy = folder() / "copy.jsonl"
+        copy.write_bytes(good.read_bytes())
+        self.refuses("copy.jsonl' has the same content as .*jsonl'", *on_items("choice", (good, copy), loss="5%"))
         self.refuses("missing", *on_items("choice", (folder() / "missing.jsonl",), loss="5%"))
         long = write("long.jsonl", [{"prompt": "word " * 5000, "answer": "a"}])
         self.refuses("long.jsonl' line 1: .*positions", *on_items("rouge2", (long,), loss="5%"))

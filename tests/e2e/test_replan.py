@@ -74,3 +74,11 @@ class ReplanTest(E2eTest):
         broken = self.scratch / "broken.moe"
         broken.write_bytes(model.read_bytes()[:5000])
         self.refuses("broken.moe", broken, "--memory", "25%")
+
+    def test_a_damaged_weight_is_not_copied(self):
+        damaged = self.scratch / "damaged.moe"
+        content = bytearray(self.model.read_bytes())
+        records = next(section for section in self.inspected(self.model)["sections"] if section["name"] == "records")
+        content[records["offset"] + 100] ^= 1
+        damaged.write_bytes(content)
+        self.refuses("damaged.moe: .*checksum", damaged, "--memory", "25%")

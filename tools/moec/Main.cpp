@@ -35,10 +35,14 @@ static void buildCommandLine(CLI::App &app, moec::cli::Action &chosen) {
 }
 
 // The reason, and where to look.
-static int refuseUsage(const CLI::App &app, const CLI::ParseError &error) {
+static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const char *firstWord) {
   std::string command = "moec";
   for (const CLI::App *parsed : app.get_subcommands())
     command += " " + parsed->get_name();
+  if (app.get_subcommands().empty() && firstWord && firstWord[0] != '-') {
+    cli::printError(strCat("moec: '", firstWord, "' is not a command\nmoec --help lists them"));
+    return exitCode(invalidInput(error.what()));
+  }
   cli::printError(
       strCat(command, ": ", error.what(), "\n", command, " --help lists what it takes"));
   return exitCode(invalidInput(error.what()));
@@ -56,7 +60,7 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    return refuseUsage(app, error);
+    return refuseUsage(app, error, argv[1]);
   }
   Status status = chosen();
   if (cli::isClosedOutput(status))

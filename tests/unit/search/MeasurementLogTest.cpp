@@ -98,6 +98,22 @@ TEST_CASE("a line with anything but numbers counts as absent") {
   CHECK(fixture.open().find(1) == nullptr);
 }
 
+TEST_CASE("a line with another digit than was written counts as absent") {
+  Fixture fixture;
+  MeasurementLog log = fixture.open();
+  REQUIRE(log.add(1, {2, 3, 4}).isOk());
+  const std::string whole = contentOf(fixture.path);
+  for (size_t i = whole.find('\n') + 1; i + 1 < whole.size(); ++i) {
+    CAPTURE(i);
+    std::string text = whole;
+    text[i] = text[i] == '4' ? '5' : '4';
+    fixture.write(text);
+    MeasurementLog damaged = fixture.open();
+    CHECK(damaged.find(1) == nullptr);
+    CHECK((damaged.find(4) == nullptr && damaged.find(5) == nullptr));
+  }
+}
+
 TEST_CASE("of a key that was measured twice the last measurement counts") {
   Fixture fixture;
   MeasurementLog log = fixture.open();

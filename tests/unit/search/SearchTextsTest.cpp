@@ -203,6 +203,17 @@ TEST_CASE("an acceptance text with the content of a calibration text is refused,
   CHECK(message.find("text b") != std::string::npos);
 }
 
+TEST_CASE("the same text twice is refused, under whatever name") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 64), textOf("b", 1000, 64),
+                                         textOf("c", 0, 64)};
+  const std::vector<std::string> paths = {"x/a", "x/b", "y/c"};
+  CHECK(checkDistinct(std::span(texts).first(2), paths).isOk());
+  moert::Status status = checkDistinct(texts, paths);
+  CHECK(status.code() == moert::StatusCode::kInvalidInput);
+  CHECK(status.message().find("y/c") != std::string::npos);
+  CHECK(status.message().find("x/a") != std::string::npos);
+}
+
 TEST_CASE("too few windows for the search or the acceptance are refused with both numbers") {
   const std::vector<SearchText> enough = {textOf("a", 0, 10 * kWindow)},
                                 few = {textOf("b", 10000, 10 * kWindow - 1)};
