@@ -1,6 +1,7 @@
 // The cache under every eviction policy, with quotas and with one pool; its start and its prompts.
 #include "tests/unit/cache/CacheFixture.h"
 #include "tests/unit/cache/FakeReadQueue.h"
+#include "tests/unit/policy/AllCacheRules.h"
 #include "tests/unit/support/CountAllocations.h"
 
 #include <algorithm>
@@ -11,16 +12,6 @@
 using namespace moert;
 
 using Experts = std::vector<uint32_t>;
-
-static std::vector<CacheRules> allRules() {
-  std::vector<CacheRules> all;
-  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
-    for (EvictionPolicy policy :
-         {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
-          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic})
-      all.push_back({policy, sharing, PromptSurvival::kEverything});
-  return all;
-}
 
 static CacheRules onePool(EvictionPolicy policy = EvictionPolicy::kLru) {
   return {policy, CacheSharing::kOnePool, PromptSurvival::kEverything};

@@ -40,4 +40,13 @@ public:
   size_t resets = 0, rows = 0;
 };
 
+/// One that tells its tokens apart; each seed is another model.
+inline TableSource tableModel(uint32_t seed) {
+  TableSource model;
+  for (int32_t token = 0; token < 5; ++token)
+    for (int32_t next = 0; next < 5; ++next)
+      model.prefers[token][next] = float((token * 7 + next * 3 + int32_t(seed)) % 11) * 0.37f;
+  return model;
+}
+
 } // namespace moert

@@ -2,6 +2,7 @@
 
 #include "compiler/plan/BeladyBound.h"
 #include "tests/unit/plan/RandomTrace.h"
+#include "tests/unit/policy/AllCacheRules.h"
 
 #include <algorithm>
 #include <doctest/doctest.h>

@@ -2,7 +2,6 @@
 // token wanted the next one wants more often than not.
 #pragma once
 
-#include "compiler/plan/CacheReplay.h"
 #include "compiler/plan/RoutingTrace.h"
 
 #include <algorithm>
@@ -32,17 +31,6 @@ inline RoutingTrace randomTrace(std::mt19937 &random, uint32_t layers, uint32_t 
   for (const std::vector<uint16_t> &layer : chosen)
     routes.push_back({experts, topK, layer});
   return makeTrace(routes, steps).value();
-}
-
-inline std::vector<moert::CacheRules> allRules() {
-  using namespace moert;
-  std::vector<CacheRules> all;
-  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
-    for (EvictionPolicy policy :
-         {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
-          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic})
-      all.push_back({policy, sharing, PromptSurvival::kEverything});
-  return all;
 }
 
 } // namespace moec

@@ -4,6 +4,7 @@
 #include "tests/unit/cache/CacheFixture.h"
 #include "tests/unit/cache/FakeReadQueue.h"
 #include "tests/unit/plan/RandomTrace.h"
+#include "tests/unit/policy/AllCacheRules.h"
 
 #include <algorithm>
 #include <doctest/doctest.h>

@@ -13,14 +13,6 @@ using namespace moert;
 
 constexpr uint32_t kWindow = 4;
 
-static TableSource modelOf(uint32_t seed) {
-  TableSource model;
-  for (int32_t token = 0; token < 5; ++token)
-    for (int32_t next = 0; next < 5; ++next)
-      model.prefers[token][next] = float((token * 7 + next * 3 + int32_t(seed)) % 11) * 0.37f;
-  return model;
-}
-
 static WindowSet textsOf(std::vector<std::vector<int32_t>> ids) {
   WindowSet set;
   set.ids = std::move(ids);
@@ -45,7 +37,7 @@ static Result<std::vector<SampleScore>> playAlone(const WindowSet &set, uint32_t
 
 /// Records the reference on all windows in steps of so many tokens.
 static void record(const std::string &path, uint32_t stepTokens = kWindow) {
-  TableSource reference = modelOf(1);
+  TableSource reference = tableModel(1);
   auto recording = RecordingLogits::create(reference, path, kWindow);
   REQUIRE(recording.isOk());
   REQUIRE(playAlone(kTexts, stepTokens, **recording, nullptr, recording->get()).isOk());
@@ -62,7 +54,7 @@ static bool areSameBits(const std::vector<SampleScore> &a, const std::vector<Sam
 
 TEST_CASE("a recording does not change what is measured") {
   TemporaryDirectory directory;
-  TableSource model = modelOf(1);
+  TableSource model = tableModel(1);
   auto plain = evaluate(kTexts.ids, windowsOf(kWindow), model, nullptr);
   auto recording = RecordingLogits::create(model, directory.path("rows"), kWindow);
   REQUIRE(recording.isOk());
@@ -75,7 +67,7 @@ TEST_CASE("a recording does not change what is measured") {
 
 TEST_CASE("rows play back bit for bit, in any steps, as often as asked for") {
   TemporaryDirectory directory;
-  TableSource candidate = modelOf(2), reference = modelOf(1);
+  TableSource candidate = tableModel(2), reference = tableModel(1);
   auto expected = evaluate(kTexts.ids, windowsOf(kWindow), candidate, &reference);
   REQUIRE(expected.isOk());
   REQUIRE(expected->size() == 3);
@@ -103,7 +95,7 @@ TEST_CASE("a recording that ends early is refused with the row, whole rows befor
   std::filesystem::resize_file(path, 6 * rowBytes - 1);
   auto played = PlayedLogits::open(path, 5, kWindow);
   REQUIRE(played.isOk());
-  TableSource candidate = modelOf(2);
+  TableSource candidate = tableModel(2);
   const WindowSet first = textsOf({{0, 1, 2, 3}});
   CHECK(playAlone(first, 1, candidate, played->get(), played->get()).isOk());
   Status status = playAlone(kTexts, 1, candidate, played->get(), played->get()).status();
@@ -117,6 +109,6 @@ TEST_CASE("a recording that is not there is refused by its name") {
   Status status = PlayedLogits::open(directory.path("absent"), 5, kWindow).status();
   CHECK_FALSE(status.isOk());
   CHECK(status.message().find("absent") != std::string::npos);
-  TableSource model = modelOf(1);
+  TableSource model = tableModel(1);
   CHECK_FALSE(RecordingLogits::create(model, directory.path("absent/rows"), kWindow).isOk());
 }

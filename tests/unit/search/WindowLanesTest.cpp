@@ -11,14 +11,6 @@ using namespace moert;
 
 constexpr uint32_t kWindow = 4;
 
-static TableSource modelOf(uint32_t seed) {
-  TableSource model;
-  for (int32_t token = 0; token < 5; ++token)
-    for (int32_t next = 0; next < 5; ++next)
-      model.prefers[token][next] = float((token * 7 + next * 3 + int32_t(seed)) % 11) * 0.37f;
-  return model;
-}
-
 static EvaluationOptions windowsOfFour() {
   EvaluationOptions options;
   options.windowTokens = options.stepTokens = kWindow;
@@ -38,13 +30,13 @@ static WindowSet manyWindows() {
 
 TEST_CASE("scores come in the order of the windows, whoever played them") {
   const WindowSet set = manyWindows();
-  TableSource one = modelOf(2), reference = modelOf(1);
+  TableSource one = tableModel(2), reference = tableModel(1);
   auto expected = evaluate(set.ids, windowsOfFour(), one, &reference);
   REQUIRE(expected.isOk());
   REQUIRE(expected->size() == 20);
   for (size_t count : {1u, 2u, 5u}) {
     CAPTURE(count);
-    std::vector<TableSource> artifacts(count, modelOf(2)), references(count, modelOf(1));
+    std::vector<TableSource> artifacts(count, tableModel(2)), references(count, tableModel(1));
     std::vector<WindowLane> lanes;
     for (size_t i = 0; i < count; ++i)
       lanes.push_back({&artifacts[i], &references[i], nullptr});
@@ -71,7 +63,7 @@ TEST_CASE("scores come in the order of the windows, whoever played them") {
 TEST_CASE("a failure names its window and ends all lanes") {
   WindowSet set;
   set.ids = {{0, 1, 2, 3, 0, 1, 1, 1, 4, 1, 2, 3}};
-  TableSource first = modelOf(1), second = modelOf(1);
+  TableSource first = tableModel(1), second = tableModel(1);
   first.brokenToken = second.brokenToken = 4;
   const WindowLane lanes[] = {{&first, nullptr, nullptr}, {&second, nullptr, nullptr}};
   Status status = playWindows(set, windowsOfFour(), lanes, {}, nullptr).status();
@@ -80,7 +72,7 @@ TEST_CASE("a failure names its window and ends all lanes") {
 }
 
 TEST_CASE("a stop ends all lanes") {
-  TableSource first = modelOf(1), second = modelOf(1);
+  TableSource first = tableModel(1), second = tableModel(1);
   const WindowLane lanes[] = {{&first, nullptr, nullptr}, {&second, nullptr, nullptr}};
   std::atomic<bool> stop = true;
   CHECK(playWindows(manyWindows(), windowsOfFour(), lanes, {}, &stop).status().code() ==

@@ -1,0 +1,20 @@
+// Every way of sharing pages with every eviction policy, for tests that hold for all of them.
+#pragma once
+
+#include "runtime/policy/CacheDirectory.h"
+
+#include <vector>
+
+namespace moert {
+
+inline std::vector<CacheRules> allRules() {
+  std::vector<CacheRules> all;
+  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
+    for (EvictionPolicy policy :
+         {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
+          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic})
+      all.push_back({policy, sharing, PromptSurvival::kEverything});
+  return all;
+}
+
+} // namespace moert
