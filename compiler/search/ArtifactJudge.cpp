@@ -26,8 +26,10 @@ EvaluationOptions ArtifactJudge::evaluationOptions(const EngineCrew &crew,
   return evaluation;
 }
 
-Result<std::vector<EngineCrew>> ArtifactJudge::load(std::span<const std::string> paths) const {
-  return loadCrews(paths, options.windowTokens, options.threads);
+Result<EngineCrew> ArtifactJudge::load(const std::string &path) const {
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
+                         loadCrews({&path, 1}, options.windowTokens, options.threads));
+  return std::move(crews.front());
 }
 
 EvaluationProgress ArtifactJudge::progress() const {
@@ -71,13 +73,13 @@ Result<ArtifactJudge::Scores> ArtifactJudge::playReference(const EngineCrew &ref
 Status ArtifactJudge::recordReference() {
   if (options.onBegin)
     options.onBegin("reference");
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&options.referencePath, 1}));
-  vocabularySize = crews.front().members.front().source->vocabularySize();
+  MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
+  vocabularySize = crew.members.front().source->vocabularySize();
   played += windows.probe.windows + windows.rest.windows;
-  MOERT_RETURN_IF_ERROR(playReference(crews.front(), windows.probe, rowsPath("probe")).status());
+  MOERT_RETURN_IF_ERROR(playReference(crew, windows.probe, rowsPath("probe")).status());
   if (needsAllRows())
-    return playReference(crews.front(), windows.rest, rowsPath("rest")).status();
-  MOERT_ASSIGN_OR_RETURN(referenceRest, playReference(crews.front(), windows.rest, ""));
+    return playReference(crew, windows.rest, rowsPath("rest")).status();
+  MOERT_ASSIGN_OR_RETURN(referenceRest, playReference(crew, windows.rest, ""));
   return {};
 }
 
@@ -139,9 +141,8 @@ Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
     options.onBegin("probe");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&path, 1}));
-  MOERT_ASSIGN_OR_RETURN(Scores scores,
-                         playCandidate(crews.front(), windows.probe, rowsPath("probe")));
+  MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
+  MOERT_ASSIGN_OR_RETURN(Scores scores, playCandidate(crew, windows.probe, rowsPath("probe")));
   ::unlink(path.c_str());
   double kl = sumOf(scores).kl();
   MOERT_RETURN_IF_ERROR(log.add(key, {kl}));
@@ -171,8 +172,8 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
     options.onBegin("candidate");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&path, 1}));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, scoreSearch(crews.front()));
+  MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
+  MOERT_ASSIGN_OR_RETURN(Scores scores, scoreSearch(crew));
   ::unlink(path.c_str());
   Measurement measurement;
   measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kHopeless), kHopeless);
@@ -211,8 +212,8 @@ static std::vector<WindowSet> partsOf(const WindowSet &set, uint32_t windowToken
 Status ArtifactJudge::recordAcceptance(const WindowSet &part, const std::string &rows) {
   if (options.onBegin)
     options.onBegin("acceptance");
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&options.referencePath, 1}));
-  return playReference(crews.front(), part, rows).status();
+  MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
+  return playReference(crew, part, rows).status();
 }
 
 // One engine after the other has all the memory that there is: the reference's rows wait in a file
@@ -227,8 +228,8 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &pat
     MOERT_RETURN_IF_ERROR(recordAcceptance(part, rows));
     if (options.onBegin)
       options.onBegin("acceptance");
-    MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, load({&path, 1}));
-    MOERT_ASSIGN_OR_RETURN(Scores scored, playCandidate(crews.front(), part, rows));
+    MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
+    MOERT_ASSIGN_OR_RETURN(Scores scored, playCandidate(crew, part, rows));
     scores.insert(scores.end(), scored.begin(), scored.end());
   }
   ::unlink(rows.c_str());

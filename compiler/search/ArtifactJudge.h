@@ -79,7 +79,7 @@ private:
   /// Plays a set beside the rows written down for it; alone where none were.
   moert::Result<Scores> playCandidate(const EngineCrew &candidate, const WindowSet &set,
                                       const std::string &recordedAt);
-  moert::Result<std::vector<EngineCrew>> load(std::span<const std::string> paths) const;
+  moert::Result<EngineCrew> load(const std::string &path) const;
   /// What a loss is accepted on: items, or windows text after text.
   moert::Result<Scores> scoreItems(const std::string &path);
   moert::Result<Scores> scoreWindows(const std::string &path);
