@@ -3,6 +3,8 @@
 // profiles/DeviceFile.h reads it from YAML (profiles/README.md describes every field).
 #pragma once
 
+#include "runtime/base/Origin.h"
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -11,16 +13,9 @@
 
 namespace moec {
 
-/// How a number was got, best first. What is computed from several is no better than the worst.
-enum class Origin : uint8_t {
-  kMeasured, // On the machine itself.
-  kStated,   // Somebody else's: a data sheet, a published measurement of such a machine.
-  kDerived,  // Computed from numbers that were measured or stated.
-  kAssumed,  // A guess with a reason.
-};
-
-/// "measured", "stated", "derived", "assumed".
-std::string_view originName(Origin origin);
+using moert::Origin;
+using moert::originName;
+using moert::worseOf;
 
 struct Quantity {
   double value = 0;

@@ -7,15 +7,6 @@
 
 namespace moec {
 
-std::string_view originName(Origin origin) {
-  constexpr std::array<std::string_view, 4> kNames = {"measured", "stated", "derived", "assumed"};
-  return kNames[static_cast<size_t>(origin)];
-}
-
-Origin worseOf(Origin a, Origin b) {
-  return std::max(a, b);
-}
-
 const ReadTable &plannedReads(const DeviceProfile &device) {
   return device.ioBackend == "buffered" ? device.bufferedReads : device.directReads;
 }

@@ -7,9 +7,6 @@
 
 namespace moec {
 
-/// The worse of the two: what is computed from both.
-Origin worseOf(Origin a, Origin b);
-
 /// How long one read of `bytes` takes while `depth` such reads, this one included, are under way
 /// all the time. Interpolated between sizes and depths as a straight line of logarithms; a read
 /// that is smaller than any measured one takes as long as that, a larger one proportionally longer,

@@ -6,8 +6,10 @@
 // follows from the shapes, every instruction's operands have the kinds and widths that it needs.
 #pragma once
 
+#include "runtime/base/Origin.h"
 #include "runtime/format/Schedule.h"
 #include "runtime/format/WeightLayout.h"
+#include "runtime/policy/Guesses.h"
 
 #include <cstdint>
 #include <optional>
@@ -101,8 +103,42 @@ struct ModelInfo {
   friend bool operator==(const ModelInfo &, const ModelInfo &) = default;
 };
 
-/// Decisions for one budget: how the pool of pages is shared. The quotas say what each MoE layer
-/// keeps between its turns; the layer being played borrows the transit pages on top.
+/// One decision of a plan, for people.
+struct PlanReason {
+  std::string decision;             // "eviction"
+  std::string value;                // "cyclic"
+  std::string reason;               // One sentence, with the numbers that decided.
+  Origin origin = Origin::kDerived; // Of the worst of these numbers.
+  friend bool operator==(const PlanReason &, const PlanReason &) = default;
+};
+
+/// What a plan was expected to do on a device, decoding the text that calibration saw, token by
+/// token. For people and for comparing with what happens; no token depends on it.
+struct Forecast {
+  std::string device; // The device profile's name.
+  uint32_t threads = 0;
+  uint64_t tokens = 0;                          // Simulated ones.
+  double tokenNs = 0, medianNs = 0, slowNs = 0; // Of a token: mean, median, 95% quantile.
+  double hitRate = 0;                           // Of routed experts, 0 to 1.
+  double presentRate = 0;                       // Hits, and guesses that had arrived in time.
+  double bytesPerToken = 0;                     // Read; guesses included.
+  double guessRecall = 0, guessPrecision = 0;   // Misses that were guessed; guesses that were used.
+  double leastBytesPerToken = 0;                // Belady's: no cache of that size reads less.
+  double boundNs = 0;               // max(computing alone, Belady's bytes at the best rate)
+  Origin origin = Origin::kDerived; // The worst of the device's numbers that count.
+  friend bool operator==(const Forecast &, const Forecast &) = default;
+};
+
+/// What the cache holds of a MoE layer before the first prompt, in the order in which it is filled
+/// as far as it fits; how many of the plan's startTokens tokens wanted each.
+struct LayerStart {
+  std::vector<uint32_t> experts, uses;
+  friend bool operator==(const LayerStart &, const LayerStart &) = default;
+};
+
+/// Decisions for one budget. The quotas say what each MoE layer keeps between its turns; the layer
+/// being played borrows the transit pages on top, and guessed experts of later layers use what it
+/// leaves of them.
 struct Plan {
   std::string name;           // "default", or the budget as it was given.
   uint64_t budgetBytes = 0;   // 0: no budget was given; everything is cached.
@@ -110,6 +146,15 @@ struct Plan {
   uint32_t contextTokens = 0; // The context that the budget was planned for.
   uint32_t transitPages = 0;
   std::vector<uint32_t> quotaPages; // Per MoE layer.
+
+  std::string preset = {}; // As --preset spells it; empty: of a file before 1.4.
+  CacheRules rules = {.eviction = EvictionPolicy::kCyclic};
+  std::vector<std::vector<uint32_t>> pinned = {}; // Experts per MoE layer; empty: none at all.
+  std::vector<LayerStart> start = {};             // Per MoE layer; empty: nothing at all.
+  uint32_t startTokens = 1;
+  std::vector<GuessRule> guesses = {}; // Per MoE layer; empty: none at all.
+  std::optional<Forecast> forecast = {};
+  std::vector<PlanReason> reasons = {};
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
@@ -177,6 +222,10 @@ struct Artifact {
   // Checksums are XXH3-64 of the section.
   uint64_t residentOffset = 0, residentBytes = 0, residentChecksum = 0;
   uint64_t tokenizerOffset = 0, tokenizerBytes = 0, tokenizerChecksum = 0;
+  /// What plans are made from; the runtime does not read it (compiler/profile/TraceSection.h).
+  uint64_t traceOffset = 0, traceBytes = 0, traceChecksum = 0;
+  /// The activation paths of all MoE layers (runtime/predict/PathTable.h).
+  uint64_t pathsOffset = 0, pathsBytes = 0, pathsChecksum = 0;
   uint64_t recordsOffset = 0, recordsBytes = 0;
   uint64_t manifestOffset = 0, manifestBytes = 0; // As it was read; a writer does not set it.
   uint64_t fileBytes = 0;

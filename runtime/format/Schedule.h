@@ -131,6 +131,18 @@ struct ExpertsInstruction {
   friend bool operator==(const ExpertsInstruction &, const ExpertsInstruction &) = default;
 };
 
+/// Guesses the experts of a later MoE layer, if the plan has a rule for that layer with this
+/// `ahead` (Plan::guesses), and names them to the cache; without such a rule nothing happens. No
+/// token depends on it. With a gate, scores[experts of moeLayer] = weight * src + bias: the later
+/// layer's router, given the router input of the layer that is being played; with paths, what the
+/// two layers before chose decides and neither src nor weight counts.
+struct PredictInstruction {
+  int32_t src, scores, weight, bias;
+  uint32_t moeLayer; // The later one.
+  uint32_t ahead;    // MoE layers from here to there: 1 to kMostAhead.
+  friend bool operator==(const PredictInstruction &, const PredictInstruction &) = default;
+};
+
 /// dst = a + scale * b. dst may be a or b.
 struct AddInstruction {
   int32_t a, b, dst;

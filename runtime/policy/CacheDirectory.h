@@ -34,6 +34,7 @@ struct CacheRules {
   EvictionPolicy eviction = EvictionPolicy::kLru;
   CacheSharing sharing = CacheSharing::kLayerQuotas;
   PromptSurvival survival = PromptSurvival::kEverything;
+  friend bool operator==(const CacheRules &, const CacheRules &) = default;
 };
 
 /// What a play wants: distinct experts of its layer, the most popular first.

@@ -1,0 +1,77 @@
+// Planning as a problem: what is known (a trace, what its routers' predictions were, the experts'
+// sizes, a device's times, a pool of pages) and what is sought (how the cache is shared and run,
+// what is guessed when). Solvers: the presets (Presets.h) and the search (PlanSearch.h), which
+// holds settings against each other in the timed replay (TimedReplay.h).
+#pragma once
+
+#include "compiler/plan/CacheReplay.h"
+#include "compiler/plan/DeviceTimes.h"
+#include "compiler/plan/RoutingTrace.h"
+#include "runtime/base/Status.h"
+#include "runtime/policy/CacheAllotment.h"
+#include "runtime/policy/Guesses.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moec {
+
+/// What one predictor said of one MoE layer, token after token of the trace.
+struct LayerPredictions {
+  moert::Predictor predictor = moert::Predictor::kOff;
+  uint32_t layer = 0; // The one that is guessed.
+  uint32_t ahead = 1; // MoE layers from the one that guesses.
+  uint32_t perToken = 0;
+  std::vector<moert::GuessCandidate> candidates; // [tokens][perToken], likeliest first.
+};
+
+/// A line: what the first token of a play costs, and every further one.
+struct TokenCost {
+  double firstNs = 0, furtherNs = 0;
+  double of(uint32_t tokens) const { return firstNs + furtherNs * (tokens - 1); }
+};
+
+/// What steps cost beside reading.
+struct StepCosts {
+  struct Layer {
+    TokenCost before;   // From the end of the MoE layer before, or of the step's beginning, to the
+                        // end of this one's router: attention, norms, dense layers.
+    TokenCost expert;   // Computing one expert for the tokens that want it.
+    double checkNs = 0; // Of an expert that was read: its checksums.
+    double predictNs = 0; // One guess of this layer by gate, made where it is made.
+  };
+  std::vector<Layer> layers; // Per MoE layer.
+  TokenCost after;           // Behind the last MoE layer: head and sampling.
+  Origin origin = Origin::kDerived;
+};
+
+/// Borrows the trace, predictions and tables for the time of a call.
+struct PlanProblem {
+  const RoutingTrace *trace = nullptr;
+  std::span<const LayerPredictions> predictions; // Each of (predictor, layer, ahead) at most once.
+  std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
+  std::span<const uint32_t> topK;                     // Per MoE layer.
+  uint64_t pageBytes = 0;
+  uint64_t poolPages = 0;           // Of quotas and transit together.
+  const ReadTable *reads = nullptr; // plannedReads() of the device.
+  const StepCosts *costs = nullptr;
+};
+
+/// What is sought; the decisions of moert::Plan for one budget.
+struct PlanSettings {
+  moert::CacheAllotment allotment;
+  moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kCyclic};
+  std::vector<std::vector<uint32_t>> pinned; // Per MoE layer; empty: none at all.
+  std::vector<std::vector<uint32_t>> start, startUses;
+  uint32_t startTokens = 1;
+  std::vector<moert::GuessRule> guesses; // Per MoE layer; empty: none at all.
+};
+
+/// Refuses problems that contradict themselves, with the numbers.
+moert::Status check(const PlanProblem &problem);
+
+/// Refuses settings that the pool does not hold or that a rule of the runtime forbids.
+moert::Status verify(const PlanProblem &problem, const PlanSettings &settings);
+
+} // namespace moec

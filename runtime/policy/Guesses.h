@@ -1,0 +1,46 @@
+// Which experts of a MoE layer are read before its router has run. A predictor says how likely each
+// expert is; which of them are worth a read is decided here, by a pure function that the runtime's
+// cache and the compiler's simulation share.
+#pragma once
+
+#include "runtime/policy/CacheDirectory.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moert {
+
+enum class Predictor : uint8_t {
+  kOff = 0,
+  kGate =
+      1, // The layer's own router, given the router input of an earlier layer (Fate, section 3).
+  kPaths =
+      2, // A table: what followed the experts of the two MoE layers before (EdgeMoE, section 4).
+};
+
+/// How many MoE layers before its turn a layer may be guessed, at most.
+constexpr uint32_t kMostAhead = 3;
+
+/// How the experts of one MoE layer are guessed.
+struct GuessRule {
+  Predictor predictor = Predictor::kOff;
+  uint8_t ahead = 1;       // MoE layers from the one that guesses to this one; 1 with kPaths.
+  uint16_t candidates = 0; // So many of the likeliest experts are looked at,
+  uint16_t reads = 0;      // and so many of those that are absent are read, at most.
+  uint32_t minShare = 0;   // Of kWholeShare: experts that are less likely are not read.
+  friend bool operator==(const GuessRule &, const GuessRule &) = default;
+};
+
+/// An expert of the guessed layer with its probability, in units of kWholeShare.
+struct GuessCandidate {
+  uint32_t expert = 0;
+  uint32_t share = 0;
+};
+
+/// Of the candidates (likeliest first, ties to the lowest index) those to be read: experts that the
+/// open play, if there is one, leaves out of memory. Appends the directory's ids to `guessed`.
+void selectGuesses(const GuessRule &rule, const CacheDirectory &directory, uint32_t layer,
+                   std::span<const GuessCandidate> candidates, std::vector<uint32_t> &guessed);
+
+} // namespace moert
