@@ -1,0 +1,261 @@
+#include "compiler/profile/TraceSection.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+using namespace moert;
+
+namespace moec {
+
+static_assert(std::endian::native == std::endian::little, "the section is written as it lies");
+
+namespace {
+
+constexpr uint32_t kMagic = 0x54454F4D; // "MOET"
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kMostWindowTokens = 1 << 20, kMostWindows = 1 << 20; // No product overflows.
+
+struct Header {
+  uint32_t magic = kMagic, version = kVersion;
+  uint32_t windowTokens = 0, windows = 0, layers = 0, zero = 0;
+};
+
+struct LayerHeader {
+  uint32_t experts = 0, topK = 0;
+  uint32_t perToken[kPredictionDepths] = {}; // 0 where the model ends.
+};
+
+uint32_t bytesOfId(uint32_t experts) {
+  return experts <= 256 ? 1 : 2;
+}
+
+class Encoder {
+public:
+  template <typename T> void put(const T &value) {
+    const auto *from = reinterpret_cast<const std::byte *>(&value);
+    bytes.insert(bytes.end(), from, from + sizeof(T));
+  }
+  void putIds(const std::vector<uint16_t> &ids, uint32_t experts) {
+    for (uint16_t id : ids) {
+      if (bytesOfId(experts) == 1)
+        put(static_cast<uint8_t>(id));
+      else
+        put(id);
+    }
+  }
+
+  std::vector<std::byte> bytes;
+};
+
+class Decoder {
+public:
+  explicit Decoder(std::span<const std::byte> section) : left(section) {}
+
+  template <typename T> Status take(T &value) {
+    if (left.size() < sizeof(T))
+      return cutShort();
+    std::memcpy(&value, left.data(), sizeof(T));
+    left = left.subspan(sizeof(T));
+    return {};
+  }
+
+  /// So many ids, each of a layer with so many experts.
+  Status takeIds(uint64_t count, uint32_t experts, std::vector<uint16_t> &ids) {
+    const uint32_t size = bytesOfId(experts);
+    if (count > left.size() / size)
+      return cutShort();
+    ids.resize(count);
+    for (uint64_t i = 0; i < count; ++i) {
+      uint16_t id = 0;
+      std::memcpy(&id, left.data() + i * size, size);
+      if (id >= experts)
+        return invalidInput("the trace names expert ", id, " of a layer that has ", experts);
+      ids[i] = id;
+    }
+    left = left.subspan(count * size);
+    return {};
+  }
+
+  Status takeShares(uint64_t count, std::vector<uint8_t> &shares) {
+    if (count > left.size())
+      return cutShort();
+    shares.resize(count);
+    std::memcpy(shares.data(), left.data(), count);
+    left = left.subspan(count);
+    return {};
+  }
+
+  size_t bytesLeft() const { return left.size(); }
+
+private:
+  static Status cutShort() { return invalidInput("the trace ends too early"); }
+
+  std::span<const std::byte> left;
+};
+
+Status checkDistinct(const TracedLayer &layer, size_t index) {
+  for (size_t begin = 0; begin < layer.chosen.size(); begin += layer.topK)
+    for (size_t i = begin; i < begin + layer.topK; ++i)
+      for (size_t j = begin; j < i; ++j)
+        if (layer.chosen[i] == layer.chosen[j])
+          return invalidInput("the trace has expert ", layer.chosen[i], " of MoE layer ", index,
+                              " twice for one token");
+  return {};
+}
+
+Status checkHeaders(const Header &header, std::span<const LayerHeader> layers,
+                    std::span<const uint32_t> layerExperts) {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerHeader &layer = layers[i];
+    if (layer.experts != layerExperts[i])
+      return invalidInput("the trace has ", layer.experts, " experts in MoE layer ", i,
+                          ", expected ", layerExperts[i]);
+    if (layer.topK == 0 || layer.topK > layer.experts)
+      return invalidInput("the trace has ", layer.topK, " experts per token in MoE layer ", i,
+                          ", expected 1 to ", layer.experts);
+    for (size_t d = 0; d < kPredictionDepths; ++d) {
+      const uint32_t most = i + d + 1 < layers.size() ? layers[i + d + 1].experts : 0;
+      if (layer.perToken[d] > most)
+        return invalidInput("the trace has ", layer.perToken[d], " predictions ", d + 1,
+                            " layers behind MoE layer ", i, ", expected at most ", most);
+    }
+  }
+  if (header.windowTokens == 0 || header.windowTokens > kMostWindowTokens || header.windows == 0 ||
+      header.windows > kMostWindows)
+    return invalidInput("the trace has ", header.windows, " windows of ", header.windowTokens,
+                        " tokens, expected 1 to ", kMostWindows, " of 1 to ", kMostWindowTokens);
+  return {};
+}
+
+} // namespace
+
+std::vector<std::byte> encodeTrace(const PlanTrace &trace) {
+  Encoder out;
+  out.put(Header{.windowTokens = trace.windowTokens,
+                 .windows = trace.windows,
+                 .layers = static_cast<uint32_t>(trace.layers.size())});
+  for (const TracedLayer &layer : trace.layers) {
+    LayerHeader header{layer.experts, layer.topK, {}};
+    for (size_t d = 0; d < layer.ahead.size(); ++d)
+      header.perToken[d] = layer.ahead[d].perToken;
+    out.put(header);
+  }
+  for (size_t i = 0; i < trace.layers.size(); ++i) {
+    const TracedLayer &layer = trace.layers[i];
+    out.putIds(layer.chosen, layer.experts);
+    for (size_t d = 0; d < layer.ahead.size(); ++d) {
+      out.putIds(layer.ahead[d].experts, trace.layers[i + d + 1].experts);
+      for (uint8_t share : layer.ahead[d].shares)
+        out.put(share);
+    }
+  }
+  return std::move(out.bytes);
+}
+
+Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
+                              std::span<const uint32_t> layerExperts) {
+  Decoder in(bytes);
+  Header header;
+  MOERT_RETURN_IF_ERROR(in.take(header));
+  if (header.magic != kMagic || header.version != kVersion || header.zero != 0)
+    return invalidInput("the trace has version ", header.version, ", expected ", kVersion);
+  if (header.layers != layerExperts.size())
+    return invalidInput("the trace has ", header.layers, " MoE layers, expected ",
+                        layerExperts.size());
+  std::vector<LayerHeader> headers(header.layers);
+  for (LayerHeader &layer : headers)
+    MOERT_RETURN_IF_ERROR(in.take(layer));
+  MOERT_RETURN_IF_ERROR(checkHeaders(header, headers, layerExperts));
+
+  PlanTrace trace{header.windowTokens, header.windows, {}};
+  for (size_t i = 0; i < headers.size(); ++i) {
+    TracedLayer &layer = trace.layers.emplace_back();
+    layer.experts = headers[i].experts;
+    layer.topK = headers[i].topK;
+    MOERT_RETURN_IF_ERROR(in.takeIds(trace.tokens() * layer.topK, layer.experts, layer.chosen));
+    MOERT_RETURN_IF_ERROR(checkDistinct(layer, i));
+    for (size_t d = 0; d < kPredictionDepths && headers[i].perToken[d] > 0; ++d) {
+      TracedPredictions &ahead = layer.ahead.emplace_back();
+      ahead.perToken = headers[i].perToken[d];
+      const uint64_t count = trace.tokens() * ahead.perToken;
+      MOERT_RETURN_IF_ERROR(in.takeIds(count, headers[i + d + 1].experts, ahead.experts));
+      MOERT_RETURN_IF_ERROR(in.takeShares(count, ahead.shares));
+    }
+  }
+  if (in.bytesLeft() != 0)
+    return invalidInput("the trace is followed by ", in.bytesLeft(), " bytes");
+  return trace;
+}
+
+static uint64_t bytesPerToken(const CalibrationInfo &info) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < info.moeLayers.size(); ++i) {
+    bytes += uint64_t(info.moeLayers[i].topK) * bytesOfId(info.moeLayers[i].experts);
+    for (size_t t = i + 1; t <= i + kPredictionDepths && t < info.moeLayers.size(); ++t)
+      bytes += uint64_t(candidatesOf(info.moeLayers[t].experts, info.moeLayers[t].topK)) *
+               (bytesOfId(info.moeLayers[t].experts) + 1);
+  }
+  return bytes;
+}
+
+namespace {
+
+/// Copies the chosen windows of something that has so many elements for each token.
+class WindowPicker {
+public:
+  WindowPicker(uint32_t windows, uint32_t picked, uint32_t windowTokens)
+      : all(windows), count(picked), tokens(windowTokens) {}
+
+  template <typename From, typename To, typename Convert>
+  void pick(const std::vector<From> &from, uint64_t perToken, std::vector<To> &to,
+            Convert convert) const {
+    to.reserve(uint64_t(count) * tokens * perToken);
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t window = (2 * i + 1) * all / (2 * uint64_t(count));
+      auto begin = from.begin() + static_cast<ptrdiff_t>(window * tokens * perToken);
+      std::transform(begin, begin + static_cast<ptrdiff_t>(tokens * perToken),
+                     std::back_inserter(to), convert);
+    }
+  }
+
+private:
+  uint32_t all, count, tokens;
+};
+
+} // namespace
+
+static uint8_t shareOf(float probability) {
+  return static_cast<uint8_t>(std::lround(static_cast<double>(probability) * 255));
+}
+
+Result<PlanTrace> makePlanTrace(const CalibrationProfile &profile, uint64_t mostBytes,
+                                uint64_t mostTokens) {
+  const CalibrationInfo &info = profile.info();
+  const uint64_t perWindow = std::max<uint64_t>(1, bytesPerToken(info) * info.windowTokens);
+  const uint64_t fitting = std::min(mostBytes / perWindow, mostTokens / info.windowTokens);
+  const auto picked =
+      static_cast<uint32_t>(std::clamp<uint64_t>(fitting, 1, std::max(1u, info.windows())));
+  const WindowPicker picker(info.windows(), picked, info.windowTokens);
+  PlanTrace trace{info.windowTokens, picked, {}};
+  const auto same = [](uint16_t id) { return id; };
+  for (size_t i = 0; i < info.moeLayers.size(); ++i) {
+    MOERT_ASSIGN_OR_RETURN(LayerTrace from, profile.layerTrace(i));
+    TracedLayer &layer = trace.layers.emplace_back();
+    layer.experts = info.moeLayers[i].experts;
+    layer.topK = from.topK;
+    picker.pick(from.experts, from.topK, layer.chosen, same);
+    for (const ExpertCandidates &prediction : from.predictions) {
+      TracedPredictions &ahead = layer.ahead.emplace_back();
+      ahead.perToken = prediction.perToken;
+      picker.pick(prediction.experts, ahead.perToken, ahead.experts, same);
+      picker.pick(prediction.probabilities, ahead.perToken, ahead.shares, shareOf);
+    }
+  }
+  return trace;
+}
+
+} // namespace moec

@@ -1,0 +1,129 @@
+#include "compiler/profile/TraceSection.h"
+
+#include "runtime/format/Reader.h"
+#include "tests/unit/profile/TinyProfile.h"
+
+#include <cstring>
+#include <doctest/doctest.h>
+
+using namespace moec;
+
+namespace {
+
+constexpr uint32_t kExperts[] = {6, 6, 6, 6, 3};
+constexpr size_t kHeaderBytes = 24 + 5 * 20;
+
+std::unique_ptr<CalibrationProfile> openTiny(const moert::MemorySource &source) {
+  auto profile = CalibrationProfile::open(source);
+  REQUIRE(profile.isOk());
+  return std::move(profile).value();
+}
+
+PlanTrace tracedTiny(uint64_t mostBytes = 1 << 20) {
+  const std::vector<std::byte> file = tinyProfile();
+  const moert::MemorySource source("tiny", file);
+  auto trace = makePlanTrace(*openTiny(source), mostBytes);
+  REQUIRE(trace.isOk());
+  return std::move(trace).value();
+}
+
+std::string refusal(std::span<const std::byte> bytes,
+                    std::span<const uint32_t> experts = kExperts) {
+  auto trace = decodeTrace(bytes, experts);
+  REQUIRE_FALSE(trace.isOk());
+  CHECK(trace.status().code() == moert::StatusCode::kInvalidInput);
+  return trace.status().message();
+}
+
+void set(std::vector<std::byte> &bytes, size_t offset, uint32_t value) {
+  std::memcpy(&bytes[offset], &value, sizeof(value));
+}
+
+} // namespace
+
+TEST_CASE("a trace has what the profile's layers chose and what later routers said") {
+  const PlanTrace trace = tracedTiny();
+  CHECK(trace.windows == 3);
+  REQUIRE(trace.layers.size() == 5);
+  const LayerTrace second = tinyTrace(tinyProfileInfo(), 1);
+  CHECK(trace.layers[1].chosen == second.experts);
+  REQUIRE(trace.layers[1].ahead.size() == 3);
+  CHECK(trace.layers[1].ahead[2].experts == second.predictions[2].experts);
+  CHECK(trace.layers[1].ahead[0].shares[0] == 128); // 0.5 * 255, rounded
+  CHECK(trace.layers[4].ahead.empty());
+}
+
+TEST_CASE("what was written is read again") {
+  const PlanTrace trace = tracedTiny();
+  auto read = decodeTrace(encodeTrace(trace), kExperts);
+  REQUIRE(read.isOk());
+  CHECK(*read == trace);
+}
+
+TEST_CASE("experts beyond 256 take two bytes each") {
+  PlanTrace trace{1, 1, {{300, 2, {299, 7}, {}}}};
+  const std::vector<std::byte> bytes = encodeTrace(trace);
+  CHECK(bytes.size() == 24 + 20 + 4);
+  auto read = decodeTrace(bytes, std::vector<uint32_t>{300});
+  REQUIRE(read.isOk());
+  CHECK(*read == trace);
+}
+
+TEST_CASE("fewer bytes take fewer windows, spread over the text, and never none") {
+  const PlanTrace all = tracedTiny(), one = tracedTiny(1);
+  REQUIRE(one.windows == 1);
+  // The middle one of three.
+  const auto begin = all.layers[0].chosen.begin() + 4 * 2;
+  CHECK(one.layers[0].chosen == std::vector<uint16_t>(begin, begin + 4 * 2));
+  CHECK(encodeTrace(one).size() < encodeTrace(all).size());
+}
+
+TEST_CASE("a trace that was cut at any place is refused") {
+  const std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+  for (size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(decodeTrace(std::span(bytes).first(size), kExperts).isOk());
+}
+
+TEST_CASE("bytes behind a trace are refused") {
+  std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+  bytes.push_back(std::byte(0));
+  CHECK(refusal(bytes) == "the trace is followed by 1 bytes");
+}
+
+TEST_CASE("a trace of other layers is refused with both numbers") {
+  const std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+  CHECK(refusal(bytes, std::span(kExperts).first(4)) == "the trace has 5 MoE layers, expected 4");
+  const uint32_t other[] = {6, 6, 7, 6, 3};
+  CHECK(refusal(bytes, other) == "the trace has 6 experts in MoE layer 2, expected 7");
+}
+
+TEST_CASE("another version of the trace is refused") {
+  std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+  set(bytes, 4, 2);
+  CHECK(refusal(bytes) == "the trace has version 2, expected 1");
+}
+
+TEST_CASE("a trace without tokens is refused") {
+  std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+  set(bytes, 12, 0);
+  CHECK(refusal(bytes).find("has 0 windows of 4 tokens") != std::string::npos);
+}
+
+TEST_CASE("more experts per token or predictions than a layer has are refused") {
+  std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+  set(bytes, 24 + 4, 7);
+  CHECK(refusal(bytes) == "the trace has 7 experts per token in MoE layer 0, expected 1 to 6");
+  bytes = encodeTrace(tracedTiny());
+  set(bytes, 24 + 4 * 20 + 8, 1);
+  CHECK(refusal(bytes) ==
+        "the trace has 1 predictions 1 layers behind MoE layer 4, expected at most 0");
+}
+
+TEST_CASE("an expert that a layer does not have, or twice for a token, is refused") {
+  std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+  std::vector<std::byte> unknown = bytes;
+  unknown[kHeaderBytes] = std::byte(6);
+  CHECK(refusal(unknown) == "the trace names expert 6 of a layer that has 6");
+  bytes[kHeaderBytes] = bytes[kHeaderBytes + 1];
+  CHECK(refusal(bytes).find("of MoE layer 0 twice for one token") != std::string::npos);
+}
