@@ -1,0 +1,116 @@
+#include "compiler/driver/PlanInputs.h"
+
+#include "tests/unit/format/TinyArtifact.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using moert::Artifact;
+
+namespace {
+
+constexpr Origin kMeasured = Origin::kMeasured;
+
+/// One core: 1 ns for a weight of int8, 2 of f32, 1 for a byte of keys and values, 0.5 for one of a
+/// checksum. 32 tokens cost 4.1 times one.
+DeviceProfile plainDevice() {
+  DeviceProfile device;
+  device.cores = 1;
+  device.dispatchNs = {1000, kMeasured};
+  device.memoryBytesPerSecond.oneThread = {2e9, kMeasured};
+  device.attentionBytesPerSecond = {{1e9, kMeasured}, {1e9, kMeasured}};
+  for (auto [weights, ns] : {std::pair("int8", 1.0), std::pair("f32", 2.0)}) {
+    device.products.push_back({weights, 1, 1, {1e9, kMeasured}, {1e9 / ns, kMeasured}});
+    device.products.push_back({weights, 32, 1, {1e9, kMeasured}, {32e9 / ns / 4.1, kMeasured}});
+  }
+  device.directReads = {{4096}, {1}, {{1e9, kMeasured}}};
+  return device;
+}
+
+// Products of 4 projections, the router and the gate of the shared expert.
+constexpr double kProjections = 32 * 32 + 2 * 16 * 32 + 32 * 32, kRouter = 2 * 4 * 32;
+constexpr double kSharedGate = 2 * 32, kHead = 48 * 32, kExpert = 3 * 24 * 32;
+
+PlanTrace smallTrace() {
+  TracedPredictions ahead{2, {3, 1, 0, 2, 1, 0, 2, 3}, {255, 0, 102, 51, 9, 8, 7, 6}};
+  return {2, 2, {{4, 2, {0, 1, 2, 3, 0, 2, 1, 3}, {ahead}}, {4, 2, {3, 2, 1, 0, 3, 1, 2, 0}, {}}}};
+}
+
+} // namespace
+
+TEST_CASE("a layer costs the products and the attention before its experts") {
+  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
+  REQUIRE(costs.layers.size() == 2);
+  const double attention = 4 * 2 * (16 + 16) * 4; // Positions, heads, key and value, bytes.
+  CHECK(costs.layers[0].before.firstNs == doctest::Approx(kProjections + attention + kRouter));
+  CHECK(costs.layers[1].before.firstNs ==
+        doctest::Approx(kSharedGate + kProjections + attention + kRouter));
+  CHECK(costs.after.firstNs == doctest::Approx(kSharedGate + kHead));
+  CHECK(costs.layers[0].predictNs == doctest::Approx(kRouter));
+}
+
+TEST_CASE("an attention with a window looks no further back") {
+  // The second layer's window is 8.
+  const StepCosts near = stepCostsOf(tinyArtifact(), plainDevice(), {1, 8});
+  const StepCosts far = stepCostsOf(tinyArtifact(), plainDevice(), {1, 100});
+  CHECK(far.layers[0].before.firstNs > near.layers[0].before.firstNs);
+  CHECK(far.layers[1].before.firstNs == near.layers[1].before.firstNs);
+}
+
+TEST_CASE("an expert costs its three matrices, by the rates of wider weights where it has none") {
+  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 1});
+  CHECK(costs.layers[0].expert.firstNs == doctest::Approx(kExpert));
+  CHECK(costs.layers[0].expert.furtherNs == doctest::Approx(kExpert * 3.1 / 31));
+  CHECK(costs.origin == Origin::kDerived);
+}
+
+TEST_CASE("the checksums of an expert cost the reading of its slices' payloads") {
+  const Artifact artifact = tinyArtifact();
+  double bytes = 0;
+  for (const moert::Expert &expert : artifact.moeLayers[1].experts)
+    for (const moert::Slice &slice : expert.slices)
+      bytes += static_cast<double>(slice.payloadBytes);
+  const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 1});
+  CHECK(costs.layers[1].checkNs == doctest::Approx(bytes / 4 * 0.5));
+}
+
+TEST_CASE("work that one thread does is not handed to several") {
+  DeviceProfile device = plainDevice();
+  device.cores = 2;
+  const StepCosts two = stepCostsOf(tinyArtifact(), device, {2, 4});
+  const StepCosts one = stepCostsOf(tinyArtifact(), device, {1, 4});
+  // Every matrix is small; the attention is shared out.
+  CHECK(two.layers[0].before.firstNs == doctest::Approx(one.layers[0].before.firstNs + 1000));
+  CHECK(two.layers[0].expert.firstNs == doctest::Approx(one.layers[0].expert.firstNs));
+}
+
+TEST_CASE("planes on top of each other are named by their bits") {
+  const Artifact artifact = tinyArtifact();
+  CHECK(productWeightsOf(artifact.moeLayers[0].experts[0]) == "int4");
+  CHECK(productWeightsOf(artifact.moeLayers[1].experts[0]) == "int2+2+4");
+  CHECK(productWeightsOf(artifact.moeLayers[1].experts[1]) == "int2+1");
+  CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
+}
+
+TEST_CASE("a problem has the trace's plays, the records and what gates said ahead") {
+  const Artifact artifact = tinyArtifact();
+  auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  const PlanProblem problem = inputs->problem(9);
+  CHECK(problem.poolPages == 9);
+  CHECK(problem.pageBytes == 4096);
+  // Two windows of a prompt of one token and one decoded token; two layers.
+  REQUIRE(problem.trace->plays.size() == 8);
+  CHECK(problem.trace->plays[4].beginsPrompt);
+  CHECK(problem.recordBytes[1][0] == artifact.moeLayers[1].experts[0].bytes);
+  CHECK(problem.topK[0] == 2);
+  REQUIRE(problem.predictions.size() == 1);
+  const LayerPredictions &gate = problem.predictions[0];
+  CHECK(gate.predictor == moert::Predictor::kGate);
+  CHECK(gate.layer == 1);
+  CHECK(gate.ahead == 1);
+  REQUIRE(gate.candidates.size() == 8);
+  CHECK(gate.candidates[0].expert == 3);
+  CHECK(gate.candidates[0].share == moert::kWholeShare);
+  CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
+}
