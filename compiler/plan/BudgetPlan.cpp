@@ -32,7 +32,7 @@ static RunRequest plannedRun(const PlannedUse &use) {
   return request;
 }
 
-Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &budget,
+Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &budget, Preset preset,
                               const PlannedUse &use) {
   const RunRequest request = plannedRun(use);
   auto parsed = parseSize(budget);
@@ -46,29 +46,56 @@ Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &bu
                         formatBytes(model.expertPayloadBytes),
                         " of experts is smaller than the largest record, ",
                         formatBytes(smallestPoolPages(model.cache) * model.pageBytes));
-  if (account)
-    return BudgetPlan{budget, account->budgetBytes, use.contextTokens, account->prefillChunk,
-                      allotCache(model.cache, account->poolPages)};
-  return BudgetPlan{budget, size.bytes, use.contextTokens, 1,
-                    allotCache(model.cache, smallestPoolPages(model.cache))};
+  BudgetPlan plan{budget, size.bytes, use.contextTokens, 1, {}, preset};
+  uint64_t poolPages = smallestPoolPages(model.cache);
+  if (account) {
+    plan.budgetBytes = account->budgetBytes;
+    plan.prefillChunk = account->prefillChunk;
+    poolPages = account->poolPages;
+  }
+  plan.allotment = allotFor(preset, model.cache, poolPages);
+  return plan;
+}
+
+static Status checkOnce(std::span<const std::string> budgets, std::span<const Preset> presets) {
+  for (const std::string &budget : budgets)
+    if (std::count(budgets.begin(), budgets.end(), budget) > 1)
+      return invalidInput("budget ", budget, " is given twice; plans are told by it");
+  for (Preset preset : presets)
+    if (std::count(presets.begin(), presets.end(), preset) > 1)
+      return invalidInput("preset ", presetName(preset), " is given twice; plans are told by it");
+  return {};
+}
+
+static BudgetPlan planWithoutBudget(const ModelFootprint &model, Preset preset,
+                                    const PlannedUse &use) {
+  return {"default",
+          0,
+          use.contextTokens,
+          std::min(use.prefillChunk, use.contextTokens),
+          allotFor(preset, model.cache, largestPoolPages(model.cache)),
+          preset};
 }
 
 Result<std::vector<BudgetPlan>> planBudgets(const ModelFootprint &model,
                                             std::span<const std::string> budgets,
                                             const PlannedUse &use) {
+  MOERT_RETURN_IF_ERROR(checkOnce(budgets, use.presets));
   std::vector<BudgetPlan> plans;
-  for (const std::string &budget : budgets) {
-    if (std::count(budgets.begin(), budgets.end(), budget) > 1)
-      return invalidInput("budget ", budget, " is given twice; plans are told by it");
-    MOERT_ASSIGN_OR_RETURN(BudgetPlan plan, planBudget(model, budget, use));
-    plans.push_back(std::move(plan));
-  }
+  for (const std::string &budget : budgets)
+    for (Preset preset : use.presets) {
+      MOERT_ASSIGN_OR_RETURN(BudgetPlan plan, planBudget(model, budget, preset, use));
+      plans.push_back(std::move(plan));
+    }
+  if (budgets.empty())
+    for (Preset preset : use.presets)
+      plans.push_back(planWithoutBudget(model, preset, use));
+  if (use.presets.size() > 1)
+    for (BudgetPlan &plan : plans)
+      plan.name += strCat(" ", presetName(plan.preset));
   std::stable_sort(plans.begin(), plans.end(), [](const BudgetPlan &a, const BudgetPlan &b) {
     return a.budgetBytes > b.budgetBytes;
   });
-  if (plans.empty())
-    plans.push_back({"default", 0, use.contextTokens, std::min(use.prefillChunk, use.contextTokens),
-                     allotCache(model.cache, largestPoolPages(model.cache))});
   return plans;
 }
 

@@ -3,6 +3,7 @@
 // the runtime repeats it with exact numbers when it loads the artifact.
 #pragma once
 
+#include "compiler/plan/PresetRules.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheAllotment.h"
 #include "runtime/policy/MemoryBudget.h"
@@ -24,24 +25,28 @@ struct PlannedUse {
   uint32_t contextBlock = 1; // Sessions reserve the context in blocks of so many tokens.
   uint32_t prefillChunk = kDefaultPrefillChunk; // Tokens, at most.
   uint32_t threads = kDefaultThreads;
+  std::vector<Preset> presets = {Preset::kAuto}; // Each has a plan for each budget.
 };
 
 struct BudgetPlan {
-  std::string name;         // "default", or the budget as it was given.
+  std::string name;         // "default", or the budget as it was given; where several presets are
+                            // planned, the preset's name behind it.
   uint64_t budgetBytes = 0; // 0: no budget was given; everything is cached.
   uint32_t contextTokens = 0;
   uint32_t prefillChunk = 0;
   moert::CacheAllotment allotment;
+  Preset preset = Preset::kAuto;
 };
 
 /// The best use of a budget, for a process as estimated. One that is too small gets the smallest
 /// pool, which accountOf() then refuses with numbers; a share that is less than a record is refused
 /// here.
 moert::Result<BudgetPlan> planBudget(const moert::ModelFootprint &model, const std::string &budget,
-                                     const PlannedUse &use);
+                                     Preset preset, const PlannedUse &use);
 
-/// One plan for each budget, the largest first; without budgets "default", which holds every
-/// expert. Refuses a budget that is given twice.
+/// One plan for each budget and preset: the largest budget first, the presets of one in the order
+/// in which they were given. Without budgets "default", which has pages for every expert. Refuses a
+/// budget or a preset that is given twice.
 moert::Result<std::vector<BudgetPlan>> planBudgets(const moert::ModelFootprint &model,
                                                    std::span<const std::string> budgets,
                                                    const PlannedUse &use);

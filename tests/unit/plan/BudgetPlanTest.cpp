@@ -49,7 +49,7 @@ TEST_CASE("a plan's account is within its budget, and a smaller budget holds few
 }
 
 TEST_CASE("a budget that is too small is refused with the smallest that works, which does") {
-  auto plan = planBudget(tinyModel(), "2MiB", {});
+  auto plan = planBudget(tinyModel(), "2MiB", Preset::kAuto, {});
   REQUIRE(plan.isOk());
   Status status = accountOf(tinyModel(), *plan, {}).status();
   CHECK(status.code() == StatusCode::kInvalidInput);
@@ -58,7 +58,7 @@ TEST_CASE("a budget that is too small is refused with the smallest that works, w
   REQUIRE(at != std::string::npos);
   const std::string smallest = status.message().substr(at + words.size());
   const std::string bytes = smallest.substr(0, smallest.find(' ')) + "B";
-  auto works = planBudget(tinyModel(), bytes, {});
+  auto works = planBudget(tinyModel(), bytes, Preset::kAuto, {});
   REQUIRE(works.isOk());
   CHECK(accountOf(tinyModel(), *works, {}).isOk());
 }
@@ -71,4 +71,36 @@ TEST_CASE("budgets that say nothing are refused") {
     CHECK(status.code() == StatusCode::kInvalidInput);
     CHECK_MESSAGE(status.message().find(mention) != std::string::npos, status.message());
   }
+}
+
+TEST_CASE("each preset has a plan for each budget and is told by its name") {
+  const std::vector<std::string> budgets = {"25%", "75%"};
+  PlannedUse use;
+  use.presets = {Preset::kLru, Preset::kAuto};
+  auto plans = planBudgets(tinyModel(), budgets, use);
+  REQUIRE_MESSAGE(plans.isOk(), plans.status().message());
+  std::vector<std::string> names;
+  for (const BudgetPlan &plan : *plans) {
+    names.push_back(plan.name);
+    CHECK(plan.name.ends_with(presetName(plan.preset)));
+  }
+  CHECK(names == std::vector<std::string>{"75% lru", "75% auto", "25% lru", "25% auto"});
+}
+
+TEST_CASE("one preset does not change the names of plans") {
+  PlannedUse use;
+  use.presets = {Preset::kLoadOnDemand};
+  auto plans = planBudgets(tinyModel(), kNone, use);
+  REQUIRE(plans.isOk());
+  REQUIRE(plans->size() == 1);
+  CHECK(plans->front().name == "default");
+  CHECK(plans->front().preset == Preset::kLoadOnDemand);
+}
+
+TEST_CASE("a preset that is given twice is refused") {
+  PlannedUse use;
+  use.presets = {Preset::kLru, Preset::kLru};
+  Status status = planBudgets(tinyModel(), kNone, use).status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message().find("preset lru is given twice") != std::string::npos);
 }

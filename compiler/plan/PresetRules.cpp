@@ -1,0 +1,137 @@
+#include "compiler/plan/PresetRules.h"
+
+#include <algorithm>
+#include <array>
+
+using namespace moert;
+
+namespace moec {
+
+static constexpr std::array<std::string_view, 5> kNames = {"auto", "load-on-demand", "lru",
+                                                           "edgemoe", "fate"};
+
+std::string_view presetName(Preset preset) {
+  return kNames[static_cast<size_t>(preset)];
+}
+
+Result<Preset> presetOf(const std::string &name) {
+  for (size_t i = 0; i < kNames.size(); ++i)
+    if (kNames[i] == name)
+      return static_cast<Preset>(i);
+  constexpr const char *kExpected = "expected auto, load-on-demand, lru, edgemoe or fate";
+  if (name == "hobbit")
+    return invalidInput("preset hobbit reads missed experts at fewer bits or skips them, which "
+                        "changes the output and is not offered; of its parts, gates of layers "
+                        "further on and forgetting use with each prompt are settings of a plan; ",
+                        kExpected);
+  if (name == "swapmoe")
+    return invalidInput("preset swapmoe lets the router choose among experts in memory alone, "
+                        "which changes the output and is not offered; of its parts, a quota of "
+                        "each layer's own is a setting of a plan; ",
+                        kExpected);
+  return invalidInput("preset '", name, "', ", kExpected);
+}
+
+CacheRules rulesOf(Preset preset) {
+  switch (preset) {
+  case Preset::kAuto:
+    break;
+  case Preset::kLoadOnDemand:
+  case Preset::kLru:
+    return {.eviction = EvictionPolicy::kLru};
+  case Preset::kEdgeMoe:
+    return {.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool};
+  case Preset::kFate:
+    return {.eviction = EvictionPolicy::kArc};
+  }
+  return {.eviction = EvictionPolicy::kCyclic};
+}
+
+GuessRule predictorOf(Preset preset) {
+  if (preset == Preset::kEdgeMoe)
+    return {.predictor = Predictor::kPaths, .ahead = 1};
+  if (preset == Preset::kFate)
+    return {.predictor = Predictor::kGate, .ahead = 1};
+  return {};
+}
+
+namespace {
+
+/// Pages that guesses may fill while the largest demand is read: the experts that one token asks a
+/// layer for, but no more than a quarter of the pool, as a cache is worth more than guesses.
+uint64_t guessPagesOf(const CacheShape &shape, uint64_t poolPages) {
+  uint64_t pages = 0;
+  for (const CacheShape::Layer &layer : shape.layers)
+    pages = std::max(pages, layer.recordPages * std::min(layer.topK, layer.experts));
+  const uint64_t record = std::max<uint64_t>(1, smallestPoolPages(shape));
+  const uint64_t most = std::min(poolPages / 4, poolPages - smallestPoolPages(shape));
+  return std::min(pages, most) / record * record;
+}
+
+uint32_t pages32(uint64_t pages) {
+  return static_cast<uint32_t>(std::min<uint64_t>(pages, UINT32_MAX));
+}
+
+CacheAllotment allotNothing(const CacheShape &shape, uint64_t poolPages) {
+  uint64_t widest = 0;
+  for (const CacheShape::Layer &layer : shape.layers)
+    widest = std::max(widest, layer.allPages);
+  CacheAllotment allotment;
+  allotment.transitPages = pages32(std::min(poolPages, widest));
+  allotment.quotaPages.assign(shape.layers.size(), 0);
+  return allotment;
+}
+
+/// Fate, section 4.4: all experts of the first layers, an even share of the rest for each of the
+/// others; a pool that does not hold the first layers fills them one after the other. It found 3 of
+/// 24 layers to be worth that; an eighth of the layers is the same for other depths.
+CacheAllotment allotShallowFirst(const CacheShape &shape, uint64_t poolPages) {
+  const size_t shallow = (shape.layers.size() + 7) / 8;
+  const CacheShape deep = {{shape.layers.begin() + ptrdiff_t(shallow), shape.layers.end()}};
+  if (deep.layers.empty())
+    return allotCache(shape, poolPages);
+  uint64_t working = 0; // What every layer has to be able to hold during its turn.
+  for (const CacheShape::Layer &layer : shape.layers)
+    working = std::max(working, layer.workingPages);
+  uint64_t left = poolPages, needed = 0;
+  CacheAllotment allotment;
+  for (size_t i = 0; i < shallow; ++i) {
+    const CacheShape::Layer &layer = shape.layers[i];
+    const uint64_t offered = left > working ? left - working : 0;
+    const uint64_t quota =
+        offered >= layer.allPages
+            ? layer.allPages
+            : offered / std::max<uint64_t>(1, layer.recordPages) * layer.recordPages;
+    allotment.quotaPages.push_back(pages32(quota));
+    left -= quota;
+    needed += layer.allPages;
+  }
+  if (poolPages < needed + working) { // The first layers have taken what there is.
+    allotment.transitPages = pages32(left);
+    allotment.quotaPages.resize(shape.layers.size(), 0);
+    return allotment;
+  }
+  const CacheAllotment rest = allotCache(deep, left);
+  allotment.transitPages = rest.transitPages;
+  allotment.quotaPages.insert(allotment.quotaPages.end(), rest.quotaPages.begin(),
+                              rest.quotaPages.end());
+  return allotment;
+}
+
+} // namespace
+
+CacheAllotment allotFor(Preset preset, const CacheShape &shape, uint64_t poolPages) {
+  if (preset == Preset::kLoadOnDemand)
+    return allotNothing(shape, poolPages);
+  const bool guesses = predictorOf(preset).predictor != Predictor::kOff;
+  if (!guesses || poolPages >= largestPoolPages(shape))
+    return allotCache(shape, poolPages);
+  const uint64_t guessPages = guessPagesOf(shape, poolPages);
+  CacheAllotment allotment = preset == Preset::kFate
+                                 ? allotShallowFirst(shape, poolPages - guessPages)
+                                 : allotCache(shape, poolPages - guessPages);
+  allotment.transitPages = pages32(allotment.transitPages + guessPages);
+  return allotment;
+}
+
+} // namespace moec

@@ -1,0 +1,111 @@
+#include "compiler/plan/PresetRules.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using namespace moert;
+
+static const Preset kPresets[] = {Preset::kAuto, Preset::kLoadOnDemand, Preset::kLru,
+                                  Preset::kEdgeMoe, Preset::kFate};
+
+/// Layers of 8 experts of 3 pages each, of which a token asks for 2.
+static CacheShape shapeOf(size_t layers) {
+  CacheShape shape;
+  shape.layers.assign(layers, {8, 2, 3, 6, 24});
+  return shape;
+}
+
+TEST_CASE("every preset is found by its name") {
+  for (Preset preset : kPresets) {
+    auto found = presetOf(std::string(presetName(preset)));
+    REQUIRE(found.isOk());
+    CHECK(*found == preset);
+  }
+}
+
+TEST_CASE("other names are refused with those that are there") {
+  for (const char *name : {"hobbit", "swapmoe", "LRU", ""}) {
+    Status status = presetOf(name).status();
+    CHECK(status.code() == StatusCode::kInvalidInput);
+    CHECK_MESSAGE(status.message().find("expected auto, load-on-demand, lru, edgemoe or fate") !=
+                      std::string::npos,
+                  status.message());
+  }
+}
+
+TEST_CASE("a published system that is not there is refused with what it would change") {
+  CHECK(presetOf("hobbit").status().message().find("fewer bits") != std::string::npos);
+  CHECK(presetOf("swapmoe").status().message().find("in memory alone") != std::string::npos);
+}
+
+TEST_CASE("no allotment takes more than the pool, gives a layer more than it has or starves one") {
+  for (Preset preset : kPresets)
+    for (size_t layers : {1, 2, 3, 8, 9, 16})
+      for (uint64_t pool = 3; pool <= layers * 24 + 7; ++pool) {
+        CAPTURE(presetName(preset));
+        CAPTURE(layers);
+        CAPTURE(pool);
+        const CacheAllotment allotment = allotFor(preset, shapeOf(layers), pool);
+        REQUIRE(allotment.quotaPages.size() == layers);
+        CHECK(allotment.totalPages() <= pool);
+        for (uint32_t quota : allotment.quotaPages) {
+          CHECK(quota <= 24);
+          CHECK(quota + allotment.transitPages >= 3);
+        }
+      }
+}
+
+TEST_CASE("load-on-demand keeps nothing, however large the pool") {
+  const CacheAllotment allotment = allotFor(Preset::kLoadOnDemand, shapeOf(4), 1000);
+  CHECK(allotment.quotaPages == std::vector<uint32_t>{0, 0, 0, 0});
+  CHECK(allotment.transitPages == 24); // One layer's experts.
+}
+
+TEST_CASE("lru and auto share evenly") {
+  for (Preset preset : {Preset::kLru, Preset::kAuto})
+    CHECK(allotFor(preset, shapeOf(4), 48).quotaPages == std::vector<uint32_t>{12, 12, 12, 12});
+}
+
+TEST_CASE("presets that guess keep room for a token's experts, never more than a quarter") {
+  // 2 experts of 3 pages.
+  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 54).transitPages == 6);
+  // A quarter of 18 pages is one record; 15 pages are left, of which a layer of 6 working pages
+  // needs (6 * 4 - 15) / 3 = 3 in transit besides.
+  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 18).transitPages == 6);
+  // All experts fit: nothing is guessed.
+  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 96).transitPages == 0);
+}
+
+TEST_CASE("fate holds an eighth of the layers whole and shares the rest evenly") {
+  // 6 pages are for guesses, 2 layers take 48, 14 layers share 84.
+  const CacheAllotment allotment = allotFor(Preset::kFate, shapeOf(16), 6 + 48 + 84);
+  std::vector<uint32_t> expected(16, 6);
+  expected[0] = expected[1] = 24;
+  CHECK(allotment.quotaPages == expected);
+  CHECK(allotment.transitPages == 6);
+}
+
+TEST_CASE("fate fills the first layers one after the other where the pool is small") {
+  // 6 pages are for guesses, 6 for the layer being played: 33 are one layer and three experts.
+  const CacheAllotment allotment = allotFor(Preset::kFate, shapeOf(16), 6 + 6 + 33);
+  std::vector<uint32_t> expected(16, 0);
+  expected[0] = 24;
+  expected[1] = 9;
+  CHECK(allotment.quotaPages == expected);
+  CHECK(allotment.transitPages == 12);
+}
+
+TEST_CASE("guesses are made by the presets of systems that guess") {
+  for (Preset preset : {Preset::kAuto, Preset::kLoadOnDemand, Preset::kLru})
+    CHECK(predictorOf(preset) == GuessRule{});
+  CHECK(predictorOf(Preset::kEdgeMoe).predictor == Predictor::kPaths);
+  CHECK(predictorOf(Preset::kFate).predictor == Predictor::kGate);
+}
+
+TEST_CASE("each preset evicts as its system does") {
+  CHECK(rulesOf(Preset::kLru) == CacheRules{.eviction = EvictionPolicy::kLru});
+  CHECK(rulesOf(Preset::kFate) == CacheRules{.eviction = EvictionPolicy::kArc});
+  CHECK(rulesOf(Preset::kEdgeMoe) ==
+        CacheRules{.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool});
+  CHECK(rulesOf(Preset::kAuto) == CacheRules{.eviction = EvictionPolicy::kCyclic});
+}
