@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 using namespace moert;
 
@@ -45,7 +46,7 @@ static Status check(const ReplayCache &cache) {
 }
 
 CacheReplay::CacheReplay(const ReplayCache &cache, const DirectorySize &size)
-    : directory(cache.rules, cache.transitPages, size) {
+    : directory(cache.rules, cache.transitPages, size), guessList(size) {
   for (const ReplayLayer &layer : cache.layers) {
     directory.addLayer(layer.quotaPages, layer.comesRoundAgain);
     for (uint64_t recordBytes : layer.recordBytes) {
@@ -89,18 +90,39 @@ Status CacheReplay::pinAndFill(const ReplayCache &cache) {
   return {};
 }
 
-ReplayCounts CacheReplay::play(uint32_t layer, const PlayDemand &demand) {
+ReplayCounts &ReplayCounts::operator+=(const ReplayCounts &other) {
+  hits += other.hits;
+  misses += other.misses;
+  evictions += other.evictions;
+  bytesRead += other.bytesRead;
+  guessesRead += other.guessesRead;
+  guessBytes += other.guessBytes;
+  adopted += other.adopted;
+  refuted += other.refuted;
+  return *this;
+}
+
+ReplayCounts CacheReplay::play(uint32_t layer, const PlayDemand &demand,
+                               std::span<const LayerGuess> guesses) {
   ReplayCounts counts;
+  for (const LayerGuess &guess : guesses)
+    guessList.name(guess);
   bool isPlayable = directory.beginPlay(layer, demand);
   assert(isPlayable);
   (void)isPlayable;
+  for (uint32_t expert : demand.wanted)
+    counts.hits += directory.at(directory.idOf(layer, expert)).isHeld;
+  counts.misses = demand.wanted.size() - counts.hits;
+
+  guessList.beginPlay(directory, layer);
+  counts.adopted = guessList.adopted().size();
+  counts.refuted = std::exchange(refutedBetween, 0) + dropRefuted();
+  guessList.select(directory);
+
   for (uint32_t expert : demand.wanted) {
     uint32_t id = directory.idOf(layer, expert);
-    if (directory.at(id).isHeld) {
-      ++counts.hits;
+    if (directory.at(id).isHeld)
       continue;
-    }
-    ++counts.misses;
     counts.bytesRead += bytes[id];
     directory.hold(id);
   }
@@ -108,10 +130,28 @@ ReplayCounts CacheReplay::play(uint32_t layer, const PlayDemand &demand) {
     directory.drop(id);
   counts.evictions = directory.unkept().size();
   directory.endPlay();
+  readGuesses(counts);
   return counts;
 }
 
+uint64_t CacheReplay::dropRefuted() {
+  for (uint32_t id : guessList.refuted())
+    directory.dropGuess(id);
+  return guessList.refuted().size();
+}
+
+void CacheReplay::readGuesses(ReplayCounts &counts) {
+  while (guessList.hasNext() && directory.hasRoomForGuess(guessList.next())) {
+    ++counts.guessesRead;
+    counts.guessBytes += bytes[guessList.next()];
+    counts.bytesRead += bytes[guessList.next()];
+    guessList.begin(directory);
+  }
+}
+
 uint64_t CacheReplay::beginPrompt() {
+  guessList.refuteAll();
+  refutedBetween += dropRefuted();
   uint64_t evictions = 0;
   PromptSurvival survival = directory.cacheRules().survival;
   for (uint32_t id = 0; survival == PromptSurvival::kPins && id < bytes.size(); ++id)
@@ -138,10 +178,7 @@ Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &c
     if (play.beginsPrompt)
       replay.beginPrompt();
     ReplayCounts counts = replay.play(play.layer, trace.demandOf(play));
-    result.total.hits += counts.hits;
-    result.total.misses += counts.misses;
-    result.total.evictions += counts.evictions;
-    result.total.bytesRead += counts.bytesRead;
+    result.total += counts;
     result.plays.push_back(counts);
   }
   return result;

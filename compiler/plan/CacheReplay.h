@@ -1,13 +1,16 @@
 // The expert cache without its bytes: replays a routing trace through the runtime's own directory
-// and policies, and counts what the runtime would count. Without reads that fail and without
-// guesses, its counts are the runtime's, play by play.
+// and policies, and counts what the runtime would count: play by play the same, where no read fails
+// and guesses are settled, which means read at the end of the play that made them. Reads that race
+// with the computation change what is read of guesses, never hits, misses and evictions.
 #pragma once
 
 #include "compiler/plan/RoutingTrace.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheDirectory.h"
+#include "runtime/policy/GuessList.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace moec {
@@ -36,7 +39,11 @@ struct ReplayCounts {
   uint64_t hits = 0;
   uint64_t misses = 0;
   uint64_t evictions = 0;
-  uint64_t bytesRead = 0;
+  uint64_t bytesRead = 0; // Guesses included.
+  uint64_t guessesRead = 0, guessBytes = 0;
+  uint64_t adopted = 0; // Misses whose read was begun as a guess.
+  uint64_t refuted = 0; // Guesses that were read and let go unused.
+  ReplayCounts &operator+=(const ReplayCounts &other);
   friend bool operator==(const ReplayCounts &, const ReplayCounts &) = default;
 };
 
@@ -47,8 +54,11 @@ public:
   static moert::Result<CacheReplay> create(const ReplayCache &cache);
 
   /// The layer has these experts, of which the demand wants distinct ones.
-  ReplayCounts play(uint32_t layer, const moert::PlayDemand &demand);
-  /// The evictions that a new prompt begins with.
+  /// The guesses of later layers were made before its experts were played.
+  ReplayCounts play(uint32_t layer, const moert::PlayDemand &demand,
+                    std::span<const moert::LayerGuess> guesses = {});
+  /// The evictions that a new prompt begins with. Guesses of the old one are let go, which the next
+  /// play counts.
   uint64_t beginPrompt();
 
   uint64_t startBytes() const { return bytesAtStart; }
@@ -57,10 +67,14 @@ public:
 private:
   CacheReplay(const ReplayCache &cache, const moert::DirectorySize &size);
   moert::Status pinAndFill(const ReplayCache &cache);
+  uint64_t dropRefuted();
+  void readGuesses(ReplayCounts &counts);
 
   moert::CacheDirectory directory;
+  moert::GuessList guessList;
   std::vector<uint64_t> bytes; // By the directory's ids.
   uint64_t bytesAtStart = 0;
+  uint64_t refutedBetween = 0; // Plays.
 };
 
 struct ReplayResult {

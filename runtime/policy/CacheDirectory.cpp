@@ -81,6 +81,7 @@ bool CacheDirectory::beginPlay(uint32_t layer, const PlayDemand &demand) {
   if (!isPlayable(layer, demand.wanted))
     return false;
   playedLayer = layer;
+  isPlaying = true;
   remember(layer, demand);
   decide(layer);
   return true;
@@ -200,12 +201,12 @@ void CacheDirectory::orderLayer(uint32_t index) {
 
 bool CacheDirectory::hasRoomFor(uint32_t id) const {
   const Share &share = shareOf(id);
-  return share.heldPages + entries[id].pages <= share.quotaPages + transitPages;
+  return share.heldPages + heldGuessPages + entries[id].pages <= share.quotaPages + transitPages;
 }
 
 void CacheDirectory::hold(uint32_t id) {
   DirectoryEntry &entry = entries[id];
-  assert(!entry.isHeld);
+  assert(!entry.isHeld && !entry.isGuess);
   entry.isHeld = true;
   layers[entry.layer].heldPages += entry.pages;
   shareOf(id).heldPages += entry.pages;
@@ -229,6 +230,7 @@ void CacheDirectory::endPlay() {
   }
   wantedIds.clear();
   unkeptIds.clear();
+  isPlaying = false;
   if (rules.eviction == EvictionPolicy::kArc)
     forgetGhosts(share);
   else if (rules.sharing == CacheSharing::kOnePool)
@@ -246,6 +248,46 @@ void CacheDirectory::forgetGhosts(Share &share) {
       }
     share.arc.forget(oldest->arcList, oldest->pages);
   }
+}
+
+//===-- Guesses -------------------------------------------------------------------------------===//
+
+bool CacheDirectory::hasRoomForGuess(uint32_t id) const {
+  const DirectoryEntry &entry = entries[id];
+  uint64_t pages = heldGuessPages + entry.pages;
+  if (!isGuessable(entry.layer) || pages > transitPages)
+    return false;
+  const Share &played = shares[layers[playedLayer].share];
+  return !isPlaying || played.heldPages + pages <= played.quotaPages + transitPages;
+}
+
+void CacheDirectory::holdGuess(uint32_t id) {
+  DirectoryEntry &entry = entries[id];
+  assert(!entry.isHeld && !entry.isGuess);
+  entry.isGuess = true;
+  heldGuessPages += entry.pages;
+}
+
+void CacheDirectory::dropGuess(uint32_t id) {
+  assert(entries[id].isGuess);
+  entries[id].isGuess = false;
+  heldGuessPages -= entries[id].pages;
+}
+
+void CacheDirectory::adoptGuess(uint32_t id) {
+  assert(entries[id].isWanted);
+  dropGuess(id);
+  hold(id);
+}
+
+bool CacheDirectory::demandFitsBeside(uint64_t guessedPages) const {
+  const Share &share = shares[layers[playedLayer].share];
+  uint64_t pages = share.heldPages + guessedPages;
+  for (uint32_t id : wantedIds)
+    pages += entries[id].isHeld ? 0 : entries[id].pages;
+  for (uint32_t id : unkeptIds)
+    pages -= entries[id].isHeld && !entries[id].isWanted ? entries[id].pages : 0;
+  return pages <= share.quotaPages + transitPages;
 }
 
 //===-- Pins, start, prompts ------------------------------------------------------------------===//

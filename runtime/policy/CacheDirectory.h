@@ -5,6 +5,10 @@
 //
 // A play: beginPlay decides; then experts are held and dropped as they are read and let go, in any
 // order; then endPlay, when what is kept is held and what is unkept is not.
+//
+// Guessed experts are read for a play that has not begun. Their pages are counted apart: they are
+// not held until their play has decided without them and they are adopted, so that no decision
+// depends on a guess.
 #pragma once
 
 #include "runtime/policy/ArcBalance.h"
@@ -51,6 +55,7 @@ struct DirectoryEntry {
   uint16_t pins = 0;
   ArcList arcList = ArcList::kForgotten;
   bool isHeld = false;   // Has pages: is in memory or on its way.
+  bool isGuess = false;  // Has pages of a guess; never both.
   bool isWanted = false; // By the open play.
   bool isKept = false;   // Of the open play's wanted and unkept experts: stays after it.
 };
@@ -65,9 +70,11 @@ struct DirectorySize {
 /// Filled with addLayer and addExpert up to its size, then played; allocates nothing after that.
 /// One thread. Experts are named by ids: all experts of all layers, in order.
 ///
-/// Invariant, outside plays: the experts held in a layer have at most its quota of pages; with one
-/// pool, all of them have at most the sum of the quotas. Pinned ones leave room for the largest
-/// record.
+/// Invariants, where room was asked for first:
+///  - outside plays the experts held in a layer have at most its quota of pages; with one pool, all
+///    of them have at most the sum of the quotas; pinned ones leave room for the largest record;
+///  - guesses have at most the transit pages, and during a play together with what the played share
+///    holds at most its quota and the transit pages: all pages are within the pool at any time.
 class CacheDirectory {
 public:
   CacheDirectory(const CacheRules &rules, uint64_t transitPages, const DirectorySize &size);
@@ -96,6 +103,24 @@ public:
   void hold(uint32_t id);
   void drop(uint32_t id);
   void endPlay();
+
+  /// Whether the guess may have pages now: during a play what its demand leaves of the transit
+  /// pages, so that a caller begins guesses when all of the demand is held. Never in a layer with a
+  /// record larger than the transit pages: an expert that passes through could not do so beside
+  /// adopted ones that stay.
+  bool hasRoomForGuess(uint32_t id) const;
+  /// Of an expert that is neither held nor a guess.
+  void holdGuess(uint32_t id);
+  void dropGuess(uint32_t id);
+  /// The open play wants it: its pages are the play's now, and the expert is held.
+  void adoptGuess(uint32_t id);
+  uint64_t guessPages() const { return heldGuessPages; }
+  /// Whether a layer can be guessed at all.
+  bool isGuessable(uint32_t layer) const {
+    return layers[layer].largestRecordPages <= transitPages;
+  }
+  /// Whether all that the open play wants has room at once beside guesses of so many pages.
+  bool demandFitsBeside(uint64_t guessedPages) const;
 
   /// Keeps an expert from its next use on, until unpin; calls nest. Not during a play. False, and
   /// nothing changed, if more pages were pinned than pinLimitPages.
@@ -154,6 +179,8 @@ private:
   uint32_t cycleLayers = 0; // Layers that come round again.
   uint64_t plays = 0;       // The logical clock.
   uint32_t playedLayer = 0;
+  bool isPlaying = false;
+  uint64_t heldGuessPages = 0;
   std::vector<uint32_t> wantedIds;
   std::vector<uint32_t> unkeptIds;
   std::vector<PlayCandidate> candidates;

@@ -38,8 +38,16 @@ struct GuessCandidate {
   uint32_t share = 0;
 };
 
+/// What a predictor said of a layer.
+struct LayerGuess {
+  uint32_t layer = 0;
+  GuessRule rule;
+  std::span<const GuessCandidate> candidates; // Likeliest first, ties to the lowest index.
+};
+
 /// Of the candidates (likeliest first, ties to the lowest index) those to be read: experts that the
-/// open play, if there is one, leaves out of memory. Appends the directory's ids to `guessed`.
+/// open play, if there is one, leaves out of memory, and that have no pages as guesses. Appends the
+/// directory's ids to `guessed`.
 void selectGuesses(const GuessRule &rule, const CacheDirectory &directory, uint32_t layer,
                    std::span<const GuessCandidate> candidates, std::vector<uint32_t> &guessed);
 

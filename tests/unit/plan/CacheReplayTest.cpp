@@ -165,3 +165,44 @@ TEST_CASE("a start for nothing cannot beat Belady with the best start") {
     }
   }
 }
+
+static CacheReplay guessedReplay(uint64_t transitPages) {
+  ReplayCache cache = evenCache({2, 2, 2}, 8, 4096);
+  cache.transitPages = transitPages;
+  return CacheReplay::create(cache).value();
+}
+
+constexpr GuessRule kTwoOfEight{Predictor::kGate, 1, 8, 2, 0};
+
+TEST_CASE("guesses are read at the end of the play that makes them, and adopted or refuted") {
+  CacheReplay replay = guessedReplay(3);
+  std::vector<GuessCandidate> candidates{{6, 90}, {5, 80}, {4, 70}};
+  LayerGuess guess{1, kTwoOfEight, candidates};
+  ReplayCounts made{.misses = 1, .bytesRead = 3 * 4096, .guessesRead = 2, .guessBytes = 2 * 4096};
+  CHECK(replay.play(0, {Experts{0}}, std::span(&guess, 1)) == made);
+  CHECK(replay.play(1, {Experts{1, 5}}) ==
+        ReplayCounts{.misses = 2, .bytesRead = 4096, .adopted = 1, .refuted = 1});
+}
+
+TEST_CASE("a guess of a later layer gives way to the demand of a layer between") {
+  std::vector<GuessCandidate> candidates{{6, 90}, {5, 80}};
+  for (uint32_t wanted : {2, 3, 4}) {
+    CacheReplay replay = guessedReplay(2);
+    LayerGuess guess{2, kTwoOfEight, candidates};
+    CHECK(replay.play(0, {Experts{0}}, std::span(&guess, 1)).guessesRead == 2);
+    Experts experts{0, 1, 2, 3};
+    experts.resize(wanted);
+    CHECK(replay.play(1, {experts}).refuted == wanted - 2); // Of 4 pages 2 were left.
+    CHECK(replay.play(2, {Experts{6, 5}}).adopted == 4 - wanted);
+  }
+}
+
+TEST_CASE("a new prompt lets go the guesses of the old one") {
+  CacheReplay replay = guessedReplay(2);
+  std::vector<GuessCandidate> candidates{{6, 90}};
+  LayerGuess guess{1, kTwoOfEight, candidates};
+  CHECK(replay.play(0, {Experts{0}}, std::span(&guess, 1)).guessesRead == 1);
+  replay.beginPrompt();
+  CHECK(replay.play(1, {Experts{6}}) ==
+        ReplayCounts{.misses = 1, .bytesRead = 4096, .adopted = 0, .refuted = 1});
+}
