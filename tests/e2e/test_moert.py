@@ -37,6 +37,17 @@ class JsonTest(E2eTest):
         self.assertTrue(0 < said["hit_rate"] < 1, said)
         self.assertGreater(said["bytes_read_per_token"], 0)
 
+    def test_bench_decodes_the_given_text(self):
+        command = ["bench", pocket("4"), "--text", TEXT, "--prompt-tokens", 16, "--tokens", 24, "--memory", "25%"]
+        given, again = self.json(*command, "--given"), self.json(*command, "--given")
+        self.assertEqual((given["tokens"], given["repeats"]), (24, 3))
+        self.assertEqual(given["hit_rate"], again["hit_rate"])
+        self.assertNotEqual(given["hit_rate"], self.json(*command)["hit_rate"])
+        self.refused("moert", "bench", pocket("4"), "--given", mention="--given decodes a text, expected --text")
+        short = self.scratch / "short.txt"
+        short.write_text("too few words")
+        self.refused("moert", "bench", pocket("4"), "--text", short, "--given", mention="short.txt' has [0-9]+ tokens, expected at least 193")
+
     def test_an_interrupted_or_ended_run_says_why(self):
         whole = self.json("run", pocket("4"), "-p", PROMPT, "-n", 24, "--ignore-eos")
         stopped = self.json("run", pocket("4"), "-p", PROMPT, "-n", 24, "--ignore-eos", "--stop", whole["text"][5:9])

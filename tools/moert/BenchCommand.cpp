@@ -28,8 +28,12 @@ struct BenchOptions {
   std::string artifact;
   uint32_t promptTokens = 128, tokens = 64, repeats = 3;
   std::optional<std::string> textFile, preset;
+  bool isGiven = false;
   bool asJson = false;
   EngineFlags engine;
+
+  /// Of the material, for one repeat.
+  uint64_t partTokens() const { return promptTokens + (isGiven ? uint64_t(tokens) + 1 : 0); }
 };
 
 /// The text that prompts are cut from, or as many random ids.
@@ -39,12 +43,15 @@ Result<std::vector<int32_t>> readMaterial(const BenchOptions &options, const Mod
     MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.textFile));
     MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(*options.textFile)));
     MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
-    if (ids.size() < options.promptTokens)
+    if (ids.size() < options.partTokens())
       return invalidInput(inputName(*options.textFile), " has ", ids.size(),
-                          " tokens, expected at least ", options.promptTokens,
-                          " (--prompt-tokens)");
+                          " tokens, expected at least ", options.partTokens(),
+                          options.isGiven ? " (--prompt-tokens and --tokens, and one more)"
+                                          : " (--prompt-tokens)");
     return ids;
   }
+  if (options.isGiven)
+    return invalidInput("--given decodes a text, expected --text beside it");
   RandomStream random(kSeed);
   std::vector<int32_t> ids(uint64_t(options.promptTokens) * options.repeats);
   for (int32_t &id : ids)
@@ -53,10 +60,15 @@ Result<std::vector<int32_t>> readMaterial(const BenchOptions &options, const Mod
 }
 
 /// Another part of the material for every repeat, since one prompt over and over flatters a cache.
-std::span<const int32_t> promptOf(const BenchOptions &options, std::span<const int32_t> material,
-                                  uint32_t repeat) {
-  const uint64_t parts = material.size() / options.promptTokens;
-  return material.subspan(repeat % parts * options.promptTokens, options.promptTokens);
+/// The first token comes with the prompt, so one more is asked for than is measured.
+GenerationRequest requestOf(const BenchOptions &options, std::span<const int32_t> material,
+                            uint32_t repeat) {
+  const uint64_t parts = material.size() / options.partTokens();
+  auto part = material.subspan(repeat % parts * options.partTokens(), options.partTokens());
+  return {.prompt = part.first(options.promptTokens),
+          .maxTokens = options.tokens + 1,
+          .endTokens = {},
+          .given = part.subspan(options.promptTokens)};
 }
 
 Result<BenchNumbers> measure(const BenchOptions &options, LoadedModel &loaded,
@@ -82,8 +94,7 @@ Result<BenchNumbers> measure(const BenchOptions &options, LoadedModel &loaded,
           progress.update(done += step.tokens, perRepeat * options.repeats);
         },
         stop);
-    // The first token comes with the prompt, so one more is asked for than is measured.
-    auto ended = generation.run({promptOf(options, material, repeat), options.tokens + 1, {}},
+    auto ended = generation.run(requestOf(options, material, repeat),
                                 [](int32_t) -> Result<bool> { return true; });
     if (!ended.isOk())
       return ended.status();
@@ -145,6 +156,12 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
                    "ids, whose routing is not that of text)")
       ->type_name("FILE")
       ->group(group);
+  command
+      ->add_flag(
+          "--given", options->isGiven,
+          "Decode the text itself, as it goes on behind each prompt, instead of tokens drawn "
+          "from what the model says: every plan then does the same work")
+      ->group(group);
   addCount(
       *command, "--repeat", 1, kMaxRepeats, [options](uint32_t n) { options->repeats = n; },
       "Prompts to measure; the first one starts with an empty cache (default: 3)")
@@ -157,7 +174,7 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       ->group(group);
   command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");
   addEngineFlags(*command, options->engine);
-  command->footer("Tokens are drawn at temperature 1 with a fixed seed.\n"
+  command->footer("Without --given, tokens are drawn at temperature 1 with a fixed seed.\n"
                   "Example: moert bench qwen.moe --text wiki.txt --memory 25% --repeat 5");
   command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }

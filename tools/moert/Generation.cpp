@@ -81,7 +81,8 @@ Result<GenerationEnd> Generation::run(const GenerationRequest &request, const Ta
   if (request.maxTokens == 0)
     return GenerationEnd::kLength;
   while (true) {
-    const int32_t token = choice.token;
+    const int32_t token =
+        request.given.empty() ? choice.token : request.given[measured.generatedTokens];
     if (std::find(request.endTokens.begin(), request.endTokens.end(), token) !=
         request.endTokens.end())
       return GenerationEnd::kEndToken;

@@ -17,7 +17,8 @@ namespace moert::cli {
 struct GenerationRequest {
   std::span<const int32_t> prompt; // At least one token.
   uint32_t maxTokens = 0;
-  std::span<const int32_t> endTokens; // Each ends the sequence and is not handed out.
+  std::span<const int32_t> endTokens;  // Each ends the sequence and is not handed out.
+  std::span<const int32_t> given = {}; // maxTokens that are taken for the sampled ones; or none.
 };
 
 enum class GenerationEnd {

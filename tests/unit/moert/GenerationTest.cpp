@@ -41,7 +41,7 @@ public:
   };
 
   Outcome run(uint32_t maxTokens, std::vector<int32_t> endTokens = {}, size_t takeAtMost = SIZE_MAX,
-              size_t stopAfter = SIZE_MAX) {
+              size_t stopAfter = SIZE_MAX, std::vector<int32_t> given = {}) {
     session->reset();
     Outcome outcome;
     std::atomic<bool> stop = stopAfter == 0;
@@ -52,7 +52,7 @@ public:
         stop);
     const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6};
     outcome.end =
-        generation.run({prompt, maxTokens, endTokens}, [&](int32_t token) -> Result<bool> {
+        generation.run({prompt, maxTokens, endTokens, given}, [&](int32_t token) -> Result<bool> {
           outcome.tokens.push_back(token);
           stop = outcome.tokens.size() >= stopAfter;
           return outcome.tokens.size() < takeAtMost;
@@ -107,6 +107,15 @@ TEST_CASE("the taker ends the run when it has enough") {
   auto outcome = loaded.run(8, {}, 2);
   CHECK(*outcome.end == GenerationEnd::kTaken);
   CHECK(outcome.numbers.generatedTokens == 2);
+}
+
+TEST_CASE("given tokens are taken in place of sampled ones") {
+  Loaded loaded;
+  const std::vector<int32_t> given = {9, 8, 7};
+  auto outcome = loaded.run(3, {}, SIZE_MAX, SIZE_MAX, given);
+  CHECK(*outcome.end == GenerationEnd::kLength);
+  CHECK(outcome.tokens == given);
+  CHECK(loaded.run(3).tokens != given);
 }
 
 TEST_CASE("once stop is set the run ends between steps with what it has") {
