@@ -53,6 +53,9 @@ struct Collector {
     reads({i.src, i.experts, i.weights});
     writes({i.gathered, i.gate, i.up, i.hidden, i.ranks, i.dst});
   }
+  // Parts of programs are played where no expert is guessed, and nothing else needs what a guess
+  // does.
+  void operator()(const PredictInstruction &) {}
   void operator()(const AddInstruction &i) {
     reads({i.a, i.b});
     writes({i.dst});

@@ -1,6 +1,7 @@
 // What an instruction touches: which buffers it reads and writes, which resident weights it needs.
 // From that follows what is alive between two instructions, and what has to be in memory for a part
-// of a program.
+// of a program. That is asked where a program is played in parts, which guess no experts: guesses
+// touch nothing there.
 #pragma once
 
 #include "runtime/format/Schedule.h"

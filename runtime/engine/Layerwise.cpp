@@ -290,6 +290,9 @@ Status LayerwisePlayer::Impl::observeRoute(const Segment &segment, const RouteIn
 Status LayerwisePlayer::Impl::playInstruction(const Segment &segment,
                                               const Instruction &instruction,
                                               LayerObserver &observer) {
+  // Guesses are for the cache of a whole model; the weights that they would need are not here.
+  if (std::holds_alternative<PredictInstruction>(instruction))
+    return {};
   auto observeInput = [&](int32_t weight, int32_t src) {
     if (engine.bufferInfo(src).kind != BufferKind::kF32)
       return Status();

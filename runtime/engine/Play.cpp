@@ -246,6 +246,8 @@ struct SimplePlay {
   void operator()(const StoreKvInstruction &store) const { engine.playStoreKv(store); }
   void operator()(const AttendInstruction &attend) const { engine.playAttend(attend); }
   void operator()(const RouteInstruction &route) const { engine.playRoute(route); }
+  // Without a rule of the plan, nothing is guessed.
+  void operator()(const PredictInstruction &) const {}
   // Played by playInstruction, since they can fail.
   void operator()(const ExpertsInstruction &) const {}
   void operator()(const HeadInstruction &) const {}

@@ -240,6 +240,11 @@ Status Decoder::decodeStep(const fb::Step &step, Instruction &value) {
                                i.gathered(), i.gate(),    i.up(),      i.hidden(), i.ranks()};
     return {};
   }
+  case fb::Instruction::Predict: {
+    const fb::Predict &i = *step.instruction_as_Predict();
+    value = PredictInstruction{i.src(), i.scores(), i.weight(), i.bias(), i.moe_layer(), i.ahead()};
+    return {};
+  }
   case fb::Instruction::Add: {
     const fb::Add &i = *step.instruction_as_Add();
     value = AddInstruction{i.a(), i.b(), i.dst(), i.scale()};

@@ -115,6 +115,9 @@ struct InstructionEncoder {
     return fb::CreateExperts(b, i.src, i.experts, i.weights, i.dst, i.moeLayer, i.gathered, i.gate,
                              i.up, i.hidden, i.ranks);
   }
+  auto operator()(const PredictInstruction &i) const {
+    return fb::CreatePredict(b, i.src, i.scores, i.weight, i.bias, i.moeLayer, i.ahead);
+  }
   auto operator()(const AddInstruction &i) const {
     return fb::CreateAdd(b, i.a, i.b, i.dst, i.scale);
   }

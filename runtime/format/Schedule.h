@@ -135,7 +135,8 @@ struct ExpertsInstruction {
 /// `ahead` (Plan::guesses), and names them to the cache; without such a rule nothing happens. No
 /// token depends on it. With a gate, scores[experts of moeLayer] = weight * src + bias: the later
 /// layer's router, given the router input of the layer that is being played; with paths, what the
-/// two layers before chose decides and neither src nor weight counts.
+/// two layers before chose decides and neither src nor weight counts. The weight is a float matrix;
+/// scores is scratch, and stands behind the route of the layer that is being played.
 struct PredictInstruction {
   int32_t src, scores, weight, bias;
   uint32_t moeLayer; // The later one.
@@ -166,8 +167,8 @@ struct HeadInstruction {
 using Instruction =
     std::variant<EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction,
                  RopeInstruction, StoreKvInstruction, AttendInstruction, ActivateInstruction,
-                 RouteInstruction, ExpertsInstruction, AddInstruction, GateRowsInstruction,
-                 HeadInstruction>;
+                 RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
+                 GateRowsInstruction, HeadInstruction>;
 
 struct Program {
   std::string name; // "decode" or "prefill"

@@ -8,17 +8,20 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/BufferWalk.h"
+#include "runtime/format/ValidateRules.h"
+#include "runtime/policy/Guesses.h"
 
 #include <array>
 #include <cmath>
+#include <optional>
 
 namespace moert {
 
 namespace {
 
 constexpr std::array<const char *, std::variant_size_v<Instruction>> kInstructionNames = {
-    "embed",    "norm",  "quantize", "linear", "rope",      "store-kv", "attend",
-    "activate", "route", "experts",  "add",    "gate-rows", "head"};
+    "embed",    "norm",  "quantize", "linear",  "rope", "store-kv",  "attend",
+    "activate", "route", "experts",  "predict", "add",  "gate-rows", "head"};
 
 /// An input of a matrix: what its format wants.
 Operand inputOf(const WeightFormat &format, const char *name, int32_t buffer, uint64_t width,
@@ -50,6 +53,7 @@ private:
   Status check(const ActivateInstruction &i);
   Status check(const RouteInstruction &i);
   Status check(const ExpertsInstruction &i);
+  Status check(const PredictInstruction &i);
   Status check(const AddInstruction &i);
   Status check(const GateRowsInstruction &i);
   Status check(const HeadInstruction &i);
@@ -65,6 +69,7 @@ private:
   const Program &program;
   BufferWalk buffers;
   std::vector<bool> isSlotStored;
+  std::optional<uint32_t> routedLayer; // The MoE layer whose route came last.
 };
 
 Status ProgramCheck::checkLayers() const {
@@ -207,6 +212,7 @@ Status ProgramCheck::check(const RouteInstruction &i) {
                      f32Operand("weights", i.weights, i.topK, Access::kWrite)}));
   buffers.setRouting(i.experts, i.moeLayer);
   buffers.setRouting(i.weights, i.moeLayer);
+  routedLayer = i.moeLayer;
   return {};
 }
 
@@ -239,6 +245,25 @@ Status ProgramCheck::check(const ExpertsInstruction &i) {
     return buffers.apply({src, experts, weights, gathered, gate, up, ranks, dst});
   Operand down = inputOf(format, "hidden", i.hidden, width, Access::kScratch);
   return buffers.apply({src, experts, weights, gathered, gate, up, down, ranks, dst});
+}
+
+// Its scores are scratch: what is in them depends on the plan, so that nothing may read them.
+Status ProgramCheck::check(const PredictInstruction &i) {
+  MOERT_ASSIGN_OR_RETURN(const MoeLayer *layer, moeLayer(i.moeLayer));
+  MOERT_ASSIGN_OR_RETURN(const ResidentWeight *matrix, weight(i.weight));
+  MOERT_RETURN_IF_ERROR(checkRange("ahead", i.ahead, 1, kMostAhead));
+  if (!routedLayer || uint64_t(*routedLayer) + i.ahead != i.moeLayer)
+    return invalidInput("MoE layer ", i.moeLayer, " is guessed ", i.ahead, " ahead behind ",
+                        routedLayer ? strCat("the route of MoE layer ", *routedLayer) : "no route",
+                        ", expected that of MoE layer ", int64_t(i.moeLayer) - i.ahead);
+  if (isQuantized(matrix->format.kind))
+    return invalidInput("the weight is ", moert::nameOf(matrix->format.kind), ", expected floats");
+  if (matrix->shape.rows != layer->experts.size())
+    return invalidInput("the weight has ", matrix->shape.rows, " rows, expected one for each of ",
+                        layer->experts.size(), " experts");
+  MOERT_RETURN_IF_ERROR(checkOptionalVector("bias", i.bias, matrix->shape.rows));
+  return buffers.apply({f32Operand("src", i.src, matrix->shape.cols, Access::kRead),
+                        f32Operand("scores", i.scores, matrix->shape.rows, Access::kScratch)});
 }
 
 Status ProgramCheck::check(const AddInstruction &i) {

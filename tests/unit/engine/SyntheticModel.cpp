@@ -4,6 +4,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Writer.h"
 #include "runtime/policy/CacheAllotment.h"
+#include "runtime/policy/Guesses.h"
 
 #include <bit>
 #include <cmath>
@@ -113,6 +114,12 @@ private:
     add(AddInstruction{hidden, o, hidden, 1}, layer);
   }
 
+  void predict(int32_t src, uint32_t later, uint32_t ahead, int32_t layer) {
+    int32_t router = resident("layer" + std::to_string(later) + ".router", kExperts, options.hidden,
+                              WeightKind::kBF16);
+    add(PredictInstruction{src, buffer(kExperts), router, kNone, later, ahead}, layer);
+  }
+
   void experts(int32_t hidden, uint32_t number) {
     int32_t layer = static_cast<int32_t>(number);
     std::string name = "layer" + std::to_string(number);
@@ -123,6 +130,8 @@ private:
     add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, kTopK,
                          true, 1},
         layer);
+    for (uint32_t ahead = 1; ahead <= kMostAhead && number + ahead < kLayers; ++ahead)
+      predict(normed, number + ahead, ahead, layer);
     bool quantized = isQuantized(options.experts);
     BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
     int32_t src = input(normed, options.experts, layer), dst = buffer(options.hidden);

@@ -134,8 +134,10 @@ private:
       return ExpertsInstruction{i32(), i32(), i32(), i32(), u32(),
                                 i32(), i32(), i32(), i32(), i32()};
     case 10:
-      return AddInstruction{i32(), i32(), i32(), f32()};
+      return PredictInstruction{i32(), i32(), i32(), i32(), u32(), u32()};
     case 11:
+      return AddInstruction{i32(), i32(), i32(), f32()};
+    case 12:
       return GateRowsInstruction{i32(), i32(), i32()};
     default:
       return HeadInstruction{i32(), i32(), i32(), f32()};

@@ -81,6 +81,9 @@ static void addNetwork(Program &program, uint32_t layer) {
   steps.push_back(LinearInstruction{B::kNormed, B::kScores, W::kRouter, kNone});
   steps.push_back(RouteInstruction{B::kScores, B::kExperts, B::kWeights, layer,
                                    RouterScoring::kSoftmaxThenTopK, kTopK, true, 1});
+  // Both layers share one router, and its scores are not needed any more.
+  if (layer == 0)
+    steps.push_back(PredictInstruction{B::kNormed, B::kScores, W::kRouter, kNone, 1, 1});
   // Layer 0 quantizes rows when it gathers them, layer 1 beforehand.
   steps.push_back(QuantizeInstruction{B::kNormed, B::kCodes});
   steps.push_back(ExpertsInstruction{layer == 0 ? B::kNormed : B::kCodes, B::kExperts, B::kWeights,

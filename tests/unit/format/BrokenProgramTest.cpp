@@ -1,0 +1,347 @@
+// The rules about programs broken one at a time, as in BrokenArtifactTest.cpp.
+#include "runtime/format/Reader.h"
+#include "tests/unit/format/BrokenCases.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace moert;
+
+using B = TinyBuffers;
+using W = TinyWeights;
+
+static Program &decode(Artifact &artifact) {
+  return artifact.programs[0];
+}
+
+static void insertStep(Program &program, size_t index, const Instruction &step) {
+  program.instructions.insert(program.instructions.begin() + ptrdiff_t(index), step);
+  program.layers.insert(program.layers.begin() + ptrdiff_t(index), kNone);
+}
+
+static void eraseStep(Program &program, size_t index) {
+  program.instructions.erase(program.instructions.begin() + ptrdiff_t(index));
+  program.layers.erase(program.layers.begin() + ptrdiff_t(index));
+}
+
+TEST_CASE("broken buffers and lists of programs are refused") {
+  checkAllRefused({
+      {"only one program", [](Artifact &a) { a.programs.pop_back(); },
+       "programs 'decode' and 'prefill' expected, found 1"},
+      {"a program twice", [](Artifact &a) { a.programs[1].name = "decode"; },
+       "two programs are called 'decode'"},
+      {"an unknown program", [](Artifact &a) { a.programs[1].name = "encode"; },
+       "unknown program 'encode', this reads 'decode' and 'prefill'"},
+      {"no instructions",
+       [](Artifact &a) {
+         decode(a).instructions.clear();
+         decode(a).layers.clear();
+       },
+       "program decode: 0 instructions"},
+      {"an instruction without its layer", [](Artifact &a) { decode(a).layers.pop_back(); },
+       "layers of 47 instructions, expected 48"},
+      {"an instruction of a layer that is not there", [](Artifact &a) { decode(a).layers[3] = 2; },
+       "an instruction of layer 2, expected -1 to 1"},
+      {"an unknown kind", [](Artifact &a) { decode(a).buffers[0].kind = BufferKind(3); },
+       "buffer 0: unknown buffer kind 3"},
+      {"no width", [](Artifact &a) { decode(a).buffers[0].width = 0; }, "buffer 0: width 0"},
+      {"a float with a group", [](Artifact &a) { decode(a).buffers[0].group = 32; },
+       "group 32 of a f32 buffer"},
+      {"a quantized one without a group",
+       [](Artifact &a) { decode(a).buffers[B::kCodes].group = 0; },
+       "group 0 of a quantized buffer"},
+      {"a row of other bytes", [](Artifact &a) { decode(a).buffers[0].bytesPerToken = 64; },
+       "64 bytes per token, a f32 row of 32 has 128"},
+      {"an offset that is not aligned", [](Artifact &a) { decode(a).buffers[1].offset += 4; },
+       "expected a multiple of 64"},
+      {"a buffer beyond the arena", [](Artifact &a) { decode(a).arenaBytesPerToken -= 64; },
+       "leave the arena of"},
+      {"an offset near 2^64", [](Artifact &a) { decode(a).buffers[1].offset = ~uint64_t(63); },
+       "leave the arena of"},
+      {"an arena beyond reason",
+       [](Artifact &a) { decode(a).arenaBytesPerToken = uint64_t(1) << 33; },
+       "an arena of 8589934592 bytes per token, expected at most 4294967296"},
+  });
+}
+
+TEST_CASE("an instruction with operands that do not fit is refused") {
+  checkAllRefused({
+      {"a buffer that is not there", [](Artifact &a) { firstOf<AddInstruction>(decode(a)).b = 17; },
+       "b is buffer 17, there are 17"},
+      {"a buffer that is needed",
+       [](Artifact &a) { firstOf<AddInstruction>(decode(a)).dst = kNone; },
+       "(add): dst is buffer -1"},
+      {"a weight that is not there",
+       [](Artifact &a) { firstOf<LinearInstruction>(decode(a)).weight = 10; },
+       "(linear): weight 10, there are 10"},
+      {"an embedding of another vocabulary",
+       [](Artifact &a) { firstOf<EmbedInstruction>(decode(a)).weight = W::kQuery; },
+       "(embed): the weight has 32 rows, expected one for each of 48 tokens"},
+      {"a scale that is none",
+       [](Artifact &a) { firstOf<EmbedInstruction>(decode(a)).scale = INFINITY; },
+       "scale is inf, expected a finite number"},
+      {"a destination of another width",
+       [](Artifact &a) { firstOf<EmbedInstruction>(decode(a)).dst = B::kScores; },
+       "dst has width 4, expected 32"},
+      {"a norm in pieces that do not divide",
+       [](Artifact &a) { firstOf<NormInstruction>(decode(a)).segment = 5; },
+       "segment 5, expected a divisor of the width 32"},
+      {"a norm in pieces of nothing",
+       [](Artifact &a) { firstOf<NormInstruction>(decode(a)).segment = 0; }, "segment 0"},
+      {"a norm with a weight of another width",
+       [](Artifact &a) { firstOf<NormInstruction>(decode(a)).weight = W::kHeadNorm; },
+       "weight is a 1 x 16 matrix of f32, expected 1 x 32 of f32"},
+      {"a negative epsilon", [](Artifact &a) { firstOf<NormInstruction>(decode(a)).epsilon = -1; },
+       "epsilon is -1"},
+      {"an unknown norm",
+       [](Artifact &a) { firstOf<NormInstruction>(decode(a)).kind = NormKind(2); },
+       "instruction 1: unknown norm kind 2"},
+      {"a quantization to floats",
+       [](Artifact &a) { firstOf<QuantizeInstruction>(decode(a)).dst = B::kMixed; },
+       "(quantize): dst is f32, expected quantized"},
+      {"floats for a quantized weight",
+       [](Artifact &a) { firstOf<LinearInstruction>(decode(a)).src = B::kNormed; },
+       "(linear): src is f32, expected quantized"},
+      {"codes of another group",
+       [](Artifact &a) {
+         Buffer &codes = decode(a).buffers[B::kCodes];
+         codes.group = 16;
+         codes.bytesPerToken = bufferBytesPerToken(codes.kind, codes.width, codes.group);
+       },
+       "src has group 16, expected 32"},
+      {"a bias of another width",
+       [](Artifact &a) { firstOf<LinearInstruction>(decode(a)).bias = W::kHeadNorm; },
+       "bias is a 1 x 16 matrix of f32, expected 1 x 32"},
+      {"heads that do not make up the row",
+       [](Artifact &a) { firstOf<RopeInstruction>(decode(a)).heads = 3; },
+       "buffer has width 32, expected 48"},
+      {"heads of 2^64 elements",
+       [](Artifact &a) {
+         firstOf<RopeInstruction>(decode(a)).heads = 0xffffffff;
+         firstOf<RopeInstruction>(decode(a)).headDim = 0xffffffff;
+       },
+       "buffer has width 32, expected 18446744065119617025"},
+      {"more frequencies than a head has room for",
+       [](Artifact &a) { a.ropes[0].inverseFrequencies.resize(9, 1.0f); },
+       "rope 0 has 9 frequencies, heads of 16 elements have room for 8"},
+      {"a rope that is not there",
+       [](Artifact &a) { firstOf<RopeInstruction>(decode(a)).rope = 1; }, "rope 1, there are 1"},
+      {"a slot that is not there",
+       [](Artifact &a) { firstOf<StoreKvInstruction>(decode(a)).slot = 2; },
+       "KV slot 2, there are 2"},
+      {"keys of another width",
+       [](Artifact &a) { firstOf<StoreKvInstruction>(decode(a)).key = B::kQuery; },
+       "key has width 32, expected 16"},
+      {"heads that the slot's do not divide",
+       [](Artifact &a) {
+         a.kvSlots[0] = {4, 4, 4};
+       },
+       "2 heads, expected a multiple of the slot's 4"},
+      {"no heads", [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 0; }, "0 heads"},
+      {"a query of another width",
+       [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 1; },
+       "query has width 32, expected 16"},
+      {"an unknown activation",
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(1); },
+       "unknown activation 1, this reads 0 to 0"},
+      {"more experts than there are",
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).topK = 5; }, "top 5 of 4 experts"},
+      {"no experts", [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).topK = 0; },
+       "top 0 of 4 experts"},
+      {"scores of another width",
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scores = B::kNormed; },
+       "scores has width 32, expected 4"},
+      {"expert numbers as floats",
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).experts = B::kWeights; },
+       "experts is f32, expected i32"},
+      {"a layer that is not there",
+       [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).moeLayer = 2; },
+       "MoE layer 2, there are 2"},
+      {"an unknown scoring",
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring(1); },
+       "unknown router scoring 1"},
+      {"scratch that is too narrow",
+       [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).ranks = B::kMixed; },
+       "ranks has width 32, expected 64"},
+      {"no input for the down matrix",
+       [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).hidden = kNone; },
+       "hidden is buffer -1, expected one where the experts (here int4) are quantized"},
+      {"a gate of several numbers",
+       [](Artifact &a) { firstOf<GateRowsInstruction>(decode(a)).gate = B::kScores; },
+       "gate has width 4, expected 1"},
+      {"a head of another vocabulary",
+       [](Artifact &a) { firstOf<HeadInstruction>(decode(a)).weight = W::kQuery; },
+       "(head): the weight has 32 rows, expected one for each of 48 tokens"},
+  });
+}
+
+TEST_CASE("a guess of a later layer that does not fit is refused") {
+  auto guess = [](Artifact &a) -> PredictInstruction & {
+    return firstOf<PredictInstruction>(decode(a));
+  };
+  // Into a buffer of its own that lies on another one.
+  auto guessInto = [&](Artifact &a, int32_t other) {
+    Program &program = decode(a);
+    program.buffers.push_back(program.buffers[B::kScores]);
+    program.buffers.back().offset = program.buffers[size_t(other)].offset;
+    guess(a).scores = 17;
+  };
+  checkAllRefused({
+      {"a layer that is not there", [&](Artifact &a) { guess(a).moeLayer = 2; },
+       "(predict): MoE layer 2, there are 2"},
+      {"a weight that is not there", [&](Artifact &a) { guess(a).weight = 10; },
+       "(predict): weight 10, there are 10"},
+      {"no weight", [&](Artifact &a) { guess(a).weight = kNone; }, "(predict): weight -1"},
+      {"a quantized weight", [&](Artifact &a) { guess(a).weight = W::kQuery; },
+       "the weight is int8, expected floats"},
+      {"a weight of other experts", [&](Artifact &a) { guess(a).weight = W::kSharedGate; },
+       "the weight has 1 rows, expected one for each of 4 experts"},
+      {"a bias of another width", [&](Artifact &a) { guess(a).bias = W::kHeadNorm; },
+       "bias is a 1 x 16 matrix of f32, expected 1 x 4"},
+      {"the layer itself",
+       [&](Artifact &a) {
+         guess(a).moeLayer = 0;
+         guess(a).ahead = 0;
+       },
+       "ahead is 0, expected 1 to 3"},
+      {"too far ahead", [&](Artifact &a) { guess(a).ahead = 4; }, "ahead is 4, expected 1 to 3"},
+      {"another distance", [&](Artifact &a) { guess(a).ahead = 2; },
+       "MoE layer 1 is guessed 2 ahead behind the route of MoE layer 0, expected that of MoE "
+       "layer -1"},
+      {"behind the later layer's own route",
+       [&](Artifact &a) {
+         Program &program = decode(a);
+         insertStep(program, program.instructions.size() - 2, guess(a));
+       },
+       "is guessed 1 ahead behind the route of MoE layer 1, expected that of MoE layer 0"},
+      {"before any route", [&](Artifact &a) { insertStep(decode(a), 1, guess(a)); },
+       "is guessed 1 ahead behind no route"},
+      {"an input of another width", [&](Artifact &a) { guess(a).src = B::kGate; },
+       "src has width 24, expected 32"},
+      {"an input that is quantized", [&](Artifact &a) { guess(a).src = B::kCodes; },
+       "src is quantized, expected f32"},
+      {"an input that holds nothing",
+       [&](Artifact &a) {
+         decode(a).buffers.push_back(decode(a).buffers[B::kNormed]);
+         decode(a).buffers.back().offset = decode(a).buffers[B::kRanks].offset;
+         guess(a).src = 17;
+       },
+       "src is buffer 17, which holds no value here"},
+      {"an input that is not there", [&](Artifact &a) { guess(a).src = 17; },
+       "src is buffer 17, there are 17"},
+      {"scores of another width", [&](Artifact &a) { guess(a).scores = B::kSharedGate; },
+       "scores has width 1, expected 4"},
+      {"scores as whole numbers", [&](Artifact &a) { guess(a).scores = B::kExperts; },
+       "scores is i32, expected f32"},
+      {"scores that are not there", [&](Artifact &a) { guess(a).scores = kNone; },
+       "scores is buffer -1, there are 17"},
+      {"scores on their own input", [&](Artifact &a) { guessInto(a, B::kNormed); },
+       "(predict): src and scores share bytes of the arena"},
+      {"scores on what the layer chose", [&](Artifact &a) { guessInto(a, B::kWeights); },
+       "(experts): buffer 9 does not hold the routing of MoE layer 0"},
+      {"scores on the residual", [&](Artifact &a) { guessInto(a, B::kResidual); },
+       "a is buffer 0, which holds no value here"},
+      {"scores that somebody reads",
+       [&](Artifact &a) {
+         Program &program = decode(a);
+         auto &steps = program.instructions;
+         for (size_t i = 0; i < steps.size(); ++i)
+           if (std::holds_alternative<PredictInstruction>(steps[i])) {
+             insertStep(program, i + 1, AddInstruction{B::kScores, B::kScores, B::kScores, 1});
+             break;
+           }
+       },
+       "a is buffer 7, which holds no value here"},
+  });
+}
+
+TEST_CASE("a program that reads what is not there, or writes what it reads, is refused") {
+  checkAllRefused({
+      {"no head", [](Artifact &a) { eraseStep(decode(a), decode(a).instructions.size() - 1); },
+       "the last instruction is quantize, expected head"},
+      {"a head in the middle",
+       [](Artifact &a) {
+         insertStep(decode(a), decode(a).instructions.size() - 1,
+                    HeadInstruction{B::kCodes, W::kEmbedding, kNone, 1});
+       },
+       "a head ends the program, but 1 instructions follow"},
+      {"nothing embedded", [](Artifact &a) { eraseStep(decode(a), 0); },
+       "instruction 0 (norm): src is buffer 0, which holds no value here"},
+      {"attention before its keys",
+       [](Artifact &a) {
+         auto &steps = decode(a).instructions;
+         std::swap(steps[9], steps[10]); // store-kv and attend
+       },
+       "KV slot 0 has not been stored before"},
+      {"a slot stored twice",
+       [](Artifact &a) { insertStep(decode(a), 9, Instruction(decode(a).instructions[9])); },
+       "KV slot 0 is stored twice"},
+      {"a slot that is never stored",
+       [](Artifact &a) {
+         a.kvSlots.push_back({1, 16, 16});
+       },
+       "KV slot 2 is never stored"},
+      {"experts of another layer's router",
+       [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).moeLayer = 1; },
+       "does not hold the routing of MoE layer 1"},
+      {"expert numbers that were overwritten",
+       [](Artifact &a) {
+         // The codes that are made between routing and the experts now lie on the expert numbers.
+         Program &program = decode(a);
+         program.buffers[B::kExperts].offset = program.buffers[B::kCodes].offset;
+       },
+       "does not hold the routing of MoE layer 0"},
+      {"a residual that a buffer in its place overwrites",
+       [](Artifact &a) {
+         decode(a).buffers[B::kScores].offset = decode(a).buffers[B::kResidual].offset;
+       },
+       "a is buffer 0, which holds no value here"},
+      {"a product onto its own input",
+       [](Artifact &a) {
+         decode(a).buffers[B::kQuery].offset = decode(a).buffers[B::kCodes].offset;
+       },
+       "(linear): src and dst share bytes of the arena"},
+      {"an activation half on its input",
+       [](Artifact &a) {
+         Program &program = decode(a);
+         program.buffers[B::kMixed].offset = program.buffers[B::kNormed].offset + 64;
+       },
+       "share bytes of the arena"},
+      {"scratch on scratch",
+       [](Artifact &a) { decode(a).buffers[B::kUp].offset = decode(a).buffers[B::kGate].offset; },
+       "(experts): gate and up share bytes"},
+      {"what was scratch before",
+       [](Artifact &a) {
+         // The gate's scratch is read as if it held a row.
+         Program &program = decode(a);
+         auto &steps = program.instructions;
+         for (size_t i = 0; i < steps.size(); ++i)
+           if (std::holds_alternative<ExpertsInstruction>(steps[i])) {
+             insertStep(program, i + 1, AddInstruction{B::kGate, B::kGate, B::kGate, 1});
+             break;
+           }
+       },
+       "a is buffer 12, which holds no value here"},
+  });
+}
+
+TEST_CASE("in-place operation is allowed where the schedule says so") {
+  Artifact artifact = tinyArtifact();
+  // The normed row lies where the activation's result will.
+  Program &program = decode(artifact);
+  firstOf<ActivateInstruction>(program).dst = B::kNormed;
+  std::vector<std::byte> file = fileOf(artifact);
+  auto read = readArtifact(MemorySource("tiny.moe", file));
+  CHECK_MESSAGE(read.isOk(), read.status().message());
+}
+
+TEST_CASE("buffers may share bytes when neither is needed while the other is") {
+  Artifact artifact = tinyArtifact();
+  Program &program = decode(artifact);
+  // Attention's result is used up before the router's scores are made.
+  program.buffers[B::kScores].offset = program.buffers[B::kAttended].offset;
+  std::vector<std::byte> file = fileOf(artifact);
+  auto read = readArtifact(MemorySource("tiny.moe", file));
+  CHECK_MESSAGE(read.isOk(), read.status().message());
+}
