@@ -56,14 +56,18 @@ CacheReplay::CacheReplay(const ReplayCache &cache, const DirectorySize &size)
   }
 }
 
-Result<CacheReplay> CacheReplay::create(const ReplayCache &cache) {
-  MOERT_RETURN_IF_ERROR(check(cache));
+DirectorySize directorySizeOf(const ReplayCache &cache) {
   DirectorySize size{.layers = cache.layers.size()};
   for (const ReplayLayer &layer : cache.layers) {
     size.experts += layer.recordBytes.size();
     size.widestLayer = std::max(size.widestLayer, layer.recordBytes.size());
   }
-  CacheReplay replay(cache, size);
+  return size;
+}
+
+Result<CacheReplay> CacheReplay::create(const ReplayCache &cache) {
+  MOERT_RETURN_IF_ERROR(check(cache));
+  CacheReplay replay(cache, directorySizeOf(cache));
   MOERT_RETURN_IF_ERROR(replay.pinAndFill(cache));
   return replay;
 }
@@ -152,10 +156,18 @@ void CacheReplay::readGuesses(ReplayCounts &counts) {
 uint64_t CacheReplay::beginPrompt() {
   guessList.refuteAll();
   refutedBetween += dropRefuted();
+  return beginPromptIn(directory);
+}
+
+uint64_t beginPromptIn(CacheDirectory &directory) {
   uint64_t evictions = 0;
   PromptSurvival survival = directory.cacheRules().survival;
-  for (uint32_t id = 0; survival == PromptSurvival::kPins && id < bytes.size(); ++id)
-    if (directory.at(id).isHeld && directory.at(id).pins == 0) {
+  for (uint32_t layer = 0; survival == PromptSurvival::kPins && layer < directory.layerCount();
+       ++layer)
+    for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert) {
+      uint32_t id = directory.idOf(layer, expert);
+      if (!directory.at(id).isHeld || directory.at(id).pins > 0)
+        continue;
       directory.drop(id);
       ++evictions;
     }

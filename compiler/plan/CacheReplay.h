@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace moec {
@@ -47,6 +48,11 @@ struct ReplayCounts {
   friend bool operator==(const ReplayCounts &, const ReplayCounts &) = default;
 };
 
+moert::DirectorySize directorySizeOf(const ReplayCache &cache);
+
+/// What the rules leave in a directory as a new prompt begins; the number of evictions.
+uint64_t beginPromptIn(moert::CacheDirectory &directory);
+
 /// A cache that is played by hand. One thread.
 class CacheReplay {
 public:
@@ -63,6 +69,8 @@ public:
 
   uint64_t startBytes() const { return bytesAtStart; }
   const moert::CacheDirectory &state() const { return directory; }
+  /// For another replay to go on with.
+  moert::CacheDirectory takeState() && { return std::move(directory); }
 
 private:
   CacheReplay(const ReplayCache &cache, const moert::DirectorySize &size);

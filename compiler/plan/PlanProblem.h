@@ -68,6 +68,16 @@ struct PlanSettings {
   std::vector<moert::GuessRule> guesses; // Per MoE layer; empty: none at all.
 };
 
+/// Tokens of all steps.
+uint64_t tokenCount(const RoutingTrace &trace);
+
+/// What is known of a rule's guesses of a layer; null: nothing.
+const LayerPredictions *findPredictions(const PlanProblem &problem, const moert::GuessRule &rule,
+                                        uint32_t layer);
+
+/// The cache of verified settings.
+ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settings);
+
 /// Refuses problems that contradict themselves, with the numbers.
 moert::Status check(const PlanProblem &problem);
 

@@ -1,0 +1,84 @@
+#include "compiler/plan/DiskTimeline.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace moec {
+
+uint32_t ReadPaces::sizeOf(uint64_t bytes) {
+  size_t size = static_cast<size_t>(std::find(sizes.begin(), sizes.end(), bytes) - sizes.begin());
+  if (size == sizes.size()) {
+    sizes.push_back(bytes);
+    perSize.emplace_back();
+  }
+  return static_cast<uint32_t>(size);
+}
+
+const ReadPace &ReadPaces::of(uint32_t size, size_t underWay) {
+  std::vector<ReadPace> &known = perSize[size];
+  if (known.size() < underWay)
+    known.resize(underWay);
+  if (known[underWay - 1].allNs == 0)
+    known[underWay - 1] = make(sizes[size], underWay);
+  return known[underWay - 1];
+}
+
+ReadPace ReadPaces::make(uint64_t bytes, size_t underWay) const {
+  // Measured rates differ by some percent from depth to depth without a cause.
+  constexpr double kSameRate = 0.95;
+  auto rateOf = [&](double depth) { return depth / readNs(table, bytes, depth).value; };
+  const double rate = rateOf(static_cast<double>(underWay));
+  uint32_t served = 1;
+  while (served < underWay && rateOf(served) < kSameRate * rate)
+    ++served;
+  return {static_cast<double>(underWay) / rate, served};
+}
+
+double DiskTimeline::readNs(const Read &read, size_t servedReads) {
+  return paces.of(read.size, reads.size()).allNs * static_cast<double>(servedReads) /
+         static_cast<double>(reads.size());
+}
+
+double DiskTimeline::soonestNs() {
+  assert(!reads.empty());
+  const size_t count = served();
+  double soonest = reads[0].left * readNs(reads[0], count);
+  for (size_t i = 1; i < count; ++i)
+    soonest = std::min(soonest, reads[i].left * readNs(reads[i], count));
+  return soonest;
+}
+
+double DiskTimeline::nextEndNs() {
+  return now + soonestNs();
+}
+
+void DiskTimeline::progress(double ns, std::vector<uint32_t> &ended) {
+  // Below what a double tells apart after some minutes: without it the end of a read that is
+  // waited for could never be reached.
+  constexpr double kSlackNs = 1e-3;
+  const size_t count = served();
+  size_t kept = 0;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    Read read = reads[i];
+    const double needed = i < count ? read.left * readNs(read, count) : 0;
+    if (i < count && needed <= ns + kSlackNs) {
+      ended.push_back(read.tag);
+      continue;
+    }
+    if (i < count)
+      read.left *= 1 - ns / needed;
+    reads[kept++] = read;
+  }
+  reads.resize(kept);
+  busy += ns;
+  now += ns;
+}
+
+void DiskTimeline::advanceTo(double ns, std::vector<uint32_t> &ended) {
+  assert(ns >= now);
+  while (!reads.empty() && now < ns)
+    progress(std::min(soonestNs(), ns - now), ended);
+  now = ns;
+}
+
+} // namespace moec

@@ -1,0 +1,71 @@
+// One disk and the reads that are under way on it, as time passes. Neither pages nor experts: the
+// timed replay says what is read when.
+#pragma once
+
+#include "compiler/plan/DeviceTimes.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// What a device does with so many reads of one size under way.
+struct ReadPace {
+  double allNs = 0;    // Until all of them have ended.
+  uint32_t served = 1; // Of them are served at a time, the oldest ones; not 0.
+};
+
+/// The paces of a few sizes of records, kept, since a replay asks millions of times. Borrows the
+/// table.
+class ReadPaces {
+public:
+  explicit ReadPaces(const ReadTable &reads) : table(reads) {}
+
+  /// A name for records of so many bytes.
+  uint32_t sizeOf(uint64_t bytes);
+  const ReadPace &of(uint32_t size, size_t underWay);
+
+private:
+  ReadPace make(uint64_t bytes, size_t underWay) const;
+
+  const ReadTable &table;
+  std::vector<uint64_t> sizes;                // By name.
+  std::vector<std::vector<ReadPace>> perSize; // [size][under way - 1]; allNs 0: not asked yet.
+};
+
+/// The reads under way. All of them together have the rate that the device's table says of so many,
+/// and the oldest ones have it among them: as few as reach that rate by themselves, for a device
+/// takes up its requests in their order and more of them than it works on at a time wait.
+///
+/// Borrows the paces. Times are ns since the replay's begin and never go back.
+class DiskTimeline {
+public:
+  explicit DiskTimeline(ReadPaces &readPaces) : paces(readPaces) {}
+
+  void begin(uint32_t tag, uint32_t size) { reads.push_back({tag, size, 1}); }
+  size_t underWay() const { return reads.size(); }
+  /// When the next read ends, if no other one begins. Only while one is under way.
+  double nextEndNs();
+  /// Lets time pass; appends the tags of the reads that end until then, in the order in which they
+  /// do, those that end together in the order of their begin.
+  void advanceTo(double ns, std::vector<uint32_t> &ended);
+
+  double busyNs() const { return busy; } // At least one read was under way.
+
+private:
+  struct Read {
+    uint32_t tag, size;
+    double left; // Of 1.
+  };
+  size_t served() { return paces.of(reads.front().size, reads.size()).served; }
+  /// That one of the served reads takes from its begin, if nothing changes.
+  double readNs(const Read &read, size_t servedReads);
+  double soonestNs();
+  void progress(double ns, std::vector<uint32_t> &ended);
+
+  ReadPaces &paces;
+  std::vector<Read> reads; // In the order of their begin.
+  double now = 0, busy = 0;
+};
+
+} // namespace moec

@@ -1,0 +1,223 @@
+#include "compiler/plan/PlanProblem.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace moert;
+
+namespace moec {
+
+//===-- The problem ---------------------------------------------------------------------------===//
+
+static uint32_t layerCount(const PlanProblem &problem) {
+  return static_cast<uint32_t>(problem.trace->layerExperts.size());
+}
+
+// Steps are turns of all layers in their order, which is what replays and predictions count on.
+static Status checkTrace(const RoutingTrace &trace) {
+  const size_t layers = trace.layerExperts.size();
+  if (layers == 0 || trace.plays.empty() || trace.plays.size() % layers != 0)
+    return invalidInput("a trace of ", trace.plays.size(), " turns of ", layers,
+                        " MoE layers is not one of whole steps");
+  if (trace.wanted.size() != trace.uses.size())
+    return invalidInput("the trace wants ", trace.wanted.size(), " experts and counts the uses of ",
+                        trace.uses.size());
+  for (size_t p = 0; p < trace.plays.size(); ++p) {
+    const RoutingPlay &play = trace.plays[p], &first = trace.plays[p - p % layers];
+    if (play.layer != p % layers || play.tokens != first.tokens || play.tokens == 0)
+      return invalidInput("turn ", p, " of the trace is of MoE layer ", play.layer, " and ",
+                          play.tokens, " tokens, expected layer ", p % layers, " and ",
+                          std::max(1u, first.tokens), " tokens");
+    if (play.begin > play.end || play.end > trace.wanted.size())
+      return invalidInput("turn ", p, " of the trace is not inside of it");
+    for (uint64_t i = play.begin; i < play.end; ++i)
+      if (trace.wanted[i] >= trace.layerExperts[play.layer])
+        return invalidInput("turn ", p, " of the trace wants expert ", trace.wanted[i],
+                            " of MoE layer ", play.layer, ", which has ",
+                            trace.layerExperts[play.layer]);
+  }
+  return {};
+}
+
+static Status checkLayers(const PlanProblem &problem) {
+  const size_t layers = layerCount(problem);
+  if (problem.recordBytes.size() != layers || problem.topK.size() != layers ||
+      problem.costs->layers.size() != layers)
+    return invalidInput("the trace has ", layers, " MoE layers, there are records of ",
+                        problem.recordBytes.size(), ", choices of ", problem.topK.size(),
+                        " and costs of ", problem.costs->layers.size());
+  if (problem.pageBytes == 0)
+    return invalidInput("a plan with pages of no bytes");
+  uint64_t largestPages = 0;
+  for (size_t l = 0; l < layers; ++l) {
+    const std::vector<uint64_t> &records = problem.recordBytes[l];
+    const uint32_t experts = problem.trace->layerExperts[l];
+    if (records.size() != experts || std::count(records.begin(), records.end(), 0) > 0)
+      return invalidInput("MoE layer ", l, " has ", experts, " experts in the trace and ",
+                          records.size(), " records, none of which may be empty");
+    if (problem.topK[l] == 0 || problem.topK[l] > experts)
+      return invalidInput("MoE layer ", l, " chooses ", problem.topK[l], " of ", experts,
+                          " experts");
+    for (uint64_t bytes : records)
+      largestPages = std::max(largestPages, divideUp(bytes, problem.pageBytes));
+  }
+  if (largestPages > problem.poolPages || problem.poolPages > UINT32_MAX)
+    return invalidInput("a pool of ", problem.poolPages, " pages, expected ", largestPages,
+                        " for the largest record to ", UINT32_MAX);
+  return {};
+}
+
+static bool isTime(double ns) {
+  return std::isfinite(ns) && ns >= 0;
+}
+static bool isTime(const TokenCost &cost) {
+  return isTime(cost.firstNs) && isTime(cost.furtherNs);
+}
+
+static Status checkTimes(const PlanProblem &problem) {
+  for (size_t l = 0; l < problem.costs->layers.size(); ++l) {
+    const StepCosts::Layer &layer = problem.costs->layers[l];
+    if (!isTime(layer.before) || !isTime(layer.expert) || !isTime(layer.checkNs) ||
+        !isTime(layer.predictNs))
+      return invalidInput("a cost of MoE layer ", l, " is not a time");
+  }
+  if (!isTime(problem.costs->after))
+    return invalidInput("the cost behind the last MoE layer is not a time");
+  const ReadTable &reads = *problem.reads;
+  if (reads.sizes.empty() || reads.depths.empty() ||
+      reads.bytesPerSecond.size() != reads.sizes.size() * reads.depths.size())
+    return invalidInput("the device's table of reads has ", reads.bytesPerSecond.size(),
+                        " rates of ", reads.sizes.size(), " sizes and ", reads.depths.size(),
+                        " depths");
+  for (const Quantity &rate : reads.bytesPerSecond)
+    if (!std::isfinite(rate.value) || rate.value <= 0)
+      return invalidInput("the device reads ", rate.value, " bytes/s");
+  return {};
+}
+
+/// A layer that another one can guess, so many MoE layers before.
+static bool canGuess(Predictor predictor, uint32_t layer, uint32_t ahead) {
+  switch (predictor) {
+  case Predictor::kGate:
+    return ahead >= 1 && ahead <= kMostAhead && ahead <= layer;
+  case Predictor::kPaths:
+    return ahead == 1 && layer >= 2;
+  case Predictor::kOff:
+    break;
+  }
+  return false;
+}
+
+static Status checkPredictions(const PlanProblem &problem, uint64_t tokens) {
+  for (size_t i = 0; i < problem.predictions.size(); ++i) {
+    const LayerPredictions &made = problem.predictions[i];
+    if (made.layer >= layerCount(problem) || !canGuess(made.predictor, made.layer, made.ahead))
+      return invalidInput("predictions of MoE layer ", made.layer, " from ", made.ahead,
+                          " layers before it, of ", layerCount(problem));
+    const uint32_t experts = problem.trace->layerExperts[made.layer];
+    if (made.perToken > experts || made.candidates.size() != tokens * made.perToken)
+      return invalidInput("predictions of MoE layer ", made.layer, " have ", made.candidates.size(),
+                          " candidates, ", made.perToken, " a token, expected those of ", tokens,
+                          " tokens and ", experts, " experts");
+    for (const GuessCandidate &candidate : made.candidates)
+      if (candidate.expert >= experts || candidate.share > kWholeShare)
+        return invalidInput("predictions of MoE layer ", made.layer, " name expert ",
+                            candidate.expert, " of ", experts, " with a share of ",
+                            candidate.share);
+    for (size_t j = 0; j < i; ++j)
+      if (problem.predictions[j].predictor == made.predictor &&
+          problem.predictions[j].layer == made.layer && problem.predictions[j].ahead == made.ahead)
+        return invalidInput("predictions of MoE layer ", made.layer, " from ", made.ahead,
+                            " layers before it are there twice");
+  }
+  return {};
+}
+
+Status check(const PlanProblem &problem) {
+  if (!problem.trace || !problem.reads || !problem.costs)
+    return invalidInput("a plan needs a trace, a device and costs");
+  MOERT_RETURN_IF_ERROR(checkTrace(*problem.trace));
+  MOERT_RETURN_IF_ERROR(checkLayers(problem));
+  MOERT_RETURN_IF_ERROR(checkTimes(problem));
+  return checkPredictions(problem, tokenCount(*problem.trace));
+}
+
+uint64_t tokenCount(const RoutingTrace &trace) {
+  uint64_t tokens = 0;
+  for (const RoutingPlay &play : trace.plays)
+    tokens += play.layer == 0 ? play.tokens : 0;
+  return tokens;
+}
+
+const LayerPredictions *findPredictions(const PlanProblem &problem, const GuessRule &rule,
+                                        uint32_t layer) {
+  for (const LayerPredictions &made : problem.predictions)
+    if (made.predictor == rule.predictor && made.layer == layer && made.ahead == rule.ahead)
+      return &made;
+  return nullptr;
+}
+
+//===-- Settings ------------------------------------------------------------------------------===//
+
+ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settings) {
+  ReplayCache cache;
+  cache.pageBytes = problem.pageBytes;
+  cache.transitPages = settings.allotment.transitPages;
+  cache.rules = settings.rules;
+  for (size_t l = 0; l < problem.recordBytes.size(); ++l) {
+    ReplayLayer &layer = cache.layers.emplace_back();
+    layer.recordBytes = problem.recordBytes[l];
+    layer.quotaPages = settings.allotment.quotaPages[l];
+    if (!settings.pinned.empty())
+      layer.pinned = settings.pinned[l];
+    if (!settings.start.empty())
+      layer.start = settings.start[l];
+    if (!settings.startUses.empty())
+      layer.startUses = settings.startUses[l];
+    layer.startTokens = settings.startTokens;
+  }
+  return cache;
+}
+
+static Status checkGuess(const PlanProblem &problem, const GuessRule &rule, uint32_t layer) {
+  if (rule.predictor == Predictor::kOff)
+    return {};
+  if (!canGuess(rule.predictor, layer, rule.ahead))
+    return invalidInput("MoE layer ", layer, " cannot be guessed ", uint32_t(rule.ahead),
+                        " layers before it");
+  const LayerPredictions *made = findPredictions(problem, rule, layer);
+  if (!made)
+    return invalidInput("nothing is known of guesses of MoE layer ", layer, " from ",
+                        uint32_t(rule.ahead), " layers before it");
+  if (rule.candidates == 0 || rule.candidates > made->perToken || rule.reads == 0 ||
+      rule.minShare > kWholeShare)
+    return invalidInput("MoE layer ", layer, " is guessed with ", rule.candidates,
+                        " candidates, of which ", rule.reads, " are read; ", made->perToken,
+                        " are known");
+  return {};
+}
+
+Status verify(const PlanProblem &problem, const PlanSettings &settings) {
+  const size_t layers = layerCount(problem);
+  const CacheAllotment &allotment = settings.allotment;
+  if (allotment.quotaPages.size() != layers)
+    return invalidInput("quotas of ", allotment.quotaPages.size(), " MoE layers, expected ",
+                        layers);
+  if (allotment.totalPages() > problem.poolPages)
+    return invalidInput("quotas and transit have ", allotment.totalPages(), " pages, the pool has ",
+                        problem.poolPages);
+  auto isPerLayer = [&](size_t size) { return size == 0 || size == layers; };
+  if (!isPerLayer(settings.pinned.size()) || !isPerLayer(settings.start.size()) ||
+      !isPerLayer(settings.startUses.size()) || !isPerLayer(settings.guesses.size()))
+    return invalidInput("pins of ", settings.pinned.size(), " MoE layers, a start of ",
+                        settings.start.size(), " and guesses of ", settings.guesses.size(),
+                        ", expected ", layers, " or none");
+  for (uint32_t layer = 0; layer < settings.guesses.size(); ++layer)
+    MOERT_RETURN_IF_ERROR(checkGuess(problem, settings.guesses[layer], layer));
+  // The rest is what a cache says that is made of them.
+  return CacheReplay::create(replayCacheOf(problem, settings)).status();
+}
+
+} // namespace moec

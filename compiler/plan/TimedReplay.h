@@ -1,0 +1,67 @@
+// Replays a problem's trace with settings, in time: the cache is the runtime's own directory, the
+// device is one processor and one disk. What the cache keeps and reads follows from the trace alone
+// and equals CacheReplay's counts; times say when a read ends and how long computing waits for it.
+//
+// The processor does one thing after the other: what lies before a MoE layer, guesses, then the
+// layer's experts, those in memory first and the others as they arrive. Whenever the runtime would
+// look at its reads (at the beginning of a play, before each expert and after it, at the end),
+// finished ones are taken and new ones begin, as pages allow: those that the play wants at once, up
+// to kMostReads; guesses only when none of these is left to begin, kMostGuessReads of them at a
+// time. A guess that its router refuted gives its pages back, at once, or when its read ends, which
+// keeps the disk busy until then.
+#pragma once
+
+#include "compiler/plan/PlanProblem.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// Sums over plays: of the whole trace's decode steps, of its other steps, or of one play.
+struct TimedCounts {
+  ReplayCounts cache;   // A guess counts as refuted when its pages are given back.
+  uint64_t present = 0; // Wanted experts whose bytes were there when the play began: hits, and
+                        // guesses that had arrived.
+  double computeNs = 0; // The processor was busy, checks and guesses included.
+  double waitNs = 0;    // It waited for a read.
+  TimedCounts &operator+=(const TimedCounts &other);
+};
+
+/// One turn of a layer.
+struct TimedPlay {
+  TimedCounts counts;
+  double beginNs = 0, endNs = 0; // Since the replay's begin; the layer's router has spoken.
+};
+
+struct TimedResult {
+  TimedCounts decode, prefill; // Of steps of one token, and of others.
+  std::vector<double> tokenNs; // Of each decode step.
+  uint64_t prefillTokens = 0;
+  double prefillNs = 0;
+  double diskBusyNs = 0;
+  uint64_t startBytes = 0;
+  std::vector<TimedPlay> plays; // If they were asked for.
+
+  /// Of decode steps from the one to the other; 0 where there are none.
+  double meanNs(size_t begin = 0, size_t end = SIZE_MAX) const;
+  /// The smallest time that `share` of the decode steps do not exceed; 0 where there are none.
+  double quantileNs(double share) const;
+};
+
+struct TimedOptions {
+  size_t steps = SIZE_MAX; // Of the trace, at most.
+  bool keepsPlays = false;
+};
+
+/// Reads under way at once, as the runtime's engine has them.
+constexpr size_t kMostReads = 16;
+constexpr size_t kMostGuessReads = 2;
+
+/// Replays the problem, which check() accepts, with settings that verify() accepts; refuses others
+/// as it does, without looking at the whole trace again.
+moert::Result<TimedResult> replayInTime(const PlanProblem &problem, const PlanSettings &settings,
+                                        const TimedOptions &options = {});
+
+} // namespace moec
