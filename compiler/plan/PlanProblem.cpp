@@ -3,6 +3,7 @@
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 using namespace moert;
@@ -142,6 +143,29 @@ Status check(const PlanProblem &problem) {
   MOERT_RETURN_IF_ERROR(checkLayers(problem));
   MOERT_RETURN_IF_ERROR(checkTimes(problem));
   return checkPredictions(problem, tokenCount(*problem.trace));
+}
+
+CacheShape shapeOf(const PlanProblem &problem) {
+  CacheShape shape;
+  for (size_t l = 0; l < problem.recordBytes.size(); ++l)
+    shape.layers.push_back(cacheLayerOf(problem.recordBytes[l],
+                                        static_cast<uint32_t>(problem.pageBytes), problem.topK[l]));
+  return shape;
+}
+
+std::string_view evictionName(EvictionPolicy policy) {
+  constexpr std::array<std::string_view, 6> kNames = {"lru", "lfu",         "edgemoe",
+                                                      "arc", "least-stale", "cyclic"};
+  return kNames[static_cast<size_t>(policy)];
+}
+
+std::string_view sharingName(CacheSharing sharing) {
+  return sharing == CacheSharing::kOnePool ? "one pool" : "layer quotas";
+}
+
+std::string_view predictorName(Predictor predictor) {
+  constexpr std::array<std::string_view, 3> kNames = {"none", "gate", "paths"};
+  return kNames[static_cast<size_t>(predictor)];
 }
 
 uint64_t tokenCount(const RoutingTrace &trace) {

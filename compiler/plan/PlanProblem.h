@@ -13,6 +13,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace moec {
@@ -67,6 +69,28 @@ struct PlanSettings {
   uint32_t startTokens = 1;
   std::vector<moert::GuessRule> guesses; // Per MoE layer; empty: none at all.
 };
+
+/// One decision for people, as moert::PlanReason.
+struct PlanDecision {
+  std::string decision; // "eviction"
+  std::string value;    // "cyclic"
+  std::string reason;   // One sentence, with the numbers that decided.
+  Origin origin = Origin::kDerived;
+};
+
+/// What a solver finds.
+struct PlannedSettings {
+  PlanSettings settings;
+  std::vector<PlanDecision> decisions;
+};
+
+/// What the problem's layers have to hold.
+moert::CacheShape shapeOf(const PlanProblem &problem);
+
+/// The names of a plan's values, as people and files spell them.
+std::string_view evictionName(moert::EvictionPolicy policy);
+std::string_view sharingName(moert::CacheSharing sharing);
+std::string_view predictorName(moert::Predictor predictor);
 
 /// Tokens of all steps.
 uint64_t tokenCount(const RoutingTrace &trace);

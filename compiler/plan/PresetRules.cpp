@@ -120,13 +120,14 @@ CacheAllotment allotShallowFirst(const CacheShape &shape, uint64_t poolPages) {
 
 } // namespace
 
-CacheAllotment allotFor(Preset preset, const CacheShape &shape, uint64_t poolPages) {
+CacheAllotment allotFor(Preset preset, const CacheShape &shape, uint64_t poolPages,
+                        bool isGuessing) {
   if (preset == Preset::kLoadOnDemand)
     return allotNothing(shape, poolPages);
-  const bool guesses = predictorOf(preset).predictor != Predictor::kOff;
-  if (!guesses || poolPages >= largestPoolPages(shape))
+  const bool guesses = isGuessing && predictorOf(preset).predictor != Predictor::kOff;
+  if ((!guesses && preset != Preset::kFate) || poolPages >= largestPoolPages(shape))
     return allotCache(shape, poolPages);
-  const uint64_t guessPages = guessPagesOf(shape, poolPages);
+  const uint64_t guessPages = guesses ? guessPagesOf(shape, poolPages) : 0;
   CacheAllotment allotment = preset == Preset::kFate
                                  ? allotShallowFirst(shape, poolPages - guessPages)
                                  : allotCache(shape, poolPages - guessPages);

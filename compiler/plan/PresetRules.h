@@ -34,7 +34,8 @@ moert::CacheRules rulesOf(Preset preset);
 moert::GuessRule predictorOf(Preset preset);
 
 /// Shares poolPages, at least smallestPoolPages(shape). Presets that guess keep transit pages for
-/// what is guessed, as far as the pool allows.
-moert::CacheAllotment allotFor(Preset preset, const moert::CacheShape &shape, uint64_t poolPages);
+/// what is guessed, as far as the pool allows, unless nothing is.
+moert::CacheAllotment allotFor(Preset preset, const moert::CacheShape &shape, uint64_t poolPages,
+                               bool isGuessing = true);
 
 } // namespace moec

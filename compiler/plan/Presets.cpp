@@ -1,0 +1,155 @@
+#include "compiler/plan/Presets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace moert;
+
+namespace moec {
+
+double readsBetweenRouters(const PlanProblem &problem, uint32_t layer) {
+  if (layer == 0)
+    return 0;
+  const StepCosts::Layer &played = problem.costs->layers[layer - 1];
+  const double ns = played.expert.of(1) * problem.topK[layer - 1] +
+                    problem.costs->layers[layer].before.of(1) +
+                    problem.costs->layers[layer].predictNs;
+  const std::vector<uint64_t> &records = problem.recordBytes[layer];
+  const uint64_t bytes = *std::max_element(records.begin(), records.end());
+  return ns / readNs(*problem.reads, bytes, 1).value;
+}
+
+namespace {
+
+/// The rule of one layer; off where nothing is known of its guesses, or none can be read in time.
+GuessRule guessOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
+  GuessRule rule = predictorOf(preset);
+  const LayerPredictions *made = findPredictions(problem, rule, layer);
+  if (!made || made->perToken == 0)
+    return {};
+  const uint32_t experts = problem.trace->layerExperts[layer];
+  const double inTime = std::floor(readsBetweenRouters(problem, layer));
+  double reads = std::min<double>(inTime, made->perToken);
+  rule.candidates = static_cast<uint16_t>(made->perToken);
+  if (preset == Preset::kEdgeMoe)
+    reads = std::clamp(reads, 1.0, 3.0);
+  else
+    rule.candidates = static_cast<uint16_t>(std::min(made->perToken, (experts + 3) / 4));
+  if (reads < 1)
+    return {};
+  rule.reads = static_cast<uint16_t>(std::min<double>(reads, rule.candidates));
+  return rule;
+}
+
+std::vector<GuessRule> guessesOf(Preset preset, const PlanProblem &problem) {
+  std::vector<GuessRule> guesses;
+  if (predictorOf(preset).predictor == Predictor::kOff)
+    return guesses;
+  for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
+    guesses.push_back(guessOf(preset, problem, layer));
+  return guesses;
+}
+
+bool isGuessing(const std::vector<GuessRule> &guesses) {
+  return std::any_of(guesses.begin(), guesses.end(),
+                     [](const GuessRule &rule) { return rule.predictor != Predictor::kOff; });
+}
+
+/// Every expert of every layer, in order, nothing known of its use.
+void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
+  for (const std::vector<uint64_t> &records : problem.recordBytes) {
+    std::vector<uint32_t> &start = settings.start.emplace_back(records.size());
+    std::iota(start.begin(), start.end(), 0);
+    settings.startUses.emplace_back(records.size(), 0);
+  }
+}
+
+PlanDecision allotmentDecision(Preset preset) {
+  switch (preset) {
+  case Preset::kLoadOnDemand:
+    return {"quotas", "none", "by definition: nothing is kept between turns", Origin::kStated};
+  case Preset::kFate:
+    return {
+        "quotas", "shallow layers first",
+        "Fate 4.4: the first eighth of the MoE layers whole, the rest evenly; the paper's model "
+        "has 3 of 24",
+        Origin::kStated};
+  case Preset::kEdgeMoe:
+    return {"quotas", "one pool", "EdgeMoE III-C: one buffer of the budget's size",
+            Origin::kStated};
+  case Preset::kLru:
+  case Preset::kAuto:
+    break;
+  }
+  return {"quotas", "even", "the same number of experts in each layer", Origin::kAssumed};
+}
+
+PlanDecision evictionDecision(Preset preset, EvictionPolicy policy) {
+  const std::string name(evictionName(policy));
+  switch (preset) {
+  case Preset::kLoadOnDemand:
+    return {"eviction", name, "nothing is kept that could be let go", Origin::kStated};
+  case Preset::kFate:
+    return {"eviction", name, "Fate 4.4: adaptive replacement in each layer", Origin::kStated};
+  case Preset::kEdgeMoe:
+    return {"eviction", name, "EdgeMoE III-C: uses by the layers until the expert's own comes",
+            Origin::kStated};
+  case Preset::kLru:
+    return {"eviction", name, "by definition", Origin::kStated};
+  case Preset::kAuto:
+    break;
+  }
+  return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
+}
+
+PlanDecision guessDecision(Preset preset, const PlanProblem &problem,
+                           const std::vector<GuessRule> &guesses) {
+  const GuessRule asked = predictorOf(preset);
+  if (asked.predictor == Predictor::kOff)
+    return {"guesses", "none", "the preset guesses nothing", Origin::kStated};
+  double inTime = 0;
+  uint32_t least = UINT16_MAX, most = 0;
+  for (uint32_t layer = 0; layer < guesses.size(); ++layer) {
+    inTime = std::max(inTime, readsBetweenRouters(problem, layer));
+    if (guesses[layer].predictor == Predictor::kOff)
+      continue;
+    least = std::min<uint32_t>(least, guesses[layer].reads);
+    most = std::max<uint32_t>(most, guesses[layer].reads);
+  }
+  const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
+  const std::string time = strCat("at most ", std::round(inTime * 100) / 100,
+                                  " experts can be read from one router to "
+                                  "the next");
+  if (most == 0)
+    return {"guesses", "none",
+            inTime < 1 ? time : strCat("nothing is known of ", predictorName(asked.predictor)),
+            origin};
+  const std::string reads = least == most ? strCat(most) : strCat(least, " to ", most);
+  return {"guesses", strCat(predictorName(asked.predictor), ", ", reads, " reads a layer"), time,
+          origin};
+}
+
+} // namespace
+
+PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
+  PlannedSettings planned;
+  PlanSettings &settings = planned.settings;
+  settings.rules = rulesOf(preset);
+  settings.guesses = guessesOf(preset, problem);
+  settings.allotment =
+      allotFor(preset, shapeOf(problem), problem.poolPages, isGuessing(settings.guesses));
+  if (!isGuessing(settings.guesses))
+    settings.guesses.clear();
+  if (preset == Preset::kEdgeMoe)
+    fillInOrder(problem, settings);
+  planned.decisions = {evictionDecision(preset, settings.rules.eviction), allotmentDecision(preset),
+                       guessDecision(preset, problem, settings.guesses)};
+  if (preset == Preset::kEdgeMoe)
+    planned.decisions.push_back({"start", "layer by layer",
+                                 "EdgeMoE III-C: the buffer is filled in the order of the layers",
+                                 Origin::kStated});
+  return planned;
+}
+
+} // namespace moec

@@ -1,0 +1,29 @@
+// The published systems as solvers of a plan's problem: what PresetRules.h says of their caches,
+// and what their papers say of guesses, start and numbers, worked out for a device and a trace.
+#pragma once
+
+#include "compiler/plan/PlanProblem.h"
+#include "compiler/plan/PresetRules.h"
+
+namespace moec {
+
+/// A preset's settings with their reasons; `auto` is PlanSearch.h's, what comes here without a
+/// search is its rules alone.
+///
+/// EdgeMoE (section III-C): the likeliest absent experts of a layer are read while the one before
+/// it is played, "1-3 experts in each layer, depending on the compute-I/O speed gap"; of more than
+/// three the paper says nothing. The buffer is filled layer by layer before anything was used.
+///
+/// Fate (section 4.3): T = t_moe + t_attn + t_gate, n = T / t_expert experts are read, none where
+/// one takes longer than T. Candidates are those "whose confidence scores exceed the 75th
+/// percentile", which is a quarter of the experts, as many as a rule can say. Reading begins where
+/// the gate spoke, and ends with the next layer's turn.
+///
+/// The problem is one that check() accepts; verify() accepts the settings.
+PlannedSettings planPreset(Preset preset, const PlanProblem &problem);
+
+/// Experts that can be read in the time from one MoE layer's router to the next one's, this layer
+/// being the later one, if everything wanted is in memory: Fate's n. 0 for the first layer.
+double readsBetweenRouters(const PlanProblem &problem, uint32_t layer);
+
+} // namespace moec

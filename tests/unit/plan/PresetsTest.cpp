@@ -1,0 +1,107 @@
+#include "compiler/plan/Presets.h"
+
+#include "compiler/plan/TimedReplay.h"
+#include "tests/unit/plan/PlanFixture.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using namespace moert;
+
+static const Preset kPresets[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kEdgeMoe,
+                                  Preset::kFate};
+
+/// Eight layers of eight experts of a page, two of which a token takes; gates and paths are known.
+static PlanFixture someProblem(uint64_t poolPages) {
+  std::mt19937 random(1);
+  PlanFixture fixture(randomTrace(random, 8, 8, 2, stepsOfWindows(1, 20, 4, 4)), 2, poolPages);
+  fixture.predictions = goodGuesses(random, fixture.trace, 6);
+  for (uint32_t layer = 2; layer < 8; ++layer) {
+    fixture.predictions.push_back(
+        *findPredictions(fixture.problem(), {.predictor = Predictor::kGate, .ahead = 1}, layer));
+    fixture.predictions.back().predictor = Predictor::kPaths;
+  }
+  return fixture;
+}
+
+TEST_CASE("every preset's settings are verified and can be replayed, whatever the pool") {
+  for (uint64_t pool = 1; pool <= 70; ++pool) {
+    PlanFixture fixture = someProblem(pool);
+    REQUIRE(check(fixture.problem()).message() == "");
+    for (Preset preset : kPresets) {
+      CAPTURE(pool);
+      CAPTURE(presetName(preset));
+      PlannedSettings planned = planPreset(preset, fixture.problem());
+      CHECK(verify(fixture.problem(), planned.settings).message() == "");
+      CHECK(replayInTime(fixture.problem(), planned.settings).isOk());
+      CHECK(planned.decisions.size() >= 3);
+    }
+  }
+}
+
+TEST_CASE("load-on-demand hits nothing and guesses nothing") {
+  PlanFixture fixture = someProblem(40);
+  PlannedSettings planned = planPreset(Preset::kLoadOnDemand, fixture.problem());
+  CHECK(planned.settings.guesses.empty());
+  TimedResult result = replayInTime(fixture.problem(), planned.settings).value();
+  CHECK(result.decode.cache.hits == 0);
+}
+
+TEST_CASE("fate reads as many experts as the time between two routers holds") {
+  PlanFixture fixture = someProblem(40);
+  // 2 * 50 + 100 + 7 ns between routers; a page is read in 4096 ns.
+  CHECK(readsBetweenRouters(fixture.problem(), 1) == doctest::Approx(207.0 / 4096));
+  CHECK(readsBetweenRouters(fixture.problem(), 0) == 0);
+  CHECK(planPreset(Preset::kFate, fixture.problem()).settings.guesses.empty());
+  // Three times that, rounded down to one.
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.before.firstNs = 6000;
+  std::vector<GuessRule> guesses = planPreset(Preset::kFate, fixture.problem()).settings.guesses;
+  REQUIRE(guesses.size() == 8);
+  CHECK(guesses[0] == GuessRule());
+  // A quarter of eight experts are candidates.
+  CHECK(guesses[1] == GuessRule{Predictor::kGate, 1, 2, 1, 0});
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.before.firstNs = 60000;
+  CHECK(planPreset(Preset::kFate, fixture.problem()).settings.guesses[1].reads == 2);
+}
+
+TEST_CASE("edgemoe reads one to three experts of each layer that has paths") {
+  PlanFixture fixture = someProblem(40);
+  auto guessed = [&](uint32_t layer) {
+    return planPreset(Preset::kEdgeMoe, fixture.problem()).settings.guesses[layer];
+  };
+  CHECK(guessed(1) == GuessRule());
+  CHECK(guessed(2) == GuessRule{Predictor::kPaths, 1, 6, 1, 0});
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.before.firstNs = 60000;
+  CHECK(guessed(2) == GuessRule{Predictor::kPaths, 1, 6, 3, 0});
+}
+
+TEST_CASE("edgemoe fills its pool layer by layer before anything was used") {
+  PlanFixture fixture = someProblem(40);
+  PlanSettings settings = planPreset(Preset::kEdgeMoe, fixture.problem()).settings;
+  CHECK(settings.rules.sharing == CacheSharing::kOnePool);
+  CHECK(settings.start[3] == std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(settings.startUses[3] == std::vector<uint32_t>(8, 0));
+  uint64_t quotas = settings.allotment.totalPages() - settings.allotment.transitPages;
+  TimedResult result = replayInTime(fixture.problem(), settings).value();
+  CHECK(result.startBytes == quotas * 4096);
+}
+
+TEST_CASE("where nothing is known of guesses a preset guesses nothing and keeps more") {
+  PlanFixture fixture = someProblem(40);
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.before.firstNs = 6000;
+  for (Preset preset : {Preset::kEdgeMoe, Preset::kFate}) {
+    CAPTURE(presetName(preset));
+    PlanSettings with = planPreset(preset, fixture.problem()).settings;
+    PlanProblem unknown = fixture.problem();
+    unknown.predictions = {};
+    PlanSettings without = planPreset(preset, unknown).settings;
+    CHECK(!with.guesses.empty());
+    CHECK(without.guesses.empty());
+    CHECK(without.allotment.transitPages < with.allotment.transitPages);
+    CHECK(without.allotment.totalPages() >= with.allotment.totalPages());
+  }
+}
