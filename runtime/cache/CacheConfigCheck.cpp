@@ -48,7 +48,11 @@ uint64_t mostExpertsHeld(const CacheConfig &config) {
   }
   if (config.rules.sharing == CacheSharing::kOnePool)
     return mostRecordsIn(quotas + config.transitPages, smallestOfAll, records);
-  return between + mostMore;
+  // Guesses have what the played layer does not take of the transit pages; the sum of both limits
+  // is more than can be, by a few lists.
+  uint64_t guessed =
+      config.guessesUnderWay == 0 ? 0 : mostRecordsIn(config.transitPages, smallestOfAll, records);
+  return std::min(records, between + mostMore + guessed);
 }
 
 static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue, uint64_t pageBytes) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <utility>
 
 namespace moert {
 
@@ -46,7 +47,9 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
       queue(readQueue), pool(config.pool, config.pageBytes),
       layers(config.layers.begin(), config.layers.end()),
       directory(config.rules, config.transitPages, directorySizeOf(config)),
-      experts(directorySizeOf(config).experts), listPages(moert::largestRecordPages(config)) {
+      guesses(directorySizeOf(config)), guessesUnderWay(config.guessesUnderWay),
+      isSettled(config.isSettled), experts(directorySizeOf(config).experts),
+      listPages(moert::largestRecordPages(config)) {
   for (const CacheLayer &layer : layers) {
     directory.addLayer(layer.quotaPages, layer.comesRoundAgain);
     for (const ExpertRecord &record : layer.records)
@@ -67,7 +70,8 @@ uint64_t ExpertCache::memoryBytes(const CacheConfig &config) {
   DirectorySize size = directorySizeOf(config);
   uint64_t pageLists = moert::largestRecordPages(config);
   return sizeof(ExpertCache) + config.fileName.size() + size.layers * sizeof(CacheLayer) +
-         CacheDirectory::memoryBytes(config.rules, size) + size.experts * sizeof(Expert) +
+         CacheDirectory::memoryBytes(config.rules, size) + GuessList::memoryBytes(size) +
+         size.experts * sizeof(Expert) +
          PagePool::memoryBytes(config.pool.size() / config.pageBytes) +
          mostExpertsHeld(config) * (pageLists * sizeof(std::byte *) + sizeof(uint32_t)) +
          (size.widestLayer * 3 + mostLeaving(config)) * sizeof(uint32_t) +
@@ -75,8 +79,7 @@ uint64_t ExpertCache::memoryBytes(const CacheConfig &config) {
 }
 
 ExpertCache::~ExpertCache() {
-  if (isPlaying)
-    (void)fail(Status());
+  drain();
 }
 
 //===-- A play --------------------------------------------------------------------------------===//
@@ -94,18 +97,26 @@ Status ExpertCache::beginLayer(uint32_t layer, const PlayDemand &demand) {
   MOERT_RETURN_IF_ERROR(checkCall(false, "beginLayer"));
   if (layer >= layers.size())
     return failed(fileName, ": beginLayer of ", layer, ", there are ", layers.size());
+  // Guesses that have arrived are ready from the start.
+  if (guessesLoading > 0)
+    MOERT_RETURN_IF_ERROR(collect(false));
   if (!directory.beginPlay(layer, demand))
     return refuseDemand(layer, demand.wanted);
-  playStats = {};
+  playStats = std::exchange(betweenStats, {});
   for (std::vector<uint32_t> *perPlay : {&wanted, &toRead, &ready, &leaving})
     perPlay->clear();
   nextRead = handedOut = released = nextLeaving = 0;
   isPlaying = true;
-  for (uint32_t expert : demand.wanted)
+  for (uint32_t expert : demand.wanted) {
     wanted.push_back(directory.idOf(layer, expert));
+    playStats.hits += directory.at(wanted.back()).isHeld;
+  }
+  playStats.misses = wanted.size() - playStats.hits;
+  playStats.present = playStats.hits;
   for (uint32_t id : directory.unkept())
     if (!directory.at(id).isWanted)
       leaving.push_back(id);
+  beginGuesses(layer);
   queueReads();
   Status started = startReads();
   return started.isOk() ? std::move(started) : fail(std::move(started));
@@ -126,13 +137,11 @@ Status ExpertCache::refuseDemand(uint32_t layer, std::span<const uint32_t> deman
 void ExpertCache::queueReads() {
   for (bool isKept : {false, true})
     for (uint32_t id : wanted)
-      if (experts[id].slicesReady == 0 && directory.at(id).isKept == isKept)
+      if (!directory.at(id).isHeld && directory.at(id).isKept == isKept)
         toRead.push_back(id);
   for (uint32_t index = 0; index < wanted.size(); ++index)
     if (experts[wanted[index]].slicesReady > 0)
       ready.push_back(index);
-  playStats.hits = ready.size();
-  playStats.misses = toRead.size();
 }
 
 Status ExpertCache::startReads() {
@@ -145,11 +154,23 @@ Status ExpertCache::startReads() {
       evict(leaving[nextLeaving++]);
     }
     MOERT_RETURN_IF_ERROR(startRead(toRead[nextRead]));
+    if (isSettled)
+      MOERT_RETURN_IF_ERROR(waitFor(toRead[nextRead]));
   }
+  startGuesses();
   return {};
 }
 
 Status ExpertCache::startRead(uint32_t id) {
+  directory.hold(id);
+  Status submitted = submitRead(id);
+  if (!submitted.isOk())
+    directory.drop(id);
+  return submitted;
+}
+
+/// Of an expert that the directory lets have pages.
+Status ExpertCache::submitRead(uint32_t id) {
   const ExpertRecord &record = recordOf(id);
   Expert &entry = experts[id];
   assert(entry.pageList == kNoPages && !freeLists.empty());
@@ -159,7 +180,6 @@ Status ExpertCache::startRead(uint32_t id) {
   bool isAllocated = pool.allocate(pages);
   assert(isAllocated && "the layers hold more than their quotas");
   (void)isAllocated;
-  directory.hold(id);
 
   uint64_t pageBytes = uint64_t(1) << pageShift;
   pieces.clear();
@@ -167,18 +187,17 @@ Status ExpertCache::startRead(uint32_t id) {
     pieces.push_back({page, std::min(left, pageBytes)});
     left -= pieces.back().bytes;
   }
-  Status submitted = queue.submit(directory.at(id).history.rank, record.fileOffset, pieces);
+  Status submitted = queue.submit(id, record.fileOffset, pieces);
   if (!submitted.isOk()) {
-    evict(id);
+    givePagesBack(id);
     return std::move(submitted).withContext(nameOf(id));
   }
   entry.slicesLoading = static_cast<uint16_t>(record.slices.size());
-  playStats.bytesRead += record.bytes;
+  statsNow().bytesRead += record.bytes;
   return {};
 }
 
-/// Takes what has arrived, waiting for at least one read if asked to, and starts what became
-/// possible. The reads' tags are indices into wanted.
+/// Takes what has arrived, waiting for at least one read if asked to. The reads' tags are ids.
 Status ExpertCache::collect(bool wait) {
   ReadCompletion completions[8];
   size_t count;
@@ -191,21 +210,55 @@ Status ExpertCache::collect(bool wait) {
     }
     count = *polled;
     for (size_t i = 0; i < count; ++i) {
-      uint32_t index = static_cast<uint32_t>(completions[i].tag);
-      Expert &entry = experts[wanted[index]];
-      entry.slicesReady = completions[i].status.isOk() ? entry.slicesLoading : uint16_t(0);
-      entry.slicesLoading = 0;
-      if (entry.slicesReady > 0) {
-        ready.push_back(index);
-        continue;
-      }
-      evict(wanted[index]);
+      Status completed =
+          complete(static_cast<uint32_t>(completions[i].tag), std::move(completions[i].status));
       if (firstError.isOk())
-        firstError = std::move(completions[i].status).withContext(nameOf(wanted[index]));
+        firstError = std::move(completed);
     }
     wait = false;
   } while (count == std::size(completions));
   return firstError;
+}
+
+Status ExpertCache::complete(uint32_t id, Status result) {
+  Expert &entry = experts[id];
+  bool wasGuess = std::exchange(entry.isReadAsGuess, false);
+  guessesLoading -= wasGuess;
+  entry.slicesReady = result.isOk() ? entry.slicesLoading : uint16_t(0);
+  entry.slicesLoading = 0;
+  if (directory.at(id).isGuess) {
+    if (!result.isOk() || entry.isDoomed)
+      letGuessGo(id);
+    return {};
+  }
+  if (result.isOk()) {
+    ready.push_back(directory.at(id).history.rank);
+    return {};
+  }
+  givePagesBack(id);
+  if (wasGuess) { // Nobody had asked for it then; now the demand does.
+    directory.disownGuess(id);
+    toRead.push_back(id);
+    return {};
+  }
+  directory.drop(id);
+  return std::move(result).withContext(nameOf(id));
+}
+
+Status ExpertCache::waitFor(uint32_t id) {
+  uint64_t before = clock();
+  Status arrived;
+  while (arrived.isOk() && experts[id].slicesLoading > 0)
+    arrived = collect(true);
+  statsNow().waitNs += clock() - before;
+  return arrived;
+}
+
+/// What is still being read is waited for, so that nothing is written to pages which may be given
+/// away.
+void ExpertCache::drain() {
+  while (broken.isOk() && queue.readsUnderWay() > 0)
+    (void)collect(true);
 }
 
 Status ExpertCache::verify(uint32_t id) {
@@ -283,32 +336,30 @@ Status ExpertCache::endLayer() {
     return fail(failed(fileName, ": endLayer after ", released, " of ", wanted.size(),
                        " experts were released"));
   closePlay();
-  closedStats.hits += playStats.hits;
-  closedStats.misses += playStats.misses;
-  closedStats.evictions += playStats.evictions;
-  closedStats.bytesRead += playStats.bytesRead;
-  closedStats.waitNs += playStats.waitNs;
-  closedStats.verifyNs += playStats.verifyNs;
-  return {};
+  Status settled = isSettled ? settleGuesses() : Status();
+  startGuesses();
+  playStats += std::exchange(betweenStats, {});
+  closedStats += playStats;
+  return settled;
 }
 
 void ExpertCache::closePlay() {
   for (uint32_t id : wanted)
     experts[id].users = 0;
   for (uint32_t id : directory.unkept())
-    if (experts[id].slicesReady > 0)
+    if (directory.at(id).isHeld && experts[id].slicesReady > 0)
       evict(id);
   directory.endPlay();
   isPlaying = false;
 }
 
-/// Ends the play with an error. Reads that are still under way are waited for, so that nothing is
-/// written to pages which may be given away.
+/// Ends the play with an error.
 Status ExpertCache::fail(Status reason) {
-  while (broken.isOk() && queue.readsUnderWay() > 0)
-    (void)collect(true);
-  if (broken.isOk())
+  drain();
+  if (broken.isOk()) {
     closePlay();
+    letAllGuessesGo();
+  }
   return reason;
 }
 
@@ -323,73 +374,22 @@ std::span<std::byte *> ExpertCache::pagesOf(uint32_t id) {
 }
 
 void ExpertCache::evict(uint32_t id) {
-  Expert &entry = experts[id];
-  assert(entry.users == 0 && entry.slicesLoading == 0 && entry.pageList != kNoPages);
-  pool.release(pagesOf(id));
+  givePagesBack(id);
   directory.drop(id);
-  freeLists.push_back(entry.pageList);
-  entry = {};
   ++playStats.evictions;
 }
 
-//===-- Start, prompts, pins ------------------------------------------------------------------===//
-
-Status ExpertCache::fill(uint32_t layer, const PlayDemand &demand) {
-  MOERT_RETURN_IF_ERROR(checkCall(false, "fill"));
-  if (layer >= layers.size())
-    return failed(fileName, ": fill of ", layer, ", there are ", layers.size());
-  std::vector<uint32_t> fitting, uses;
-  if (!directory.selectFitting(layer, demand, fitting, uses))
-    return refuseDemand(layer, demand.wanted);
-  CacheStats before = closedStats;
-  MOERT_RETURN_IF_ERROR(beginLayer(layer, {fitting, uses, demand.tokens}));
-  while (true) {
-    MOERT_ASSIGN_OR_RETURN(int index, nextReady());
-    if (index < 0)
-      break;
-    MOERT_RETURN_IF_ERROR(release(index));
-  }
-  MOERT_RETURN_IF_ERROR(endLayer());
-  closedStats = before;
-  return {};
-}
-
-Status ExpertCache::beginPrompt() {
-  MOERT_RETURN_IF_ERROR(checkCall(false, "beginPrompt"));
-  PromptSurvival survival = directory.cacheRules().survival;
-  if (survival == PromptSurvival::kPins)
-    for (uint32_t id = 0; id < experts.size(); ++id)
-      if (experts[id].slicesReady > 0 && directory.at(id).pins == 0)
-        evict(id);
-  if (survival != PromptSurvival::kEverything)
-    directory.forgetUse();
-  return {};
-}
-
-Status ExpertCache::pin(uint32_t layer, uint32_t expert) {
-  MOERT_RETURN_IF_ERROR(checkCall(false, "pin"));
-  if (layer >= layers.size() || expert >= layers[layer].records.size())
-    return failed(fileName, ": there is no expert ", expert, " of layer ", layer, " to pin");
-  uint32_t id = directory.idOf(layer, expert);
-  if (!directory.pin(id))
-    return invalidInput(fileName, ": ", nameOf(id), ": pinning it needs ",
-                        directory.pinnedPages(id) + directory.at(id).pages,
-                        " pages with the ones pinned before, the layer has ",
-                        directory.pinLimitPages(id));
-  return {};
-}
-
-Status ExpertCache::unpin(uint32_t layer, uint32_t expert) {
-  MOERT_RETURN_IF_ERROR(checkCall(false, "unpin"));
-  if (layer >= layers.size() || expert >= layers[layer].records.size() ||
-      directory.at(directory.idOf(layer, expert)).pins == 0)
-    return failed(fileName, ": expert ", expert, " of layer ", layer, " is not pinned");
-  directory.unpin(directory.idOf(layer, expert));
-  return {};
+void ExpertCache::givePagesBack(uint32_t id) {
+  Expert &entry = experts[id];
+  assert(entry.users == 0 && entry.slicesLoading == 0 && entry.pageList != kNoPages);
+  pool.release(pagesOf(id));
+  freeLists.push_back(entry.pageList);
+  entry = {};
 }
 
 bool ExpertCache::isReady(uint32_t layer, uint32_t expert) const {
-  return experts[directory.idOf(layer, expert)].slicesReady > 0;
+  uint32_t id = directory.idOf(layer, expert);
+  return directory.at(id).isHeld && experts[id].slicesReady > 0;
 }
 
 std::string ExpertCache::nameOf(uint32_t id) const {

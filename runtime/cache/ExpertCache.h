@@ -7,6 +7,11 @@
 // and misses repeat from run to run, and the compiler's simulation can foretell them.
 //
 // A play: beginLayer, then nextReady -> bytes -> release until nextReady gives -1, then endLayer.
+//
+// Between plays a predictor may name experts of later layers (guess). They are read into transit
+// pages that the plays leave free, while nothing that was asked for waits to be read, and change
+// neither what is kept nor what is handed out: a guess that comes true is a miss whose read was
+// begun early. How many come true in time depends on the disk; with `isSettled` it does not.
 #pragma once
 
 #include "runtime/base/Clock.h"
@@ -15,6 +20,7 @@
 #include "runtime/cache/PagePool.h"
 #include "runtime/io/ReadQueue.h"
 #include "runtime/policy/CacheDirectory.h"
+#include "runtime/policy/GuessList.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +65,13 @@ struct CacheConfig {
   /// At least the sum of the quotas plus the transit pages; aligned to 4 KiB.
   std::span<std::byte> pool;
   CacheRules rules;
+  /// Reads of guesses at a time, at most; 0: nothing is guessed. Few, since a read that was begun
+  /// delays the demand that comes after it; two, so that the disk has the next one at hand.
+  uint32_t guessesUnderWay = 2;
+  /// Every read is waited for before anything else happens, guesses at the end of the play that
+  /// made them: all counts are then those of the compiler's replay. Slow; for tests and
+  /// comparisons.
+  bool isSettled = false;
   Clock clock = monotonicNs;
 };
 
@@ -67,9 +80,15 @@ struct CacheStats {
   uint64_t hits = 0;   // Wanted experts that were in memory when the play began.
   uint64_t misses = 0; // Wanted experts that had to be read.
   uint64_t evictions = 0;
-  uint64_t bytesRead = 0;
+  uint64_t bytesRead = 0; // Guesses included: those begun since the play before, with this one.
+  uint64_t guessesRead = 0, guessBytes = 0;
+  uint64_t adopted = 0;  // Misses whose read was begun as a guess.
+  uint64_t present = 0;  // Hits, and adopted guesses that were complete when the play began.
+  uint64_t refuted = 0;  // Guesses that were read and let go unused.
   uint64_t waitNs = 0;   // Blocked because no expert was ready.
   uint64_t verifyNs = 0; // Spent on checksums.
+
+  CacheStats &operator+=(const CacheStats &other);
 };
 
 /// Borrows the read queue, which nobody else uses meanwhile, the pool and the tables of the
@@ -81,13 +100,16 @@ struct CacheStats {
 ///  - A layer holds at most its quota, the layer being played at most quota + transit; the sum of
 ///    all quotas and the transit pages is at most the pool. With one pool for all layers it is they
 ///    together that hold at most the sum of the quotas, and the transit pages during a play.
-///  - An expert holds pages if and only if slices of it are ready or loading. It is one of
+///  - Guesses have at most the transit pages, within the same limits: what the layer being played
+///    holds and all guesses have together at most its quota + transit.
+///  - An expert has pages if and only if slices of it are ready or loading. It is one of
 ///      absent   no slices ready, none loading, no pages
 ///      loading  a read into its pages is under way
 ///      ready    its bytes are complete; checked before they are first handed out
 ///    Only a ready expert has users. An expert with users, and a wanted one before its release, is
 ///    never evicted; nor is a pinned one.
-///  - Reads are under way only while a layer is played.
+///  - Between plays only reads of guesses are under way. A guess that is not wanted any more while
+///    its read is under way is doomed: it has its pages until the read is complete.
 class ExpertCache {
 public:
   /// kInvalidInput for a configuration that cannot work, with the numbers. The read limits of the
@@ -125,11 +147,19 @@ public:
   /// policy did not choose to keep.
   Status endLayer();
 
+  /// A predictor has spoken of a later layer, before the play of the layer where it stands. Which
+  /// of its candidates are read is decided when that play begins (GuessList.h). A guess that cannot
+  /// be read is let go; the demand tries again.
+  void guess(const LayerGuess &guessed);
+
+  /// Keeps the disk at work on what is guessed; to be called now and then, also between plays.
+  Status advance() { return guesses.hasNext() || guessesLoading > 0 ? advanceReads() : Status(); }
+
   /// Before the first token: reads those experts of a layer that fit without an eviction, in their
   /// order. It counts as a play, as if their uses had been seen, but not in the statistics.
   Status fill(uint32_t layer, const PlayDemand &demand);
 
-  /// Before each prompt: forgets what the rules say.
+  /// Before each prompt: forgets what the rules say, and all guesses.
   Status beginPrompt();
 
   /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a play.
@@ -137,8 +167,10 @@ public:
   Status pin(uint32_t layer, uint32_t expert);
   Status unpin(uint32_t layer, uint32_t expert);
 
+  /// Guesses do not count.
   bool isReady(uint32_t layer, uint32_t expert) const;
   uint64_t pagesHeld(uint32_t layer) const { return directory.pagesHeld(layer); }
+  uint64_t guessPages() const { return directory.guessPages(); }
 
   /// Of the play that is open or was the last one.
   const CacheStats &layerStats() const { return playStats; }
@@ -154,7 +186,9 @@ private:
     uint16_t slicesReady = 0;
     uint16_t slicesLoading = 0;
     uint16_t users = 0;
-    bool isVerified = false; // Of ready slices: their checksums were right.
+    bool isVerified = false;    // Of ready slices: their checksums were right.
+    bool isReadAsGuess = false; // Of loading slices: their read was begun as a guess.
+    bool isDoomed = false;      // A guess that is given up when its read is complete.
   };
 
   ExpertCache(const CacheConfig &config, ReadQueue &queue);
@@ -170,11 +204,25 @@ private:
   void queueReads();
   Status startReads();
   Status startRead(uint32_t id);
+  Status submitRead(uint32_t id);
   Status collect(bool wait);
+  Status complete(uint32_t id, Status result);
+  Status waitFor(uint32_t id);
+  void drain();
   Status verify(uint32_t id);
   void evict(uint32_t id);
+  void givePagesBack(uint32_t id);
   void closePlay();
   Status fail(Status reason);
+
+  void beginGuesses(uint32_t layer);
+  Status advanceReads();
+  void startGuesses();
+  void startGuess(uint32_t id);
+  Status settleGuesses();
+  void letGuessGo(uint32_t id);
+  void letAllGuessesGo();
+  CacheStats &statsNow() { return isPlaying ? playStats : betweenStats; }
 
   std::string fileName;
   uint32_t pageShift;
@@ -183,6 +231,10 @@ private:
   PagePool pool;
   std::vector<CacheLayer> layers;
   CacheDirectory directory;
+  GuessList guesses;
+  uint32_t guessesUnderWay;
+  bool isSettled;
+  uint32_t guessesLoading = 0; // Adopted ones included.
   std::vector<Expert> experts; // By the directory's ids, as everything below.
 
   // Page lists of the experts in memory: list i stands at [i * listPages, (i + 1) * listPages).
@@ -204,6 +256,7 @@ private:
   size_t nextLeaving = 0;
   std::vector<MemoryPiece> pieces; // Of the read being started.
   CacheStats playStats;
+  CacheStats betweenStats; // Of guesses since the last play; they count with the next one.
   CacheStats closedStats;
   Status broken; // The queue failed with reads under way: their pages can never be used again.
 };

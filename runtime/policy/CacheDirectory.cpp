@@ -212,13 +212,17 @@ void CacheDirectory::hold(uint32_t id) {
   shareOf(id).heldPages += entry.pages;
 }
 
-void CacheDirectory::drop(uint32_t id) {
+void CacheDirectory::takePages(uint32_t id) {
   DirectoryEntry &entry = entries[id];
   assert(entry.isHeld);
   entry.isHeld = false;
   layers[entry.layer].heldPages -= entry.pages;
   shareOf(id).heldPages -= entry.pages;
-  shareOf(id).arc.leave(entry.arcList, entry.pages);
+}
+
+void CacheDirectory::drop(uint32_t id) {
+  takePages(id);
+  shareOf(id).arc.leave(entries[id].arcList, entries[id].pages);
 }
 
 void CacheDirectory::endPlay() {
@@ -278,6 +282,11 @@ void CacheDirectory::adoptGuess(uint32_t id) {
   assert(entries[id].isWanted);
   dropGuess(id);
   hold(id);
+}
+
+void CacheDirectory::disownGuess(uint32_t id) {
+  assert(entries[id].isWanted);
+  takePages(id);
 }
 
 bool CacheDirectory::demandFitsBeside(uint64_t guessedPages) const {

@@ -114,6 +114,8 @@ public:
   void dropGuess(uint32_t id);
   /// The open play wants it: its pages are the play's now, and the expert is held.
   void adoptGuess(uint32_t id);
+  /// Its read has failed: it is to be held anew, as if it had never been guessed.
+  void disownGuess(uint32_t id);
   uint64_t guessPages() const { return heldGuessPages; }
   /// Whether a layer can be guessed at all.
   bool isGuessable(uint32_t layer) const {
@@ -170,6 +172,7 @@ private:
   uint64_t addCandidates(uint32_t layer, uint64_t leavingPages);
   void orderLayer(uint32_t layer);
   void forgetGhosts(Share &share);
+  void takePages(uint32_t id);
 
   CacheRules rules;
   uint64_t transitPages;

@@ -5,9 +5,13 @@
 #include "runtime/base/HostMemory.h"
 #include "runtime/cache/ExpertCache.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <vector>
 
 namespace moert {
@@ -62,11 +66,20 @@ struct FakeModel {
   std::vector<std::vector<ExpertRecord>> records;
 };
 
+/// A random subset of the experts, in random order.
+inline std::vector<uint32_t> someExperts(std::mt19937 &random, uint32_t count, size_t most) {
+  std::vector<uint32_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  std::shuffle(all.begin(), all.end(), random);
+  all.resize(1 + random() % most);
+  return all;
+}
+
 /// Owns the pool and the cache over a model.
 struct CacheUnderTest {
   CacheUnderTest(const FakeModel &fakeModel, ReadQueue &queue, std::vector<uint64_t> quotas,
                  uint64_t transit, uint64_t pageBytes = kBlock, Clock clock = monotonicNs,
-                 const CacheRules &rules = {})
+                 const CacheRules &rules = {}, bool isSettled = false)
       : model(fakeModel) {
     uint64_t pages = transit;
     for (size_t l = 0; l < quotas.size(); ++l) {
@@ -81,6 +94,7 @@ struct CacheUnderTest {
     config.pool = pool.span().first(pages * pageBytes);
     config.clock = clock;
     config.rules = rules;
+    config.isSettled = isSettled;
     Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(config, queue);
     REQUIRE(made.status().message() == "");
     cache = std::move(made).value();
@@ -110,6 +124,15 @@ struct CacheUnderTest {
       if (cache->isReady(layer, expert))
         ready.push_back(expert);
     return ready;
+  }
+
+  /// All of the experts are read, if they are absent.
+  void guess(uint32_t layer, const std::vector<uint32_t> &experts) {
+    std::array<GuessCandidate, 16> candidates;
+    size_t count = 0;
+    for (uint32_t expert : experts)
+      candidates[count++] = {expert, kWholeShare / 16};
+    cache->guess({layer, {Predictor::kGate, 1, 16, 16, 0}, std::span(candidates).first(count)});
   }
 
   const FakeModel &model;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <map>
-#include <numeric>
 #include <random>
 #include <tuple>
 
@@ -74,15 +73,6 @@ struct LayerModel {
     held = after;
   }
 };
-
-/// A random subset in random order.
-Experts someExperts(std::mt19937 &random, uint32_t count, size_t most) {
-  Experts all(count);
-  std::iota(all.begin(), all.end(), 0);
-  std::shuffle(all.begin(), all.end(), random);
-  all.resize(1 + random() % most);
-  return all;
-}
 
 } // namespace
 

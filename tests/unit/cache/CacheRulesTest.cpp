@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
-#include <numeric>
 #include <random>
 
 using namespace moert;
@@ -20,14 +19,6 @@ static CacheRules onePool(EvictionPolicy policy = EvictionPolicy::kLru) {
 static FakeModel evenModel(size_t layers, size_t count, uint64_t blocks) {
   return FakeModel(
       std::vector<std::vector<uint64_t>>(layers, std::vector<uint64_t>(count, blocks)));
-}
-
-static Experts someExperts(std::mt19937 &random, uint32_t count, size_t most) {
-  Experts all(count);
-  std::iota(all.begin(), all.end(), 0);
-  std::shuffle(all.begin(), all.end(), random);
-  all.resize(1 + random() % most);
-  return all;
 }
 
 /// Plays a layer with up to two experts in use at a time. All the while nobody holds more than may

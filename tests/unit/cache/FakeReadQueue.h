@@ -17,6 +17,7 @@ public:
     uint64_t tag = 0;
     uint64_t fileOffset = 0;
     std::vector<MemoryPiece> pieces;
+    bool fails = false;
   };
 
   static ReadQueueOptions limits(uint32_t maxReads) {
@@ -41,6 +42,7 @@ public:
     Pending &read = pending[underWay++];
     read.tag = tag;
     read.fileOffset = fileOffset;
+    read.fails = fileOffset == failingOffset;
     read.pieces.assign(pieces.begin(), pieces.end());
     mostUnderWay = std::max(mostUnderWay, underWay);
     ++submitted;
@@ -60,10 +62,13 @@ public:
 
   size_t readsUnderWay() const override { return underWay; }
 
+  /// Lets one of the pending reads fail.
+  void failPending(size_t index) { pending[index].fails = true; }
+
   /// Which of n pending reads completes next; the first one unless told.
   std::function<size_t(size_t)> choose = [](size_t) { return size_t(0); };
   size_t eager = 0;
-  uint64_t failingOffset = UINT64_MAX;
+  uint64_t failingOffset = UINT64_MAX; // Of reads that are submitted from now on.
   uint64_t submitsUntilError = UINT64_MAX;
   bool isBroken = false;
   size_t mostUnderWay = 0;
@@ -80,7 +85,7 @@ private:
       std::memcpy(piece.data, file.data() + offset, piece.bytes);
       offset += piece.bytes;
     }
-    if (read.fileOffset == failingOffset)
+    if (read.fails)
       out.status = failed("fake.moe: read at offset ", read.fileOffset, " failed");
   }
 
