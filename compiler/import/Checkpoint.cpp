@@ -1,6 +1,7 @@
 #include "compiler/import/Checkpoint.h"
 
 #include "compiler/import/Architecture.h"
+#include "compiler/import/ConfigOnly.h"
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/ShardFile.h"
 #include "compiler/import/ShardIndex.h"
@@ -350,6 +351,29 @@ Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint3
   if (type == StoredType::kF16)
     widenInPlace<f16ToF32>(out);
   return Status();
+}
+
+// Published checkpoints that say nothing of it are bf16.
+static Result<StoredType> typeOf(const ConfigObject &config) {
+  for (const std::string_view key : {"torch_dtype", "dtype"}) {
+    if (!config.has(key))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const std::string type, config.string(key));
+    return type == "float32"   ? StoredType::kF32
+           : type == "float16" ? StoredType::kF16
+                               : StoredType::kBf16;
+  }
+  return StoredType::kBf16;
+}
+
+Result<ConfigOnly> describeConfig(const std::string &directory) {
+  MOERT_ASSIGN_OR_RETURN(const Config config, readConfig(directory + "/config.json"));
+  const ArchitectureInput input{config.root(), std::nullopt,
+                                [](std::string_view) { return false; }};
+  ConfigOnly result;
+  MOERT_ASSIGN_OR_RETURN(result.description, describeModel(input));
+  MOERT_ASSIGN_OR_RETURN(result.type, typeOf(config.root()));
+  return result;
 }
 
 Result<ImportedModel> importCheckpoint(const std::string &directory,

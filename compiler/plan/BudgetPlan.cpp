@@ -77,6 +77,10 @@ static BudgetPlan planWithoutBudget(const ModelFootprint &model, Preset preset,
           preset};
 }
 
+uint64_t smallestBudget(const ModelFootprint &model, const PlannedUse &use) {
+  return smallestAccount(model, typicalProcess(), plannedRun(use)).totalBytes();
+}
+
 Result<std::vector<BudgetPlan>> planBudgets(const ModelFootprint &model,
                                             std::span<const std::string> budgets,
                                             const PlannedUse &use) {

@@ -44,6 +44,9 @@ struct BudgetPlan {
 moert::Result<BudgetPlan> planBudget(const moert::ModelFootprint &model, const std::string &budget,
                                      Preset preset, const PlannedUse &use);
 
+/// The smallest budget that works for such a use, in bytes.
+uint64_t smallestBudget(const moert::ModelFootprint &model, const PlannedUse &use);
+
 /// One plan for each budget and preset: the largest budget first, the presets of one in the order
 /// in which they were given. Without budgets "default", which has pages for every expert. Refuses a
 /// budget or a preset that is given twice.

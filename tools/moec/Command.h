@@ -19,6 +19,7 @@ void addCompileCommand(CLI::App &app, Action &chosen);
 void addCalibrateCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
 void addEmitCommand(CLI::App &app, Action &chosen);
+void addPlanCommand(CLI::App &app, Action &chosen);
 void addReplanCommand(CLI::App &app, Action &chosen);
 void addInspectCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);

@@ -19,6 +19,7 @@ static void buildCommandLine(CLI::App &app, moec::cli::Action &chosen) {
   moec::cli::addCalibrateCommand(app, chosen);
   moec::cli::addImportCommand(app, chosen);
   moec::cli::addEmitCommand(app, chosen);
+  moec::cli::addPlanCommand(app, chosen);
   moec::cli::addReplanCommand(app, chosen);
   moec::cli::addInspectCommand(app, chosen);
   moec::cli::addVerifyCommand(app, chosen);
