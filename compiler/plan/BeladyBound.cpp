@@ -80,19 +80,28 @@ static Uses usesOf(const RoutingTrace &trace) {
   return uses;
 }
 
-static uint64_t missingUnits(const RoutingTrace &trace, const Uses &uses,
-                             const std::vector<uint64_t> &units, uint64_t capacity,
-                             BoundStart start) {
+namespace {
+struct MissingUnits {
+  uint64_t all = 0, atSingleTokens = 0;
+};
+} // namespace
+
+static MissingUnits missingUnits(const RoutingTrace &trace, const Uses &uses,
+                                 const std::vector<uint64_t> &units, uint64_t capacity,
+                                 BoundStart start) {
   PerfectCache cache(units, capacity);
   if (start == BoundStart::kBest) {
     for (uint32_t item = 0; item < units.size(); ++item)
       cache.use(item, uses.first[item]);
     cache.shrink();
   }
-  uint64_t missing = 0;
+  MissingUnits missing;
   for (const RoutingPlay &play : trace.plays) {
+    uint64_t ofPlay = 0;
     for (uint64_t i = play.begin; i < play.end; ++i)
-      missing += cache.use(uses.item[i], uses.next[i]);
+      ofPlay += cache.use(uses.item[i], uses.next[i]);
+    missing.all += ofPlay;
+    missing.atSingleTokens += play.tokens == 1 ? ofPlay : 0;
     cache.shrink();
   }
   return missing;
@@ -112,9 +121,12 @@ BeladyBound beladyBound(const RoutingTrace &trace,
   Uses uses = usesOf(trace);
   assert(bytes.size() == uses.first.size());
   BeladyBound bound;
-  bound.bytesRead = missingUnits(trace, uses, bytes, poolPages * pageBytes, start);
+  const MissingUnits missing = missingUnits(trace, uses, bytes, poolPages * pageBytes, start);
+  bound.bytesRead = missing.all;
+  bound.decodeBytesRead = missing.atSingleTokens;
   bound.misses = missingUnits(trace, uses, std::vector<uint64_t>(bytes.size(), 1),
-                              poolPages / std::max<uint64_t>(1, smallestPages), start);
+                              poolPages / std::max<uint64_t>(1, smallestPages), start)
+                     .all;
   return bound;
 }
 

@@ -19,6 +19,9 @@ namespace moec {
 
 struct BeladyBound {
   uint64_t bytesRead = 0;
+  /// Of them, at plays of one token. What is bounded is the whole: a policy may read more in
+  /// prompts and less behind them.
+  uint64_t decodeBytesRead = 0;
   /// Experts that were not there. Of experts as small as the smallest, so with records of one size
   /// it is the very number, otherwise less.
   uint64_t misses = 0;

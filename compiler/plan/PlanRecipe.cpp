@@ -1,0 +1,105 @@
+#include "compiler/plan/PlanRecipe.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace moert;
+
+namespace moec {
+
+RecipeBook::RecipeBook(const PlanProblem &planned, size_t traceSteps)
+    : problem(planned), shape(shapeOf(planned)) {
+  const RoutingTrace &trace = *problem.trace;
+  const size_t layers = trace.layerExperts.size();
+  steps = std::min(traceSteps, trace.plays.size() / layers);
+  for (uint32_t experts : trace.layerExperts)
+    uses.emplace_back(experts, 0);
+  for (size_t p = 0; p < steps * layers; ++p) {
+    const RoutingPlay &play = trace.plays[p];
+    tokens += play.layer == 0 ? play.tokens : 0;
+    for (uint64_t i = play.begin; i < play.end; ++i)
+      uses[play.layer][trace.wanted[i]] += trace.uses[i];
+  }
+  for (const std::vector<uint32_t> &layer : uses) {
+    std::vector<uint32_t> &order = byUse.emplace_back(layer.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return layer[a] > layer[b]; });
+  }
+}
+
+const std::vector<QuotaCurve> &RecipeBook::curvesOf(EvictionPolicy eviction,
+                                                    uint64_t transitPages) {
+  std::vector<QuotaCurve> &known = curves[{eviction, transitPages}];
+  if (known.empty())
+    known = quotaCurves(problem, eviction, transitPages, steps);
+  return known;
+}
+
+CacheAllotment RecipeBook::allotmentOf(const PlanRecipe &recipe) {
+  const uint64_t record = smallestPoolPages(shape);
+  const uint64_t guessPages = std::min(recipe.guessRecords * record, problem.poolPages - record);
+  CacheAllotment allotment = allotCache(shape, problem.poolPages - guessPages);
+  if (recipe.hasCurvedQuotas) {
+    uint64_t working = 0, quotas = 0;
+    for (const CacheShape::Layer &layer : shape.layers)
+      working = std::max(working, layer.workingPages);
+    for (uint32_t pages : allotment.quotaPages)
+      quotas += pages;
+    // The curves hardly depend on what passes through, so that one set of them serves all recipes.
+    const std::vector<QuotaCurve> &known = curvesOf(recipe.rules.eviction, working);
+    allotment.quotaPages = quotasOfCurves(
+        shape, known, working - std::min<uint64_t>(working, allotment.transitPages), quotas);
+  }
+  allotment.transitPages += static_cast<uint32_t>(guessPages);
+  return allotment;
+}
+
+/// As many of each layer as its quota holds; with one pool, an even share of each.
+void RecipeBook::addStart(PlanSettings &settings) const {
+  settings.startTokens = std::max(1u, tokens);
+  for (size_t l = 0; l < byUse.size(); ++l) {
+    std::vector<uint32_t> &start = settings.start.emplace_back();
+    std::vector<uint32_t> &startUses = settings.startUses.emplace_back();
+    uint64_t left = settings.allotment.quotaPages[l];
+    for (uint32_t expert : byUse[l]) {
+      const uint64_t pages = divideUp(problem.recordBytes[l][expert], problem.pageBytes);
+      if (pages > left)
+        continue;
+      left -= pages;
+      start.push_back(expert);
+      startUses.push_back(std::min(uses[l][expert], settings.startTokens));
+    }
+  }
+}
+
+PlanSettings RecipeBook::settingsOf(const PlanRecipe &recipe) {
+  PlanSettings settings;
+  settings.rules = recipe.rules;
+  settings.allotment = allotmentOf(recipe);
+  if (recipe.pins > 0)
+    for (const std::vector<uint32_t> &order : byUse)
+      settings.pinned.emplace_back(order.begin(),
+                                   order.begin() + std::min<ptrdiff_t>(recipe.pins, ssize(order)));
+  if (recipe.hasStart)
+    addStart(settings);
+  if (recipe.guess.predictor == Predictor::kOff)
+    return settings;
+  for (uint32_t layer = 0; layer < byUse.size(); ++layer) {
+    GuessRule rule = recipe.guess;
+    rule.ahead = static_cast<uint8_t>(std::min<uint32_t>(rule.ahead, layer));
+    const LayerPredictions *made = findPredictions(problem, rule, layer);
+    const bool isSilent = !recipe.isSilent.empty() && recipe.isSilent[layer];
+    if (!made || made->perToken == 0 || isSilent) {
+      settings.guesses.emplace_back();
+      continue;
+    }
+    rule.candidates = static_cast<uint16_t>(std::min<uint32_t>(rule.candidates, made->perToken));
+    settings.guesses.push_back(rule);
+  }
+  return settings;
+}
+
+} // namespace moec

@@ -1,0 +1,54 @@
+// Few numbers of which a plan's settings follow: what the search turns. Settings name quotas, start
+// and guesses layer by layer; a recipe says how they are got.
+#pragma once
+
+#include "compiler/plan/PlanProblem.h"
+#include "compiler/plan/QuotaCurves.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace moec {
+
+struct PlanRecipe {
+  moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kCyclic};
+  uint32_t guessRecords = 0;    // Transit pages for so many records, beside those for the demand.
+  bool hasCurvedQuotas = false; // By QuotaCurves.h; otherwise even.
+  uint32_t pins = 0;            // Of each layer's most popular experts.
+  bool hasStart = false;        // With the most popular experts.
+  /// For every layer that can be guessed so; a layer nearer to the first one than `ahead` is
+  /// guessed from the first one, and no more candidates are looked at than are known.
+  moert::GuessRule guess;
+  std::vector<bool> isSilent; // Per layer: not guessed all the same; empty: none.
+  friend bool operator==(const PlanRecipe &, const PlanRecipe &) = default;
+};
+
+/// Makes settings of recipes, with what the trace's first steps say of popularity and quotas.
+/// Borrows the problem; one thread.
+class RecipeBook {
+public:
+  RecipeBook(const PlanProblem &planned, size_t traceSteps);
+
+  /// verify() may still refuse them, where the pool is too small for the recipe.
+  PlanSettings settingsOf(const PlanRecipe &recipe);
+
+  const moert::CacheShape &cacheShape() const { return shape; }
+
+private:
+  moert::CacheAllotment allotmentOf(const PlanRecipe &recipe);
+  const std::vector<QuotaCurve> &curvesOf(moert::EvictionPolicy eviction, uint64_t transitPages);
+  void addStart(PlanSettings &settings) const;
+
+  const PlanProblem &problem;
+  size_t steps;
+  moert::CacheShape shape;
+  uint32_t tokens = 0;                      // Of the steps.
+  std::vector<std::vector<uint32_t>> uses;  // [layer][expert]
+  std::vector<std::vector<uint32_t>> byUse; // [layer]: experts, the most popular first.
+  std::map<std::pair<moert::EvictionPolicy, uint64_t>, std::vector<QuotaCurve>> curves;
+};
+
+} // namespace moec

@@ -1,0 +1,57 @@
+// The plan that decodes the trace in the least time, as far as the timed replay knows: `auto`.
+#pragma once
+
+#include "compiler/plan/PlanForecast.h"
+#include "compiler/plan/PlanProblem.h"
+#include "compiler/plan/PresetRules.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+struct SearchProgress {
+  std::string_view deciding; // "eviction"
+  uint32_t replays = 0;      // So far.
+  double tokenNs = 0;        // Of the best settings so far.
+};
+
+struct SearchOptions {
+  uint32_t threads = 2; // Figures do not depend on them.
+  std::function<void(const SearchProgress &)> progress = {};
+};
+
+/// A preset beside the search's result, on the whole trace.
+struct PresetTime {
+  Preset preset = Preset::kLru;
+  double tokenNs = 0;
+};
+
+struct SearchedPlan {
+  PlannedSettings planned;
+  PlanForecast forecast;
+  std::vector<PresetTime> presets;
+  uint32_t replays = 0;
+};
+
+/// One decision after the other, the others as they stand: eviction and sharing, what the cache
+/// starts with, quotas, pins, guesses; with guesses the first ones again. What is less than
+/// kSameTime better is not better: the simpler settings stay (no guesses before guesses, quotas
+/// before one pool, even before uneven, the eviction policy that stands first in its enumeration).
+///
+/// Decided is on the first part of the trace, at most two thirds of its decoded tokens. On the rest
+/// the winner has to be as fast as the best preset there, otherwise the next simpler one is taken;
+/// on the whole trace no preset is faster than what is returned. The same problem gives the same
+/// plan.
+///
+/// Refuses what check() refuses and a trace without decode steps.
+moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,
+                                       const SearchOptions &options = {});
+
+/// A share of a token's time that no decision is made for.
+constexpr double kSameTime = 0.002;
+
+} // namespace moec

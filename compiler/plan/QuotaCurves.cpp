@@ -1,0 +1,121 @@
+#include "compiler/plan/QuotaCurves.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+using namespace moert;
+
+namespace moec {
+
+// Sizes of a layer's quota that are tried. Curves are smooth: twice as many change the quotas by a
+// record or two and the bytes by less than 0.2%.
+static constexpr uint32_t kSizes = 12;
+
+static double decodeBytes(const RoutingTrace &trace, uint32_t layer, size_t steps,
+                          CacheReplay replay) {
+  const size_t layers = trace.layerExperts.size();
+  double bytes = 0;
+  for (size_t step = 0; step < steps; ++step) {
+    const RoutingPlay &play = trace.plays[step * layers + layer];
+    const ReplayCounts counts = replay.play(0, trace.demandOf(play));
+    bytes += play.tokens == 1 ? static_cast<double>(counts.bytesRead) : 0;
+  }
+  return bytes;
+}
+
+std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, EvictionPolicy eviction,
+                                    uint64_t transitPages, size_t steps) {
+  const CacheShape shape = shapeOf(problem);
+  steps = std::min(steps, problem.trace->plays.size() / shape.layers.size());
+  std::vector<QuotaCurve> curves(shape.layers.size());
+  for (uint32_t l = 0; l < curves.size(); ++l) {
+    const CacheShape::Layer &layer = shape.layers[l];
+    ReplayCache cache;
+    cache.pageBytes = problem.pageBytes;
+    cache.transitPages = std::max(transitPages, layer.recordPages);
+    cache.rules.eviction = eviction;
+    cache.layers.emplace_back().recordBytes = problem.recordBytes[l];
+    for (uint32_t i = 0; i <= kSizes; ++i) {
+      const uint64_t records = uint64_t(layer.experts) * i / kSizes;
+      const uint64_t pages =
+          i == kSizes ? layer.allPages : std::min(layer.allPages, records * layer.recordPages);
+      if (i > 0 && pages == curves[l].pages.back())
+        continue;
+      cache.layers[0].quotaPages = pages;
+      curves[l].pages.push_back(pages);
+      curves[l].bytes.push_back(
+          decodeBytes(*problem.trace, l, steps, CacheReplay::create(cache).value()));
+    }
+  }
+  return curves;
+}
+
+namespace {
+
+/// A piece of a hull: from one point to the next.
+struct HullStep {
+  uint32_t layer = 0;
+  uint64_t pages = 0;
+  double savedPerPage = 0; // Bytes.
+};
+
+std::vector<HullStep> hullSteps(const std::vector<QuotaCurve> &curves) {
+  std::vector<HullStep> steps;
+  for (uint32_t l = 0; l < curves.size(); ++l) {
+    const QuotaCurve &curve = curves[l];
+    for (size_t from = 0; from + 1 < curve.pages.size();) {
+      size_t best = from + 1;
+      double bestRate = -std::numeric_limits<double>::infinity();
+      for (size_t to = from + 1; to < curve.pages.size(); ++to) {
+        const double rate = (curve.bytes[from] - curve.bytes[to]) /
+                            static_cast<double>(curve.pages[to] - curve.pages[from]);
+        if (rate >= bestRate) {
+          bestRate = rate;
+          best = to;
+        }
+      }
+      steps.push_back({l, curve.pages[best] - curve.pages[from], bestRate});
+      from = best;
+    }
+  }
+  // A layer's own steps save less and less, so that this keeps their order.
+  std::stable_sort(steps.begin(), steps.end(), [](const HullStep &a, const HullStep &b) {
+    return a.savedPerPage > b.savedPerPage;
+  });
+  return steps;
+}
+
+} // namespace
+
+std::vector<uint32_t> quotasOfCurves(const CacheShape &shape, const std::vector<QuotaCurve> &curves,
+                                     uint64_t floorPages, uint64_t quotaPages) {
+  assert(shape.layers.size() == curves.size());
+  std::vector<uint32_t> quotas(curves.size(), 0);
+  uint64_t left = quotaPages;
+  // In whole records; the last one may be smaller than the largest.
+  auto give = [&](uint32_t l, uint64_t pages) {
+    const CacheShape::Layer &layer = shape.layers[l];
+    while (pages > 0 && left > 0 && quotas[l] < layer.allPages) {
+      const uint64_t record = std::min(layer.recordPages, layer.allPages - quotas[l]);
+      if (record > left)
+        return;
+      quotas[l] += static_cast<uint32_t>(record);
+      left -= record;
+      pages -= std::min(pages, record);
+    }
+  };
+  for (uint32_t l = 0; l < quotas.size(); ++l)
+    give(l, floorPages);
+  std::vector<uint64_t> reached(curves.size(), 0); // On the curves.
+  for (const HullStep &step : hullSteps(curves)) {
+    reached[step.layer] += step.pages;
+    if (reached[step.layer] > quotas[step.layer])
+      give(step.layer, reached[step.layer] - quotas[step.layer]);
+  }
+  for (uint32_t l = 0; l < quotas.size(); ++l)
+    give(l, shape.layers[l].allPages);
+  return quotas;
+}
+
+} // namespace moec

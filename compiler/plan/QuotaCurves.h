@@ -1,0 +1,31 @@
+// How many bytes each layer reads with so many pages of its own, and the quotas that read the
+// fewest bytes in all. Layers with quotas do not touch each other, so that each has a curve of its
+// own, found by replaying it alone.
+#pragma once
+
+#include "compiler/plan/PlanProblem.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// Points of one layer's curve, by pages ascending from 0.
+struct QuotaCurve {
+  std::vector<uint64_t> pages;
+  std::vector<double> bytes; // Read by decode steps.
+};
+
+/// Of the trace's first `steps`, under a policy, with so many pages in transit.
+std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, moert::EvictionPolicy eviction,
+                                    uint64_t transitPages, size_t steps);
+
+/// Shares quotaPages: each layer gets at least floorPages, as far as it has so many, and whole
+/// records beyond that, where they save the most bytes a page. The curves' lower convex hulls are
+/// what counts, so that no layer is passed over whose first pages save little and whose further
+/// ones much.
+std::vector<uint32_t> quotasOfCurves(const moert::CacheShape &shape,
+                                     const std::vector<QuotaCurve> &curves, uint64_t floorPages,
+                                     uint64_t quotaPages);
+
+} // namespace moec

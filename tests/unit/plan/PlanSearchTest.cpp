@@ -1,0 +1,218 @@
+#include "compiler/plan/PlanSearch.h"
+
+#include "compiler/plan/PlanRecipe.h"
+#include "compiler/plan/Presets.h"
+#include "tests/unit/plan/PlanFixture.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using namespace moert;
+
+/// Four layers of twelve experts of two pages, of which a token takes two; 30 records fit.
+static PlanFixture someProblem(uint32_t seed, uint64_t poolPages = 60) {
+  std::mt19937 random(seed);
+  PlanFixture fixture(randomTrace(random, 4, 12, 2, stepsOfWindows(2, 60, 10, 5)), 2, poolPages,
+                      8192);
+  fixture.predictions = goodGuesses(random, fixture.trace, 4);
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.before.firstNs = 3000;
+  return fixture;
+}
+
+static PlanSettings settingsOf(const SearchedPlan &plan) {
+  return plan.planned.settings;
+}
+
+TEST_CASE("no preset is faster than what the search finds, and the settings are verified") {
+  for (uint32_t seed = 0; seed < 8; ++seed)
+    for (uint64_t pool : {2, 9, 30, 60, 96, 200}) {
+      CAPTURE(seed);
+      CAPTURE(pool);
+      PlanFixture fixture = someProblem(seed, pool);
+      SearchedPlan plan = searchPlan(fixture.problem()).value();
+      REQUIRE(verify(fixture.problem(), settingsOf(plan)).message() == "");
+      TimedResult result = replayInTime(fixture.problem(), settingsOf(plan)).value();
+      CHECK(result.meanNs() == plan.forecast.tokenNs);
+      REQUIRE(plan.presets.size() == 4);
+      for (const PresetTime &rival : plan.presets) {
+        PlanSettings settings = planPreset(rival.preset, fixture.problem()).settings;
+        CHECK(rival.tokenNs == replayInTime(fixture.problem(), settings).value().meanNs());
+        CHECK(plan.forecast.tokenNs <= rival.tokenNs);
+      }
+    }
+}
+
+TEST_CASE("the same problem gives the same plan, whatever the number of threads") {
+  PlanFixture fixture = someProblem(3);
+  SearchedPlan one = searchPlan(fixture.problem(), {.threads = 1}).value();
+  SearchedPlan three = searchPlan(fixture.problem(), {.threads = 3}).value();
+  CHECK(settingsOf(one).allotment.quotaPages == settingsOf(three).allotment.quotaPages);
+  CHECK(settingsOf(one).allotment.transitPages == settingsOf(three).allotment.transitPages);
+  CHECK(settingsOf(one).rules == settingsOf(three).rules);
+  CHECK(settingsOf(one).guesses == settingsOf(three).guesses);
+  CHECK(settingsOf(one).start == settingsOf(three).start);
+  CHECK(one.replays == three.replays);
+  REQUIRE(one.planned.decisions.size() == three.planned.decisions.size());
+  for (size_t i = 0; i < one.planned.decisions.size(); ++i)
+    CHECK(one.planned.decisions[i].reason == three.planned.decisions[i].reason);
+}
+
+TEST_CASE("where nothing makes a difference the settings are the simplest") {
+  // One expert of each layer all the time: everything keeps it.
+  std::vector<uint16_t> chosen(300, 1);
+  std::vector<LayerRoutes> layers(3, {4, 1, chosen});
+  PlanFixture fixture(makeTrace(layers, std::vector<TraceStep>(300)).value(), 1, 9);
+  fixture.costs.after.firstNs = 1e6;
+  std::mt19937 random(1);
+  fixture.predictions = goodGuesses(random, fixture.trace, 2);
+  PlanSettings settings = settingsOf(searchPlan(fixture.problem()).value());
+  CHECK(settings.rules == CacheRules{.eviction = EvictionPolicy::kLru});
+  CHECK(settings.allotment.quotaPages == std::vector<uint32_t>{3, 3, 3});
+  CHECK(settings.pinned.empty());
+  CHECK(settings.guesses.empty());
+}
+
+/// Two layers, no habits: a token takes any expert, which the gate knows, or does not.
+static PlanFixture withoutHabits(bool isKnown) {
+  std::mt19937 random(7);
+  std::vector<uint16_t> chosen;
+  for (int token = 0; token < 400; ++token)
+    chosen.push_back(static_cast<uint16_t>(random() % 16));
+  std::vector<LayerRoutes> layers(2, {16, 1, chosen});
+  PlanFixture fixture(makeTrace(layers, std::vector<TraceStep>(400)).value(), 1, 8);
+  LayerPredictions made{Predictor::kGate, 1, 1, 1, {}};
+  for (uint16_t expert : chosen)
+    made.candidates.push_back(
+        {isKnown ? expert : static_cast<uint32_t>(random() % 16), kWholeShare / 2});
+  fixture.predictions = {made};
+  fixture.costs.layers[1].before.firstNs = 5000;
+  return fixture;
+}
+
+TEST_CASE("guesses that come true are taken, others are not") {
+  PlanFixture known = withoutHabits(true);
+  SearchedPlan plan = searchPlan(known.problem()).value();
+  REQUIRE(settingsOf(plan).guesses.size() == 2);
+  CHECK(settingsOf(plan).guesses[0] == GuessRule());
+  CHECK(settingsOf(plan).guesses[1].predictor == Predictor::kGate);
+  CHECK(plan.forecast.guessPrecision == 1);
+  CHECK(plan.forecast.guessRecall > 0.5);
+  CHECK(plan.forecast.presentRate > plan.forecast.hitRate);
+  PlanFixture unknown = withoutHabits(false);
+  CHECK(settingsOf(searchPlan(unknown.problem()).value()).guesses.empty());
+}
+
+TEST_CASE("every decision has a reason with times, and each is made once") {
+  PlanFixture fixture = someProblem(5);
+  SearchedPlan plan = searchPlan(fixture.problem()).value();
+  std::vector<std::string> names;
+  for (const PlanDecision &decision : plan.planned.decisions) {
+    CHECK(decision.value != "");
+    CHECK(decision.reason != "");
+    CHECK(std::find(names.begin(), names.end(), decision.decision) == names.end());
+    names.push_back(decision.decision);
+  }
+  for (const char *name : {"eviction", "start", "guesses", "settings"})
+    CHECK(std::find(names.begin(), names.end(), name) != names.end());
+}
+
+TEST_CASE("progress is told with ever better times") {
+  PlanFixture fixture = someProblem(5);
+  uint32_t calls = 0, replays = 0;
+  SearchOptions options;
+  options.progress = [&](const SearchProgress &progress) {
+    ++calls;
+    CHECK(progress.replays > replays);
+    CHECK(progress.deciding != "");
+    replays = progress.replays;
+  };
+  SearchedPlan plan = searchPlan(fixture.problem(), options).value();
+  CHECK(calls > 4);
+  CHECK(replays <= plan.replays);
+}
+
+TEST_CASE("a search without decoded tokens, or of a problem that contradicts itself, is refused") {
+  std::vector<uint16_t> chosen{0, 1};
+  LayerRoutes layer{2, 1, chosen};
+  std::vector<TraceStep> steps{{2, true}};
+  PlanFixture fixture(makeTrace(std::span(&layer, 1), steps).value(), 1, 2);
+  CHECK(searchPlan(fixture.problem()).status().message() ==
+        "the trace has no decoded tokens to search a plan with");
+  fixture.topK[0] = 3;
+  CHECK(searchPlan(fixture.problem()).status().message() == "MoE layer 0 chooses 3 of 2 experts");
+}
+
+//===-- What it is made of --------------------------------------------------------------------===//
+
+TEST_CASE("a recipe's start is what was popular, as far as each layer's quota holds") {
+  PlanFixture fixture(tokensOf(4, 1, {3, 3, 1, 3, 1, 0}), 1, 2);
+  PlanProblem problem = fixture.problem();
+  RecipeBook book(problem, 5); // The last token is not seen.
+  PlanRecipe popular, pinned;
+  popular.hasStart = true;
+  pinned.pins = 1;
+  PlanSettings settings = book.settingsOf(popular);
+  CHECK(settings.start == std::vector<std::vector<uint32_t>>{{3, 1}});
+  CHECK(settings.startUses == std::vector<std::vector<uint32_t>>{{3, 2}});
+  CHECK(settings.startTokens == 5);
+  settings = book.settingsOf(pinned);
+  CHECK(settings.pinned == std::vector<std::vector<uint32_t>>{{3}});
+}
+
+TEST_CASE("a recipe guesses every layer as far ahead as it can be, but silent ones") {
+  PlanFixture fixture = someProblem(1);
+  PlanProblem problem = fixture.problem();
+  RecipeBook book(problem, 50);
+  PlanRecipe recipe;
+  recipe.guess = {Predictor::kGate, 2, 9, 3, 5};
+  recipe.isSilent = {false, false, true, false};
+  std::vector<GuessRule> guesses = book.settingsOf(recipe).guesses;
+  REQUIRE(guesses.size() == 4);
+  CHECK(guesses[0] == GuessRule());
+  CHECK(guesses[1] == GuessRule{Predictor::kGate, 1, 4, 3, 5});
+  CHECK(guesses[2] == GuessRule());
+  CHECK(guesses[3] == GuessRule{Predictor::kGate, 2, 4, 3, 5});
+}
+
+TEST_CASE("quotas by curves go where they save bytes, in whole records within what there is") {
+  // The first layer takes one of two experts, the second one of eight in turn.
+  std::vector<uint16_t> few, many;
+  for (uint16_t token = 0; token < 160; ++token) {
+    few.push_back(token % 2);
+    many.push_back(token % 8);
+  }
+  std::vector<LayerRoutes> layers{{12, 1, few}, {12, 1, many}};
+  PlanFixture fixture(makeTrace(layers, std::vector<TraceStep>(160)).value(), 1, 40, 8192);
+  std::vector<QuotaCurve> curves =
+      quotaCurves(fixture.problem(), EvictionPolicy::kLru, 2, SIZE_MAX);
+  REQUIRE(curves.size() == 2);
+  CHECK(curves[0].pages.front() == 0);
+  CHECK(curves[0].bytes.front() == 160 * 8192);
+  CHECK(curves[0].pages.back() == 24);
+  CHECK(curves[0].bytes.back() == 2 * 8192);
+  CHECK(curves[1].bytes.back() == 8 * 8192);
+  CacheShape shape = shapeOf(fixture.problem());
+  CHECK(quotasOfCurves(shape, curves, 2, 20) == std::vector<uint32_t>{4, 16});
+  CHECK(quotasOfCurves(shape, curves, 2, 21) == std::vector<uint32_t>{4, 16});
+  CHECK(quotasOfCurves(shape, curves, 2, 5) == std::vector<uint32_t>{2, 2});
+  CHECK(quotasOfCurves(shape, curves, 2, 100) == std::vector<uint32_t>{24, 24});
+}
+
+TEST_CASE("a forecast is a replay's figures per decoded token, beside what cannot be beaten") {
+  // 0 is kept; 1 and 2 pass through a page each time.
+  PlanFixture fixture(tokensOf(3, 2, {0, 1, 0, 2, 0, 1}), 2, 2);
+  TimedResult result = replayInTime(fixture.problem(), quotasOf({1}, 1)).value();
+  PlanForecast forecast = forecastOf(fixture.problem(), result);
+  CHECK(forecast.tokens == 3);
+  CHECK(forecast.tokenNs == result.meanNs());
+  CHECK(forecast.hitRate == doctest::Approx(2.0 / 6));
+  CHECK(forecast.bytesPerToken == doctest::Approx(4 * 4096 / 3.0));
+  // With two pages 0 and 1 would stay: three reads.
+  CHECK(forecast.leastBytesPerToken == doctest::Approx(4096));
+  CHECK(computeNsPerToken(fixture.problem()) == doctest::Approx(100 + 2 * 50 + 30));
+  CHECK(forecast.boundNs == doctest::Approx(4096));
+  CHECK(forecast.boundNs <= forecast.tokenNs);
+  fixture.reads.bytesPerSecond[0].value = 1e12;
+  CHECK(forecastOf(fixture.problem(), result).boundNs == doctest::Approx(230));
+}
