@@ -44,6 +44,8 @@ static void writeSections(JsonWriter &json, const Artifact &artifact) {
   write("resident", artifact.residentOffset, artifact.residentBytes);
   write("records", artifact.recordsOffset, artifact.recordsBytes);
   write("tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes);
+  write("paths", artifact.pathsOffset, artifact.pathsBytes);
+  write("trace", artifact.traceOffset, artifact.traceBytes);
   write("manifest", artifact.manifestOffset, artifact.manifestBytes);
   json.endArray();
 }

@@ -56,7 +56,7 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
   mlir::OwningOpRef<mlir::ModuleOp> lowered(module->clone());
   MOERT_RETURN_IF_ERROR(runPasses(ir, *lowered, options));
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(ir, *lowered));
-  MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, 0));
+  MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
   mlir::PassManager passes(ir.context());
   passes.addPass(mlir::moe::createAssignBitsPass({.bits = bits}));
   if (mlir::failed(passes.run(*module)))

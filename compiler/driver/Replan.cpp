@@ -74,6 +74,7 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   if (!plans.isOk())
     return plans.status().withContext(request.artifactPath);
   artifact.plans = std::move(plans).value();
+  artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor); // What plans may use.
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
 
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));

@@ -209,20 +209,33 @@ static uint64_t endOf(const Artifact &artifact, EmitState state) {
 
 static void clearChecksums(Artifact &artifact) {
   artifact.residentChecksum = artifact.tokenizerChecksum = 0;
+  artifact.pathsChecksum = artifact.traceChecksum = 0;
   for (MoeLayer &layer : artifact.moeLayers)
     for (Expert &expert : layer.experts)
       for (Slice &slice : expert.slices)
         slice.checksum = 0;
 }
 
+// An absent section has no bytes.
+static Status appendSection(std::span<const std::byte> bytes, uint64_t offset, uint64_t &checksum,
+                            OutputFile &file) {
+  if (bytes.empty())
+    return {};
+  MOERT_RETURN_IF_ERROR(file.padTo(offset));
+  checksum = checksum64(bytes);
+  return file.append(bytes);
+}
+
 // Everything behind the records, then the first page, then the name.
-static Status finishFile(Artifact &artifact, std::span<const std::byte> tokenizerTable,
+static Status finishFile(EmitPlan &plan, std::span<const std::byte> tokenizerTable,
                          OutputFile &file) {
-  if (!tokenizerTable.empty()) {
-    MOERT_RETURN_IF_ERROR(file.padTo(artifact.tokenizerOffset));
-    artifact.tokenizerChecksum = checksum64(tokenizerTable);
-    MOERT_RETURN_IF_ERROR(file.append(tokenizerTable));
-  }
+  Artifact &artifact = plan.artifact;
+  MOERT_RETURN_IF_ERROR(
+      appendSection(tokenizerTable, artifact.tokenizerOffset, artifact.tokenizerChecksum, file));
+  MOERT_RETURN_IF_ERROR(
+      appendSection(plan.paths, artifact.pathsOffset, artifact.pathsChecksum, file));
+  MOERT_RETURN_IF_ERROR(
+      appendSection(plan.trace, artifact.traceOffset, artifact.traceChecksum, file));
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(file.padTo(sealed.manifestOffset));
   MOERT_RETURN_IF_ERROR(file.append(sealed.manifest));
@@ -272,7 +285,8 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   Artifact &artifact = plan.artifact;
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> tokenizerTable, makeTokenizerTable(checkpoint));
   clearChecksums(artifact);
-  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, tokenizerTable.size()));
+  MOERT_RETURN_IF_ERROR(
+      layOutArtifact(artifact, {tokenizerTable.size(), plan.paths.size(), plan.trace.size()}));
   MOERT_ASSIGN_OR_RETURN(WeightPieces weights, cutIntoPieces(plan));
   // Before an hour of work, not after it: the checksums are all that is missing.
   uint64_t laidOutBytes = artifact.fileBytes;
@@ -300,7 +314,7 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   if (status.code() == StatusCode::kInterrupted)
     status = keepForLater(file, writer, options);
   else if (status.isOk())
-    status = finishFile(artifact, tokenizerTable, file);
+    status = finishFile(plan, tokenizerTable, file);
   if (options.progress)
     options.progress->end();
   if (status.code() != StatusCode::kInterrupted)

@@ -6,6 +6,7 @@
 #include "compiler/import/ModelDescription.h"
 #include "runtime/format/Artifact.h"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct EmitPlan {
 
   /// Finished records; nullptr: they are quantized from expertSources by rounding to nearest.
   const RecordSource *records = nullptr;
+
+  /// The sections that plans are made and guess from: compiler/profile/TraceSection.h and
+  /// runtime/predict/PathTable.h. Empty: absent.
+  std::vector<std::byte> trace, paths;
 
   /// Directory of the checkpoint that the sources name tensors of.
   std::string checkpointDirectory;

@@ -53,6 +53,8 @@ uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
   FieldChecksum feed;
   feed.bytes(encodeManifest(plan.artifact));
   feed.bytes(tokenizerTable);
+  feed.bytes(plan.paths);
+  feed.bytes(plan.trace);
   for (const WeightSource &source : plan.residentSources)
     feedSource(feed, source);
   for (const auto &layer : plan.expertSources)

@@ -10,12 +10,13 @@
 
 namespace moert {
 
-/// How a number was got, best first. What is computed from several is no better than the worst.
+/// How a number was got, best first; an artifact stores the number. What is computed from several
+/// is no better than the worst.
 enum class Origin : uint8_t {
-  kMeasured, // On the machine itself, or on the model.
-  kStated,   // Somebody else's: a data sheet, a published measurement of such a machine.
-  kDerived,  // Computed from numbers that were measured or stated.
-  kAssumed,  // A guess with a reason.
+  kMeasured = 0, // On the machine itself, or on the model.
+  kStated = 1,   // Somebody else's: a data sheet, a published measurement of such a machine.
+  kDerived = 2,  // Computed from numbers that were measured or stated.
+  kAssumed = 3,  // A guess with a reason.
 };
 
 /// "measured", "stated", "derived", "assumed".

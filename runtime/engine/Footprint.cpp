@@ -66,6 +66,29 @@ static uint64_t measuredBytesOf(const Artifact &artifact) {
   return bytes;
 }
 
+static uint64_t textBytes(std::initializer_list<const std::string *> texts) {
+  uint64_t bytes = 0;
+  for (const std::string *text : texts)
+    bytes += text->capacity();
+  return bytes;
+}
+
+// What plans decide beside quotas. All of them stay in memory, not only the one that is played.
+static uint64_t planBytesOf(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const Plan &plan : artifact.plans) {
+    for (const std::vector<uint32_t> &experts : plan.pinned)
+      bytes += sizeof(experts) + experts.capacity() * sizeof(uint32_t);
+    for (const LayerStart &start : plan.start)
+      bytes +=
+          sizeof(start) + (start.experts.capacity() + start.uses.capacity()) * sizeof(uint32_t);
+    bytes += plan.guesses.capacity() * sizeof(GuessRule);
+    for (const PlanReason &reason : plan.reasons)
+      bytes += sizeof(reason) + textBytes({&reason.decision, &reason.value, &reason.reason});
+  }
+  return bytes;
+}
+
 ModelFootprint footprintOf(const Model &model) {
   const Artifact &artifact = model.artifact();
   ModelFootprint footprint;
@@ -99,7 +122,7 @@ ModelFootprint footprintOf(const Model &model) {
   uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + topK * 4 + sizeof(BatchRow);
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
   footprint.attentionScratchBytesPerContextToken = sizeof(float);
-  footprint.metadataBytes = tableBytes(entries) + measuredBytesOf(artifact);
+  footprint.metadataBytes = tableBytes(entries) + measuredBytesOf(artifact) + planBytesOf(artifact);
   if (const Tokenizer *tokenizer = model.tokenizer())
     footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();
   return footprint;

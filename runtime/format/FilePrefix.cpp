@@ -34,7 +34,7 @@ constexpr size_t kSectionOffsetAt = 8;
 constexpr size_t kSectionBytesAt = 16;
 constexpr size_t kSectionChecksumAt = 24;
 constexpr size_t kSectionEntryBytes = 32;
-constexpr size_t kMaxSections = 4;
+constexpr size_t kMaxSections = 6; // One of each kind.
 
 // No file system stores more (2^63 - 1), and below it no rounding up can wrap.
 constexpr uint64_t kMaxFileBytes = uint64_t(1) << 62;
@@ -42,8 +42,15 @@ constexpr uint64_t kMaxFileBytes = uint64_t(1) << 62;
 } // namespace
 
 const char *nameOf(SectionKind kind) {
-  constexpr const char *kNames[] = {"resident weights", "records", "tokenizer", "manifest"};
+  constexpr const char *kNames[] = {"resident weights", "records", "tokenizer",
+                                    "manifest",         "trace",   "paths"};
   return kNames[static_cast<uint32_t>(kind) - 1];
+}
+
+// Where sections of a kind stand among the others: the manifest stays the last one.
+static uint32_t placeOf(SectionKind kind) {
+  constexpr uint32_t kPlaces[] = {0, 1, 2, 5, 4, 3};
+  return kPlaces[static_cast<uint32_t>(kind) - 1];
 }
 
 const Section *FilePrefix::find(SectionKind kind) const {
@@ -164,15 +171,17 @@ Result<FilePrefix> decodePrefix(std::span<const std::byte> page, uint64_t source
     std::span<const std::byte> entry =
         page.subspan(kSectionsAt + i * kSectionEntryBytes, kSectionEntryBytes);
     uint32_t kind = load<uint32_t>(entry, kSectionKindAt);
-    if (kind < uint32_t(SectionKind::kResident) || kind > uint32_t(SectionKind::kManifest))
+    if (kind < uint32_t(SectionKind::kResident) || kind > uint32_t(SectionKind::kPaths))
       return invalidInput("section ", i, " is of the unknown kind ", kind,
-                          ", this reads kinds 1 to ", uint32_t(SectionKind::kManifest));
+                          ", this reads kinds 1 to ", uint32_t(SectionKind::kPaths));
     Section section = {SectionKind(kind), load<uint64_t>(entry, kSectionOffsetAt),
                        load<uint64_t>(entry, kSectionBytesAt),
                        load<uint64_t>(entry, kSectionChecksumAt)};
-    if (!prefix.sections.empty() && section.kind <= prefix.sections.back().kind)
+    if (!prefix.sections.empty() && placeOf(section.kind) <= placeOf(prefix.sections.back().kind))
       return invalidInput("section ", nameOf(section.kind), " follows section ",
-                          nameOf(prefix.sections.back().kind), ", expected ascending kinds");
+                          nameOf(prefix.sections.back().kind),
+                          ", expected resident weights, records, tokenizer, paths, trace and "
+                          "manifest in this order, each at most once");
     MOERT_RETURN_IF_ERROR(checkPlace(section, end, sourceBytes));
     end = roundUp(section.offset + section.bytes, kSectionAlignment);
     prefix.sections.push_back(section);

@@ -16,9 +16,17 @@ namespace moert {
 constexpr uint64_t kPrefixBytes = 4096;
 constexpr uint64_t kSectionAlignment = 4096;
 
-/// In the order in which sections lie in the file.
-enum class SectionKind : uint32_t { kResident = 1, kRecords = 2, kTokenizer = 3, kManifest = 4 };
-const char *nameOf(SectionKind kind); // "resident weights", "records", "tokenizer", "manifest"
+/// Sections lie in the file in the order resident weights, records, tokenizer, paths, trace,
+/// manifest.
+enum class SectionKind : uint32_t {
+  kResident = 1,
+  kRecords = 2,
+  kTokenizer = 3,
+  kManifest = 4,
+  kTrace = 5, // Since 1.4, like kPaths.
+  kPaths = 6,
+};
+const char *nameOf(SectionKind kind); // "resident weights", "records", "tokenizer", ...
 
 struct Section {
   SectionKind kind = SectionKind::kManifest;

@@ -24,6 +24,15 @@ encodeTables(Builder &builder, const std::vector<Element> &elements, Encode enco
   return builder.CreateVector(offsets);
 }
 
+// The same where an empty vector is an absent field.
+template <typename Table, typename Element, typename Encode>
+Offset<flatbuffers::Vector<Offset<Table>>>
+encodeIfAny(Builder &builder, const std::vector<Element> &elements, Encode encode) {
+  if (elements.empty())
+    return 0;
+  return encodeTables<Table>(builder, elements, encode);
+}
+
 fb::MatrixShape encode(const MatrixShape &shape) {
   return {shape.rows, shape.cols};
 }
@@ -154,11 +163,54 @@ Offset<fb::Program> encodeProgram(Builder &builder, const Program &program) {
   return fb::CreateProgram(builder, name, program.arenaBytesPerToken, buffersOffset, steps, layers);
 }
 
+Offset<fb::ExpertList> encodeExpertList(Builder &builder, const std::vector<uint32_t> &experts) {
+  return fb::CreateExpertList(builder, builder.CreateVector(experts));
+}
+
+Offset<fb::LayerStart> encodeLayerStart(Builder &builder, const LayerStart &start) {
+  auto experts = builder.CreateVector(start.experts);
+  auto uses = builder.CreateVector(start.uses);
+  return fb::CreateLayerStart(builder, experts, uses);
+}
+
+Offset<fb::Forecast> encodeForecast(Builder &builder, const Forecast &f) {
+  auto device = builder.CreateString(f.device);
+  return fb::CreateForecast(builder, device, f.threads, f.tokens, f.tokenNs, f.medianNs, f.slowNs,
+                            f.hitRate, f.presentRate, f.bytesPerToken, f.guessRecall,
+                            f.guessPrecision, f.leastBytesPerToken, f.boundNs, uint8_t(f.origin));
+}
+
+Offset<fb::PlanReason> encodeReason(Builder &builder, const PlanReason &reason) {
+  auto decision = builder.CreateString(reason.decision);
+  auto value = builder.CreateString(reason.value);
+  auto sentence = builder.CreateString(reason.reason);
+  return fb::CreatePlanReason(builder, decision, value, sentence, uint8_t(reason.origin));
+}
+
+// Lists that are empty are absent, so that plans which use nothing of 1.4 have the bytes of 1.3.
 Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   auto name = builder.CreateString(plan.name);
   auto quotas = builder.CreateVector(plan.quotaPages);
+  Offset<flatbuffers::String> preset = 0;
+  if (!plan.preset.empty())
+    preset = builder.CreateString(plan.preset);
+  auto pinned = encodeIfAny<fb::ExpertList>(builder, plan.pinned, encodeExpertList);
+  auto start = encodeIfAny<fb::LayerStart>(builder, plan.start, encodeLayerStart);
+  std::vector<fb::GuessRule> rules;
+  for (const GuessRule &rule : plan.guesses)
+    rules.emplace_back(uint8_t(rule.predictor), rule.ahead, rule.candidates, rule.reads,
+                       rule.minShare);
+  Offset<flatbuffers::Vector<const fb::GuessRule *>> guesses = 0;
+  if (!rules.empty())
+    guesses = builder.CreateVectorOfStructs(rules);
+  Offset<fb::Forecast> forecast = 0;
+  if (plan.forecast)
+    forecast = encodeForecast(builder, *plan.forecast);
+  auto reasons = encodeIfAny<fb::PlanReason>(builder, plan.reasons, encodeReason);
   return fb::CreatePlan(builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens,
-                        plan.transitPages, quotas);
+                        plan.transitPages, quotas, preset, uint8_t(plan.rules.eviction),
+                        uint8_t(plan.rules.sharing), uint8_t(plan.rules.survival), pinned, start,
+                        plan.startTokens, guesses, forecast, reasons);
 }
 
 Offset<fb::Provenance> encodeProvenance(Builder &builder,
@@ -185,9 +237,7 @@ Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
   auto calibration =
       encodeTables<fb::MeasuredText>(builder, m.calibrationTexts, encodeMeasuredText);
   auto acceptance = encodeTables<fb::MeasuredText>(builder, m.acceptanceTexts, encodeMeasuredText);
-  Offset<flatbuffers::Vector<Offset<fb::Provenance>>> options = 0; // Absent where there are none.
-  if (!m.itemOptions.empty())
-    options = encodeTables<fb::Provenance>(builder, m.itemOptions, encodeProvenance);
+  auto options = encodeIfAny<fb::Provenance>(builder, m.itemOptions, encodeProvenance);
   return fb::CreateMeasured(builder, metric, m.target, m.loss, m.upperBound, m.klNats,
                             m.topDisagreement, m.looks, uint8_t(m.isSetAside), m.windowTokens,
                             solver, quantizer, m.measurements, m.windowsPlayed, m.calibrationTokens,

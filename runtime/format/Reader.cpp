@@ -10,8 +10,9 @@
 
 namespace moert {
 
-// The engine's own table of a tokenizer is a few MB; refuses an absurd size before allocating it.
-constexpr uint64_t kMaxTokenizerBytes = uint64_t(1) << 28;
+// A tokenizer's table, paths and a trace have a few MB each; refuses an absurd size before
+// allocating it.
+constexpr uint64_t kMaxSectionBytes = uint64_t(1) << 28;
 
 static Result<std::vector<std::byte>> readChecked(const ByteSource &source, const char *what,
                                                   uint64_t offset, uint64_t bytes,
@@ -33,20 +34,23 @@ static void takeSections(const FilePrefix &prefix, Artifact &artifact) {
   artifact.fileBytes = prefix.fileBytes;
   artifact.manifestOffset = prefix.find(SectionKind::kManifest)->offset;
   artifact.manifestBytes = prefix.find(SectionKind::kManifest)->bytes;
-  if (const Section *section = prefix.find(SectionKind::kResident)) {
-    artifact.residentOffset = section->offset;
-    artifact.residentBytes = section->bytes;
-    artifact.residentChecksum = section->checksum;
-  }
+  auto take = [&](SectionKind kind, uint64_t &offset, uint64_t &bytes, uint64_t &checksum) {
+    if (const Section *section = prefix.find(kind)) {
+      offset = section->offset;
+      bytes = section->bytes;
+      checksum = section->checksum;
+    }
+  };
+  take(SectionKind::kResident, artifact.residentOffset, artifact.residentBytes,
+       artifact.residentChecksum);
   if (const Section *section = prefix.find(SectionKind::kRecords)) {
     artifact.recordsOffset = section->offset;
     artifact.recordsBytes = section->bytes;
   }
-  if (const Section *section = prefix.find(SectionKind::kTokenizer)) {
-    artifact.tokenizerOffset = section->offset;
-    artifact.tokenizerBytes = section->bytes;
-    artifact.tokenizerChecksum = section->checksum;
-  }
+  take(SectionKind::kTokenizer, artifact.tokenizerOffset, artifact.tokenizerBytes,
+       artifact.tokenizerChecksum);
+  take(SectionKind::kPaths, artifact.pathsOffset, artifact.pathsBytes, artifact.pathsChecksum);
+  take(SectionKind::kTrace, artifact.traceOffset, artifact.traceBytes, artifact.traceChecksum);
 }
 
 static Result<Artifact> readUnnamed(const ByteSource &source) {
@@ -79,15 +83,31 @@ Result<Artifact> readArtifact(const std::string &path) {
   return readArtifact(source);
 }
 
+static Result<std::vector<std::byte>> readSection(const ByteSource &source, SectionKind kind,
+                                                  uint64_t offset, uint64_t bytes,
+                                                  uint64_t checksum) {
+  if (bytes == 0)
+    return std::vector<std::byte>();
+  auto content = readChecked(source, nameOf(kind), offset, bytes, kMaxSectionBytes, checksum);
+  if (!content.isOk())
+    return content.status().withContext(source.name());
+  return content;
+}
+
 Result<std::vector<std::byte>> readTokenizerTable(const ByteSource &source,
                                                   const Artifact &artifact) {
-  if (artifact.tokenizerBytes == 0)
-    return std::vector<std::byte>();
-  auto table = readChecked(source, "tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes,
-                           kMaxTokenizerBytes, artifact.tokenizerChecksum);
-  if (!table.isOk())
-    return table.status().withContext(source.name());
-  return table;
+  return readSection(source, SectionKind::kTokenizer, artifact.tokenizerOffset,
+                     artifact.tokenizerBytes, artifact.tokenizerChecksum);
+}
+
+Result<std::vector<std::byte>> readPaths(const ByteSource &source, const Artifact &artifact) {
+  return readSection(source, SectionKind::kPaths, artifact.pathsOffset, artifact.pathsBytes,
+                     artifact.pathsChecksum);
+}
+
+Result<std::vector<std::byte>> readTrace(const ByteSource &source, const Artifact &artifact) {
+  return readSection(source, SectionKind::kTrace, artifact.traceOffset, artifact.traceBytes,
+                     artifact.traceChecksum);
 }
 
 } // namespace moert

@@ -1,5 +1,5 @@
 // Reading a .moe file's description. Only the prefix page and the manifest are read; weights,
-// records and the tokenizer stay on the disk.
+// records and the other sections stay on the disk.
 //
 // The file is not trusted: what readArtifact() gives has passed every rule of format.md
 // (Validate.h), so that whoever holds an Artifact may use its indices, offsets and sizes as they
@@ -68,5 +68,9 @@ Result<Artifact> readArtifact(const std::string &path);
 /// The tokenizer's table, its checksum checked; empty where the artifact has none.
 Result<std::vector<std::byte>> readTokenizerTable(const ByteSource &source,
                                                   const Artifact &artifact);
+/// The same of the activation paths (runtime/predict/PathTable.h).
+Result<std::vector<std::byte>> readPaths(const ByteSource &source, const Artifact &artifact);
+/// The same of the trace (compiler/profile/TraceSection.h), which no run reads.
+Result<std::vector<std::byte>> readTrace(const ByteSource &source, const Artifact &artifact);
 
 } // namespace moert

@@ -1,12 +1,12 @@
-// The rules about everything but the experts (ValidateRecords.cpp), the programs
-// (ValidateProgram.cpp) and what was measured (ValidateMeasured.cpp). Fields are checked before
-// they are used by a later rule; the order of the functions is the order of that dependence.
+// The rules about everything but the experts (ValidateRecords.cpp), the plans (ValidatePlans.cpp),
+// the programs (ValidateProgram.cpp) and what was measured (ValidateMeasured.cpp). Fields are
+// checked before they are used by a later rule; the order of the functions is the order of that
+// dependence.
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/format/ValidateRules.h"
-#include "runtime/policy/CacheAllotment.h"
 
 #include <algorithm>
 #include <bit>
@@ -83,7 +83,9 @@ static Status checkSections(const Artifact &artifact) {
   for (const Place &place :
        {Place{"resident weights", artifact.residentOffset, artifact.residentBytes},
         {"records", artifact.recordsOffset, artifact.recordsBytes},
-        {"tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes}}) {
+        {"tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes},
+        {"paths", artifact.pathsOffset, artifact.pathsBytes},
+        {"trace", artifact.traceOffset, artifact.traceBytes}}) {
     if (place.offset % kSliceAlignment != 0)
       return invalidInput("section ", place.name, " is at offset ", place.offset,
                           ", expected a multiple of ", kSliceAlignment);
@@ -91,6 +93,10 @@ static Status checkSections(const Artifact &artifact) {
       return invalidInput("section ", place.name, " at offset ", place.offset, " has ", place.bytes,
                           " bytes, the file ends at ", artifact.fileBytes);
   }
+  if (artifact.minorVersion < kPlansDecideMinor &&
+      (artifact.pathsBytes != 0 || artifact.traceBytes != 0))
+    return invalidInput("sections of paths and traces, which version 1.", artifact.minorVersion,
+                        " does not have");
   return {};
 }
 
@@ -123,45 +129,6 @@ static Status checkResidents(const Artifact &artifact) {
     if (ranges[i].offset - ranges[i - 1].offset < ranges[i - 1].bytes)
       return invalidInput("resident weights ", ranges[i - 1].index, " and ", ranges[i].index,
                           " overlap at offset ", ranges[i].offset);
-  return {};
-}
-
-static Status checkPlan(const Artifact &artifact, const Plan &plan) {
-  MOERT_RETURN_IF_ERROR(checkText(plan.name, "the name"));
-  MOERT_RETURN_IF_ERROR(checkRange("prefill chunk", plan.prefillChunk, 1, kMaxPrefillChunk));
-  MOERT_RETURN_IF_ERROR(checkRange("context", plan.contextTokens, 1, artifact.model.maxPositions));
-  if (plan.quotaPages.size() != artifact.moeLayers.size())
-    return invalidInput("quotas of ", plan.quotaPages.size(), " layers, expected ",
-                        artifact.moeLayers.size());
-  for (size_t i = 0; i < artifact.moeLayers.size(); ++i) {
-    CacheShape::Layer pages =
-        cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes, 1);
-    uint64_t room = uint64_t(plan.quotaPages[i]) + plan.transitPages;
-    if (room < pages.recordPages)
-      return invalidInput("MoE layer ", i, " has ", room, " pages with those in transit, its ",
-                          "largest record needs ", pages.recordPages);
-    if (plan.quotaPages[i] > pages.allPages)
-      return invalidInput("MoE layer ", i, " has a quota of ", plan.quotaPages[i],
-                          " pages, all its records need ", pages.allPages);
-  }
-  return {};
-}
-
-static Status checkPlans(const Artifact &artifact) {
-  if (artifact.plans.empty())
-    return invalidInput("no plans, expected at least 1");
-  std::unordered_set<std::string_view> names;
-  // 0 stands for no limit, so it is the largest.
-  auto limitOf = [](const Plan &plan) { return plan.budgetBytes - 1; };
-  for (size_t i = 0; i < artifact.plans.size(); ++i) {
-    const Plan &plan = artifact.plans[i];
-    MOERT_RETURN_IF_ERROR(checkPlan(artifact, plan).withContext(strCat("plan ", i)));
-    if (plan.name.empty() || !names.insert(plan.name).second)
-      return invalidInput("plan ", i, ": the name '", plan.name, "' is empty or taken");
-    if (i > 0 && limitOf(plan) > limitOf(artifact.plans[i - 1]))
-      return invalidInput("plan ", i, ": its budget of ", plan.budgetBytes,
-                          " bytes is larger than the one before, expected the largest first");
-  }
   return {};
 }
 
@@ -221,7 +188,7 @@ Status validateArtifact(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkResidents(artifact));
   MOERT_RETURN_IF_ERROR(validateMoeLayers(artifact));
   MOERT_RETURN_IF_ERROR(checkKvAndRopes(artifact));
-  MOERT_RETURN_IF_ERROR(checkPlans(artifact));
+  MOERT_RETURN_IF_ERROR(validatePlans(artifact));
   MOERT_RETURN_IF_ERROR(validateMeasured(artifact));
   return checkPrograms(artifact);
 }

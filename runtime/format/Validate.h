@@ -29,6 +29,9 @@ Status validateMoeLayers(const Artifact &artifact);
 /// The part of it about one program; the rest of the artifact has passed already.
 Status validateProgram(const Artifact &artifact, const Program &program);
 
+/// The part of it about plans; model, sections and layers have passed already.
+Status validatePlans(const Artifact &artifact);
+
 /// The part of it about what was measured; the model has passed already.
 Status validateMeasured(const Artifact &artifact);
 

@@ -17,15 +17,14 @@ static Status checkFinite(std::string_view what, double value) {
   return {};
 }
 
-// Both rules refuse NaN.
-static Status checkAtLeast0(std::string_view what, double value) {
+Status checkAtLeast0(std::string_view what, double value) {
   MOERT_RETURN_IF_ERROR(checkFinite(what, value));
   if (value < 0)
     return invalidInput(what, " is ", value, ", expected at least 0");
   return {};
 }
 
-static Status checkShare(std::string_view what, double value) {
+Status checkShare(std::string_view what, double value) {
   MOERT_RETURN_IF_ERROR(checkAtLeast0(what, value));
   if (value > 1)
     return invalidInput(what, " is ", value, ", expected at most 1");

@@ -99,6 +99,10 @@ Status Verification::run(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkRecords(artifact));
   MOERT_RETURN_IF_ERROR(checkSection(artifact.tokenizerOffset, artifact.tokenizerBytes,
                                      artifact.tokenizerChecksum, nameOf(SectionKind::kTokenizer)));
+  MOERT_RETURN_IF_ERROR(checkSection(artifact.pathsOffset, artifact.pathsBytes,
+                                     artifact.pathsChecksum, nameOf(SectionKind::kPaths)));
+  MOERT_RETURN_IF_ERROR(checkSection(artifact.traceOffset, artifact.traceBytes,
+                                     artifact.traceChecksum, nameOf(SectionKind::kTrace)));
   MOERT_RETURN_IF_ERROR(checkPadding(artifact.manifestOffset + artifact.manifestBytes,
                                      artifact.fileBytes, "section manifest"));
   advance(artifact.manifestBytes);

@@ -57,7 +57,7 @@ static uint64_t placeSection(uint64_t &offset, uint64_t bytes, uint64_t end) {
   return roundUp(end + bytes, kSectionAlignment);
 }
 
-Status layOutArtifact(Artifact &artifact, uint64_t tokenizerBytes) {
+Status layOutArtifact(Artifact &artifact, const RawSectionBytes &raw) {
   artifact.majorVersion = kFormatMajor;
   artifact.minorVersion = kFormatMinor;
   MOERT_RETURN_IF_ERROR(layOutResidents(artifact));
@@ -65,8 +65,12 @@ Status layOutArtifact(Artifact &artifact, uint64_t tokenizerBytes) {
   artifact.recordsOffset = end;
   MOERT_RETURN_IF_ERROR(layOutRecords(artifact));
   end = placeSection(artifact.recordsOffset, artifact.recordsBytes, end);
-  artifact.tokenizerBytes = tokenizerBytes;
-  end = placeSection(artifact.tokenizerOffset, tokenizerBytes, end);
+  artifact.tokenizerBytes = raw.tokenizer;
+  end = placeSection(artifact.tokenizerOffset, raw.tokenizer, end);
+  artifact.pathsBytes = raw.paths;
+  end = placeSection(artifact.pathsOffset, raw.paths, end);
+  artifact.traceBytes = raw.trace;
+  end = placeSection(artifact.traceOffset, raw.trace, end);
   // The manifest follows; sealArtifact() knows how long it is.
   artifact.fileBytes = end;
   return {};
@@ -88,6 +92,8 @@ Result<SealedArtifact> sealArtifact(Artifact &artifact) {
   addSection(SectionKind::kResident, artifact.residentBytes, artifact.residentChecksum);
   addSection(SectionKind::kRecords, artifact.recordsBytes, 0);
   addSection(SectionKind::kTokenizer, artifact.tokenizerBytes, artifact.tokenizerChecksum);
+  addSection(SectionKind::kPaths, artifact.pathsBytes, artifact.pathsChecksum);
+  addSection(SectionKind::kTrace, artifact.traceBytes, artifact.traceChecksum);
   sealed.manifestOffset = end;
   addSection(SectionKind::kManifest, sealed.manifest.size(), checksum64(sealed.manifest));
   artifact.fileBytes = prefix.fileBytes = end;

@@ -2,8 +2,8 @@
 // file does it in this order:
 //
 //   1. layOutArtifact() fixes every offset and size but the manifest's.
-//   2. Resident weights, records and the tokenizer's table are written where it says, with zeros
-//      between them; their checksums are noted in the Artifact as they are known.
+//   2. Resident weights, records, the tokenizer's table, paths and trace are written where it says,
+//      with zeros between them; their checksums are noted in the Artifact as they are known.
 //   3. sealArtifact() gives the manifest, to be written at its offset, and the prefix page, to be
 //      written at offset 0 at the very end.
 //
@@ -21,11 +21,16 @@ namespace moert {
 
 /// Version of the files that sealArtifact() writes; format.md has the rules of versions.
 constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 3;
+constexpr uint16_t kFormatMinor = 4;
+
+/// Sections whose size does not follow from the rest; 0: absent.
+struct RawSectionBytes {
+  uint64_t tokenizer = 0, paths = 0, trace = 0;
+};
 
 /// Fills in the version, all offsets and sizes of resident weights, slices, records and sections.
 /// Needs the shapes, formats and variants. Residents and records keep their order.
-Status layOutArtifact(Artifact &artifact, uint64_t tokenizerBytes);
+Status layOutArtifact(Artifact &artifact, const RawSectionBytes &raw);
 
 struct SealedArtifact {
   std::vector<std::byte> prefix; // One page, at offset 0.

@@ -22,16 +22,17 @@
 
 namespace moert {
 
+/// The numbers are the artifact's, as all numbers of rules.
 enum class CacheSharing : uint8_t {
-  kLayerQuotas, // Each layer keeps within its own quota.
-  kOnePool,     // All layers compete for the sum of the quotas.
+  kLayerQuotas = 0, // Each layer keeps within its own quota.
+  kOnePool = 1,     // All layers compete for the sum of the quotas.
 };
 
 /// What a new prompt finds.
 enum class PromptSurvival : uint8_t {
-  kEverything, // Experts in memory and what is remembered of their use.
-  kContents,   // The experts; their use is forgotten.
-  kPins,       // Only pinned experts.
+  kEverything = 0, // Experts in memory and what is remembered of their use.
+  kContents = 1,   // The experts; their use is forgotten.
+  kPins = 2,       // Only pinned experts.
 };
 
 struct CacheRules {

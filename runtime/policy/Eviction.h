@@ -7,13 +7,14 @@
 
 namespace moert {
 
+/// The numbers are the artifact's.
 enum class EvictionPolicy : uint8_t {
-  kLru,        // Least recently used first.
-  kLfu,        // Least often used first; uses count while an expert is not in memory, too.
-  kEdgeMoe,    // EdgeMoE: uses, divided by the layers until the expert's own comes round.
-  kArc,        // Adaptive replacement: ArcBalance.h.
-  kLeastStale, // Unused for the most turns of its layer first, then the layer furthest away.
-  kCyclic,     // The longest expected time until the next use first.
+  kLru = 0,        // Least recently used first.
+  kLfu = 1,        // Least often used first; uses count while an expert is not in memory, too.
+  kEdgeMoe = 2,    // EdgeMoE: uses, divided by the layers until the expert's own comes round.
+  kArc = 3,        // Adaptive replacement: ArcBalance.h.
+  kLeastStale = 4, // Unused for the most turns of its layer first, then the layer furthest away.
+  kCyclic = 5,     // The longest expected time until the next use first.
 };
 
 /// What is remembered of an expert, whether or not it is in memory.

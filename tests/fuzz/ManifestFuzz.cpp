@@ -8,7 +8,7 @@
 #include <cstring>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const moert::Artifact sections = tinyArtifact();
+  static const moert::Artifact sections = tinyPlannedArtifact();
   std::vector<uint64_t> aligned(size / 8 + 1); // A section starts at a multiple of 4096.
   std::memcpy(aligned.data(), data, size);
   moert::Artifact artifact;
@@ -20,6 +20,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   artifact.recordsBytes = sections.recordsBytes;
   artifact.tokenizerOffset = sections.tokenizerOffset;
   artifact.tokenizerBytes = sections.tokenizerBytes;
+  artifact.pathsOffset = sections.pathsOffset;
+  artifact.pathsBytes = sections.pathsBytes;
+  artifact.traceOffset = sections.traceOffset;
+  artifact.traceBytes = sections.traceBytes;
   artifact.fileBytes = sections.fileBytes;
   std::span<const std::byte> manifest(reinterpret_cast<const std::byte *>(aligned.data()), size);
   if (!moert::decodeManifest(manifest, artifact).isOk() ||

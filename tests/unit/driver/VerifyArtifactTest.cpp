@@ -29,7 +29,7 @@ static std::vector<std::byte> smallTable() {
 // The tiny artifact's file with this table, every checksum right.
 static std::vector<std::byte> fileWith(std::span<const std::byte> table) {
   Artifact artifact = tinyArtifact();
-  REQUIRE(layOutArtifact(artifact, table.size()).isOk());
+  REQUIRE(layOutArtifact(artifact, {.tokenizer = table.size()}).isOk());
   std::vector<std::byte> weights = fileOf(artifact);
   artifact.tokenizerChecksum = checksum64(table);
   auto sealed = sealArtifact(artifact);

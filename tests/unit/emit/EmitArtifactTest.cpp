@@ -25,7 +25,11 @@ struct Fixture {
   EmitPlan plan = tinyPlan(checkpointPath);
   Tensors tensors = randomTensors(plan, 5);
 
-  Fixture() { writeCheckpoint(checkpointPath, plan, tensors); }
+  Fixture() {
+    plan.paths.assign(5000, std::byte(6));
+    plan.trace.assign(100, std::byte(5));
+    writeCheckpoint(checkpointPath, plan, tensors);
+  }
 
   Result<EmitResult> emit(EmitOptions options = {}) {
     auto checkpoint = Checkpoint::open(checkpointPath);
@@ -74,6 +78,37 @@ TEST_CASE("an emitted file reads and verifies") {
   REQUIRE(source.isOk());
   Status status = verifyArtifact(*source);
   CHECK_MESSAGE(status.isOk(), status.message());
+}
+
+TEST_CASE("paths and trace are stored as they were given, and absent where there are none") {
+  Fixture fixture;
+  fixture.emitted();
+  auto source = FileSource::open(fixture.output);
+  REQUIRE(source.isOk());
+  auto artifact = readArtifact(*source);
+  REQUIRE(artifact.isOk());
+  CHECK(*readPaths(*source, *artifact) == fixture.plan.paths);
+  CHECK(*readTrace(*source, *artifact) == fixture.plan.trace);
+
+  fixture.plan.paths.clear();
+  fixture.plan.trace.clear();
+  fixture.emitted();
+  auto without = readArtifact(fixture.output);
+  REQUIRE(without.isOk());
+  CHECK(without->pathsBytes == 0);
+  CHECK(without->traceBytes == 0);
+  CHECK(without->manifestOffset < artifact->manifestOffset);
+}
+
+TEST_CASE("other paths or another trace are not resumed with") {
+  for (auto section : {&EmitPlan::paths, &EmitPlan::trace}) {
+    Fixture fixture;
+    REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+    (fixture.plan.*section).back() ^= std::byte(1);
+    EmitOptions options;
+    options.resume = true;
+    CHECK(fixture.emit(options).status().code() == StatusCode::kInvalidInput);
+  }
 }
 
 TEST_CASE("nothing but the output is left") {

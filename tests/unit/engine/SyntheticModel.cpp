@@ -263,7 +263,7 @@ void describe(Artifact &artifact, const SyntheticOptions &options) {
 Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOptions &options) {
   Artifact artifact;
   describe(artifact, options);
-  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, 0));
+  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {}));
   CacheShape::Layer pages =
       cacheLayerOf(recordBytesOf(artifact.moeLayers[0]), artifact.pageBytes, kTopK);
   artifact.plans = {{"default", 0, 16, 512, 0,

@@ -6,9 +6,9 @@
 
 using namespace moert;
 
-void checkAllRefused(const std::vector<Broken> &cases) {
+void checkAllRefused(const std::vector<Broken> &cases, const Artifact &whole) {
   for (const Broken &broken : cases) {
-    Artifact artifact = tinyArtifact();
+    Artifact artifact = whole;
     broken.breakIt(artifact);
     std::vector<std::byte> file = fileOf(artifact);
     auto read = readArtifact(MemorySource("broken.moe", file));
@@ -18,4 +18,9 @@ void checkAllRefused(const std::vector<Broken> &cases) {
     CHECK_MESSAGE(message.rfind("broken.moe: ", 0) == 0, message);
     CHECK_MESSAGE(message.find(broken.message) != std::string::npos, broken.what, ": ", message);
   }
+}
+
+Status readBack(Artifact artifact) {
+  std::vector<std::byte> file = fileOf(artifact);
+  return readArtifact(MemorySource("tiny.moe", file)).status();
 }

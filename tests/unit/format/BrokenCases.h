@@ -14,4 +14,8 @@ struct Broken {
 };
 
 /// Each change alone, as a file with right checksums, so that they are not what refuses it.
-void checkAllRefused(const std::vector<Broken> &cases);
+void checkAllRefused(const std::vector<Broken> &cases,
+                     const moert::Artifact &whole = tinyArtifact());
+
+/// What a reader says of the artifact's file.
+moert::Status readBack(moert::Artifact artifact);

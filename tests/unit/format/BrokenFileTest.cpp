@@ -102,12 +102,12 @@ TEST_CASE("a file that is shorter or longer than it says is refused with both si
 }
 
 TEST_CASE("unknown sections and unknown bytes of the first page are refused") {
-  checkRefused("section 0 is of the unknown kind 9, this reads kinds 1 to 4",
+  checkRefused("section 0 is of the unknown kind 9, this reads kinds 1 to 6",
                [](auto &f) { put<uint32_t>(f, kResidentEntry, 9); });
   checkRefused("section 0 is of the unknown kind 0",
                [](auto &f) { put<uint32_t>(f, kResidentEntry, 0); });
-  checkRefused("the file has 5 sections, this reads at most 4",
-               [](auto &f) { put<uint32_t>(f, kCountAt, 5); });
+  checkRefused("the file has 7 sections, this reads at most 6",
+               [](auto &f) { put<uint32_t>(f, kCountAt, 7); });
   checkRefused("bytes that this version does not know",
                [](auto &f) { put<uint32_t>(f, kReservedAt, 1); });
   checkRefused("bytes that this version does not know",
@@ -116,12 +116,13 @@ TEST_CASE("unknown sections and unknown bytes of the first page are refused") {
 }
 
 TEST_CASE("sections out of order, overlapping, empty or apart are refused") {
-  checkRefused("section records follows section records, expected ascending kinds", [](auto &f) {
-    put<uint32_t>(f, kResidentEntry, 2);
-    put<uint64_t>(f, kResidentEntry + kChecksumInEntry, 0);
-    put<uint64_t>(f, kResidentEntry + kBytesInEntry,
-                  get<uint64_t>(f, kRecordsEntry + kOffsetInEntry) - 4096);
-  });
+  checkRefused("section records follows section records, expected resident weights, records",
+               [](auto &f) {
+                 put<uint32_t>(f, kResidentEntry, 2);
+                 put<uint64_t>(f, kResidentEntry + kChecksumInEntry, 0);
+                 put<uint64_t>(f, kResidentEntry + kBytesInEntry,
+                               get<uint64_t>(f, kRecordsEntry + kOffsetInEntry) - 4096);
+               });
   checkRefused("section records is at offset 4096, expected",
                [](auto &f) { put<uint64_t>(f, kRecordsEntry + kOffsetInEntry, 4096); });
   checkRefused("section resident weights is at offset 8192, expected 4096",
@@ -143,6 +144,31 @@ TEST_CASE("sections out of order, overlapping, empty or apart are refused") {
     put<uint32_t>(f, kCountAt, 3);
     std::fill_n(f.begin() + kManifestEntry, kEntryBytes, std::byte(0));
   });
+}
+
+TEST_CASE("paths and trace stand between the tokenizer and the manifest, in this order") {
+  Artifact artifact = tinyPlannedArtifact();
+  const std::vector<std::byte> whole = fileOf(artifact);
+  constexpr size_t kPathsEntry = kSectionsAt + 3 * kEntryBytes;
+  CHECK(get<uint32_t>(whole, kPathsEntry) == 6);
+  CHECK(get<uint32_t>(whole, kPathsEntry + kEntryBytes) == 5);
+  CHECK(readArtifact(MemorySource("tiny.moe", whole)).isOk());
+
+  std::vector<std::byte> swapped = whole;
+  put<uint32_t>(swapped, kPathsEntry, 5);
+  put<uint32_t>(swapped, kPathsEntry + kEntryBytes, 6);
+  repairChecksums(swapped);
+  CHECK(refusalOf(swapped).find("section paths follows section trace, expected") !=
+        std::string::npos);
+  std::vector<std::byte> twice = whole;
+  put<uint32_t>(twice, kPathsEntry + kEntryBytes, 6);
+  repairChecksums(twice);
+  CHECK(refusalOf(twice).find("section paths follows section paths, expected") !=
+        std::string::npos);
+  std::vector<std::byte> outside = whole;
+  put<uint64_t>(outside, kPathsEntry + kEntryBytes + kBytesInEntry, uint64_t(1) << 50);
+  repairChecksums(outside);
+  CHECK(refusalOf(outside).find("section trace at offset") != std::string::npos);
 }
 
 TEST_CASE("a damaged manifest is found by its checksum before it is looked at") {

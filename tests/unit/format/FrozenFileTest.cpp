@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <functional>
 
 using namespace moert;
 
@@ -25,7 +26,7 @@ static Artifact readVerified(const FileSource &source) {
 }
 
 // What the files of all versions have in common.
-static void checkTiny(const Artifact &artifact) {
+static void checkTiny(const Artifact &artifact, size_t instructions = 47) {
   CHECK(artifact.majorVersion == 1);
   CHECK(artifact.model.modelType == "tiny");
   CHECK(artifact.model.vocabularySize == 48);
@@ -36,7 +37,7 @@ static void checkTiny(const Artifact &artifact) {
   CHECK(artifact.moeLayers[0].experts[3].slices[0].format.kind == WeightKind::kInt4);
   REQUIRE(artifact.programs.size() == 2);
   CHECK(artifact.programs[1].name == "prefill");
-  CHECK(artifact.programs[1].instructions.size() == 47);
+  CHECK(artifact.programs[1].instructions.size() == instructions);
   CHECK(artifact.plans[1].budgetBytes == 1 << 20);
   CHECK(artifact.provenance[1] == std::pair<std::string, std::string>("bits", "4"));
 }
@@ -106,8 +107,51 @@ TEST_CASE("the frozen file of version 1.3 is read and verified") {
                                     {"max-tokens", "128"}, {"stop", "\"\\n\""}});
 }
 
-TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
+TEST_CASE("the frozen file of version 1.4 is read and verified") {
+  Artifact artifact = readVerified(openFrozen("v1.4.moe"));
+  checkTiny(artifact, 48); // The layers before have a guess of layer 1.
+  CHECK(artifact.minorVersion == 4);
+  CHECK(artifact.pathsBytes == 200);
+  CHECK(artifact.traceBytes == 5000);
+  CHECK(std::holds_alternative<PredictInstruction>(artifact.programs[0].instructions[17]));
+  const Plan &plan = artifact.plans[0];
+  CHECK(plan.preset == "auto");
+  CHECK(plan.rules.eviction == EvictionPolicy::kLfu);
+  CHECK(plan.rules.survival == PromptSurvival::kContents);
+  CHECK(plan.pinned == std::vector<std::vector<uint32_t>>{{1, 3}, {0}});
+  CHECK(plan.start == std::vector<LayerStart>{{{0, 2}, {5, 0}}, {{3}, {8}}});
+  CHECK(plan.startTokens == 8);
+  CHECK(plan.guesses[1] == GuessRule{Predictor::kGate, 1, 3, 2, 1 << 20});
+  REQUIRE(plan.forecast);
+  CHECK(plan.forecast->device == "laptop");
+  CHECK(plan.forecast->tokenNs == 1.5e6);
+  CHECK(plan.forecast->presentRate == 0.875);
+  CHECK(plan.forecast->origin == Origin::kAssumed);
+  REQUIRE(plan.reasons.size() == 2);
+  CHECK(plan.reasons[1] ==
+        PlanReason{"guesses", "1 ahead", "The disk idles for 40% of a token.", Origin::kStated});
+  CHECK(artifact.plans[1].rules.sharing == CacheSharing::kOnePool);
+  CHECK(artifact.plans[1].guesses[1].predictor == Predictor::kPaths);
+}
+
+TEST_CASE("plans of files before version 1.4 decide what they always have") {
   for (const char *name : {"v1.moe", "v1.1.moe", "v1.2.moe", "v1.3.moe"}) {
+    auto artifact = readArtifact(openFrozen(name));
+    REQUIRE(artifact.isOk());
+    for (const Plan &plan : artifact->plans) {
+      CHECK(plan.preset.empty());
+      CHECK(plan.rules == CacheRules{EvictionPolicy::kCyclic, CacheSharing::kLayerQuotas,
+                                     PromptSurvival::kEverything});
+      CHECK(plan.pinned.empty());
+      CHECK(plan.start.empty());
+      CHECK(plan.guesses.empty());
+      CHECK(!plan.forecast);
+    }
+  }
+}
+
+TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
+  for (const char *name : {"v1.moe", "v1.1.moe", "v1.2.moe", "v1.3.moe", "v1.4.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());
@@ -125,6 +169,29 @@ TEST_CASE("planes in a file that calls itself version 1.0 are refused") {
   Status status = validateArtifact(*artifact);
   REQUIRE(!status.isOk());
   CHECK(status.message().find("which version 1.0 does not have") != std::string::npos);
+}
+
+TEST_CASE("what version 1.4 brought is refused in a file that calls itself version 1.3") {
+  auto refusalOf = [](const std::function<void(Artifact &)> &change) {
+    auto artifact = readArtifact(openFrozen("v1.4.moe"));
+    REQUIRE(artifact.isOk());
+    artifact->minorVersion = 3;
+    change(*artifact);
+    Status status = validateArtifact(*artifact);
+    REQUIRE(!status.isOk());
+    CHECK(status.message().find("version 1.3 does not have") != std::string::npos);
+    return status.message();
+  };
+  auto dropSections = [](Artifact &a) { a.pathsBytes = a.traceBytes = 0; };
+  auto dropPlans = [&](Artifact &a) {
+    dropSections(a);
+    for (Plan &plan : a.plans)
+      plan = {plan.name,          plan.budgetBytes,  plan.prefillChunk,
+              plan.contextTokens, plan.transitPages, plan.quotaPages};
+  };
+  CHECK(refusalOf([](Artifact &) {}).find("sections of paths and traces") == 0);
+  CHECK(refusalOf(dropSections).find("plan 0: it decides what") == 0);
+  CHECK(refusalOf(dropPlans).find("(predict)") != std::string::npos);
 }
 
 TEST_CASE("what was measured is refused in a file that calls itself version 1.1") {

@@ -30,9 +30,7 @@ public:
       return Rope{RopeStyle(below(2)), f32(), list<float>([&] { return f32(); })};
     });
     a.programs = list<Program>([&] { return program(); });
-    a.plans = list<Plan>([&] {
-      return Plan{text(), u64(), u32(), u32(), u32(), list<uint32_t>([&] { return u32(); })};
-    });
+    a.plans = list<Plan>([&] { return plan(); });
     a.provenance = list<std::pair<std::string, std::string>>([&] {
       return std::pair<std::string, std::string>{text(), text()};
     });
@@ -76,6 +74,28 @@ private:
     };
     auto matrix = [&] { return ExpertMatrix{ExpertPart(below(3)), shape()}; };
     return {u32(), Activation::kSilu, list<ExpertMatrix>(matrix), list<Expert>(expert)};
+  }
+  Plan plan() {
+    auto numbers = [&] { return list<uint32_t>([&] { return u32(); }); };
+    Plan p = {text(), u64(), u32(), u32(), u32(), numbers()};
+    if (below(4) == 0) // As versions before 1.4 wrote it.
+      return p;
+    p.preset = text();
+    p.rules = {EvictionPolicy(below(6)), CacheSharing(below(2)), PromptSurvival(below(3))};
+    p.pinned = list<std::vector<uint32_t>>(numbers);
+    p.start = list<LayerStart>([&] { return LayerStart{numbers(), numbers()}; });
+    p.startTokens = u32();
+    p.guesses = list<GuessRule>([&] {
+      return GuessRule{Predictor(below(3)), uint8_t(u32()), uint16_t(u32()), uint16_t(u32()),
+                       u32()};
+    });
+    if (below(2) == 0)
+      p.forecast = {text(), u32(), u64(), f64(), f64(), f64(), f64(),
+                    f64(),  f64(), f64(), f64(), f64(), f64(), Origin(below(4))};
+    p.reasons = list<PlanReason>([&] {
+      return PlanReason{text(), text(), text(), Origin(below(4))};
+    });
+    return p;
   }
   Measured measured() {
     auto measuredText = [&] {

@@ -29,15 +29,16 @@ TEST_CASE("the tiny artifact is read back as it was written") {
 }
 
 TEST_CASE("sealing gives the bytes of the file's two ends") {
-  Artifact artifact = tinyArtifact();
-  std::vector<std::byte> file = fileOf(artifact);
-  auto sealed = sealArtifact(artifact);
-  REQUIRE_MESSAGE(sealed.isOk(), sealed.status().message());
-  CHECK(artifact.fileBytes == file.size());
-  CHECK(sealed->manifestOffset + sealed->manifest.size() == file.size());
-  CHECK(std::memcmp(sealed->prefix.data(), file.data(), sealed->prefix.size()) == 0);
-  CHECK(std::memcmp(sealed->manifest.data(), file.data() + sealed->manifestOffset,
-                    sealed->manifest.size()) == 0);
+  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact()}) {
+    std::vector<std::byte> file = fileOf(artifact);
+    auto sealed = sealArtifact(artifact);
+    REQUIRE_MESSAGE(sealed.isOk(), sealed.status().message());
+    CHECK(artifact.fileBytes == file.size());
+    CHECK(sealed->manifestOffset + sealed->manifest.size() == file.size());
+    CHECK(std::memcmp(sealed->prefix.data(), file.data(), sealed->prefix.size()) == 0);
+    CHECK(std::memcmp(sealed->manifest.data(), file.data() + sealed->manifestOffset,
+                      sealed->manifest.size()) == 0);
+  }
 }
 
 TEST_CASE("sealing refuses what a reader would refuse") {
@@ -59,4 +60,45 @@ TEST_CASE("the tokenizer's table is given as it was stored") {
   auto broken = readTokenizerTable(MemorySource("tiny.moe", file), artifact);
   REQUIRE(!broken.isOk());
   CHECK(broken.status().message().find("section tokenizer is damaged") != std::string::npos);
+}
+
+TEST_CASE("what plans decide comes back from a file as it was") {
+  Artifact written = tinyPlannedArtifact();
+  std::vector<std::byte> file = fileOf(written);
+  auto read = readArtifact(MemorySource("tiny.moe", file));
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(read->plans == written.plans);
+  CHECK(read->pathsOffset == written.pathsOffset);
+  CHECK(read->pathsBytes == kTinyPathsBytes);
+  CHECK(read->pathsChecksum == written.pathsChecksum);
+  CHECK(read->traceOffset == written.traceOffset);
+  CHECK(read->traceBytes == kTinyTraceBytes);
+  CHECK(read->traceChecksum == written.traceChecksum);
+}
+
+TEST_CASE(
+    "paths and trace are given as they were stored, damaged ones refused, absent ones empty") {
+  Artifact artifact = tinyPlannedArtifact(), plain = tinyArtifact();
+  std::vector<std::byte> file = fileOf(artifact), plainFile = fileOf(plain);
+  MemorySource source("tiny.moe", file), plainSource("plain.moe", plainFile);
+  struct Section {
+    Result<std::vector<std::byte>> (*read)(const ByteSource &, const Artifact &);
+    uint64_t offset, bytes;
+    const char *message;
+  };
+  for (const Section &section :
+       {Section{readPaths, artifact.pathsOffset, kTinyPathsBytes, "section paths is damaged"},
+        Section{readTrace, artifact.traceOffset, kTinyTraceBytes, "section trace is damaged"}}) {
+    auto content = section.read(source, artifact);
+    REQUIRE(content.isOk());
+    REQUIRE(content->size() == section.bytes);
+    CHECK(std::memcmp(content->data(), file.data() + section.offset, content->size()) == 0);
+    file[section.offset + 3] ^= std::byte(1);
+    auto broken = section.read(source, artifact);
+    REQUIRE(!broken.isOk());
+    CHECK(broken.status().message().find(section.message) != std::string::npos);
+    auto absent = section.read(plainSource, plain);
+    REQUIRE(absent.isOk());
+    CHECK(absent->empty());
+  }
 }

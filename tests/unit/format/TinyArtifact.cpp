@@ -165,7 +165,7 @@ static Artifact tinyArtifactWithoutChecksums() {
   artifact.ropes = {{moert::RopeStyle::kHalf, 1, {1, 0.5f, 0.25f, 0.125f}}};
   artifact.programs = {tinyProgram("decode"), tinyProgram("prefill")};
   artifact.provenance = {{"compiler", "moec test"}, {"bits", "4"}};
-  if (!layOutArtifact(artifact, kTinyTokenizerBytes).isOk())
+  if (!layOutArtifact(artifact, {kTinyTokenizerBytes}).isOk())
     throw std::string("the tiny artifact cannot be laid out");
   CacheShape::Layer pages[2];
   for (size_t i = 0; i < 2; ++i)
@@ -212,6 +212,46 @@ Measured tinyMeasuredOnItems() {
   return measured;
 }
 
+static void decide(Plan &plan, EvictionPolicy eviction, CacheSharing sharing,
+                   PromptSurvival survival) {
+  plan.preset = "auto";
+  plan.rules = {eviction, sharing, survival};
+  plan.start = {{{0, 2}, {5, 0}}, {{3}, {8}}};
+  plan.startTokens = 8;
+  Forecast &forecast = plan.forecast.emplace();
+  forecast.device = "laptop";
+  forecast.threads = 4;
+  forecast.tokens = 4096;
+  forecast.tokenNs = 1.5e6;
+  forecast.medianNs = 1.25e6;
+  forecast.slowNs = 4e6;
+  forecast.hitRate = 0.75;
+  forecast.presentRate = 0.875;
+  forecast.bytesPerToken = 65536.5;
+  forecast.guessRecall = 0.5;
+  forecast.guessPrecision = 0.625;
+  forecast.leastBytesPerToken = 32768;
+  forecast.boundNs = 1e6;
+  forecast.origin = Origin::kAssumed;
+  plan.reasons = {{"eviction", "some", "It reads 1.5% less than lru.", Origin::kMeasured},
+                  {"guesses", "1 ahead", "The disk idles for 40% of a token.", Origin::kStated}};
+}
+
+Artifact tinyPlannedArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  if (!layOutArtifact(artifact, {kTinyTokenizerBytes, kTinyPathsBytes, kTinyTraceBytes}).isOk())
+    throw std::string("the tiny artifact cannot be laid out");
+  Plan &all = artifact.plans[0], &some = artifact.plans[1];
+  decide(all, EvictionPolicy::kLfu, CacheSharing::kLayerQuotas, PromptSurvival::kContents);
+  all.pinned = {{1, 3}, {0}};
+  all.guesses = {{}, {Predictor::kGate, 1, 3, 2, kWholeShare / 16}};
+  decide(some, EvictionPolicy::kArc, CacheSharing::kOnePool, PromptSurvival::kPins);
+  some.pinned = {{0}, {}};
+  some.guesses = {{}, {Predictor::kPaths, 1, 4, 1, 0}};
+  fileOf(artifact);
+  return artifact;
+}
+
 Artifact tinyArtifact() {
   Artifact artifact = tinyArtifactWithoutChecksums();
   fileOf(artifact);
@@ -226,13 +266,18 @@ static uint64_t fillWithPattern(std::vector<std::byte> &file, uint64_t offset, u
 
 std::vector<std::byte> fileOf(Artifact &artifact) {
   uint64_t rawEnd = kPrefixBytes;
-  for (uint64_t bytes : {artifact.residentBytes, artifact.recordsBytes, artifact.tokenizerBytes})
+  for (uint64_t bytes : {artifact.residentBytes, artifact.recordsBytes, artifact.tokenizerBytes,
+                         artifact.pathsBytes, artifact.traceBytes})
     rawEnd = roundUp(rawEnd + bytes, kSectionAlignment);
   std::vector<std::byte> file(rawEnd);
   artifact.residentChecksum = fillWithPattern(file, kPrefixBytes, artifact.residentBytes);
-  if (artifact.tokenizerBytes != 0)
-    artifact.tokenizerChecksum =
-        fillWithPattern(file, artifact.tokenizerOffset, artifact.tokenizerBytes);
+  auto fill = [&](uint64_t offset, uint64_t bytes, uint64_t &checksum) {
+    if (bytes != 0)
+      checksum = fillWithPattern(file, offset, bytes);
+  };
+  fill(artifact.tokenizerOffset, artifact.tokenizerBytes, artifact.tokenizerChecksum);
+  fill(artifact.pathsOffset, artifact.pathsBytes, artifact.pathsChecksum);
+  fill(artifact.traceOffset, artifact.traceBytes, artifact.traceChecksum);
   for (MoeLayer &layer : artifact.moeLayers)
     for (Expert &expert : layer.experts)
       for (Slice &slice : expert.slices)
@@ -251,6 +296,8 @@ std::vector<std::byte> fileOf(Artifact &artifact) {
   add(SectionKind::kResident, artifact.residentBytes, artifact.residentChecksum);
   add(SectionKind::kRecords, artifact.recordsBytes, 0);
   add(SectionKind::kTokenizer, artifact.tokenizerBytes, artifact.tokenizerChecksum);
+  add(SectionKind::kPaths, artifact.pathsBytes, artifact.pathsChecksum);
+  add(SectionKind::kTrace, artifact.traceBytes, artifact.traceChecksum);
   add(SectionKind::kManifest, manifest.size(), checksum64(manifest));
   artifact.fileBytes = prefix.fileBytes = end;
   file.insert(file.end(), manifest.begin(), manifest.end());
@@ -263,7 +310,7 @@ std::vector<std::byte> fileOf(Artifact &artifact) {
 void repairChecksums(std::vector<std::byte> &file) {
   constexpr size_t kSectionsAt = 32, kEntryBytes = 32, kChecksumAt = 24;
   std::span<const std::byte> bytes(file);
-  for (size_t entry = kSectionsAt; entry < kSectionsAt + 4 * kEntryBytes; entry += kEntryBytes) {
+  for (size_t entry = kSectionsAt; entry < kSectionsAt + 6 * kEntryBytes; entry += kEntryBytes) {
     uint32_t kind = 0;
     uint64_t offset = 0, length = 0;
     std::memcpy(&kind, &file[entry], 4);

@@ -27,6 +27,10 @@ struct TinyBuffers {
 moert::Artifact tinyArtifact();
 constexpr uint64_t kTinyTokenizerBytes = 100;
 
+/// The same with everything that plans may decide, and with the sections that this is made from.
+moert::Artifact tinyPlannedArtifact();
+constexpr uint64_t kTinyPathsBytes = 200, kTinyTraceBytes = 5000;
+
 /// What may stand beside it: two texts that calibration read, one of which has scored windows too.
 moert::Measured tinyMeasured();
 /// The same on the items of one file of two.

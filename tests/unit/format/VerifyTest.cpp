@@ -11,13 +11,14 @@ static Status verify(std::span<const std::byte> file) {
 }
 
 TEST_CASE("a file that is as it was written passes") {
-  Artifact artifact = tinyArtifact();
-  Status status = verify(fileOf(artifact));
-  CHECK_MESSAGE(status.isOk(), status.message());
+  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact()}) {
+    Status status = verify(fileOf(artifact));
+    CHECK_MESSAGE(status.isOk(), status.message());
+  }
 }
 
 TEST_CASE("progress grows to the size of the file") {
-  Artifact artifact = tinyArtifact();
+  Artifact artifact = tinyPlannedArtifact();
   std::vector<std::byte> file = fileOf(artifact);
   uint64_t last = 0, total = 0;
   bool grows = true;
@@ -34,7 +35,7 @@ TEST_CASE("progress grows to the size of the file") {
 }
 
 TEST_CASE("one flipped bit anywhere in the file is found") {
-  Artifact artifact = tinyArtifact();
+  Artifact artifact = tinyPlannedArtifact();
   std::vector<std::byte> file = fileOf(artifact);
   // An odd stride visits every kind of byte; every byte would take long and tell nothing more.
   for (size_t i = 0; i < file.size(); i += 97) {
@@ -78,6 +79,21 @@ TEST_CASE("resident weights and the tokenizer are named when they are damaged") 
   file[artifact.residentOffset + 1] ^= std::byte(1);
   file[artifact.tokenizerOffset] ^= std::byte(1);
   CHECK(verify(file).message().find("section tokenizer is damaged") != std::string::npos);
+}
+
+TEST_CASE("paths and trace are named when they are damaged, and a run overlooks it") {
+  Artifact artifact = tinyPlannedArtifact();
+  std::vector<std::byte> file = fileOf(artifact);
+  file[artifact.pathsOffset + 150] ^= std::byte(1);
+  CHECK(verify(file).message().find("section paths is damaged") != std::string::npos);
+  CHECK(readArtifact(MemorySource("tiny.moe", file)).isOk());
+  file[artifact.pathsOffset + 150] ^= std::byte(1);
+  file[artifact.traceOffset + kTinyTraceBytes - 1] ^= std::byte(1);
+  CHECK(verify(file).message().find("section trace is damaged") != std::string::npos);
+  CHECK(readArtifact(MemorySource("tiny.moe", file)).isOk());
+  file[artifact.traceOffset + kTinyTraceBytes - 1] ^= std::byte(1);
+  file[artifact.traceOffset + kTinyTraceBytes] = std::byte(1);
+  CHECK(verify(file).message().find("padding behind section trace") != std::string::npos);
 }
 
 TEST_CASE("a file that was cut short says so with both sizes") {

@@ -84,7 +84,7 @@ TEST_CASE("what is emitted keeps every rule of the artifact, at every width") {
       options.bits = bits;
       options.residentBits = residentBits;
       EmitPlan plan = compileCase(name, options);
-      moert::Status status = moert::layOutArtifact(plan.artifact, 0);
+      moert::Status status = moert::layOutArtifact(plan.artifact, {});
       if (status.isOk())
         status = moert::validateArtifact(plan.artifact);
       INFO(status.message());

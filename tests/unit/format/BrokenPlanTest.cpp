@@ -1,0 +1,176 @@
+// The rules about what plans decide broken one at a time, as in BrokenArtifactTest.cpp.
+#include "tests/unit/format/BrokenCases.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+using namespace moert;
+
+namespace {
+
+struct BrokenPlan {
+  const char *what;
+  std::function<void(Plan &)> breakIt;
+  const char *message; // Part of it.
+};
+
+} // namespace
+
+// The first plan, unless the change is of the second.
+static void checkPlansRefused(const std::vector<BrokenPlan> &cases, size_t plan = 0) {
+  std::vector<Broken> broken;
+  for (const BrokenPlan &one : cases)
+    broken.push_back(
+        {one.what, [&one, plan](Artifact &a) { one.breakIt(a.plans[plan]); }, one.message});
+  checkAllRefused(broken, tinyPlannedArtifact());
+}
+
+TEST_CASE("unknown rules and texts that harm a terminal are refused") {
+  checkPlansRefused({
+      {"an unknown eviction", [](Plan &p) { p.rules.eviction = EvictionPolicy(6); },
+       "plan 0: unknown eviction policy 6, this reads 0 to 5"},
+      {"an unknown sharing", [](Plan &p) { p.rules.sharing = CacheSharing(2); },
+       "plan 0: unknown cache sharing 2, this reads 0 to 1"},
+      {"an unknown survival", [](Plan &p) { p.rules.survival = PromptSurvival(3); },
+       "plan 0: unknown prompt survival 3, this reads 0 to 2"},
+      {"a preset with a line end", [](Plan &p) { p.preset.push_back('\n'); },
+       "plan 0: the preset is not plain UTF-8"},
+  });
+}
+
+TEST_CASE("pins that are not there, there twice or too large are refused") {
+  checkPlansRefused({
+      {"pins of one layer", [](Plan &p) { p.pinned.pop_back(); },
+       "plan 0: pins of 1 layers, expected none or 2"},
+      {"an expert that is not there", [](Plan &p) { p.pinned[1] = {4}; },
+       "plan 0: pins of MoE layer 1: expert 4, there are 4"},
+      {"an expert twice",
+       [](Plan &p) {
+         p.pinned[0] = {2, 1, 2};
+       },
+       "plan 0: pins of MoE layer 0: expert 2 twice"},
+      {"a layer without room beside its pins",
+       [](Plan &p) {
+         p.transitPages = 1;
+         p.pinned[0] = {0, 1, 2, 3};
+       },
+       "expert 3 of MoE layer 0 is pinned: 2 pages, 6 before it, expected at most 7, which leave "
+       "room for the largest record"},
+  });
+}
+
+TEST_CASE("pins of one pool are held against all of its quotas") {
+  // The pool has 2 pages, and transit those of the largest record.
+  checkPlansRefused(
+      {{"two layers' pins",
+        [](Plan &p) {
+          p.pinned = {{0}, {3}};
+        },
+        "expert 3 of MoE layer 1 is pinned: 3 pages, 2 before it, expected at most 2"}},
+      1);
+}
+
+TEST_CASE("starts that are not there, there twice or of other counts are refused") {
+  checkPlansRefused({
+      {"no tokens", [](Plan &p) { p.startTokens = 0; }, "plan 0: start tokens is 0, expected 1 to"},
+      {"starts of one layer", [](Plan &p) { p.start.pop_back(); },
+       "plan 0: starts of 1 layers, expected none or 2"},
+      {"an expert that is not there", [](Plan &p) { p.start[1].experts = {9}; },
+       "plan 0: start of MoE layer 1: expert 9, there are 4"},
+      {"an expert twice",
+       [](Plan &p) {
+         p.start[0].experts = {1, 1};
+       },
+       "plan 0: start of MoE layer 0: expert 1 twice"},
+      {"uses of another count", [](Plan &p) { p.start[0].uses.pop_back(); },
+       "plan 0: start of MoE layer 0: uses of 1 experts, expected 2"},
+      {"more uses than tokens", [](Plan &p) { p.start[1].uses = {9}; },
+       "plan 0: start of MoE layer 1: uses is 9, expected 0 to 8"},
+  });
+}
+
+TEST_CASE("guesses that cannot be made are refused") {
+  checkPlansRefused({
+      {"rules of one layer", [](Plan &p) { p.guesses.pop_back(); },
+       "plan 0: guess rules of 1 layers, expected none or 2"},
+      {"an unknown predictor", [](Plan &p) { p.guesses[1].predictor = Predictor(3); },
+       "guess rule 1: unknown predictor 3, this reads 0 to 2"},
+      {"from the layer itself", [](Plan &p) { p.guesses[0].ahead = 0; },
+       "plan 0: guess rule of MoE layer 0: ahead is 0, expected 1 to 3"},
+      {"from too far away", [](Plan &p) { p.guesses[1].ahead = 4; }, "ahead is 4, expected 1 to 3"},
+      {"no candidates", [](Plan &p) { p.guesses[1].candidates = 0; },
+       "number of candidates is 0, expected 1 to 4"},
+      {"more candidates than experts", [](Plan &p) { p.guesses[1].candidates = 5; },
+       "number of candidates is 5, expected 1 to 4"},
+      {"no reads", [](Plan &p) { p.guesses[1].reads = 0; },
+       "number of reads is 0, expected 1 to 3"},
+      {"more reads than candidates", [](Plan &p) { p.guesses[1].reads = 4; },
+       "number of reads is 4, expected 1 to 3"},
+      {"more than certain", [](Plan &p) { p.guesses[1].minShare = kWholeShare + 1; },
+       "least share is 16777217, expected 0 to 16777216"},
+      {"the first layer", [](Plan &p) { p.guesses[0] = p.guesses[1]; },
+       "guess rule of MoE layer 0: the program 'decode' has no predict instruction 1 ahead of it"},
+      {"where no instruction is", [](Plan &p) { p.guesses[1].ahead = 2; },
+       "the program 'decode' has no predict instruction 2 ahead of it"},
+      {"paths from further away",
+       [](Plan &p) {
+         p.guesses[1].predictor = Predictor::kPaths;
+         p.guesses[1].ahead = 2;
+       },
+       "guesses by paths are 2 ahead, expected 1"},
+  });
+  checkAllRefused({{"paths without their section",
+                    [](Artifact &a) {
+                      a.plans[0].guesses = {{}, {Predictor::kPaths, 1, 3, 2, 0}};
+                    },
+                    "plan 0: guess rule of MoE layer 1: guesses by paths, but the file has no "
+                    "section of them"}});
+}
+
+TEST_CASE("forecasts and reasons that cannot be printed are refused") {
+  checkPlansRefused({
+      {"a device with a control character", [](Plan &p) { p.forecast->device.push_back('\x1b'); },
+       "plan 0: forecast: the device is not plain UTF-8"},
+      {"a time that is none", [](Plan &p) { p.forecast->tokenNs = NAN; },
+       "forecast: time per token is nan"},
+      {"an endless time", [](Plan &p) { p.forecast->medianNs = INFINITY; },
+       "median time per token is inf"},
+      {"a negative time", [](Plan &p) { p.forecast->slowNs = -1; }, "time of slow tokens is -1"},
+      {"negative bytes", [](Plan &p) { p.forecast->bytesPerToken = -1; }, "bytes per token is -1"},
+      {"endless bytes", [](Plan &p) { p.forecast->leastBytesPerToken = INFINITY; },
+       "least bytes per token is inf"},
+      {"a bound that is none", [](Plan &p) { p.forecast->boundNs = NAN; },
+       "bound of the time per token is nan"},
+      {"hits beyond all", [](Plan &p) { p.forecast->hitRate = 1.5; },
+       "hit rate is 1.5, expected at most 1"},
+      {"a negative rate", [](Plan &p) { p.forecast->presentRate = -0.5; },
+       "rate of experts present is -0.5"},
+      {"a recall beyond all", [](Plan &p) { p.forecast->guessRecall = 2; }, "guesses' recall is 2"},
+      {"a precision that is none", [](Plan &p) { p.forecast->guessPrecision = NAN; },
+       "guesses' precision is nan"},
+      {"an unknown origin", [](Plan &p) { p.forecast->origin = Origin(4); },
+       "plan 0: forecast: unknown origin 4, this reads 0 to 3"},
+      {"a decision with a line end", [](Plan &p) { p.reasons[0].decision.push_back('\n'); },
+       "plan 0: reason 0 is not plain UTF-8"},
+      {"a value that is no text", [](Plan &p) { p.reasons[1].value.push_back('\xff'); },
+       "plan 0: reason 1 is not plain UTF-8"},
+      {"a reason that rings", [](Plan &p) { p.reasons[1].reason.push_back('\a'); },
+       "plan 0: reason 1 is not plain UTF-8"},
+      {"a reason of an unknown origin", [](Plan &p) { p.reasons[1].origin = Origin(9); },
+       "plan 0: reason 1: unknown origin 9, this reads 0 to 3"},
+  });
+}
+
+TEST_CASE("a layer whose rule is off need not be guessed by the program") {
+  Artifact artifact = tinyPlannedArtifact();
+  std::erase_if(artifact.programs[0].instructions,
+                [](const Instruction &i) { return std::holds_alternative<PredictInstruction>(i); });
+  artifact.programs[0].layers.resize(artifact.programs[0].instructions.size());
+  CHECK(!readBack(artifact).isOk());
+  for (Plan &plan : artifact.plans)
+    plan.guesses[1] = {};
+  Status status = readBack(artifact);
+  CHECK_MESSAGE(status.isOk(), status.message());
+}
