@@ -49,7 +49,8 @@ struct ExpertBytes {
   uint32_t size = 0; // As ReadPaces names it.
   State state = State::kAbsent;
   bool isChecked = false;
-  bool isRefuted = false; // A guess that is let go when its read ends.
+  bool isReadAsGuess = false; // While it is loading.
+  bool isRefuted = false;     // A guess that is let go when its read ends.
 };
 
 /// What is guessed at a layer's turn.
@@ -75,6 +76,7 @@ private:
 
   void playLayer(const RoutingPlay &play);
   void beginPrompt();
+  void approach(double ns);
   void guess(uint32_t layer);
   void beginPlay(const RoutingPlay &play);
   void settleGuesses(uint32_t layer);
@@ -101,7 +103,7 @@ private:
   DiskTimeline disk;
   std::vector<ExpertBytes> experts; // By the directory's ids.
   std::vector<uint32_t> ended;      // Reads that have ended and were not taken yet.
-  size_t guessesUnderWay = 0;       // Reads of guesses that were not adopted.
+  size_t guessesUnderWay = 0;       // Reads that were begun as guesses.
   double now = 0;
   uint64_t token = 0; // Of the trace: the step's first one.
 
@@ -171,7 +173,7 @@ void Player::playLayer(const RoutingPlay &play) {
   counts = {};
   if (play.beginsPrompt)
     beginPrompt();
-  compute(problem.costs->layers[play.layer].before.of(play.tokens));
+  approach(problem.costs->layers[play.layer].before.of(play.tokens));
   if (play.tokens == 1)
     guess(play.layer);
   collect();
@@ -189,6 +191,19 @@ void Player::beginPrompt() {
   for (uint32_t id = 0; id < experts.size(); ++id)
     if (!directory.at(id).isHeld && !directory.at(id).isGuess)
       experts[id].state = State::kAbsent;
+}
+
+/// What lies before a layer: many short operations, after each of which the runtime looks at its
+/// reads.
+void Player::approach(double ns) {
+  const double end = now + ns;
+  while (disk.underWay() > 0 && disk.nextEndNs() < end) {
+    now = disk.nextEndNs();
+    collect();
+    startGuesses();
+  }
+  now = end;
+  counts.computeNs += ns;
 }
 
 void Player::guess(uint32_t layer) {
@@ -222,15 +237,12 @@ void Player::settleGuesses(uint32_t layer) {
   guessList.beginPlay(directory, layer);
   refute();
   counts.cache.adopted = guessList.adopted().size();
-  for (uint32_t id : guessList.adopted())
-    guessesUnderWay -= experts[id].state == State::kLoading;
   // A guess that was to make room for others, whose read has not ended before its own turn.
   for (uint32_t id : wanted)
     if (directory.at(id).isGuess) {
       directory.adoptGuess(id);
       experts[id].isRefuted = false;
       ++counts.cache.adopted;
-      --guessesUnderWay;
     }
   guessList.select(directory);
 }
@@ -292,12 +304,10 @@ void Player::collect() {
   disk.advanceTo(now, ended);
   for (uint32_t id : ended) {
     experts[id].state = State::kReady;
-    if (!directory.at(id).isGuess) {
+    guessesUnderWay -= std::exchange(experts[id].isReadAsGuess, false);
+    if (!directory.at(id).isGuess)
       ready.push_back(directory.at(id).history.rank);
-      continue;
-    }
-    --guessesUnderWay;
-    if (experts[id].isRefuted)
+    else if (experts[id].isRefuted)
       dropGuess(id);
   }
   ended.clear();
@@ -318,14 +328,18 @@ void Player::startReads() {
     startGuesses();
 }
 
+/// What leaves anyway leaves early.
 void Player::startGuesses() {
-  // What the open play is about to let go can be read again when it has gone.
-  while (guessList.hasNext() && !directory.at(guessList.next()).isHeld &&
-         guessesUnderWay < kMostGuessReads && readsUnderWay() < kMostReads &&
-         directory.hasRoomForGuess(guessList.next())) {
+  while (guessList.hasNext() && guessesUnderWay < kMostGuessReads && readsUnderWay() < kMostReads) {
     const uint32_t id = guessList.next();
+    auto hasRoom = [&] { return !directory.at(id).isHeld && directory.hasRoomForGuess(id); };
+    while (!hasRoom() && nextLeaving < leaving.size())
+      evict(leaving[nextLeaving++]);
+    if (!hasRoom())
+      return;
     guessList.begin(directory);
     startRead(id);
+    experts[id].isReadAsGuess = true;
     ++guessesUnderWay;
     ++counts.cache.guessesRead;
     counts.cache.guessBytes += experts[id].bytes;

@@ -4,11 +4,11 @@
 //
 // The processor does one thing after the other: what lies before a MoE layer, guesses, then the
 // layer's experts, those in memory first and the others as they arrive. Whenever the runtime would
-// look at its reads (at the beginning of a play, before each expert and after it, at the end),
-// finished ones are taken and new ones begin, as pages allow: those that the play wants at once, up
-// to kMostReads; guesses only when none of these is left to begin, kMostGuessReads of them at a
-// time. A guess that its router refuted gives its pages back, at once, or when its read ends, which
-// keeps the disk busy until then.
+// look at its reads (all the time between plays; at the beginning of a play, before each expert and
+// after it, at the end), finished ones are taken and new ones begin, as pages allow: those that the
+// play wants at once, up to kMostReads; guesses only when none of these is left to begin,
+// kMostGuessReads of them at a time. A guess that its router refuted gives its pages back, at once,
+// or when its read ends, which keeps the disk busy until then.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
