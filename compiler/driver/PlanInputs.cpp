@@ -22,14 +22,26 @@ static uint32_t shareOfByte(uint8_t share) {
   return static_cast<uint32_t>(uint64_t(share) * kWholeShare / 255);
 }
 
-static void addGatePredictions(const PlanTrace &trace, std::vector<LayerPredictions> &predictions) {
-  for (size_t from = 0; from < trace.layers.size(); ++from)
-    for (size_t d = 0; d < trace.layers[from].ahead.size(); ++d) {
+bool canGuess(const Artifact &artifact, uint32_t moeLayer, uint32_t ahead) {
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *predict = std::get_if<PredictInstruction>(&instruction))
+        if (predict->moeLayer == moeLayer && predict->ahead == ahead)
+          return true;
+  return false;
+}
+
+static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
+                               std::vector<LayerPredictions> &predictions) {
+  for (uint32_t from = 0; from < trace.layers.size(); ++from)
+    for (uint32_t d = 0; d < trace.layers[from].ahead.size(); ++d) {
+      if (!canGuess(artifact, from + d + 1, d + 1))
+        continue;
       const TracedPredictions &traced = trace.layers[from].ahead[d];
       LayerPredictions &gate = predictions.emplace_back();
       gate.predictor = Predictor::kGate;
-      gate.ahead = static_cast<uint32_t>(d + 1);
-      gate.layer = static_cast<uint32_t>(from + d + 1);
+      gate.ahead = d + 1;
+      gate.layer = from + d + 1;
       gate.perToken = traced.perToken;
       for (size_t i = 0; i < traced.experts.size(); ++i)
         gate.candidates.push_back({traced.experts[i], shareOfByte(traced.shares[i])});
@@ -41,7 +53,7 @@ Result<PlanInputs> PlanInputs::create(const Artifact &artifact, const PlanTrace 
                                       const DeviceProfile &device, const StepUse &use) {
   PlanInputs inputs;
   MOERT_ASSIGN_OR_RETURN(inputs.trace, routesOf(trace));
-  addGatePredictions(trace, inputs.predictions);
+  addGatePredictions(artifact, trace, inputs.predictions);
   for (const MoeLayer &layer : artifact.moeLayers)
     inputs.recordBytes.push_back(recordBytesOf(layer));
   for (const TracedLayer &layer : trace.layers)

@@ -18,6 +18,9 @@ namespace moec {
 /// Of each window of the trace the first tokens are a prompt, the others are decoded one by one.
 constexpr uint32_t kPlannedPromptTokens = 64;
 
+/// Whether the artifact's programs have a place where a MoE layer is guessed from so far ahead.
+bool canGuess(const moert::Artifact &artifact, uint32_t moeLayer, uint32_t ahead);
+
 /// Owns what a PlanProblem borrows; outlives every problem that it gave.
 class PlanInputs {
 public:

@@ -1,38 +1,106 @@
 #include "compiler/driver/Replan.h"
 
+#include "compiler/driver/InspectSections.h"
+#include "compiler/driver/LearnedSections.h"
+#include "compiler/driver/RefinePlans.h"
 #include "compiler/plan/BudgetPlan.h"
+#include "profiles/DeviceFile.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/format/FilePrefix.h"
 #include "runtime/format/Verify.h"
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 using namespace moert;
 
 namespace moec {
 
-static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Model &model) {
+static Result<std::vector<Preset>> presetsOf(const ReplanRequest &request) {
+  std::vector<Preset> presets;
+  for (const std::string &name : request.presets) {
+    MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(name));
+    presets.push_back(preset);
+  }
+  if (presets.empty())
+    presets.push_back(Preset::kAuto);
+  return presets;
+}
+
+// By the budgets and the presets' rules alone; refinePlans() does the rest.
+static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Model &model,
+                                          uint64_t pathsBytes) {
   const Artifact &artifact = model.artifact();
   PlannedUse use;
   use.contextTokens = request.context ? request.context : artifact.plans.front().contextTokens;
   use.contextBlock = kKvBlockTokens;
+  MOERT_ASSIGN_OR_RETURN(use.presets, presetsOf(request));
   if (use.contextTokens > artifact.model.maxPositions)
     return invalidInput("a context of ", use.contextTokens, " tokens, the model has ",
                         artifact.model.maxPositions, " positions");
-  const ModelFootprint footprint = footprintOf(model);
+  ModelFootprint footprint = footprintOf(model);
+  footprint.metadataBytes += pathsBytes; // Some of the plans may guess by them.
   MOERT_ASSIGN_OR_RETURN(std::vector<BudgetPlan> planned,
                          planBudgets(footprint, request.budgets, use));
   std::vector<Plan> plans;
   for (const BudgetPlan &plan : planned) {
     MOERT_RETURN_IF_ERROR(accountOf(footprint, plan, use).status());
-    plans.push_back({plan.name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens,
-                     plan.allotment.transitPages, plan.allotment.quotaPages});
+    Plan &made = plans.emplace_back();
+    made.name = plan.name;
+    made.budgetBytes = plan.budgetBytes;
+    made.prefillChunk = plan.prefillChunk;
+    made.contextTokens = plan.contextTokens;
+    made.transitPages = plan.allotment.transitPages;
+    made.quotaPages = plan.allotment.quotaPages;
+    made.preset = presetName(plan.preset);
+    made.rules = rulesOf(plan.preset);
   }
   return plans;
+}
+
+namespace {
+
+/// What the request's files say of how to plan.
+struct PlanningInputs {
+  LearnedSections learned;
+  std::optional<PlanTrace> trace;
+  std::optional<DeviceProfile> device;
+
+  PlanBasis basis() const {
+    return {trace ? &*trace : nullptr, learned.paths, device ? &*device : nullptr};
+  }
+};
+
+} // namespace
+
+static Result<PlanningInputs> readPlanningInputs(const ReplanRequest &request,
+                                                 const ByteSource &source, const Model &model) {
+  const Artifact &artifact = model.artifact();
+  PlanningInputs inputs;
+  if (!request.devicePath.empty()) {
+    MOERT_ASSIGN_OR_RETURN(inputs.device, readDeviceFile(request.devicePath));
+  }
+  if (request.profilePath.empty()) {
+    MOERT_ASSIGN_OR_RETURN(inputs.learned, readLearnedSections(source, artifact));
+  } else {
+    MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
+                           CalibrationProfile::open(request.profilePath));
+    MOERT_ASSIGN_OR_RETURN(inputs.learned, learnSections(*profile, expertPayloadBytes(artifact)));
+  }
+  if (inputs.learned.trace.empty())
+    return inputs;
+  const bool isOwn = request.profilePath.empty();
+  auto trace = decodeTrace(inputs.learned.trace, layerExpertsOf(artifact));
+  if (!trace.isOk())
+    return trace.status().withContext(isOwn ? request.artifactPath : request.profilePath);
+  inputs.trace = std::move(trace).value();
+  return inputs;
 }
 
 // A copy of what is damaged would be all that is left, once the artifact is gone.
@@ -47,7 +115,7 @@ static Status checkWhole(const ByteSource &source, const Session &session) {
   });
 }
 
-// Everything before the description.
+// Everything before the sections that may be new.
 static Status copyWeights(const ByteSource &source, uint64_t bytes, OutputFile &output,
                           const Session &session) {
   constexpr uint64_t kPieceBytes = 8 << 20;
@@ -66,37 +134,61 @@ static Status copyWeights(const ByteSource &source, uint64_t bytes, OutputFile &
   return {};
 }
 
-Status replanArtifact(const ReplanRequest &request, const Session &session) {
-  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, {&request.artifactPath, 1}));
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
-  Artifact artifact = model->artifact();
-  auto plans = plansFor(request, *model);
-  if (!plans.isOk())
-    return plans.status().withContext(request.artifactPath);
-  artifact.plans = std::move(plans).value();
+static Status appendPadded(OutputFile &output, std::vector<std::byte> section) {
+  section.resize(roundUp(section.size(), kSectionAlignment));
+  return output.append(section);
+}
+
+static Status writeArtifact(Artifact &artifact, const ByteSource &source,
+                            const LearnedSections &learned, const std::string &path,
+                            const Session &session) {
+  const uint64_t weightsEnd = placeLearnedSections(learned, artifact);
   artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor); // What plans may use.
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
-
-  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_RETURN_IF_ERROR(checkWhole(source, session));
-  MOERT_ASSIGN_OR_RETURN(
-      OutputFile output,
-      OutputFile::create(request.outputPath, sealed.manifestOffset + sealed.manifest.size()));
-  Status copied = copyWeights(source, sealed.manifestOffset, output, session);
+  MOERT_ASSIGN_OR_RETURN(OutputFile output,
+                         OutputFile::create(path, sealed.manifestOffset + sealed.manifest.size()));
+  Status copied = copyWeights(source, weightsEnd, output, session);
   if (session.progress)
     session.progress->end();
   MOERT_RETURN_IF_ERROR(copied);
+  MOERT_RETURN_IF_ERROR(appendPadded(output, learned.paths));
+  MOERT_RETURN_IF_ERROR(appendPadded(output, learned.trace));
   MOERT_RETURN_IF_ERROR(output.append(sealed.manifest));
   MOERT_RETURN_IF_ERROR(output.writeAt(0, sealed.prefix));
-  MOERT_RETURN_IF_ERROR(output.commit());
-  if (!session.say)
-    return {};
-  std::string budgets;
-  for (const Plan &plan : artifact.plans)
-    budgets += strCat(budgets.empty() ? "" : ", ", plan.name, " (", formatBytes(plan.budgetBytes),
-                      " with ", plan.contextTokens, " tokens of context)");
-  session.say(
-      strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes), ": ", budgets));
+  return output.commit();
+}
+
+static std::string plansText(const Artifact &artifact) {
+  std::string text;
+  for (const Plan &plan : artifact.plans) {
+    text += strCat("\n  ", plan.name, ": ", formatBytes(plan.budgetBytes), " with ",
+                   plan.contextTokens, " tokens of context");
+    if (plan.forecast)
+      text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1), " tokens/s expected");
+  }
+  return text;
+}
+
+Status replanArtifact(const ReplanRequest &request, const Session &session) {
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(
+      request.outputPath,
+      std::vector<std::string>{request.artifactPath, request.devicePath, request.profilePath}));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
+  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
+  MOERT_ASSIGN_OR_RETURN(PlanningInputs inputs, readPlanningInputs(request, source, *model));
+  Artifact artifact = model->artifact();
+  auto plans = plansFor(request, *model, inputs.learned.paths.size());
+  if (!plans.isOk())
+    return plans.status().withContext(request.artifactPath);
+  artifact.plans = std::move(plans).value();
+  MOERT_RETURN_IF_ERROR(
+      refinePlans(artifact, inputs.basis(), session).withContext(request.artifactPath));
+  MOERT_RETURN_IF_ERROR(checkWhole(source, session));
+  MOERT_RETURN_IF_ERROR(
+      writeArtifact(artifact, source, inputs.learned, request.outputPath, session));
+  if (session.say)
+    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes), ":",
+                       plansText(artifact)));
   return {};
 }
 

@@ -1,5 +1,5 @@
 // Other plans for an artifact that is there: nothing is quantized again, the weights are copied as
-// they are, and only the description behind them is new.
+// they are, and only what stands behind them is new.
 #pragma once
 
 #include "compiler/driver/Session.h"
@@ -15,11 +15,15 @@ struct ReplanRequest {
   std::string artifactPath;
   std::string outputPath;
   std::vector<std::string> budgets; // "512MiB", "6GiB", "25%"; at least one.
-  uint32_t context = 0;             // Tokens; 0: what the artifact was planned for.
+  std::vector<std::string> presets; // Empty: auto.
+  std::string devicePath;           // A device profile; empty: none is known.
+  std::string profilePath; // A calibration profile, whose trace the new artifact keeps; empty: the
+                           // artifact's own trace, if it has one.
+  uint32_t context = 0;    // Tokens; 0: what the artifact was planned for.
 };
 
 /// Writes outputPath, whole or not at all; the artifact stays as it is. Refuses budgets that cannot
-/// work, with the smallest that would.
+/// work, with the smallest that would, and presets that need a trace or a device that is not there.
 moert::Status replanArtifact(const ReplanRequest &request, const Session &session);
 
 } // namespace moec

@@ -57,13 +57,11 @@ class Group:
 
     def run(self, command, timeout=300, **options):
         """The finished process; it and its children ran inside."""
-        procs = str(self.path / "cgroup.procs")
+        return subprocess.run(command, capture_output=True, timeout=timeout, preexec_fn=self.join, **options)
 
-        def join():
-            with open(procs, "w") as file:
-                file.write("0")
-
-        return subprocess.run(command, capture_output=True, timeout=timeout, preexec_fn=join, **options)
+    def join(self):
+        """Moves the calling process into the group."""
+        (self.path / "cgroup.procs").write_text("0")
 
     def fields(self, name):
         lines = (self.path / name).read_text().splitlines()
@@ -79,3 +77,28 @@ class Group:
     def peak(self):
         name = "memory.max_usage_in_bytes" if self.v1 else "memory.peak"
         return int((self.path / name).read_text()) if (self.path / name).exists() else 0
+
+
+class DiskRate:
+    """A cgroup (v1) whose processes read so many bytes a second at most from the disk that holds a path."""
+
+    def __init__(self, path, bytes_per_second):
+        device = os.stat(path).st_dev
+        self.rule = f"{os.major(device)}:{os.minor(device)} {bytes_per_second}"
+        self.path = Path(f"/sys/fs/cgroup/blkio/moe-test-{os.getpid()}")
+
+    def __enter__(self):
+        self.path.mkdir()
+        try:
+            (self.path / "blkio.throttle.read_bps_device").write_text(self.rule)
+        except OSError:
+            self.path.rmdir()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.path.rmdir()
+
+    def join(self):
+        """Moves the calling process into the group."""
+        (self.path / "cgroup.procs").write_text("0")

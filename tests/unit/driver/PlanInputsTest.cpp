@@ -114,3 +114,16 @@ TEST_CASE("a problem has the trace's plays, the records and what gates said ahea
   CHECK(gate.candidates[0].share == moert::kWholeShare);
   CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
 }
+
+TEST_CASE("nothing is known of guesses that the programs have no place for") {
+  Artifact artifact = tinyArtifact();
+  CHECK(canGuess(artifact, 1, 1));
+  CHECK_FALSE(canGuess(artifact, 1, 2));
+  for (moert::Program &program : artifact.programs)
+    std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
+      return std::holds_alternative<moert::PredictInstruction>(instruction);
+    });
+  auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  CHECK(inputs->problem(9).predictions.empty());
+}

@@ -1,0 +1,55 @@
+#include "compiler/driver/LearnedSections.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/format/FilePrefix.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+Result<LearnedSections> learnSections(const CalibrationProfile &profile, uint64_t expertBytes) {
+  constexpr uint64_t kLeastTraceBytes = 1 << 20;
+  LearnedSections learned;
+  MOERT_ASSIGN_OR_RETURN(PlanTrace trace,
+                         makePlanTrace(profile, std::max(kLeastTraceBytes, expertBytes / 16)));
+  learned.trace = encodeTrace(trace);
+  return learned;
+}
+
+Result<LearnedSections> readLearnedSections(const ByteSource &source, const Artifact &artifact) {
+  LearnedSections learned;
+  MOERT_ASSIGN_OR_RETURN(learned.paths, readPaths(source, artifact));
+  MOERT_ASSIGN_OR_RETURN(learned.trace, readTrace(source, artifact));
+  return learned;
+}
+
+uint64_t placeLearnedSections(const LearnedSections &learned, Artifact &artifact) {
+  const uint64_t weightsEnd = roundUp(
+      std::max({artifact.residentOffset + artifact.residentBytes,
+                artifact.recordsOffset + artifact.recordsBytes,
+                artifact.tokenizerOffset + artifact.tokenizerBytes, uint64_t(kPrefixBytes)}),
+      kSectionAlignment);
+  uint64_t end = weightsEnd;
+  const auto place = [&end](const std::vector<std::byte> &section, uint64_t &offset,
+                            uint64_t &bytes, uint64_t &checksum) {
+    bytes = section.size();
+    offset = bytes > 0 ? end : 0;
+    checksum = bytes > 0 ? checksum64(section) : 0;
+    end += roundUp(bytes, kSectionAlignment);
+  };
+  place(learned.paths, artifact.pathsOffset, artifact.pathsBytes, artifact.pathsChecksum);
+  place(learned.trace, artifact.traceOffset, artifact.traceBytes, artifact.traceChecksum);
+  return weightsEnd;
+}
+
+std::vector<uint32_t> layerExpertsOf(const Artifact &artifact) {
+  std::vector<uint32_t> experts;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    experts.push_back(static_cast<uint32_t>(layer.experts.size()));
+  return experts;
+}
+
+} // namespace moec

@@ -1,0 +1,39 @@
+// What an artifact keeps of its calibration for plans to be made from: the trace of its routing and
+// the activation paths, as sections of the file.
+#pragma once
+
+#include "compiler/profile/CalibrationProfile.h"
+#include "compiler/profile/TraceSection.h"
+#include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
+#include "runtime/format/Reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// Empty: absent.
+struct LearnedSections {
+  std::vector<std::byte> paths; // runtime/predict/PathTable.h
+  std::vector<std::byte> trace; // compiler/profile/TraceSection.h
+};
+
+/// Of a profile, for an artifact whose experts have so many bytes: a trace takes no more than a
+/// sixteenth of that, or a MiB where that is more.
+moert::Result<LearnedSections> learnSections(const CalibrationProfile &profile,
+                                             uint64_t expertBytes);
+
+/// Of an artifact, checksums checked.
+moert::Result<LearnedSections> readLearnedSections(const moert::ByteSource &source,
+                                                   const moert::Artifact &artifact);
+
+/// Puts them behind the weights and the tokenizer of an artifact that may have had others. Returns
+/// where they begin.
+uint64_t placeLearnedSections(const LearnedSections &learned, moert::Artifact &artifact);
+
+/// Experts of each MoE layer.
+std::vector<uint32_t> layerExpertsOf(const moert::Artifact &artifact);
+
+} // namespace moec

@@ -1,0 +1,113 @@
+#include "compiler/driver/RefinePlans.h"
+
+#include "compiler/driver/PlanInputs.h"
+#include "compiler/plan/PlanForecast.h"
+#include "compiler/plan/PlanSearch.h"
+#include "compiler/plan/Presets.h"
+#include "runtime/base/SystemLimits.h"
+
+#include <numeric>
+
+using namespace moert;
+
+namespace moec {
+
+static uint64_t poolPagesOf(const Plan &plan) {
+  return std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(),
+                         uint64_t(plan.transitPages));
+}
+
+static void take(PlannedSettings planned, Plan &plan) {
+  PlanSettings &settings = planned.settings;
+  plan.transitPages = settings.allotment.transitPages;
+  plan.quotaPages = std::move(settings.allotment.quotaPages);
+  plan.rules = settings.rules;
+  plan.pinned = std::move(settings.pinned);
+  plan.start.clear();
+  for (size_t i = 0; i < settings.start.size(); ++i)
+    plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
+  plan.startTokens = settings.startTokens;
+  plan.guesses = std::move(settings.guesses);
+  plan.reasons.clear();
+  for (PlanDecision &decision : planned.decisions)
+    plan.reasons.push_back({std::move(decision.decision), std::move(decision.value),
+                            std::move(decision.reason), decision.origin});
+}
+
+static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device) {
+  Forecast forecast;
+  forecast.device = device.name;
+  forecast.threads = device.cores;
+  forecast.tokens = from.tokens;
+  forecast.tokenNs = from.tokenNs;
+  forecast.medianNs = from.medianNs;
+  forecast.slowNs = from.slowNs;
+  forecast.hitRate = from.hitRate;
+  forecast.presentRate = from.presentRate;
+  forecast.bytesPerToken = from.bytesPerToken;
+  forecast.guessRecall = from.guessRecall;
+  forecast.guessPrecision = from.guessPrecision;
+  forecast.leastBytesPerToken = from.leastBytesPerToken;
+  forecast.boundNs = from.boundNs;
+  forecast.origin = from.origin;
+  return forecast;
+}
+
+static Status refine(const PlanProblem &problem, const DeviceProfile &device, Preset preset,
+                     Plan &plan) {
+  if (preset == Preset::kAuto) {
+    MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, {.threads = availableCores()}));
+    take(std::move(found.planned), plan);
+    plan.forecast = asForecast(found.forecast, device);
+    return {};
+  }
+  PlannedSettings planned = planPreset(preset, problem);
+  MOERT_ASSIGN_OR_RETURN(TimedResult replayed, replayInTime(problem, planned.settings));
+  take(std::move(planned), plan);
+  plan.forecast = asForecast(forecastOf(problem, replayed), device);
+  return {};
+}
+
+// What presets that guess need; the search does without where something is missing.
+static Status checkGuessing(const Artifact &artifact, const PlanBasis &basis) {
+  for (const Plan &plan : artifact.plans) {
+    MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
+    if (predictorOf(preset).predictor == Predictor::kOff)
+      continue;
+    const std::string guesses = strCat("preset ", plan.preset, " guesses experts, for which ");
+    if (!basis.trace)
+      return invalidInput(guesses, "the artifact has to hold a trace: compile it with "
+                                   "--calibration-text or --calibration");
+    if (!basis.device)
+      return invalidInput(guesses, "a device has to be known: --device");
+    if (artifact.moeLayers.size() > 1 && !canGuess(artifact, 1, 1))
+      return invalidInput(guesses, "the artifact's program has no place: compile it again");
+  }
+  return {};
+}
+
+Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &session) {
+  MOERT_RETURN_IF_ERROR(checkGuessing(artifact, basis));
+  if (!basis.trace || !basis.device)
+    return {};
+  const StepUse use{basis.device->cores, basis.trace->windowTokens / 2};
+  MOERT_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputs::create(artifact, *basis.trace, basis.paths,
+                                                               *basis.device, use));
+  if (session.progress)
+    session.progress->beginCounting("planning", "plans", 1, artifact.plans.size(), 0);
+  uint64_t done = 0;
+  for (Plan &plan : artifact.plans) {
+    if (session.stop && session.stop->load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted, "interrupted");
+    MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
+    MOERT_RETURN_IF_ERROR(refine(inputs.problem(poolPagesOf(plan)), *basis.device, preset, plan)
+                              .withContext(strCat("plan '", plan.name, "'")));
+    if (session.progress)
+      session.progress->advanceTo(++done);
+  }
+  if (session.progress)
+    session.progress->end();
+  return {};
+}
+
+} // namespace moec

@@ -1,0 +1,29 @@
+// Plans as a trace and a device say they should be: the settings of each plan's preset worked out
+// for them, or searched for, with what they are expected to do. Compiling and replanning end here.
+#pragma once
+
+#include "compiler/driver/Session.h"
+#include "compiler/plan/DeviceProfile.h"
+#include "compiler/profile/TraceSection.h"
+#include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
+
+#include <cstddef>
+#include <span>
+
+namespace moec {
+
+/// What plans are made from beside the artifact itself.
+struct PlanBasis {
+  const PlanTrace *trace = nullptr; // Absent: nothing is known of the routing.
+  std::span<const std::byte> paths; // The paths section; may be empty.
+  const DeviceProfile *device = nullptr;
+};
+
+/// Replaces the decisions of every plan of a laid out artifact; name, preset, budget and the number
+/// of its pages stay. Without a trace or a device nothing happens, unless a plan's preset guesses:
+/// that is refused, with what is missing.
+moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
+                          const Session &session);
+
+} // namespace moec
