@@ -1,27 +1,40 @@
 // The checks of moec verify, in the order of what they cost to trust: bytes first, meaning after.
 #include "compiler/driver/VerifyArtifact.h"
 
+#include "compiler/profile/TraceSection.h"
 #include "runtime/format/Verify.h"
+#include "runtime/predict/PathTable.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 using namespace moert;
 
 namespace moec {
 
-// A checksum that fits says only that someone computed it: the table may still be one that no
-// tokenizer can work with.
-static Status verifyTokenizer(const ByteSource &source) {
+// Checksums that fit say only that someone computed them: a section may still be one that nothing
+// can work with.
+static Status verifySections(const ByteSource &source) {
   MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, readTokenizerTable(source, artifact));
-  if (table.empty())
-    return {};
-  return Tokenizer::load(table).status().withContext(strCat(source.name(), ": section tokenizer"));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> paths, readPaths(source, artifact));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> trace, readTrace(source, artifact));
+  auto where = [&](const char *section) { return strCat(source.name(), ": section ", section); };
+  std::vector<uint32_t> layerExperts;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    layerExperts.push_back(static_cast<uint32_t>(layer.experts.size()));
+  if (!table.empty())
+    MOERT_RETURN_IF_ERROR(Tokenizer::load(table).status().withContext(where("tokenizer")));
+  if (!paths.empty())
+    MOERT_RETURN_IF_ERROR(
+        PathTable::create(paths, layerExperts).status().withContext(where("paths")));
+  if (!trace.empty())
+    MOERT_RETURN_IF_ERROR(decodeTrace(trace, layerExperts).status().withContext(where("trace")));
+  return {};
 }
 
 Status verifyWholeArtifact(const ByteSource &source,
                            const std::function<void(uint64_t done, uint64_t total)> &progress) {
   MOERT_RETURN_IF_ERROR(verifyArtifact(source, progress));
-  return verifyTokenizer(source);
+  return verifySections(source);
 }
 
 } // namespace moec

@@ -24,6 +24,7 @@ ONLY = {
     "runtime/io/": ("runtime/io/", "runtime/base/"),
     "runtime/format/": ("runtime/format/", "runtime/policy/", "runtime/base/"),
     "runtime/tokenizer/": ("runtime/tokenizer/", "runtime/base/"),
+    "runtime/predict/": ("runtime/predict/", "runtime/format/", "runtime/policy/", "runtime/base/"),
     "runtime/kernels/": ("runtime/kernels/", "runtime/format/", "runtime/base/"),
     "runtime/cache/": ("runtime/cache/", "runtime/io/", "runtime/format/", "runtime/policy/", "runtime/base/"),
     "runtime/": ("runtime/", "moert/"),

@@ -1,9 +1,11 @@
-// moec verify looks into the tokenizer: a table that moert would refuse is refused, whatever its
-// checksum says.
+// moec verify looks into the tokenizer, the paths and the trace: what nothing could work with is
+// refused, whatever its checksum says.
 #include "compiler/driver/VerifyArtifact.h"
 
+#include "compiler/profile/TraceSection.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Writer.h"
+#include "runtime/predict/PathTable.h"
 #include "runtime/tokenizer/Tokenizer.h"
 #include "runtime/tokenizer/TokenizerJson.h"
 #include "runtime/tokenizer/TokenizerTable.h"
@@ -26,17 +28,23 @@ static std::vector<std::byte> smallTable() {
   return writeTokenizerTable(*model);
 }
 
-// The tiny artifact's file with this table, every checksum right.
-static std::vector<std::byte> fileWith(std::span<const std::byte> table) {
+// The tiny artifact's file with these sections, every checksum right.
+static std::vector<std::byte> fileWith(std::span<const std::byte> table,
+                                       std::span<const std::byte> paths = {},
+                                       std::span<const std::byte> trace = {}) {
   Artifact artifact = tinyArtifact();
-  REQUIRE(layOutArtifact(artifact, {.tokenizer = table.size()}).isOk());
+  REQUIRE(layOutArtifact(artifact, {table.size(), paths.size(), trace.size()}).isOk());
   std::vector<std::byte> weights = fileOf(artifact);
   artifact.tokenizerChecksum = checksum64(table);
+  artifact.pathsChecksum = checksum64(paths);
+  artifact.traceChecksum = checksum64(trace);
   auto sealed = sealArtifact(artifact);
   REQUIRE_MESSAGE(sealed.isOk(), sealed.status().message());
   std::vector<std::byte> file(artifact.fileBytes);
   std::copy_n(weights.begin(), sealed->manifestOffset, file.begin());
   std::copy(table.begin(), table.end(), file.begin() + ptrdiff_t(artifact.tokenizerOffset));
+  std::copy(paths.begin(), paths.end(), file.begin() + ptrdiff_t(artifact.pathsOffset));
+  std::copy(trace.begin(), trace.end(), file.begin() + ptrdiff_t(artifact.traceOffset));
   std::copy(sealed->manifest.begin(), sealed->manifest.end(),
             file.begin() + ptrdiff_t(sealed->manifestOffset));
   std::copy(sealed->prefix.begin(), sealed->prefix.end(), file.begin());
@@ -83,4 +91,24 @@ TEST_CASE("damage that a checksum finds is still found") {
   Status status = verify(file);
   CHECK(status.code() == StatusCode::kInvalidInput);
   CHECK(status.message().find("section tokenizer is damaged") != std::string::npos);
+}
+
+TEST_CASE("paths and a trace of other layers are refused, whatever their checksums say") {
+  auto pathsOf = [](uint32_t experts) {
+    const uint32_t head[] = {PathTableHeader::kMagic, 1, 2, 0, 4, experts};
+    std::vector<std::byte> bytes(sizeof(head) + 4 * experts, std::byte(64));
+    std::copy_n(std::as_bytes(std::span(head)).begin(), sizeof(head), bytes.begin());
+    return bytes;
+  };
+  auto traceOf = [](uint32_t experts) {
+    return encodeTrace({1, 1, {{4, 1, {2}, {{1, {0}, {9}}}}, {experts, 1, {3}, {}}}});
+  };
+  Status status = verify(fileWith(smallTable(), pathsOf(4), traceOf(4)));
+  CHECK_MESSAGE(status.isOk(), status.message());
+  status = verify(fileWith(smallTable(), pathsOf(5), traceOf(4)));
+  CHECK(status.message() ==
+        "tiny.moe: section paths: the paths have 5 experts in MoE layer 1, expected 4");
+  status = verify(fileWith(smallTable(), pathsOf(4), traceOf(5)));
+  CHECK(status.message() ==
+        "tiny.moe: section trace: the trace has 5 experts in MoE layer 1, expected 4");
 }

@@ -1,0 +1,56 @@
+#include "compiler/profile/PathSection.h"
+
+#include "runtime/predict/PathTable.h"
+
+#include <array>
+#include <span>
+
+using namespace moert;
+
+namespace moec {
+
+std::vector<uint8_t> followingShares(const LayerTrace &before, uint32_t expertsBefore,
+                                     const LayerTrace &layer, uint32_t experts) {
+  const size_t tokens = layer.experts.size() / layer.topK;
+  std::vector<uint64_t> chosen(expertsBefore), followed(size_t(expertsBefore) * experts);
+  for (size_t token = 0; token < tokens; ++token)
+    for (size_t i = 0; i < before.topK; ++i) {
+      const size_t earlier = before.experts[token * before.topK + i];
+      ++chosen[earlier];
+      for (size_t j = 0; j < layer.topK; ++j)
+        ++followed[earlier * experts + layer.experts[token * layer.topK + j]];
+    }
+  std::vector<uint8_t> shares(followed.size());
+  for (size_t i = 0; i < shares.size(); ++i)
+    if (uint64_t all = chosen[i / experts])
+      shares[i] = static_cast<uint8_t>((followed[i] * 255 * 2 + all) / (all * 2));
+  return shares;
+}
+
+template <typename T> static void append(std::vector<std::byte> &bytes, std::span<const T> values) {
+  std::span<const std::byte> raw = std::as_bytes(values);
+  bytes.insert(bytes.end(), raw.begin(), raw.end());
+}
+
+Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile) {
+  const std::vector<CalibrationInfo::MoeLayer> &layers = profile.info().moeLayers;
+  PathTableHeader header;
+  header.layers = static_cast<uint32_t>(layers.size());
+  std::vector<std::byte> section;
+  append(section, std::span<const PathTableHeader>(&header, 1));
+  for (const CalibrationInfo::MoeLayer &layer : layers)
+    append(section, std::span<const uint32_t>(&layer.experts, 1));
+
+  std::array<LayerTrace, 3> traces; // Of layer t in place t % 3.
+  for (size_t t = 0; t < layers.size(); ++t) {
+    MOERT_ASSIGN_OR_RETURN(traces[t % 3], profile.layerTrace(t));
+    for (size_t back = 1; back <= 2 && back <= t; ++back) {
+      const std::vector<uint8_t> shares = followingShares(
+          traces[(t - back) % 3], layers[t - back].experts, traces[t % 3], layers[t].experts);
+      append(section, std::span<const uint8_t>(shares));
+    }
+  }
+  return section;
+}
+
+} // namespace moec

@@ -1,0 +1,61 @@
+// Which experts are listed of what a predictor said.
+#include "runtime/predict/Candidates.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace moert;
+
+static std::vector<uint32_t> listed(std::vector<uint32_t> shares, uint32_t most) {
+  std::vector<GuessCandidate> likeliest = {{99, 99}}; // What was there before does not count.
+  listLikeliest(shares, most, likeliest);
+  std::vector<uint32_t> experts;
+  for (const GuessCandidate &candidate : likeliest) {
+    CHECK(candidate.share == shares[candidate.expert]);
+    experts.push_back(candidate.expert);
+  }
+  return experts;
+}
+
+TEST_CASE("the likeliest experts are listed first, ties by the lowest index") {
+  CHECK(listed({3, 9, 1, 9, 5}, 3) == std::vector<uint32_t>{1, 3, 4});
+  CHECK(listed({7, 7, 7, 7}, 2) == std::vector<uint32_t>{0, 1});
+  CHECK(listed({1, 2, 3, 3}, 4) == std::vector<uint32_t>{2, 3, 1, 0});
+}
+
+TEST_CASE("experts without a share are not listed, and no more than there are") {
+  CHECK(listed({0, 4, 0}, 3) == std::vector<uint32_t>{1});
+  CHECK(listed({5, 4}, 9) == std::vector<uint32_t>{0, 1});
+  CHECK(listed({5, 4}, 0).empty());
+  CHECK(listed({}, 3).empty());
+}
+
+TEST_CASE("a list with room is not allocated anew") {
+  std::vector<GuessCandidate> likeliest;
+  likeliest.reserve(2);
+  const GuessCandidate *place = likeliest.data();
+  listLikeliest(std::vector<uint32_t>{1, 2, 3, 4, 5, 6}, 2, likeliest);
+  CHECK(likeliest.data() == place);
+  CHECK(likeliest.size() == 2);
+}
+
+TEST_CASE("probabilities become shares, rounded down") {
+  std::vector<uint32_t> shares(4);
+  addShares(std::vector<float>{1, 0.5f, 0x1p-24f, 0x1.8p-24f}, 1, shares);
+  CHECK(shares == std::vector<uint32_t>{kWholeShare, kWholeShare / 2, 1, 1});
+}
+
+TEST_CASE("several tokens' probabilities are averaged") {
+  std::vector<uint32_t> shares(2);
+  addShares(std::vector<float>{1, 0.25f}, 2, shares);
+  addShares(std::vector<float>{0, 0.75f}, 2, shares);
+  CHECK(shares == std::vector<uint32_t>{kWholeShare / 2, kWholeShare / 2});
+}
+
+TEST_CASE("what is no probability counts as 0 or as certain") {
+  std::vector<uint32_t> shares(4);
+  addShares(std::vector<float>{NAN, -1, std::numeric_limits<float>::infinity(), 1.5f}, 1, shares);
+  CHECK(shares == std::vector<uint32_t>{0, 0, kWholeShare, kWholeShare});
+}

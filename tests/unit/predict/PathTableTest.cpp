@@ -1,0 +1,142 @@
+// A table of paths: what it says of a layer, and which sections it refuses.
+#include "runtime/predict/PathTable.h"
+
+#include "runtime/policy/Eviction.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+
+using namespace moert;
+
+namespace {
+
+constexpr uint32_t kExperts[] = {2, 3, 4};
+
+/// Layers of 2, 3 and 4 experts.
+std::vector<std::byte> section() {
+  const uint32_t head[] = {PathTableHeader::kMagic, 1, 3, 0, 2, 3, 4};
+  const uint8_t rows[] = {
+      // Layer 1 after layer 0: [2][3]
+      0, 100, 155, //
+      0, 0, 0,     //
+      // Layer 2 after layer 1: [3][4]
+      10, 20, 30, 40, //
+      255, 0, 0, 0,   //
+      0, 0, 0, 1,     //
+      // Layer 2 after layer 0: [2][4]
+      60, 0, 0, 40, //
+      0, 50, 50, 0, //
+  };
+  std::vector<std::byte> bytes(sizeof(head) + sizeof(rows));
+  std::memcpy(bytes.data(), head, sizeof(head));
+  std::memcpy(bytes.data() + sizeof(head), rows, sizeof(rows));
+  return bytes;
+}
+
+std::vector<uint32_t> predicted(uint32_t layer, const std::vector<int32_t> &oneBefore,
+                                const std::vector<int32_t> &twoBefore) {
+  const std::vector<std::byte> bytes = section();
+  auto table = PathTable::create(bytes, kExperts);
+  REQUIRE_MESSAGE(table.isOk(), table.status().message());
+  std::vector<uint32_t> shares(kExperts[layer], 7);
+  table->predict(layer, oneBefore, twoBefore, shares);
+  return shares;
+}
+
+uint32_t part(uint64_t of, uint64_t whole) {
+  return static_cast<uint32_t>(of * kWholeShare / whole);
+}
+
+std::string refusal(std::span<const std::byte> bytes,
+                    std::span<const uint32_t> experts = kExperts) {
+  auto table = PathTable::create(bytes, experts);
+  REQUIRE(!table.isOk());
+  CHECK(table.status().code() == StatusCode::kInvalidInput);
+  return table.status().message();
+}
+
+void set(std::vector<std::byte> &bytes, size_t offset, uint32_t value) {
+  std::memcpy(&bytes[offset], &value, sizeof(value));
+}
+
+} // namespace
+
+TEST_CASE("a row is what followed one expert, in parts of the whole") {
+  CHECK(predicted(1, {0}, {}) == std::vector<uint32_t>{0, part(100, 255), part(155, 255)});
+}
+
+TEST_CASE("the rows of all experts of both layers before are added up") {
+  // 10 20 30 40 and 0 0 0 1 of the layer before, 0 50 50 0 of the one before that: 201 in all.
+  CHECK(predicted(2, {0, 2}, {1}) ==
+        std::vector<uint32_t>{part(10, 201), part(70, 201), part(80, 201), part(41, 201)});
+}
+
+TEST_CASE("several tokens' experts count as often as they are named") {
+  // 255 0 0 0 twice, 60 0 0 40 once.
+  CHECK(predicted(2, {1, 1}, {0}) == std::vector<uint32_t>{part(570, 610), 0, 0, part(40, 610)});
+}
+
+TEST_CASE("one of the two layers alone is enough") {
+  CHECK(predicted(2, {1}, {}) == std::vector<uint32_t>{kWholeShare, 0, 0, 0});
+  CHECK(predicted(2, {}, {1}) == std::vector<uint32_t>{0, kWholeShare / 2, kWholeShare / 2, 0});
+}
+
+TEST_CASE("the first layer has nothing before it, the second only one layer") {
+  CHECK(predicted(0, {}, {}) == std::vector<uint32_t>{0, 0});
+  CHECK(predicted(1, {0}, {0}) == predicted(1, {0}, {}));
+}
+
+TEST_CASE("of an expert that no token chose, nothing is known") {
+  CHECK(predicted(1, {1}, {}) == std::vector<uint32_t>{0, 0, 0});
+  CHECK(predicted(1, {}, {}) == std::vector<uint32_t>{0, 0, 0});
+}
+
+TEST_CASE("a model of one MoE layer, or of none, has a table without rows") {
+  const uint32_t one[] = {PathTableHeader::kMagic, 1, 1, 0, 8};
+  CHECK(PathTable::create(std::as_bytes(std::span(one)), std::span(one).last(1)).isOk());
+  const uint32_t none[] = {PathTableHeader::kMagic, 1, 0, 0};
+  CHECK(PathTable::create(std::as_bytes(std::span(none)), {}).isOk());
+}
+
+TEST_CASE("a section that was cut at any place, or is followed by something, is refused") {
+  std::vector<std::byte> bytes = section();
+  for (size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(PathTable::create(std::span(bytes).first(size), kExperts).isOk());
+  CHECK(refusal(std::span(bytes).first(bytes.size() - 1)) ==
+        "the paths end in the rows of MoE layer 2");
+  CHECK(refusal(std::span(bytes).first(20)) == "the paths have 20 bytes, too few for 3 MoE layers");
+  CHECK(refusal(std::span(bytes).first(15)) == "the paths have 15 bytes, expected at least 16");
+  bytes.push_back(std::byte(0));
+  CHECK(refusal(bytes) == "the paths are followed by 1 bytes");
+}
+
+TEST_CASE("something else, and another version, are refused") {
+  std::vector<std::byte> bytes = section();
+  set(bytes, 0, 0x12345678);
+  CHECK(refusal(bytes).find("this is not a table of paths") == 0);
+  bytes = section();
+  set(bytes, 12, 1);
+  CHECK(refusal(bytes).find("this is not a table of paths") == 0);
+  bytes = section();
+  set(bytes, 4, 2);
+  CHECK(refusal(bytes) == "the paths have version 2, expected 1");
+}
+
+TEST_CASE("a table of other layers is refused with both numbers") {
+  std::vector<std::byte> bytes = section();
+  CHECK(refusal(bytes, std::span(kExperts).first(2)) == "the paths have 3 MoE layers, expected 2");
+  const uint32_t other[] = {2, 5, 4};
+  CHECK(refusal(bytes, other) == "the paths have 3 experts in MoE layer 1, expected 5");
+  set(bytes, 8, 0xffffffff);
+  CHECK(refusal(bytes) == "the paths have 4294967295 MoE layers, expected 3");
+}
+
+TEST_CASE("experts beyond any file do not wrap the size") {
+  const uint32_t huge[] = {0xffffffff, 0xffffffff, 0xffffffff};
+  std::vector<std::byte> bytes = section();
+  for (size_t i = 0; i < 3; ++i)
+    set(bytes, 16 + 4 * i, huge[i]);
+  CHECK(refusal(bytes, huge) == "the paths end in the rows of MoE layer 1");
+}
