@@ -169,26 +169,46 @@ static std::string plansText(const Artifact &artifact) {
   return text;
 }
 
+/// The artifact with its new plans, and the sections that are to stand behind its weights.
+struct PlannedArtifact {
+  Artifact artifact;
+  LearnedSections learned;
+};
+
+static Result<PlannedArtifact> makePlans(const ReplanRequest &request, const ByteSource &source,
+                                         const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
+  MOERT_ASSIGN_OR_RETURN(PlanningInputs inputs, readPlanningInputs(request, source, *model));
+  PlannedArtifact planned;
+  planned.artifact = model->artifact();
+  auto plans = plansFor(request, *model, inputs.learned.paths.size());
+  if (!plans.isOk())
+    return plans.status().withContext(request.artifactPath);
+  planned.artifact.plans = std::move(plans).value();
+  MOERT_RETURN_IF_ERROR(
+      refinePlans(planned.artifact, inputs.basis(), session).withContext(request.artifactPath));
+  planned.learned = std::move(inputs.learned);
+  return planned;
+}
+
+Result<Artifact> planArtifact(const ReplanRequest &request, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, makePlans(request, source, session));
+  return std::move(planned.artifact);
+}
+
 Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_RETURN_IF_ERROR(checkReplacesNone(
       request.outputPath,
       std::vector<std::string>{request.artifactPath, request.devicePath, request.profilePath}));
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlanningInputs inputs, readPlanningInputs(request, source, *model));
-  Artifact artifact = model->artifact();
-  auto plans = plansFor(request, *model, inputs.learned.paths.size());
-  if (!plans.isOk())
-    return plans.status().withContext(request.artifactPath);
-  artifact.plans = std::move(plans).value();
-  MOERT_RETURN_IF_ERROR(
-      refinePlans(artifact, inputs.basis(), session).withContext(request.artifactPath));
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, makePlans(request, source, session));
   MOERT_RETURN_IF_ERROR(checkWhole(source, session));
   MOERT_RETURN_IF_ERROR(
-      writeArtifact(artifact, source, inputs.learned, request.outputPath, session));
+      writeArtifact(planned.artifact, source, planned.learned, request.outputPath, session));
   if (session.say)
-    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes), ":",
-                       plansText(artifact)));
+    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(planned.artifact.fileBytes),
+                       ":", plansText(planned.artifact)));
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Session.h"
 #include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
 
 #include <cstdint>
 #include <string>
@@ -21,6 +22,10 @@ struct ReplanRequest {
                            // artifact's own trace, if it has one.
   uint32_t context = 0;    // Tokens; 0: what the artifact was planned for.
 };
+
+/// The artifact's description with the plans that were asked for; nothing is written, and of the
+/// weights nothing is read. outputPath means nothing.
+moert::Result<moert::Artifact> planArtifact(const ReplanRequest &request, const Session &session);
 
 /// Writes outputPath, whole or not at all; the artifact stays as it is. Refuses budgets that cannot
 /// work, with the smallest that would, and presets that need a trace or a device that is not there.

@@ -42,7 +42,7 @@ struct PlanTrace {
 };
 
 /// Enough for a plan to be compared with thousands of others, and few enough to do so in seconds.
-constexpr uint64_t kMostTracedTokens = 4096;
+constexpr uint64_t kMostTracedTokens = 2048;
 
 /// Of the profile's windows as many as `mostBytes` hold, but at least one, evenly spread over its
 /// texts. Refuses a profile that cannot be read.
