@@ -1,5 +1,6 @@
 #include "compiler/driver/LearnedSections.h"
 
+#include "compiler/profile/PathSection.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/format/FilePrefix.h"
@@ -13,6 +14,7 @@ namespace moec {
 Result<LearnedSections> learnSections(const CalibrationProfile &profile, uint64_t expertBytes) {
   constexpr uint64_t kLeastTraceBytes = 1 << 20;
   LearnedSections learned;
+  MOERT_ASSIGN_OR_RETURN(learned.paths, makePathSection(profile));
   MOERT_ASSIGN_OR_RETURN(PlanTrace trace,
                          makePlanTrace(profile, std::max(kLeastTraceBytes, expertBytes / 16)));
   learned.trace = encodeTrace(trace);

@@ -1,6 +1,8 @@
 #include "compiler/driver/PlanInputs.h"
 
 #include "compiler/plan/DeviceTimes.h"
+#include "runtime/predict/Candidates.h"
+#include "runtime/predict/PathTable.h"
 
 #include <algorithm>
 
@@ -48,12 +50,70 @@ static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
     }
 }
 
+namespace {
+
+/// What a table of activation paths says of one layer of the trace.
+class PathPredictions {
+public:
+  PathPredictions(const PathTable &paths, const PlanTrace &traced, uint32_t guessed)
+      : table(paths), trace(traced), layer(guessed) {}
+
+  LayerPredictions make() const {
+    const TracedLayer &target = trace.layers[layer];
+    LayerPredictions made;
+    made.predictor = Predictor::kPaths;
+    made.layer = layer;
+    made.perToken = candidatesOf(target.experts, target.topK);
+    made.candidates.reserve(trace.tokens() * made.perToken);
+    std::vector<uint32_t> shares(target.experts);
+    std::vector<GuessCandidate> likeliest;
+    for (uint64_t token = 0; token < trace.tokens(); ++token) {
+      table.predict(layer, chosenIn(layer - 1, token),
+                    layer > 1 ? chosenIn(layer - 2, token) : std::vector<int32_t>(), shares);
+      listLikeliest(shares, made.perToken, likeliest);
+      // Fewer, where no more are known: the last one again, which is not read twice.
+      likeliest.resize(made.perToken, likeliest.empty() ? GuessCandidate() : likeliest.back());
+      made.candidates.insert(made.candidates.end(), likeliest.begin(), likeliest.end());
+    }
+    return made;
+  }
+
+private:
+  std::vector<int32_t> chosenIn(uint32_t earlier, uint64_t token) const {
+    const TracedLayer &from = trace.layers[earlier];
+    const auto begin = from.chosen.begin() + static_cast<ptrdiff_t>(token * from.topK);
+    return {begin, begin + from.topK};
+  }
+
+  const PathTable &table;
+  const PlanTrace &trace;
+  uint32_t layer;
+};
+
+} // namespace
+
+static Status addPathPredictions(const Artifact &artifact, const PlanTrace &trace,
+                                 std::span<const std::byte> paths,
+                                 std::vector<LayerPredictions> &predictions) {
+  if (paths.empty())
+    return {};
+  std::vector<uint32_t> experts;
+  for (const TracedLayer &layer : trace.layers)
+    experts.push_back(layer.experts);
+  MOERT_ASSIGN_OR_RETURN(PathTable table, PathTable::create(paths, experts));
+  for (uint32_t layer = 1; layer < trace.layers.size(); ++layer)
+    if (canGuess(artifact, layer, 1))
+      predictions.push_back(PathPredictions(table, trace, layer).make());
+  return {};
+}
+
 Result<PlanInputs> PlanInputs::create(const Artifact &artifact, const PlanTrace &trace,
-                                      std::span<const std::byte> /*paths*/,
-                                      const DeviceProfile &device, const StepUse &use) {
+                                      std::span<const std::byte> paths, const DeviceProfile &device,
+                                      const StepUse &use) {
   PlanInputs inputs;
   MOERT_ASSIGN_OR_RETURN(inputs.trace, routesOf(trace));
   addGatePredictions(artifact, trace, inputs.predictions);
+  MOERT_RETURN_IF_ERROR(addPathPredictions(artifact, trace, paths, inputs.predictions));
   for (const MoeLayer &layer : artifact.moeLayers)
     inputs.recordBytes.push_back(recordBytesOf(layer));
   for (const TracedLayer &layer : trace.layers)

@@ -1,7 +1,9 @@
 #include "compiler/driver/PlanInputs.h"
 
+#include "runtime/predict/PathTable.h"
 #include "tests/unit/format/TinyArtifact.h"
 
+#include <cstring>
 #include <doctest/doctest.h>
 
 using namespace moec;
@@ -113,6 +115,32 @@ TEST_CASE("a problem has the trace's plays, the records and what gates said ahea
   CHECK(gate.candidates[0].expert == 3);
   CHECK(gate.candidates[0].share == moert::kWholeShare);
   CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
+}
+
+TEST_CASE("activation paths say what followed the experts that were chosen") {
+  // Expert 0 of the first layer is followed by 2 and a little by 1, the others by nothing.
+  const uint32_t numbers[] = {moert::PathTableHeader::kMagic, 1, 2, 0, 4, 4};
+  std::vector<std::byte> paths(sizeof numbers + 16);
+  std::memcpy(paths.data(), numbers, sizeof numbers);
+  paths[sizeof numbers + 1] = std::byte(51);
+  paths[sizeof numbers + 2] = std::byte(204);
+  auto inputs = PlanInputs::create(tinyArtifact(), smallTrace(), paths, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  const PlanProblem problem = inputs->problem(9);
+  REQUIRE(problem.predictions.size() == 2);
+  const LayerPredictions &predicted = problem.predictions[1];
+  CHECK(predicted.predictor == moert::Predictor::kPaths);
+  CHECK(predicted.layer == 1);
+  REQUIRE(predicted.candidates.size() == 4 * predicted.perToken);
+  // The first token chose experts 0 and 1.
+  CHECK(predicted.candidates[0].expert == 2);
+  CHECK(predicted.candidates[0].share == moert::kWholeShare / 5 * 4);
+  CHECK(predicted.candidates[1].expert == 1);
+  // What is not known is not made up.
+  CHECK(predicted.candidates[2].expert == 1);
+  CHECK_FALSE(PlanInputs::create(tinyArtifact(), smallTrace(), std::span(paths).first(30),
+                                 plainDevice(), {1, 4})
+                  .isOk());
 }
 
 TEST_CASE("nothing is known of guesses that the programs have no place for") {
