@@ -168,8 +168,9 @@ static Status checkReasons(const Plan &plan) {
 
 // What a plan of an earlier version says.
 static bool decidesNothingNew(const Plan &plan) {
-  return plan == Plan{plan.name,          plan.budgetBytes,  plan.prefillChunk,
-                      plan.contextTokens, plan.transitPages, plan.quotaPages};
+  return plan.preset.empty() && plan.rules == CacheRules{EvictionPolicy::kCyclic} &&
+         plan.pinned.empty() && plan.start.empty() && plan.startTokens == 1 &&
+         plan.guesses.empty() && !plan.forecast && plan.reasons.empty();
 }
 
 static Status checkPlan(const Artifact &artifact, const Plan &plan,
