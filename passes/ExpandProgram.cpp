@@ -28,6 +28,7 @@ private:
   LogicalResult expand(NormOp op);
   LogicalResult expand(AttentionOp op);
   LogicalResult expand(RouteOp op);
+  LogicalResult expand(PredictOp op);
   LogicalResult expand(ExpertsOp op);
   LogicalResult expand(SharedExpertOp op);
   LogicalResult expand(DenseOp op);
@@ -218,6 +219,17 @@ LogicalResult Expander::expand(RouteOp op) {
   return success();
 }
 
+LogicalResult Expander::expand(PredictOp op) {
+  auto weight = symbol<WeightOp>(op.getRouter().getWeight());
+  FailureOr<FormatAttr> format = formatOf(op, weight);
+  if (failed(format))
+    return failure();
+  Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
+  play<PlayPredictOp>(op.getLoc(), src, newRow(weight.rows()), op.getRouter().getWeight(),
+                      op.getRouter().getBias(), op.getMoeLayerAttr(), op.getAheadAttr());
+  return success();
+}
+
 /// The format of a layer's first slice, if all others want the same input.
 static FailureOr<FormatAttr> commonFormat(ExpertsOp op, MoeLayerOp layer) {
   if (!layer.getSlices())
@@ -309,8 +321,8 @@ LogicalResult Expander::expandOp(Operation *op) {
       if (!buffers.contains(operand))
         return op->emitOpError("reads rows that no instruction makes");
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<EmbedOp, NormOp, AttentionOp, RouteOp, ExpertsOp, SharedExpertOp, DenseOp, AddOp,
-            HeadOp>([&](auto part) { return expand(part); })
+      .Case<EmbedOp, NormOp, AttentionOp, RouteOp, PredictOp, ExpertsOp, SharedExpertOp, DenseOp,
+            AddOp, HeadOp>([&](auto part) { return expand(part); })
       .Case<BufferOp, func::ReturnOp>([](Operation *) { return success(); })
       .Default([](Operation *other) {
         return other->emitOpError("has no instructions to lower it to");

@@ -38,6 +38,10 @@ struct KvCacheResource : SideEffects::Resource::Base<KvCacheResource> {
 struct LogitsResource : SideEffects::Resource::Base<LogitsResource> {
   StringRef getName() final { return "Logits"; }
 };
+/// What predict writes: the cache reads it, no instruction does.
+struct GuessesResource : SideEffects::Resource::Base<GuessesResource> {
+  StringRef getName() final { return "Guesses"; }
+};
 
 // Names of the module's attributes; MoeDialect.td says what they hold.
 constexpr llvm::StringLiteral kModelAttr = "moe.model";

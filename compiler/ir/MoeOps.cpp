@@ -135,18 +135,6 @@ static LogicalResult checkGlu(Operation *op, SymbolTableCollection &symbols, Glu
   return checkLinear(op, symbols, network.getDown(), hidden, width);
 }
 
-/// Routers and shared gates are told by their role, so that no pass quantizes them.
-static LogicalResult checkRouterRole(Operation *op, SymbolTableCollection &symbols,
-                                     LinearAttr linear) {
-  auto weight = lookUp<WeightOp>(op, symbols, linear.getWeight());
-  if (!weight)
-    return failure();
-  if (weight.getRole() != WeightRole::kRouter)
-    return op->emitOpError() << "weight " << linear.getWeight() << " has the role "
-                             << stringifyWeightRole(weight.getRole()) << ", expected router";
-  return success();
-}
-
 LogicalResult EmbedOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<uint64_t> width = widthOf(*this, getResult());
   auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
@@ -217,7 +205,16 @@ LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          << " weights, expected the same number, at most " << layer.getExperts();
   if (failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)))
     return failure();
-  return checkRouterRole(*this, symbols, getRouter());
+  return checkRouterRole(*this, symbols, getRouter().getWeight());
+}
+
+LogicalResult PredictOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput());
+  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
+  if (failed(width) || !layer || failed(checkAhead(*this, layer, getAhead())) ||
+      failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)))
+    return failure();
+  return checkRouterRole(*this, symbols, getRouter().getWeight());
 }
 
 LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -244,7 +241,7 @@ LogicalResult SharedExpertOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   if (failed(checkLinear(*this, symbols, *gate, 1, *width)))
     return failure();
-  return checkRouterRole(*this, symbols, *gate);
+  return checkRouterRole(*this, symbols, gate->getWeight());
 }
 
 LogicalResult DenseOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -197,6 +197,24 @@ def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
   }];
 }
 
+def Moe_PredictOp : Moe_LayerOp<"predict"> {
+  let summary = "Guesses the experts of a later layer from what this layer's router is given";
+  let description = [{
+    The later layer's own router on this layer's input; `ahead` says how many MoE layers further on
+    that layer stands. No value follows from it: what is guessed only begins reads, and only where
+    the plan has a rule for it (`#moe.guess`). Not free of side effects for that reason.
+
+    ```mlir
+    moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$router, FlatSymbolRefAttr:$moeLayer,
+                       I32Attr:$ahead);
+  let assemblyFormat = [{
+    $input `router` $router `of` $moeLayer `ahead` $ahead attr-dict `:` type($input)
+  }];
+}
+
 def Moe_ExpertsOp : Moe_LayerOp<"experts", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "The weighted sum of each token's experts, in rank order";
   let description = [{

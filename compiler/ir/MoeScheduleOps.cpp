@@ -271,6 +271,22 @@ LogicalResult PlayRouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return expectChoice(*this, getExperts(), getWeights(), getTopK(), layer);
 }
 
+LogicalResult PlayPredictOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
+  if (!layer || failed(checkAhead(*this, layer, getAhead())) ||
+      failed(checkRouterRole(*this, symbols, getWeightAttr())) ||
+      failed(expectF32(*this, getScores(), layer.getExperts(), "scores")))
+    return failure();
+  WeightOp weight =
+      checkWeight(*this, symbols, getWeightAttr(), layer.getExperts(), typeOf(getSrc()).getWidth());
+  if (!weight)
+    return failure();
+  FailureOr<FormatAttr> format = formatOf(*this, weight);
+  if (failed(format) || failed(expectInput(*this, getSrc(), weight.cols(), *format, "src")))
+    return failure();
+  return checkVector(*this, symbols, getBiasAttr(), weight.rows());
+}
+
 LogicalResult PlayExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
   if (!layer)

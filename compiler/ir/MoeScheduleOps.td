@@ -55,6 +55,7 @@ def Moe_BufferOp : Moe_Op<"buffer"> {
 
 def Moe_KvCache : Resource<"::mlir::moe::KvCacheResource">;
 def Moe_Logits : Resource<"::mlir::moe::LogitsResource">;
+def Moe_Guesses : Resource<"::mlir::moe::GuessesResource">;
 
 class Moe_PlayOp<string mnemonic, list<Trait> traits = []>
     : Moe_Op<"play." # mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
@@ -194,6 +195,25 @@ def Moe_PlayRouteOp : Moe_PlaySymbolOp<"route"> {
   let assemblyFormat = [{
     $scores `to` $experts `,` $weights `of` $moeLayer $scoring `top` $topK `renormalize` $renormalize
     `scale` $weightScale attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
+  }];
+}
+
+def Moe_PlayPredictOp : Moe_PlaySymbolOp<"predict", [MemoryEffects<[MemWrite<Moe_Guesses>]>]> {
+  let summary = "Names likely experts of a later layer to the cache, if the plan has a rule for it";
+  let description = [{
+    The scores are scratch: nothing but the instruction itself reads them.
+
+    ```mlir
+    moe.play.predict %n to %s weight @layer1.router of @layer1.experts ahead 1
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 8>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_Scratch:$scores, FlatSymbolRefAttr:$weight,
+                       OptionalAttr<FlatSymbolRefAttr>:$bias, FlatSymbolRefAttr:$moeLayer,
+                       I32Attr:$ahead);
+  let assemblyFormat = [{
+    $src `to` $scores `weight` $weight (`bias` $bias^)? `of` $moeLayer `ahead` $ahead attr-dict
+    `:` type($src) `,` type($scores)
   }];
 }
 

@@ -43,6 +43,37 @@ inline LogicalResult checkVector(Operation *user, SymbolTableCollection &symbols
   return success();
 }
 
+/// Routers and shared gates are told by their role, so that no pass quantizes them.
+inline LogicalResult checkRouterRole(Operation *user, SymbolTableCollection &symbols,
+                                     FlatSymbolRefAttr name) {
+  auto weight = lookUp<WeightOp>(user, symbols, name);
+  if (!weight)
+    return failure();
+  if (weight.getRole() != WeightRole::kRouter)
+    return user->emitOpError() << "weight " << name << " has the role "
+                               << stringifyWeightRole(weight.getRole()) << ", expected router";
+  return success();
+}
+
+/// A guess of a later layer's experts: as many MoE layers ahead as it says, where the user says
+/// which layer it belongs to.
+inline LogicalResult checkAhead(Operation *user, MoeLayerOp target, uint32_t ahead) {
+  if (ahead == 0 || ahead > moert::kMostAhead)
+    return user->emitOpError() << "guesses " << ahead << " MoE layers ahead, expected 1 to "
+                               << moert::kMostAhead;
+  auto from = user->getAttrOfType<IntegerAttr>(kLayerAttr);
+  if (!from)
+    return success();
+  int64_t found = 0; // MoE layers behind the user's, up to the target.
+  for (MoeLayerOp layer : user->getParentOfType<ModuleOp>().getOps<MoeLayerOp>())
+    found += layer.getLayer() > from.getInt() && layer.getLayer() <= target.getLayer();
+  if (found != ahead)
+    return user->emitOpError() << "guesses @" << target.getSymName() << ", which is " << found
+                               << " MoE layers ahead of layer " << from.getInt() << ", not "
+                               << ahead;
+  return success();
+}
+
 /// A norm's weight, whose size divides a row of `width` elements into runs.
 inline LogicalResult checkNorm(Operation *user, SymbolTableCollection &symbols,
                                FlatSymbolRefAttr weight, FlatSymbolRefAttr bias, uint64_t width,

@@ -230,3 +230,81 @@ func.func @f(%x: tensor<?x64xf32>) {
   %l = moe.head %x linear <@h> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
   return
 }
+
+// -----
+
+// A layer is guessed by its own router, which is as wide as it has experts.
+moe.weight @r router from <tensor = "r", rows = 3, cols = 64, type = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @r is 3 x 64, expected 2 x 64}}
+  moe.predict %x router <@r> of @e ahead 1 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// And is never quantized.
+moe.weight @r matrix from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @r has the role matrix, expected router}}
+  moe.predict %x router <@r> of @e ahead 1 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// The layer has to be there.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{found no moe.moe_layer named @e}}
+  moe.predict %x router <@r> of @e ahead 1 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Guesses look ahead.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{guesses 0 MoE layers ahead, expected 1 to 3}}
+  moe.predict %x router <@r> of @e ahead 0 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// But not far.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{guesses 4 MoE layers ahead, expected 1 to 3}}
+  moe.predict %x router <@r> of @e ahead 4 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Layers without experts are not counted: from 0, layer 3 is the second.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @a layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.moe_layer @b layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.moe_layer @c layer 3 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{guesses @c, which is 2 MoE layers ahead of layer 0, not 3}}
+  moe.predict %x router <@r> of @c ahead 3 {moe.layer = 0 : i32} : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A layer does not guess itself.
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @a layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{guesses @a, which is 0 MoE layers ahead of layer 0, not 1}}
+  moe.predict %x router <@r> of @a ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
+  return
+}

@@ -480,3 +480,109 @@ moe.program @p {
   // expected-error@+1 {{src is '!moe.buffer<f32, 64>', expected quantized of width 64 with group 32}}
   moe.play.head %h weight @wq scale 1.0 : !moe.buffer<f32, 64>
 }
+
+// -----
+
+// A guess has a score for each expert.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 3>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{scores is '!moe.buffer<f32, 3>', expected f32 of width 2}}
+  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 3>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// It is made by the layer's router.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @m matrix from <tensor = "w", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{weight @m has the role matrix, expected router}}
+  moe.play.predict %h to %s weight @m of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Routers take rows as wide as they are.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 32, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{weight @r is 2 x 32, expected 2 x 64}}
+  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Formats come first.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{weight @r has no format}}
+  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// It looks ahead, and not far.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{guesses 4 MoE layers ahead, expected 1 to 3}}
+  moe.play.predict %h to %s weight @r of @e ahead 4 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// As far as it says.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.moe_layer @f layer 2 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{guesses @f, which is 2 MoE layers ahead of layer 0, not 1}}
+  moe.play.predict %h to %s weight @r of @f ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// Its scores are not the row that it reads.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+moe.program @p {
+  %h = moe.buffer at 0 : !moe.buffer<f32, 64>
+  %s = moe.buffer at 64 : !moe.buffer<f32, 2>
+  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  // expected-error@+1 {{writes over the bytes that it reads}}
+  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}

@@ -43,6 +43,7 @@ module attributes {
   // CHECK: moe.weight @norm vector
   moe.weight @norm vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
   moe.weight @head_norm vector from <tensor = "hn", rows = 1, cols = 16, type = bf16> as <kind = f32>
+  moe.weight @pair vector from <tensor = "p", rows = 1, cols = 2, type = bf16> as <kind = f32>
   moe.weight @bias vector from <tensor = "b", rows = 1, cols = 96, type = bf16> as <kind = f32>
 
   // CHECK: moe.kv_slot @kv heads 2 key 16 value 16
@@ -85,6 +86,10 @@ module attributes {
     // CHECK: moe.route %{{.*}} router <@router> to @experts softmax_then_top_k renormalize true scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
     %e, %w = moe.route %b router <@router> to @experts softmax_then_top_k renormalize true scale 1.0
            : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    // CHECK: moe.predict %{{.*}} router <@router> of @experts ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
+    moe.predict %b router <@router> of @experts ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
+    // CHECK: moe.predict %{{.*}} router <@router, bias = @pair> of @experts ahead 3 : tensor<?x64xf32>
+    moe.predict %b router <@router, bias = @pair> of @experts ahead 3 : tensor<?x64xf32>
     // CHECK: moe.experts %{{.*}} of @experts chosen %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     %x = moe.experts %b of @experts chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     // CHECK: moe.shared_expert %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
@@ -141,6 +146,10 @@ module attributes {
     moe.play.linear %h to %s weight @router : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
     // CHECK: moe.play.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k top 2 renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
     moe.play.route %s to %e, %w of @experts softmax_then_top_k top 2 renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
+    // CHECK: moe.play.predict %{{.*}} to %{{.*}} weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x2
+    moe.play.predict %h to %s weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+    // CHECK: moe.play.predict %{{.*}} to %{{.*}} weight @router bias @pair of @experts ahead 2 : !f32x64, !f32x2
+    moe.play.predict %h to %s weight @router bias @pair of @experts ahead 2 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
     // CHECK: moe.play.experts %{{.*}} to %{{.*}} of @experts chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
     moe.play.experts %q to %c of @experts chosen %e, %w scratch gathered %q gate %g up %u ranks %r hidden %y
       : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>,
