@@ -2,6 +2,7 @@
 
 #include "compiler/emit/BuildProgram.h"
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/PlanAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -108,16 +109,7 @@ static LogicalResult addPlans(ModuleOp module, EmitPlan &plan) {
   if (!plans || !pageBytes)
     return emitError(module.getLoc(), "the module has no plans: run moe-allot-cache first");
   plan.artifact.pageBytes = static_cast<uint32_t>(pageBytes.getInt());
-  for (PlanAttr from : plans.getAsRange<PlanAttr>()) {
-    moert::Plan &to = plan.artifact.plans.emplace_back();
-    to.name = from.getName().str();
-    to.budgetBytes = from.getBudgetBytes();
-    to.prefillChunk = from.getPrefillChunk();
-    to.contextTokens = from.getContextTokens();
-    to.transitPages = from.getTransitPages();
-    for (int64_t pages : from.getQuotaPages().asArrayRef())
-      to.quotaPages.push_back(static_cast<uint32_t>(pages));
-  }
+  plan.artifact.plans = plansOf(module);
   return success();
 }
 

@@ -45,6 +45,7 @@ private:
   moert::Instruction instruction(PlayAttendOp i);
   moert::Instruction instruction(PlayActivateOp i);
   moert::Instruction instruction(PlayRouteOp i);
+  moert::Instruction instruction(PlayPredictOp i);
   moert::Instruction instruction(PlayExpertsOp i);
   moert::Instruction instruction(PlayAddOp i);
   moert::Instruction instruction(PlayGateRowsOp i);
@@ -131,6 +132,12 @@ moert::Instruction ProgramBuilder::instruction(PlayRouteOp i) {
                                  i.getWeightScale().convertToFloat()};
 }
 
+moert::Instruction ProgramBuilder::instruction(PlayPredictOp i) {
+  return moert::PredictInstruction{buffer(i.getSrc()),      buffer(i.getScores()),
+                                   weight(i.getWeight()),   weight(i.getBias()),
+                                   symbol(i.getMoeLayer()), i.getAhead()};
+}
+
 moert::Instruction ProgramBuilder::instruction(PlayExpertsOp i) {
   return moert::ExpertsInstruction{
       buffer(i.getSrc()),      buffer(i.getExperts()),  buffer(i.getWeights()), buffer(i.getDst()),
@@ -162,8 +169,9 @@ FailureOr<moert::Program> ProgramBuilder::build() {
     }
     TypeSwitch<Operation *>(&each)
         .Case<PlayEmbedOp, PlayNormOp, PlayQuantizeOp, PlayLinearOp, PlayRopeOp, PlayStoreKvOp,
-              PlayAttendOp, PlayActivateOp, PlayRouteOp, PlayExpertsOp, PlayAddOp, PlayGateRowsOp,
-              PlayHeadOp>([this](auto i) { program.instructions.push_back(instruction(i)); });
+              PlayAttendOp, PlayActivateOp, PlayRouteOp, PlayPredictOp, PlayExpertsOp, PlayAddOp,
+              PlayGateRowsOp, PlayHeadOp>(
+            [this](auto i) { program.instructions.push_back(instruction(i)); });
     auto layer = each.getAttrOfType<IntegerAttr>(kLayerAttr);
     program.layers.push_back(layer ? static_cast<int32_t>(layer.getInt()) : moert::kNone);
   }

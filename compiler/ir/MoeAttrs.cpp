@@ -76,21 +76,6 @@ LogicalResult ModelAttr::verify(EmitError emitError, StringRef type, uint32_t vo
   return success();
 }
 
-LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*budgetBytes*/,
-                               uint32_t contextTokens, uint32_t prefillChunk,
-                               uint32_t /*transitPages*/, DenseI64ArrayAttr quotaPages) {
-  if (name.empty())
-    return emitError() << "a plan without a name";
-  if (contextTokens == 0 || prefillChunk == 0)
-    return emitError() << "plan '" << name << "' with " << contextTokens
-                       << " tokens of context and " << prefillChunk
-                       << " of prefill, expected at least 1";
-  for (int64_t pages : quotaPages.asArrayRef())
-    if (pages < 0 || pages > UINT32_MAX)
-      return emitError() << "plan '" << name << "' with a quota of " << pages << " pages";
-  return success();
-}
-
 LogicalResult AccountAttr::verify(EmitError emitError, StringRef plan, ArrayAttr items,
                                   DenseI64ArrayAttr bytes) {
   if (items.size() != static_cast<size_t>(bytes.size()) ||

@@ -47,6 +47,31 @@ def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a buffer", [
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kI32", 1, "i32">,
   I32EnumAttrCase<"kQuantized", 2, "quantized">]>;
 
+def Moe_Eviction : Moe_Enum<"Eviction", "which expert leaves memory", [
+  I32EnumAttrCase<"kLru", 0, "lru">, I32EnumAttrCase<"kLfu", 1, "lfu">,
+  I32EnumAttrCase<"kEdgeMoe", 2, "edgemoe">, I32EnumAttrCase<"kArc", 3, "arc">,
+  I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kCyclic", 5, "cyclic">]>;
+
+def Moe_Sharing : Moe_Enum<"Sharing", "who competes for the cache's pages", [
+  I32EnumAttrCase<"kLayerQuotas", 0, "layer_quotas">, I32EnumAttrCase<"kOnePool", 1, "one_pool">]>;
+
+def Moe_Survival : Moe_Enum<"Survival", "what a new prompt finds in the cache", [
+  I32EnumAttrCase<"kEverything", 0, "everything">, I32EnumAttrCase<"kContents", 1, "contents">,
+  I32EnumAttrCase<"kPins", 2, "pins">]>;
+
+def Moe_Predictor : Moe_Enum<"Predictor", "what guesses a layer's experts", [
+  I32EnumAttrCase<"kOff", 0, "off">, I32EnumAttrCase<"kGate", 1, "gate">,
+  I32EnumAttrCase<"kPaths", 2, "paths">]>;
+
+def Moe_Origin : Moe_Enum<"Origin", "how far a number is to be believed", [
+  I32EnumAttrCase<"kMeasured", 0, "measured">, I32EnumAttrCase<"kStated", 1, "stated">,
+  I32EnumAttrCase<"kDerived", 2, "derived">, I32EnumAttrCase<"kAssumed", 3, "assumed">]>;
+
+/// What it usually is, which is not printed.
+class Moe_UsualEnum<EnumInfo info, string usual> : EnumParameter<info> {
+  let defaultValue = usual;
+}
+
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
@@ -193,20 +218,81 @@ def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
   let genVerifyDecl = 1;
 }
 
+def Moe_GuessAttr : Moe_Attr<"Guess", "guess"> {
+  let summary = "How the experts of one MoE layer are guessed (moert::GuessRule)";
+  let description = [{
+    The layer's own gate on the router input of the layer `ahead` MoE layers before, or activation
+    paths. Of the `candidates` likeliest experts those that are absent are read, `reads` of them at
+    most, none that is less likely than `minShare` in units of 2^-24.
+
+    ```mlir
+    #moe.guess<predictor = gate, candidates = 15, reads = 4>
+    #moe.guess<>
+    ```
+  }];
+  let parameters = (ins Moe_UsualEnum<Moe_Predictor, "Predictor::kOff">:$predictor,
+                        DefaultValuedParameter<"uint32_t", "1">:$ahead,
+                        DefaultValuedParameter<"uint32_t", "0">:$candidates,
+                        DefaultValuedParameter<"uint32_t", "0">:$reads,
+                        DefaultValuedParameter<"uint32_t", "0">:$minShare);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_StartAttr : Moe_Attr<"Start", "start"> {
+  let summary = "What the cache holds of a MoE layer before the first prompt (moert::LayerStart)";
+  let description = [{
+    Experts in the order in which they are filled in, and how many tokens wanted each.
+
+    ```mlir
+    #moe.start<experts = [3, 0], uses = [17, 12]>
+    ```
+  }];
+  let parameters = (ins "::mlir::DenseI32ArrayAttr":$experts, "::mlir::DenseI32ArrayAttr":$uses);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_ReasonAttr : Moe_Attr<"Reason", "reason"> {
+  let summary = "One decision of a plan, for people (moert::PlanReason)";
+  let description = [{
+    ```mlir
+    #moe.reason<decision = "eviction", value = "lru", why = "the preset's", origin = stated>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$decision, StringRefParameter<>:$value,
+                        StringRefParameter<>:$why, EnumParameter<Moe_Origin>:$origin);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let summary = "Decisions for one memory budget (moert::Plan)";
   let description = [{
-    `budgetBytes` 0: no budget was given and every expert is cached. `quotaPages` has one entry per
-    MoE layer.
+    `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one
+    entry per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and
+    `guesses` (`#moe.guess`) where they are there. What is as usual is not printed.
 
     ```mlir
     #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
               transitPages = 4, quotaPages = [8, 8]>
+    #moe.plan<name = "64MiB fate", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
+              transitPages = 4, quotaPages = [8, 8], preset = "fate", eviction = arc,
+              guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 2, reads = 1>]>
     ```
   }];
   let parameters = (ins StringRefParameter<>:$name, "uint64_t":$budgetBytes,
                         "uint32_t":$contextTokens, "uint32_t":$prefillChunk,
-                        "uint32_t":$transitPages, "::mlir::DenseI64ArrayAttr":$quotaPages);
+                        "uint32_t":$transitPages, "::mlir::DenseI64ArrayAttr":$quotaPages,
+                        StringRefParameter<"as --preset spells it", [{""}]>:$preset,
+                        Moe_UsualEnum<Moe_Eviction, "Eviction::kCyclic">:$eviction,
+                        Moe_UsualEnum<Moe_Sharing, "Sharing::kLayerQuotas">:$sharing,
+                        Moe_UsualEnum<Moe_Survival, "Survival::kEverything">:$survival,
+                        OptionalParameter<"::mlir::ArrayAttr">:$pinned,
+                        OptionalParameter<"::mlir::ArrayAttr">:$start,
+                        DefaultValuedParameter<"uint32_t", "1">:$startTokens,
+                        OptionalParameter<"::mlir::ArrayAttr">:$guesses,
+                        OptionalParameter<"::mlir::ArrayAttr">:$reasons);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -69,6 +69,31 @@ void MoeDialect::initialize() {
 //===----------------------------------------------------------------------===//
 
 // Errors about the module are emitted at its location, not at the op: that would print all of it.
+
+/// What a plan says of each MoE layer: of experts that the layer has, guessed by a layer that there
+/// is.
+static LogicalResult verifyExperts(Operation *op, PlanAttr plan) {
+  for (auto [i, layer] : llvm::enumerate(cast<ModuleOp>(op).getOps<MoeLayerOp>())) {
+    SmallVector<int32_t> named;
+    if (ArrayAttr pinned = plan.getPinned())
+      llvm::append_range(named, cast<DenseI32ArrayAttr>(pinned[i]).asArrayRef());
+    if (ArrayAttr start = plan.getStart())
+      llvm::append_range(named, cast<StartAttr>(start[i]).getExperts().asArrayRef());
+    for (int32_t expert : named)
+      if (static_cast<uint32_t>(expert) >= layer.getExperts())
+        return emitError(op->getLoc())
+               << "plan '" << plan.getName() << "' names expert " << expert << " of MoE layer " << i
+               << ", which has " << layer.getExperts();
+    if (ArrayAttr guesses = plan.getGuesses()) {
+      auto guess = cast<GuessAttr>(guesses[i]);
+      if (guess.getPredictor() != Predictor::kOff && guess.getAhead() > i)
+        return emitError(op->getLoc()) << "plan '" << plan.getName() << "' guesses MoE layer " << i
+                                       << " " << guess.getAhead() << " ahead, where there is none";
+    }
+  }
+  return success();
+}
+
 static LogicalResult verifyPlans(Operation *op, Attribute value) {
   auto plans = dyn_cast<ArrayAttr>(value);
   if (!plans)
@@ -83,6 +108,8 @@ static LogicalResult verifyPlans(Operation *op, Attribute value) {
       return emitError(op->getLoc())
              << "plan '" << plan.getName() << "' has quotas for " << plan.getQuotaPages().size()
              << " MoE layers, expected " << moeLayers;
+    if (failed(verifyExperts(op, plan)))
+      return failure();
     // No budget is the largest one.
     uint64_t budget = plan.getBudgetBytes() ? plan.getBudgetBytes() : UINT64_MAX;
     if (budget > above)

@@ -259,3 +259,87 @@ func.func private @f() attributes {moe.page_bytes = 4096 : i64}
 // A layer has a number.
 // expected-error@+1 {{'moe.layer' expected an i32 that is not negative}}
 func.func private @f() attributes {moe.layer = -1 : i32}
+
+// -----
+
+// What was wanted before is counted in tokens.
+// expected-error@+1 {{plan 'p' with a start of 0 tokens, expected at least 1}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [], startTokens = 0>]} {}
+
+// -----
+
+// Lists are of their kinds.
+// expected-error@+1 {{plan 'p' expected arrays of experts as pinned, of #moe.start, #moe.guess and #moe.reason}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [1 : i32]>]} {
+  moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+}
+
+// -----
+
+// Experts are pinned once.
+// expected-error@+1 {{plan 'p' pins an expert twice, or one that has no number}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [array<i32: 1, 1>]>]} {
+  moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+}
+
+// -----
+
+// There is a rule for each layer.
+// expected-error@+1 {{plan 'p' has decisions for 2 MoE layers and quotas for 1}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], guesses = [#moe.guess<>, #moe.guess<>]>]} {
+  moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+}
+
+// -----
+
+// Pinned experts are there.
+// expected-error@+1 {{plan 'p' names expert 2 of MoE layer 0, which has 2}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [array<i32: 2>]>]} {
+  moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+}
+
+// -----
+
+// So are those that the cache starts with.
+// expected-error@+1 {{plan 'p' names expert 3 of MoE layer 0, which has 2}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], start = [#moe.start<experts = [0, 3], uses = [1, 1]>]>]} {
+  moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+}
+
+// -----
+
+// Before the first layer there is none to guess it.
+// expected-error@+1 {{plan 'p' guesses MoE layer 0 1 ahead, where there is none}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], guesses = [#moe.guess<predictor = gate>]>]} {
+  moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+}
+
+// -----
+
+// Guesses look ahead, and not far.
+// expected-error@+1 {{a guess 4 MoE layers ahead, expected 1 to 3}}
+module attributes {x.y = #moe.guess<predictor = gate, ahead = 4>} {}
+
+// -----
+
+// Paths say what comes next.
+// expected-error@+1 {{a guess by paths 2 MoE layers ahead, expected 1}}
+module attributes {x.y = #moe.guess<predictor = paths, ahead = 2>} {}
+
+// -----
+
+// What is read was a candidate.
+// expected-error@+1 {{a guess of 3 reads among 2 candidates with a share of at least 0, expected reads <= candidates <= 65535 and a share of at most 16777216}}
+module attributes {x.y = #moe.guess<predictor = gate, candidates = 2, reads = 3>} {}
+
+// -----
+
+// A start says of each expert how often it was used.
+// expected-error@+1 {{a start expected different experts and for each how often it was used}}
+module attributes {x.y = #moe.start<experts = [0, 1], uses = [1]>} {}
+
+// -----
+
+// A reason is for a decision.
+// expected-error@+1 {{a reason for no decision}}
+module attributes {x.y = #moe.reason<decision = "", value = "", why = "", origin = stated>} {}

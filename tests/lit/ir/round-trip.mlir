@@ -14,14 +14,26 @@
 // CHECK-SAME: moe.expert_bits = "2"
 // CHECK-SAME: moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2, 3], checkpoint = "models/tiny", bos = 1>
 // CHECK-SAME: moe.page_bytes = 4096 : i64
-// CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>]
+// CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>,
+// CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>], start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>], startTokens = 9, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 1, reads = 1, minShare = 100>], reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
+// CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [4, 0]>]
 // CHECK-SAME: moe.resident_bits = "8"
 module attributes {
   moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512,
                          eos = [2, 3], checkpoint = "models/tiny", bos = 1>,
   moe.expert_bits = "2", moe.resident_bits = "8", moe.page_bytes = 4096 : i64,
   moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256,
-                         prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>],
+                         prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>,
+               #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8,
+                         transitPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc,
+                         sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>],
+                         start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>],
+                         startTokens = 9, guesses = [#moe.guess<>,
+                           #moe.guess<predictor = gate, candidates = 1, reads = 1, minShare = 100>],
+                         reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
+               #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8,
+                         transitPages = 4, quotaPages = [4, 0], preset = "", eviction = cyclic, sharing = layer_quotas,
+                         survival = everything, startTokens = 1>],
   moe.accounts = [#moe.account<plan = "64MiB", items = ["everything"], bytes = [4096]>]
 } {
   // A frequency keeps its bits: six digits would not be enough for the second.

@@ -26,6 +26,7 @@ constexpr const char *kSymbols = R"(
   moe.weight @w16 matrix from <tensor = "b", rows = 16, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @w3 router from <tensor = "c", rows = 3, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @w1 router from <tensor = "d", rows = 1, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @b3 vector from <tensor = "cb", rows = 1, cols = 3, type = bf16> as <kind = f32>
   moe.kv_slot @kv0 heads 1 key 8 value 8
   moe.kv_slot @kv1 heads 2 key 16 value 8
   moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32]
@@ -194,6 +195,22 @@ TEST_CASE("a routing keeps its fields") {
   CHECK(i.topK == 2);
   CHECK(i.renormalize);
   CHECK(i.weightScale == 1.5f);
+}
+
+TEST_CASE("a guess keeps its fields, with a bias and without") {
+  auto i = buildOne<moert::PredictInstruction>(
+      "moe.play.predict %f64a to %s weight @w3 bias @b3 of @e1 ahead 1 {moe.layer = 0 : i32} : " +
+      kF64 + ", !moe.buffer<f32, 3>");
+  CHECK(i.src == 0);
+  CHECK(i.scores == 7);
+  CHECK(i.weight == 7);
+  CHECK(i.bias == 9);
+  CHECK(i.moeLayer == 1);
+  CHECK(i.ahead == 1);
+  i = buildOne<moert::PredictInstruction>(
+      "moe.play.predict %f64a to %s weight @w3 of @e1 ahead 3 : " + kF64 + ", !moe.buffer<f32, 3>");
+  CHECK(i.bias == moert::kNone);
+  CHECK(i.ahead == 3);
 }
 
 TEST_CASE("experts keep their fields") {

@@ -1,0 +1,195 @@
+// What attributes of plans promise, and the way between them and the runtime's plain data.
+#include "compiler/ir/PlanAttrs.h"
+
+namespace mlir::moe {
+
+using EmitError = llvm::function_ref<InFlightDiagnostic()>;
+
+// The runtime's choices have the same numbers.
+static_assert(static_cast<int>(Eviction::kCyclic) ==
+              static_cast<int>(moert::EvictionPolicy::kCyclic));
+static_assert(static_cast<int>(Sharing::kOnePool) ==
+              static_cast<int>(moert::CacheSharing::kOnePool));
+static_assert(static_cast<int>(Survival::kPins) == static_cast<int>(moert::PromptSurvival::kPins));
+static_assert(static_cast<int>(Predictor::kPaths) == static_cast<int>(moert::Predictor::kPaths));
+static_assert(static_cast<int>(Origin::kAssumed) == static_cast<int>(moert::Origin::kAssumed));
+
+//===----------------------------------------------------------------------===//
+// Promises
+//===----------------------------------------------------------------------===//
+
+LogicalResult GuessAttr::verify(EmitError emitError, Predictor predictor, uint32_t ahead,
+                                uint32_t candidates, uint32_t reads, uint32_t minShare) {
+  if (ahead == 0 || ahead > moert::kMostAhead)
+    return emitError() << "a guess " << ahead << " MoE layers ahead, expected 1 to "
+                       << moert::kMostAhead;
+  if (predictor == Predictor::kPaths && ahead != 1)
+    return emitError() << "a guess by paths " << ahead << " MoE layers ahead, expected 1";
+  if (candidates > UINT16_MAX || reads > candidates || minShare > moert::kWholeShare)
+    return emitError() << "a guess of " << reads << " reads among " << candidates
+                       << " candidates with a share of at least " << minShare
+                       << ", expected reads <= candidates <= " << UINT16_MAX
+                       << " and a share of at most " << moert::kWholeShare;
+  return success();
+}
+
+static bool areExperts(DenseI32ArrayAttr experts) {
+  DenseSet<int32_t> seen;
+  return llvm::all_of(experts.asArrayRef(),
+                      [&](int32_t expert) { return expert >= 0 && seen.insert(expert).second; });
+}
+
+LogicalResult StartAttr::verify(EmitError emitError, DenseI32ArrayAttr experts,
+                                DenseI32ArrayAttr uses) {
+  if (!areExperts(experts) || experts.size() != uses.size() ||
+      !llvm::all_of(uses.asArrayRef(), [](int32_t count) { return count >= 0; }))
+    return emitError() << "a start expected different experts and for each how often it was used";
+  return success();
+}
+
+LogicalResult ReasonAttr::verify(EmitError emitError, StringRef decision, StringRef /*value*/,
+                                 StringRef /*why*/, Origin /*origin*/) {
+  if (decision.empty())
+    return emitError() << "a reason for no decision";
+  return success();
+}
+
+template <typename AttrT> static bool isArrayOf(ArrayAttr array) {
+  return !array || llvm::all_of(array, llvm::IsaPred<AttrT>);
+}
+
+LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*budgetBytes*/,
+                               uint32_t contextTokens, uint32_t prefillChunk,
+                               uint32_t /*transitPages*/, DenseI64ArrayAttr quotaPages,
+                               StringRef /*preset*/, Eviction /*eviction*/, Sharing /*sharing*/,
+                               Survival /*survival*/, ArrayAttr pinned, ArrayAttr start,
+                               uint32_t startTokens, ArrayAttr guesses, ArrayAttr reasons) {
+  if (name.empty())
+    return emitError() << "a plan without a name";
+  if (contextTokens == 0 || prefillChunk == 0)
+    return emitError() << "plan '" << name << "' with " << contextTokens
+                       << " tokens of context and " << prefillChunk
+                       << " of prefill, expected at least 1";
+  if (startTokens == 0)
+    return emitError() << "plan '" << name << "' with a start of 0 tokens, expected at least 1";
+  for (int64_t pages : quotaPages.asArrayRef())
+    if (pages < 0 || pages > UINT32_MAX)
+      return emitError() << "plan '" << name << "' with a quota of " << pages << " pages";
+  if (!isArrayOf<DenseI32ArrayAttr>(pinned) || !isArrayOf<StartAttr>(start) ||
+      !isArrayOf<GuessAttr>(guesses) || !isArrayOf<ReasonAttr>(reasons))
+    return emitError() << "plan '" << name
+                       << "' expected arrays of experts as pinned, of #moe.start, #moe.guess and "
+                          "#moe.reason";
+  if (pinned && !llvm::all_of(pinned.getAsRange<DenseI32ArrayAttr>(), areExperts))
+    return emitError() << "plan '" << name << "' pins an expert twice, or one that has no number";
+  for (ArrayAttr perLayer : {pinned, start, guesses})
+    if (perLayer && perLayer.size() != static_cast<size_t>(quotaPages.size()))
+      return emitError() << "plan '" << name << "' has decisions for " << perLayer.size()
+                         << " MoE layers and quotas for " << quotaPages.size();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The runtime's words
+//===----------------------------------------------------------------------===//
+
+static std::vector<uint32_t> toNumbers(DenseI32ArrayAttr numbers) {
+  return {numbers.asArrayRef().begin(), numbers.asArrayRef().end()};
+}
+
+static moert::GuessRule toRule(GuessAttr guess) {
+  return {static_cast<moert::Predictor>(guess.getPredictor()),
+          static_cast<uint8_t>(guess.getAhead()), static_cast<uint16_t>(guess.getCandidates()),
+          static_cast<uint16_t>(guess.getReads()), guess.getMinShare()};
+}
+
+moert::Plan toPlan(PlanAttr from) {
+  moert::Plan plan;
+  plan.name = from.getName().str();
+  plan.budgetBytes = from.getBudgetBytes();
+  plan.prefillChunk = from.getPrefillChunk();
+  plan.contextTokens = from.getContextTokens();
+  plan.transitPages = from.getTransitPages();
+  for (int64_t pages : from.getQuotaPages().asArrayRef())
+    plan.quotaPages.push_back(static_cast<uint32_t>(pages));
+  plan.preset = from.getPreset().str();
+  plan.rules = {static_cast<moert::EvictionPolicy>(from.getEviction()),
+                static_cast<moert::CacheSharing>(from.getSharing()),
+                static_cast<moert::PromptSurvival>(from.getSurvival())};
+  plan.startTokens = from.getStartTokens();
+  if (ArrayAttr pinned = from.getPinned())
+    for (auto layer : pinned.getAsRange<DenseI32ArrayAttr>())
+      plan.pinned.push_back(toNumbers(layer));
+  if (ArrayAttr start = from.getStart())
+    for (auto layer : start.getAsRange<StartAttr>())
+      plan.start.push_back({toNumbers(layer.getExperts()), toNumbers(layer.getUses())});
+  if (ArrayAttr guesses = from.getGuesses())
+    for (auto guess : guesses.getAsRange<GuessAttr>())
+      plan.guesses.push_back(toRule(guess));
+  if (ArrayAttr reasons = from.getReasons())
+    for (auto reason : reasons.getAsRange<ReasonAttr>())
+      plan.reasons.push_back({reason.getDecision().str(), reason.getValue().str(),
+                              reason.getWhy().str(),
+                              static_cast<moert::Origin>(reason.getOrigin())});
+  return plan;
+}
+
+namespace {
+
+/// Makes attributes of a plan's lists; an empty list is no attribute.
+struct PlanLists {
+  MLIRContext *context;
+
+  DenseI32ArrayAttr numbers(const std::vector<uint32_t> &from) const {
+    SmallVector<int32_t> all(from.begin(), from.end());
+    return DenseI32ArrayAttr::get(context, all);
+  }
+  Attribute operator()(const std::vector<uint32_t> &experts) const { return numbers(experts); }
+  Attribute operator()(const moert::LayerStart &start) const {
+    return StartAttr::get(context, numbers(start.experts), numbers(start.uses));
+  }
+  Attribute operator()(const moert::GuessRule &rule) const {
+    return GuessAttr::get(context, static_cast<Predictor>(rule.predictor), rule.ahead,
+                          rule.candidates, rule.reads, rule.minShare);
+  }
+  Attribute operator()(const moert::PlanReason &reason) const {
+    return ReasonAttr::get(context, reason.decision, reason.value, reason.reason,
+                           static_cast<Origin>(reason.origin));
+  }
+  template <typename T> ArrayAttr list(const std::vector<T> &from) const {
+    SmallVector<Attribute> all;
+    for (const T &each : from)
+      all.push_back((*this)(each));
+    return all.empty() ? ArrayAttr() : ArrayAttr::get(context, all);
+  }
+};
+
+} // namespace
+
+PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
+  const PlanLists lists{context};
+  SmallVector<int64_t> quotas(plan.quotaPages.begin(), plan.quotaPages.end());
+  return PlanAttr::get(
+      context, plan.name, plan.budgetBytes, plan.contextTokens, plan.prefillChunk,
+      plan.transitPages, DenseI64ArrayAttr::get(context, quotas), plan.preset,
+      static_cast<Eviction>(plan.rules.eviction), static_cast<Sharing>(plan.rules.sharing),
+      static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned), lists.list(plan.start),
+      plan.startTokens, lists.list(plan.guesses), lists.list(plan.reasons));
+}
+
+std::vector<moert::Plan> plansOf(ModuleOp module) {
+  std::vector<moert::Plan> plans;
+  if (auto attributes = module->getAttrOfType<ArrayAttr>(kPlansAttr))
+    for (auto plan : attributes.getAsRange<PlanAttr>())
+      plans.push_back(toPlan(plan));
+  return plans;
+}
+
+void setPlans(ModuleOp module, const std::vector<moert::Plan> &plans) {
+  SmallVector<Attribute> attributes;
+  for (const moert::Plan &plan : plans)
+    attributes.push_back(toPlanAttr(module.getContext(), plan));
+  module->setAttr(kPlansAttr, ArrayAttr::get(module.getContext(), attributes));
+}
+
+} // namespace mlir::moe
