@@ -2,9 +2,10 @@
 // share it is computed by runtime/policy; here it is put together and refused with a location.
 #include "passes/Passes.h"
 
-#include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/PlanAttrs.h"
 #include "compiler/plan/BudgetPlan.h"
 #include "passes/Footprint.h"
+#include "passes/PlanReasons.h"
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/kernels/Kernels.h"
@@ -25,7 +26,7 @@ public:
 private:
   FailureOr<uint32_t> choosePageBytes();
   FailureOr<uint32_t> contextTokens(ModelAttr model);
-  PlanAttr attributeOf(const moec::BudgetPlan &plan);
+  FailureOr<moec::PlannedUse> plannedUse(ModelAttr model);
 };
 
 } // namespace
@@ -65,12 +66,34 @@ FailureOr<uint32_t> AllotCache::contextTokens(ModelAttr model) {
                       : std::min(moec::kDefaultContext, model.getMaxPositions());
 }
 
-PlanAttr AllotCache::attributeOf(const moec::BudgetPlan &plan) {
-  const std::vector<uint32_t> &pages = plan.allotment.quotaPages;
-  SmallVector<int64_t> quotas(pages.begin(), pages.end());
-  return PlanAttr::get(&getContext(), plan.name, plan.budgetBytes, plan.contextTokens,
-                       plan.prefillChunk, plan.allotment.transitPages,
-                       DenseI64ArrayAttr::get(&getContext(), quotas));
+static moert::Plan presetPlan(const moec::BudgetPlan &from) {
+  moert::Plan plan;
+  plan.name = from.name;
+  plan.budgetBytes = from.budgetBytes;
+  plan.prefillChunk = from.prefillChunk;
+  plan.contextTokens = from.contextTokens;
+  plan.transitPages = from.allotment.transitPages;
+  plan.quotaPages = from.allotment.quotaPages;
+  plan.preset = moec::presetName(from.preset);
+  plan.rules = moec::rulesOf(from.preset);
+  addCacheReasons(from.preset, plan);
+  return plan;
+}
+
+FailureOr<moec::PlannedUse> AllotCache::plannedUse(ModelAttr model) {
+  FailureOr<uint32_t> tokens = contextTokens(model);
+  if (failed(tokens))
+    return failure();
+  moec::PlannedUse use{*tokens, moert::kKvBlockTokens, prefillChunk, threads, {}, paths};
+  for (const std::string &name : presets) {
+    moert::Result<moec::Preset> preset = moec::presetOf(name);
+    if (!preset.isOk())
+      return emitError(getOperation().getLoc(), preset.status().message());
+    use.presets.push_back(*preset);
+  }
+  if (use.presets.empty())
+    use.presets.push_back(moec::Preset::kAuto);
+  return use;
 }
 
 void AllotCache::runOnOperation() {
@@ -81,25 +104,24 @@ void AllotCache::runOnOperation() {
                                      : "the module has no 'moe.model'");
     return signalPassFailure();
   }
-  FailureOr<uint32_t> tokens = contextTokens(model), page = choosePageBytes();
-  if (failed(tokens) || failed(page))
+  FailureOr<moec::PlannedUse> use = plannedUse(model);
+  FailureOr<uint32_t> page = choosePageBytes();
+  if (failed(use) || failed(page))
     return signalPassFailure();
-  FailureOr<moert::ModelFootprint> footprint = footprintOf(module, *page);
+  FailureOr<moert::ModelFootprint> footprint = footprintWithPredictors(module, *page);
   if (mlir::failed(footprint))
     return signalPassFailure();
   const std::vector<std::string> asked(budgets.begin(), budgets.end());
-  auto plans =
-      moec::planBudgets(*footprint, asked, {*tokens, moert::kKvBlockTokens, prefillChunk, threads});
-  if (!plans.isOk()) {
-    emitError(module.getLoc(), plans.status().message());
+  auto budgeted = moec::planBudgets(*footprint, asked, *use);
+  if (!budgeted.isOk()) {
+    emitError(module.getLoc(), budgeted.status().message());
     return signalPassFailure();
   }
-  SmallVector<Attribute> attributes;
-  for (const moec::BudgetPlan &plan : *plans)
-    attributes.push_back(attributeOf(plan));
-  Builder builder(&getContext());
-  module->setAttr(kPageBytesAttr, builder.getI64IntegerAttr(*page));
-  module->setAttr(kPlansAttr, builder.getArrayAttr(attributes));
+  std::vector<moert::Plan> plans;
+  for (const moec::BudgetPlan &plan : *budgeted)
+    plans.push_back(presetPlan(plan));
+  module->setAttr(kPageBytesAttr, Builder(&getContext()).getI64IntegerAttr(*page));
+  setPlans(module, plans);
 }
 
 } // namespace mlir::moe

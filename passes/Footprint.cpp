@@ -2,6 +2,7 @@
 
 #include "compiler/ir/MoeDialect.h"
 #include "passes/ExpandProgram.h"
+#include "passes/Predictors.h"
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/kernels/Kernels.h"
@@ -16,7 +17,7 @@ using moert::roundUp;
 static constexpr uint64_t kTokenizerBytesPerWord = 128;
 static constexpr uint64_t kBatchRowBytes = 64;
 
-static FailureOr<SmallVector<uint64_t>> recordBytesOf(MoeLayerOp op) {
+FailureOr<SmallVector<uint64_t>> recordBytesOf(MoeLayerOp op) {
   if (!op.getSlices())
     return op.emitError("the experts have no slices: run moe-assign-bits first");
   moert::MoeLayer layer = matricesOf(op);
@@ -71,6 +72,23 @@ static uint32_t topKOf(ModuleOp module, MoeLayerOp layer) {
   return static_cast<uint32_t>(topK);
 }
 
+FailureOr<moert::CacheShape> cacheShapeOf(ModuleOp module, uint32_t pageBytes) {
+  moert::CacheShape shape;
+  for (MoeLayerOp layer : module.getOps<MoeLayerOp>()) {
+    FailureOr<SmallVector<uint64_t>> records = recordBytesOf(layer);
+    if (failed(records))
+      return failure();
+    moert::CacheShape::Layer pages =
+        moert::cacheLayerOf(*records, pageBytes, topKOf(module, layer));
+    if (pages.allPages > UINT32_MAX)
+      return layer.emitOpError() << "has " << layer.getExperts() << " experts in " << pages.allPages
+                                 << " pages of " << pageBytes
+                                 << " bytes, expected at most 2^32 pages in a layer";
+    shape.layers.push_back(pages);
+  }
+  return shape;
+}
+
 static FailureOr<uint64_t> residentBytesOf(ModuleOp module) {
   uint64_t bytes = 0;
   for (WeightOp weight : module.getOps<WeightOp>()) {
@@ -119,9 +137,9 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
   if (!model)
     return emitError(module.getLoc(), "the module has no 'moe.model'");
-  FailureOr<SmallVector<SmallVector<uint64_t>>> records = recordBytesOf(module);
+  FailureOr<moert::CacheShape> shape = cacheShapeOf(module, pageBytes);
   FailureOr<uint64_t> residents = residentBytesOf(module);
-  if (failed(records) || failed(residents))
+  if (mlir::failed(shape) || failed(residents))
     return failure();
   FailureOr<ProgramFootprint> programs = programFootprintOf(module);
   if (failed(programs))
@@ -139,20 +157,14 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
 
   moert::TableEntries entries;
   uint32_t largestTopK = 1;
-  for (auto [layer, bytes] : llvm::zip_equal(module.getOps<MoeLayerOp>(), *records)) {
-    uint32_t topK = topKOf(module, layer);
-    moert::CacheShape::Layer pages = moert::cacheLayerOf(bytes, pageBytes, topK);
-    if (pages.allPages > UINT32_MAX)
-      return layer.emitOpError() << "has " << layer.getExperts() << " experts in " << pages.allPages
-                                 << " pages of " << pageBytes
-                                 << " bytes, expected at most 2^32 pages in a layer";
-    footprint.cache.layers.push_back(pages);
+  footprint.cache = *shape;
+  for (auto [layer, pages] : llvm::zip_equal(module.getOps<MoeLayerOp>(), shape->layers)) {
     footprint.expertPayloadBytes += payloadBytesOf(layer);
     ++entries.moeLayers;
     entries.furtherSlices += furtherSlicesOf(layer);
     entries.experts += layer.getExperts();
     entries.widestLayer = std::max<uint64_t>(entries.widestLayer, layer.getExperts());
-    largestTopK = std::max(largestTopK, topK);
+    largestTopK = std::max(largestTopK, pages.topK);
   }
   footprint.arenaBytesPerToken =
       programs->arenaBytesPerToken + tableBytesPerToken(module, largestTopK);
@@ -161,6 +173,14 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   entries.poolPages = moert::largestPoolPages(footprint.cache);
   footprint.metadataBytes = moert::tableBytes(entries);
   return footprint;
+}
+
+FailureOr<moert::ModelFootprint> footprintWithPredictors(ModuleOp module, uint32_t pageBytes) {
+  OwningOpRef<ModuleOp> guessing = module.clone();
+  for (func::FuncOp function : guessing->getOps<func::FuncOp>())
+    if (isGuessing(function))
+      placePredictors(function, moert::kMostAhead);
+  return footprintOf(*guessing, pageBytes);
 }
 
 } // namespace mlir::moe

@@ -106,7 +106,8 @@ def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
     ```mlir
     module attributes {moe.model = #moe.model<...>, moe.page_bytes = 4096 : i64,
         moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 2048,
-                               prefillChunk = 512, transitPages = 0, quotaPages = [12, 12]>]} {...}
+                               prefillChunk = 512, transitPages = 0, quotaPages = [12, 12],
+                               preset = "auto", reasons = [...]>]} {...}
     ```
 
     On completion the module has `moe.page_bytes` and `moe.plans`, which are replaced if they were
@@ -116,11 +117,96 @@ def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
   let options = [
     ListOption<"budgets", "budgets", "std::string",
                "memory budgets of the whole process: 512MiB, 6GiB, or a share of the experts, 25%">,
+    ListOption<"presets", "presets", "std::string",
+               "a plan for each of these: auto (alone where none is given), load-on-demand, lru, "
+               "edgemoe, fate">,
+    Option<"paths", "paths", "bool", "false", "the artifact will hold activation paths">,
     Option<"pageBytes", "page-bytes", "uint32_t", "0", "page size; 0: chosen">,
     Option<"context", "context", "uint32_t", "0",
            "tokens of context to plan for; 0: 2048, or the model's positions if they are fewer">,
     Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "tokens of a prefill chunk, at most">,
     Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
+  ];
+}
+
+def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
+  let summary = "Guess the experts of later layers behind each router, as each plan has use for";
+  let description = [{
+    Behind each router of `@decode` a `moe.predict` for each MoE layer 1 to `ahead` further on. They
+    are the same for all plans; which of them do something is the plan's decision, so that another
+    plan needs no other program. Prefill wants nearly all experts anyway and guesses nothing.
+
+    Each plan gets the predictor of its preset, layer by layer: `fate` the layer's own gate, 1 layer
+    ahead; `edgemoe` activation paths, where there are any (`paths`); the others none. The first
+    layer of all, and with paths the second, have nothing before them to be guessed from.
+
+    Before:
+
+    ```mlir
+    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+      ...
+      %e, %w = moe.route %n router <@layer0.router> to @layer0.experts ...
+      %x = moe.experts %n of @layer0.experts chosen %e, %w ...
+    ```
+
+    After:
+
+    ```mlir
+    module attributes {moe.plans = [#moe.plan<..., preset = "fate", eviction = arc,
+        guesses = [#moe.guess<>, #moe.guess<predictor = gate>], reasons = [...]>]} {
+      func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+        ...
+        %e, %w = moe.route %n router <@layer0.router> to @layer0.experts ...
+        moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>
+        %x = moe.experts %n of @layer0.experts chosen %e, %w ...
+    ```
+
+    On completion every guess that a plan has a rule for has a `moe.predict`; guesses that were there
+    before are replaced. How much is read is for schedule-prefetch to say.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+  let options = [
+    Option<"ahead", "ahead", "uint32_t", "3", "MoE layers to look ahead, at most 3; 0: no guesses">,
+    Option<"paths", "paths", "bool", "false", "the artifact will hold activation paths">,
+  ];
+}
+
+def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
+  let summary = "Say how many experts each guess reads, as the device leaves time";
+  let description = [{
+    From the router that guesses to the router that knows, a device computes; n experts can be read
+    meanwhile (Fate, section 4.3):
+
+        n = (t_experts + t_attention + t_router) / t_expert
+
+    Times of computing are sums over the layers' ops at the device's rates, one token, attention over
+    half of the context; t_expert is one read of the layer's largest record. A gate looks at a quarter of the experts (Fate: those above the 75th percentile of
+    confidence), paths at three (EdgeMoE: 1 to 3); of these, at most n that are absent are read, and
+    no more than the plan's transit pages hold. A layer gets no prefetch where n is below one, where
+    the pages do not hold one, or where all of its experts stay in memory: it would not pay. Without
+    a device the papers' own numbers are assumed: as many as a token asks for, and three.
+
+    Before:
+
+    ```mlir
+    #moe.plan<..., guesses = [#moe.guess<>, #moe.guess<predictor = gate>]>
+    ```
+
+    After `--moe-schedule-prefetch="device=laptop-nvme.yaml"`, n being 2.7 and 60 experts in a layer:
+
+    ```mlir
+    #moe.plan<..., guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 15, reads = 2>],
+              reasons = [..., #moe.reason<decision = "prefetch of MoE layer 1", ...>]>
+    ```
+
+    On completion every rule that is not off has its counts; a rule that is off stays so until
+    place-predictors runs again. Needs the plans of allot-cache and the
+    formats of assign-bits.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+  let options = [
+    Option<"device", "device", "std::string", "\"\"", "device profile (profiles/README.md)">,
+    Option<"threads", "threads", "uint32_t", "4", "threads that compute; no more than the device's cores">,
   ];
 }
 

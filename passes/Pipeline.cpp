@@ -18,11 +18,19 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
 
   AllotCachePassOptions cache;
   cache.budgets.assign(options.budgets.begin(), options.budgets.end());
+  cache.presets.assign(options.presets.begin(), options.presets.end());
   cache.pageBytes = options.pageBytes;
   cache.context = options.context;
   cache.prefillChunk = options.prefillChunk;
   cache.threads = options.threads;
   passes.addPass(createAllotCachePass(cache));
+
+  passes.addPass(createPlacePredictorsPass());
+
+  SchedulePrefetchPassOptions prefetch;
+  prefetch.device = options.device;
+  prefetch.threads = options.threads;
+  passes.addPass(createSchedulePrefetchPass(prefetch));
 
   PlanMemoryPassOptions memory;
   memory.threads = options.threads;
@@ -53,6 +61,8 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
   Option<uint32_t> group{*this, "group", llvm::cl::init(32)};
   Option<uint32_t> activationGroup{*this, "activation-group", llvm::cl::init(32)};
   ListOption<std::string> budgets{*this, "budgets"};
+  ListOption<std::string> presets{*this, "presets"};
+  Option<std::string> device{*this, "device"};
   Option<uint32_t> pageBytes{*this, "page-bytes", llvm::cl::init(0)};
   Option<uint32_t> context{*this, "context", llvm::cl::init(0)};
   Option<uint32_t> prefillChunk{*this, "prefill-chunk", llvm::cl::init(512)};
@@ -74,6 +84,8 @@ void registerMoePassesAndPipeline() {
         options.group = text.group;
         options.activationGroup = text.activationGroup;
         options.budgets.assign(text.budgets.begin(), text.budgets.end());
+        options.presets.assign(text.presets.begin(), text.presets.end());
+        options.device = text.device;
         options.pageBytes = text.pageBytes;
         options.context = text.context;
         options.prefillChunk = text.prefillChunk;

@@ -17,6 +17,8 @@ struct CompileOptions {
   std::string widths; // A width file; empty: bits for all.
   uint32_t group = 32, activationGroup = 32;
   std::vector<std::string> budgets;
+  std::vector<std::string> presets; // Empty: auto.
+  std::string device;               // A device profile; empty: none is known.
   uint32_t pageBytes = 0;
   uint32_t context = 0;
   uint32_t prefillChunk = moec::kDefaultPrefillChunk;

@@ -32,6 +32,13 @@ static RunRequest plannedRun(const PlannedUse &use) {
   return request;
 }
 
+/// Guesses by paths need some; pages that were kept free for them would be wasted.
+static CacheAllotment allotmentOf(const ModelFootprint &model, Preset preset, uint64_t poolPages,
+                                  const PlannedUse &use) {
+  const bool isGuessing = use.hasPaths || predictorOf(preset).predictor != Predictor::kPaths;
+  return allotFor(preset, model.cache, poolPages, isGuessing);
+}
+
 Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &budget, Preset preset,
                               const PlannedUse &use) {
   const RunRequest request = plannedRun(use);
@@ -53,7 +60,7 @@ Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &bu
     plan.prefillChunk = account->prefillChunk;
     poolPages = account->poolPages;
   }
-  plan.allotment = allotFor(preset, model.cache, poolPages);
+  plan.allotment = allotmentOf(model, preset, poolPages, use);
   return plan;
 }
 
@@ -73,7 +80,7 @@ static BudgetPlan planWithoutBudget(const ModelFootprint &model, Preset preset,
           0,
           use.contextTokens,
           std::min(use.prefillChunk, use.contextTokens),
-          allotFor(preset, model.cache, largestPoolPages(model.cache)),
+          allotmentOf(model, preset, largestPoolPages(model.cache), use),
           preset};
 }
 

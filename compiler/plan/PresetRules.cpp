@@ -55,6 +55,26 @@ GuessRule predictorOf(Preset preset) {
   return {};
 }
 
+GuessRule withCounts(const GuessRule &rule, const CacheShape::Layer &layer, uint32_t transitPages,
+                     std::optional<double> inTime) {
+  if (rule.predictor == Predictor::kOff)
+    return {};
+  // EdgeMoE, section III-C: 1 to 3 experts. Fate, section 4.2: those above the 75th percentile of
+  // the gate's confidence, of which it reads as many as there is time for.
+  const bool isGate = rule.predictor == Predictor::kGate;
+  const uint64_t candidates =
+      std::min<uint64_t>(isGate ? (layer.experts + 3) / 4 : 3, layer.experts);
+  uint64_t reads = isGate ? layer.topK : candidates;
+  if (inTime)
+    reads = static_cast<uint64_t>(std::clamp(*inTime, 0.0, double(candidates)));
+  const uint64_t fitting = transitPages / std::max<uint64_t>(1, layer.recordPages);
+  GuessRule counted = rule;
+  counted.candidates = static_cast<uint16_t>(std::min<uint64_t>(candidates, UINT16_MAX));
+  counted.reads =
+      static_cast<uint16_t>(std::min<uint64_t>({reads, fitting, uint64_t(counted.candidates)}));
+  return counted.reads == 0 ? GuessRule{} : counted;
+}
+
 namespace {
 
 /// Pages that guesses may fill while the largest demand is read: the experts that one token asks a

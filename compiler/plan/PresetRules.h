@@ -9,6 +9,7 @@
 #include "runtime/policy/Guesses.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,12 @@ moert::CacheRules rulesOf(Preset preset);
 
 /// Predictor and distance; off with presets that guess nothing.
 moert::GuessRule predictorOf(Preset preset);
+
+/// The rule with its counts: candidates as the predictor's paper has them, and as many reads as
+/// fit into the time from the guess to its use (`inTime`; absent: not known, and the paper's own
+/// number counts) and into the transit pages. Off where that is less than one.
+moert::GuessRule withCounts(const moert::GuessRule &rule, const moert::CacheShape::Layer &layer,
+                            uint32_t transitPages, std::optional<double> inTime);
 
 /// Shares poolPages, at least smallestPoolPages(shape). Presets that guess keep transit pages for
 /// what is guessed, as far as the pool allows, unless nothing is.

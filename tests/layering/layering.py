@@ -30,7 +30,7 @@ ONLY = {
     "runtime/": ("runtime/", "moert/"),
     "compiler/plan/": ("compiler/plan/", "runtime/base/", "runtime/policy/"),
     "compiler/": ("compiler/", "passes/", "profiles/", "runtime/", "moert/"),
-    "passes/": ("passes/", "compiler/", "runtime/"),
+    "passes/": ("passes/", "compiler/", "profiles/", "runtime/"),
     "profiles/": ("profiles/", "compiler/plan/", "runtime/base/"),
     "tools/console/": ("tools/console/", "runtime/base/"),
     "tools/moert/": ("tools/moert/", "tools/console/", "runtime/", "moert/"),

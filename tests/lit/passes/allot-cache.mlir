@@ -7,6 +7,15 @@
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=1GiB,1GiB" 2>&1 | FileCheck %s --check-prefix=TWICE
 
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=lru,lru" 2>&1 | FileCheck %s --check-prefix=SAME
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=hobbit" 2>&1 | FileCheck %s --check-prefix=HOBBIT
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=swapmoe" 2>&1 | FileCheck %s --check-prefix=SWAPMOE
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=fifo" 2>&1 | FileCheck %s --check-prefix=FIFO
+
+// SAME: error: preset lru is given twice; plans are told by it
+// HOBBIT: error: preset hobbit reads missed experts at fewer bits or skips them, which changes the output and is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe or fate
+// SWAPMOE: error: preset swapmoe lets the router choose among experts in memory alone, which changes the output and is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe or fate
+// FIFO: error: preset 'fifo', expected auto, load-on-demand, lru, edgemoe or fate
 // TWICE: error: budget 1GiB is given twice; plans are told by it
 // BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
 // SHARE: error: budget 10%: a cache of that share of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB
@@ -20,12 +29,12 @@
 // way one record fits. 1 GiB is more than everything needs. The largest comes first.
 
 // SHARES: moe.page_bytes = 4096 : i64
-// SHARES-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, transitPages = 0, quotaPages = [12]>
-// SHARES-SAME: #moe.plan<name = "50%", {{[^>]*}}, transitPages = 0, quotaPages = [3]>
-// SHARES-SAME: #moe.plan<name = "30%", {{[^>]*}}, transitPages = 0, quotaPages = [3]>
+// SHARES-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, transitPages = 0, quotaPages = [12], preset = "auto", reasons =
+// SHARES-SAME: #moe.plan<name = "50%", {{[^>]*}}, transitPages = 0, quotaPages = [3], preset = "auto", reasons =
+// SHARES-SAME: #moe.plan<name = "30%", {{[^>]*}}, transitPages = 0, quotaPages = [3], preset = "auto", reasons =
 
 // ALL: moe.page_bytes = 4096 : i64
-// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [12]>]
+// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [12], preset = "auto", reasons = [#moe.reason<decision = "eviction", value = "cyclic", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "quotas", value = "even", why = "{{[^"]*}}", origin = assumed>]>]
 // PAGE: moe.page_bytes = 16384 : i64
 // One page of 16 KiB holds a record.
 // PAGE-SAME: quotaPages = [4]
@@ -47,7 +56,7 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
 // ALL-SAME: quotaPages = [192, 192]
 // Half of 24 MiB are 192 pages, 2 records; a layer being played wants its 2 chosen records at a time, which only the
 // transit pages can give to each of the two layers in turn.
-// SHARES: name = "50%", {{[^>]*}}, transitPages = 192, quotaPages = [0, 0]>
+// SHARES: name = "50%", {{[^>]*}}, transitPages = 192, quotaPages = [0, 0], preset = "auto"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 1024, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @r router from <tensor = "r", rows = 2, cols = 1024, type = bf16> as <kind = bf16>
   moe.moe_layer @a layer 0 silu experts 2

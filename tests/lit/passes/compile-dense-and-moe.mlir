@@ -2,15 +2,15 @@
 // passes one by one, in text.
 // RUN: moec-opt %s --moe-compile="bits=4 resident-bits=8 nested=false" -o %t.all.mlir
 // RUN: FileCheck %s < %t.all.mlir
-// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" | moec-opt --moe-allot-cache | moec-opt --moe-plan-memory | moec-opt --moe-lower-to-schedule -o %t.each.mlir
+// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" | moec-opt --moe-allot-cache | moec-opt --moe-place-predictors | moec-opt --moe-schedule-prefetch | moec-opt --moe-plan-memory | moec-opt --moe-lower-to-schedule -o %t.each.mlir
 // RUN: cmp %t.all.mlir %t.each.mlir
 // Through bytecode between the passes it is the same, too.
-// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-allot-cache --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
+// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-allot-cache --moe-place-predictors --moe-schedule-prefetch --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
 
 // CHECK: moe.accounts = [#moe.account<plan = "default"
 // CHECK-SAME: moe.expert_bits = "4"
 // 8 experts of 12288 bytes (3 pages), see allot-cache.mlir.
-// CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [24]>]
+// CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
 // CHECK-SAME: moe.resident_bits = "8"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32, 0.177827939 : f32]

@@ -109,3 +109,36 @@ TEST_CASE("each preset evicts as its system does") {
         CacheRules{.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool});
   CHECK(rulesOf(Preset::kAuto) == CacheRules{.eviction = EvictionPolicy::kCyclic});
 }
+
+static const GuessRule kGate = {.predictor = Predictor::kGate};
+static const GuessRule kPaths = {.predictor = Predictor::kPaths};
+
+TEST_CASE("a gate's candidates are a quarter of the experts, its reads those that time allows") {
+  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
+  const GuessRule rule = withCounts(kGate, layer, 100, 5.9);
+  CHECK(rule.predictor == Predictor::kGate);
+  CHECK(rule.candidates == 15);
+  CHECK(rule.reads == 5);
+  CHECK(withCounts(kGate, layer, 100, 1e9).reads == 15);
+}
+
+TEST_CASE("paths name three experts at most") {
+  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
+  CHECK(withCounts(kPaths, layer, 100, 2.5) ==
+        GuessRule{.predictor = Predictor::kPaths, .candidates = 3, .reads = 2});
+  CHECK(withCounts(kPaths, layer, 100, 50).reads == 3);
+}
+
+TEST_CASE("without a device the papers' numbers count") {
+  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
+  CHECK(withCounts(kGate, layer, 100, {}).reads == 4);
+  CHECK(withCounts(kPaths, layer, 100, {}).reads == 3);
+}
+
+TEST_CASE("where less than one read fits into the time or the pages, nothing is guessed") {
+  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
+  CHECK(withCounts(kGate, layer, 100, 0.99) == GuessRule{});
+  CHECK(withCounts(kGate, layer, 2, 5) == GuessRule{});
+  CHECK(withCounts(kGate, layer, 7, 5).reads == 2);
+  CHECK(withCounts({}, layer, 100, 5) == GuessRule{});
+}

@@ -1,0 +1,108 @@
+// moe-place-predictors (Passes.td): where later layers' experts are guessed, and which of the
+// guesses each plan has use for.
+#include "passes/Passes.h"
+
+#include "compiler/ir/PlanAttrs.h"
+#include "passes/PlanReasons.h"
+#include "passes/Predictors.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace mlir::moe {
+
+#define GEN_PASS_DEF_PLACEPREDICTORSPASS
+#include "passes/Passes.h.inc"
+
+namespace {
+
+class PlacePredictors : public impl::PlacePredictorsPassBase<PlacePredictors> {
+public:
+  using PlacePredictorsPassBase::PlacePredictorsPassBase;
+
+  void runOnOperation() override;
+
+private:
+  StringRef whyNot(const moert::GuessRule &rule) const;
+  LogicalResult choosePredictors(moert::Plan &plan);
+};
+
+} // namespace
+
+bool isGuessing(func::FuncOp function) {
+  return function.getSymName() == "decode" && !function.isDeclaration();
+}
+
+void placePredictors(func::FuncOp function, uint32_t ahead) {
+  for (auto old : llvm::make_early_inc_range(function.getOps<PredictOp>()))
+    old.erase();
+  llvm::StringMap<int64_t> numbers; // Of MoE layers, from 0.
+  for (auto [i, layer] :
+       llvm::enumerate(function->getParentOfType<ModuleOp>().getOps<MoeLayerOp>()))
+    numbers[layer.getSymName()] = static_cast<int64_t>(i);
+  auto routes = llvm::to_vector(function.getOps<RouteOp>());
+  OpBuilder builder(function.getContext());
+  for (auto [i, from] : llvm::enumerate(routes)) {
+    builder.setInsertionPointAfter(from);
+    for (RouteOp to : ArrayRef(routes).drop_front(i + 1)) {
+      int64_t distance = numbers.lookup(to.getMoeLayer()) - numbers.lookup(from.getMoeLayer());
+      if (distance < 1 || distance > ahead)
+        continue;
+      auto guess = PredictOp::create(builder, from.getLoc(), from.getInput(), to.getRouter(),
+                                     to.getMoeLayerAttr(),
+                                     builder.getI32IntegerAttr(static_cast<int32_t>(distance)));
+      if (Attribute layer = from->getAttr(kLayerAttr))
+        guess->setAttr(kLayerAttr, layer);
+    }
+  }
+}
+
+/// Why a rule of a preset comes to nothing for any layer; empty: it does not.
+StringRef PlacePredictors::whyNot(const moert::GuessRule &rule) const {
+  if (rule.predictor == moert::Predictor::kPaths && !paths)
+    return "there are no activation paths, which calibration counts";
+  return rule.ahead > ahead ? "no guess is made as far ahead" : "";
+}
+
+LogicalResult PlacePredictors::choosePredictors(moert::Plan &plan) {
+  moec::Preset preset = moec::Preset::kAuto;
+  if (!plan.preset.empty()) {
+    moert::Result<moec::Preset> found = moec::presetOf(plan.preset);
+    if (!found.isOk())
+      return emitError(getOperation()->getLoc(), found.status().message());
+    preset = *found;
+  }
+  const moert::GuessRule rule = moec::predictorOf(preset);
+  const StringRef why = whyNot(rule);
+  plan.guesses.clear();
+  if (rule.predictor != moert::Predictor::kOff && why.empty()) {
+    plan.guesses.resize(plan.quotaPages.size());
+    // Paths begin with two layers before, a gate with as many as it looks ahead.
+    const size_t first = rule.predictor == moert::Predictor::kPaths ? 2 : rule.ahead;
+    for (size_t i = first; i < plan.guesses.size(); ++i)
+      plan.guesses[i] = rule;
+  }
+  addPredictorReason(preset, why, plan);
+  removeReasons(kPrefetchReasons, plan); // Of rules that are gone.
+  return success();
+}
+
+void PlacePredictors::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (ahead > moert::kMostAhead) {
+    emitError(module.getLoc()) << "guesses " << ahead.getValue()
+                               << " MoE layers ahead, expected at most " << moert::kMostAhead;
+    return signalPassFailure();
+  }
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (isGuessing(function))
+      placePredictors(function, ahead);
+  if (!module->hasAttr(kPlansAttr))
+    return;
+  std::vector<moert::Plan> plans = plansOf(module);
+  for (moert::Plan &plan : plans)
+    if (failed(choosePredictors(plan)))
+      return signalPassFailure();
+  setPlans(module, plans);
+}
+
+} // namespace mlir::moe

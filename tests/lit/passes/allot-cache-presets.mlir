@@ -1,0 +1,112 @@
+// Each preset has a plan for each budget, told by its name, with the preset's rules and its own way to share the pages.
+// RUN: moec-opt %s --moe-allot-cache="budgets=75%%,40%% presets=auto,load-on-demand,lru,edgemoe,fate paths=true" | FileCheck %s
+// Without activation paths edgemoe guesses nothing and keeps no pages free for it.
+// RUN: moec-opt %s --moe-allot-cache="budgets=75%%,40%% presets=edgemoe" | FileCheck %s --check-prefix=ALONE
+
+// The passes behind it can run again and give the same.
+// RUN: moec-opt %s --moe-allot-cache="budgets=40%% presets=fate" --moe-place-predictors --moe-schedule-prefetch="device=%S/Inputs/device.yaml" -o %t.once.mlir
+// RUN: moec-opt %t.once.mlir --moe-place-predictors --moe-schedule-prefetch="device=%S/Inputs/device.yaml" | cmp - %t.once.mlir
+
+// Nine layers of four records of 3 pages, see allot-cache.mlir: 108 pages. Three quarters of the payload of 9 * 4 * 11648
+// bytes are 314496 bytes, 76 pages of 4 KiB; 40% are 40 pages. A token asks for 2 experts: a layer being played wants 6 pages.
+
+// Evenly: 76 - 76 % 3 = 75 pages are 25 records, of which seven layers get 3 and two get 2.
+// CHECK: #moe.plan<name = "75% auto", {{[^>]*}}, transitPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "auto", reasons
+// CHECK-SAME: decision = "eviction", value = "cyclic"
+// Nothing is kept; a layer being played may have all of its experts.
+// CHECK-SAME: #moe.plan<name = "75% load-on-demand", {{[^>]*}}, transitPages = 12, quotaPages = [0, 0, 0, 0, 0, 0, 0, 0, 0], preset = "load-on-demand", eviction = lru, reasons
+// CHECK-SAME: #moe.plan<name = "75% lru", {{[^>]*}}, transitPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "lru", eviction = lru, reasons
+// Two records for guesses; 70 pages are 23 records.
+// CHECK-SAME: #moe.plan<name = "75% edgemoe", {{[^>]*}}, transitPages = 6, quotaPages = [9, 9, 9, 9, 9, 6, 6, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool, reasons
+// Of nine layers two are an eighth, rounded up: 24 pages. 46 are left for seven layers: 15 records.
+// CHECK-SAME: #moe.plan<name = "75% fate", {{[^>]*}}, transitPages = 6, quotaPages = [12, 12, 9, 6, 6, 6, 6, 6, 6], preset = "fate", eviction = arc, reasons
+// CHECK-SAME: #moe.plan<name = "40% auto"
+// CHECK-SAME: #moe.plan<name = "40% load-on-demand"
+// CHECK-SAME: #moe.plan<name = "40% lru"
+// CHECK-SAME: #moe.plan<name = "40% edgemoe"
+// 6 pages for guesses and 24 for the first two layers leave 10; with a quota of (10 - t) / 7 a layer being played wants t to
+// be (6 * 7 - 10) / 6 = 6: two records. One layer gets the last record.
+// CHECK-SAME: #moe.plan<name = "40% fate", {{[^>]*}}, transitPages = 12, quotaPages = [12, 12, 3, 0, 0, 0, 0, 0, 0], preset = "fate"
+
+// ALONE: #moe.plan<name = "75%", {{[^>]*}}, transitPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool
+// ALONE-SAME: #moe.plan<name = "40%",
+#int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
+module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 9, maxPositions = 512, eos = [2], checkpoint = "c">} {
+  moe.weight @ra router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @a layer 0 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @rb router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @b layer 1 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @rc router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @c layer 2 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @rd router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @d layer 3 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @re router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @e layer 4 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @rf router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @f layer 5 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @rg router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @g layer 6 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @rh router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @h layer 7 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @ri router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
+  moe.moe_layer @i layer 8 silu experts 4
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#int4], [#int4], [#int4], [#int4]]
+  moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+  func.func @decode(%ids: tensor<?xi32>) {
+    %x = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %ea, %wa = moe.route %x router <@ra> to @a softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %eb, %wb = moe.route %x router <@rb> to @b softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %ec, %wc = moe.route %x router <@rc> to @c softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %ed, %wd = moe.route %x router <@rd> to @d softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %ee, %we = moe.route %x router <@re> to @e softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %ef, %wf = moe.route %x router <@rf> to @f softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %eg, %wg = moe.route %x router <@rg> to @g softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %eh, %wh = moe.route %x router <@rh> to @h softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %ei, %wi = moe.route %x router <@ri> to @i softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    return
+  }
+}
