@@ -134,6 +134,43 @@ TEST_CASE("two equal compilations say the same of their making") {
   CHECK(a.artifact.provenance[2] == std::pair<std::string, std::string>("bits", "4"));
 }
 
+TEST_CASE("every preset's plans keep the rules of the artifact, and guess where it guesses") {
+  for (const char *device : {"", "/laptop-nvme.yaml", "/raspberry-pi-5-sd.yaml"})
+    for (const char *name : {"mixtral", "qwen2_moe", "qwen2_moe_sparse_step"}) {
+      CAPTURE(device);
+      CAPTURE(name);
+      CompileOptions options;
+      options.context = 64;
+      options.budgets = {"90%", "50%", "1GiB"};
+      options.presets = {"auto", "load-on-demand", "lru", "edgemoe", "fate"};
+      if (*device)
+        options.device = std::string(MOE_PROFILES_DIR) + device;
+      EmitPlan plan = compileCase(name, options);
+      moert::Status status = moert::layOutArtifact(plan.artifact, {});
+      if (status.isOk())
+        status = moert::validateArtifact(plan.artifact);
+      INFO(status.message());
+      CHECK(status.isOk());
+      REQUIRE(plan.artifact.plans.size() == 15);
+      for (const moert::Plan &each : plan.artifact.plans)
+        if (each.preset != "fate" && each.preset != "edgemoe")
+          CHECK(each.guesses.empty());
+    }
+}
+
+TEST_CASE("a decode step can guess every MoE layer one to three ahead, prefill none") {
+  EmitPlan plan = compileCase("mixtral", {});
+  for (const moert::Program &program : plan.artifact.programs) {
+    size_t guesses = 0, expected = 0;
+    for (const moert::Instruction &instruction : program.instructions)
+      guesses += std::holds_alternative<moert::PredictInstruction>(instruction);
+    if (program.name == "decode")
+      for (size_t layer = 0; layer < plan.artifact.moeLayers.size(); ++layer)
+        expected += std::min<size_t>(layer, moert::kMostAhead);
+    CHECK(guesses == expected);
+  }
+}
+
 TEST_CASE("plans come largest budget first, and a smaller one caches less") {
   CompileOptions options;
   options.context = 64;
