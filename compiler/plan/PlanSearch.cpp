@@ -13,12 +13,17 @@ using namespace moert;
 
 namespace moec {
 
-// Experts times steps of one replay while deciding. More change the decisions on the bundled
-// model's traces by less than 1% of the time; 48 layers of 128 experts take 0.1 s with it.
-static constexpr uint64_t kReplayedExperts = 3'000'000;
+// Steps that are decided on: as many as make so many experts with all layers, but not fewer than
+// the other number. Twice as many change the time of what is found on the bundled model's trace by
+// less than 1%.
+static constexpr uint64_t kReplayedExperts = 500'000;
+static constexpr size_t kLeastSteps = 400;
 
 static const Preset kRivals[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kEdgeMoe,
                                  Preset::kFate};
+
+// The same for numbers of guesses, of which none is much simpler than another.
+static constexpr double kSameNumbersTime = kSameTime / 10;
 
 static constexpr const char *kPopularStart = "the trace's most popular experts";
 
@@ -46,7 +51,7 @@ TraceParts partsOf(const RoutingTrace &trace) {
     experts += count;
   for (size_t step = 0; step < steps; ++step)
     parts.decoded += isDecoded(step);
-  const size_t mostSteps = std::max<size_t>(1, kReplayedExperts / experts);
+  const size_t mostSteps = std::max<size_t>(kLeastSteps, kReplayedExperts / experts);
   const size_t mostDecoded = std::max<size_t>(1, parts.decoded * 2 / 3);
   while (parts.steps < steps && parts.decodedSteps < mostDecoded &&
          (parts.steps < mostSteps || parts.decodedSteps == 0))
@@ -75,7 +80,8 @@ public:
 private:
   /// Takes the first of the variants that is not slower than another one, and says why; the
   /// simplest ones stand first. False if it is `best` as it was.
-  bool decide(const std::string &decision, const std::vector<Variant> &variants);
+  bool decide(const std::string &decision, const std::vector<Variant> &variants,
+              double sameTime = kSameTime);
   std::vector<double> measure(const std::string &decision, const std::vector<Variant> &variants);
   void explain(const std::string &decision, const std::vector<Variant> &variants,
                const std::vector<double> &ns, size_t chosen);
@@ -120,18 +126,19 @@ std::vector<double> Search::measure(const std::string &decision,
   return ns;
 }
 
-static size_t firstOfBest(const std::vector<double> &ns) {
+static size_t firstOfBest(const std::vector<double> &ns, double sameTime) {
   const double least = *std::ranges::min_element(ns);
   return static_cast<size_t>(
-      std::ranges::find_if(ns, [&](double each) { return each <= least * (1 + kSameTime); }) -
+      std::ranges::find_if(ns, [&](double each) { return each <= least * (1 + sameTime); }) -
       ns.begin());
 }
 
-bool Search::decide(const std::string &decision, const std::vector<Variant> &variants) {
+bool Search::decide(const std::string &decision, const std::vector<Variant> &variants,
+                    double sameTime) {
   if (variants.empty())
     return false;
   const std::vector<double> ns = measure(decision, variants);
-  const size_t chosen = firstOfBest(ns);
+  const size_t chosen = firstOfBest(ns, sameTime);
   explain(decision, variants, ns, chosen);
   const bool isNew = variants[chosen].recipe != best;
   best = variants[chosen].recipe;
@@ -210,10 +217,10 @@ static std::string guessName(const PlanRecipe &recipe) {
                 " of ", rule.candidates, " from ", share, ", room for ", recipe.guessRecords);
 }
 
-/// Shares below which an expert is not read, coarse or fine.
+/// Shares below which an expert is not read, coarse or fine; what reads least first.
 static std::vector<uint32_t> leastShares(bool isFine) {
   std::vector<uint32_t> shares;
-  for (uint32_t of64 : {0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48})
+  for (uint32_t of64 : {48, 32, 24, 16, 12, 8, 6, 4, 2, 1, 0})
     if (isFine || of64 == 0 || of64 == 4 || of64 == 8 || of64 == 16 || of64 == 32)
       shares.push_back(kWholeShare / 64 * of64);
   return shares;
@@ -245,14 +252,13 @@ std::vector<Variant> Search::guessVariants() const {
 /// One round over the numbers of a guess. Whether one of them changed.
 bool Search::refineGuesses() {
   auto vary = [&](const auto &values, auto set) {
-    std::vector<Variant> variants{{best, guessName(best)}};
+    std::vector<Variant> variants;
     for (uint32_t value : values) {
       PlanRecipe recipe = best;
       set(recipe, value);
-      if (recipe != best)
-        variants.push_back({recipe, guessName(recipe)});
+      variants.push_back({recipe, guessName(recipe)});
     }
-    return decide("guesses", variants);
+    return decide("guesses", variants, kSameNumbersTime);
   };
   bool isNew = vary(std::vector<uint32_t>{0, 1, 2, 3, 4, 6, 8, 12},
                     [](PlanRecipe &r, uint32_t v) { r.guessRecords = v; });
@@ -276,8 +282,8 @@ void Search::decideGuesses() {
     decisions.push_back({"guesses", "none", "the trace has no predictions", origin});
     return;
   }
-  decide("guesses", variants);
-  for (int round = 0; round < 2 && refineGuesses(); ++round)
+  decide("guesses", variants, kSameNumbersTime);
+  for (int round = 0; round < 4 && refineGuesses(); ++round)
     continue;
   decideSilence();
   const Variant with{best, guessName(best)};
