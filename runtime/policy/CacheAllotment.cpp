@@ -86,4 +86,74 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
   return allotment;
 }
 
+// What a layer that is played has to have room for.
+static uint64_t pagesNeeded(const CacheShape::Layer &layer, uint64_t plannedPages) {
+  return std::max(layer.recordPages, std::min(layer.workingPages, plannedPages));
+}
+
+static bool isEnough(const CacheAllotment &allotment, const CacheAllotment &plan,
+                     const CacheShape &shape) {
+  for (size_t i = 0; i < shape.layers.size(); ++i)
+    if (uint64_t(allotment.quotaPages[i]) + allotment.transitPages <
+        pagesNeeded(shape.layers[i], uint64_t(plan.quotaPages[i]) + plan.transitPages))
+      return false;
+  return true;
+}
+
+// Record by record to the layer that is furthest behind its part of the plan; layers without a part
+// come last, the emptiest first.
+static CacheAllotment shareAsPlanned(const CacheAllotment &plan, const CacheShape &shape,
+                                     uint64_t poolPages, uint64_t transitPages) {
+  CacheAllotment allotment;
+  allotment.quotaPages.assign(shape.layers.size(), 0);
+  uint64_t left = poolPages - transitPages;
+  while (true) {
+    size_t next = shape.layers.size();
+    uint64_t nextPages = 0;
+    auto isBehind = [&](uint64_t pages, size_t i) {
+      uint64_t quota = allotment.quotaPages[i] + pages;
+      uint64_t nextQuota = allotment.quotaPages[next] + nextPages;
+      uint64_t part = plan.quotaPages[i], nextPart = plan.quotaPages[next];
+      if (part == 0 || nextPart == 0)
+        return part != nextPart ? part > nextPart : quota < nextQuota;
+      return quota * nextPart < nextQuota * part;
+    };
+    for (size_t i = 0; i < shape.layers.size(); ++i) {
+      const CacheShape::Layer &layer = shape.layers[i];
+      uint64_t pages = std::min(layer.recordPages, layer.allPages - allotment.quotaPages[i]);
+      if (pages == 0 || pages > left || (next < shape.layers.size() && !isBehind(pages, i)))
+        continue;
+      next = i;
+      nextPages = pages;
+    }
+    if (next == shape.layers.size())
+      break;
+    allotment.quotaPages[next] += static_cast<uint32_t>(nextPages);
+    left -= nextPages;
+  }
+  allotment.transitPages = static_cast<uint32_t>(transitPages + left);
+  return allotment;
+}
+
+CacheAllotment adjustAllotment(const CacheAllotment &plan, const CacheShape &shape,
+                               uint64_t poolPages) {
+  uint64_t plannedPages = plan.totalPages(), record = smallestPoolPages(shape);
+  if (plannedPages <= poolPages && poolPages - plannedPages < record)
+    return plan;
+  if (plannedPages == plan.transitPages)
+    return {static_cast<uint32_t>(std::min<uint64_t>(poolPages, UINT32_MAX)), plan.quotaPages};
+  if (poolPages >= largestPoolPages(shape))
+    return allotCache(shape, poolPages);
+  uint64_t transit = plan.transitPages;
+  if (poolPages < plannedPages)
+    transit = divideUp(transit * poolPages / plannedPages, record) * record;
+  while (true) {
+    transit = std::min(transit, poolPages);
+    CacheAllotment allotment = shareAsPlanned(plan, shape, poolPages, transit);
+    if (transit == poolPages || isEnough(allotment, plan, shape))
+      return allotment;
+    transit += record;
+  }
+}
+
 } // namespace moert

@@ -46,6 +46,16 @@ uint64_t largestPoolPages(const CacheShape &shape);
 /// are read (kWorkingRecords, or topK), as far as the pool allows.
 CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages);
 
+/// A plan's allotment for another pool (at least smallestPoolPages). Exactly the plan's where the
+/// pool is the plan's, up to pages that make no record; every record where the pool holds them all.
+/// Otherwise the quotas in proportion, in records, no layer getting more than it has, and the
+/// transit pages as they are, fewer only in proportion to a smaller pool. Every layer can hold its
+/// quota and the transit pages: of its working records as many as with the plan, as far as the pool
+/// allows. The rest of the pool goes to the transit pages; so does all of it where the plan keeps
+/// nothing.
+CacheAllotment adjustAllotment(const CacheAllotment &plan, const CacheShape &shape,
+                               uint64_t poolPages);
+
 /// Records in flight or in use at a time that keep the disk busy while one is computed.
 constexpr uint32_t kWorkingRecords = 4;
 

@@ -1,6 +1,9 @@
 #include "runtime/policy/CacheAllotment.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
+#include <random>
+#include <vector>
 
 using namespace moert;
 
@@ -93,4 +96,89 @@ TEST_CASE("layers of different widths share without exceeding the pool or what t
   }
   CHECK(allotCache(shape, 14).quotaPages == std::vector<uint32_t>{7, 7});
   CHECK(allotCache(shape, 14).transitPages == 0);
+}
+
+namespace {
+
+/// Layers of records of various sizes, and some plan's allotment of a pool.
+struct RandomPlan {
+  explicit RandomPlan(uint32_t seed) : random(seed) {
+    for (uint32_t l = 1 + random() % 6; l > 0; --l) {
+      std::vector<uint64_t> records(2 + random() % 12);
+      for (uint64_t &bytes : records)
+        bytes = (seed % 2 ? 4 : 1 + random() % 6) * kPage;
+      shape.layers.push_back(cacheLayerOf(records, kPage, 1 + random() % 4));
+    }
+    do { // As a plan is verified: each layer can be played.
+      plan = {static_cast<uint32_t>(random() % 30), {}};
+      for (const CacheShape::Layer &layer : shape.layers)
+        plan.quotaPages.push_back(static_cast<uint32_t>(random() % (layer.allPages + 1)));
+    } while (std::any_of(shape.layers.begin(), shape.layers.end(), [&](auto &layer) {
+      size_t i = static_cast<size_t>(&layer - shape.layers.data());
+      return plan.quotaPages[i] + plan.transitPages < layer.recordPages;
+    }));
+  }
+  std::mt19937 random;
+  CacheShape shape;
+  CacheAllotment plan;
+};
+
+} // namespace
+
+TEST_CASE("a plan keeps its numbers where the pool is its own") {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    RandomPlan test(seed);
+    uint64_t record = smallestPoolPages(test.shape);
+    for (uint64_t more : {uint64_t(0), record - 1}) {
+      CacheAllotment same = adjustAllotment(test.plan, test.shape, test.plan.totalPages() + more);
+      CHECK(same.transitPages == test.plan.transitPages);
+      CHECK(same.quotaPages == test.plan.quotaPages);
+    }
+  }
+}
+
+TEST_CASE("whatever the pool, an adjusted plan uses all of it and every layer can be played") {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    RandomPlan test(seed);
+    const std::vector<CacheShape::Layer> &layers = test.shape.layers;
+    uint64_t record = smallestPoolPages(test.shape), all = largestPoolPages(test.shape);
+    bool keepsNothing = test.plan.totalPages() == test.plan.transitPages;
+    for (uint64_t pool = record; pool <= all; pool += 1 + test.random() % 5) {
+      CacheAllotment adjusted = adjustAllotment(test.plan, test.shape, pool);
+      REQUIRE(adjusted.totalPages() <= pool);
+      REQUIRE(adjusted.totalPages() + record > pool);
+      for (size_t i = 0; i < layers.size(); ++i) {
+        REQUIRE(adjusted.quotaPages[i] <= layers[i].allPages);
+        uint64_t pages = uint64_t(adjusted.quotaPages[i]) + adjusted.transitPages;
+        REQUIRE(pages >= layers[i].recordPages);
+        uint64_t planned = uint64_t(test.plan.quotaPages[i]) + test.plan.transitPages;
+        REQUIRE(pages >= std::min({layers[i].workingPages, planned, pool}));
+        if (keepsNothing)
+          REQUIRE(adjusted.quotaPages[i] == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("quotas stay in proportion, and transit pages stay in a larger pool") {
+  CacheShape shape = tenLayers();
+  CacheAllotment plan{12, {6, 12, 18, 24, 30, 6, 12, 18, 24, 30}};
+  CacheAllotment twice = adjustAllotment(plan, shape, 12 + 2 * 180);
+  CHECK(twice.transitPages == 12);
+  CHECK(twice.quotaPages == std::vector<uint32_t>{12, 24, 36, 48, 60, 12, 24, 36, 48, 60});
+  CacheAllotment half = adjustAllotment(plan, shape, 6 + 90);
+  CHECK(half.transitPages >= 6);
+  for (size_t i = 0; i < 5; ++i)
+    CHECK(half.quotaPages[i] <= plan.quotaPages[i] / 2 + 3);
+}
+
+TEST_CASE("a layer that has everything leaves its part to the others, those without a part last") {
+  CacheShape shape;
+  shape.layers.assign(3, layerOf(4, 1, 1));
+  CacheAllotment plan{1, {2, 1, 0}};
+  CHECK(adjustAllotment(plan, shape, 8).quotaPages == std::vector<uint32_t>{4, 3, 0});
+  CHECK(adjustAllotment(plan, shape, 11).quotaPages == std::vector<uint32_t>{4, 4, 2});
+  CHECK(adjustAllotment(plan, shape, 12).quotaPages == std::vector<uint32_t>{4, 4, 4});
+  CHECK(adjustAllotment(plan, shape, 12).transitPages == 0);
 }
