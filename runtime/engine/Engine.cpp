@@ -5,6 +5,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/ModelImpl.h"
+#include "runtime/engine/PlannedCache.h"
 
 #include <algorithm>
 #include <array>
@@ -118,6 +119,8 @@ Status Engine::Impl::makeStepMemory() {
   expertBegin.resize(widest + 1);
   wanted.resize(widest);
   wantedUses.resize(widest);
+  guessShares.resize(widest);
+  guessCandidates.resize(widest);
   profile.resize(artifact->model.layers + 1);
   return {};
 }
@@ -153,18 +156,32 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   MOERT_ASSIGN_OR_RETURN(
       engine->queue,
       createReadQueue(model.impl->file, readQueueOptions(artifact, options.io, {&pool, 1})));
+  const Plan &plan = artifact.plans[account.plan];
+  const uint64_t startBytes = startBytesOf(artifact, plan, account.poolPages);
+  auto residentProgress = [&](uint64_t done, uint64_t total) {
+    if (progress)
+      progress(done, total + startBytes);
+  };
   MOERT_RETURN_IF_ERROR(
-      ResidentLoader(*model.impl, *engine->queue, engine->residentMemory).load(progress));
+      ResidentLoader(*model.impl, *engine->queue, engine->residentMemory).load(residentProgress));
   makeResidentViews(*engine);
 
   Result<std::vector<MoeLayerTables>> tables = makeLayerTables(artifact);
   if (!tables.isOk())
     return tables.status().withContext(model.path());
   engine->moeLayers = std::move(tables).value();
-  CacheAllotment allotment = allotCache(cacheShapeOf(artifact), account.poolPages);
-  CacheConfig config = makeCacheConfig(model, engine->moeLayers, allotment, engine->cacheLayers);
+  CacheConfig config =
+      makeCacheConfig(model, engine->moeLayers, plan, account.poolPages, engine->cacheLayers);
   config.pool = engine->poolMemory.span();
+  config.isSettled = options.isSettled;
   MOERT_ASSIGN_OR_RETURN(engine->cache, ExpertCache::create(config, *engine->queue));
+  engine->guessRules = plan.guesses;
+  MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *engine->cache));
+  MOERT_RETURN_IF_ERROR(fillAsPlanned(plan, *engine->cache, [&](uint64_t done) {
+    if (progress)
+      progress(artifact.residentBytes + std::min(done, startBytes),
+               artifact.residentBytes + startBytes);
+  }));
   return std::unique_ptr<Engine>(new Engine(std::move(engine)));
 }
 
@@ -203,6 +220,11 @@ Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer
     return invalidInput("a batch of ", count, " tokens, expected 1 to ", impl->chunk);
 
   impl->batch.clear();
+  bool beginsPrompt = false;
+  for (const SessionTokens &part : batch)
+    beginsPrompt = beginsPrompt || part.session->length() == 0;
+  if (beginsPrompt)
+    MOERT_RETURN_IF_ERROR(impl->cache->beginPrompt());
   for (const SessionTokens &part : batch) {
     uint32_t position = part.session->length();
     for (size_t i = 0; i < part.tokens.size(); ++i) {

@@ -75,6 +75,7 @@ struct Engine::Impl {
   std::vector<CacheLayer> cacheLayers; // Borrowed by the cache, as moeLayers are.
   uint32_t firstCachedLayer = 0;       // The MoE layer that is the cache's first.
   const Program *decode = nullptr, *prefill = nullptr;
+  std::span<const GuessRule> guessRules; // Per MoE layer; empty: nothing is guessed.
 
   // Destroyed in reverse: the cache before the queue that it reads with.
   std::unique_ptr<ReadQueue> queue;
@@ -91,6 +92,8 @@ struct Engine::Impl {
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // Of one row, experts of the widest layer.
   std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See PlayExperts.cpp.
+  std::vector<uint64_t> guessShares;           // Of a layer's experts, over all rows.
+  std::vector<GuessCandidate> guessCandidates; // The same, likeliest first.
   std::vector<LayerProfile> profile;
 
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
@@ -121,6 +124,7 @@ struct Engine::Impl {
   Status playHead(const HeadInstruction &head);
   void playAttend(const AttendInstruction &attend);
   void playRoute(const RouteInstruction &route);
+  void playPredict(const PredictInstruction &predict);
   void playStoreKv(const StoreKvInstruction &store);
   void playRope(const RopeInstruction &rope);
   void fillRopeTables();

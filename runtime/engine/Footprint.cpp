@@ -2,6 +2,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/engine/PlannedCache.h"
 #include "runtime/engine/ProcessFootprint.h"
 
 #include <algorithm>
@@ -210,34 +211,13 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
   return tables;
 }
 
-CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,
-                            const CacheAllotment &allotment, std::vector<CacheLayer> &cacheLayers) {
-  const Artifact &artifact = model.artifact();
-  cacheLayers.clear();
-  for (size_t i = 0; i < layers.size(); ++i)
-    cacheLayers.push_back(
-        {artifact.moeLayers[i].layer, layers[i].records, allotment.quotaPages[i]});
-  CacheConfig config;
-  config.fileName = model.path();
-  config.pageBytes = artifact.pageBytes;
-  config.layers = cacheLayers;
-  config.transitPages = allotment.transitPages;
-  // Of the policies that there are it lets go of the fewest experts that are needed again: hit
-  // rates of the bundled model, decoding given text with 25, 50 and 75% of the expert bytes, are
-  // 51.5, 77.3 and 92.8%; LRU's 44.5, 71.5 and 90.4%.
-  config.rules.eviction = EvictionPolicy::kCyclic;
-  return config;
-}
-
 Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options) {
   const Artifact &artifact = model.artifact();
   if (options.contextTokens == 0 || options.contextTokens > artifact.model.maxPositions)
     return invalidInput(model.path(), ": a context of ", options.contextTokens,
                         " tokens, expected 1 to ", artifact.model.maxPositions,
                         ", the positions of this model");
-  if (options.plan >= artifact.plans.size())
-    return invalidInput(model.path(), ": plan ", options.plan, ", expected one of its ",
-                        artifact.plans.size(), ", counted from 0");
+  MOERT_ASSIGN_OR_RETURN(std::vector<uint32_t> plans, plansToChooseFrom(model, options));
   if (options.prefillChunk && *options.prefillChunk == 0)
     return invalidInput("a prefill chunk of 0 tokens, expected at least 1");
   RunRequest request;
@@ -245,7 +225,6 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   // No chunk has more rows than there are tokens; memory for them would lie idle.
   if (options.prefillChunk)
     request.prefillChunk = std::min(*options.prefillChunk, options.contextTokens);
-  request.planPrefillChunk = artifact.plans[options.plan].prefillChunk;
   request.threads = options.threads;
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;
@@ -254,7 +233,8 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
     process.imageBytes = process.heapBytes = process.reserveBytes = 0;
   ModelFootprint footprint = footprintOf(model);
   BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
-  std::optional<MemoryAccount> account = accountForBudget(footprint, process, request, budget);
+  std::optional<MemoryAccount> account =
+      accountOfLargestPlan(artifact.plans, plans, footprint, process, request, budget);
   if (account)
     return *account;
   uint64_t smallest = smallestAccount(footprint, process, request).totalBytes();

@@ -24,10 +24,6 @@ CacheShape cacheShapeOf(const Artifact &artifact);
 /// Records, slices and the views of each expert's matrices.
 Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact);
 
-/// The configuration of the cache; its spans borrow `layers` and `cacheLayers`, which it fills in.
-CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,
-                            const CacheAllotment &allotment, std::vector<CacheLayer> &cacheLayers);
-
 /// Floats of attention scratch for one thread (Kernels.h, attend).
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);
 

@@ -246,8 +246,7 @@ struct SimplePlay {
   void operator()(const StoreKvInstruction &store) const { engine.playStoreKv(store); }
   void operator()(const AttendInstruction &attend) const { engine.playAttend(attend); }
   void operator()(const RouteInstruction &route) const { engine.playRoute(route); }
-  // Without a rule of the plan, nothing is guessed.
-  void operator()(const PredictInstruction &) const {}
+  void operator()(const PredictInstruction &predict) const { engine.playPredict(predict); }
   // Played by playInstruction, since they can fail.
   void operator()(const ExpertsInstruction &) const {}
   void operator()(const HeadInstruction &) const {}
@@ -273,6 +272,7 @@ Status Engine::Impl::playProgram() {
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
     uint64_t waitedBefore = entry.waitNs;
     MOERT_RETURN_IF_ERROR(playInstruction(program->instructions[i], entry));
+    MOERT_RETURN_IF_ERROR(cache->advance());
     uint64_t now = monotonicNs();
     entry.computeNs += now - begun - (entry.waitNs - waitedBefore);
     begun = now;

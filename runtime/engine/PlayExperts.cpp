@@ -140,6 +140,10 @@ Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
   layerProfile.bytesRead += stats.bytesRead;
   layerProfile.hits += static_cast<uint32_t>(stats.hits);
   layerProfile.misses += static_cast<uint32_t>(stats.misses);
+  layerProfile.guessBytes += stats.guessBytes;
+  layerProfile.adopted += static_cast<uint32_t>(stats.adopted);
+  layerProfile.present += static_cast<uint32_t>(stats.present);
+  layerProfile.refuted += static_cast<uint32_t>(stats.refuted);
   return {};
 }
 

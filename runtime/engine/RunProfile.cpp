@@ -10,8 +10,25 @@ void LayerTotals::add(const LayerProfile &layer) {
   computeNs += layer.computeNs;
   waitNs += layer.waitNs;
   bytesRead += layer.bytesRead;
+  guessBytes += layer.guessBytes;
   hits += layer.hits;
   misses += layer.misses;
+  adopted += layer.adopted;
+  present += layer.present;
+  refuted += layer.refuted;
+}
+
+LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
+  computeNs += other.computeNs;
+  waitNs += other.waitNs;
+  bytesRead += other.bytesRead;
+  guessBytes += other.guessBytes;
+  hits += other.hits;
+  misses += other.misses;
+  adopted += other.adopted;
+  present += other.present;
+  refuted += other.refuted;
+  return *this;
 }
 
 uint64_t RunProfile::memoryBytes(uint64_t steps, uint32_t layers) {
@@ -35,6 +52,8 @@ void RunProfile::record(const RunStep &step, std::span<const LayerProfile> layer
 static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers) {
   json.key("version").number(uint32_t(1));
   json.key("artifact").string(facts.artifact);
+  json.key("plan").string(facts.plan);
+  json.key("preset").string(facts.preset);
   json.key("io").string(facts.io);
   json.key("isa").string(facts.isa);
   json.key("threads").number(facts.threads);
@@ -69,6 +88,10 @@ static void writeStep(JsonWriter &json, const RunStep &step, std::span<const Lay
   writeColumn(json, "bytes_read", layers, &LayerProfile::bytesRead);
   writeColumn(json, "hits", layers, &LayerProfile::hits);
   writeColumn(json, "misses", layers, &LayerProfile::misses);
+  writeColumn(json, "present", layers, &LayerProfile::present);
+  writeColumn(json, "adopted", layers, &LayerProfile::adopted);
+  writeColumn(json, "refuted", layers, &LayerProfile::refuted);
+  writeColumn(json, "guess_bytes", layers, &LayerProfile::guessBytes);
   json.endObject();
 }
 

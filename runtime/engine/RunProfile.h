@@ -21,20 +21,28 @@ struct RunStep {
   uint64_t wallNs = 0;
 };
 
-/// Hits, misses and bytes over several steps and all layers.
+/// Of LayerProfile, over several steps and all layers.
 struct LayerTotals {
-  uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, hits = 0, misses = 0;
+  uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, guessBytes = 0;
+  uint64_t hits = 0, misses = 0, adopted = 0, present = 0, refuted = 0;
 
   void add(const LayerProfile &layer);
-  double hitRate() const { // 1 where nothing was asked for.
+  LayerTotals &operator+=(const LayerTotals &other);
+  double hitRate() const { return rateOf(hits); }
+  double presentRate() const { return rateOf(present); }
+  uint64_t guesses() const { return adopted + refuted; }
+
+private:
+  double rateOf(uint64_t experts) const { // 1 where nothing was asked for.
     uint64_t asked = hits + misses;
-    return asked == 0 ? 1 : static_cast<double>(hits) / static_cast<double>(asked);
+    return asked == 0 ? 1 : static_cast<double>(experts) / static_cast<double>(asked);
   }
 };
 
 /// What the file says besides the steps.
 struct RunFacts {
   std::string artifact; // File name without its folder.
+  std::string plan, preset;
   std::string io, isa;
   uint32_t threads = 0;
   uint32_t prefillChunkTokens = 0;

@@ -21,8 +21,9 @@ static constexpr uint64_t kBytesPerExpert = 640;
 static constexpr uint64_t kBytesPerFurtherSlice = 128;
 // The views of a layer's matrices, once per width: 800 bytes each.
 static constexpr uint64_t kBytesPerLayer = 4096;
-// The row of router probabilities and the lists of an expert-major prefill: 4 bytes each.
-static constexpr uint64_t kBytesPerExpertOfWidestLayer = 16;
+// The row of router probabilities and the lists of an expert-major prefill: 4 bytes each; shares
+// and candidates of a guess: 8 each; lists of guesses of three layers: 76 in all.
+static constexpr uint64_t kBytesPerExpertOfWidestLayer = 112;
 // An instruction with its operands, or a buffer.
 static constexpr uint64_t kBytesPerInstruction = 256;
 // Its entry in the artifact, the tensor's name and the engine's view of it.

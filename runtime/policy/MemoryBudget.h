@@ -81,6 +81,7 @@ struct MemoryAccount {
   uint64_t budgetBytes = 0;      // The limit kept to.
   uint32_t prefillChunk = 0;
   uint64_t poolPages = 0;
+  uint32_t plan = 0; // Of the artifact's, where the runtime chose among them.
 
   uint64_t totalBytes() const;
 };

@@ -27,7 +27,7 @@ constexpr uint64_t kSeed = 1;
 struct BenchOptions {
   std::string artifact;
   uint32_t promptTokens = 128, tokens = 64, repeats = 3;
-  std::optional<std::string> textFile, preset;
+  std::optional<std::string> textFile;
   bool isGiven = false;
   bool asJson = false;
   EngineFlags engine;
@@ -118,9 +118,6 @@ Status bench(const BenchOptions &options) {
   sampling.seed = kSeed;
 
   EngineOptions engine = engineOptionsOf(options.engine);
-  if (options.preset) {
-    MOERT_ASSIGN_OR_RETURN(engine.plan, planNamed(*model, *options.preset));
-  }
   engine.contextTokens = length.contextTokens;
   engine.extraBytes = material.size() * sizeof(int32_t) +
                       uint64_t(options.tokens) * options.repeats * sizeof(uint64_t) +
@@ -165,12 +162,6 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
   addCount(
       *command, "--repeat", 1, kMaxRepeats, [options](uint32_t n) { options->repeats = n; },
       "Prompts to measure; the first one starts with an empty cache (default: 3)")
-      ->group(group);
-  command
-      ->add_option("--preset", options->preset,
-                   "Take this plan of those that the artifact holds; moec inspect lists them "
-                   "(default: the first)")
-      ->type_name("P")
       ->group(group);
   command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");
   addEngineFlags(*command, options->engine);

@@ -37,9 +37,7 @@ BenchSummary summaryOf(const BenchNumbers &numbers) {
   for (const GenerationNumbers &repeat : numbers.repeats) {
     prefill.push_back(repeat.promptTokensPerSecond());
     decode.push_back(repeat.decodeTokensPerSecond());
-    summary.decodeTotals.hits += repeat.decode.hits;
-    summary.decodeTotals.misses += repeat.decode.misses;
-    summary.decodeTotals.bytesRead += repeat.decode.bytesRead;
+    summary.decodeTotals += repeat.decode;
     summary.decodeSteps += repeat.decodeSteps;
   }
   summary.prefill = spreadOf(prefill);
@@ -60,20 +58,39 @@ void writeSpread(JsonWriter &json, const Spread &spread) {
   json.key("largest").number(spread.largest);
 }
 
+// What guesses did while decoding. Recall: misses that had been guessed; precision: guesses that
+// came true.
+void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
+  const LayerTotals &totals = summary.decodeTotals;
+  auto perToken = [&](uint64_t count) { return double(count) / double(summary.decodeSteps); };
+  auto share = [](uint64_t part, uint64_t whole) {
+    return whole == 0 ? 0 : double(part) / double(whole);
+  };
+  json.key("present_rate").number(totals.presentRate());
+  json.key("guess_bytes_per_token").number(totals.guessBytes / summary.decodeSteps);
+  json.key("adopted_per_token").number(perToken(totals.adopted));
+  json.key("refuted_per_token").number(perToken(totals.refuted));
+  json.key("guess_recall").number(share(totals.adopted, totals.misses));
+  json.key("guess_precision").number(share(totals.adopted, totals.guesses()));
+}
+
 } // namespace
 
 std::string benchText(const BenchNumbers &numbers, const std::string &textName,
                       const LoadedModel &loaded) {
   BenchSummary summary = summaryOf(numbers);
   const size_t repeats = numbers.repeats.size();
-  return strCat("prompts    ", textName.empty() ? "random token ids" : textName, ", ",
-                numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
-                describe(summary.prefill, repeats), "\ndecode     ",
-                describe(summary.decode, repeats), "\nslow tail  ",
-                formatNumber(summary.slowTailPerSecond),
-                " tokens/s or less for 5% of the tokens\nexperts    hit rate ",
-                formatShare(summary.decodeTotals.hitRate()), " while decoding, ",
-                formatBytes(summary.bytesPerToken), " read per token\n", machineLines(loaded));
+  return strCat(
+      "prompts    ", textName.empty() ? "random token ids" : textName, ", ",
+      numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
+      describe(summary.prefill, repeats), "\ndecode     ", describe(summary.decode, repeats),
+      "\nslow tail  ", formatNumber(summary.slowTailPerSecond),
+      " tokens/s or less for 5% of the tokens\nexperts    hit rate ",
+      formatShare(summary.decodeTotals.hitRate()), " while decoding, ",
+      formatBytes(summary.bytesPerToken), " read per token\n",
+      summary.decodeTotals.guesses() > 0 ? guessLine(summary.decodeTotals, summary.decodeSteps)
+                                         : "",
+      machineLines(loaded));
 }
 
 std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
@@ -95,6 +112,7 @@ std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
   json.endObject();
   json.key("hit_rate").number(summary.decodeTotals.hitRate());
   json.key("bytes_read_per_token").number(summary.bytesPerToken);
+  writeGuesses(json, summary);
   writeMachine(json, loaded);
   json.endObject();
   out += '\n';

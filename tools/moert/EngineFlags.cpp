@@ -90,6 +90,12 @@ static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
 
 void addEngineFlags(CLI::App &command, EngineFlags &flags) {
   addMemory(command, flags);
+  command
+      .add_option("--preset", flags.preset,
+                  "Of the artifact's plans take the largest of this preset that fits; moec inspect "
+                  "lists them (default: the first plan's preset)")
+      ->type_name("P");
+  command.add_flag("--settled", flags.isSettled)->group("");
   addCount(
       command, "--threads", 1, kMaxThreads, [&flags](uint32_t n) { flags.threads = n; },
       "Threads that compute (default: the cores that this process may use)");
@@ -99,7 +105,7 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags) {
       [&flags](uint32_t n) { flags.prefillChunk = n; },
       "Prompt tokens computed at once; the results are the same (default: the plan's, less where "
       "the budget is small)");
-  for (const char *name : {"--memory", "--threads", "--io", "--isa", "--prefill-chunk"})
+  for (const char *name : {"--memory", "--preset", "--threads", "--io", "--isa", "--prefill-chunk"})
     command.get_option(name)->group("Memory and speed");
 }
 
@@ -110,6 +116,8 @@ EngineOptions engineOptionsOf(const EngineFlags &flags) {
   options.io = flags.io;
   options.isa = flags.isa;
   options.prefillChunk = flags.prefillChunk;
+  options.preset = flags.preset;
+  options.isSettled = flags.isSettled;
   return options;
 }
 

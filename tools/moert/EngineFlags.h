@@ -21,9 +21,12 @@ struct EngineFlags {
   IoBackend io = IoBackend::kAuto;
   std::optional<Isa> isa;
   std::optional<uint32_t> prefillChunk;
+  std::optional<std::string> preset;
+  bool isSettled = false;
 };
 
-/// --memory, --threads, --io, --isa, --prefill-chunk.
+/// --memory, --preset, --threads, --io, --isa, --prefill-chunk; and --settled, which help leaves
+/// out: it is for holding counts against the simulation's.
 void addEngineFlags(CLI::App &command, EngineFlags &flags);
 
 /// The options of an engine as the flags say; context, rows and extra bytes are the command's.

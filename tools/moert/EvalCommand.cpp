@@ -135,6 +135,7 @@ Status evaluate(const EvalOptions &options) {
                          findRecorded(options, set, *model));
   EngineOptions engine = set.engineOptions(engineOptionsOf(options.engine));
   EngineOptions referenceEngine = engine;
+  referenceEngine.preset.reset(); // Of the artifact alone.
   engine.extraBytes =
       set.memoryBytes(referenceModel != nullptr) + (recorded ? recorded->memoryBytes() : 0);
   referenceEngine.sharesProcess = true;

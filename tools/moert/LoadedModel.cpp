@@ -51,16 +51,8 @@ Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &nee
   return invalidInput(model.path(), " has no tokenizer, expected one for ", neededFor);
 }
 
-Result<uint32_t> planNamed(const Model &model, const std::string &name) {
-  const std::vector<Plan> &plans = model.artifact().plans;
-  std::string held;
-  for (uint32_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].name == name)
-      return i;
-    held += strCat(i > 0 ? ", " : "", "'", plans[i].name, "'");
-  }
-  return invalidInput(model.path(), " holds no plan '", name, "', expected one of its own: ", held,
-                      "; moec replan makes an artifact with another");
+const Plan &planOf(const LoadedModel &loaded) {
+  return loaded.model->artifact().plans[loaded.account.plan];
 }
 
 uint64_t peakMemoryBytes() {

@@ -28,9 +28,8 @@ Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions 
 /// Refuses, naming the artifact, where it has no tokenizer but text is to be read or written.
 Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &neededFor);
 
-/// The index of the plan of that name. Refuses a name that no plan has, with those that the
-/// artifact holds and the way to another.
-Result<uint32_t> planNamed(const Model &model, const std::string &name);
+/// The plan that was chosen when it was loaded.
+const Plan &planOf(const LoadedModel &loaded);
 
 /// The largest resident set of this process so far, as the system saw it; 0 where it does not say.
 uint64_t peakMemoryBytes();

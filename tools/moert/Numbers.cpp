@@ -3,6 +3,7 @@
 #include "runtime/base/Size.h"
 #include "tools/console/OutputStream.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iomanip>
 
@@ -23,11 +24,19 @@ std::string formatShare(double share) {
 }
 
 std::string machineLines(const LoadedModel &loaded) {
-  return strCat("memory     peak ", formatBytes(peakMemoryBytes()), ", accounted ",
+  return strCat("plan       ", planOf(loaded).name, "\nmemory     peak ",
+                formatBytes(peakMemoryBytes()), ", accounted ",
                 formatBytes(loaded.account.totalBytes()), ", budget ",
                 formatBytes(loaded.account.budgetBytes), "\nio         ",
                 loaded.engine->ioDescription(), "; kernels ", loaded.engine->kernels().name, "; ",
                 loaded.options.threads, loaded.options.threads == 1 ? " thread\n" : " threads\n");
+}
+
+std::string guessLine(const LayerTotals &totals, uint64_t tokens) {
+  return strCat("guesses    ", formatShare(totals.presentRate()),
+                " of the experts present in time; ", totals.adopted, " of ", totals.guesses(),
+                " came true, ", formatBytes(totals.guessBytes / std::max<uint64_t>(tokens, 1)),
+                " read for them per token\n");
 }
 
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
@@ -38,9 +47,7 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
   if (numbers.decodeSteps > 0)
     text << ", " << formatNumber(numbers.decodeTokensPerSecond()) << " tokens/s";
   LayerTotals all = numbers.prefill;
-  all.hits += numbers.decode.hits;
-  all.misses += numbers.decode.misses;
-  all.bytesRead += numbers.decode.bytesRead;
+  all += numbers.decode;
   text << "\nexperts    hit rate " << formatShare(all.hitRate());
   if (numbers.decodeSteps > 0)
     text << " (" << formatShare(numbers.decode.hitRate()) << " while generating)";
@@ -48,11 +55,16 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
   if (numbers.decodeSteps > 0)
     text << " (" << formatBytes(numbers.decode.bytesRead / numbers.decodeSteps)
          << " per generated token)";
-  text << "\n" << machineLines(loaded);
+  text << "\n";
+  if (all.guesses() > 0)
+    text << guessLine(all, numbers.decodeSteps);
+  text << machineLines(loaded);
   writeError(text.str());
 }
 
 void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel *second) {
+  json.key("plan").string(planOf(loaded).name);
+  json.key("preset").string(planOf(loaded).preset);
   json.key("budget_bytes")
       .number(loaded.account.budgetBytes + (second ? second->account.budgetBytes : 0));
   json.key("accounted_bytes")
@@ -70,6 +82,10 @@ static void writeTotals(JsonWriter &json, const LayerTotals &totals) {
   json.key("bytes_read").number(totals.bytesRead);
   json.key("hits").number(totals.hits);
   json.key("misses").number(totals.misses);
+  json.key("present").number(totals.present);
+  json.key("adopted").number(totals.adopted);
+  json.key("refuted").number(totals.refuted);
+  json.key("guess_bytes").number(totals.guessBytes);
 }
 
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded) {

@@ -21,11 +21,14 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded);
 /// The same as keys of an open object.
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded);
 
-/// Budget, peak memory, I/O, kernels and threads, as keys of an open object. The budget is the
-/// process's: with a second model loaded, both shares together.
+/// Plan, budget, peak memory, I/O, kernels and threads, as keys of an open object. The budget is
+/// the process's: with a second model loaded, both shares together.
 void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel *second = nullptr);
 
-/// "memory  peak 34.5 MiB of 40.0 MiB ..." and "io ...", one line each.
+/// Experts present in time, guesses that came true, bytes read for them per token; one line.
+std::string guessLine(const LayerTotals &totals, uint64_t tokens);
+
+/// "plan ...", "memory  peak 34.5 MiB of 40.0 MiB ..." and "io ...", one line each.
 std::string machineLines(const LoadedModel &loaded);
 
 } // namespace moert::cli

@@ -154,6 +154,8 @@ Status writeProfile(const std::string &path, const RunProfile &profile, const Lo
                     const GenerationNumbers &numbers, const char *end) {
   RunFacts facts;
   facts.artifact = loaded.model->path().substr(loaded.model->path().rfind('/') + 1);
+  facts.plan = planOf(loaded).name;
+  facts.preset = planOf(loaded).preset;
   facts.io = loaded.engine->ioDescription();
   facts.isa = loaded.engine->kernels().name;
   facts.threads = loaded.options.threads;

@@ -57,24 +57,35 @@ struct EngineOptions {
   std::optional<uint32_t> prefillChunk; // Absent: the plan's, less where the budget is small.
   uint32_t logitsRows = 1;              // Rows of logits that the head computes at a time.
   uint64_t extraBytes = 0;              // What the caller itself holds: prompt, output, profile.
-  uint32_t plan = 0; // Of the artifact's plans: the largest budget's is the first.
+  /// One of the artifact's plans, counted from 0. Absent: of the plans of `preset`, or else of the
+  /// first plan's preset, the largest that fits.
+  std::optional<uint32_t> plan;
+  /// As a plan's preset is spelled; or a plan's name, for that one.
+  std::optional<std::string> preset;
+  /// Every read is waited for (CacheConfig::isSettled): slow, and counts repeat exactly.
+  bool isSettled = false;
   /// Another engine of this process has the program itself in its account: its image, heap,
   /// reserve.
   bool sharesProcess = false;
 };
 
-/// The account of a run, before anything is loaded. A budget that cannot work is refused with the
-/// smallest that would, a context beyond the model's positions with both numbers.
+/// The account of a run, before anything is loaded, with the plan that it is for. A budget that
+/// cannot work is refused with the smallest that would, a context beyond the model's positions with
+/// both numbers.
 Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options);
 
 /// What one layer did in the last step. Layers are the model's; what belongs to none (embedding,
 /// head) is in an entry of its own at the end.
 struct LayerProfile {
   uint64_t computeNs = 0;
-  uint64_t waitNs = 0; // Blocked on reads.
-  uint64_t bytesRead = 0;
-  uint32_t hits = 0; // Routed experts of the batch that were in memory.
+  uint64_t waitNs = 0;    // Blocked on reads.
+  uint64_t bytesRead = 0; // Guesses included.
+  uint32_t hits = 0;      // Routed experts of the batch that were in memory.
   uint32_t misses = 0;
+  uint32_t adopted = 0; // Misses whose read was begun before they were asked for.
+  uint32_t present = 0; // Hits, and misses that had been read by then.
+  uint32_t refuted = 0; // Experts that were read early and let go unused.
+  uint64_t guessBytes = 0;
 };
 
 enum class LogitsWanted { kNowhere, kLast, kAll };

@@ -1,99 +1,17 @@
-#include "SyntheticModel.h"
+#include "EngineFixture.h"
 
-#include "moert/Engine.h"
 #include "runtime/engine/Footprint.h"
 #include "tests/unit/support/CountAllocations.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <doctest/doctest.h>
-#include <filesystem>
-#include <unistd.h>
 #include <vector>
 
 using namespace moert;
 using namespace moert::test;
 
 namespace {
-
-const std::vector<int32_t> kPrompt = {5,  17, 90, 3,  3,  41, 60, 2,  88,
-                                      12, 7,  31, 55, 20, 1,  95, 64, 9};
-
-/// Everything that a run computed, byte by byte.
-struct Recorder : StepObserver {
-  std::vector<float> logits;
-  std::vector<int32_t> experts;
-  std::vector<float> weights;
-
-  Status onLogits(Session &, uint32_t, std::span<const float> values) override {
-    logits.insert(logits.end(), values.begin(), values.end());
-    return {};
-  }
-};
-
-struct Silent : StepObserver {
-  int32_t best = 0;
-  Status onLogits(Session &, uint32_t, std::span<const float> values) override {
-    best = static_cast<int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
-    return {};
-  }
-};
-
-struct TemporaryArtifact {
-  std::string path;
-  explicit TemporaryArtifact(const SyntheticOptions &options = {}) {
-    std::string name = "engine_test_" + std::to_string(getpid()) + "_" +
-                       std::to_string(static_cast<int>(options.experts)) + ".moe";
-    path = std::filesystem::temp_directory_path() / name;
-    Result<Artifact> written = writeSyntheticModel(path, options);
-    REQUIRE_MESSAGE(written.isOk(), written.status().message());
-  }
-  ~TemporaryArtifact() { std::remove(path.c_str()); }
-};
-
-struct Loaded {
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Engine> engine;
-  std::unique_ptr<Session> session;
-};
-
-Loaded load(const std::string &path, const EngineOptions &options) {
-  Loaded loaded;
-  auto model = Model::open(path);
-  REQUIRE_MESSAGE(model.isOk(), model.status().message());
-  loaded.model = std::move(model).value();
-  auto account = accountMemory(*loaded.model, options);
-  REQUIRE_MESSAGE(account.isOk(), account.status().message());
-  auto engine = Engine::load(*loaded.model, options, *account);
-  REQUIRE_MESSAGE(engine.isOk(), engine.status().message());
-  loaded.engine = std::move(engine).value();
-  auto session = loaded.engine->createSession();
-  REQUIRE_MESSAGE(session.isOk(), session.status().message());
-  loaded.session = std::move(session).value();
-  return loaded;
-}
-
-uint64_t smallestBudget(const std::string &path, EngineOptions options) {
-  auto model = Model::open(path);
-  REQUIRE(model.isOk());
-  options.memory = BudgetSize{1, {}};
-  auto refused = accountMemory(**model, options);
-  REQUIRE(!refused.isOk());
-  CHECK(refused.status().code() == StatusCode::kInvalidInput);
-  const std::string &message = refused.status().message();
-  return std::strtoull(message.c_str() + message.find("works is ") + 9, nullptr, 10);
-}
-
-EngineOptions baseOptions() {
-  EngineOptions options;
-  options.contextTokens = 64;
-  options.memory = BudgetSize{uint64_t(1) << 30, {}};
-  options.io = IoBackend::kThreads;
-  return options;
-}
 
 std::vector<float> logitsOf(const std::string &path, const EngineOptions &options) {
   Loaded loaded = load(path, options);
@@ -103,10 +21,6 @@ std::vector<float> logitsOf(const std::string &path, const EngineOptions &option
   REQUIRE_MESSAGE(done.isOk(), done.message());
   CHECK(recorder.logits.size() == kPrompt.size() * kVocabulary);
   return recorder.logits;
-}
-
-bool sameBytes(const std::vector<float> &a, const std::vector<float> &b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 } // namespace
@@ -358,34 +272,6 @@ TEST_CASE("a second engine's account leaves out what the process has once") {
       CHECK(first->items[i].bytes == second->items[i].bytes);
     }
   }
-}
-
-TEST_CASE("the cache lets go by the cyclic policy, each layer within its quota") {
-  TemporaryArtifact artifact;
-  auto model = Model::open(artifact.path);
-  REQUIRE(model.isOk());
-  auto tables = makeLayerTables((*model)->artifact());
-  REQUIRE(tables.isOk());
-  const CacheShape shape = cacheShapeOf((*model)->artifact());
-  const CacheAllotment allotment = allotCache(shape, largestPoolPages(shape));
-  std::vector<CacheLayer> layers;
-  CacheConfig config = makeCacheConfig(**model, *tables, allotment, layers);
-  CHECK(config.rules.eviction == EvictionPolicy::kCyclic);
-  CHECK(config.rules.sharing == CacheSharing::kLayerQuotas);
-  REQUIRE(layers.size() == allotment.quotaPages.size());
-  for (size_t i = 0; i < layers.size(); ++i)
-    CHECK(layers[i].quotaPages == allotment.quotaPages[i]);
-}
-
-TEST_CASE("a plan that the artifact does not have is refused") {
-  TemporaryArtifact artifact;
-  auto model = Model::open(artifact.path);
-  REQUIRE(model.isOk());
-  EngineOptions options = baseOptions();
-  options.plan = static_cast<uint32_t>((*model)->artifact().plans.size());
-  auto refused = accountMemory(**model, options);
-  CHECK(refused.status().code() == StatusCode::kInvalidInput);
-  CHECK(refused.status().message().find("plan 1, expected one of its 1") != std::string::npos);
 }
 
 TEST_CASE("prefill ends between chunks when it is told to stop") {

@@ -22,7 +22,7 @@ static std::string written(const RunProfile &profile, const RunFacts &facts) {
 }
 
 static const std::vector<LayerProfile> kLayers = {
-    {10, 1, 4096, 3, 1}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
+    {10, 1, 4096, 3, 1, 1, 4, 2, 3072}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
 
 TEST_CASE("a profile is written as run-profile.md says") {
   RunProfile profile(2, 2);
@@ -30,21 +30,25 @@ TEST_CASE("a profile is written as run-profile.md says") {
   profile.record({RunPhase::kDecode, 7, 1, 50}, kLayers);
   RunFacts facts;
   facts.artifact = "a.moe";
+  facts.plan = "25% fate";
+  facts.preset = "fate";
   facts.io = "threads";
   facts.isa = "avx2";
   facts.threads = 2;
   facts.end = "length";
   facts.promptTokens = 7;
   std::string columns = R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
-                        R"("hits":[3,4,0],"misses":[1,0,0]})";
-  CHECK(written(profile, facts) ==
-        R"({"version":1,"artifact":"a.moe","io":"threads","isa":"avx2","threads":2,)"
-        R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
-        R"("end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"layers":2,)"
-        "\"steps\":[\n"
-        R"({"phase":"prefill","first_token":0,"tokens":7,"wall_ns":100,)" +
-            columns + "\n," + R"({"phase":"decode","first_token":7,"tokens":1,"wall_ns":50,)" +
-            columns + "]}\n");
+                        R"("hits":[3,4,0],"misses":[1,0,0],"present":[4,0,0],"adopted":[1,0,0],)"
+                        R"("refuted":[2,0,0],"guess_bytes":[3072,0,0]})";
+  CHECK(
+      written(profile, facts) ==
+      R"({"version":1,"artifact":"a.moe","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,)"
+      R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
+      R"("end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"layers":2,)"
+      "\"steps\":[\n"
+      R"({"phase":"prefill","first_token":0,"tokens":7,"wall_ns":100,)" +
+          columns + "\n," + R"({"phase":"decode","first_token":7,"tokens":1,"wall_ns":50,)" +
+          columns + "]}\n");
 }
 
 TEST_CASE("steps beyond the room are left out") {
@@ -65,4 +69,7 @@ TEST_CASE("totals add up and know the share of hits") {
   CHECK(totals.bytesRead == 4096);
   CHECK(totals.waitNs == 3);
   CHECK(totals.hitRate() == doctest::Approx(7.0 / 8));
+  CHECK(totals.presentRate() == doctest::Approx(4.0 / 8));
+  CHECK(totals.guesses() == 3);
+  CHECK(totals.guessBytes == 3072);
 }

@@ -268,6 +268,8 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
       cacheLayerOf(recordBytesOf(artifact.moeLayers[0]), artifact.pageBytes, kTopK);
   artifact.plans = {{"default", 0, 16, 512, 0,
                      std::vector<uint32_t>(kLayers, static_cast<uint32_t>(pages.allPages))}};
+  if (!options.plans.empty())
+    artifact.plans = options.plans;
 
   uint64_t bytes = std::max(artifact.residentOffset + artifact.residentBytes,
                             artifact.recordsOffset + artifact.recordsBytes);

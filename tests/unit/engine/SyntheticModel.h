@@ -22,6 +22,7 @@ struct SyntheticOptions {
   /// kind of the inputs alone. Codes are the leading bits of the same numbers, whatever the planes.
   std::vector<std::vector<WeightKind>> planes = {};
   uint32_t hidden = kHidden;
+  std::vector<Plan> plans = {}; // Empty: one that caches everything.
 };
 
 /// Writes it to `path`; what was written, as the reader will give it.

@@ -1,0 +1,145 @@
+#include "runtime/engine/PlannedCache.h"
+
+#include "runtime/engine/Footprint.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace moert {
+
+//===-- Which plan ----------------------------------------------------------------------------===//
+
+// Plans of files before 1.4 have no preset: they go by their names.
+static const std::string &presetOf(const Plan &plan) {
+  return plan.preset.empty() ? plan.name : plan.preset;
+}
+
+static Status refusePreset(const Model &model, const std::string &preset) {
+  std::vector<std::string> held;
+  for (const Plan &plan : model.artifact().plans)
+    if (std::find(held.begin(), held.end(), presetOf(plan)) == held.end())
+      held.push_back(presetOf(plan));
+  std::string list;
+  for (const std::string &one : held)
+    list += strCat(list.empty() ? "'" : ", '", one, "'");
+  return invalidInput(model.path(), " holds no plan of '", preset,
+                      "', expected one of its own: ", list,
+                      "; moec replan makes an artifact with another");
+}
+
+Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const EngineOptions &options) {
+  const std::vector<Plan> &plans = model.artifact().plans;
+  if (options.plan) {
+    if (*options.plan >= plans.size())
+      return invalidInput(model.path(), ": plan ", *options.plan, ", expected one of its ",
+                          plans.size(), ", counted from 0");
+    return std::vector<uint32_t>{*options.plan};
+  }
+  std::vector<uint32_t> choice;
+  for (uint32_t i = 0; i < plans.size(); ++i)
+    if (options.preset ? plans[i].preset == *options.preset || plans[i].name == *options.preset
+                       : plans[i].preset == plans[0].preset)
+      choice.push_back(i);
+  if (choice.empty())
+    return refusePreset(model, *options.preset);
+  return choice;
+}
+
+static CacheAllotment allotmentOf(const Plan &plan) {
+  return {plan.transitPages, plan.quotaPages};
+}
+
+std::optional<MemoryAccount>
+accountOfLargestPlan(std::span<const Plan> plans, std::span<const uint32_t> choice,
+                     const ModelFootprint &footprint, const ProcessFootprint &process,
+                     const RunRequest &request, const BudgetSize &budget) {
+  // Whether it fits; then the larger one of those that do, the smaller one of those that do not.
+  using Rank = std::tuple<bool, int64_t, uint64_t>;
+  std::optional<MemoryAccount> best;
+  Rank bestRank;
+  for (uint32_t index : choice) {
+    const Plan &plan = plans[index];
+    RunRequest planned = request;
+    planned.planPrefillChunk = plan.prefillChunk;
+    std::optional<MemoryAccount> account = accountForBudget(footprint, process, planned, budget);
+    if (!account)
+      continue;
+    uint64_t pages = allotmentOf(plan).totalPages();
+    bool isWithin =
+        !budget.expertShare && plan.budgetBytes != 0 && plan.budgetBytes <= budget.bytes;
+    bool fits = isWithin || pages <= account->poolPages;
+    // A plan without a budget is the largest of its size.
+    uint64_t budgetRank = fits ? plan.budgetBytes - 1 : UINT64_MAX - plan.budgetBytes;
+    Rank rank{fits, fits ? static_cast<int64_t>(pages) : -static_cast<int64_t>(pages), budgetRank};
+    if (best && rank <= bestRank)
+      continue;
+    bestRank = rank;
+    best = std::move(account);
+    best->plan = index;
+  }
+  return best;
+}
+
+//===-- The cache as planned ------------------------------------------------------------------===//
+
+CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,
+                            const Plan &plan, uint64_t poolPages,
+                            std::vector<CacheLayer> &cacheLayers) {
+  const Artifact &artifact = model.artifact();
+  CacheAllotment allotment = adjustAllotment(allotmentOf(plan), cacheShapeOf(artifact), poolPages);
+  cacheLayers.clear();
+  for (size_t i = 0; i < layers.size(); ++i)
+    cacheLayers.push_back(
+        {artifact.moeLayers[i].layer, layers[i].records, allotment.quotaPages[i]});
+  CacheConfig config;
+  config.fileName = model.path();
+  config.pageBytes = artifact.pageBytes;
+  config.layers = cacheLayers;
+  config.transitPages = allotment.transitPages;
+  config.rules = plan.rules;
+  if (plan.guesses.empty())
+    config.guessesUnderWay = 0;
+  return config;
+}
+
+uint64_t startBytesOf(const Artifact &artifact, const Plan &plan, uint64_t poolPages) {
+  uint64_t bytes = 0;
+  for (size_t l = 0; l < plan.start.size(); ++l)
+    for (uint32_t expert : plan.start[l].experts)
+      bytes += artifact.moeLayers[l].experts[expert].bytes;
+  return std::min(bytes, poolPages * artifact.pageBytes);
+}
+
+Status pinAsPlanned(const Plan &plan, ExpertCache &cache) {
+  size_t longest = 0;
+  for (const std::vector<uint32_t> &pinned : plan.pinned)
+    longest = std::max(longest, pinned.size());
+  // Layer by layer for each place in the lists: with one pool the layers lose alike.
+  std::vector<bool> isFull(plan.pinned.size());
+  for (size_t place = 0; place < longest; ++place)
+    for (uint32_t l = 0; l < plan.pinned.size(); ++l) {
+      if (isFull[l] || place >= plan.pinned[l].size())
+        continue;
+      Status pinned = cache.pin(l, plan.pinned[l][place]);
+      isFull[l] = pinned.code() == StatusCode::kInvalidInput;
+      if (!isFull[l])
+        MOERT_RETURN_IF_ERROR(pinned);
+    }
+  return {};
+}
+
+Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
+                     const std::function<void(uint64_t done)> &progress) {
+  uint64_t done = 0;
+  for (uint32_t l = 0; l < plan.start.size(); ++l) {
+    const LayerStart &start = plan.start[l];
+    if (start.experts.empty())
+      continue;
+    MOERT_RETURN_IF_ERROR(cache.fill(l, {start.experts, start.uses, plan.startTokens})
+                              .withContext("what the cache starts with"));
+    progress(done += cache.layerStats().bytesRead);
+  }
+  return {};
+}
+
+} // namespace moert

@@ -1,0 +1,93 @@
+// Which of an artifact's plans is taken.
+#include "EngineFixture.h"
+
+#include <doctest/doctest.h>
+
+using namespace moert;
+using namespace moert::test;
+
+static Plan planOf(const std::string &name, const std::string &preset, uint64_t budgetBytes,
+                   uint32_t quota) {
+  Plan plan = smallPlan();
+  plan.name = name;
+  plan.preset = preset;
+  plan.budgetBytes = budgetBytes;
+  plan.quotaPages.assign(kLayers, quota);
+  return plan;
+}
+
+TEST_CASE("the largest plan that fits is taken, of the preset asked for or of the first plan's") {
+  // 66, 48 and 21 pages with those in transit.
+  TemporaryArtifact artifact(modelWith({
+      planOf("8MiB auto", "auto", 8 << 20, 18),
+      planOf("8MiB lru", "lru", 8 << 20, 18),
+      planOf("4MiB auto", "auto", 4 << 20, 12),
+      planOf("4MiB lru", "lru", 4 << 20, 12),
+      planOf("2MiB auto", "auto", 2 << 20, 3),
+  }));
+  auto model = Model::open(artifact.path);
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  auto chosen = [&](std::optional<BudgetSize> memory, std::optional<std::string> preset = {}) {
+    EngineOptions options = baseOptions();
+    options.memory = memory;
+    options.preset = preset;
+    auto account = accountMemory(**model, options);
+    REQUIRE_MESSAGE(account.isOk(), account.status().message());
+    return (*model)->artifact().plans[account->plan].name;
+  };
+  double payload = static_cast<double>(footprintOf(**model).expertPayloadBytes);
+  auto share = [&](double pages) { return BudgetSize{0, (pages + 0.5) * 4096 / payload}; };
+  CHECK(chosen(BudgetSize{uint64_t(1) << 30, {}}) == "8MiB auto");
+  CHECK(chosen({}) == "8MiB auto");
+  CHECK(chosen(BudgetSize{uint64_t(1) << 30, {}}, "lru") == "8MiB lru");
+  CHECK(chosen(share(66)) == "8MiB auto");
+  CHECK(chosen(share(65)) == "4MiB auto");
+  CHECK(chosen(share(47)) == "2MiB auto");
+  CHECK(chosen(share(47), "lru") == "4MiB lru"); // None fits: the smallest.
+  CHECK(chosen(share(20)) == "2MiB auto");
+  CHECK(chosen(share(20), "8MiB lru") == "8MiB lru");
+}
+
+TEST_CASE("a plan whose budget is within the one given is taken, though its context is longer") {
+  TemporaryArtifact small(modelWith({planOf("small", "lru", 0, 6)}));
+  auto model = Model::open(small.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = optionsOf(**model, smallPlan());
+  options.prefillChunk = 16; // Otherwise a smaller budget takes smaller chunks first.
+  uint64_t bytes = accountMemory(**model, options).value().totalBytes();
+  // Of this budget the run leaves 30 pages; the first plan was made for less context, and for more.
+  TemporaryArtifact both(
+      modelWith({planOf("within", "lru", bytes, 9), planOf("less", "lru", bytes - 4096, 3)}));
+  auto planned = Model::open(both.path);
+  REQUIRE(planned.isOk());
+  options.memory = BudgetSize{bytes + 16384, {}};
+  CHECK(accountMemory(**planned, options).value().plan == 0);
+  options.memory = BudgetSize{bytes - 1, {}};
+  CHECK(accountMemory(**planned, options).value().plan == 1);
+}
+
+TEST_CASE("a preset that the artifact does not hold is refused with those that it holds") {
+  TemporaryArtifact artifact(
+      modelWith({planOf("8MiB auto", "auto", 8 << 20, 8), planOf("8MiB lru", "lru", 8 << 20, 8),
+                 planOf("4MiB auto", "auto", 4 << 20, 4)}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = baseOptions();
+  options.preset = "fate";
+  Status refused = accountMemory(**model, options).status();
+  CHECK(refused.code() == StatusCode::kInvalidInput);
+  CHECK(refused.message() == artifact.path + " holds no plan of 'fate', expected one of its own: "
+                                             "'auto', 'lru'; moec replan makes an artifact with "
+                                             "another");
+}
+
+TEST_CASE("a plan that the artifact does not have is refused") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = baseOptions();
+  options.plan = static_cast<uint32_t>((*model)->artifact().plans.size());
+  auto refused = accountMemory(**model, options);
+  CHECK(refused.status().code() == StatusCode::kInvalidInput);
+  CHECK(refused.status().message().find("plan 1, expected one of its 1") != std::string::npos);
+}

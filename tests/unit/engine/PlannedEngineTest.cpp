@@ -1,0 +1,282 @@
+// What plans change of a run, which is never what it computes.
+#include "EngineFixture.h"
+
+#include "runtime/engine/Footprint.h"
+#include "runtime/engine/PlannedCache.h"
+#include "tests/unit/policy/AllCacheRules.h"
+#include "tests/unit/support/CountAllocations.h"
+
+#include <doctest/doctest.h>
+#include <fstream>
+
+using namespace moert;
+using namespace moert::test;
+
+namespace {
+
+/// Of each layer but the first the likeliest four experts, the last one two layers ahead.
+Plan guessingPlan() {
+  Plan plan = smallPlan();
+  plan.guesses = {{},
+                  {Predictor::kGate, 1, kExperts, 4, 0},
+                  {Predictor::kGate, 2, kExperts, 3, kWholeShare / 100}};
+  return plan;
+}
+
+/// Logits and counts of the prompt, decoded token by token.
+struct Decoded {
+  std::vector<float> logits;
+  std::vector<LayerProfile> layers; // Of all steps.
+  uint64_t sum(uint32_t LayerProfile::*field) const {
+    uint64_t total = 0;
+    for (const LayerProfile &layer : layers)
+      total += layer.*field;
+    return total;
+  }
+};
+
+Decoded decode(Loaded &loaded) {
+  Decoded decoded;
+  Recorder recorder;
+  for (const int32_t &token : kPrompt) {
+    SessionTokens one = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+    Status done = loaded.engine->step({&one, 1}, recorder);
+    REQUIRE_MESSAGE(done.isOk(), done.message());
+    std::span<const LayerProfile> step = loaded.engine->lastStep();
+    decoded.layers.insert(decoded.layers.end(), step.begin(), step.end());
+  }
+  decoded.logits = recorder.logits;
+  return decoded;
+}
+
+Decoded decodeWith(const Plan &plan, bool isSettled = false) {
+  TemporaryArtifact artifact(modelWith({plan}));
+  auto model = Model::open(artifact.path);
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  EngineOptions options = optionsOf(**model, plan);
+  options.isSettled = isSettled;
+  Loaded loaded = load(artifact.path, options);
+  return decode(loaded);
+}
+
+} // namespace
+
+TEST_CASE("whatever a plan decides and guesses, logits are the same, and so are hits and misses") {
+  TemporaryArtifact everything;
+  Loaded whole = load(everything.path, baseOptions());
+  const std::vector<float> expected = decode(whole).logits;
+  for (const CacheRules &rules : allRules()) {
+    CAPTURE(int(rules.eviction));
+    CAPTURE(int(rules.sharing));
+    Plan plain = smallPlan(), guessing = guessingPlan();
+    plain.rules = guessing.rules = rules;
+    Decoded without = decodeWith(plain);
+    CHECK(sameBytes(expected, without.logits));
+    CHECK(without.sum(&LayerProfile::adopted) + without.sum(&LayerProfile::refuted) == 0);
+    for (bool isSettled : {false, true}) {
+      Decoded with = decodeWith(guessing, isSettled);
+      CHECK(sameBytes(expected, with.logits));
+      CHECK(with.sum(&LayerProfile::adopted) > 0);
+      for (size_t i = 0; i < with.layers.size(); ++i) {
+        const LayerProfile &layer = with.layers[i];
+        REQUIRE(layer.hits == without.layers[i].hits);
+        REQUIRE(layer.misses == without.layers[i].misses);
+        REQUIRE(layer.present <= layer.hits + layer.adopted);
+        if (isSettled)
+          REQUIRE(layer.present == layer.hits + layer.adopted);
+      }
+    }
+  }
+}
+
+TEST_CASE("settled counts repeat from run to run") {
+  Decoded once = decodeWith(guessingPlan(), true), again = decodeWith(guessingPlan(), true);
+  for (size_t i = 0; i < once.layers.size(); ++i) {
+    CHECK(once.layers[i].adopted == again.layers[i].adopted);
+    CHECK(once.layers[i].refuted == again.layers[i].refuted);
+    CHECK(once.layers[i].guessBytes == again.layers[i].guessBytes);
+    CHECK(once.layers[i].bytesRead == again.layers[i].bytesRead);
+  }
+}
+
+TEST_CASE("a guessed layer's guesses are few, and made where the plan says") {
+  Plan plan = guessingPlan();
+  plan.guesses[1] = {};
+  Decoded decoded = decodeWith(plan, true);
+  for (size_t i = 0; i < decoded.layers.size(); i += kLayers + 1) {
+    // Guesses of the last layer are read at the end of the first one's play.
+    CHECK(decoded.layers[i].guessBytes <= 3 * kRecordPages * 4096);
+    CHECK(decoded.layers[i + 1].adopted == 0);
+    CHECK(decoded.layers[i + 2].adopted <= 3);
+    CHECK(decoded.layers[i + 2].guessBytes == 0);
+  }
+  CHECK(decoded.sum(&LayerProfile::adopted) > 0);
+}
+
+TEST_CASE("a chunk of a prompt is not guessed for") {
+  TemporaryArtifact artifact(modelWith({guessingPlan()}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  Loaded loaded = load(artifact.path, optionsOf(**model, guessingPlan()));
+  Silent observer;
+  SessionTokens tokens = {loaded.session.get(), std::span(kPrompt).first(4), LogitsWanted::kLast};
+  REQUIRE(loaded.engine->step({&tokens, 1}, observer).isOk());
+  for (const LayerProfile &layer : loaded.engine->lastStep())
+    CHECK(layer.guessBytes == 0);
+}
+
+TEST_CASE("sessions in one batch do not see each other's guesses") {
+  Plan plan = guessingPlan();
+  TemporaryArtifact artifact(modelWith({plan}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  Loaded loaded = load(artifact.path, optionsOf(**model, plan));
+  std::vector<float> expected = decode(loaded).logits;
+  loaded.session->reset();
+  auto other = loaded.engine->createSession();
+  REQUIRE(other.isOk());
+  struct First : StepObserver {
+    Session *session;
+    std::vector<float> logits;
+    Status onLogits(Session &of, uint32_t, std::span<const float> values) override {
+      if (&of == session)
+        logits.insert(logits.end(), values.begin(), values.end());
+      return {};
+    }
+  } first;
+  first.session = loaded.session.get();
+  uint64_t adopted = 0;
+  for (size_t i = 0; i < kPrompt.size(); ++i) {
+    SessionTokens batch[] = {
+        {loaded.session.get(), {&kPrompt[i], 1}, LogitsWanted::kLast},
+        {other->get(), {&kPrompt[kPrompt.size() - 1 - i], 1}, LogitsWanted::kLast}};
+    REQUIRE(loaded.engine->step(batch, first).isOk());
+    for (const LayerProfile &layer : loaded.engine->lastStep())
+      adopted += layer.adopted;
+  }
+  CHECK(sameBytes(expected, first.logits));
+  CHECK(adopted > 0);
+}
+
+TEST_CASE("guessing allocates nothing in the token loop") {
+  TemporaryArtifact artifact(modelWith({guessingPlan()}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  Loaded loaded = load(artifact.path, optionsOf(**model, guessingPlan()));
+  Silent observer;
+  uint64_t before = allocationsSoFar();
+  bool isOk = true;
+  for (const int32_t &token : kPrompt) {
+    SessionTokens next = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+    isOk = isOk && loaded.engine->step({&next, 1}, observer).isOk();
+  }
+  uint64_t after = allocationsSoFar();
+  CHECK(isOk);
+  CHECK(after == before);
+}
+
+TEST_CASE("the cache starts with what the plan names, which counts as read by nobody") {
+  Plan plan = smallPlan();
+  plan.start = {{{5, 6, 7}, {3, 2, 1}}, {}, {{0, 1}, {1, 1}}};
+  plan.startTokens = 4;
+  TemporaryArtifact artifact(modelWith({plan}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = optionsOf(**model, plan);
+  auto account = accountMemory(**model, options);
+  REQUIRE(account.isOk());
+  uint64_t lastDone = 0, lastTotal = 0;
+  auto engine = Engine::load(**model, options, *account, [&](uint64_t done, uint64_t total) {
+    CHECK(done >= lastDone);
+    CHECK(done <= total);
+    lastDone = done;
+    lastTotal = total;
+  });
+  REQUIRE_MESSAGE(engine.isOk(), engine.status().message());
+  // One of the three does not fit.
+  CHECK(lastTotal == (*model)->artifact().residentBytes + 5 * kRecordPages * 4096);
+  CHECK(lastDone == lastTotal - kRecordPages * 4096);
+  auto session = (*engine)->createSession();
+  REQUIRE(session.isOk());
+  Silent observer;
+  SessionTokens one = {session->get(), std::span(kPrompt).first(1), LogitsWanted::kLast};
+  REQUIRE((*engine)->step({&one, 1}, observer).isOk());
+  uint64_t hits = 0, bytes = 0, misses = 0;
+  for (const LayerProfile &layer : (*engine)->lastStep()) {
+    hits += layer.hits;
+    misses += layer.misses;
+    bytes += layer.bytesRead;
+  }
+  CHECK(hits > 0);
+  CHECK(bytes == misses * kRecordPages * 4096);
+}
+
+TEST_CASE("an expert of the start that is damaged is an error that names it") {
+  Plan plan = smallPlan();
+  plan.start = {{}, {{4}, {1}}, {}};
+  TemporaryArtifact artifact(modelWith({plan}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  {
+    std::fstream file(artifact.path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(
+        static_cast<std::streamoff>((*model)->artifact().moeLayers[1].experts[4].fileOffset));
+    file.write("damage", 6);
+  }
+  EngineOptions options = optionsOf(**model, plan);
+  auto engine = Engine::load(**model, options, accountMemory(**model, options).value());
+  REQUIRE_FALSE(engine.isOk());
+  CHECK(engine.status().message().find("what the cache starts with") != std::string::npos);
+  CHECK(engine.status().message().find("layer 1 expert 4") != std::string::npos);
+}
+
+TEST_CASE("pins that do not fit into a smaller pool are left out from the end") {
+  Plan plan = smallPlan();
+  plan.quotaPages.assign(kLayers, 4 * kRecordPages);
+  plan.pinned = {{3, 4, 5}, {}, {6, 7}};
+  TemporaryArtifact artifact(modelWith({plan}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  auto tables = makeLayerTables((*model)->artifact());
+  REQUIRE(tables.isOk());
+  for (uint64_t pages : {48, 24}) {
+    std::vector<CacheLayer> layers;
+    CacheConfig config = makeCacheConfig(**model, *tables, plan, pages, layers);
+    HostRegion pool = HostRegion::create(pages * 4096).value();
+    config.pool = pool.span();
+    auto file = ArtifactFile::open(artifact.path);
+    REQUIRE(file.isOk());
+    auto queue =
+        createReadQueue(*file, readQueueOptions((*model)->artifact(), IoBackend::kThreads, {}));
+    REQUIRE(queue.isOk());
+    auto cache = ExpertCache::create(config, **queue);
+    REQUIRE_MESSAGE(cache.isOk(), cache.status().message());
+    REQUIRE(pinAsPlanned((*model)->artifact().plans[0], **cache).isOk());
+    bool isSame = pages == 48;
+    CHECK(layers[0].quotaPages == (isSame ? 12 : 6));
+    CHECK((*cache)->unpin(0, 3).isOk());
+    CHECK((*cache)->unpin(0, 4).isOk());
+    CHECK((*cache)->unpin(0, 5).isOk() == isSame);
+    CHECK((*cache)->unpin(2, 7).isOk());
+  }
+}
+
+TEST_CASE("the cache is as the plan says") {
+  Plan plan = guessingPlan();
+  plan.rules = {EvictionPolicy::kArc, CacheSharing::kLayerQuotas, PromptSurvival::kContents};
+  TemporaryArtifact artifact(modelWith({plan}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  auto tables = makeLayerTables((*model)->artifact());
+  REQUIRE(tables.isOk());
+  std::vector<CacheLayer> layers;
+  CacheConfig config =
+      makeCacheConfig(**model, *tables, (*model)->artifact().plans[0], 12 + 3 * 6, layers);
+  CHECK(config.rules == plan.rules);
+  CHECK(config.transitPages == plan.transitPages);
+  CHECK(config.guessesUnderWay > 0);
+  REQUIRE(layers.size() == kLayers);
+  for (const CacheLayer &layer : layers)
+    CHECK(layer.quotaPages == 6);
+  CHECK(makeCacheConfig(**model, *tables, smallPlan(), 30, layers).guessesUnderWay == 0);
+}
