@@ -104,7 +104,7 @@ static bool canGuess(Predictor predictor, uint32_t layer, uint32_t ahead) {
   case Predictor::kGate:
     return ahead >= 1 && ahead <= kMostAhead && ahead <= layer;
   case Predictor::kPaths:
-    return ahead == 1 && layer >= 2;
+    return ahead == 1 && layer >= 1; // The second MoE layer has paths from the first alone.
   case Predictor::kOff:
     break;
   }

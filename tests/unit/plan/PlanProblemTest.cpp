@@ -51,10 +51,19 @@ TEST_CASE("a problem that contradicts itself is refused with the numbers") {
         "the device reads 0 bytes/s");
 }
 
+TEST_CASE("the second MoE layer has paths, from the first alone") {
+  CHECK(refusal([](PlanFixture &f) { f.predictions[0].predictor = Predictor::kPaths; }) == "");
+}
+
 TEST_CASE("predictions that are not of the trace are refused") {
   CHECK(refusal([](PlanFixture &f) { f.predictions[0].ahead = 2; }) ==
         "predictions of MoE layer 1 from 2 layers before it, of 3");
-  CHECK(refusal([](PlanFixture &f) { f.predictions[0].predictor = Predictor::kPaths; }) != "");
+  CHECK(refusal([](PlanFixture &f) { f.predictions[0].layer = 0; }) ==
+        "predictions of MoE layer 0 from 1 layers before it, of 3");
+  CHECK(refusal([](PlanFixture &f) {
+          f.predictions[0].predictor = Predictor::kPaths;
+          f.predictions[0].layer = 0;
+        }) == "predictions of MoE layer 0 from 1 layers before it, of 3");
   CHECK(refusal([](PlanFixture &f) { f.predictions[0].candidates.pop_back(); }) ==
         "predictions of MoE layer 1 have 17 candidates, 3 a token, expected those of 6 tokens and "
         "4 experts");
