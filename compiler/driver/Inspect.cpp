@@ -7,7 +7,6 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -48,6 +47,8 @@ static std::string describeSections(const Artifact &artifact) {
   add("tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes);
   add("paths", artifact.pathsOffset, artifact.pathsBytes);
   add("trace", artifact.traceOffset, artifact.traceBytes);
+  add("trace", artifact.traceOffset, artifact.traceBytes);
+  add("activation paths", artifact.pathsOffset, artifact.pathsBytes);
   add("manifest", artifact.manifestOffset, artifact.manifestBytes);
   return strCat("sections:\n", table.text(kIndent));
 }
@@ -68,34 +69,6 @@ static std::string describeResidents(const Artifact &artifact) {
     table.addRow({format, std::to_string(sum.matrices), std::to_string(sum.weights),
                   fixed(double(sum.bytes) * 8 / double(sum.weights), 2), formatBytes(sum.bytes)});
   return strCat("resident weights:\n", table.text(kIndent));
-}
-
-static std::string quotaText(const Plan &plan) {
-  if (plan.quotaPages.empty())
-    return "-";
-  auto [least, most] = std::minmax_element(plan.quotaPages.begin(), plan.quotaPages.end());
-  return *least == *most ? std::to_string(*least) : strCat(*least, " to ", *most);
-}
-
-static std::string describePlans(const Artifact &artifact) {
-  TextTable table({{"name", Align::kLeft},
-                   {"budget"},
-                   {"context"},
-                   {"prefill"},
-                   {"cache"},
-                   {"pages"},
-                   {"in transit"},
-                   {"per layer"}});
-  for (const Plan &plan : artifact.plans) {
-    uint64_t pages = plan.transitPages;
-    for (uint32_t quota : plan.quotaPages)
-      pages += quota;
-    table.addRow({plan.name, plan.budgetBytes == 0 ? "none" : formatBytes(plan.budgetBytes),
-                  std::to_string(plan.contextTokens), std::to_string(plan.prefillChunk),
-                  formatBytes(pages * artifact.pageBytes), std::to_string(pages),
-                  std::to_string(plan.transitPages), quotaText(plan)});
-  }
-  return strCat("plans, in pages of ", formatBytes(artifact.pageBytes), ":\n", table.text(kIndent));
 }
 
 static std::string describePrograms(const Artifact &artifact) {

@@ -46,6 +46,8 @@ static void writeSections(JsonWriter &json, const Artifact &artifact) {
   write("tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes);
   write("paths", artifact.pathsOffset, artifact.pathsBytes);
   write("trace", artifact.traceOffset, artifact.traceBytes);
+  write("trace", artifact.traceOffset, artifact.traceBytes);
+  write("paths", artifact.pathsOffset, artifact.pathsBytes);
   write("manifest", artifact.manifestOffset, artifact.manifestBytes);
   json.endArray();
 }
@@ -100,22 +102,6 @@ static void writeExperts(JsonWriter &json, const Artifact &artifact) {
       writeExpert(json, layer, e);
   json.endArray();
   writeWidths(json, artifact);
-}
-
-static void writePlans(JsonWriter &json, const Artifact &artifact) {
-  json.key("page_bytes").number(artifact.pageBytes);
-  json.key("plans").beginArray();
-  for (const Plan &plan : artifact.plans) {
-    json.beginObject();
-    json.key("name").string(plan.name);
-    json.key("budget_bytes").number(plan.budgetBytes);
-    json.key("context_tokens").number(plan.contextTokens);
-    json.key("prefill_chunk").number(plan.prefillChunk);
-    json.key("transit_pages").number(plan.transitPages);
-    json.key("quota_pages").numbers(plan.quotaPages);
-    json.endObject();
-  }
-  json.endArray();
 }
 
 static void writePrograms(JsonWriter &json, const Artifact &artifact) {

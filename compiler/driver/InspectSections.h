@@ -23,10 +23,16 @@ std::string nameOfSlices(const moert::Expert &expert);
 std::string describeExperts(const moert::Artifact &artifact);
 std::string describeWidths(const moert::Artifact &artifact, bool hasColour);
 std::string describeMeasured(const moert::Measured &measured);
+/// All plans in a table, what each decides and why, and what they were expected to do.
+std::string describePlans(const moert::Artifact &artifact);
+/// The last of these; empty where nothing was expected.
+std::string describeForecasts(const moert::Artifact &artifact);
 
 /// "width_totals", and "widths", a list of a layer's experts' in each layer.
 void writeWidths(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// "measured", where there is something.
 void writeMeasured(moert::JsonWriter &json, const moert::Artifact &artifact);
+/// "page_bytes" and "plans".
+void writePlans(moert::JsonWriter &json, const moert::Artifact &artifact);
 
 } // namespace moec

@@ -163,6 +163,11 @@ std::string_view sharingName(CacheSharing sharing) {
   return sharing == CacheSharing::kOnePool ? "one pool" : "layer quotas";
 }
 
+std::string_view survivalName(PromptSurvival survival) {
+  constexpr std::array<std::string_view, 3> kNames = {"everything", "contents", "pins"};
+  return kNames[static_cast<size_t>(survival)];
+}
+
 std::string_view predictorName(Predictor predictor) {
   constexpr std::array<std::string_view, 3> kNames = {"none", "gate", "paths"};
   return kNames[static_cast<size_t>(predictor)];

@@ -90,6 +90,7 @@ moert::CacheShape shapeOf(const PlanProblem &problem);
 /// The names of a plan's values, as people and files spell them.
 std::string_view evictionName(moert::EvictionPolicy policy);
 std::string_view sharingName(moert::CacheSharing sharing);
+std::string_view survivalName(moert::PromptSurvival survival);
 std::string_view predictorName(moert::Predictor predictor);
 
 /// Tokens of all steps.

@@ -1,0 +1,97 @@
+// An artifact's plans as JSON, every decision in full.
+#include "compiler/driver/InspectSections.h"
+#include "compiler/plan/PlanProblem.h"
+
+using namespace moert;
+
+namespace moec {
+
+static void writeLists(JsonWriter &json, const Plan &plan) {
+  json.key("pinned").beginArray();
+  for (const std::vector<uint32_t> &experts : plan.pinned)
+    json.numbers(experts);
+  json.endArray();
+  json.key("start").beginArray();
+  for (const LayerStart &start : plan.start) {
+    json.beginObject();
+    json.key("experts").numbers(start.experts);
+    json.key("uses").numbers(start.uses);
+    json.endObject();
+  }
+  json.endArray();
+  json.key("start_tokens").number(plan.startTokens);
+}
+
+static void writeGuesses(JsonWriter &json, const Plan &plan) {
+  json.key("guesses").beginArray();
+  for (const GuessRule &rule : plan.guesses) {
+    json.beginObject();
+    json.key("predictor").string(predictorName(rule.predictor));
+    json.key("ahead").number(uint32_t(rule.ahead));
+    json.key("candidates").number(uint32_t(rule.candidates));
+    json.key("reads").number(uint32_t(rule.reads));
+    json.key("min_share").number(double(rule.minShare) / kWholeShare);
+    json.endObject();
+  }
+  json.endArray();
+}
+
+static void writeForecast(JsonWriter &json, const Forecast &forecast) {
+  json.key("forecast").beginObject();
+  json.key("device").string(forecast.device);
+  json.key("threads").number(forecast.threads);
+  json.key("tokens").number(forecast.tokens);
+  json.key("token_ns").number(forecast.tokenNs);
+  json.key("median_ns").number(forecast.medianNs);
+  json.key("slow_ns").number(forecast.slowNs);
+  json.key("hit_rate").number(forecast.hitRate);
+  json.key("present_rate").number(forecast.presentRate);
+  json.key("bytes_per_token").number(forecast.bytesPerToken);
+  json.key("guess_recall").number(forecast.guessRecall);
+  json.key("guess_precision").number(forecast.guessPrecision);
+  json.key("least_bytes_per_token").number(forecast.leastBytesPerToken);
+  json.key("bound_ns").number(forecast.boundNs);
+  json.key("origin").string(originName(forecast.origin));
+  json.endObject();
+}
+
+static void writeReasons(JsonWriter &json, const Plan &plan) {
+  json.key("reasons").beginArray();
+  for (const PlanReason &reason : plan.reasons) {
+    json.beginObject();
+    json.key("decision").string(reason.decision);
+    json.key("value").string(reason.value);
+    json.key("reason").string(reason.reason);
+    json.key("origin").string(originName(reason.origin));
+    json.endObject();
+  }
+  json.endArray();
+}
+
+void writePlans(JsonWriter &json, const Artifact &artifact) {
+  json.key("page_bytes").number(artifact.pageBytes);
+  json.key("plans").beginArray();
+  for (const Plan &plan : artifact.plans) {
+    json.beginObject();
+    json.key("name").string(plan.name);
+    json.key("budget_bytes").number(plan.budgetBytes);
+    json.key("context_tokens").number(plan.contextTokens);
+    json.key("prefill_chunk").number(plan.prefillChunk);
+    json.key("transit_pages").number(plan.transitPages);
+    json.key("quota_pages").numbers(plan.quotaPages);
+    if (!plan.preset.empty())
+      json.key("preset").string(plan.preset);
+    json.key("eviction").string(evictionName(plan.rules.eviction));
+    json.key("sharing").string(sharingName(plan.rules.sharing));
+    json.key("survival").string(survivalName(plan.rules.survival));
+    writeLists(json, plan);
+    writeGuesses(json, plan);
+    if (plan.forecast)
+      writeForecast(json, *plan.forecast);
+    writeReasons(json, plan);
+    json.endObject();
+  }
+  json.endArray();
+}
+
+} // namespace moec
