@@ -97,6 +97,22 @@ static Status runCompile(CompileFlags &flags) {
   return compileCheckpoint(request, sessionWith(progress));
 }
 
+static void addPlanOptions(CLI::App &command, mlir::moe::CompileOptions &passes) {
+  command
+      .add_option("--preset", passes.presets,
+                  "How to plan: published systems, plain caches, or what is best without any "
+                  "knowledge of the model's routing; several give a plan each (default: auto)")
+      ->expected(1, 8)
+      ->check(someWord())
+      ->type_name("auto|load-on-demand|lru|edgemoe|fate...");
+  command
+      .add_option("--device", passes.device,
+                  "Device profile to plan for; moert probe writes one (default: none, and what "
+                  "is read ahead is assumed)")
+      ->check(someWord())
+      ->type_name("F.yaml");
+}
+
 void addCompileCommand(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<CompileFlags>();
   CLI::App *command = app.add_subcommand("compile", "Compile a checkpoint into an artifact");
@@ -135,6 +151,7 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
       ->expected(1, 64)
       ->check(someSize())
       ->type_name("SIZE...");
+  addPlanOptions(*command, flags->request.passes);
   addAccuracyFlags(*command, flags->accuracy);
   command->add_option("--context", flags->request.passes.context, "Tokens of context to plan for")
       ->check(within(1, uint32_t(1) << 30))
