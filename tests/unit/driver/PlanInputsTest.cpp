@@ -117,29 +117,31 @@ TEST_CASE("a problem has the trace's plays, the records and what gates said ahea
   CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
 }
 
-TEST_CASE("activation paths say what followed the experts that were chosen") {
-  // Expert 0 of the first layer is followed by 2 and a little by 1, the others by nothing.
-  const uint32_t numbers[] = {moert::PathTableHeader::kMagic, 1, 2, 0, 4, 4};
-  std::vector<std::byte> paths(sizeof numbers + 16);
+TEST_CASE("activation paths say what followed the experts that two layers chose") {
+  // Of the last layer, expert 2 follows 0 of the layer before, and 1 follows 3 of the first one.
+  const uint32_t numbers[] = {moert::PathTableHeader::kMagic, 1, 3, 0, 4, 4, 4};
+  std::vector<std::byte> paths(sizeof numbers + 3 * 16);
   std::memcpy(paths.data(), numbers, sizeof numbers);
-  paths[sizeof numbers + 1] = std::byte(51);
-  paths[sizeof numbers + 2] = std::byte(204);
-  auto inputs = PlanInputs::create(tinyArtifact(), smallTrace(), paths, plainDevice(), {1, 4});
+  paths[sizeof numbers + 16 + 2] = std::byte(200);
+  paths[sizeof numbers + 32 + 3 * 4 + 1] = std::byte(50);
+  Artifact artifact = tinyArtifact();
+  artifact.programs[0].instructions.push_back(
+      moert::PredictInstruction{0, 0, 0, moert::kNone, 2, 1});
+  PlanTrace trace = smallTrace();
+  trace.layers.insert(trace.layers.begin(), trace.layers[1]); // Begins with 3, 2.
+  auto inputs = PlanInputs::create(artifact, trace, paths, plainDevice(), {1, 4});
   REQUIRE(inputs.isOk());
   const PlanProblem problem = inputs->problem(9);
-  REQUIRE(problem.predictions.size() == 2);
-  const LayerPredictions &predicted = problem.predictions[1];
+  const LayerPredictions &predicted = problem.predictions.back();
   CHECK(predicted.predictor == moert::Predictor::kPaths);
-  CHECK(predicted.layer == 1);
+  CHECK(predicted.layer == 2);
   REQUIRE(predicted.candidates.size() == 4 * predicted.perToken);
-  // The first token chose experts 0 and 1.
   CHECK(predicted.candidates[0].expert == 2);
   CHECK(predicted.candidates[0].share == moert::kWholeShare / 5 * 4);
   CHECK(predicted.candidates[1].expert == 1);
   // What is not known is not made up.
   CHECK(predicted.candidates[2].expert == 1);
-  CHECK_FALSE(PlanInputs::create(tinyArtifact(), smallTrace(), std::span(paths).first(30),
-                                 plainDevice(), {1, 4})
+  CHECK_FALSE(PlanInputs::create(artifact, trace, std::span(paths).first(30), plainDevice(), {1, 4})
                   .isOk());
 }
 
