@@ -2,8 +2,10 @@
 
 #include "compiler/driver/AcceptanceItems.h"
 #include "compiler/driver/IrContext.h"
+#include "compiler/driver/LearnedSections.h"
 #include "compiler/driver/PooledArtifacts.h"
 #include "compiler/driver/Reference.h"
+#include "compiler/driver/RefinePlans.h"
 #include "compiler/driver/SearchProgress.h"
 #include "compiler/driver/SearchResults.h"
 #include "compiler/driver/SearchSummary.h"
@@ -12,8 +14,10 @@
 #include "compiler/plan/EstimateCheck.h"
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/search/ArtifactJudge.h"
+#include "profiles/DeviceFile.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/Size.h"
+#include "runtime/format/Writer.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -48,6 +52,7 @@ private:
   Result<WidthSearchOutcome> search();
   uint64_t measurementFingerprint() const;
   Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
+  Status addLearned(EmitPlan &plan) const;
   Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured);
   SearchResults resultsOf(const WidthSearchOutcome &outcome) const;
   void sayEstimates() const;
@@ -203,6 +208,24 @@ Status AccurateCompile::emitCandidate(const WidthAssignment &assignment,
   return artifacts->emit(std::move(plan), assignment, options);
 }
 
+// The passes have made plans by rules; where the device is known, the trace says more.
+Status AccurateCompile::addLearned(EmitPlan &plan) const {
+  Artifact artifact = plan.artifact;
+  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {}));
+  MOERT_ASSIGN_OR_RETURN(LearnedSections learned,
+                         learnSections(*profile, expertPayloadBytes(artifact)));
+  plan.paths = std::move(learned.paths);
+  plan.trace = std::move(learned.trace);
+  if (request.passes.device.empty())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(DeviceProfile device, readDeviceFile(request.passes.device));
+  MOERT_ASSIGN_OR_RETURN(PlanTrace trace, decodeTrace(plan.trace, layerExpertsOf(artifact)));
+  artifact.pathsBytes = plan.paths.size();
+  MOERT_RETURN_IF_ERROR(refinePlans(artifact, {&trace, plan.paths, &device}, session));
+  plan.artifact.plans = std::move(artifact.plans);
+  return {};
+}
+
 Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
                                    std::optional<Measured> measured) {
   auto plan = artifacts->plan(assignment, request.passes.budgets);
@@ -212,6 +235,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
                         work->path(), " saves most of the time");
   }
   MOERT_RETURN_IF_ERROR(plan.status());
+  MOERT_RETURN_IF_ERROR(addLearned(*plan));
   plan->artifact.measured = std::move(measured);
   EmitOptions options;
   options.outputPath = request.outputPath;

@@ -40,6 +40,7 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
   PlannedUse use;
   use.contextTokens = request.context ? request.context : artifact.plans.front().contextTokens;
   use.contextBlock = kKvBlockTokens;
+  use.hasPaths = pathsBytes > 0;
   MOERT_ASSIGN_OR_RETURN(use.presets, presetsOf(request));
   if (use.contextTokens > artifact.model.maxPositions)
     return invalidInput("a context of ", use.contextTokens, " tokens, the model has ",
