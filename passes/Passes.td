@@ -138,7 +138,7 @@ def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
 
     Each plan gets the predictor of its preset, layer by layer: `fate` the layer's own gate, 1 layer
     ahead; `edgemoe` activation paths, where there are any (`paths`); the others none. The first
-    layer of all, and with paths the second, have nothing before them to be guessed from.
+    MoE layer has nothing before it to be guessed from.
 
     Before:
 

@@ -76,9 +76,7 @@ LogicalResult PlacePredictors::choosePredictors(moert::Plan &plan) {
   plan.guesses.clear();
   if (rule.predictor != moert::Predictor::kOff && why.empty()) {
     plan.guesses.resize(plan.quotaPages.size());
-    // Paths begin with two layers before, a gate with as many as it looks ahead.
-    const size_t first = rule.predictor == moert::Predictor::kPaths ? 2 : rule.ahead;
-    for (size_t i = first; i < plan.guesses.size(); ++i)
+    for (size_t i = rule.ahead; i < plan.guesses.size(); ++i)
       plan.guesses[i] = rule;
   }
   addPredictorReason(preset, why, plan);

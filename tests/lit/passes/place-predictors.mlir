@@ -8,9 +8,9 @@
 
 // FAR: error: guesses 4 MoE layers ahead, expected at most 3
 
-// No layer stands before the first one, and no two before the second.
+// No layer stands before the first one.
 // CHECK: #moe.plan<name = "fate", {{[^>]*}}, preset = "fate", eviction = arc, guesses = [#moe.guess<>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>], reasons = [#moe.reason<decision = "guesses", value = "gate, 1 ahead", why = "{{[^"]*}}", origin = stated>]>
-// CHECK-SAME: #moe.plan<name = "edgemoe", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>], reasons
+// CHECK-SAME: #moe.plan<name = "edgemoe", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>], reasons
 // CHECK-SAME: #moe.plan<name = "lru", {{[^>]*}}, preset = "lru", eviction = lru, reasons = [#moe.reason<decision = "guesses", value = "none", why = "the preset reads nothing ahead", origin = stated>]>
 // CHECK-SAME: #moe.plan<name = "auto", {{[^>]*}}, preset = "auto", reasons = [#moe.reason<decision = "guesses", value = "none", why = "{{[^"]*}}", origin = assumed>]>
 // What no preset has made is as auto has it.
