@@ -120,7 +120,7 @@ Status Engine::Impl::makeStepMemory() {
   wanted.resize(widest);
   wantedUses.resize(widest);
   guessShares.resize(widest);
-  guessCandidates.resize(widest);
+  guessCandidates.reserve(widest);
   profile.resize(artifact->model.layers + 1);
   return {};
 }
@@ -176,6 +176,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   config.isSettled = options.isSettled;
   MOERT_ASSIGN_OR_RETURN(engine->cache, ExpertCache::create(config, *engine->queue));
   engine->guessRules = plan.guesses;
+  if (usesPaths(plan))
+    MOERT_RETURN_IF_ERROR(engine->loadPaths(model.impl->file));
   MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *engine->cache));
   MOERT_RETURN_IF_ERROR(fillAsPlanned(plan, *engine->cache, [&](uint64_t done) {
     if (progress)

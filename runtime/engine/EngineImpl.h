@@ -6,8 +6,11 @@
 #include "runtime/base/HostMemory.h"
 #include "runtime/cache/ExpertCache.h"
 #include "runtime/engine/ThreadPool.h"
+#include "runtime/predict/PathTable.h"
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace moert {
@@ -76,6 +79,8 @@ struct Engine::Impl {
   uint32_t firstCachedLayer = 0;       // The MoE layer that is the cache's first.
   const Program *decode = nullptr, *prefill = nullptr;
   std::span<const GuessRule> guessRules; // Per MoE layer; empty: nothing is guessed.
+  std::vector<std::byte> pathsSection;
+  std::optional<PathTable> paths; // Of the section, if a rule asks for it.
 
   // Destroyed in reverse: the cache before the queue that it reads with.
   std::unique_ptr<ReadQueue> queue;
@@ -92,8 +97,10 @@ struct Engine::Impl {
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // Of one row, experts of the widest layer.
   std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See PlayExperts.cpp.
-  std::vector<uint64_t> guessShares;           // Of a layer's experts, over all rows.
+  std::vector<uint32_t> guessShares;           // Of a layer's experts, over all rows.
   std::vector<GuessCandidate> guessCandidates; // The same, likeliest first.
+  // What all rows chose in the last MoE layer and in the one before that; kept with paths alone.
+  std::array<std::vector<int32_t>, 2> chosen;
   std::vector<LayerProfile> profile;
 
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
@@ -113,6 +120,8 @@ struct Engine::Impl {
 
   /// Everything that a step of `chunk` tokens of any program needs, sized once.
   Status makeStepMemory();
+  /// Reads and checks the activation paths.
+  Status loadPaths(const ArtifactFile &file);
   /// A session whose slots lie behind each other in `memory`, or all on the same bytes where only
   /// one is in use at a time.
   static std::unique_ptr<Session> makeSession(const Artifact &artifact, HostRegion memory,
@@ -125,6 +134,7 @@ struct Engine::Impl {
   void playAttend(const AttendInstruction &attend);
   void playRoute(const RouteInstruction &route);
   void playPredict(const PredictInstruction &predict);
+  void rememberChosen(const RouteInstruction &route);
   void playStoreKv(const StoreKvInstruction &store);
   void playRope(const RopeInstruction &rope);
   void fillRopeTables();

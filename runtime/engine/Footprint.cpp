@@ -120,7 +120,9 @@ ModelFootprint footprintOf(const Model &model) {
     entries.instructions += program.instructions.size() + program.buffers.size();
   }
   std::vector<uint32_t> offsets;
-  uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + topK * 4 + sizeof(BatchRow);
+  // Pairs of row and rank, and what was chosen in two layers before.
+  uint64_t lists = topK * 3 * sizeof(int32_t);
+  uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + lists + sizeof(BatchRow);
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
   footprint.attentionScratchBytesPerContextToken = sizeof(float);
   footprint.metadataBytes = tableBytes(entries) + measuredBytesOf(artifact) + planBytesOf(artifact);
@@ -234,7 +236,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   ModelFootprint footprint = footprintOf(model);
   BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
   std::optional<MemoryAccount> account =
-      accountOfLargestPlan(artifact.plans, plans, footprint, process, request, budget);
+      accountOfLargestPlan(artifact, plans, footprint, process, request, budget);
   if (account)
     return *account;
   uint64_t smallest = smallestAccount(footprint, process, request).totalBytes();

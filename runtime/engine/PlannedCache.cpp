@@ -1,6 +1,7 @@
 #include "runtime/engine/PlannedCache.h"
 
 #include "runtime/engine/Footprint.h"
+#include "runtime/format/Reader.h"
 
 #include <algorithm>
 #include <tuple>
@@ -45,12 +46,17 @@ Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const Engine
   return choice;
 }
 
+bool usesPaths(const Plan &plan) {
+  return std::any_of(plan.guesses.begin(), plan.guesses.end(),
+                     [](const GuessRule &rule) { return rule.predictor == Predictor::kPaths; });
+}
+
 static CacheAllotment allotmentOf(const Plan &plan) {
   return {plan.transitPages, plan.quotaPages};
 }
 
 std::optional<MemoryAccount>
-accountOfLargestPlan(std::span<const Plan> plans, std::span<const uint32_t> choice,
+accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
                      const RunRequest &request, const BudgetSize &budget) {
   // Whether it fits; then the larger one of those that do, the smaller one of those that do not.
@@ -58,10 +64,13 @@ accountOfLargestPlan(std::span<const Plan> plans, std::span<const uint32_t> choi
   std::optional<MemoryAccount> best;
   Rank bestRank;
   for (uint32_t index : choice) {
-    const Plan &plan = plans[index];
+    const Plan &plan = artifact.plans[index];
     RunRequest planned = request;
     planned.planPrefillChunk = plan.prefillChunk;
-    std::optional<MemoryAccount> account = accountForBudget(footprint, process, planned, budget);
+    ModelFootprint played = footprint;
+    if (usesPaths(plan))
+      played.metadataBytes += artifact.pathsBytes;
+    std::optional<MemoryAccount> account = accountForBudget(played, process, planned, budget);
     if (!account)
       continue;
     uint64_t pages = allotmentOf(plan).totalPages();
@@ -139,6 +148,40 @@ Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
                               .withContext("what the cache starts with"));
     progress(done += cache.layerStats().bytesRead);
   }
+  return {};
+}
+
+//===-- Activation paths ----------------------------------------------------------------------===//
+
+namespace {
+
+/// The file that is open, as the sections' reader wants it.
+class OpenedFile final : public ByteSource {
+public:
+  explicit OpenedFile(const ArtifactFile &openedFile) : file(openedFile) {}
+  const std::string &name() const override { return file.path(); }
+  uint64_t bytes() const override { return file.bytes(); }
+  Status read(uint64_t offset, std::span<std::byte> into) const override {
+    return file.read(offset, into);
+  }
+
+private:
+  const ArtifactFile &file;
+};
+
+} // namespace
+
+Status Engine::Impl::loadPaths(const ArtifactFile &file) {
+  MOERT_ASSIGN_OR_RETURN(pathsSection, readPaths(OpenedFile(file), *artifact));
+  std::vector<uint32_t> experts;
+  for (const MoeLayer &layer : artifact->moeLayers)
+    experts.push_back(static_cast<uint32_t>(layer.experts.size()));
+  Result<PathTable> table = PathTable::create(pathsSection, experts);
+  if (!table.isOk())
+    return table.status().withContext(file.path());
+  paths = std::move(table).value();
+  for (std::vector<int32_t> &layer : chosen)
+    layer.reserve(expertRows.size());
   return {};
 }
 

@@ -19,7 +19,7 @@ Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const Engine
 /// budget is within the one given, or its pages are within the pool that this leaves. nullopt: the
 /// budget is below the smallest that works.
 std::optional<MemoryAccount>
-accountOfLargestPlan(std::span<const Plan> plans, std::span<const uint32_t> choice,
+accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
                      const RunRequest &request, const BudgetSize &budget);
 
@@ -39,5 +39,8 @@ Status pinAsPlanned(const Plan &plan, ExpertCache &cache);
 /// Reads what the cache starts with. `progress` hears the bytes so far.
 Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
                      const std::function<void(uint64_t done)> &progress);
+
+/// Whether any layer is guessed by activation paths; the section is read for that alone.
+bool usesPaths(const Plan &plan);
 
 } // namespace moert

@@ -139,12 +139,13 @@ void Engine::Impl::playRoute(const RouteInstruction &route) {
        weights = buffer(route.weights);
   for (uint32_t row = 0; row < rows(); ++row) {
     kernels->softmax(scores.floats(row), count, probabilities.data());
-    std::span<int32_t> chosen(experts.integers(row), route.topK);
+    std::span<int32_t> best(experts.integers(row), route.topK);
     std::span<float> factors(weights.floats(row), route.topK);
     chooseExperts({probabilities.data(), count}, {route.topK, route.renormalize, route.weightScale},
-                  chosen, factors);
-    observer->onRoute(*batch[row].session, route.moeLayer, batch[row].position, chosen, factors);
+                  best, factors);
+    observer->onRoute(*batch[row].session, route.moeLayer, batch[row].position, best, factors);
   }
+  rememberChosen(route);
 }
 
 // Runs of consecutive rows that want logits, at most logitsRows at a time.

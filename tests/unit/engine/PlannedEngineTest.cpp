@@ -113,6 +113,74 @@ TEST_CASE("a guessed layer's guesses are few, and made where the plan says") {
   CHECK(decoded.sum(&LayerProfile::adopted) > 0);
 }
 
+TEST_CASE("with activation paths what follows the layers before is guessed, and nothing else") {
+  Plan plan = smallPlan();
+  plan.quotaPages.assign(kLayers, 0); // Every expert is a miss.
+  plan.guesses.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
+  plan.guesses[0] = {};
+  std::vector<uint32_t> before = {3, 1, 0, 2, 7, 6, 5, 4};
+  SyntheticOptions options = modelWith({plan});
+  options.paths = pathsOf(before);
+  TemporaryArtifact artifact(options);
+  auto model = Model::open(artifact.path);
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  EngineOptions engine = optionsOf(**model, plan);
+  engine.isSettled = true;
+  Loaded loaded = load(artifact.path, engine);
+  /// Which experts were chosen, layer by layer.
+  struct Routes : StepObserver {
+    std::vector<std::vector<int32_t>> layers;
+    Status onLogits(Session &, uint32_t, std::span<const float>) override { return {}; }
+    void onRoute(Session &, uint32_t, uint32_t, std::span<const int32_t> experts,
+                 std::span<const float>) override {
+      layers.emplace_back(experts.begin(), experts.end());
+    }
+  } routes;
+  for (const int32_t &token : kPrompt) {
+    routes.layers.clear();
+    SessionTokens one = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+    REQUIRE(loaded.engine->step({&one, 1}, routes).isOk());
+    for (uint32_t layer = 1; layer < kLayers; ++layer) {
+      auto wasChosen = [&](uint32_t of, uint32_t expert) {
+        const std::vector<int32_t> &list = routes.layers[of];
+        return std::count(list.begin(), list.end(), static_cast<int32_t>(expert)) > 0;
+      };
+      uint32_t expected = 0;
+      for (uint32_t expert = 0; expert < kExperts; ++expert)
+        expected += wasChosen(layer - 1, before[expert]) && wasChosen(layer, expert);
+      CHECK(loaded.engine->lastStep()[layer].adopted == expected);
+      CHECK(loaded.engine->lastStep()[layer].refuted == kTopK - expected);
+    }
+  }
+}
+
+TEST_CASE("activation paths count in the memory of the plans that use them, and damage is seen") {
+  Plan plain = smallPlan(), plan = smallPlan();
+  plan.name = "paths";
+  plan.guesses.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
+  plan.guesses[0] = {};
+  SyntheticOptions options = modelWith({plain, plan});
+  options.paths = pathsOf({0, 1, 2, 3, 4, 5, 6, 7});
+  TemporaryArtifact artifact(options);
+  auto model = Model::open(artifact.path);
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  EngineOptions engine = optionsOf(**model, plan);
+  engine.plan = 0;
+  MemoryAccount without = accountMemory(**model, engine).value();
+  engine.plan = 1;
+  MemoryAccount with = accountMemory(**model, engine).value();
+  CHECK(with.totalBytes() - without.totalBytes() >= options.paths.size());
+  {
+    std::fstream file(artifact.path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>((*model)->artifact().pathsOffset) + 40);
+    file.write("damage", 6);
+  }
+  CHECK(Engine::load(**model, engine, without).isOk());
+  Status refused = Engine::load(**model, engine, with).status();
+  CHECK(refused.code() == StatusCode::kInvalidInput);
+  CHECK(refused.message().find("checksum") != std::string::npos);
+}
+
 TEST_CASE("a chunk of a prompt is not guessed for") {
   TemporaryArtifact artifact(modelWith({guessingPlan()}));
   auto model = Model::open(artifact.path);

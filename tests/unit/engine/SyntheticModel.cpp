@@ -5,6 +5,7 @@
 #include "runtime/format/Writer.h"
 #include "runtime/policy/CacheAllotment.h"
 #include "runtime/policy/Guesses.h"
+#include "runtime/predict/PathTable.h"
 
 #include <bit>
 #include <cmath>
@@ -260,10 +261,28 @@ void describe(Artifact &artifact, const SyntheticOptions &options) {
 
 } // namespace
 
+std::vector<std::byte> pathsOf(const std::vector<uint32_t> &before) {
+  std::vector<std::byte> section;
+  auto put = [&section](uint32_t value) {
+    for (uint32_t byte = 0; byte < 4; ++byte)
+      section.push_back(static_cast<std::byte>(value >> 8 * byte));
+  };
+  for (uint32_t value : {PathTableHeader::kMagic, PathTableHeader::kVersion, kLayers, 0u})
+    put(value);
+  for (uint32_t layer = 0; layer < kLayers; ++layer)
+    put(kExperts);
+  for (uint32_t layer = 1; layer < kLayers; ++layer)
+    for (uint32_t back = 1; back <= 2 && back <= layer; ++back)
+      for (uint32_t earlier = 0; earlier < kExperts; ++earlier)
+        for (uint32_t expert = 0; expert < kExperts; ++expert)
+          section.push_back(std::byte(back == 1 && before[expert] == earlier ? 255 : 0));
+  return section;
+}
+
 Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOptions &options) {
   Artifact artifact;
   describe(artifact, options);
-  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {}));
+  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {.paths = options.paths.size()}));
   CacheShape::Layer pages =
       cacheLayerOf(recordBytesOf(artifact.moeLayers[0]), artifact.pageBytes, kTopK);
   artifact.plans = {{"default", 0, 16, 512, 0,
@@ -273,7 +292,11 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
 
   uint64_t bytes = std::max(artifact.residentOffset + artifact.residentBytes,
                             artifact.recordsOffset + artifact.recordsBytes);
+  bytes = std::max(bytes, artifact.pathsOffset + artifact.pathsBytes);
   std::vector<std::byte> file(roundUp(bytes, 4096));
+  std::copy(options.paths.begin(), options.paths.end(),
+            file.begin() + static_cast<ptrdiff_t>(artifact.pathsOffset));
+  artifact.pathsChecksum = checksum64(options.paths);
   Filler filler(options.seed);
   for (const ResidentWeight &weight : artifact.residents)
     filler.fill(file.data() + artifact.residentOffset + weight.offset, weight.shape, weight.format);

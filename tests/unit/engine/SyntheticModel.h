@@ -23,7 +23,13 @@ struct SyntheticOptions {
   std::vector<std::vector<WeightKind>> planes = {};
   uint32_t hidden = kHidden;
   std::vector<Plan> plans = {}; // Empty: one that caches everything.
+  /// The section of activation paths; empty: none.
+  std::vector<std::byte> paths = {};
 };
+
+/// A section of activation paths in which expert e of every layer follows expert `before[e]` of the
+/// layer before, and nothing of the one before that.
+std::vector<std::byte> pathsOf(const std::vector<uint32_t> &before);
 
 /// Writes it to `path`; what was written, as the reader will give it.
 Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOptions &options);
