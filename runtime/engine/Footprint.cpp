@@ -239,7 +239,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
       accountOfLargestPlan(artifact, plans, footprint, process, request, budget);
   if (account)
     return *account;
-  uint64_t smallest = smallestAccount(footprint, process, request).totalBytes();
+  uint64_t smallest = smallestBudget(artifact, plans, footprint, process, request);
   if (budget.expertShare)
     return invalidInput("--memory ", *budget.expertShare * 100, "%: the expert cache would hold ",
                         static_cast<uint64_t>(*budget.expertShare *

@@ -55,6 +55,25 @@ static CacheAllotment allotmentOf(const Plan &plan) {
   return {plan.transitPages, plan.quotaPages};
 }
 
+static ModelFootprint footprintWith(const Artifact &artifact, const Plan &plan,
+                                    ModelFootprint footprint) {
+  if (usesPaths(plan))
+    footprint.metadataBytes += artifact.pathsBytes;
+  return footprint;
+}
+
+uint64_t smallestBudget(const Artifact &artifact, std::span<const uint32_t> choice,
+                        const ModelFootprint &footprint, const ProcessFootprint &process,
+                        const RunRequest &request) {
+  uint64_t smallest = UINT64_MAX;
+  for (uint32_t index : choice)
+    smallest = std::min(
+        smallest,
+        smallestAccount(footprintWith(artifact, artifact.plans[index], footprint), process, request)
+            .totalBytes());
+  return smallest;
+}
+
 std::optional<MemoryAccount>
 accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
@@ -67,10 +86,8 @@ accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
     const Plan &plan = artifact.plans[index];
     RunRequest planned = request;
     planned.planPrefillChunk = plan.prefillChunk;
-    ModelFootprint played = footprint;
-    if (usesPaths(plan))
-      played.metadataBytes += artifact.pathsBytes;
-    std::optional<MemoryAccount> account = accountForBudget(played, process, planned, budget);
+    std::optional<MemoryAccount> account =
+        accountForBudget(footprintWith(artifact, plan, footprint), process, planned, budget);
     if (!account)
       continue;
     uint64_t pages = allotmentOf(plan).totalPages();

@@ -23,6 +23,11 @@ accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
                      const RunRequest &request, const BudgetSize &budget);
 
+/// The smallest budget that works with any of these plans.
+uint64_t smallestBudget(const Artifact &artifact, std::span<const uint32_t> choice,
+                        const ModelFootprint &footprint, const ProcessFootprint &process,
+                        const RunRequest &request);
+
 /// The configuration of a cache on a pool of so many pages, which may be another than the plan's;
 /// its spans borrow `layers` and `cacheLayers`, which it fills in.
 CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,

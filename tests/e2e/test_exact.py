@@ -5,9 +5,11 @@ subset in which every two settings of different kinds meet at least once.
 """
 import hashlib
 import itertools
+import json
 
-from support import DONE, FULL, POCKET, REFUSED, E2eTest, artifact, pocket, run, sizes, smallest_budget
+from support import DONE, FULL, POCKET, REFUSED, ROOT, E2eTest, artifact, pocket, run, sizes, smallest_budget
 
+PRESETS = ("auto", "load-on-demand", "lru", "edgemoe", "fate")
 PROMPT = ("The old man looked at the sea and said nothing for a long while. Then he counted: 12 nets, 7 boats and "
           "3 baskets of fish make 22 things.\n    def total(nets, boats):\n        return nets + boats\n")
 
@@ -72,6 +74,24 @@ class ExactTest(E2eTest):
         reference = digests[rows[0]]
         self.assertEqual([row for row, digest in digests.items() if digest != reference], [],
                          f"these runs gave other bytes than {rows[0]}")
+
+    def test_logits_are_the_same_bytes_with_every_plan_and_whatever_is_guessed(self):
+        text, profile, planned = self.scratch / "text.txt", self.scratch / "c.profile", self.scratch / "planned.moe"
+        text.write_text(PROMPT * 40)
+        self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", text, "-o", profile)
+        self.expect(DONE, "moec", "replan", pocket("4"), "--calibration", profile, "--memory", "25%", "50%", "--device",
+                    ROOT / "profiles/raspberry-pi-5-sd.yaml", "--preset", *PRESETS, "-o", planned)
+        plans = json.loads(self.expect(DONE, "moec", "inspect", planned, "--json").out)["plans"]
+        predictors = {guess["predictor"] for plan in plans for guess in plan["guesses"]}
+        self.assertLessEqual({"gate", "paths"}, predictors)
+        ids = self.write_ids(self.expect(DONE, "moert", "tokenize", planned, "-f", "-", stdin=PROMPT).out.split())
+        digests = {}
+        for preset, memory, chunk, settled in itertools.product(PRESETS, ("10%", "25%", "50%"), ("1", "7"), (False, True)):
+            output = self.scratch / "logits.safetensors"
+            self.expect(DONE, "moert", "logits", planned, "--ids", ids, "-o", output, "--preset", preset, "--memory", memory,
+                        "--prefill-chunk", chunk, *(["--settled"] if settled else []))
+            digests[preset, memory, chunk, settled] = hashlib.sha256(output.read_bytes()).hexdigest()
+        self.assertEqual(len(set(digests.values())), 1, digests)
 
     def test_logits_at_source_are_the_same_bytes_however_they_are_computed(self):
         self.check("source")

@@ -154,5 +154,6 @@ class RefusalTest(ItemsTest):
 class PresetTest(E2eTest):
     def test_a_plan_that_the_artifact_does_not_hold_is_refused_with_those_that_it_holds(self):
         bench = ["bench", pocket("4"), "--prompt-tokens", 4, "--tokens", 2, "--repeat", 1]
-        self.expect(DONE, "moert", *bench, "--preset", "default")
-        self.refused("moert", *bench, "--preset", "hobbit", mention="'default'.*moec replan")
+        for held in ("auto", "default"):  # A preset, and a plan's name.
+            self.expect(DONE, "moert", *bench, "--preset", held)
+        self.refused("moert", *bench, "--preset", "hobbit", mention="'auto'.*moec replan")

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import cgroups
-from support import DATA, DONE, E2eTest, pocket, program, read_safetensors, smallest_budget
+from support import DATA, DONE, POCKET, ROOT, E2eTest, pocket, program, read_safetensors, smallest_budget
 
 TEXT = DATA / "pocket/validation/math.txt"
 PROMPT = "The old man looked at"
@@ -36,6 +36,25 @@ class JsonTest(E2eTest):
         self.assertEqual((said["prompt_tokens"], said["tokens"], said["repeats"]), (32, 8, 3))
         self.assertTrue(0 < said["hit_rate"] < 1, said)
         self.assertGreater(said["bytes_read_per_token"], 0)
+
+    def test_bench_tells_what_guesses_did_and_what_was_forecast(self):
+        text, profile, planned = self.scratch / "text.txt", self.scratch / "c.profile", self.scratch / "planned.moe"
+        text.write_text(TEXT.read_text()[:20000])
+        self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", text, "-o", profile)
+        self.expect(DONE, "moec", "replan", pocket("4"), "--calibration", profile, "--memory", "25%", "--device",
+                    ROOT / "profiles/raspberry-pi-5-sd.yaml", "--preset", "lru", "edgemoe", "-o", planned)
+        command = ["bench", planned, "--text", TEXT, "--given", "--prompt-tokens", 8, "--tokens", 24, "--memory", "25%", "--settled"]
+        lru, edgemoe = self.json(*command, "--preset", "lru"), self.json(*command, "--preset", "edgemoe")
+        self.assertEqual((lru["plan"], lru["preset"], edgemoe["preset"]), ("25% lru", "lru", "edgemoe"))
+        self.assertEqual((lru["adopted_per_token"], lru["guess_bytes_per_token"]), (0, 0))
+        self.assertEqual(lru["present_rate"], lru["hit_rate"])
+        self.assertGreater(edgemoe["adopted_per_token"], 0)
+        self.assertGreater(edgemoe["present_rate"], edgemoe["hit_rate"])
+        self.assertTrue(0 < edgemoe["guess_bytes_per_token"] < edgemoe["bytes_read_per_token"], edgemoe)
+        self.assertTrue(0 < edgemoe["guess_precision"] <= 1 and 0 < edgemoe["guess_recall"] < 1, edgemoe)
+        self.assertIn("Raspberry", edgemoe["forecast"]["device"])
+        self.assertGreater(edgemoe["forecast"]["token_ns"], 0)
+        self.assertEqual(self.json(*command, "--preset", "edgemoe")["bytes_read_per_token"], edgemoe["bytes_read_per_token"])
 
     def test_bench_decodes_the_given_text(self):
         command = ["bench", pocket("4"), "--text", TEXT, "--prompt-tokens", 16, "--tokens", 24, "--memory", "25%"]

@@ -1,6 +1,7 @@
 #include "tools/moert/BenchReport.h"
 
 #include "runtime/base/Size.h"
+#include "runtime/format/ForecastJson.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>
@@ -74,6 +75,16 @@ void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
   json.key("guess_precision").number(share(totals.adopted, totals.guesses()));
 }
 
+std::string forecastLine(const Plan &plan) {
+  if (!plan.forecast)
+    return "";
+  const Forecast &forecast = *plan.forecast;
+  return strCat("forecast   ", formatNumber(1e9 / forecast.tokenNs), " tokens/s, hit rate ",
+                formatShare(forecast.hitRate), ", ",
+                formatBytes(static_cast<uint64_t>(forecast.bytesPerToken)),
+                " read per token; decoding the calibration text on ", forecast.device, "\n");
+}
+
 } // namespace
 
 std::string benchText(const BenchNumbers &numbers, const std::string &textName,
@@ -90,7 +101,7 @@ std::string benchText(const BenchNumbers &numbers, const std::string &textName,
       formatBytes(summary.bytesPerToken), " read per token\n",
       summary.decodeTotals.guesses() > 0 ? guessLine(summary.decodeTotals, summary.decodeSteps)
                                          : "",
-      machineLines(loaded));
+      forecastLine(planOf(loaded)), machineLines(loaded));
 }
 
 std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
@@ -113,6 +124,8 @@ std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
   json.key("hit_rate").number(summary.decodeTotals.hitRate());
   json.key("bytes_read_per_token").number(summary.bytesPerToken);
   writeGuesses(json, summary);
+  if (const std::optional<Forecast> &forecast = planOf(loaded).forecast)
+    writeForecast(json, *forecast);
   writeMachine(json, loaded);
   json.endObject();
   out += '\n';

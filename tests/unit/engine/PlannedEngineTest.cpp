@@ -170,6 +170,10 @@ TEST_CASE("activation paths count in the memory of the plans that use them, and 
   engine.plan = 1;
   MemoryAccount with = accountMemory(**model, engine).value();
   CHECK(with.totalBytes() - without.totalBytes() >= options.paths.size());
+  engine.plan = 0;
+  uint64_t smallest = smallestBudget(artifact.path, engine);
+  engine.plan = 1;
+  CHECK(smallestBudget(artifact.path, engine) >= smallest + options.paths.size());
   {
     std::fstream file(artifact.path, std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(static_cast<std::streamoff>((*model)->artifact().pathsOffset) + 40);
