@@ -9,14 +9,14 @@ using namespace moert;
 
 namespace moec {
 
-RecipeBook::RecipeBook(const PlanProblem &planned, size_t traceSteps)
-    : problem(planned), shape(shapeOf(planned)) {
+RecipeBook::RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t quotaSteps)
+    : problem(planned), curveSteps(quotaSteps), shape(shapeOf(planned)) {
   const RoutingTrace &trace = *problem.trace;
   const size_t layers = trace.layerExperts.size();
-  steps = std::min(traceSteps, trace.plays.size() / layers);
+  const size_t plays = std::min(popularSteps * layers, trace.plays.size());
   for (uint32_t experts : trace.layerExperts)
     uses.emplace_back(experts, 0);
-  for (size_t p = 0; p < steps * layers; ++p) {
+  for (size_t p = 0; p < plays; ++p) {
     const RoutingPlay &play = trace.plays[p];
     tokens += play.layer == 0 ? play.tokens : 0;
     for (uint64_t i = play.begin; i < play.end; ++i)
@@ -34,7 +34,7 @@ const std::vector<QuotaCurve> &RecipeBook::curvesOf(EvictionPolicy eviction,
                                                     uint64_t transitPages) {
   std::vector<QuotaCurve> &known = curves[{eviction, transitPages}];
   if (known.empty())
-    known = quotaCurves(problem, eviction, transitPages, steps);
+    known = quotaCurves(problem, eviction, transitPages, curveSteps);
   return known;
 }
 

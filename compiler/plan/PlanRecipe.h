@@ -26,11 +26,11 @@ struct PlanRecipe {
   friend bool operator==(const PlanRecipe &, const PlanRecipe &) = default;
 };
 
-/// Makes settings of recipes, with what the trace's first steps say of popularity and quotas.
-/// Borrows the problem; one thread.
+/// Makes settings of recipes, with what the trace's first steps say: so many of popularity, so many
+/// of quotas. Borrows the problem; one thread.
 class RecipeBook {
 public:
-  RecipeBook(const PlanProblem &planned, size_t traceSteps);
+  RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t quotaSteps);
 
   /// verify() may still refuse them, where the pool is too small for the recipe.
   PlanSettings settingsOf(const PlanRecipe &recipe);
@@ -43,9 +43,9 @@ private:
   void addStart(PlanSettings &settings) const;
 
   const PlanProblem &problem;
-  size_t steps;
+  size_t curveSteps;
   moert::CacheShape shape;
-  uint32_t tokens = 0;                      // Of the steps.
+  uint32_t tokens = 0;                      // That the popularity is of.
   std::vector<std::vector<uint32_t>> uses;  // [layer][expert]
   std::vector<std::vector<uint32_t>> byUse; // [layer]: experts, the most popular first.
   std::map<std::pair<moert::EvictionPolicy, uint64_t>, std::vector<QuotaCurve>> curves;

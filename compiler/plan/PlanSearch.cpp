@@ -1,8 +1,8 @@
 #include "compiler/plan/PlanSearch.h"
 
+#include "compiler/plan/PlanAcceptance.h"
 #include "compiler/plan/PlanRecipe.h"
 #include "compiler/plan/PlanTrials.h"
-#include "compiler/plan/Presets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,51 +13,10 @@ using namespace moert;
 
 namespace moec {
 
-// Steps that are decided on: as many as make so many experts with all layers, but not fewer than
-// the other number. Twice as many change the time of what is found on the bundled model's trace by
-// less than 1%.
-static constexpr uint64_t kReplayedExperts = 500'000;
-static constexpr size_t kLeastSteps = 400;
-
-static const Preset kRivals[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kEdgeMoe,
-                                 Preset::kFate};
-
-// The same for numbers of guesses, of which none is much simpler than another.
+// As kSameTime, for numbers of guesses, of which none is much simpler than another.
 static constexpr double kSameNumbersTime = kSameTime / 10;
 
-static constexpr const char *kPopularStart = "the trace's most popular experts";
-
-static std::string timeText(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g ms", ns / 1e6);
-  return text;
-}
-
 namespace {
-
-/// How much of the trace is decided on, and how much is not.
-struct TraceParts {
-  size_t steps = 0;        // Decided on.
-  size_t decodedSteps = 0; // Of them.
-  size_t decoded = 0;      // Of the whole trace.
-};
-
-TraceParts partsOf(const RoutingTrace &trace) {
-  const size_t layers = trace.layerExperts.size(), steps = trace.plays.size() / layers;
-  auto isDecoded = [&](size_t step) { return trace.plays[step * layers].tokens == 1; };
-  TraceParts parts;
-  uint64_t experts = 0;
-  for (uint32_t count : trace.layerExperts)
-    experts += count;
-  for (size_t step = 0; step < steps; ++step)
-    parts.decoded += isDecoded(step);
-  const size_t mostSteps = std::max<size_t>(kLeastSteps, kReplayedExperts / experts);
-  const size_t mostDecoded = std::max<size_t>(1, parts.decoded * 2 / 3);
-  while (parts.steps < steps && parts.decodedSteps < mostDecoded &&
-         (parts.steps < mostSteps || parts.decodedSteps == 0))
-    parts.decodedSteps += isDecoded(parts.steps++);
-  return parts;
-}
 
 struct Variant {
   PlanRecipe recipe;
@@ -68,9 +27,10 @@ struct Variant {
 class Search {
 public:
   Search(const PlanProblem &planned, const SearchOptions &asked)
-      : problem(planned), options(asked), parts(partsOf(*planned.trace)),
-        book(planned, parts.steps), trials(planned, parts.steps, asked.threads),
+      : problem(planned), options(asked), trials(planned, asked.threads),
+        book(planned, trials.parts().settlingSteps, trials.parts().steps),
         origin(worseOf(Origin::kDerived, planned.costs->origin)) {
+    best.hasStart = true;
     for (uint32_t chosen : problem.topK)
       topK = std::max(topK, chosen);
   }
@@ -87,29 +47,22 @@ private:
                const std::vector<double> &ns, size_t chosen);
 
   bool decideRules();
-  bool decideStart();
   bool decideQuotas();
   bool decidePins();
   void decideGuesses();
   std::vector<Variant> guessVariants() const;
   bool refineGuesses();
   void decideSilence();
-  SearchedPlan accept();
 
   const PlanProblem &problem;
   const SearchOptions &options;
-  TraceParts parts;
-  RecipeBook book;
   PlanTrials trials;
+  RecipeBook book;
   Origin origin;
   uint32_t topK = 1;
   PlanRecipe best;
   double bestNs = std::numeric_limits<double>::infinity();
-  struct Earlier {
-    PlanRecipe recipe;
-    std::vector<PlanDecision> decisions;
-  };
-  std::vector<Earlier> simpler; // What was the best before something was added to it.
+  std::vector<Finalist> earlier; // What was the best before something was added to it.
   std::vector<PlanDecision> decisions;
 };
 
@@ -176,13 +129,6 @@ bool Search::decideRules() {
       variant.name = strCat(evictionName(eviction), ", ", sharingName(sharing));
     }
   return decide("eviction", variants);
-}
-
-bool Search::decideStart() {
-  PlanRecipe without = best, with = best;
-  without.hasStart = false;
-  with.hasStart = true;
-  return decide("start", {{without, "empty"}, {with, kPopularStart}});
 }
 
 bool Search::decideQuotas() {
@@ -276,7 +222,7 @@ bool Search::refineGuesses() {
 
 void Search::decideGuesses() {
   const Variant without{best, "none"};
-  const Earlier earlier{best, decisions};
+  const Finalist unguessed{best, decisions};
   const std::vector<Variant> variants = guessVariants();
   if (variants.empty()) {
     decisions.push_back({"guesses", "none", "the trace has no predictions", origin});
@@ -291,17 +237,16 @@ void Search::decideGuesses() {
   if (best.guess.predictor == Predictor::kOff)
     std::erase_if(decisions, [](const PlanDecision &made) { return made.decision == "silence"; });
   else
-    simpler.push_back(earlier);
+    earlier.push_back(unguessed);
 }
 
 /// Layers whose guesses are wrong too often are not guessed.
 void Search::decideSilence() {
-  const PlanSettings settings = book.settingsOf(best);
-  const std::vector<TimedResult> results = trials.replay({&settings, 1}, parts.steps, true);
+  const TimedResult result = trials.replayPlays(book.settingsOf(best));
   const size_t layers = problem.recordBytes.size();
   std::vector<double> adopted(layers, 0), settled(layers, 0);
-  for (size_t p = 0; p < results[0].plays.size(); ++p) {
-    const ReplayCounts &counts = results[0].plays[p].counts.cache;
+  for (size_t p = 0; p < result.plays.size(); ++p) {
+    const ReplayCounts &counts = result.plays[p].counts.cache;
     adopted[p % layers] += static_cast<double>(counts.adopted);
     settled[p % layers] += static_cast<double>(counts.adopted + counts.refuted);
   }
@@ -325,71 +270,19 @@ void Search::decideSilence() {
 
 SearchedPlan Search::run() {
   decideRules();
-  simpler.push_back({best, decisions});
-  decideStart();
+  earlier.push_back({best, decisions});
   decideQuotas();
   decidePins();
   decideGuesses();
-  if (best.guess.predictor != Predictor::kOff && decideRules()) {
-    decideQuotas();
-    refineGuesses();
+  if (best.guess.predictor != Predictor::kOff) {
+    earlier.push_back({best, decisions});
+    if (decideRules()) {
+      decideQuotas();
+      refineGuesses();
+    }
   }
-  return accept();
-}
-
-SearchedPlan Search::accept() {
-  std::vector<PlannedSettings> finalists{{book.settingsOf(best), decisions}};
-  // What the cache starts with is less than kSameTime on most traces; a preset may have it.
-  PlanRecipe started = best;
-  started.hasStart = true;
-  if (started != best) {
-    finalists.push_back({book.settingsOf(started), decisions});
-    for (PlanDecision &made : finalists.back().decisions)
-      if (made.decision == "start")
-        made = {made.decision, kPopularStart,
-                "hardly faster than an empty start, by which a preset had been ahead", origin};
-  }
-  for (size_t i = simpler.size(); i-- > 0;)
-    finalists.push_back({book.settingsOf(simpler[i].recipe), simpler[i].decisions});
-  const size_t firstRival = finalists.size();
-  for (Preset preset : kRivals)
-    finalists.push_back(planPreset(preset, problem));
-  std::vector<PlanSettings> settings;
-  for (const PlannedSettings &finalist : finalists)
-    settings.push_back(finalist.settings);
-  const std::vector<TimedResult> results = trials.replay(settings, SIZE_MAX);
-
-  size_t rival = firstRival;
-  double rivalRest = std::numeric_limits<double>::infinity();
-  for (size_t i = firstRival; i < results.size(); ++i) {
-    rival = results[i].meanNs() < results[rival].meanNs() ? i : rival;
-    rivalRest = std::min(rivalRest, results[i].meanNs(parts.decodedSteps));
-  }
-  size_t taken = 0;
-  while (taken < firstRival && (results[taken].meanNs() > results[rival].meanNs() ||
-                                results[taken].meanNs(parts.decodedSteps) > rivalRest))
-    ++taken;
-  taken = taken == firstRival ? rival : taken;
-
-  SearchedPlan plan;
-  plan.planned = finalists[taken];
-  for (size_t i = firstRival; i < results.size(); ++i)
-    plan.presets.push_back({kRivals[i - firstRival], results[i].meanNs()});
-  const std::string rivalName(presetName(kRivals[rival - firstRival]));
-  plan.planned.decisions.push_back(
-      {"settings",
-       taken == 0           ? "searched"
-       : taken < firstRival ? "simpler ones"
-                            : rivalName,
-       strCat(timeText(results[taken].meanNs()), " a token of the whole trace, ",
-              timeText(results[taken].meanNs(parts.decodedSteps)), " on the ",
-              parts.decoded - parts.decodedSteps, " tokens that nothing was decided on; ",
-              rivalName, " ", timeText(results[rival].meanNs()), " and at best ",
-              timeText(rivalRest)),
-       origin});
-  plan.forecast = forecastOf(problem, results[taken]);
-  plan.replays = trials.replays();
-  return plan;
+  earlier.push_back({best, decisions});
+  return acceptPlan(problem, trials, earlier);
 }
 
 } // namespace

@@ -37,15 +37,16 @@ struct SearchedPlan {
   uint32_t replays = 0;
 };
 
-/// One decision after the other, the others as they stand: eviction and sharing, what the cache
-/// starts with, quotas, pins, guesses; with guesses the first ones again. What is less than
-/// kSameTime better is not better: the simpler settings stay (no guesses before guesses, quotas
-/// before one pool, even before uneven, the eviction policy that stands first in its enumeration).
+/// One decision after the other, the others as they stand: eviction and sharing, quotas, pins,
+/// guesses; with guesses the first ones again. What is less than kSameTime better is not better:
+/// the simpler settings stay (no guesses before guesses, quotas before one pool, even before
+/// uneven, the eviction policy that stands first in its enumeration).
 ///
-/// Decided is on the first part of the trace, at most two thirds of its decoded tokens. On the rest
-/// the winner has to be as fast as the best preset there, otherwise the next simpler one is taken;
-/// on the whole trace no preset is faster than what is returned. The same problem gives the same
-/// plan.
+/// Decided is on the first part of the trace, at most two thirds of its decoded tokens. The first
+/// quarter of that says what is popular, so that no cache starts with the future, and does not
+/// count, so that caches are full where it counts. What was the best on the way is then held
+/// against the presets (PlanAcceptance.h): on the whole trace no preset is faster than what is
+/// returned. The same problem gives the same plan.
 ///
 /// Refuses what check() refuses and a trace without decode steps.
 moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,

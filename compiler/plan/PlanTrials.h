@@ -1,5 +1,5 @@
-// Holds settings against each other: each is replayed in time on the trace's first steps. Several
-// at once on the machine's cores; the same figures whatever the number of threads.
+// Holds settings against each other: each is replayed in time on the trace, several at once on the
+// machine's cores; the same figures whatever the number of threads.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -12,24 +12,38 @@
 
 namespace moec {
 
+/// How much of a trace is decided on.
+struct TraceParts {
+  size_t steps = 0;         // Its first ones.
+  size_t decided = 0;       // Those of them that decode.
+  size_t settlingSteps = 0; // The first of the steps, in which caches fill up: they do not count.
+  size_t settling = 0;      // Those of them that decode.
+};
+
+/// At most two thirds of the decode steps, and no more than a search has time for.
+TraceParts partsOf(const RoutingTrace &trace);
+
 /// Borrows the problem.
 class PlanTrials {
 public:
-  PlanTrials(const PlanProblem &planned, size_t traceSteps, uint32_t threadCount)
-      : problem(planned), steps(traceSteps), threads(threadCount) {}
+  PlanTrials(const PlanProblem &planned, uint32_t threadCount)
+      : problem(planned), traceParts(partsOf(*planned.trace)), threads(threadCount) {}
 
-  /// Mean times of a decoded token, in the order of the settings; infinite for what verify()
-  /// refuses.
+  const TraceParts &parts() const { return traceParts; }
+
+  /// Mean times of a decoded token of the part that is decided on, in the order of the settings;
+  /// infinite for what verify() refuses, as it does where a pool is too small.
   std::vector<double> measure(std::span<const PlanSettings> candidates);
-  /// Whole results of as many steps. Of settings that verify() accepts.
-  std::vector<TimedResult> replay(std::span<const PlanSettings> candidates, size_t traceSteps,
-                                  bool keepsPlays = false);
+  /// Of the same part, with its plays. The settings are ones that verify() accepts.
+  TimedResult replayPlays(const PlanSettings &settings);
+  /// Of the whole trace; likewise.
+  std::vector<TimedResult> replayAll(std::span<const PlanSettings> candidates);
 
   uint32_t replays() const { return replayCount; }
 
 private:
   const PlanProblem &problem;
-  size_t steps;
+  TraceParts traceParts;
   uint32_t threads;
   uint32_t replayCount = 0;
 };

@@ -148,7 +148,7 @@ TEST_CASE("a search without decoded tokens, or of a problem that contradicts its
 TEST_CASE("a recipe's start is what was popular, as far as each layer's quota holds") {
   PlanFixture fixture(tokensOf(4, 1, {3, 3, 1, 3, 1, 0}), 1, 2);
   PlanProblem problem = fixture.problem();
-  RecipeBook book(problem, 5); // The last token is not seen.
+  RecipeBook book(problem, 5, 5); // The last token is not seen.
   PlanRecipe popular, pinned;
   popular.hasStart = true;
   pinned.pins = 1;
@@ -163,7 +163,7 @@ TEST_CASE("a recipe's start is what was popular, as far as each layer's quota ho
 TEST_CASE("a recipe guesses every layer as far ahead as it can be, but silent ones") {
   PlanFixture fixture = someProblem(1);
   PlanProblem problem = fixture.problem();
-  RecipeBook book(problem, 50);
+  RecipeBook book(problem, 50, 50);
   PlanRecipe recipe;
   recipe.guess = {Predictor::kGate, 2, 9, 3, 5};
   recipe.isSilent = {false, false, true, false};

@@ -1,0 +1,147 @@
+#include "compiler/plan/PlanAcceptance.h"
+
+#include "compiler/plan/Presets.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+using namespace moert;
+
+namespace moec {
+
+static const Preset kRivals[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kEdgeMoe,
+                                 Preset::kFate};
+
+std::string timeText(double ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g ms", ns / 1e6);
+  return text;
+}
+
+namespace {
+
+/// Settings that were replayed on the whole trace.
+struct Judged {
+  PlannedSettings planned;
+  bool hasStart = false;
+  TimedResult result = {};
+  double ns = 0, restNs = 0; // A token: of the whole, of the part that nothing was decided on.
+};
+
+/// The presets' best times.
+struct Rivals {
+  const Judged *fastest = nullptr;
+  double restNs = std::numeric_limits<double>::infinity();
+};
+
+} // namespace
+
+static std::vector<Judged> candidatesOf(const PlanProblem &problem, const TraceParts &parts,
+                                        std::span<const Finalist> finalists) {
+  RecipeBook book(problem, parts.steps, parts.steps);
+  std::vector<Judged> candidates;
+  for (const Finalist &finalist : finalists)
+    for (bool hasStart : {false, true}) {
+      PlanRecipe recipe = finalist.recipe;
+      recipe.hasStart = hasStart;
+      candidates.push_back({{book.settingsOf(recipe), finalist.decisions}, hasStart});
+    }
+  return candidates;
+}
+
+static void judge(PlanTrials &trials, std::span<Judged> candidates) {
+  std::vector<PlanSettings> settings;
+  for (const Judged &candidate : candidates)
+    settings.push_back(candidate.planned.settings);
+  std::vector<TimedResult> results = trials.replayAll(settings);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    candidates[i].ns = results[i].meanNs();
+    candidates[i].restNs = results[i].meanNs(trials.parts().decided);
+    candidates[i].result = std::move(results[i]);
+  }
+}
+
+static const Judged *choose(std::span<const Judged> candidates, const Rivals &rivals) {
+  auto isAcceptable = [&](const Judged &candidate) {
+    return candidate.ns <= rivals.fastest->ns && candidate.restNs <= rivals.restNs;
+  };
+  double least = std::numeric_limits<double>::infinity();
+  for (const Judged &candidate : candidates)
+    if (isAcceptable(candidate))
+      least = std::min(least, candidate.ns);
+  for (const Judged &candidate : candidates)
+    if (isAcceptable(candidate) && candidate.ns <= least * (1 + kSameTime))
+      return &candidate;
+  return nullptr;
+}
+
+static PlanDecision startDecision(std::span<const Judged> candidates, const Judged &taken,
+                                  Origin origin) {
+  // Pairs: without a start, with one.
+  const size_t pair = static_cast<size_t>(&taken - candidates.data()) / 2 * 2;
+  const double empty = candidates[pair].ns, filled = candidates[pair + 1].ns;
+  return {"start", taken.hasStart ? "the trace's most popular experts" : "empty",
+          taken.hasStart ? strCat(timeText(filled), " a token; empty ", timeText(empty))
+                         : strCat(timeText(empty), " a token; popular experts ", timeText(filled)),
+          origin};
+}
+
+/// What was decided later, and is not in what was taken.
+static void addUndone(const Judged &last, std::vector<PlanDecision> &decisions) {
+  const size_t made = decisions.size();
+  for (const PlanDecision &later : last.planned.decisions) {
+    auto isSame = [&](const PlanDecision &one) { return one.decision == later.decision; };
+    if (std::any_of(decisions.begin(), decisions.begin() + ptrdiff_t(made), isSame))
+      continue;
+    const std::string without = later.decision == "quotas" ? "even" : "none";
+    const std::string reason = strCat("no faster on the whole trace: ", later.value,
+                                      " and what came with it, ", timeText(last.ns));
+    decisions.push_back(
+        {later.decision, without, without == later.value ? later.reason : reason, later.origin});
+  }
+}
+
+SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
+                        std::span<const Finalist> finalists) {
+  std::vector<Judged> candidates = candidatesOf(problem, trials.parts(), finalists);
+  const size_t searched = candidates.size();
+  for (Preset preset : kRivals)
+    candidates.push_back({planPreset(preset, problem)});
+  judge(trials, candidates);
+
+  SearchedPlan plan;
+  Rivals rivals;
+  Preset fastest = Preset::kLru;
+  for (size_t i = searched; i < candidates.size(); ++i) {
+    const Preset preset = kRivals[i - searched];
+    plan.presets.push_back({preset, candidates[i].ns});
+    rivals.restNs = std::min(rivals.restNs, candidates[i].restNs);
+    if (rivals.fastest && rivals.fastest->ns <= candidates[i].ns)
+      continue;
+    rivals.fastest = &candidates[i];
+    fastest = preset;
+  }
+  const std::span<const Judged> found = std::span(candidates).first(searched);
+  const Origin origin = worseOf(Origin::kDerived, problem.costs->origin);
+  const Judged *taken = choose(found, rivals);
+  plan.planned = taken ? taken->planned : rivals.fastest->planned;
+  if (taken) {
+    addUndone(found.back(), plan.planned.decisions);
+    plan.planned.decisions.push_back(startDecision(found, *taken, origin));
+  }
+  const Judged &judged = taken ? *taken : *rivals.fastest;
+  const std::string name(presetName(fastest));
+  plan.planned.decisions.push_back(
+      {"settings", taken ? "searched" : name,
+       strCat(timeText(judged.ns), " a token, ", timeText(judged.restNs), " on the ",
+              judged.result.tokenNs.size() - trials.parts().decided,
+              " tokens that nothing was decided on; ", name, " ", timeText(rivals.fastest->ns),
+              ", presets there at best ", timeText(rivals.restNs)),
+       origin});
+  plan.forecast = forecastOf(problem, judged.result);
+  plan.replays = trials.replays();
+  return plan;
+}
+
+} // namespace moec

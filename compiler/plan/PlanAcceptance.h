@@ -1,0 +1,29 @@
+// The last step of a search for a plan: what was decided on a part of the trace is held against the
+// presets on the whole of it and on the part that nothing was decided on.
+#pragma once
+
+#include "compiler/plan/PlanRecipe.h"
+#include "compiler/plan/PlanSearch.h"
+#include "compiler/plan/PlanTrials.h"
+
+#include <span>
+#include <vector>
+
+namespace moec {
+
+struct Finalist {
+  PlanRecipe recipe;
+  std::vector<PlanDecision> decisions;
+};
+
+/// Each finalist is tried with a cache that starts empty and with one that starts with popular
+/// experts. Of those that are as fast as every preset, on the whole and on the part that nothing
+/// was decided on, the first that is not kSameTime slower than another one is taken; simpler ones
+/// stand first. If there is none, the fastest preset. All that was decided on says what is popular.
+SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
+                        std::span<const Finalist> finalists);
+
+/// "12.34 ms"
+std::string timeText(double ns);
+
+} // namespace moec
