@@ -36,8 +36,8 @@ public:
 private:
   LogicalResult readDevice();
   LogicalResult schedule(moert::Plan &plan);
-  FailureOr<LayerDecision> decide(const moert::Plan &plan, size_t layer);
-  FailureOr<moec::Quantity> readsInTime(size_t layer, uint32_t ahead, uint32_t positions);
+  FailureOr<LayerDecision> decide(const moert::Plan &plan, size_t layer, LayerTimes *times);
+  FailureOr<moec::Quantity> readsInTime(size_t layer, uint32_t ahead, LayerTimes &times);
   void addReasons(const std::vector<LayerDecision> &decisions, moert::Plan &plan);
 
   std::optional<moec::DeviceProfile> profile; // Absent: no device was given.
@@ -61,8 +61,7 @@ LogicalResult SchedulePrefetch::readDevice() {
 /// Fate, section 4.3: n = (t_experts + t_attention + t_router) / t_expert, from the router that
 /// guesses to the one that knows.
 FailureOr<moec::Quantity> SchedulePrefetch::readsInTime(size_t layer, uint32_t ahead,
-                                                        uint32_t positions) {
-  LayerTimes times(getOperation(), *profile, {threads, positions});
+                                                        LayerTimes &times) {
   FailureOr<moec::Quantity> computed = times.between(routes[layer - ahead], routes[layer]);
   FailureOr<moec::Quantity> read = times.readOf(layers[layer]);
   if (failed(computed) || failed(read))
@@ -78,7 +77,8 @@ static std::string fixed(double value) {
   return text;
 }
 
-FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_t layer) {
+FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_t layer,
+                                                  LayerTimes *times) {
   const moert::GuessRule &asked = plan.guesses[layer];
   LayerDecision decision;
   if (asked.predictor == moert::Predictor::kOff || layer < asked.ahead || !routes[layer] ||
@@ -93,9 +93,8 @@ FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_
     return decision;
   }
   std::optional<double> inTime;
-  if (profile) {
-    FailureOr<moec::Quantity> reads =
-        readsInTime(layer, asked.ahead, std::max(1u, plan.contextTokens / 2));
+  if (times) {
+    FailureOr<moec::Quantity> reads = readsInTime(layer, asked.ahead, *times);
     if (failed(reads))
       return failure();
     inTime = decision.inTime = reads->value;
@@ -146,9 +145,13 @@ LogicalResult SchedulePrefetch::schedule(moert::Plan &plan) {
   removeReasons(kPrefetchReasons, plan);
   if (plan.guesses.empty())
     return success();
+  std::optional<LayerTimes> times;
+  if (profile)
+    times.emplace(getOperation(), *profile,
+                  LayerTimesUse{threads, std::max(1u, plan.contextTokens / 2)});
   std::vector<LayerDecision> decisions;
   for (size_t layer = 0; layer < plan.guesses.size(); ++layer) {
-    FailureOr<LayerDecision> decision = decide(plan, layer);
+    FailureOr<LayerDecision> decision = decide(plan, layer, times ? &*times : nullptr);
     if (failed(decision))
       return failure();
     decisions.push_back(std::move(*decision));
