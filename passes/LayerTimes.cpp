@@ -4,7 +4,6 @@
 
 #include "runtime/base/Status.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
@@ -74,19 +73,13 @@ LogicalResult LayerTimes::add(ExpertsOp op) {
     return op.emitOpError() << "uses the experts of @" << layer.getSymName()
                             << ", which have no slices: run moe-assign-bits first";
   const int64_t topK = cast<RankedTensorType>(op.getExperts().getType()).getDimSize(1);
-  llvm::MapVector<ArrayAttr, uint32_t> widths; // Experts are many, their widths few.
+  Quantity before = sum;
   for (auto slices : layer.getSlices()->getAsRange<ArrayAttr>())
-    ++widths[slices];
-  const double before = sum.value;
-  for (auto [slices, experts] : widths) {
-    const double others = sum.value;
     for (auto matrix : layer.getMatrices().getAsRange<ExpertMatrixAttr>())
       addProduct(widthName(slices), uint64_t(matrix.rows()) * matrix.cols());
-    sum.value = others + (sum.value - others) * experts;
-  }
   // A token takes topK experts, in the mean of the layer's widths.
-  sum.value = before + (sum.value - before) * static_cast<double>(topK) /
-                           static_cast<double>(layer.getExperts());
+  sum.value = before.value + (sum.value - before.value) * static_cast<double>(topK) /
+                                 static_cast<double>(layer.getExperts());
   return success();
 }
 

@@ -36,8 +36,8 @@ public:
 private:
   LogicalResult readDevice();
   LogicalResult schedule(moert::Plan &plan);
-  FailureOr<LayerDecision> decide(const moert::Plan &plan, size_t layer, LayerTimes *times);
-  FailureOr<moec::Quantity> readsInTime(size_t layer, uint32_t ahead, LayerTimes &times);
+  FailureOr<LayerDecision> decide(const moert::Plan &plan, size_t layer);
+  FailureOr<moec::Quantity> readsInTime(size_t layer, uint32_t ahead, uint32_t positions);
   void addReasons(const std::vector<LayerDecision> &decisions, moert::Plan &plan);
 
   std::optional<moec::DeviceProfile> profile; // Absent: no device was given.
@@ -61,7 +61,8 @@ LogicalResult SchedulePrefetch::readDevice() {
 /// Fate, section 4.3: n = (t_experts + t_attention + t_router) / t_expert, from the router that
 /// guesses to the one that knows.
 FailureOr<moec::Quantity> SchedulePrefetch::readsInTime(size_t layer, uint32_t ahead,
-                                                        LayerTimes &times) {
+                                                        uint32_t positions) {
+  LayerTimes times(getOperation(), *profile, {threads, positions});
   FailureOr<moec::Quantity> computed = times.between(routes[layer - ahead], routes[layer]);
   FailureOr<moec::Quantity> read = times.readOf(layers[layer]);
   if (failed(computed) || failed(read))
@@ -77,8 +78,7 @@ static std::string fixed(double value) {
   return text;
 }
 
-FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_t layer,
-                                                  LayerTimes *times) {
+FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_t layer) {
   const moert::GuessRule &asked = plan.guesses[layer];
   LayerDecision decision;
   if (asked.predictor == moert::Predictor::kOff || layer < asked.ahead || !routes[layer] ||
@@ -93,8 +93,9 @@ FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_
     return decision;
   }
   std::optional<double> inTime;
-  if (times) {
-    FailureOr<moec::Quantity> reads = readsInTime(layer, asked.ahead, *times);
+  if (profile) {
+    FailureOr<moec::Quantity> reads =
+        readsInTime(layer, asked.ahead, std::max(1u, plan.contextTokens / 2));
     if (failed(reads))
       return failure();
     inTime = decision.inTime = reads->value;
@@ -145,13 +146,9 @@ LogicalResult SchedulePrefetch::schedule(moert::Plan &plan) {
   removeReasons(kPrefetchReasons, plan);
   if (plan.guesses.empty())
     return success();
-  std::optional<LayerTimes> times;
-  if (profile)
-    times.emplace(getOperation(), *profile,
-                  LayerTimesUse{threads, std::max(1u, plan.contextTokens / 2)});
   std::vector<LayerDecision> decisions;
   for (size_t layer = 0; layer < plan.guesses.size(); ++layer) {
-    FailureOr<LayerDecision> decision = decide(plan, layer, times ? &*times : nullptr);
+    FailureOr<LayerDecision> decision = decide(plan, layer);
     if (failed(decision))
       return failure();
     decisions.push_back(std::move(*decision));

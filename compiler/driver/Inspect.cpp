@@ -45,10 +45,8 @@ static std::string describeSections(const Artifact &artifact) {
   add("resident weights", artifact.residentOffset, artifact.residentBytes);
   add("records", artifact.recordsOffset, artifact.recordsBytes);
   add("tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes);
-  add("paths", artifact.pathsOffset, artifact.pathsBytes);
-  add("trace", artifact.traceOffset, artifact.traceBytes);
-  add("trace", artifact.traceOffset, artifact.traceBytes);
   add("activation paths", artifact.pathsOffset, artifact.pathsBytes);
+  add("trace", artifact.traceOffset, artifact.traceBytes);
   add("manifest", artifact.manifestOffset, artifact.manifestBytes);
   return strCat("sections:\n", table.text(kIndent));
 }

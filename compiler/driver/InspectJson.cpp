@@ -46,8 +46,6 @@ static void writeSections(JsonWriter &json, const Artifact &artifact) {
   write("tokenizer", artifact.tokenizerOffset, artifact.tokenizerBytes);
   write("paths", artifact.pathsOffset, artifact.pathsBytes);
   write("trace", artifact.traceOffset, artifact.traceBytes);
-  write("trace", artifact.traceOffset, artifact.traceBytes);
-  write("paths", artifact.pathsOffset, artifact.pathsBytes);
   write("manifest", artifact.manifestOffset, artifact.manifestBytes);
   json.endArray();
 }

@@ -68,7 +68,8 @@ public:
     std::vector<uint32_t> shares(target.experts);
     std::vector<GuessCandidate> likeliest;
     for (uint64_t token = 0; token < trace.tokens(); ++token) {
-      table.predict(layer, chosenIn(layer - 1, token), chosenIn(layer - 2, token), shares);
+      table.predict(layer, chosenIn(layer - 1, token),
+                    layer > 1 ? chosenIn(layer - 2, token) : std::vector<int32_t>(), shares);
       listLikeliest(shares, made.perToken, likeliest);
       // Fewer, where no more are known: the last one again, which is not read twice.
       likeliest.resize(made.perToken, likeliest.empty() ? GuessCandidate() : likeliest.back());
@@ -100,7 +101,7 @@ static Status addPathPredictions(const Artifact &artifact, const PlanTrace &trac
   for (const TracedLayer &layer : trace.layers)
     experts.push_back(layer.experts);
   MOERT_ASSIGN_OR_RETURN(PathTable table, PathTable::create(paths, experts));
-  for (uint32_t layer = 2; layer < trace.layers.size(); ++layer)
+  for (uint32_t layer = 1; layer < trace.layers.size(); ++layer)
     if (canGuess(artifact, layer, 1))
       predictions.push_back(PathPredictions(table, trace, layer).make());
   return {};

@@ -1,59 +1,97 @@
-"""moec compile --preset: the published systems' plans beside each other in one artifact, and the same tokens with each."""
+"""Plans of the published systems and of the search: made for a trace and a device, none of which changes a token."""
 import json
+import tempfile
+from pathlib import Path
 
-from support import DONE, POCKET, ROOT, E2eTest
+from support import DATA, DONE, POCKET, ROOT, E2eTest, pocket, run
 
-PRESETS = ("auto", "load-on-demand", "lru", "edgemoe", "fate")
-DEVICE = ROOT / "profiles/laptop-nvme.yaml"
+DEVICE = ROOT / "profiles" / "desktop-sata.yaml"
+TEXT = DATA / "pocket" / "validation" / "books.txt"
+PRESETS = ("load-on-demand", "lru", "edgemoe", "fate", "auto")
+BUDGETS = ("15%", "40%")
 
 
-class PresetTest(E2eTest):
-    def setUp(self):
-        super().setUp()
-        self.output = self.scratch / "out.moe"
+class PresetsTest(E2eTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.profile, cls.planned = Path(cls.folder.name, "pocket.profile"), Path(cls.folder.name, "planned.moe")
+        for arguments in (("calibrate", POCKET, "--calibration-text", DATA / "texts" / "calibration" / "books.txt",
+                           "--tokens", 2048, "-o", cls.profile),
+                          ("replan", pocket("4"), "--memory", *BUDGETS, "--preset", *PRESETS, "--device", DEVICE,
+                           "--calibration", cls.profile, "-o", cls.planned)):
+            done = run("moec", *arguments)
+            assert done.status == DONE, done.err
 
-    def plans(self, *flags):
-        self.expect(DONE, "moec", "compile", POCKET, "--bits", "4", "--context", "128", *flags, "-o", self.output)
-        return json.loads(self.expect(DONE, "moec", "inspect", self.output, "--json").out)["plans"]
+    def plans(self, path=None):
+        said = json.loads(self.expect(DONE, "moec", "inspect", path or self.planned, "--json").out)
+        return {plan["name"]: plan for plan in said["plans"]}
 
-    def test_each_preset_has_a_plan_for_each_budget_with_reasons(self):
-        plans = self.plans("--memory", "25%", "50%", "--preset", *PRESETS)
-        names = [f"{budget} {preset}" for budget in ("50%", "25%") for preset in PRESETS]
-        self.assertEqual([plan["name"] for plan in plans], names)
-        for plan in plans:
-            self.assertEqual(plan["name"].split()[1], plan["preset"])
-            self.assertLessEqual({"eviction", "quotas", "guesses"}, {reason["decision"] for reason in plan["reasons"]})
-        keeps = {plan["preset"]: sum(plan["quota_pages"]) for plan in plans[:5]}
-        self.assertEqual(keeps["load-on-demand"], 0)
-        self.assertEqual(keeps["lru"], keeps["auto"])
-        self.assertLess(keeps["fate"], keeps["lru"])  # Some pages are for guesses.
-        self.expect(DONE, "moec", "verify", self.output)
+    def logits(self, model, *flags):
+        output = self.scratch / "logits.safetensors"
+        ids = self.scratch / "ids.txt"
+        ids.write_text(" ".join(str(17 * i % 4096) for i in range(40)))
+        self.expect(DONE, "moert", "logits", model, "--ids", ids, "-o", output, *flags)
+        return output.read_bytes()
 
-    def test_a_device_says_how_much_is_read_ahead(self):
-        known = self.plans("--memory", "25%", "--preset", "fate", "--device", DEVICE)[0]
-        self.assertTrue(any("970 EVO" in reason["reason"] for reason in known["reasons"]), known["reasons"])
-        assumed = self.plans("--memory", "25%", "--preset", "fate")[0]
-        self.assertEqual(assumed["guesses"][0]["predictor"], "none")
-        self.assertEqual({guess["predictor"] for guess in assumed["guesses"][2:]}, {"gate"})
-        self.assertIn("assumed", {reason["origin"] for reason in assumed["reasons"]})
+    def test_there_is_a_plan_for_each_budget_and_preset(self):
+        self.assertEqual(set(self.plans()), {f"{budget} {preset}" for budget in BUDGETS for preset in PRESETS})
 
-    def test_the_tokens_are_the_same_with_every_preset(self):
-        command = ("-p", "The old man", "-n", "12", "--temp", "0", "--ignore-eos")
-        texts = set()
+    def test_the_search_is_never_expected_to_be_slower(self):
+        plans = self.plans()
+        for budget in BUDGETS:
+            expected = {preset: plans[f"{budget} {preset}"]["forecast"]["token_ns"] for preset in PRESETS}
+            self.assertEqual(min(expected.values()), expected["auto"], expected)
+            self.assertLess(expected["lru"], expected["load-on-demand"])
+
+    def test_no_plan_changes_a_logit(self):
+        expected = self.logits(pocket("4"), "--memory", "100%")
         for preset in PRESETS:
-            self.plans("--memory", "25%", "--preset", preset, "--device", DEVICE)
-            texts.add(self.expect(DONE, "moert", "run", self.output, *command, "--memory", "25%").out)
-        self.assertEqual(len(texts), 1, texts)
+            for flags in ((), ("--threads", 1), ("--prefill-chunk", 3)):
+                self.assertEqual(self.logits(self.planned, "--memory", "15%", "--preset", preset, *flags) == expected, True,
+                                 (preset, flags))
 
-    def refuses(self, mention, *flags):
-        self.refused("moec", "compile", POCKET, "--bits", "4", *flags, "-o", self.output, mention=mention)
-        self.assertEqual(list(self.scratch.iterdir()), [])
+    def test_bench_runs_the_plan_that_it_is_asked_for_and_says_what_was_expected(self):
+        for preset in PRESETS:
+            said = json.loads(self.expect(DONE, "moert", "bench", self.planned, "--preset", preset, "--memory", "40%", "--given",
+                                          "--text", TEXT, "--tokens", 32, "--json").out)
+            self.assertEqual(said["preset"], preset)
+            plan = self.plans()[said["plan"]]
+            self.assertEqual(said["forecast"]["token_ns"], plan["forecast"]["token_ns"])
+            # Other text, but the same model: what is read is of the same size.
+            self.assertAlmostEqual(said["bytes_read_per_token"] / plan["forecast"]["bytes_per_token"], 1, delta=0.4)
 
-    def test_what_is_no_preset_is_refused_in_words(self):
-        for name in ("hobbit", "swapmoe"):
-            self.refuses(f"preset {name} .* changes the output and is not offered", "--preset", name)
-        self.refuses("preset 'mru', expected auto, load-on-demand, lru, edgemoe or fate", "--preset", "mru")
-        self.refuses("preset lru is given twice", "--preset", "lru", "lru")
+    def test_a_guessing_plan_guesses(self):
+        said = json.loads(self.expect(DONE, "moert", "bench", self.planned, "--preset", "edgemoe", "--memory", "40%", "--given",
+                                      "--text", TEXT, "--tokens", 32, "--json").out)
+        self.assertGreater(said["adopted_per_token"], 0)
+        self.assertGreater(said["present_rate"], 0)
 
-    def test_a_device_that_cannot_be_read_is_refused_by_its_name(self):
-        self.refuses("missing.yaml", "--device", "missing.yaml")
+    def test_a_preset_that_is_not_there_is_refused_with_those_that_are(self):
+        self.refused("moert", "bench", pocket("4"), "--preset", "lru", mention="auto.*moec replan")
+        self.refused("moert", "bench", self.planned, "--preset", "magic", mention="load-on-demand.*moec replan")
+
+    def test_presets_that_guess_need_a_trace_and_a_device(self):
+        output = self.scratch / "new.moe"
+        replan = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", output)
+        self.refused(*replan, "--preset", "fate", "--device", DEVICE, mention="guesses experts, for which .* a trace")
+        self.refused(*replan, "--preset", "fate", "--calibration", self.profile, mention="a device has to be known: --device")
+        self.refused(*replan, "--preset", "swapmoe", mention="preset swapmoe .*expected auto")
+        self.refused(*replan, "--preset", "magic", mention="preset 'magic', expected auto")
+        self.refused(*replan, "--device", TEXT, mention="books.txt")
+        self.refused(*replan, "--calibration", TEXT, mention="books.txt")
+        self.assertFalse(output.exists())
+
+    def test_another_budget_takes_the_largest_plan_that_fits(self):
+        command = ("bench", self.planned, "--preset", "lru", "--tokens", 4, "--repeat", 1, "--json")
+        chosen = lambda memory: json.loads(self.expect(DONE, "moert", *command, "--memory", memory).out)["plan"]
+        self.assertEqual([chosen(memory) for memory in ("10%", "20%", "50%", "100%")],
+                         ["15% lru", "15% lru", "40% lru", "40% lru"])
+
+    def test_the_trace_stays_for_the_next_plans(self):
+        output = self.scratch / "again.moe"
+        self.expect(DONE, "moec", "replan", self.planned, "--memory", "30%", "--device", DEVICE, "-o", output)
+        self.assertIn("forecast", self.plans(output)["30%"])
+        self.expect(DONE, "moec", "verify", output)

@@ -6,9 +6,6 @@
 // RUN: cmp %t.all.mlir %t.each.mlir
 // Through bytecode between the passes it is the same, too.
 // RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-allot-cache --moe-place-predictors --moe-schedule-prefetch --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
-// The pipeline's options reach the passes.
-// RUN: moec-opt %s --moe-compile="budgets=60%% presets=lru,fate device=%S/Inputs/device.yaml nested=false" | FileCheck %s --check-prefix=PRESETS
-// PRESETS: #moe.plan<name = "60% lru", {{.*}}#moe.plan<name = "60% fate", {{.*}}preset = "fate", eviction = arc, guesses = [#moe.guess<>]
 
 // CHECK: moe.accounts = [#moe.account<plan = "default"
 // CHECK-SAME: moe.expert_bits = "4"
