@@ -222,7 +222,7 @@ Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer
     return invalidInput("a batch of ", count, " tokens, expected 1 to ", impl->chunk);
 
   impl->batch.clear();
-  bool beginsPrompt = false;
+  bool beginsPrompt = false; // Of any session: the cache is one for all.
   for (const SessionTokens &part : batch)
     beginsPrompt = beginsPrompt || part.session->length() == 0;
   if (beginsPrompt)

@@ -45,8 +45,9 @@ struct Silent : StepObserver {
 struct TemporaryArtifact {
   std::string path;
   explicit TemporaryArtifact(const SyntheticOptions &options = {}) {
-    std::string name = "engine_test_" + std::to_string(getpid()) + "_" +
-                       std::to_string(static_cast<int>(options.experts)) + ".moe";
+    static int count = 0;
+    std::string name =
+        "engine_test_" + std::to_string(getpid()) + "_" + std::to_string(count++) + ".moe";
     path = std::filesystem::temp_directory_path() / name;
     Result<Artifact> written = writeSyntheticModel(path, options);
     REQUIRE_MESSAGE(written.isOk(), written.status().message());
