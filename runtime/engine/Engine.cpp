@@ -158,12 +158,12 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
       createReadQueue(model.impl->file, readQueueOptions(artifact, options.io, {&pool, 1})));
   const Plan &plan = artifact.plans[account.plan];
   const uint64_t startBytes = startBytesOf(artifact, plan, account.poolPages);
-  auto residentProgress = [&](uint64_t done, uint64_t total) {
+  auto hear = [&](uint64_t done) {
     if (progress)
-      progress(done, total + startBytes);
+      progress(done, artifact.residentBytes + startBytes);
   };
-  MOERT_RETURN_IF_ERROR(
-      ResidentLoader(*model.impl, *engine->queue, engine->residentMemory).load(residentProgress));
+  MOERT_RETURN_IF_ERROR(ResidentLoader(*model.impl, *engine->queue, engine->residentMemory)
+                            .load([&](uint64_t done, uint64_t) { hear(done); }));
   makeResidentViews(*engine);
 
   Result<std::vector<MoeLayerTables>> tables = makeLayerTables(artifact);
@@ -180,10 +180,9 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
     MOERT_RETURN_IF_ERROR(engine->loadPaths(model.impl->file));
   MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *engine->cache));
   MOERT_RETURN_IF_ERROR(fillAsPlanned(plan, *engine->cache, [&](uint64_t done) {
-    if (progress)
-      progress(artifact.residentBytes + std::min(done, startBytes),
-               artifact.residentBytes + startBytes);
+    hear(artifact.residentBytes + std::min(done, startBytes));
   }));
+  hear(artifact.residentBytes + startBytes); // Some of the start may not have fitted.
   return std::unique_ptr<Engine>(new Engine(std::move(engine)));
 }
 
