@@ -19,7 +19,8 @@
 
 namespace moec {
 
-/// What one predictor said of one MoE layer, token after token of the trace.
+/// What one predictor said of one MoE layer, token after token of the trace. Where it named fewer
+/// experts than perToken, the last one stands there again.
 struct LayerPredictions {
   moert::Predictor predictor = moert::Predictor::kOff;
   uint32_t layer = 0; // The one that is guessed.

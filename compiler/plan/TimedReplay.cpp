@@ -209,9 +209,11 @@ void Player::approach(double ns) {
 void Player::guess(uint32_t layer) {
   for (const GuessPlace &place : guessesAt[layer]) {
     const size_t perToken = place.made->perToken;
+    auto named = std::span(place.made->candidates).subspan(token * perToken, perToken);
+    while (named.size() > 1 && named.back().expert == named[named.size() - 2].expert)
+      named = named.first(named.size() - 1);
     compute(place.ns);
-    guessList.name({place.layer, place.rule,
-                    std::span(place.made->candidates).subspan(token * perToken, perToken)});
+    guessList.name({place.layer, place.rule, named});
   }
 }
 

@@ -16,7 +16,7 @@ static PlanFixture someProblem(uint64_t poolPages) {
   std::mt19937 random(1);
   PlanFixture fixture(randomTrace(random, 8, 8, 2, stepsOfWindows(1, 20, 4, 4)), 2, poolPages);
   fixture.predictions = goodGuesses(random, fixture.trace, 6);
-  for (uint32_t layer = 2; layer < 8; ++layer) {
+  for (uint32_t layer = 1; layer < 8; ++layer) {
     fixture.predictions.push_back(
         *findPredictions(fixture.problem(), {.predictor = Predictor::kGate, .ahead = 1}, layer));
     fixture.predictions.back().predictor = Predictor::kPaths;
@@ -71,7 +71,8 @@ TEST_CASE("edgemoe reads one to three experts of each layer that has paths") {
   auto guessed = [&](uint32_t layer) {
     return planPreset(Preset::kEdgeMoe, fixture.problem()).settings.guesses[layer];
   };
-  CHECK(guessed(1) == GuessRule());
+  CHECK(guessed(0) == GuessRule());
+  CHECK(guessed(1) == GuessRule{Predictor::kPaths, 1, 6, 1, 0});
   CHECK(guessed(2) == GuessRule{Predictor::kPaths, 1, 6, 1, 0});
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 60000;

@@ -115,6 +115,16 @@ TEST_CASE("a wrong guess gives its page back, and its read delays what is wanted
   CHECK(result.plays[1].counts.cache == ReplayCounts{0, 1, 1, 4096, 0, 0, 0, 1});
 }
 
+TEST_CASE("an expert that fills up a list of candidates is guessed once") {
+  PlanFixture fixture = twoLayers({0, 0, 1, 1});
+  fixture.predictions[0].perToken = 2;
+  PlanSettings settings = guessing({0, 0}, 3);
+  settings.guesses[1].candidates = settings.guesses[1].reads = 2;
+  TimedResult result = played(fixture, settings);
+  CHECK(result.decode.cache.guessesRead == 2);
+  CHECK(result.decode.cache.adopted == 2);
+}
+
 TEST_CASE("a guess is not read where the demand leaves it no page") {
   // The page is layer 0's until its play ends.
   TimedResult result = played(twoLayers({0, 1}), guessing({0, 0}, 1));
