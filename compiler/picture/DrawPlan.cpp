@@ -1,0 +1,168 @@
+// The frame of a plan's picture: what it shows in words, above and below the rows.
+#include "compiler/picture/DrawRows.h"
+
+#include <iterator>
+
+using Columns = moec::PictureColumns;
+
+namespace moec {
+
+namespace {
+
+// Colours that those who see no red or green can tell apart too, on a ground of its own, so that a
+// page's dark mode changes nothing. Fonts are the viewer's.
+constexpr const char *kStyleSheet =
+    R"(text{font-family:"Helvetica Neue",Arial,"Liberation Sans",sans-serif;font-size:11px;fill:#1f2328}
+.ground{fill:#ffffff}
+.title{font-size:17px;font-weight:bold}
+.value{font-size:18px;font-weight:bold}
+.heading{font-size:12.5px;font-weight:bold}
+.small{font-size:10px}
+.strong{font-weight:bold}
+.pale{fill:#656d76}
+.end{text-anchor:end}
+.middle{text-anchor:middle}
+.tile{fill:#f3f5f7}
+.band{fill:#f6f8fa}
+.rule{stroke:#8c959f;stroke-width:0.5}
+.grid{stroke:#d0d7de;stroke-width:0.5}
+.room{fill:#fdf0cf}
+.edge{stroke:#1f2328;stroke-width:1}
+.wanted{fill:#e8871e}
+.found{fill:#1f5f99}
+.pin{fill:#b3261e}
+.before{fill:#b6bec8}
+.compute{fill:#5a6b7d}
+.wait{fill:#e8871e}
+.held{fill:#1f5f99}
+.arrived{fill:#3aa17e}
+.late{fill:#ffffff;stroke:#3aa17e;stroke-width:1.5}
+.asked{fill:#e8871e}
+.unused{fill:none;stroke:#8c959f;stroke-width:0.8}
+)";
+
+constexpr double kMargin = 16, kTextLine = 15;
+constexpr size_t kLegendLines = 5;
+
+double drawTitle(SvgWriter &svg, const PlanPicture &picture) {
+  double y = 28;
+  svg.text(kMargin, y, picture.title, "title");
+  for (const std::string &line : picture.lines)
+    svg.text(kMargin, y += kTextLine + 2, line, "pale");
+  return y;
+}
+
+double drawFigures(SvgWriter &svg, const PlanPicture &picture, double y) {
+  constexpr double kHeight = 46, kGap = 8;
+  const double count = static_cast<double>(picture.figures.size());
+  const double width = (kPictureWidth - 2 * kMargin + kGap) / count;
+  double x = kMargin;
+  for (const PicturedFigure &figure : picture.figures) {
+    svg.rect(x, y, width - kGap, kHeight, "tile");
+    svg.text(x + 8, y + 22, figure.value, "value");
+    svg.text(x + 8, y + 38, figure.caption, "small pale");
+    x += width;
+  }
+  return y + kHeight;
+}
+
+double drawHeadings(SvgWriter &svg, const PlanPicture &picture, double y) {
+  svg.text(kMargin, y, "Experts of each layer, the most wanted first", "heading");
+  svg.text(Columns::kTime, y, "One token, from layer to layer", "heading");
+  svg.text(Columns::kTime, y + kTextLine, picture.tokenText, "small pale");
+  y += 2 * kTextLine;
+  svg.text(Columns::kLabelEnd, y, "layer", "small end pale");
+  svg.text(Columns::kBars, y, "tokens that want it", "small pale");
+  svg.text(Columns::kRoomEnd, y, "keeps", "small end pale");
+  svg.text(Columns::kHitsEnd, y, "hits", "small end pale");
+  svg.text(Columns::kGuesses, y, "reads ahead", "small pale");
+  svg.text(Columns::kTime, y, "time", "small pale");
+  svg.text(Columns::kDots, y, "its experts", "small pale");
+  return y;
+}
+
+struct LegendEntry {
+  const char *className;
+  bool isDot;
+  const char *words;
+};
+
+constexpr LegendEntry kExpertLegend[] = {
+    {"found", false, "share of tokens that want the expert and find it in memory"},
+    {"wanted", false, "share of tokens that want it and for which it is read"},
+    {"room", false, "up to the line: so many experts the layer keeps between its turns"},
+    {"pin", false, "below a bar: pinned, never leaves memory"},
+};
+constexpr LegendEntry kTimeLegend[] = {
+    {"before", false, "attention, router, guessing, head"},
+    {"compute", false, "computing experts"},
+    {"wait", false, "waiting for reads"},
+};
+constexpr LegendEntry kDotLegend[kLegendLines] = {
+    {"held", true, "was in memory"},
+    {"arrived", true, "guessed and read in time"},
+    {"late", true, "guessed, still being read"},
+    {"asked", true, "read when the router asked"},
+    {"unused", true, "guessed, read and not wanted"},
+};
+
+template <size_t N>
+void drawEntries(SvgWriter &svg, const LegendEntry (&entries)[N], double x, double y) {
+  for (const LegendEntry &entry : entries) {
+    if (entry.isDot)
+      svg.circle(x + 5, y - 4, 3.5, entry.className);
+    else
+      svg.rect(x, y - 9, 10, 10, entry.className);
+    svg.text(x + 16, y, entry.words, "small");
+    y += kTextLine;
+  }
+}
+
+constexpr const char *kFootnotes[] = {
+    "bars: each layer has a scale of its own; waiting: drawn behind what is computed meanwhile",
+    "reads ahead: who guesses a layer's experts, how many layers before, and how many of the "
+    "likeliest it reads",
+    "there when needed: hits, and guesses that were read in time",
+    "Belady: what the best cache of this size reads that knows the future; the bound: computing "
+    "alone, or reading that much",
+};
+
+void drawLegend(SvgWriter &svg, double y) {
+  drawEntries(svg, kExpertLegend, kMargin, y);
+  drawEntries(svg, kTimeLegend, Columns::kTime, y);
+  drawEntries(svg, kDotLegend, Columns::kTime + 230, y);
+  y += kLegendLines * kTextLine + 4;
+  for (const char *words : kFootnotes) {
+    svg.text(kMargin, y, words, "small pale");
+    y += kTextLine;
+  }
+}
+
+} // namespace
+
+std::string drawPlan(const PlanPicture &picture) {
+  // The height follows from the same steps as the drawing does.
+  constexpr double kTitleHeight = 28, kFiguresHeight = 46,
+                   kLegendHeight = (kLegendLines + std::size(kFootnotes)) * kTextLine + 8;
+  const double figuresY =
+      kTitleHeight + static_cast<double>(picture.lines.size()) * (kTextLine + 2) + 12;
+  const double headingsY = figuresY + kFiguresHeight + 26;
+  const PictureRows rows(headingsY + 2 * kTextLine + 8, picture.layers.size());
+  const double legendY = rows.bottom() + 46;
+  const double height = legendY + kLegendHeight;
+
+  SvgWriter svg(kPictureWidth, height, picture.title, kStyleSheet);
+  svg.rect(0, 0, kPictureWidth, height, "ground");
+  drawTitle(svg, picture);
+  drawFigures(svg, picture, figuresY);
+  drawHeadings(svg, picture, headingsY);
+  // Every other row on a ground of its own leads the eye across.
+  for (size_t i = 1; i < picture.layers.size(); i += 2)
+    svg.rect(kMargin, rows.top(i), kPictureWidth - 2 * kMargin, rows.height(), "band");
+  drawExperts(svg, picture, rows);
+  drawToken(svg, picture, rows);
+  drawLegend(svg, legendY);
+  return std::move(svg).finish();
+}
+
+} // namespace moec
