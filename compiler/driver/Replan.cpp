@@ -65,25 +65,11 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
   return plans;
 }
 
-namespace {
-
-/// What the request's files say of how to plan.
-struct PlanningInputs {
-  LearnedSections learned;
-  std::optional<PlanTrace> trace;
-  std::optional<DeviceProfile> device;
-
-  PlanBasis basis() const {
-    return {trace ? &*trace : nullptr, learned.paths, device ? &*device : nullptr};
-  }
-};
-
-} // namespace
-
-static Result<PlanningInputs> readPlanningInputs(const ReplanRequest &request,
-                                                 const ByteSource &source, const Model &model) {
-  const Artifact &artifact = model.artifact();
-  PlanningInputs inputs;
+/// The artifact as it is, with what the request's files say of how to plan.
+static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const ByteSource &source,
+                                          const Artifact &artifact) {
+  PlannedArtifact inputs;
+  inputs.artifact = artifact;
   if (!request.devicePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.device, readDeviceFile(request.devicePath));
   }
@@ -170,32 +156,24 @@ static std::string plansText(const Artifact &artifact) {
   return text;
 }
 
-/// The artifact with its new plans, and the sections that are to stand behind its weights.
-struct PlannedArtifact {
-  Artifact artifact;
-  LearnedSections learned;
-};
-
 static Result<PlannedArtifact> makePlans(const ReplanRequest &request, const ByteSource &source,
                                          const Session &session) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlanningInputs inputs, readPlanningInputs(request, source, *model));
-  PlannedArtifact planned;
-  planned.artifact = model->artifact();
-  auto plans = plansFor(request, *model, inputs.learned.paths.size());
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, readInputs(request, source, model->artifact()));
+  auto plans = plansFor(request, *model, planned.learned.paths.size());
   if (!plans.isOk())
     return plans.status().withContext(request.artifactPath);
   planned.artifact.plans = std::move(plans).value();
+  const PlanBasis basis{planned.trace ? &*planned.trace : nullptr, planned.learned.paths,
+                        planned.device ? &*planned.device : nullptr};
   MOERT_RETURN_IF_ERROR(
-      refinePlans(planned.artifact, inputs.basis(), session).withContext(request.artifactPath));
-  planned.learned = std::move(inputs.learned);
+      refinePlans(planned.artifact, basis, session).withContext(request.artifactPath));
   return planned;
 }
 
-Result<Artifact> planArtifact(const ReplanRequest &request, const Session &session) {
+Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, makePlans(request, source, session));
-  return std::move(planned.artifact);
+  return makePlans(request, source, session);
 }
 
 Status replanArtifact(const ReplanRequest &request, const Session &session) {

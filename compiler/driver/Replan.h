@@ -2,11 +2,15 @@
 // they are, and only what stands behind them is new.
 #pragma once
 
+#include "compiler/driver/LearnedSections.h"
 #include "compiler/driver/Session.h"
+#include "compiler/plan/DeviceProfile.h"
+#include "compiler/profile/TraceSection.h"
 #include "runtime/base/Status.h"
 #include "runtime/format/Artifact.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +27,17 @@ struct ReplanRequest {
   uint32_t context = 0;    // Tokens; 0: what the artifact was planned for.
 };
 
-/// The artifact's description with the plans that were asked for; nothing is written, and of the
-/// weights nothing is read. outputPath means nothing.
-moert::Result<moert::Artifact> planArtifact(const ReplanRequest &request, const Session &session);
+/// An artifact's description with other plans, and what they were made from.
+struct PlannedArtifact {
+  moert::Artifact artifact;
+  LearnedSections learned; // Those that are to stand behind its weights.
+  std::optional<PlanTrace> trace;
+  std::optional<DeviceProfile> device;
+};
+
+/// Makes the plans that were asked for; nothing is written, and of the weights nothing is read.
+/// outputPath means nothing.
+moert::Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session);
 
 /// Writes outputPath, whole or not at all; the artifact stays as it is. Refuses budgets that cannot
 /// work, with the smallest that would, and presets that need a trace or a device that is not there.

@@ -1,6 +1,7 @@
 #include "compiler/driver/PlanInputs.h"
 
 #include "runtime/predict/PathTable.h"
+#include "tests/unit/driver/TinyPlanning.h"
 #include "tests/unit/format/TinyArtifact.h"
 
 #include <cstring>
@@ -11,32 +12,9 @@ using moert::Artifact;
 
 namespace {
 
-constexpr Origin kMeasured = Origin::kMeasured;
-
-/// One core: 1 ns for a weight of int8, 2 of f32, 1 for a byte of keys and values, 0.5 for one of a
-/// checksum. 32 tokens cost 4.1 times one.
-DeviceProfile plainDevice() {
-  DeviceProfile device;
-  device.cores = 1;
-  device.dispatchNs = {1000, kMeasured};
-  device.memoryBytesPerSecond.oneThread = {2e9, kMeasured};
-  device.attentionBytesPerSecond = {{1e9, kMeasured}, {1e9, kMeasured}};
-  for (auto [weights, ns] : {std::pair("int8", 1.0), std::pair("f32", 2.0)}) {
-    device.products.push_back({weights, 1, 1, {1e9, kMeasured}, {1e9 / ns, kMeasured}});
-    device.products.push_back({weights, 32, 1, {1e9, kMeasured}, {32e9 / ns / 4.1, kMeasured}});
-  }
-  device.directReads = {{4096}, {1}, {{1e9, kMeasured}}};
-  return device;
-}
-
 // Products of 4 projections, the router and the gate of the shared expert.
 constexpr double kProjections = 32 * 32 + 2 * 16 * 32 + 32 * 32, kRouter = 2 * 4 * 32;
 constexpr double kSharedGate = 2 * 32, kHead = 48 * 32, kExpert = 3 * 24 * 32;
-
-PlanTrace smallTrace() {
-  TracedPredictions ahead{2, {3, 1, 0, 2, 1, 0, 2, 3}, {255, 0, 102, 51, 9, 8, 7, 6}};
-  return {2, 2, {{4, 2, {0, 1, 2, 3, 0, 2, 1, 3}, {ahead}}, {4, 2, {3, 2, 1, 0, 3, 1, 2, 0}, {}}}};
-}
 
 } // namespace
 
