@@ -1,8 +1,12 @@
-"""moec plan: what to expect of a model that is not compiled yet, from its config.json and a device profile alone."""
+"""moec plan: what to expect of a model that is not compiled yet, from its config.json and a device profile alone; and
+of an artifact, the plans that moec replan would write, with a picture of the first.
+"""
+import functools
 import json
 import shutil
+import xml.etree.ElementTree as ElementTree
 
-from support import DONE, POCKET, ROOT, E2eTest, pocket
+from support import DATA, DONE, POCKET, ROOT, SCRATCH, E2eTest, digest, pocket, run
 
 DEVICE = ROOT / "profiles" / "laptop-nvme.yaml"
 
@@ -69,3 +73,72 @@ class PlanTest(E2eTest):
         config["model_type"] = "gpt2"
         (self.model / "config.json").write_text(json.dumps(config))
         refuse("gpt2", self.model, "--memory", "25%")
+
+    def test_what_only_an_artifact_can_answer_is_refused(self):
+        for flags in (("--preset", "lru"), ("--calibration", "profile"), ("--picture", self.scratch / "plan.svg")):
+            self.refused("moec", "plan", self.model, "--memory", "25%", *flags,
+                         mention=f"{flags[0]} needs an artifact, .*/model is a model that is not compiled yet")
+
+
+@functools.cache
+def profile():
+    """A calibration profile of the bundled model, made at the first call of this process."""
+    path = SCRATCH / "artifacts" / "plan.profile"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    texts = sorted((DATA / "pocket/validation").glob("*.txt"))
+    done = run("moec", "calibrate", POCKET, "--calibration-text", *texts, "--tokens", "2048", "-o", path)
+    if done.status != DONE:
+        raise AssertionError(f"moec calibrate: exit {done.status}\n{done.err[-4000:]}")
+    return path
+
+
+class ArtifactPlanTest(E2eTest):
+    def setUp(self):
+        super().setUp()
+        self.model, self.picture = pocket("4"), self.scratch / "plan.svg"
+
+    def planned(self, *flags):
+        return self.expect(DONE, "moec", "plan", self.model, "--memory", "25%", "--device", DEVICE, "--calibration",
+                           profile(), *flags).out
+
+    def refuses(self, mention, *flags):
+        self.refused("moec", "plan", self.model, "--memory", "25%", *flags, "--picture", self.picture, mention=mention)
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
+    def test_the_plans_are_those_that_replan_writes(self):
+        before = digest(self.model)
+        said = json.loads(self.planned("--preset", "lru", "fate", "--json"))
+        new = self.scratch / "new.moe"
+        self.expect(DONE, "moec", "replan", self.model, "--memory", "25%", "--device", DEVICE, "--calibration", profile(),
+                    "--preset", "lru", "fate", "-o", new)
+        written = json.loads(self.expect(DONE, "moec", "inspect", new, "--json").out)
+        self.assertEqual(said["plans"], written["plans"])
+        self.assertEqual(len(said["plans"]), 2)
+        self.assertEqual(digest(self.model), before)
+
+    def test_text_says_why_and_how_fast(self):
+        text = self.planned("--preset", "fate")
+        for words in ("Fate 4.4", "forecast, decoding the calibration text", "Belady"):
+            self.assertIn(words, text)
+
+    def test_a_picture_has_a_row_for_each_layer(self):
+        self.planned("--preset", "edgemoe", "--picture", self.picture)
+        svg = ElementTree.parse(self.picture).getroot()
+        self.assertEqual((svg.tag, svg.get("width")), ("{http://www.w3.org/2000/svg}svg", "900"))
+        shapes = [shape.get("class") for shape in svg]
+        self.assertEqual((shapes.count("wanted"), shapes.count("found")), (10 + 1, 10 + 1))  # And the legend's.
+        words = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertIn(f"Plan 25% of {self.model.name}, preset edgemoe", words)
+        self.assertTrue(any(word.startswith("paths 1 ahead, ") for word in words), words)
+
+    def test_the_same_plan_is_the_same_picture(self):
+        other = self.scratch / "other.svg"
+        self.planned("--preset", "fate", "--picture", self.picture)
+        self.planned("--preset", "fate", "--picture", other)
+        self.assertEqual(digest(self.picture), digest(other))
+
+    def test_what_cannot_be_drawn_leaves_no_picture(self):
+        self.refuses("a picture of a plan needs a trace: give --calibration", "--device", DEVICE)
+        self.refuses("a picture of a plan needs a device: give --device", "--calibration", profile())
+        self.refuses("smaller than the largest record", "--memory", "0.1%")
+        self.refused("moec", "plan", self.model, "--memory", "25%", "--picture", self.model, mention="would replace")
