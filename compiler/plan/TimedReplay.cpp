@@ -85,6 +85,7 @@ private:
   void endPlay();
   /// The next wanted expert that is there, waiting for it if need be; an index into the demand.
   uint32_t nextReady();
+  void waitForRead();
   void compute(double ns);
   void collect();
   void startReads();
@@ -185,11 +186,13 @@ void Player::playLayer(const RoutingPlay &play) {
 }
 
 void Player::beginPrompt() {
+  while (disk.underWay() > 0)
+    waitForRead();
   guessList.refuteAll();
   refute();
   beginPromptIn(directory);
   for (uint32_t id = 0; id < experts.size(); ++id)
-    if (!directory.at(id).isHeld && !directory.at(id).isGuess)
+    if (!directory.at(id).isHeld)
       experts[id].state = State::kAbsent;
 }
 
@@ -197,6 +200,8 @@ void Player::beginPrompt() {
 /// reads.
 void Player::approach(double ns) {
   const double end = now + ns;
+  collect();
+  startGuesses();
   while (disk.underWay() > 0 && disk.nextEndNs() < end) {
     now = disk.nextEndNs();
     collect();
@@ -267,13 +272,17 @@ uint32_t Player::nextReady() {
   collect();
   startReads();
   while (handedOut == ready.size()) {
-    const double before = now;
-    now = disk.nextEndNs();
-    counts.waitNs += now - before;
-    collect();
+    waitForRead();
     startReads();
   }
   return ready[handedOut++];
+}
+
+void Player::waitForRead() {
+  const double before = now;
+  now = disk.nextEndNs();
+  counts.waitNs += now - before;
+  collect();
 }
 
 void Player::computeExpert(const RoutingPlay &play, uint32_t index) {

@@ -1,0 +1,212 @@
+// The timed replay and the runtime's cache on the same disk and with the same clock, neither of
+// which is real: what is read, adopted and refuted has to be the same, play by play, and so has the
+// time.
+#include "compiler/plan/DiskTimeline.h"
+#include "compiler/plan/TimedReplay.h"
+#include "tests/unit/cache/CacheFixture.h"
+#include "tests/unit/plan/PlanFixture.h"
+#include "tests/unit/policy/AllCacheRules.h"
+
+#include <doctest/doctest.h>
+#include <set>
+
+using namespace moec;
+using namespace moert;
+
+namespace {
+
+/// Reads take as long as a disk's timeline says; waiting moves the clock.
+class TimelineQueue final : public ReadQueue {
+public:
+  TimelineQueue(std::span<const std::byte> fileBytes, ReadPaces &readPaces)
+      : ReadQueue(limits()), file(fileBytes), paces(readPaces), disk(readPaces) {}
+
+  double now = 0;
+  std::set<uint64_t> unchecked; // Tags of reads whose bytes were not looked at yet.
+
+  Status submit(uint64_t tag, uint64_t offset, std::span<const MemoryPiece> pieces) override {
+    uint64_t bytes = 0;
+    for (const MemoryPiece &piece : pieces) {
+      std::memcpy(piece.data, &file[offset + bytes], piece.bytes);
+      bytes += piece.bytes;
+    }
+    disk.advanceTo(now, ended);
+    disk.begin(static_cast<uint32_t>(tag), paces.sizeOf(bytes));
+    unchecked.insert(tag);
+    return {};
+  }
+
+  Result<size_t> poll(std::span<ReadCompletion> out, bool wait) override {
+    disk.advanceTo(now, ended);
+    if (wait && ended.empty()) {
+      now = disk.nextEndNs();
+      disk.advanceTo(now, ended);
+    }
+    const size_t count = std::min(out.size(), ended.size());
+    for (size_t i = 0; i < count; ++i)
+      out[i] = {ended[i], Status()};
+    ended.erase(ended.begin(), ended.begin() + ptrdiff_t(count));
+    return count;
+  }
+
+  size_t readsUnderWay() const override { return disk.underWay() + ended.size(); }
+  bool endsBefore(double ns) {
+    disk.advanceTo(now, ended);
+    return disk.underWay() > 0 && disk.nextEndNs() < ns;
+  }
+  double nextEndNs() { return disk.nextEndNs(); }
+
+private:
+  static ReadQueueOptions limits() {
+    ReadQueueOptions options;
+    options.maxReads = kMostReads;
+    return options;
+  }
+
+  std::span<const std::byte> file;
+  ReadPaces &paces;
+  DiskTimeline disk;
+  std::vector<uint32_t> ended;
+};
+
+/// Plays a trace in the runtime's cache, computing nothing but time.
+struct CachePlayer {
+  const PlanFixture &fixture;
+  const PlanSettings &settings;
+  ExpertCache &cache;
+  TimelineQueue &queue;
+  uint64_t token = 0;
+
+  void approach(double ns) {
+    const double end = queue.now + ns;
+    REQUIRE(cache.advance().isOk());
+    while (queue.endsBefore(end)) {
+      queue.now = queue.nextEndNs();
+      REQUIRE(cache.advance().isOk());
+    }
+    queue.now = end;
+  }
+
+  void guess(uint32_t layer) {
+    for (uint32_t target = 0; target < settings.guesses.size(); ++target) {
+      const GuessRule &rule = settings.guesses[target];
+      if (rule.predictor == Predictor::kOff || target - rule.ahead != layer)
+        continue;
+      const LayerPredictions *made = findPredictions(fixture.problem(), rule, target);
+      queue.now += fixture.costs.layers[target].predictNs;
+      cache.guess({target, rule,
+                   std::span(made->candidates).subspan(token * made->perToken, made->perToken)});
+    }
+  }
+
+  void play(const RoutingPlay &play) {
+    const StepCosts::Layer &costs = fixture.costs.layers[play.layer];
+    const PlayDemand demand = fixture.trace.demandOf(play);
+    if (play.beginsPrompt)
+      REQUIRE(cache.beginPrompt().isOk());
+    approach(costs.before.of(play.tokens));
+    if (play.tokens == 1)
+      guess(play.layer);
+    REQUIRE(cache.beginLayer(play.layer, demand).message() == "");
+    for (;;) {
+      Result<int> index = cache.nextReady();
+      REQUIRE(index.status().message() == "");
+      if (*index < 0)
+        break;
+      const size_t place = static_cast<size_t>(*index);
+      uint64_t id = demand.wanted[place];
+      for (uint32_t layer = 0; layer < play.layer; ++layer)
+        id += fixture.trace.layerExperts[layer];
+      queue.now +=
+          (queue.unchecked.erase(id) ? costs.checkNs : 0) + costs.expert.of(demand.uses[place]);
+      REQUIRE(cache.release(*index).isOk());
+    }
+    REQUIRE(cache.endLayer().isOk());
+    if (play.layer + 1 < fixture.costs.layers.size())
+      return;
+    queue.now += fixture.costs.after.of(play.tokens);
+    token += play.tokens;
+  }
+};
+
+} // namespace
+
+/// Layers of experts of up to three pages; reads of a page take as long as an expert or two.
+static PlanFixture fixtureOf(std::mt19937 &random) {
+  const uint32_t experts = 5 + random() % 8, topK = 1 + random() % 4;
+  PlanFixture fixture(
+      randomTrace(random, 4, experts, topK, stepsOfWindows(2, 40, random() % 2 * 8, 4)), topK,
+      UINT32_MAX);
+  for (auto &layer : fixture.recordBytes)
+    for (uint64_t &bytes : layer)
+      bytes = 4096 * (1 + random() % 3);
+  fixture.predictions = goodGuesses(random, fixture.trace, std::min(experts, topK + 2));
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer = {{double(1000 + random() % 9000), 100}, {2500.37, 300.11}, 130.71, 70.53};
+  // Odd numbers, so that nothing ends at the very time at which something else begins.
+  fixture.reads = {{4096}, {1, 4}, {{0.9871e9, Origin::kMeasured}, {2.0513e9, Origin::kMeasured}}};
+  return fixture;
+}
+
+static PlanSettings settingsOf(std::mt19937 &random, const PlanFixture &fixture) {
+  std::vector<uint32_t> quotas;
+  for (const auto &layer : fixture.recordBytes)
+    quotas.push_back(static_cast<uint32_t>(random() % (2 * layer.size())));
+  PlanSettings settings = quotasOf(quotas, static_cast<uint32_t>(3 + random() % 12));
+  settings.guesses.resize(quotas.size());
+  for (uint32_t layer = 1; layer < quotas.size(); ++layer)
+    settings.guesses[layer] = {
+        Predictor::kGate, static_cast<uint8_t>(1 + random() % std::min(layer, kMostAhead)),
+        static_cast<uint16_t>(1 + random() % 3), static_cast<uint16_t>(1 + random() % 3), 0};
+  return settings;
+}
+
+TEST_CASE("in made-up time the replay reads and waits as the runtime's cache does") {
+  uint64_t adopted = 0, refuted = 0;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    PlanFixture fixture = fixtureOf(random);
+    PlanSettings settings = settingsOf(random, fixture);
+    std::vector<std::vector<uint64_t>> blocks;
+    for (const auto &layer : fixture.recordBytes)
+      for (blocks.emplace_back(); uint64_t bytes : layer)
+        blocks.back().push_back(bytes / kBlock);
+    FakeModel model(blocks);
+    for (CacheRules rules : allRules()) {
+      rules.survival = static_cast<PromptSurvival>(seed % 3);
+      settings.rules = rules;
+      CAPTURE(seed);
+      CAPTURE(int(rules.eviction));
+      CAPTURE(int(rules.sharing));
+      const TimedResult expected =
+          replayInTime(fixture.problem(), settings, {.keepsPlays = true}).value();
+      ReadPaces paces(fixture.reads);
+      TimelineQueue queue(model.file, paces);
+      const CacheAllotment &allotment = settings.allotment;
+      CacheUnderTest test(model, queue, {allotment.quotaPages.begin(), allotment.quotaPages.end()},
+                          allotment.transitPages, kBlock, monotonicNs, rules);
+      CachePlayer player{fixture, settings, *test.cache, queue};
+      uint64_t bytes = 0, expectedBytes = 0;
+      for (size_t p = 0; p < fixture.trace.plays.size(); ++p) {
+        CAPTURE(p);
+        player.play(fixture.trace.plays[p]);
+        const CacheStats &found = test.cache->layerStats();
+        const TimedCounts &counts = expected.plays[p].counts;
+        REQUIRE(found.hits == counts.cache.hits);
+        REQUIRE(found.misses == counts.cache.misses);
+        REQUIRE(found.adopted == counts.cache.adopted);
+        REQUIRE(found.present == counts.present);
+        REQUIRE(found.evictions == counts.cache.evictions);
+        bytes += found.bytesRead;
+        expectedBytes += counts.cache.bytesRead;
+        REQUIRE(bytes == expectedBytes);
+        if (p + 1 < fixture.trace.plays.size() && fixture.trace.plays[p + 1].layer > 0)
+          REQUIRE(queue.now == doctest::Approx(expected.plays[p].endNs));
+      }
+      adopted += test.cache->totalStats().adopted;
+      refuted += test.cache->totalStats().refuted;
+    }
+  }
+  CHECK(adopted > 1000);
+  CHECK(refuted > 1000);
+}
