@@ -1,5 +1,6 @@
 // The frame of a plan's picture: what it shows in words, above and below the rows.
 #include "compiler/picture/DrawRows.h"
+#include "runtime/base/Utf8.h"
 
 #include <iterator>
 
@@ -42,31 +43,45 @@ constexpr const char *kStyleSheet =
 )";
 
 constexpr double kMargin = 16, kTextLine = 15;
+constexpr double kTitleY = 28, kSubtitleLine = 17, kFigureHeight = 46;
 constexpr size_t kLegendLines = 5;
+// Characters that fit in their sizes, in a wide font (DejaVu Sans).
+constexpr size_t kMostInTitle = 74, kMostInLine = 124;
 
-double drawTitle(SvgWriter &svg, const PlanPicture &picture) {
-  double y = 28;
-  svg.text(kMargin, y, picture.title, "title");
-  for (const std::string &line : picture.lines)
-    svg.text(kMargin, y += kTextLine + 2, line, "pale");
-  return y;
+/// So many characters at most: names of files and devices may be of any length, a picture is not.
+std::string shortened(const std::string &words, size_t most) {
+  std::string valid;
+  moert::appendLossyUtf8(words, true, valid);
+  size_t end = 0;
+  for (size_t characters = 0; end < valid.size(); ++characters) {
+    if (characters == most)
+      return valid.substr(0, end) + "\u2026";
+    end += moert::utf8Length(valid[end]);
+  }
+  return valid;
 }
 
-double drawFigures(SvgWriter &svg, const PlanPicture &picture, double y) {
-  constexpr double kHeight = 46, kGap = 8;
+void drawTitle(SvgWriter &svg, const PlanPicture &picture) {
+  double y = kTitleY;
+  svg.text(kMargin, y, shortened(picture.title, kMostInTitle), "title");
+  for (const std::string &line : picture.lines)
+    svg.text(kMargin, y += kSubtitleLine, shortened(line, kMostInLine), "pale");
+}
+
+void drawFigures(SvgWriter &svg, const PlanPicture &picture, double y) {
+  constexpr double kGap = 8;
   const double count = static_cast<double>(picture.figures.size());
   const double width = (kPictureWidth - 2 * kMargin + kGap) / count;
   double x = kMargin;
   for (const PicturedFigure &figure : picture.figures) {
-    svg.rect(x, y, width - kGap, kHeight, "tile");
+    svg.rect(x, y, width - kGap, kFigureHeight, "tile");
     svg.text(x + 8, y + 22, figure.value, "value");
     svg.text(x + 8, y + 38, figure.caption, "small pale");
     x += width;
   }
-  return y + kHeight;
 }
 
-double drawHeadings(SvgWriter &svg, const PlanPicture &picture, double y) {
+void drawHeadings(SvgWriter &svg, const PlanPicture &picture, double y) {
   svg.text(kMargin, y, "Experts of each layer, the most wanted first", "heading");
   svg.text(Columns::kTime, y, "One token, from layer to layer", "heading");
   svg.text(Columns::kTime, y + kTextLine, picture.tokenText, "small pale");
@@ -78,7 +93,6 @@ double drawHeadings(SvgWriter &svg, const PlanPicture &picture, double y) {
   svg.text(Columns::kGuesses, y, "reads ahead", "small pale");
   svg.text(Columns::kTime, y, "time", "small pale");
   svg.text(Columns::kDots, y, "its experts", "small pale");
-  return y;
 }
 
 struct LegendEntry {
@@ -141,15 +155,11 @@ void drawLegend(SvgWriter &svg, double y) {
 } // namespace
 
 std::string drawPlan(const PlanPicture &picture) {
-  // The height follows from the same steps as the drawing does.
-  constexpr double kTitleHeight = 28, kFiguresHeight = 46,
-                   kLegendHeight = (kLegendLines + std::size(kFootnotes)) * kTextLine + 8;
-  const double figuresY =
-      kTitleHeight + static_cast<double>(picture.lines.size()) * (kTextLine + 2) + 12;
-  const double headingsY = figuresY + kFiguresHeight + 26;
+  const double figuresY = kTitleY + static_cast<double>(picture.lines.size()) * kSubtitleLine + 12;
+  const double headingsY = figuresY + kFigureHeight + 26;
   const PictureRows rows(headingsY + 2 * kTextLine + 8, picture.layers.size());
   const double legendY = rows.bottom() + 46;
-  const double height = legendY + kLegendHeight;
+  const double height = legendY + (kLegendLines + std::size(kFootnotes)) * kTextLine + 8;
 
   SvgWriter svg(kPictureWidth, height, picture.title, kStyleSheet);
   svg.rect(0, 0, kPictureWidth, height, "ground");

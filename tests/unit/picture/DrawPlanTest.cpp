@@ -78,6 +78,16 @@ TEST_CASE("a picture is one file that loads and runs nothing") {
     CHECK(countOf(drawn, part) == 0);
 }
 
+TEST_CASE("names that are longer than the picture is wide are cut between characters") {
+  PlanPicture picture = somePicture(1, 4);
+  picture.lines = {"x"};
+  for (int i = 0; i < 200; ++i)
+    picture.lines[0] += "ü";
+  const std::string drawn = drawPlan(picture);
+  CHECK(countOf(drawn, "ü") == 123);
+  CHECK(countOf(drawn, "ü…</text>") == 1);
+}
+
 TEST_CASE("a layer that nobody wants and a token without time are drawn, too") {
   PlanPicture picture = somePicture(2, 4);
   for (PicturedLayer &layer : picture.layers)
