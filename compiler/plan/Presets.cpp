@@ -103,31 +103,45 @@ PlanDecision evictionDecision(Preset preset, EvictionPolicy policy) {
   return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
 }
 
+bool isKnown(const PlanProblem &problem, const GuessRule &rule) {
+  for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
+    if (const LayerPredictions *made = findPredictions(problem, rule, layer))
+      if (made->perToken > 0)
+        return true;
+  return false;
+}
+
+/// "2 reads a layer", "1 to 3 reads a layer", of the layers that are guessed.
+std::string readsText(const std::vector<GuessRule> &guesses) {
+  uint32_t least = UINT16_MAX, most = 0;
+  for (const GuessRule &rule : guesses)
+    if (rule.predictor != Predictor::kOff) {
+      least = std::min<uint32_t>(least, rule.reads);
+      most = std::max<uint32_t>(most, rule.reads);
+    }
+  const std::string count = least == most ? strCat(most) : strCat(least, " to ", most);
+  return strCat(count, most == 1 ? " read a layer" : " reads a layer");
+}
+
+/// Of guesses by layers; empty ones: none came of the preset's predictor.
 PlanDecision guessDecision(Preset preset, const PlanProblem &problem,
                            const std::vector<GuessRule> &guesses) {
   const GuessRule asked = predictorOf(preset);
   if (asked.predictor == Predictor::kOff)
     return {"guesses", "none", "the preset guesses nothing", Origin::kStated};
-  double inTime = 0;
-  uint32_t least = UINT16_MAX, most = 0;
-  for (uint32_t layer = 0; layer < guesses.size(); ++layer) {
-    inTime = std::max(inTime, readsBetweenRouters(problem, layer));
-    if (guesses[layer].predictor == Predictor::kOff)
-      continue;
-    least = std::min<uint32_t>(least, guesses[layer].reads);
-    most = std::max<uint32_t>(most, guesses[layer].reads);
-  }
+  const std::string name(predictorName(asked.predictor));
   const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
-  const std::string time = strCat("at most ", std::round(inTime * 100) / 100,
-                                  " experts can be read from one router to "
-                                  "the next");
-  if (most == 0)
-    return {"guesses", "none",
-            inTime < 1 ? time : strCat("nothing is known of ", predictorName(asked.predictor)),
-            origin};
-  const std::string reads = least == most ? strCat(most) : strCat(least, " to ", most);
-  return {"guesses", strCat(predictorName(asked.predictor), ", ", reads, " reads a layer"), time,
-          origin};
+  if (!isKnown(problem, asked))
+    return {"guesses", "none", strCat("nothing is known of guesses by ", name), origin};
+  double inTime = 0;
+  for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
+    inTime = std::max(inTime, readsBetweenRouters(problem, layer));
+  const std::string time = strCat("from one router to the next there is time to read at most ",
+                                  std::round(inTime * 100) / 100,
+                                  std::round(inTime * 100) == 100 ? " expert" : " experts");
+  if (guesses.empty())
+    return {"guesses", "none", time, origin};
+  return {"guesses", strCat(name, ", ", readsText(guesses)), time, origin};
 }
 
 } // namespace

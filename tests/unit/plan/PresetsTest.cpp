@@ -66,6 +66,27 @@ TEST_CASE("fate reads as many experts as the time between two routers holds") {
   CHECK(planPreset(Preset::kFate, fixture.problem()).settings.guesses[1].reads == 2);
 }
 
+TEST_CASE("a preset that does not guess says what time there is, or that nothing is known") {
+  PlanFixture fixture = someProblem(40);
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.before.firstNs = 2960;
+  auto reasonOf = [&](Preset preset, const PlanProblem &problem) {
+    for (const PlanDecision &made : planPreset(preset, problem).decisions)
+      if (made.decision == "guesses")
+        return made.value + ": " + made.reason;
+    return std::string();
+  };
+  // (2960 + 2 * 50 + 7) ns of the 4096 that a page takes.
+  CHECK(reasonOf(Preset::kFate, fixture.problem()) ==
+        "none: from one router to the next there is time to read at most 0.75 experts");
+  CHECK(reasonOf(Preset::kEdgeMoe, fixture.problem()) ==
+        "paths, 1 read a layer: from one router to the next there is time to read at most 0.75 "
+        "experts");
+  PlanProblem unknown = fixture.problem();
+  unknown.predictions = {};
+  CHECK(reasonOf(Preset::kFate, unknown) == "none: nothing is known of guesses by gate");
+}
+
 TEST_CASE("edgemoe reads one to three experts of each layer that has paths") {
   PlanFixture fixture = someProblem(40);
   auto guessed = [&](uint32_t layer) {
