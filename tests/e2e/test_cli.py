@@ -11,8 +11,8 @@ import time
 from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, pocket, program
 
 COMMANDS = {
-    "moec": ["compile", "import", "emit", "inspect", "verify"],
-    "moert": ["run", "logits", "eval", "tokenize", "bench"],
+    "moec": ["compile", "import", "emit", "calibrate", "plan", "replan", "inspect", "verify"],
+    "moert": ["run", "logits", "eval", "tokenize", "bench", "probe"],
 }
 
 
@@ -23,6 +23,7 @@ class HelpTest(E2eTest):
                 with self.subTest(program=name, command=command):
                     done = self.expect(DONE, name, *command, "--help")
                     self.assertIn("--help", done.out)
+                    self.assertNotRegex(done.out, r"(?m)^\s*:$")  # A heading without a name.
                     self.assertEqual(done.err, "")
 
     def test_the_help_of_a_program_names_its_commands(self):

@@ -57,7 +57,7 @@ static std::string optionGroups(const CLI::App &app) {
     auto options = app.get_options([&](const CLI::Option *option) {
       return option->get_group() == group && option->nonpositional();
     });
-    if (options.empty())
+    if (group.empty() || options.empty()) // Options of no group are not for people.
       continue;
     std::string &place = group == kCommonGroup ? common : out;
     place += "\n" + (group == kCommonGroup ? "Help" : group) + ":\n";
