@@ -99,9 +99,11 @@ static Status runCompile(CompileFlags &flags) {
 
 static void addPlanOptions(CLI::App &command, mlir::moe::CompileOptions &passes) {
   command
-      .add_option("--preset", passes.presets,
-                  "How to plan: published systems, plain caches, or what is best without any "
-                  "knowledge of the model's routing; several give a plan each (default: auto)")
+      .add_option(
+          "--preset", passes.presets,
+          "How to plan: auto searches where calibration and --device say what to search with, "
+          "and takes what is best on most models otherwise; the others are published "
+          "systems and plain caches; several give a plan each (default: auto)")
       ->expected(1, 8)
       ->check(someWord())
       ->type_name("auto|load-on-demand|lru|edgemoe|fate...");
