@@ -49,11 +49,15 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
   }
   return strCat("forecast, decoding the calibration text on\n", kIndent, first.device, "\n",
                 kIndent, first.threads, first.threads == 1 ? " thread, " : " threads, ",
-                first.tokens, " tokens; the device's numbers are ", originName(first.origin),
-                " or better:\n", times.text(kIndent), "\n", reads.text(kIndent));
+                first.tokens, " tokens; the device's numbers are ", worstText(first.origin), ":\n",
+                times.text(kIndent), "\n", reads.text(kIndent));
 }
 
 } // namespace
+
+std::string worstText(Origin worst) {
+  return strCat(originName(worst), worst == Origin::kMeasured ? "" : " at worst");
+}
 
 std::string describeForecasts(const Artifact &artifact) {
   std::string text;

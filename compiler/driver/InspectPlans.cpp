@@ -68,16 +68,6 @@ std::string listOf(const std::vector<uint32_t> &experts) {
   return text.empty() ? "none" : text;
 }
 
-std::string guessText(const GuessRule &rule) {
-  if (rule.predictor == Predictor::kOff)
-    return "none";
-  std::string text = strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead, ",
-                            rule.reads, " of ", rule.candidates, " likeliest");
-  if (rule.minShare != 0)
-    text += strCat(" above ", fixed(100.0 * rule.minShare / kWholeShare, 1), "%");
-  return text;
-}
-
 std::string quotaText(const Plan &plan) {
   if (plan.quotaPages.empty())
     return "-";
@@ -106,6 +96,13 @@ std::string tableOfPlans(const Artifact &artifact) {
   return table.text(kIndent);
 }
 
+bool hasUses(const Plan &plan) {
+  return std::any_of(plan.start.begin(), plan.start.end(), [](const LayerStart &start) {
+    return std::any_of(start.uses.begin(), start.uses.end(),
+                       [](uint32_t uses) { return uses > 0; });
+  });
+}
+
 std::string startText(const Artifact &artifact, const Plan &plan) {
   if (plan.start.empty())
     return "empty";
@@ -116,7 +113,9 @@ std::string startText(const Artifact &artifact, const Plan &plan) {
                                       ? std::string("none")
                                       : strCat(experts, experts == 1 ? " expert" : " experts");
                          }),
-                ", as ", plan.startTokens, " tokens wanted them");
+                hasUses(plan) ? strCat(", as ", plan.startTokens,
+                                       plan.startTokens == 1 ? " token" : " tokens", " wanted them")
+                              : ", nothing known of their use");
 }
 
 std::string describeSettings(const Artifact &artifact, const Plan &plan) {

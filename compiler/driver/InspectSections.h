@@ -19,6 +19,9 @@ uint32_t widthOf(const moert::Expert &expert);
 /// "int4/32", and in bit planes "int4/32 as 2+2".
 std::string nameOfSlices(const moert::Expert &expert);
 
+/// Of numbers of which these are the worst: "measured", "assumed at worst".
+std::string worstText(moert::Origin worst);
+
 /// Each of the following ends with a line break.
 std::string describeExperts(const moert::Artifact &artifact);
 std::string describeWidths(const moert::Artifact &artifact, bool hasColour);

@@ -215,8 +215,7 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
   const uint64_t pages =
       std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(), uint64_t(plan.transitPages));
   picture.lines = {
-      strCat("on ", planned.device->name, " (its numbers are ", originName(forecast.origin),
-             " or better)"),
+      strCat("on ", planned.device->name, " (its numbers are ", worstText(forecast.origin), ")"),
       strCat(formatBytes(plan.budgetBytes), " of memory, ",
              formatBytes(pages * planned.artifact.pageBytes), " of it for experts: ",
              sharingName(plan.rules.sharing), ", eviction ", evictionName(plan.rules.eviction)),

@@ -136,8 +136,8 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
       {"settings", taken ? "searched" : name,
        strCat(timeText(judged.ns), " a token, ", timeText(judged.restNs), " on the ",
               judged.result.tokenNs.size() - trials.parts().decided,
-              " tokens that nothing was decided on; ", name, " ", timeText(rivals.fastest->ns),
-              ", presets there at best ", timeText(rivals.restNs)),
+              " tokens that nothing was decided on; the fastest presets: ", name, " ",
+              timeText(rivals.fastest->ns), ", on those tokens ", timeText(rivals.restNs)),
        origin});
   plan.forecast = forecastOf(problem, judged.result);
   plan.replays = trials.replays();

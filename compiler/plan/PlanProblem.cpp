@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 
 using namespace moert;
 
@@ -171,6 +172,18 @@ std::string_view survivalName(PromptSurvival survival) {
 std::string_view predictorName(Predictor predictor) {
   constexpr std::array<std::string_view, 3> kNames = {"none", "gate", "paths"};
   return kNames[static_cast<size_t>(predictor)];
+}
+
+std::string guessText(const GuessRule &rule) {
+  if (rule.predictor == Predictor::kOff)
+    return "none";
+  std::string text = strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead, ",
+                            rule.reads, " of ", rule.candidates, " likeliest");
+  if (rule.minShare == 0)
+    return text;
+  char share[16];
+  std::snprintf(share, sizeof share, "%.1f", 100.0 * rule.minShare / kWholeShare);
+  return strCat(text, " of ", share, "% or more");
 }
 
 uint64_t tokenCount(const RoutingTrace &trace) {

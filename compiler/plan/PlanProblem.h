@@ -94,6 +94,9 @@ std::string_view sharingName(moert::CacheSharing sharing);
 std::string_view survivalName(moert::PromptSurvival survival);
 std::string_view predictorName(moert::Predictor predictor);
 
+/// "gate, 1 ahead, 2 of 8 likeliest of 6.2% or more"; "none".
+std::string guessText(const moert::GuessRule &rule);
+
 /// Tokens of all steps.
 uint64_t tokenCount(const RoutingTrace &trace);
 

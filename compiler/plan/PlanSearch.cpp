@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 using namespace moert;
@@ -15,6 +14,9 @@ namespace moec {
 
 // As kSameTime, for numbers of guesses, of which none is much simpler than another.
 static constexpr double kSameNumbersTime = kSameTime / 10;
+
+// The decision about layers that the rule of the others does not guess.
+static constexpr const char *kSilence = "layers not guessed";
 
 namespace {
 
@@ -145,8 +147,9 @@ bool Search::decidePins() {
   for (uint32_t pins : {0, 1, 2, 4, 8}) {
     PlanRecipe recipe = best;
     recipe.pins = pins;
-    variants.push_back(
-        {recipe, pins == 0 ? "none" : strCat("the ", pins, " most popular a layer")});
+    variants.push_back({recipe, pins == 0 ? "none"
+                                          : strCat(pins == 1 ? "the" : strCat("the ", pins),
+                                                   " most popular of each layer")});
   }
   return decide("pins", variants);
 }
@@ -154,13 +157,9 @@ bool Search::decidePins() {
 //===-- Guesses -------------------------------------------------------------------------------===//
 
 static std::string guessName(const PlanRecipe &recipe) {
-  const GuessRule &rule = recipe.guess;
-  if (rule.predictor == Predictor::kOff)
+  if (recipe.guess.predictor == Predictor::kOff)
     return "none";
-  char share[16];
-  std::snprintf(share, sizeof share, "%.3g", static_cast<double>(rule.minShare) / kWholeShare);
-  return strCat(predictorName(rule.predictor), " ", uint32_t(rule.ahead), " ahead, ", rule.reads,
-                " of ", rule.candidates, " from ", share, ", room for ", recipe.guessRecords);
+  return strCat(guessText(recipe.guess), ", room for ", recipe.guessRecords);
 }
 
 /// Shares below which an expert is not read, coarse or fine; what reads least first.
@@ -235,7 +234,7 @@ void Search::decideGuesses() {
   const Variant with{best, guessName(best)};
   decide("guesses", {without, with});
   if (best.guess.predictor == Predictor::kOff)
-    std::erase_if(decisions, [](const PlanDecision &made) { return made.decision == "silence"; });
+    std::erase_if(decisions, [](const PlanDecision &made) { return made.decision == kSilence; });
   else
     earlier.push_back(unguessed);
 }
@@ -250,7 +249,7 @@ void Search::decideSilence() {
     adopted[p % layers] += static_cast<double>(counts.adopted);
     settled[p % layers] += static_cast<double>(counts.adopted + counts.refuted);
   }
-  std::vector<Variant> variants{{best, "no layer"}};
+  std::vector<Variant> variants{{best, "none"}};
   for (double least : {0.3, 0.45, 0.6, 0.7, 0.8}) {
     PlanRecipe recipe = best;
     recipe.isSilent.assign(layers, false);
@@ -260,10 +259,11 @@ void Search::decideSilence() {
       silent += recipe.isSilent[l];
     }
     if (silent > 0 && recipe.isSilent != variants.back().recipe.isSilent)
-      variants.push_back({recipe, strCat(silent, " layers right less than ",
-                                         std::lround(100 * least), "% of the time")});
+      variants.push_back(
+          {recipe, strCat(silent, silent == 1 ? " layer" : " layers", " right less than ",
+                          std::lround(100 * least), "% of the time")});
   }
-  decide("silence", variants);
+  decide(kSilence, variants);
 }
 
 //===-- The whole -----------------------------------------------------------------------------===//

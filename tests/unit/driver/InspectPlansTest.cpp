@@ -22,7 +22,7 @@ TEST_CASE("the page says what each plan decides, equal layers together, and why"
            "  quotas    layer 0: 8; 1: 16 pages\n"
            "  pinned    layer 0: 1, 3; 1: 0\n"
            "  start     layer 0: 2 experts; 1: 1 expert, as 8 tokens wanted them\n"
-           "  guesses   layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest above 6.2%\n"
+           "  guesses   layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"
            "\n"
            "  measured  eviction = some: It reads 1.5% less than lru.\n"
            "  stated    guesses = 1 ahead: The disk idles for 40% of a token.\n",
@@ -42,8 +42,21 @@ TEST_CASE("what is the same for all layers is said once") {
   plan.start.clear();
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line : {"  quotas    8 pages\n", "  pinned    none\n", "  start     empty\n",
-                           "  guesses   gate, 1 ahead, 2 of 3 likeliest above 6.2%\n"})
+                           "  guesses   gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("of a start nothing may be known of its experts' use") {
+  Artifact artifact = tinyPlannedArtifact();
+  artifact.plans[0].start[0].uses = {0, 0};
+  artifact.plans[0].start[1].uses = {0};
+  artifact.plans[0].startTokens = 1;
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("  start     layer 0: 2 experts; 1: 1 expert, nothing known of their use\n") !=
+        std::string::npos);
+  artifact.plans[0].start[1].uses = {1};
+  text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("1: 1 expert, as 1 token wanted them\n") != std::string::npos);
 }
 
 TEST_CASE("a run of layers is named by its ends") {
@@ -67,7 +80,7 @@ TEST_CASE("forecasts of one device share their tables") {
   CHECK_MESSAGE(
       text.find("\nforecast, decoding the calibration text on\n"
                 "  laptop\n"
-                "  4 threads, 4096 tokens; the device's numbers are assumed or better:\n"
+                "  4 threads, 4096 tokens; the device's numbers are assumed at worst:\n"
                 "  ms a token  mean  median   95%  bound\n"
                 "  default     1.50    1.25  4.00   1.00\n"
                 "  1MiB        1.50    1.25  4.00   1.00\n"
