@@ -55,9 +55,8 @@ struct TimedOptions {
   bool keepsPlays = false;
 };
 
-/// Reads under way at once, as the runtime's engine has them.
+/// Reads under way at once, as the runtime's engine has them; of guesses moert::kMostGuessReads.
 constexpr size_t kMostReads = 16;
-constexpr size_t kMostGuessReads = 2;
 
 /// Replays the problem, which check() accepts, with settings that verify() accepts; refuses others
 /// as it does, without looking at the whole trace again.

@@ -65,9 +65,8 @@ struct CacheConfig {
   /// At least the sum of the quotas plus the transit pages; aligned to 4 KiB.
   std::span<std::byte> pool;
   CacheRules rules;
-  /// Reads of guesses at a time, at most; 0: nothing is guessed. Few, since a read that was begun
-  /// delays the demand that comes after it; two, so that the disk has the next one at hand.
-  uint32_t guessesUnderWay = 2;
+  /// Reads of guesses at a time, at most; 0: nothing is guessed.
+  uint32_t guessesUnderWay = kMostGuessReads;
   /// Every read is waited for before anything else happens, guesses at the end of the play that
   /// made them: all counts are then those of the compiler's replay. Slow; for tests and
   /// comparisons.
