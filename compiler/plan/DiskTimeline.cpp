@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <limits>
 
 namespace moec {
 
@@ -23,11 +25,29 @@ const ReadPace &ReadPaces::of(uint32_t size, size_t underWay) {
   return known[underWay - 1];
 }
 
+/// The device's times until so many reads have ended, made to grow with their number: measured ones
+/// may say that two reads end sooner than one, which would make a cache that misses more the better
+/// one. Between the longest time of fewer reads and the shortest one of more.
+static double growingNs(const ReadTable &table, uint64_t bytes, size_t underWay) {
+  const size_t deepest = std::max<size_t>(underWay, table.depths.back());
+  double longest = 0, shortest = std::numeric_limits<double>::infinity();
+  for (size_t depth = 1; depth <= deepest; ++depth) {
+    const double ns = readNs(table, bytes, static_cast<double>(depth)).value;
+    if (depth <= underWay)
+      longest = std::max(longest, ns);
+    if (depth >= underWay)
+      shortest = std::min(shortest, ns);
+  }
+  return std::sqrt(longest * shortest);
+}
+
 ReadPace ReadPaces::make(uint64_t bytes, size_t underWay) const {
   // Measured rates differ by some percent from depth to depth without a cause.
   constexpr double kSameRate = 0.95;
-  auto rateOf = [&](double depth) { return depth / readNs(table, bytes, depth).value; };
-  const double rate = rateOf(static_cast<double>(underWay));
+  auto rateOf = [&](size_t depth) {
+    return static_cast<double>(depth) / growingNs(table, bytes, depth);
+  };
+  const double rate = rateOf(underWay);
   uint32_t served = 1;
   while (served < underWay && rateOf(served) < kSameRate * rate)
     ++served;

@@ -1,5 +1,6 @@
 #include "compiler/plan/DiskTimeline.h"
 
+#include <cmath>
 #include <doctest/doctest.h>
 
 using namespace moec;
@@ -51,6 +52,20 @@ TEST_CASE("as many reads are served at a time as the device's rate needs") {
   CHECK(ended == Tags{3, 1});
   disk.advanceTo(2000, ended);
   CHECK(ended == Tags{3, 1, 2, 4});
+}
+
+TEST_CASE("more reads never end sooner than fewer, whatever was measured") {
+  // Alone 2000 ns, two side by side 1000 ns, four 2000 ns.
+  ReadTable table{{1000},
+                  {1, 2, 4},
+                  {{0.5e9, Origin::kMeasured}, {2e9, Origin::kMeasured}, {2e9, Origin::kMeasured}}};
+  ReadPaces paces(table);
+  uint32_t size = paces.sizeOf(1000);
+  CHECK(paces.of(size, 1).allNs == doctest::Approx(std::sqrt(2000.0 * 1000)));
+  CHECK(paces.of(size, 2).allNs == doctest::Approx(std::sqrt(2000.0 * 1000)));
+  CHECK(paces.of(size, 4).allNs == doctest::Approx(2000));
+  for (size_t count = 1; count < 8; ++count)
+    CHECK(paces.of(size, count).allNs <= paces.of(size, count + 1).allNs * (1 + 1e-12));
 }
 
 TEST_CASE("a read that begins later shares the device with those under way") {
