@@ -38,6 +38,15 @@ class ProbeTest(E2eTest):
         self.assertEqual(list(self.disk.iterdir()), [])
         self.is_device_profile(self.output)
 
+    def test_a_file_that_is_there_is_read_and_stays(self):
+        model = self.disk / "model"
+        model.write_bytes(os.urandom(72 << 20))
+        self.expect(DONE, "moert", "probe", "-o", self.output, "--path", model)
+        self.assertEqual([file.name for file in self.disk.iterdir()], ["model"])
+        self.assertEqual(model.stat().st_size, 72 << 20)
+        self.assertIn("from a file of 72.0 MiB", self.output.read_text())
+        self.is_device_profile(self.output)
+
     def test_an_interrupted_probe_leaves_nothing(self):
         for delay in (0.2, 2) if not FULL else (0, 0.1, 0.5, 1, 3, 8, 12, 15):
             with self.subTest(delay=delay):
@@ -60,7 +69,9 @@ class ProbeTest(E2eTest):
         plain.write_text("")
         self.refused("moert", "probe", mention="--output is required")
         self.refused("moert", "probe", "-o", self.output, "--path", self.scratch / "missing", mention="missing")
-        self.refused("moert", "probe", "-o", self.output, "--path", plain, mention="is not a folder")
+        self.refused("moert", "probe", "-o", self.output, "--path", plain, mention="plain has 0 B, expected a file of at least 64.0 MiB, or a folder")
+        self.refused("moert", "probe", "-o", self.output, "--path", "/dev/null", mention="is neither a folder nor a file")
+        self.refused("moert", "probe", "-o", plain, "--path", plain, mention="would replace")
         self.refused("moert", "probe", "-o", self.scratch / "no/device.yaml", mention="there is no directory")
         self.refused("moert", "probe", "-o", self.disk, mention="is a directory")
         self.assertFalse(self.output.exists())

@@ -29,7 +29,7 @@ constexpr double kIdleCoreShare = 0.95;
 
 struct ProbeOptions {
   std::string output;
-  std::string folder = ".";
+  std::string path = ".";
 };
 
 std::string processorName() {
@@ -84,7 +84,7 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
                   " of memory, free for it: ", formatBytes(report.availableMemoryBytes));
   report.name = strCat(processorName(), ", ", cores, cores == 1 ? " core, " : " cores, ",
                        formatBytes(report.totalMemoryBytes));
-  MOERT_ASSIGN_OR_RETURN(report.disk, probe::probeDisk(run, options.folder));
+  MOERT_ASSIGN_OR_RETURN(report.disk, probe::probeDisk(run, options.path));
   MOERT_ASSIGN_OR_RETURN(report.compute, probe::probeCompute(run, bestKernels(), cores));
   report.remarks = {strCat("Measured by moert probe on ", today(),
                            "; profiles/README.md of the project describes the fields."),
@@ -110,7 +110,7 @@ std::string readSummary(const probe::DiskReport &disk) {
 }
 
 Status writeProbe(const ProbeOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkWritable(options.output, {}));
+  MOERT_RETURN_IF_ERROR(checkWritable(options.output, {options.path}));
   MOERT_ASSIGN_OR_RETURN(probe::DeviceReport report, measure(options));
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(options.output));
   MOERT_RETURN_IF_ERROR(file.append(probe::toYaml(report)));
@@ -134,12 +134,14 @@ void addProbeCommand(CLI::App &app, Action &chosen) {
       ->type_name("DEVICE.yaml")
       ->required();
   command
-      ->add_option("--path", options->folder,
-                   "A folder on the disk that will hold the model; a temporary file of up to 512 "
-                   "MiB is written there (default: the current one)")
-      ->type_name("DIR");
+      ->add_option(
+          "--path", options->path,
+          "The model's file, which is read, or a folder on the disk that will hold it, where "
+          "a temporary file of up to 512 MiB is written: what was written just now may be "
+          "read faster than a model (default: the current folder)")
+      ->type_name("FILE|DIR");
   command->footer("Takes less than 30 s. The machine should do nothing else meanwhile.\n"
-                  "Example: moert probe -o laptop.yaml --path ~/models");
+                  "Example: moert probe -o laptop.yaml --path ~/models/qwen.moe");
   command->callback([options, &chosen] { chosen = [options] { return writeProbe(*options); }; });
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Size.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -33,13 +34,15 @@ int openNameless(const std::string &folder) {
   return file;
 }
 
-Status checkFolder(const std::string &folder) {
+/// Whether there is a file to read, rather than a folder to write one to.
+Result<bool> isFile(const std::string &path) {
   struct stat found;
-  if (::stat(folder.c_str(), &found) != 0)
-    return openError(errno, strCat("--path ", folder, ": cannot be probed"));
-  if (!S_ISDIR(found.st_mode))
-    return invalidInput("--path ", folder, " is not a folder, expected one on the disk to measure");
-  return {};
+  if (::stat(path.c_str(), &found) != 0)
+    return openError(errno, strCat("--path ", path, ": cannot be probed"));
+  if (!S_ISDIR(found.st_mode) && !S_ISREG(found.st_mode))
+    return invalidInput("--path ", path,
+                        " is neither a folder nor a file, expected one on the disk to measure");
+  return S_ISREG(found.st_mode);
 }
 
 /// How much may be written: most if there is room, less where there is not.
@@ -81,9 +84,28 @@ Status writeAll(int file, const std::byte *data, uint64_t bytes) {
 
 } // namespace
 
+Result<ProbeFile> ProbeFile::openFile(const std::string &path, uint64_t leastBytes) {
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (opened < 0)
+    return openError(errno, strCat("--path ", path, ": cannot be read"));
+  ProbeFile file(opened);
+  struct stat found;
+  if (::fstat(opened, &found) != 0)
+    return systemError(errno, strCat("--path ", path));
+  const auto bytes = static_cast<uint64_t>(found.st_size);
+  if (bytes < leastBytes)
+    return invalidInput("--path ", path, " has ", formatBytes(bytes),
+                        ", expected a file of at least ", formatBytes(leastBytes), ", or a folder");
+  file.usedBytes = bytes / kPieceBytes * kPieceBytes;
+  MOERT_RETURN_IF_ERROR(file.dropFromCache());
+  return file;
+}
+
 Result<ProbeFile> ProbeFile::create(ProbeRun &run, const std::string &folder, uint64_t leastBytes,
                                     uint64_t mostBytes, uint64_t plannedNs) {
-  MOERT_RETURN_IF_ERROR(checkFolder(folder));
+  MOERT_ASSIGN_OR_RETURN(bool isThere, isFile(folder));
+  if (isThere)
+    return openFile(folder, leastBytes);
   MOERT_ASSIGN_OR_RETURN(uint64_t bytes, roomFor(folder, leastBytes, mostBytes));
   const int opened = openNameless(folder);
   if (opened < 0)
@@ -94,7 +116,7 @@ Result<ProbeFile> ProbeFile::create(ProbeRun &run, const std::string &folder, ui
   uint64_t state = 0x9e3779b97f4a7c15;
   for (uint64_t i = 0; i < pieces; ++i) {
     const bool isLate = run.nowNs() - begin > plannedNs;
-    if (isLate && created.writtenBytes >= leastBytes)
+    if (isLate && created.usedBytes >= leastBytes)
       break;
     MOERT_RETURN_IF_ERROR(run.begin("writing a temporary file", plannedNs / pieces));
     fillWithNoise(piece, state);
@@ -104,14 +126,14 @@ Result<ProbeFile> ProbeFile::create(ProbeRun &run, const std::string &folder, ui
     if (written.isOk() && ::fdatasync(created.file) != 0)
       written = systemError(errno, "writing the probe's temporary file");
     MOERT_RETURN_IF_ERROR(std::move(written).withContext(strCat("--path ", folder)));
-    created.writtenBytes += kPieceBytes;
+    created.usedBytes += kPieceBytes;
   }
   MOERT_RETURN_IF_ERROR(created.dropFromCache());
   return created;
 }
 
 ProbeFile::ProbeFile(ProbeFile &&other) noexcept
-    : file(std::exchange(other.file, -1)), writtenBytes(other.writtenBytes) {}
+    : file(std::exchange(other.file, -1)), usedBytes(other.usedBytes) {}
 
 ProbeFile::~ProbeFile() {
   if (file >= 0)
@@ -124,7 +146,7 @@ Result<ArtifactFile> ProbeFile::open() const {
 
 Status ProbeFile::dropFromCache() const {
   if (int error = ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED))
-    return systemError(error, "dropping the probe's temporary file from the page cache");
+    return systemError(error, "dropping the probe's file from the page cache");
   return {};
 }
 
