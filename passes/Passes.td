@@ -180,11 +180,13 @@ def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
         n = (t_experts + t_attention + t_router) / t_expert
 
     Times of computing are sums over the layers' ops at the device's rates, one token, attention over
-    half of the context; t_expert is one read of the layer's largest record. A gate looks at a quarter of the experts (Fate: those above the 75th percentile of
-    confidence), paths at three (EdgeMoE: 1 to 3); of these, at most n that are absent are read, and
-    no more than the plan's transit pages hold. A layer gets no prefetch where n is below one, where
-    the pages do not hold one, or where all of its experts stay in memory: it would not pay. Without
-    a device the papers' own numbers are assumed: as many as a token asks for, and three.
+    half of the context; t_expert is one read of the layer's largest record. A gate looks at a
+    quarter of the experts (Fate: those above the 75th percentile of confidence), paths at twice as
+    many as a token takes; of these, at most n that are absent are read, by paths 1 to 3 (EdgeMoE),
+    and no more than the plan's transit pages hold. A layer gets no prefetch where n is below one,
+    guesses by paths aside, where the pages do not hold one, or where all of its experts stay in
+    memory: it would not pay. Without a device the papers' own numbers are assumed: as many as a
+    token asks for, and three.
 
     Before:
 
@@ -200,8 +202,7 @@ def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
     ```
 
     On completion every rule that is not off has its counts; a rule that is off stays so until
-    place-predictors runs again. Needs the plans of allot-cache and the
-    formats of assign-bits.
+    place-predictors runs again. Needs the plans of allot-cache and the formats of assign-bits.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [

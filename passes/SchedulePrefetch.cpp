@@ -101,11 +101,17 @@ FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_
     inTime = decision.inTime = reads->value;
     decision.origin = reads->origin;
   }
-  decision.rule = moec::withCounts(asked, shape.layers[layer], plan.transitPages, inTime);
+  const moert::CacheShape::Layer &of = shape.layers[layer];
+  const uint64_t records = plan.transitPages / std::max<uint64_t>(1, of.recordPages);
+  // Without a trace nothing says how many are worth a look: twice what a token takes, which is what
+  // calibration keeps of each token.
+  const uint64_t named = std::min<uint64_t>(of.experts, 2 * of.topK);
+  const bool isGate = asked.predictor == moert::Predictor::kGate;
+  decision.rule =
+      moec::withCounts(asked, {of.experts, of.topK, isGate ? of.experts : named, records}, inTime);
   if (decision.rule.predictor == moert::Predictor::kOff)
-    decision.why = inTime && *inTime < 1
-                       ? "reading an expert takes longer than computing until it is known"
-                       : "the transit pages do not hold one expert more";
+    decision.why = records == 0 ? "the transit pages do not hold one expert more"
+                                : "reading an expert takes longer than computing until it is known";
   return decision;
 }
 

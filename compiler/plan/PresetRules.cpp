@@ -55,23 +55,18 @@ GuessRule predictorOf(Preset preset) {
   return {};
 }
 
-GuessRule withCounts(const GuessRule &rule, const CacheShape::Layer &layer, uint32_t transitPages,
-                     std::optional<double> inTime) {
+GuessRule withCounts(const GuessRule &rule, const GuessScope &scope, std::optional<double> inTime) {
   if (rule.predictor == Predictor::kOff)
     return {};
-  // EdgeMoE, section III-C: 1 to 3 experts. Fate, section 4.2: those above the 75th percentile of
-  // the gate's confidence, of which it reads as many as there is time for.
   const bool isGate = rule.predictor == Predictor::kGate;
-  const uint64_t candidates =
-      std::min<uint64_t>(isGate ? (layer.experts + 3) / 4 : 3, layer.experts);
-  uint64_t reads = isGate ? layer.topK : candidates;
-  if (inTime)
-    reads = static_cast<uint64_t>(std::clamp(*inTime, 0.0, double(candidates)));
-  const uint64_t fitting = transitPages / std::max<uint64_t>(1, layer.recordPages);
+  const uint64_t looked = isGate ? (scope.experts + 3) / 4 : scope.experts;
+  const uint64_t candidates = std::min<uint64_t>({looked, scope.named, UINT16_MAX});
+  const double asked = inTime.value_or(isGate ? static_cast<double>(scope.topK) : 3);
+  const double reads = isGate ? std::max(asked, 0.0) : std::clamp(asked, 1.0, 3.0);
   GuessRule counted = rule;
-  counted.candidates = static_cast<uint16_t>(std::min<uint64_t>(candidates, UINT16_MAX));
-  counted.reads =
-      static_cast<uint16_t>(std::min<uint64_t>({reads, fitting, uint64_t(counted.candidates)}));
+  counted.candidates = static_cast<uint16_t>(candidates);
+  counted.reads = static_cast<uint16_t>(
+      std::min({reads, static_cast<double>(candidates), static_cast<double>(scope.records)}));
   return counted.reads == 0 ? GuessRule{} : counted;
 }
 

@@ -34,11 +34,24 @@ moert::CacheRules rulesOf(Preset preset);
 /// Predictor and distance; off with presets that guess nothing.
 moert::GuessRule predictorOf(Preset preset);
 
-/// The rule with its counts: candidates as the predictor's paper has them, and as many reads as
-/// fit into the time from the guess to its use (`inTime`; absent: not known, and the paper's own
-/// number counts) and into the transit pages. Off where that is less than one.
-moert::GuessRule withCounts(const moert::GuessRule &rule, const moert::CacheShape::Layer &layer,
-                            uint32_t transitPages, std::optional<double> inTime);
+/// What a layer's guesses are made from.
+struct GuessScope {
+  uint64_t experts = 0, topK = 0; // Of the layer.
+  uint64_t named = 0;             // Experts that the predictor names for a token, at most.
+  uint64_t records = UINT64_MAX;  // That the transit pages hold.
+};
+
+/// The rule with its counts, as the predictor's paper has them; off where they come to nothing.
+/// `inTime`: reads that fit into the time from the guess to its use; absent: not known, and the
+/// paper's own number counts.
+///
+/// Gates (Fate): candidates are the experts "whose confidence scores exceed the 75th percentile"
+/// (section 4.2), which is a quarter of them, as many as a rule can say; n = T / t_expert are read
+/// (section 4.3), none where one takes longer than T. Paths (EdgeMoE, section III-C): all that are
+/// named are candidates, and "1-3 experts in each layer, depending on the compute-I/O speed gap",
+/// are read: one where there is time for none, three where there is time for more.
+moert::GuessRule withCounts(const moert::GuessRule &rule, const GuessScope &scope,
+                            std::optional<double> inTime);
 
 /// Shares poolPages, at least smallestPoolPages(shape). Presets that guess keep transit pages for
 /// what is guessed, as far as the pool allows, unless nothing is.

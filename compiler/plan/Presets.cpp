@@ -24,22 +24,13 @@ namespace {
 
 /// The rule of one layer; off where nothing is known of its guesses, or none can be read in time.
 GuessRule guessOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
-  GuessRule rule = predictorOf(preset);
+  const GuessRule rule = predictorOf(preset);
   const LayerPredictions *made = findPredictions(problem, rule, layer);
-  if (!made || made->perToken == 0)
+  if (!made)
     return {};
-  const uint32_t experts = problem.trace->layerExperts[layer];
-  const double inTime = std::floor(readsBetweenRouters(problem, layer));
-  double reads = std::min<double>(inTime, made->perToken);
-  rule.candidates = static_cast<uint16_t>(made->perToken);
-  if (preset == Preset::kEdgeMoe)
-    reads = std::clamp(reads, 1.0, 3.0);
-  else
-    rule.candidates = static_cast<uint16_t>(std::min(made->perToken, (experts + 3) / 4));
-  if (reads < 1)
-    return {};
-  rule.reads = static_cast<uint16_t>(std::min<double>(reads, rule.candidates));
-  return rule;
+  return withCounts(
+      rule, {problem.trace->layerExperts[layer], problem.topK[layer], made->perToken, UINT64_MAX},
+      readsBetweenRouters(problem, layer));
 }
 
 std::vector<GuessRule> guessesOf(Preset preset, const PlanProblem &problem) {

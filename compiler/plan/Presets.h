@@ -10,14 +10,10 @@ namespace moec {
 /// A preset's settings with their reasons; `auto` is PlanSearch.h's, what comes here without a
 /// search is its rules alone.
 ///
-/// EdgeMoE (section III-C): the likeliest absent experts of a layer are read while the one before
-/// it is played, "1-3 experts in each layer, depending on the compute-I/O speed gap"; of more than
-/// three the paper says nothing. The buffer is filled layer by layer before anything was used.
-///
-/// Fate (section 4.3): T = t_moe + t_attn + t_gate, n = T / t_expert experts are read, none where
-/// one takes longer than T. Candidates are those "whose confidence scores exceed the 75th
-/// percentile", which is a quarter of the experts, as many as a rule can say. Reading begins where
-/// the gate spoke, and ends with the next layer's turn.
+/// Guesses are counted by withCounts(). With EdgeMoE the likeliest absent experts of a layer are
+/// read while the one before it is played, and the buffer is filled layer by layer before anything
+/// was used. With Fate reading begins where the gate spoke, and ends with the next layer's turn;
+/// the time is T = t_moe + t_attn + t_gate (section 4.3).
 ///
 /// The problem is one that check() accepts; verify() accepts the settings.
 PlannedSettings planPreset(Preset preset, const PlanProblem &problem);

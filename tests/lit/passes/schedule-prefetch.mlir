@@ -23,8 +23,8 @@
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 1", value = "3 of 4 likeliest", why = "3.0 reads take as long as experts, attention and router on round numbers", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 2", value = "4 of 4 likeliest", why = "21.0 reads take as long as experts, attention and router on round numbers", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 3", value = "off", why = "all experts stay in memory", origin = derived>]
-// Paths name three.
-// CHECK-SAME: name = "paths", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = paths, candidates = 3, reads = 3>, #moe.guess<>]
+// By paths twice as many as a token takes are looked at, and three are read at most.
+// CHECK-SAME: name = "paths", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = paths, candidates = 4, reads = 3>, #moe.guess<>]
 // Two layers ahead there is time for both layers' experts and routers: (2 + 1 + 2 + 18 + 1) / 1 = 24 reads.
 // CHECK-SAME: name = "further", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = gate, ahead = 2, candidates = 4, reads = 4>, #moe.guess<>]
 // CHECK-SAME: why = "24.0 reads

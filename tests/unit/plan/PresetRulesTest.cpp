@@ -114,31 +114,38 @@ static const GuessRule kGate = {.predictor = Predictor::kGate};
 static const GuessRule kPaths = {.predictor = Predictor::kPaths};
 
 TEST_CASE("a gate's candidates are a quarter of the experts, its reads those that time allows") {
-  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
-  const GuessRule rule = withCounts(kGate, layer, 100, 5.9);
+  const GuessRule rule = withCounts(kGate, {60, 4, 60}, 5.9);
   CHECK(rule.predictor == Predictor::kGate);
   CHECK(rule.candidates == 15);
   CHECK(rule.reads == 5);
-  CHECK(withCounts(kGate, layer, 100, 1e9).reads == 15);
+  CHECK(withCounts(kGate, {60, 4, 60}, 1e9).reads == 15);
 }
 
-TEST_CASE("paths name three experts at most") {
-  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
-  CHECK(withCounts(kPaths, layer, 100, 2.5) ==
-        GuessRule{.predictor = Predictor::kPaths, .candidates = 3, .reads = 2});
-  CHECK(withCounts(kPaths, layer, 100, 50).reads == 3);
+TEST_CASE("paths look at all that are named and read one to three of them") {
+  const GuessScope scope = {60, 4, 8};
+  CHECK(withCounts(kPaths, scope, 2.5) ==
+        GuessRule{.predictor = Predictor::kPaths, .candidates = 8, .reads = 2});
+  CHECK(withCounts(kPaths, scope, 50).reads == 3);
+  CHECK(withCounts(kPaths, scope, 0.5).reads == 1);
+}
+
+TEST_CASE("no more are looked at or read than are named") {
+  CHECK(withCounts(kGate, {60, 4, 8}, 50) ==
+        GuessRule{.predictor = Predictor::kGate, .candidates = 8, .reads = 8});
+  CHECK(withCounts(kPaths, {60, 4, 2}, 50).reads == 2);
+  CHECK(withCounts(kPaths, {60, 4, 0}, 50) == GuessRule{});
 }
 
 TEST_CASE("without a device the papers' numbers count") {
-  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
-  CHECK(withCounts(kGate, layer, 100, {}).reads == 4);
-  CHECK(withCounts(kPaths, layer, 100, {}).reads == 3);
+  CHECK(withCounts(kGate, {60, 4, 60}, {}).reads == 4);
+  CHECK(withCounts(kPaths, {60, 4, 8}, {}).reads == 3);
 }
 
-TEST_CASE("where less than one read fits into the time or the pages, nothing is guessed") {
-  const CacheShape::Layer layer = {60, 4, 3, 12, 180};
-  CHECK(withCounts(kGate, layer, 100, 0.99) == GuessRule{});
-  CHECK(withCounts(kGate, layer, 2, 5) == GuessRule{});
-  CHECK(withCounts(kGate, layer, 7, 5).reads == 2);
-  CHECK(withCounts({}, layer, 100, 5) == GuessRule{});
+TEST_CASE(
+    "where less than one read fits into a gate's time or into the pages, nothing is guessed") {
+  CHECK(withCounts(kGate, {60, 4, 60}, 0.99) == GuessRule{});
+  CHECK(withCounts(kGate, {60, 4, 60, 0}, 5) == GuessRule{});
+  CHECK(withCounts(kPaths, {60, 4, 8, 0}, 5) == GuessRule{});
+  CHECK(withCounts(kGate, {60, 4, 60, 2}, 5).reads == 2);
+  CHECK(withCounts({}, {60, 4, 60}, 5) == GuessRule{});
 }
