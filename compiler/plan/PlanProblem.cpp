@@ -99,8 +99,8 @@ static Status checkTimes(const PlanProblem &problem) {
   return {};
 }
 
-/// A layer that another one can guess, so many MoE layers before.
-static bool canGuess(Predictor predictor, uint32_t layer, uint32_t ahead) {
+/// Whether a predictor can speak of a layer so many MoE layers before its turn.
+static bool isInReach(Predictor predictor, uint32_t layer, uint32_t ahead) {
   switch (predictor) {
   case Predictor::kGate:
     return ahead >= 1 && ahead <= kMostAhead && ahead <= layer;
@@ -115,7 +115,7 @@ static bool canGuess(Predictor predictor, uint32_t layer, uint32_t ahead) {
 static Status checkPredictions(const PlanProblem &problem, uint64_t tokens) {
   for (size_t i = 0; i < problem.predictions.size(); ++i) {
     const LayerPredictions &made = problem.predictions[i];
-    if (made.layer >= layerCount(problem) || !canGuess(made.predictor, made.layer, made.ahead))
+    if (made.layer >= layerCount(problem) || !isInReach(made.predictor, made.layer, made.ahead))
       return invalidInput("predictions of MoE layer ", made.layer, " from ", made.ahead,
                           " layers before it, of ", layerCount(problem));
     const uint32_t experts = problem.trace->layerExperts[made.layer];
@@ -226,7 +226,7 @@ ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settin
 static Status checkGuess(const PlanProblem &problem, const GuessRule &rule, uint32_t layer) {
   if (rule.predictor == Predictor::kOff)
     return {};
-  if (!canGuess(rule.predictor, layer, rule.ahead))
+  if (!isInReach(rule.predictor, layer, rule.ahead))
     return invalidInput("MoE layer ", layer, " cannot be guessed ", uint32_t(rule.ahead),
                         " layers before it");
   const LayerPredictions *made = findPredictions(problem, rule, layer);
