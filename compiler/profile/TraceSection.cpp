@@ -161,7 +161,9 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
   Decoder in(bytes);
   Header header;
   MOERT_RETURN_IF_ERROR(in.take(header));
-  if (header.magic != kMagic || header.version != kVersion || header.zero != 0)
+  if (header.magic != kMagic || header.zero != 0)
+    return invalidInput("this is not a trace: it does not begin with its magic number");
+  if (header.version != kVersion)
     return invalidInput("the trace has version ", header.version, ", expected ", kVersion);
   if (header.layers != layerExperts.size())
     return invalidInput("the trace has ", header.layers, " MoE layers, expected ",

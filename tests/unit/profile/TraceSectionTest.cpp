@@ -103,6 +103,14 @@ TEST_CASE("another version of the trace is refused") {
   CHECK(refusal(bytes) == "the trace has version 2, expected 1");
 }
 
+TEST_CASE("what does not begin as a trace is not taken for one of another version") {
+  for (uint32_t place : {0, 20}) { // The magic number, and what is always 0.
+    std::vector<std::byte> bytes = encodeTrace(tracedTiny());
+    set(bytes, place, 2);
+    CHECK(refusal(bytes) == "this is not a trace: it does not begin with its magic number");
+  }
+}
+
 TEST_CASE("a trace without tokens is refused") {
   std::vector<std::byte> bytes = encodeTrace(tracedTiny());
   set(bytes, 12, 0);
