@@ -46,7 +46,7 @@ static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpee
   std::vector<TextTable::Column> columns = {{"bits"}, {"in memory"}};
   if (hasSpeed)
     for (const char *heading :
-         {"hit rate", "read per token", "a token", "tokens/s", "all in memory"})
+         {"hit rate", "read per token", "a token", "tokens/s", "tokens/s, all in memory"})
       columns.push_back({heading});
   TextTable table(columns);
   for (const WidthOutlook &width : outlook.widths) {
@@ -70,7 +70,7 @@ static Origin worstOrigin(const Outlook &outlook) {
 std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
   std::string text =
       strCat(outlook.modelType, ": ", outlook.layers, " layers, ", outlook.moeLayers,
-             " of them with experts, ", outlook.topK, " of ", outlook.experts, " for each token\n");
+             " with routed experts, ", outlook.topK, " of ", outlook.experts, " for each token\n");
   text += strCat("context: ", outlook.contextTokens, " tokens, ", formatBytes(outlook.kvBytes),
                  " of keys and values\n\n", sizesText(outlook));
   for (size_t i = 0; i < request.budgets.size(); ++i)
@@ -78,7 +78,7 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
   if (!request.device)
     return text + "\nHow fast it would be: --device says on which machine.\n";
   text += strCat("\nSizes are derived from config.json, times from the rates of this device (",
-                 originName(worstOrigin(outlook)), "): ", request.device->name,
+                 worstText(worstOrigin(outlook)), "): ", request.device->name,
                  ".\nHit rates are assumed to be those of the bundled model with as much "
                  "of its experts in memory; a forecast from\nthe model's own routing needs "
                  "calibration: moec compile --calibration-text, then moec plan of the artifact.\n");

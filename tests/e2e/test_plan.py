@@ -58,7 +58,7 @@ class PlanTest(E2eTest):
     def test_text_tags_its_numbers(self):
         text = self.expect(DONE, "moec", "plan", self.model, "--memory", "1MiB", "25%", "--device", DEVICE).out
         self.assertIn("does not fit", text)
-        self.assertIn("the rates of this device (assumed)", text)
+        self.assertIn("the rates of this device (assumed at worst)", text)
         self.assertIn("Hit rates are assumed", text)
 
     def test_what_cannot_be_planned(self):
