@@ -3,6 +3,7 @@
 #include "profiles/YamlFields.h"
 #include "runtime/base/InputText.h"
 
+#include <filesystem>
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -254,6 +255,10 @@ Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name
 }
 
 Result<DeviceProfile> readDeviceFile(const std::string &path) {
+  std::error_code ignored;
+  // A pipe would be waited for.
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    return moert::invalidInput(path, ": found no regular file, expected a device profile");
   MOERT_ASSIGN_OR_RETURN(std::string text, moert::readInput(path));
   return parseDevice(text, path);
 }

@@ -77,7 +77,7 @@ static Status checkGuessing(const Artifact &artifact, const PlanBasis &basis) {
     const std::string guesses = strCat("preset ", plan.preset, " guesses experts, for which ");
     if (!basis.trace)
       return invalidInput(guesses, "the artifact has to hold a trace: compile it with "
-                                   "--calibration-text or --calibration");
+                                   "--calibration-text, or give this command --calibration");
     if (!basis.device)
       return invalidInput(guesses, "a device has to be known: --device");
     if (artifact.moeLayers.size() > 1 && !canGuess(artifact, 1, 1))
