@@ -79,7 +79,7 @@ void addPredictorReason(Preset preset, std::string_view whyNot, Plan &plan) {
   const GuessRule rule = moec::predictorOf(preset);
   if (rule.predictor == Predictor::kOff)
     return preset == Preset::kAuto
-               ? add("guesses", "none", "without a trace nothing says whether guesses would help",
+               ? add("guesses", "none", "nothing was searched: that takes a trace and a device",
                      Origin::kAssumed, plan)
                : add("guesses", "none", "the preset reads nothing ahead", Origin::kStated, plan);
   if (!whyNot.empty())

@@ -3,8 +3,8 @@
 #include "profiles/YamlFields.h"
 #include "runtime/base/InputText.h"
 
-#include <filesystem>
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>

@@ -65,6 +65,18 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
   return plans;
 }
 
+// A trace of another model of the same layers gives itself away by how many experts a token has.
+static Result<PlanTrace> readTraceOf(const Artifact &artifact, std::span<const std::byte> section) {
+  MOERT_ASSIGN_OR_RETURN(PlanTrace trace, decodeTrace(section, layerExpertsOf(artifact)));
+  const CacheShape shape = cacheShapeOf(artifact);
+  for (size_t i = 0; i < trace.layers.size(); ++i)
+    if (trace.layers[i].topK != shape.layers[i].topK)
+      return invalidInput("the trace has ", trace.layers[i].topK,
+                          " experts per token in MoE layer ", i, ", expected ",
+                          shape.layers[i].topK, ", as many as its router chooses");
+  return trace;
+}
+
 /// The artifact as it is, with what the request's files say of how to plan.
 static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const ByteSource &source,
                                           const Artifact &artifact) {
@@ -83,7 +95,7 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
   if (inputs.learned.trace.empty())
     return inputs;
   const bool isOwn = request.profilePath.empty();
-  auto trace = decodeTrace(inputs.learned.trace, layerExpertsOf(artifact));
+  auto trace = readTraceOf(artifact, inputs.learned.trace);
   if (!trace.isOk())
     return trace.status().withContext(isOwn ? request.artifactPath : request.profilePath);
   inputs.trace = std::move(trace).value();

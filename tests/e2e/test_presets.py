@@ -1,5 +1,7 @@
 """Plans of the published systems and of the search: made for a trace and a device, none of which changes a token."""
 import json
+import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -83,6 +85,20 @@ class PresetsTest(E2eTest):
         self.refused(*replan, "--device", TEXT, mention="books.txt")
         self.refused(*replan, "--calibration", TEXT, mention="books.txt")
         self.assertFalse(output.exists())
+
+    def test_a_trace_of_another_routing_is_refused(self):
+        other = self.scratch / "other"
+        shutil.copytree(POCKET, other)
+        config = json.loads((other / "config.json").read_text())
+        (other / "config.json").write_text(json.dumps(config | {"num_experts_per_tok": 2}))
+        self.expect(DONE, "moec", "calibrate", other, "--calibration-text", TEXT, "--tokens", 512, "-o", self.scratch / "other.profile")
+        self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--calibration", self.scratch / "other.profile", "-o",
+                     self.scratch / "new.moe", mention="other.profile: the trace has 2 experts per token in MoE layer 0, expected 4")
+
+    def test_a_device_that_is_a_pipe_is_not_waited_for(self):
+        os.mkfifo(self.scratch / "pipe")
+        self.refused("moec", "replan", self.planned, "--memory", "25%", "--device", self.scratch / "pipe", "-o", self.scratch / "new.moe",
+                     mention="pipe: found no regular file, expected a device profile")
 
     def test_another_budget_takes_the_largest_plan_that_fits(self):
         command = ("bench", self.planned, "--preset", "lru", "--tokens", 4, "--repeat", 1, "--json")
