@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace moert;
@@ -112,7 +113,26 @@ TEST_CASE("a folder that cannot be probed is refused by its name") {
   refusalOf(folder.path("missing"));
   const std::string plain = folder.path("file");
   std::fclose(std::fopen(plain.c_str(), "w"));
-  CHECK(contains(refusalOf(plain), "is not a folder"));
+  CHECK(contains(refusalOf(plain), "has 0 B, expected a file of at least 8.00 MiB, or a folder"));
+}
+
+TEST_CASE("a file that is there is probed whole and stays as it is") {
+  TemporaryDirectory folder;
+  ProbeRun run = quietRun();
+  const std::string path = folder.path("model");
+  std::FILE *model = std::fopen(path.c_str(), "w");
+  REQUIRE(std::fseek(model, 13 * kMiB - 1, SEEK_SET) == 0);
+  std::fputc('!', model);
+  std::fclose(model);
+  {
+    Result<ProbeFile> file = ProbeFile::create(run, path, 8 * kMiB, 8 * kMiB, 1);
+    REQUIRE(file.isOk());
+    CHECK(file->bytes() == 12 * kMiB); // Whole pieces of 4 MiB.
+    CHECK(file->open().isOk());
+  }
+  struct stat found;
+  REQUIRE(::stat(path.c_str(), &found) == 0);
+  CHECK(found.st_size == 13 * kMiB);
 }
 
 TEST_CASE("a disk without room is an error that says how much was free") {
