@@ -47,11 +47,4 @@ uint64_t placeLearnedSections(const LearnedSections &learned, Artifact &artifact
   return weightsEnd;
 }
 
-std::vector<uint32_t> layerExpertsOf(const Artifact &artifact) {
-  std::vector<uint32_t> experts;
-  for (const MoeLayer &layer : artifact.moeLayers)
-    experts.push_back(static_cast<uint32_t>(layer.experts.size()));
-  return experts;
-}
-
 } // namespace moec

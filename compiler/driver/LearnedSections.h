@@ -33,7 +33,4 @@ moert::Result<LearnedSections> readLearnedSections(const moert::ByteSource &sour
 /// where they begin.
 uint64_t placeLearnedSections(const LearnedSections &learned, moert::Artifact &artifact);
 
-/// Experts of each MoE layer.
-std::vector<uint32_t> layerExpertsOf(const moert::Artifact &artifact);
-
 } // namespace moec

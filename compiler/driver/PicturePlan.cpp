@@ -2,6 +2,7 @@
 
 #include "compiler/driver/InspectSections.h"
 #include "compiler/driver/PlanInputs.h"
+#include "compiler/driver/RefinePlans.h"
 #include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/TimedReplay.h"
 #include "runtime/base/OutputFile.h"
@@ -16,20 +17,6 @@
 using namespace moert;
 
 namespace moec {
-
-static PlanSettings settingsOf(const Plan &plan) {
-  PlanSettings settings;
-  settings.allotment = {plan.transitPages, plan.quotaPages};
-  settings.rules = plan.rules;
-  settings.pinned = plan.pinned;
-  for (const LayerStart &start : plan.start) {
-    settings.start.push_back(start.experts);
-    settings.startUses.push_back(start.uses);
-  }
-  settings.startTokens = plan.startTokens;
-  settings.guesses = plan.guesses;
-  return settings;
-}
 
 static Status checkIsKnown(const PlannedArtifact &planned) {
   if (planned.artifact.moeLayers.empty() || planned.artifact.plans.empty())

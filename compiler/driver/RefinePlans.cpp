@@ -17,6 +17,20 @@ static uint64_t poolPagesOf(const Plan &plan) {
                          uint64_t(plan.transitPages));
 }
 
+PlanSettings settingsOf(const Plan &plan) {
+  PlanSettings settings;
+  settings.allotment = {plan.transitPages, plan.quotaPages};
+  settings.rules = plan.rules;
+  settings.pinned = plan.pinned;
+  for (const LayerStart &start : plan.start) {
+    settings.start.push_back(start.experts);
+    settings.startUses.push_back(start.uses);
+  }
+  settings.startTokens = plan.startTokens;
+  settings.guesses = plan.guesses;
+  return settings;
+}
+
 static void take(PlannedSettings planned, Plan &plan) {
   PlanSettings &settings = planned.settings;
   plan.transitPages = settings.allotment.transitPages;

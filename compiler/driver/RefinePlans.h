@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Session.h"
 #include "compiler/plan/DeviceProfile.h"
+#include "compiler/plan/PlanProblem.h"
 #include "compiler/profile/TraceSection.h"
 #include "runtime/base/Status.h"
 #include "runtime/format/Artifact.h"
@@ -25,5 +26,8 @@ struct PlanBasis {
 /// that is refused, with what is missing.
 moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
                           const Session &session);
+
+/// A plan's decisions as the replay takes them.
+PlanSettings settingsOf(const moert::Plan &plan);
 
 } // namespace moec

@@ -18,9 +18,7 @@ static Status verifySections(const ByteSource &source) {
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> paths, readPaths(source, artifact));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> trace, readTrace(source, artifact));
   auto where = [&](const char *section) { return strCat(source.name(), ": section ", section); };
-  std::vector<uint32_t> layerExperts;
-  for (const MoeLayer &layer : artifact.moeLayers)
-    layerExperts.push_back(static_cast<uint32_t>(layer.experts.size()));
+  const std::vector<uint32_t> layerExperts = layerExpertsOf(artifact);
   if (!table.empty())
     MOERT_RETURN_IF_ERROR(Tokenizer::load(table).status().withContext(where("tokenizer")));
   if (!paths.empty())

@@ -20,42 +20,6 @@ double readsBetweenRouters(const PlanProblem &problem, uint32_t layer) {
   return ns / readNs(*problem.reads, bytes, 1).value;
 }
 
-namespace {
-
-/// The rule of one layer; off where nothing is known of its guesses, or none can be read in time.
-GuessRule guessOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
-  const GuessRule rule = predictorOf(preset);
-  const LayerPredictions *made = findPredictions(problem, rule, layer);
-  if (!made)
-    return {};
-  return withCounts(
-      rule, {problem.trace->layerExperts[layer], problem.topK[layer], made->perToken, UINT64_MAX},
-      readsBetweenRouters(problem, layer));
-}
-
-std::vector<GuessRule> guessesOf(Preset preset, const PlanProblem &problem) {
-  std::vector<GuessRule> guesses;
-  if (predictorOf(preset).predictor == Predictor::kOff)
-    return guesses;
-  for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
-    guesses.push_back(guessOf(preset, problem, layer));
-  return guesses;
-}
-
-bool isGuessing(const std::vector<GuessRule> &guesses) {
-  return std::any_of(guesses.begin(), guesses.end(),
-                     [](const GuessRule &rule) { return rule.predictor != Predictor::kOff; });
-}
-
-/// Every expert of every layer, in order, nothing known of its use.
-void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
-  for (const std::vector<uint64_t> &records : problem.recordBytes) {
-    std::vector<uint32_t> &start = settings.start.emplace_back(records.size());
-    std::iota(start.begin(), start.end(), 0);
-    settings.startUses.emplace_back(records.size(), 0);
-  }
-}
-
 PlanDecision allotmentDecision(Preset preset) {
   switch (preset) {
   case Preset::kLoadOnDemand:
@@ -92,6 +56,42 @@ PlanDecision evictionDecision(Preset preset, EvictionPolicy policy) {
     break;
   }
   return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
+}
+
+namespace {
+
+/// The rule of one layer; off where nothing is known of its guesses, or none can be read in time.
+GuessRule guessOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
+  const GuessRule rule = predictorOf(preset);
+  const LayerPredictions *made = findPredictions(problem, rule, layer);
+  if (!made)
+    return {};
+  return withCounts(
+      rule, {problem.trace->layerExperts[layer], problem.topK[layer], made->perToken, UINT64_MAX},
+      readsBetweenRouters(problem, layer));
+}
+
+std::vector<GuessRule> guessesOf(Preset preset, const PlanProblem &problem) {
+  std::vector<GuessRule> guesses;
+  if (predictorOf(preset).predictor == Predictor::kOff)
+    return guesses;
+  for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
+    guesses.push_back(guessOf(preset, problem, layer));
+  return guesses;
+}
+
+bool isGuessing(const std::vector<GuessRule> &guesses) {
+  return std::any_of(guesses.begin(), guesses.end(),
+                     [](const GuessRule &rule) { return rule.predictor != Predictor::kOff; });
+}
+
+/// Every expert of every layer, in order, nothing known of its use.
+void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
+  for (const std::vector<uint64_t> &records : problem.recordBytes) {
+    std::vector<uint32_t> &start = settings.start.emplace_back(records.size());
+    std::iota(start.begin(), start.end(), 0);
+    settings.startUses.emplace_back(records.size(), 0);
+  }
 }
 
 bool isKnown(const PlanProblem &problem, const GuessRule &rule) {

@@ -18,6 +18,11 @@ namespace moec {
 /// The problem is one that check() accepts; verify() accepts the settings.
 PlannedSettings planPreset(Preset preset, const PlanProblem &problem);
 
+/// Why the preset's cache is shared and let go as it is: what a paper says is stated, a choice of
+/// this project's own without a trace is an assumption.
+PlanDecision allotmentDecision(Preset preset);
+PlanDecision evictionDecision(Preset preset, moert::EvictionPolicy policy);
+
 /// Experts that can be read in the time from one MoE layer's router to the next one's, this layer
 /// being the later one, if everything wanted is in memory: Fate's n. 0 for the first layer.
 double readsBetweenRouters(const PlanProblem &problem, uint32_t layer);

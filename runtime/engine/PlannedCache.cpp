@@ -190,10 +190,7 @@ private:
 
 Status Engine::Impl::loadPaths(const ArtifactFile &file) {
   MOERT_ASSIGN_OR_RETURN(pathsSection, readPaths(OpenedFile(file), *artifact));
-  std::vector<uint32_t> experts;
-  for (const MoeLayer &layer : artifact->moeLayers)
-    experts.push_back(static_cast<uint32_t>(layer.experts.size()));
-  Result<PathTable> table = PathTable::create(pathsSection, experts);
+  Result<PathTable> table = PathTable::create(pathsSection, layerExpertsOf(*artifact));
   if (!table.isOk())
     return table.status().withContext(file.path());
   paths = std::move(table).value();

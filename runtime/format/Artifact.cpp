@@ -34,4 +34,11 @@ std::vector<uint64_t> recordBytesOf(const MoeLayer &layer) {
   return bytes;
 }
 
+std::vector<uint32_t> layerExpertsOf(const Artifact &artifact) {
+  std::vector<uint32_t> experts;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    experts.push_back(static_cast<uint32_t>(layer.experts.size()));
+  return experts;
+}
+
 } // namespace moert

@@ -245,4 +245,7 @@ Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &for
 /// Bytes of each of a layer's records.
 std::vector<uint64_t> recordBytesOf(const MoeLayer &layer);
 
+/// How many experts each MoE layer has.
+std::vector<uint32_t> layerExpertsOf(const Artifact &artifact);
+
 } // namespace moert
