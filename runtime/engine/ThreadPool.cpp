@@ -10,13 +10,19 @@
 
 namespace moert {
 
-// What falling asleep and being woken costs: so the time lost to a wait of any length is at most
-// twice the least possible. By the clock, since a pause takes between 10 and 130 ns, as the
-// processor has it: 4000 of them, meant as 20 us, took 0.4 ms here, and two threads that shared
-// their processors with other programs decoded at a quarter of one thread's rate.
-static constexpr uint64_t kSpinNs = 5000;
+// About what waking a thread costs, in a virtual machine several times as much as elsewhere: so the
+// time lost to a wait of any length is at most twice the least possible. By the clock, since a
+// pause takes between 10 and 130 ns, as the processor has it.
+static constexpr uint64_t kSpinNs = 30000;
 // Between two looks at the clock, which costs as much as a few of them.
 static constexpr int kPausesPerLook = 8;
+
+// More chunks than threads, so that a thread which comes late, or is interrupted, holds up nobody
+// for long; few enough that each is a long run of memory.
+static constexpr uint32_t kChunksPerThread = 4;
+
+// `open` is the job's number above this many bits of chunks left.
+static constexpr int kLeftBits = 32;
 
 static void pauseBriefly() {
 #if defined(__x86_64__)
@@ -60,20 +66,30 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(uint32_t threads) {
 
 ThreadPool::~ThreadPool() {
   stopping.store(true, std::memory_order_relaxed);
-  generation.fetch_add(1, std::memory_order_release);
-  generation.notify_all();
+  posted.fetch_add(1, std::memory_order_release);
+  posted.notify_all();
   workers.clear();
 }
 
-void ThreadPool::takePart(uint32_t part, uint32_t thread) const {
-  uint64_t begin = jobCount * part / jobParts, end = jobCount * (part + 1) / jobParts;
-  if (begin < end)
-    jobFunction(jobContext, begin, end, thread);
+void ThreadPool::takeChunks(uint32_t thread) {
+  for (uint64_t seen = open.load(std::memory_order_acquire); static_cast<uint32_t>(seen) != 0;) {
+    if (!open.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel,
+                                    std::memory_order_acquire))
+      continue;
+    // The job cannot end, and so not change, before this chunk has.
+    uint32_t chunk = jobChunks - static_cast<uint32_t>(seen);
+    jobFunction(jobContext, jobCount * chunk / jobChunks, jobCount * (chunk + 1) / jobChunks,
+                thread);
+    if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      unfinished.notify_all();
+    seen = open.load(std::memory_order_acquire);
+  }
 }
 
 void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, const void *context) {
-  uint64_t parts = std::min<uint64_t>(threadCount, count / std::max<uint64_t>(1, grain));
-  if (parts <= 1) {
+  uint64_t most = threadCount == 1 ? 1 : uint64_t(threadCount) * kChunksPerThread;
+  uint64_t chunks = std::min(most, count / std::max<uint64_t>(1, grain));
+  if (chunks <= 1) {
     if (count != 0)
       function(context, 0, count, 0);
     return;
@@ -81,25 +97,23 @@ void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, co
   jobFunction = function;
   jobContext = context;
   jobCount = count;
-  jobParts = static_cast<uint32_t>(parts);
-  running.store(threadCount - 1, std::memory_order_relaxed);
-  generation.fetch_add(1, std::memory_order_release);
-  generation.notify_all();
-  takePart(0, 0);
-  for (uint32_t left = running.load(std::memory_order_acquire); left != 0;)
-    left = waitForChange(running, left);
+  jobChunks = static_cast<uint32_t>(chunks);
+  unfinished.store(jobChunks, std::memory_order_relaxed);
+  uint64_t job = (open.load(std::memory_order_relaxed) >> kLeftBits) + 1;
+  open.store(job << kLeftBits | chunks, std::memory_order_release);
+  posted.fetch_add(1, std::memory_order_release);
+  posted.notify_all();
+  takeChunks(0);
+  for (uint32_t left = unfinished.load(std::memory_order_acquire); left != 0;)
+    left = waitForChange(unfinished, left);
 }
 
 void ThreadPool::work(uint32_t thread) {
-  uint32_t seen = 0;
-  while (true) {
-    seen = waitForChange(generation, seen);
+  for (uint32_t seen = posted.load(std::memory_order_acquire);;
+       seen = waitForChange(posted, seen)) {
     if (stopping.load(std::memory_order_relaxed))
       return;
-    if (thread < jobParts)
-      takePart(thread, thread);
-    if (running.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      running.notify_all();
+    takeChunks(thread);
   }
 }
 

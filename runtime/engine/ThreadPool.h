@@ -1,9 +1,10 @@
-// Worker threads that share the computing of one operation. Work is cut by index, never by time, so
-// who computes what is fixed; results do not depend on it anyway (every kernel's outputs are
-// disjoint).
+// Worker threads that share the computing of one operation. Work is cut into chunks, which whoever
+// is free takes; results do not depend on who that is, since every kernel's outputs are disjoint.
 //
-// Between operations of a step workers spin for a few microseconds, since most often the next one
-// follows as soon; then they sleep in a futex and burn nothing.
+// The caller takes chunks too and waits for nobody who has none: a worker that was asleep comes
+// when it comes, and helps with what is left. Between operations of a step workers spin for about
+// as long as waking them would take; then they sleep in a futex and burn nothing, as while the disk
+// is waited for.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -43,17 +44,24 @@ private:
   explicit ThreadPool(uint32_t threads) : threadCount(threads) {}
   void runErased(uint64_t count, uint64_t grain, Function function, const void *context);
   void work(uint32_t thread);
-  void takePart(uint32_t part, uint32_t thread) const;
+  /// Computes chunks until none is left to take.
+  void takeChunks(uint32_t thread);
 
-  // The job being run: written by the caller before `generation` is raised, read by workers after.
+  // The job being run: written by the caller before `open` has chunks of it, read by whoever has
+  // taken one.
   Function jobFunction = nullptr;
   const void *jobContext = nullptr;
   uint64_t jobCount = 0;
-  uint32_t jobParts = 0;
+  uint32_t jobChunks = 0;
 
   const uint32_t threadCount;
-  alignas(64) std::atomic<uint32_t> generation{0};
-  alignas(64) std::atomic<uint32_t> running{0};
+  /// Chunks of the job that nobody has taken yet, below the job's number, which tells apart two
+  /// jobs that have as many left.
+  alignas(64) std::atomic<uint64_t> open{0};
+  /// What sleeping workers watch: changes with every job.
+  std::atomic<uint32_t> posted{0};
+  /// Chunks whose computing has not ended.
+  alignas(64) std::atomic<uint32_t> unfinished{0};
   std::atomic<bool> stopping{false};
   struct Seat {
     ThreadPool *pool;
