@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <liburing.h>
+#include <optional>
 #include <vector>
 
 namespace moert {
@@ -18,12 +19,13 @@ namespace {
 // Threads that the kernel may start for requests that it cannot start without waiting.
 constexpr unsigned kKernelWorkers = 4;
 
-/// A request is in `waiting` until one of depth places at the system is free, then at the system,
-/// and back in `waiting` if its read was short.
+/// A request is in `waiting` until the system has room for it, by number and by bytes, then at the
+/// system, and back in `waiting` if its read was short.
 class UringQueue final : public ReadQueue {
 public:
   UringQueue(const ArtifactFile &artifact, const ReadQueueOptions &options)
-      : ReadQueue(options), file(artifact), depth(options.depth), table(artifact, options),
+      : ReadQueue(options), file(artifact), depth(options.depth),
+        mostBytesAtSystem(options.maxBytesUnderWay), table(artifact, options),
         waiting(table.capacity()) {}
 
   ~UringQueue() override;
@@ -37,18 +39,22 @@ private:
   int setUpRing();
   std::string registerRegions(std::span<const MemoryPiece> regions);
   void harvest();
+  bool hasNext();
   void issueWaiting();
   void prepare(io_uring_sqe *sqe, uint32_t index);
   Status enter(unsigned waitFor);
 
   const ArtifactFile &file;
   uint32_t depth;
+  uint64_t mostBytesAtSystem;
   ReadTable table;
   IndexRing waiting;
+  std::optional<uint32_t> next; // The first of those that wait, taken out of `waiting`.
   io_uring ring = {};
   bool hasRing = false;
   bool hasRegisteredFile = false;
   uint32_t atSystem = 0;
+  uint64_t bytesAtSystem = 0;
 };
 
 } // namespace
@@ -56,13 +62,12 @@ private:
 UringQueue::~UringQueue() {
   if (!hasRing)
     return;
-  uint32_t index;
-  while (waiting.pop(index))
-    continue;
+  while (hasNext())
+    next.reset();
   while (atSystem > 0 && enter(1).isOk()) {
     harvest();
-    while (waiting.pop(index))
-      continue;
+    while (hasNext())
+      next.reset();
   }
   io_uring_queue_exit(&ring);
 }
@@ -125,16 +130,27 @@ void UringQueue::prepare(io_uring_sqe *sqe, uint32_t index) {
   io_uring_sqe_set_data64(sqe, index);
 }
 
-void UringQueue::issueWaiting() {
+bool UringQueue::hasNext() {
   uint32_t index;
-  while (atSystem < depth && waiting.pop(index)) {
-    if (table.isPointless(table.request(index))) {
-      table.finish(index);
-      continue;
+  if (!next && waiting.pop(index))
+    next = index;
+  return next.has_value();
+}
+
+void UringQueue::issueWaiting() {
+  while (atSystem < depth && hasNext()) {
+    const ReadRequest &request = table.request(*next);
+    if (table.isPointless(request)) {
+      table.finish(*next);
+    } else {
+      if (atSystem > 0 && bytesAtSystem + request.bytes > mostBytesAtSystem)
+        return;
+      // The ring has room for depth requests, and no more are ever in it.
+      prepare(io_uring_get_sqe(&ring), *next);
+      ++atSystem;
+      bytesAtSystem += request.bytes;
     }
-    // The ring has room for depth requests, and no more are ever in it.
-    prepare(io_uring_get_sqe(&ring), index);
-    ++atSystem;
+    next.reset();
   }
 }
 
@@ -160,6 +176,7 @@ void UringQueue::harvest() {
     for (unsigned i = 0; i < count; ++i) {
       uint32_t index = static_cast<uint32_t>(io_uring_cqe_get_data64(completions[i]));
       --atSystem;
+      bytesAtSystem -= table.request(index).bytes;
       if (advanceRequest(table.request(index), completions[i]->res))
         table.finish(index);
       else

@@ -115,6 +115,34 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("where one request fills the limit of bytes, reads end one by one in their order") {
+  TestFile test(64 * kBlock);
+  ArtifactFile file = test.open();
+  HostRegion memory = HostRegion::create(64 * kBlock).value();
+  ReadQueueOptions options = optionsFor(IoBackend::kUring);
+  options.maxBytesUnderWay = 1; // A request that is more goes alone.
+  Result<std::unique_ptr<ReadQueue>> made = createReadQueue(file, options);
+  if (!made.isOk()) {
+    MESSAGE("SKIPPED: " << made.status().message());
+    return;
+  }
+  ReadQueue &queue = **made;
+  std::vector<MemoryPiece> pieces;
+  for (uint64_t i = 0; i < queue.maxReads(); ++i) {
+    pieces.push_back({memory.data() + 4 * i * kBlock, 4 * kBlock});
+    REQUIRE(queue.submit(i, 3 * i * kBlock, {&pieces[i], 1}).isOk());
+  }
+  for (uint64_t i = 0; i < queue.maxReads(); ++i) {
+    ReadCompletion some[3];
+    Result<size_t> got = queue.poll(some, true);
+    REQUIRE(got.isOk());
+    REQUIRE(*got == 1);
+    CHECK(some[0].tag == i);
+    CHECK(some[0].status.isOk());
+    CHECK(holdsFile(3 * i * kBlock, {&pieces[i], 1}));
+  }
+}
+
 TEST_CASE("polling an idle queue returns at once, waiting or not") {
   TestFile test(kBlock);
   onEachBackend(test, [](ReadQueue &queue, HostRegion &) {
