@@ -274,12 +274,15 @@ Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &m
   auto route = RouteOp::create(builder, loc, ids, weights, normed, symbols.router,
                                symbols.moeLayer.getValue(), ir::RouterScoring::kSoftmaxThenTopK,
                                moe.router.renormalize, llvm::APFloat(moe.router.weightScale));
+  // In front of the routed experts: it is computed while they are read.
+  Value shared;
+  if (moe.shared)
+    shared = SharedExpertOp::create(builder, loc, normed.getType(), normed, symbols.shared,
+                                    symbols.sharedGate);
   Value result = ExpertsOp::create(builder, loc, normed.getType(), normed, route.getExperts(),
                                    route.getWeights(), symbols.moeLayer);
-  if (!moe.shared)
+  if (!shared)
     return result;
-  Value shared = SharedExpertOp::create(builder, loc, normed.getType(), normed, symbols.shared,
-                                        symbols.sharedGate);
   return AddOp::create(builder, loc, result.getType(), result, shared, f32(1));
 }
 

@@ -165,6 +165,19 @@ TEST_CASE("dense and routed layers stand where the model has them") {
   CHECK(found == expected);
 }
 
+TEST_CASE("the shared expert stands between the router and the experts that it has read") {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module = buildCase(context, "qwen2_moe_sparse_step");
+  size_t found = 0;
+  for (Operation &op : module->lookupSymbol<func::FuncOp>("decode").getOps())
+    if (isa<SharedExpertOp>(op)) {
+      CHECK(isa<RouteOp>(op.getPrevNode()));
+      CHECK(isa<ExpertsOp>(op.getNextNode()));
+      ++found;
+    }
+  CHECK(found > 0);
+}
+
 TEST_CASE("experts with biases are refused") {
   Compiler compiler;
   moec::ModelDescription model = importCase("mixtral").description;
