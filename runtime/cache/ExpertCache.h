@@ -151,8 +151,10 @@ public:
   /// be read is let go; the demand tries again.
   void guess(const LayerGuess &guessed);
 
-  /// Keeps the disk at work on what is guessed; to be called now and then, also between plays.
-  Status advance() { return guesses.hasNext() || guessesLoading > 0 ? advanceReads() : Status(); }
+  /// Keeps the disk at work; to be called now and then, in a play and between plays.
+  Status advance() {
+    return queue.readsUnderWay() > 0 || guesses.hasNext() ? advanceReads() : Status();
+  }
 
   /// Before the first token: reads those experts of a layer that fit without an eviction, in their
   /// order. It counts as a play, as if their uses had been seen, but not in the statistics.

@@ -49,6 +49,16 @@ struct MoeLayerTables {
   std::vector<uint32_t> templateOfExpert;
 };
 
+/// Products of one buffer that are shared out together, at most.
+constexpr size_t kMostTogether = 4;
+
+/// y[rows] = w * x.
+struct Product {
+  const WeightView *w;
+  float *y;
+  uint64_t yStride;
+};
+
 /// Rows of one buffer of the program being played.
 struct Rows {
   std::byte *data;
@@ -61,6 +71,19 @@ struct Rows {
     return reinterpret_cast<int32_t *>(data + row * bytesPerRow);
   }
   uint64_t stride() const { return bytesPerRow / 4; }
+};
+
+/// The (row, rank) pairs of the batch, grouped by expert. Borrowed from the engine's tables:
+///   wanted       distinct experts, the most popular first, ties to the lowest index
+///   uses         how many rows want each of them
+///   expertBegin  [experts + 1]: the pairs of expert e are expertRows[begin of e, begin of e + 1)
+///   expertRows   row * topK + rank, ascending for each expert
+struct Grouping {
+  uint32_t topK;
+  std::span<const uint32_t> wanted, uses;
+
+  static Grouping make(Engine::Impl &engine, const ExpertsInstruction &instruction,
+                       uint32_t expertCount);
 };
 
 struct Engine::Impl {
@@ -101,6 +124,7 @@ struct Engine::Impl {
   std::vector<GuessCandidate> guessCandidates; // The same, likeliest first.
   // What all rows chose in the last MoE layer and in the one before that; kept with paths alone.
   std::array<std::vector<int32_t>, 2> chosen;
+  std::optional<Grouping> openExperts; // Of a layer whose experts are on their way.
   std::vector<LayerProfile> profile;
 
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
@@ -128,7 +152,15 @@ struct Engine::Impl {
                                               uint32_t contextTokens, bool slotsShareMemory);
 
   Status playProgram();
+  /// Products of one buffer that follow each other, such as query, key and value: shared out
+  /// together. From instruction `first` on; how many were played.
+  size_t playLinearsFrom(size_t first);
+  void playLinears(std::span<const LinearInstruction *const> linears);
   Status playInstruction(const Instruction &instruction, LayerProfile &layerProfile);
+  /// Has the experts that the routers chose read, from when that is known on: whatever is played
+  /// between then and their turn, the disk is at work.
+  Status beginExperts(const ExpertsInstruction &instruction);
+  Status beginNextExperts(size_t routed);
   Status playExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
   Status playHead(const HeadInstruction &head);
   void playAttend(const AttendInstruction &attend);
@@ -139,11 +171,16 @@ struct Engine::Impl {
   void playRope(const RopeInstruction &rope);
   void fillRopeTables();
 
-  /// y[count rows] = w * x; x as floats, or as quantized rows where w is.
-  void multiply(const WeightView &w, const float *x, uint64_t xStride,
-                const QuantizedRows *quantizedX, uint32_t count, float *y, uint64_t yStride) const;
-  void multiplyBuffer(const WeightView &w, int32_t source, uint32_t firstRow, uint32_t count,
-                      float *y, uint64_t yStride) const;
+  /// y = w * x for `count` rows of the buffer `source`, from firstRow on; x is float, or quantized
+  /// where w is.
+  void multiply(const WeightView &w, int32_t source, uint32_t firstRow, uint32_t count, float *y,
+                uint64_t yStride) const {
+    Product product = {&w, y, yStride};
+    multiply({&product, 1}, source, firstRow, count);
+  }
+  /// Several products of the same rows, shared out together.
+  void multiply(std::span<const Product> products, int32_t source, uint32_t firstRow,
+                uint32_t count) const;
 };
 
 } // namespace moert

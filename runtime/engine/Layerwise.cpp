@@ -277,7 +277,7 @@ Status LayerwisePlayer::Impl::observeRoute(const Segment &segment, const RouteIn
     const WeightView &w = engine.weight(router.weight);
     float *scores = reinterpret_cast<float *>(laterScores.data());
     uint64_t stride = roundUp(w.shape.rows, kBufferAlignment / sizeof(float));
-    engine.multiplyBuffer(w, segment.routerInput, 0, engine.rows(), scores, stride);
+    engine.multiply(w, segment.routerInput, 0, engine.rows(), scores, stride);
     if (router.bias != kNone)
       engine.kernels->addBias(scores, stride, engine.vector(router.bias), engine.rows(),
                               w.shape.rows, scores, stride);

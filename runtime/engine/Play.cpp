@@ -35,33 +35,35 @@ QuantizedRows Engine::Impl::quantized(int32_t bufferIndex, uint64_t firstRow) co
           rows.stride()};
 }
 
-void Engine::Impl::multiply(const WeightView &w, const float *x, uint64_t xStride,
-                            const QuantizedRows *quantizedX, uint32_t count, float *y,
-                            uint64_t yStride) const {
-  if (!w.layout.isPanels) {
-    kernels->linearRows(w, x, xStride, count, y, yStride);
-    return;
+void Engine::Impl::multiply(std::span<const Product> products, int32_t source, uint32_t firstRow,
+                            uint32_t count) const {
+  const Rows floats = buffer(source);
+  const bool isQuantized = bufferInfo(source).kind == BufferKind::kQuantized;
+  const QuantizedRows codes = isQuantized ? quantized(source, firstRow) : QuantizedRows();
+  const float *x = floats.floats(firstRow);
+  uint64_t panels = 0, perPanel = 0;
+  for (const Product &product : products) {
+    const auto &layout = product.w->layout;
+    if (!layout.isPanels)
+      kernels->linearRows(*product.w, x, floats.stride(), count, product.y, product.yStride);
+    panels += layout.isPanels ? layout.panels : 0;
+    perPanel = std::max(perPanel, uint64_t(kPanelRows) * layout.paddedCols * count);
   }
-  uint64_t grain = grainFor(uint64_t(kPanelRows) * w.layout.paddedCols * count);
-  threads->run(w.layout.panels, grain, [&](uint64_t begin, uint64_t end, uint32_t) {
-    if (quantizedX)
-      kernels->linearQuantized(w, *quantizedX, count, y, yStride, static_cast<uint32_t>(begin),
-                               static_cast<uint32_t>(end));
-    else
-      kernels->linearFloat(w, x, xStride, count, y, yStride, static_cast<uint32_t>(begin),
-                           static_cast<uint32_t>(end));
+  // Panels are numbered on from product to product.
+  threads->run(panels, grainFor(perPanel), [&](uint64_t begin, uint64_t end, uint32_t) {
+    for (const Product &product : products) {
+      const uint64_t own = product.w->layout.isPanels ? product.w->layout.panels : 0;
+      const auto first = static_cast<uint32_t>(std::min(begin, own));
+      const auto last = static_cast<uint32_t>(std::min(end, own));
+      if (first < last && isQuantized)
+        kernels->linearQuantized(*product.w, codes, count, product.y, product.yStride, first, last);
+      else if (first < last)
+        kernels->linearFloat(*product.w, x, floats.stride(), count, product.y, product.yStride,
+                             first, last);
+      begin -= first;
+      end -= last;
+    }
   });
-}
-
-void Engine::Impl::multiplyBuffer(const WeightView &w, int32_t source, uint32_t firstRow,
-                                  uint32_t count, float *y, uint64_t yStride) const {
-  if (bufferInfo(source).kind == BufferKind::kQuantized) {
-    QuantizedRows x = quantized(source, firstRow);
-    multiply(w, nullptr, 0, &x, count, y, yStride);
-  } else {
-    Rows x = buffer(source);
-    multiply(w, x.floats(firstRow), x.stride(), nullptr, count, y, yStride);
-  }
 }
 
 void Engine::Impl::fillRopeTables() {
@@ -162,7 +164,7 @@ Status Engine::Impl::playHead(const HeadInstruction &head) {
       ++row;
       continue;
     }
-    multiplyBuffer(w, head.src, row, count, y, stride);
+    multiply(w, head.src, row, count, y, stride);
     if (head.bias != kNone)
       kernels->addBias(y, stride, vector(head.bias), count, vocabulary, y, stride);
     for (uint32_t i = 0; i < count; ++i) {
@@ -176,6 +178,39 @@ Status Engine::Impl::playHead(const HeadInstruction &head) {
     row += count;
   }
   return {};
+}
+
+void Engine::Impl::playLinears(std::span<const LinearInstruction *const> linears) {
+  std::array<Product, kMostTogether> products;
+  for (size_t i = 0; i < linears.size(); ++i) {
+    Rows dst = buffer(linears[i]->dst);
+    products[i] = {&weight(linears[i]->weight), dst.floats(), dst.stride()};
+  }
+  multiply({products.data(), linears.size()}, linears.front()->src, 0, rows());
+  for (const LinearInstruction *linear : linears) {
+    if (linear->bias == kNone)
+      continue;
+    Rows dst = buffer(linear->dst);
+    kernels->addBias(dst.floats(), dst.stride(), vector(linear->bias), rows(),
+                     weight(linear->weight).shape.rows, dst.floats(), dst.stride());
+  }
+}
+
+size_t Engine::Impl::playLinearsFrom(size_t first) {
+  std::array<const LinearInstruction *, kMostTogether> linears;
+  size_t count = 0;
+  while (count < kMostTogether && first + count < program->instructions.size()) {
+    const auto *next = std::get_if<LinearInstruction>(&program->instructions[first + count]);
+    const bool follows =
+        next &&
+        (count == 0 || (next->src == linears[0]->src && linears[count - 1]->dst != next->src));
+    if (!follows || program->layers[first + count] != program->layers[first])
+      break;
+    linears[count++] = next;
+  }
+  if (count > 0)
+    playLinears({linears.data(), count});
+  return count;
 }
 
 namespace {
@@ -213,12 +248,8 @@ struct SimplePlay {
                         });
   }
   void operator()(const LinearInstruction &linear) const {
-    Rows dst = engine.buffer(linear.dst);
-    const WeightView &w = engine.weight(linear.weight);
-    engine.multiplyBuffer(w, linear.src, 0, engine.rows(), dst.floats(), dst.stride());
-    if (linear.bias != kNone)
-      engine.kernels->addBias(dst.floats(), dst.stride(), engine.vector(linear.bias), engine.rows(),
-                              w.shape.rows, dst.floats(), dst.stride());
+    const LinearInstruction *const one = &linear;
+    engine.playLinears({&one, 1});
   }
   void operator()(const ActivateInstruction &activate) const {
     Rows gate = engine.buffer(activate.gate), up = engine.buffer(activate.up);
@@ -268,11 +299,17 @@ Status Engine::Impl::playProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
   uint64_t begun = monotonicNs();
-  for (size_t i = 0; i < program->instructions.size(); ++i) {
+  for (size_t i = 0; i < program->instructions.size();) {
     int32_t layer = program->layers[i];
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
     uint64_t waitedBefore = entry.waitNs;
-    MOERT_RETURN_IF_ERROR(playInstruction(program->instructions[i], entry));
+    if (size_t linears = playLinearsFrom(i)) {
+      i += linears;
+    } else {
+      MOERT_RETURN_IF_ERROR(playInstruction(program->instructions[i], entry));
+      MOERT_RETURN_IF_ERROR(beginNextExperts(i));
+      ++i;
+    }
     MOERT_RETURN_IF_ERROR(cache->advance());
     uint64_t now = monotonicNs();
     entry.computeNs += now - begun - (entry.waitNs - waitedBefore);

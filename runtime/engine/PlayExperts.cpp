@@ -7,55 +7,42 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace moert {
 
-namespace {
-
-/// The (row, rank) pairs of the batch, grouped by expert. Borrowed from the engine's tables:
-///   wanted       distinct experts, the most popular first, ties to the lowest index
-///   uses         how many rows want each of them
-///   expertBegin  [experts + 1]: the pairs of expert e are expertRows[begin of e, begin of e + 1)
-///   expertRows   row * topK + rank, ascending for each expert
-struct Grouping {
-  uint32_t topK;
-  std::span<const uint32_t> wanted, uses;
-
-  static Grouping make(Engine::Impl &engine, const ExpertsInstruction &instruction,
-                       uint32_t expertCount) {
-    uint32_t topK = engine.bufferInfo(instruction.experts).width;
-    Rows chosen = engine.buffer(instruction.experts);
-    std::vector<uint32_t> &begin = engine.expertBegin;
-    std::fill_n(begin.begin(), expertCount + 1, 0);
-    for (uint32_t row = 0; row < engine.rows(); ++row)
-      for (uint32_t rank = 0; rank < topK; ++rank)
-        ++begin[static_cast<uint32_t>(chosen.integers(row)[rank]) + 1];
-    uint32_t distinct = 0;
-    for (uint32_t e = 0; e < expertCount; ++e) {
-      if (begin[e + 1] != 0)
-        engine.wanted[distinct++] = e;
-    }
-    std::span<uint32_t> wanted(engine.wanted.data(), distinct);
-    std::sort(wanted.begin(), wanted.end(), [&](uint32_t a, uint32_t b) {
-      return begin[a + 1] != begin[b + 1] ? begin[a + 1] > begin[b + 1] : a < b;
-    });
-    for (uint32_t i = 0; i < distinct; ++i)
-      engine.wantedUses[i] = begin[wanted[i] + 1];
-    for (uint32_t e = 0; e < expertCount; ++e)
-      begin[e + 1] += begin[e];
-    // Placing moves each expert's beginning to its end; walking backwards moves it back again.
-    for (uint32_t i = engine.rows() * topK; i-- > 0;) {
-      uint32_t e = static_cast<uint32_t>(chosen.integers(i / topK)[i % topK]);
-      engine.expertRows[--begin[e + 1]] = i;
-    }
-    for (uint32_t e = 0; e < expertCount; ++e)
-      begin[e] = begin[e + 1];
-    begin[expertCount] = engine.rows() * topK;
-    return {topK, wanted, std::span(engine.wantedUses.data(), distinct)};
+Grouping Grouping::make(Engine::Impl &engine, const ExpertsInstruction &instruction,
+                        uint32_t expertCount) {
+  uint32_t topK = engine.bufferInfo(instruction.experts).width;
+  Rows chosen = engine.buffer(instruction.experts);
+  std::vector<uint32_t> &begin = engine.expertBegin;
+  std::fill_n(begin.begin(), expertCount + 1, 0);
+  for (uint32_t row = 0; row < engine.rows(); ++row)
+    for (uint32_t rank = 0; rank < topK; ++rank)
+      ++begin[static_cast<uint32_t>(chosen.integers(row)[rank]) + 1];
+  uint32_t distinct = 0;
+  for (uint32_t e = 0; e < expertCount; ++e) {
+    if (begin[e + 1] != 0)
+      engine.wanted[distinct++] = e;
   }
-};
-
-} // namespace
+  std::span<uint32_t> wanted(engine.wanted.data(), distinct);
+  std::sort(wanted.begin(), wanted.end(), [&](uint32_t a, uint32_t b) {
+    return begin[a + 1] != begin[b + 1] ? begin[a + 1] > begin[b + 1] : a < b;
+  });
+  for (uint32_t i = 0; i < distinct; ++i)
+    engine.wantedUses[i] = begin[wanted[i] + 1];
+  for (uint32_t e = 0; e < expertCount; ++e)
+    begin[e + 1] += begin[e];
+  // Placing moves each expert's beginning to its end; walking backwards moves it back again.
+  for (uint32_t i = engine.rows() * topK; i-- > 0;) {
+    uint32_t e = static_cast<uint32_t>(chosen.integers(i / topK)[i % topK]);
+    engine.expertRows[--begin[e + 1]] = i;
+  }
+  for (uint32_t e = 0; e < expertCount; ++e)
+    begin[e] = begin[e + 1];
+  begin[expertCount] = engine.rows() * topK;
+  return {topK, wanted, std::span(engine.wantedUses.data(), distinct)};
+}
 
 // From the results of one rank to the next one's.
 static uint64_t rankStrideOf(uint32_t hidden) {
@@ -85,14 +72,16 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
     matrix.bytes = record.from(matrix.bytes.offset);
     return matrix;
   };
+  WeightView gateWeights = view(ExpertPart::kGate), upWeights = view(ExpertPart::kUp);
   WeightView down = view(ExpertPart::kDown);
   uint32_t width = down.shape.cols, hidden = down.shape.rows;
   Rows gate = engine.buffer(instruction.gate), up = engine.buffer(instruction.up);
   Rows out = engine.buffer(instruction.dst), ranks = engine.buffer(instruction.ranks);
 
   int32_t input = gatherRows(engine, instruction, pairs, topK);
-  engine.multiplyBuffer(view(ExpertPart::kGate), input, 0, count, gate.floats(), gate.stride());
-  engine.multiplyBuffer(view(ExpertPart::kUp), input, 0, count, up.floats(), up.stride());
+  const Product products[] = {{&gateWeights, gate.floats(), gate.stride()},
+                              {&upWeights, up.floats(), up.stride()}};
+  engine.multiply(products, input, 0, count);
   engine.kernels->siluMultiply(gate.floats(), up.floats(), count, width, gate.stride(),
                                gate.floats());
   int32_t activated = instruction.gate;
@@ -101,20 +90,50 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
                                  engine.quantized(instruction.hidden));
     activated = instruction.hidden;
   }
-  engine.multiplyBuffer(down, activated, 0, count, out.floats(), out.stride());
+  engine.multiply(down, activated, 0, count, out.floats(), out.stride());
   for (uint32_t i = 0; i < count; ++i)
     std::memcpy(ranks.floats(pairs[i] / topK) + pairs[i] % topK * rankStrideOf(hidden),
                 out.floats(i), hidden * sizeof(float));
 }
 
+Status Engine::Impl::beginExperts(const ExpertsInstruction &instruction) {
+  uint32_t experts = static_cast<uint32_t>(moeLayers[instruction.moeLayer].records.size());
+  openExperts = Grouping::make(*this, instruction, experts);
+  Status begun = cache->beginLayer(instruction.moeLayer - firstCachedLayer,
+                                   {openExperts->wanted, openExperts->uses, rows()});
+  if (!begun.isOk())
+    openExperts.reset();
+  return begun;
+}
+
+// Guesses of later layers stand behind the route and count from the play on that begins here.
+Status Engine::Impl::beginNextExperts(size_t routed) {
+  const std::vector<Instruction> &instructions = program->instructions;
+  if (routed + 1 < instructions.size() &&
+      std::holds_alternative<PredictInstruction>(instructions[routed + 1]))
+    return {};
+  while (std::holds_alternative<PredictInstruction>(instructions[routed]))
+    --routed;
+  const auto *route = std::get_if<RouteInstruction>(&instructions[routed]);
+  if (!route)
+    return {};
+  for (size_t i = routed + 1; i < instructions.size(); ++i) {
+    if (const auto *experts = std::get_if<ExpertsInstruction>(&instructions[i]))
+      return experts->moeLayer == route->moeLayer && experts->experts == route->experts
+                 ? beginExperts(*experts)
+                 : Status();
+    if (std::holds_alternative<RouteInstruction>(instructions[i]))
+      return {};
+  }
+  return {};
+}
+
 Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
                                  LayerProfile &layerProfile) {
   const MoeLayerTables &layer = moeLayers[instruction.moeLayer];
-  uint32_t expertCount = static_cast<uint32_t>(layer.records.size());
-  Grouping grouping = Grouping::make(*this, instruction, expertCount);
-
-  MOERT_RETURN_IF_ERROR(cache->beginLayer(instruction.moeLayer - firstCachedLayer,
-                                          {grouping.wanted, grouping.uses, rows()}));
+  if (!openExperts)
+    MOERT_RETURN_IF_ERROR(beginExperts(instruction));
+  const Grouping grouping = *std::exchange(openExperts, std::nullopt);
   while (true) {
     MOERT_ASSIGN_OR_RETURN(int index, cache->nextReady());
     if (index < 0)

@@ -13,8 +13,8 @@ static void addGateShares(Engine::Impl &engine, const PredictInstruction &predic
                           std::span<uint32_t> shares) {
   const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(shares.size());
   Rows scores = engine.buffer(predict.scores);
-  engine.multiplyBuffer(engine.weight(predict.weight), predict.src, 0, rows, scores.floats(),
-                        scores.stride());
+  engine.multiply(engine.weight(predict.weight), predict.src, 0, rows, scores.floats(),
+                  scores.stride());
   if (predict.bias != kNone)
     engine.kernels->addBias(scores.floats(), scores.stride(), engine.vector(predict.bias), rows,
                             experts, scores.floats(), scores.stride());
