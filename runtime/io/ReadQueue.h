@@ -44,10 +44,11 @@ struct ReadQueueOptions {
   uint32_t depth = 32;
   /// A multiple of 4 KiB. Large requests cost less work per byte, small ones spread better.
   uint64_t maxRequestBytes = 512 * 1024;
-  /// Of all requests under way with io_uring, unless one alone is more. More than a disk needs for its best rate
-  /// makes reads end together, late, instead of one after the other: what came first is not computed
-  /// while the rest is read. A virtual disk that signals when its queue is empty delivered 4 reads of
-  /// 2 MB all at once after 4.2 ms without a limit, and each 0.8 ms after the one before with 2 MiB.
+  /// Of all requests under way with io_uring, unless one alone is more. More than a disk needs for
+  /// its best rate makes reads end together, late, instead of one after the other: what came first
+  /// is not computed while the rest is read. A virtual disk that signals when its queue is empty
+  /// delivered 4 reads of 2 MB all at once after 4.2 ms without a limit, and each 0.8 ms after the
+  /// one before with 2 MiB.
   uint64_t maxBytesUnderWay = 2 * 1024 * 1024;
   /// Limits of what may be submitted; storage for it is allocated once, up front.
   uint32_t maxReads = 64;
