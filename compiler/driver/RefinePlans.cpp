@@ -68,9 +68,10 @@ static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device
 }
 
 static Status refine(const PlanProblem &problem, const DeviceProfile &device, Preset preset,
-                     Plan &plan) {
+                     const std::atomic<bool> *stop, Plan &plan) {
   if (preset == Preset::kAuto) {
-    MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, {.threads = availableCores()}));
+    MOERT_ASSIGN_OR_RETURN(SearchedPlan found,
+                           searchPlan(problem, {.threads = availableCores(), .stop = stop}));
     take(std::move(found.planned), plan);
     plan.forecast = asForecast(found.forecast, device);
     return {};
@@ -114,8 +115,11 @@ Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &se
     if (session.stop && session.stop->load(std::memory_order_relaxed))
       return Status(StatusCode::kInterrupted, "interrupted");
     MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
-    MOERT_RETURN_IF_ERROR(refine(inputs.problem(poolPagesOf(plan)), *basis.device, preset, plan)
-                              .withContext(strCat("plan '", plan.name, "'")));
+    const PlanProblem problem = inputs.problem(poolPagesOf(plan));
+    Status refined = refine(problem, *basis.device, preset, session.stop, plan);
+    if (refined.code() == StatusCode::kInterrupted)
+      return refined;
+    MOERT_RETURN_IF_ERROR(std::move(refined).withContext(strCat("plan '", plan.name, "'")));
     if (session.progress)
       session.progress->advanceTo(++done);
   }

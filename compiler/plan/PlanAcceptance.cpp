@@ -37,9 +37,10 @@ struct Rivals {
 
 } // namespace
 
-static std::vector<Judged> candidatesOf(const PlanProblem &problem, const TraceParts &parts,
+static std::vector<Judged> candidatesOf(const PlanProblem &problem, const PlanTrials &trials,
                                         std::span<const Finalist> finalists) {
-  RecipeBook book(problem, parts.steps, parts.steps);
+  const size_t steps = trials.parts().steps;
+  RecipeBook book(problem, steps, steps, trials.threadCount());
   std::vector<Judged> candidates;
   for (const Finalist &finalist : finalists)
     for (bool hasStart : {false, true}) {
@@ -104,7 +105,7 @@ static void addUndone(const Judged &last, std::vector<PlanDecision> &decisions) 
 
 SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
                         std::span<const Finalist> finalists) {
-  std::vector<Judged> candidates = candidatesOf(problem, trials.parts(), finalists);
+  std::vector<Judged> candidates = candidatesOf(problem, trials, finalists);
   const size_t searched = candidates.size();
   for (Preset preset : kRivals)
     candidates.push_back({planPreset(preset, problem)});

@@ -69,6 +69,7 @@ struct PlanSettings {
   std::vector<std::vector<uint32_t>> start, startUses;
   uint32_t startTokens = 1;
   std::vector<moert::GuessRule> guesses; // Per MoE layer; empty: none at all.
+  friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
 
 /// One decision for people, as moert::PlanReason.

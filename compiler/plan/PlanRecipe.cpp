@@ -9,8 +9,9 @@ using namespace moert;
 
 namespace moec {
 
-RecipeBook::RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t quotaSteps)
-    : problem(planned), curveSteps(quotaSteps), shape(shapeOf(planned)) {
+RecipeBook::RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t quotaSteps,
+                       uint32_t threadCount)
+    : problem(planned), curveSteps(quotaSteps), threads(threadCount), shape(shapeOf(planned)) {
   const RoutingTrace &trace = *problem.trace;
   const size_t layers = trace.layerExperts.size();
   const size_t plays = std::min(popularSteps * layers, trace.plays.size());
@@ -34,7 +35,7 @@ const std::vector<QuotaCurve> &RecipeBook::curvesOf(EvictionPolicy eviction,
                                                     uint64_t transitPages) {
   std::vector<QuotaCurve> &known = curves[{eviction, transitPages}];
   if (known.empty())
-    known = quotaCurves(problem, eviction, transitPages, curveSteps);
+    known = quotaCurves(problem, eviction, transitPages, curveSteps, threads);
   return known;
 }
 

@@ -27,10 +27,11 @@ struct PlanRecipe {
 };
 
 /// Makes settings of recipes, with what the trace's first steps say: so many of popularity, so many
-/// of quotas. Borrows the problem; one thread.
+/// of quotas. Borrows the problem; one thread uses it, and it may use some.
 class RecipeBook {
 public:
-  RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t quotaSteps);
+  RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t quotaSteps,
+             uint32_t threadCount = 1);
 
   /// verify() may still refuse them, where the pool is too small for the recipe.
   PlanSettings settingsOf(const PlanRecipe &recipe);
@@ -44,6 +45,7 @@ private:
 
   const PlanProblem &problem;
   size_t curveSteps;
+  uint32_t threads;
   moert::CacheShape shape;
   uint32_t tokens = 0;                      // That the popularity is of.
   std::vector<std::vector<uint32_t>> uses;  // [layer][expert]

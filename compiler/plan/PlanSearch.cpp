@@ -15,6 +15,10 @@ namespace moec {
 // As kSameTime, for numbers of guesses, of which none is much simpler than another.
 static constexpr double kSameNumbersTime = kSameTime / 10;
 
+// Rules of the cache that are slower than others by more than this without guesses are not tried
+// with them: guesses hide the reads of good rules as well as those of bad ones.
+static constexpr double kHopelessTime = 0.1;
+
 // The decision about layers that the rule of the others does not guess.
 static constexpr const char *kSilence = "layers not guessed";
 
@@ -29,15 +33,17 @@ struct Variant {
 class Search {
 public:
   Search(const PlanProblem &planned, const SearchOptions &asked)
-      : problem(planned), options(asked), trials(planned, asked.threads),
-        book(planned, trials.parts().settlingSteps, trials.parts().steps),
+      : problem(planned), options(asked), trials(planned, asked.threads, asked.stop),
+        book(planned, trials.parts().settlingSteps, trials.parts().steps, asked.threads),
         origin(worseOf(Origin::kDerived, planned.costs->origin)) {
     best.hasStart = true;
     for (uint32_t chosen : problem.topK)
       topK = std::max(topK, chosen);
   }
 
+  /// Means nothing once it is stopped, which does not take long then.
   SearchedPlan run();
+  bool isStopped() const { return trials.isStopped(); }
 
 private:
   /// Takes the first of the variants that is not slower than another one, and says why; the
@@ -64,6 +70,7 @@ private:
   uint32_t topK = 1;
   PlanRecipe best;
   double bestNs = std::numeric_limits<double>::infinity();
+  std::vector<CacheRules> hopeless;
   std::vector<Finalist> earlier; // What was the best before something was added to it.
   std::vector<PlanDecision> decisions;
 };
@@ -75,8 +82,9 @@ std::vector<double> Search::measure(const std::string &decision,
   std::vector<PlanSettings> settings;
   for (const Variant &variant : variants)
     settings.push_back(book.settingsOf(variant.recipe));
+  const uint32_t before = trials.replays();
   std::vector<double> ns = trials.measure(settings);
-  if (options.progress)
+  if (options.progress && trials.replays() > before)
     options.progress({decision, trials.replays(), std::min(bestNs, *std::ranges::min_element(ns))});
   return ns;
 }
@@ -130,6 +138,13 @@ bool Search::decideRules() {
       variant.recipe.hasCurvedQuotas &= sharing == CacheSharing::kLayerQuotas;
       variant.name = strCat(evictionName(eviction), ", ", sharingName(sharing));
     }
+  std::erase_if(variants, [&](const Variant &variant) {
+    return std::ranges::find(hopeless, variant.recipe.rules) != hopeless.end();
+  });
+  const std::vector<double> ns = measure("eviction", variants);
+  for (size_t i = 0; i < variants.size(); ++i)
+    if (ns[i] > *std::ranges::min_element(ns) * (1 + kHopelessTime))
+      hopeless.push_back(variants[i].recipe.rules);
   return decide("eviction", variants);
 }
 
@@ -292,7 +307,11 @@ Result<SearchedPlan> searchPlan(const PlanProblem &problem, const SearchOptions 
   if (std::ranges::none_of(problem.trace->plays,
                            [](const RoutingPlay &play) { return play.tokens == 1; }))
     return invalidInput("the trace has no decoded tokens to search a plan with");
-  return Search(problem, options).run();
+  Search search(problem, options);
+  SearchedPlan found = search.run();
+  if (search.isStopped())
+    return Status(StatusCode::kInterrupted, "interrupted");
+  return found;
 }
 
 } // namespace moec

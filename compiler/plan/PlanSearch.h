@@ -5,6 +5,7 @@
 #include "compiler/plan/PlanProblem.h"
 #include "compiler/plan/PresetRules.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,8 +21,10 @@ struct SearchProgress {
 };
 
 struct SearchOptions {
-  uint32_t threads = 2; // Figures do not depend on them.
-  std::function<void(const SearchProgress &)> progress = {};
+  uint32_t threads = 2;                                      // Figures do not depend on them.
+  std::function<void(const SearchProgress &)> progress = {}; // On the searching thread.
+  /// Set from outside, for instance by a signal: the search ends soon, with kInterrupted.
+  const std::atomic<bool> *stop = nullptr;
 };
 
 /// A preset beside the search's result, on the whole trace.
@@ -38,9 +41,10 @@ struct SearchedPlan {
 };
 
 /// One decision after the other, the others as they stand: eviction and sharing, quotas, pins,
-/// guesses; with guesses the first ones again. What is less than kSameTime better is not better:
-/// the simpler settings stay (no guesses before guesses, quotas before one pool, even before
-/// uneven, the eviction policy that stands first in its enumeration).
+/// guesses; with guesses the first ones again, but for rules that were far slower. What is less
+/// than kSameTime better is not better: the simpler settings stay (no guesses before guesses,
+/// quotas before one pool, even before uneven, the eviction policy that stands first in its
+/// enumeration).
 ///
 /// Decided is on the first part of the trace, at most two thirds of its decoded tokens. The first
 /// quarter of that says what is popular, so that no cache starts with the future, and does not

@@ -1,5 +1,7 @@
 #include "compiler/plan/QuotaCurves.h"
 
+#include "compiler/plan/ForEach.h"
+
 #include <algorithm>
 #include <cassert>
 #include <limits>
@@ -24,30 +26,39 @@ static double decodeBytes(const RoutingTrace &trace, uint32_t layer, size_t step
   return bytes;
 }
 
+static QuotaCurve curveOf(const PlanProblem &problem, EvictionPolicy eviction,
+                          uint64_t transitPages, size_t steps, const CacheShape &shape,
+                          uint32_t index) {
+  const CacheShape::Layer &layer = shape.layers[index];
+  ReplayCache cache;
+  cache.pageBytes = problem.pageBytes;
+  cache.transitPages = std::max(transitPages, layer.recordPages);
+  cache.rules.eviction = eviction;
+  cache.layers.emplace_back().recordBytes = problem.recordBytes[index];
+  QuotaCurve curve;
+  for (uint32_t i = 0; i <= kSizes; ++i) {
+    const uint64_t records = uint64_t(layer.experts) * i / kSizes;
+    const uint64_t pages =
+        i == kSizes ? layer.allPages : std::min(layer.allPages, records * layer.recordPages);
+    if (i > 0 && pages == curve.pages.back())
+      continue;
+    cache.layers[0].quotaPages = pages;
+    curve.pages.push_back(pages);
+    curve.bytes.push_back(
+        decodeBytes(*problem.trace, index, steps, CacheReplay::create(cache).value()));
+  }
+  return curve;
+}
+
 std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, EvictionPolicy eviction,
-                                    uint64_t transitPages, size_t steps) {
+                                    uint64_t transitPages, size_t steps, uint32_t threads) {
   const CacheShape shape = shapeOf(problem);
   steps = std::min(steps, problem.trace->plays.size() / shape.layers.size());
   std::vector<QuotaCurve> curves(shape.layers.size());
-  for (uint32_t l = 0; l < curves.size(); ++l) {
-    const CacheShape::Layer &layer = shape.layers[l];
-    ReplayCache cache;
-    cache.pageBytes = problem.pageBytes;
-    cache.transitPages = std::max(transitPages, layer.recordPages);
-    cache.rules.eviction = eviction;
-    cache.layers.emplace_back().recordBytes = problem.recordBytes[l];
-    for (uint32_t i = 0; i <= kSizes; ++i) {
-      const uint64_t records = uint64_t(layer.experts) * i / kSizes;
-      const uint64_t pages =
-          i == kSizes ? layer.allPages : std::min(layer.allPages, records * layer.recordPages);
-      if (i > 0 && pages == curves[l].pages.back())
-        continue;
-      cache.layers[0].quotaPages = pages;
-      curves[l].pages.push_back(pages);
-      curves[l].bytes.push_back(
-          decodeBytes(*problem.trace, l, steps, CacheReplay::create(cache).value()));
-    }
-  }
+  forEach(curves.size(), threads, [&](size_t layer) {
+    curves[layer] =
+        curveOf(problem, eviction, transitPages, steps, shape, static_cast<uint32_t>(layer));
+  });
   return curves;
 }
 

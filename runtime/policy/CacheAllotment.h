@@ -32,6 +32,7 @@ struct CacheAllotment {
   std::vector<uint32_t> quotaPages; // Per layer: what it keeps between its turns.
 
   uint64_t totalPages() const;
+  friend bool operator==(const CacheAllotment &, const CacheAllotment &) = default;
 };
 
 /// Pages below which nothing can be played: the largest record.

@@ -1,6 +1,7 @@
 #include "compiler/plan/PlanSearch.h"
 
 #include "compiler/plan/PlanRecipe.h"
+#include "compiler/plan/PlanTrials.h"
 #include "compiler/plan/Presets.h"
 #include "tests/unit/plan/PlanFixture.h"
 
@@ -132,6 +133,42 @@ TEST_CASE("progress is told with ever better times") {
   CHECK(replays <= plan.replays);
 }
 
+TEST_CASE("a search that is stopped says so, at once or on the way") {
+  PlanFixture fixture = someProblem(5);
+  std::atomic<bool> stop = true;
+  SearchOptions options{.stop = &stop};
+  CHECK(searchPlan(fixture.problem(), options).status().code() == StatusCode::kInterrupted);
+  stop = false;
+  uint32_t replays = 0;
+  options.progress = [&](const SearchProgress &progress) {
+    replays = progress.replays;
+    stop = true;
+  };
+  CHECK(searchPlan(fixture.problem(), options).status().code() == StatusCode::kInterrupted);
+  stop = false;
+  options.progress = {};
+  CHECK(searchPlan(fixture.problem(), options).value().replays > replays);
+}
+
+TEST_CASE("settings that were measured are not replayed again, and give the same figures") {
+  PlanFixture fixture = someProblem(5);
+  const PlanProblem problem = fixture.problem();
+  PlanTrials trials(problem, 2);
+  std::vector<PlanSettings> settings;
+  for (Preset preset : {Preset::kLru, Preset::kFate, Preset::kLru})
+    settings.push_back(planPreset(preset, problem).settings);
+  const std::vector<double> ns = trials.measure(settings);
+  CHECK(trials.replays() == 2);
+  CHECK(ns[0] == ns[2]);
+  CHECK(ns[0] != ns[1]);
+  CHECK(trials.measure(settings) == ns);
+  CHECK(trials.replays() == 2);
+  const std::vector<TimedResult> whole = trials.replayAll(settings);
+  CHECK(trials.replays() == 4);
+  CHECK(whole[0].tokenNs == whole[2].tokenNs);
+  CHECK(whole[1].tokenNs == replayInTime(problem, settings[1]).value().tokenNs);
+}
+
 TEST_CASE("a search without decoded tokens, or of a problem that contradicts itself, is refused") {
   std::vector<uint16_t> chosen{0, 1};
   LayerRoutes layer{2, 1, chosen};
@@ -185,7 +222,7 @@ TEST_CASE("quotas by curves go where they save bytes, in whole records within wh
   std::vector<LayerRoutes> layers{{12, 1, few}, {12, 1, many}};
   PlanFixture fixture(makeTrace(layers, std::vector<TraceStep>(160)).value(), 1, 40, 8192);
   std::vector<QuotaCurve> curves =
-      quotaCurves(fixture.problem(), EvictionPolicy::kLru, 2, SIZE_MAX);
+      quotaCurves(fixture.problem(), EvictionPolicy::kLru, 2, SIZE_MAX, 2);
   REQUIRE(curves.size() == 2);
   CHECK(curves[0].pages.front() == 0);
   CHECK(curves[0].bytes.front() == 160 * 8192);
