@@ -3,6 +3,7 @@
 #include "compiler/driver/InspectSections.h"
 #include "compiler/driver/LearnedSections.h"
 #include "compiler/driver/RefinePlans.h"
+#include "compiler/driver/WeightsCopy.h"
 #include "compiler/plan/BudgetPlan.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/CheckedMath.h"
@@ -10,7 +11,6 @@
 #include "runtime/base/Size.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/format/FilePrefix.h"
-#include "runtime/format/Verify.h"
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
@@ -102,57 +102,20 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
   return inputs;
 }
 
-// A copy of what is damaged would be all that is left, once the artifact is gone.
-static Status checkWhole(const ByteSource &source, const Session &session) {
-  bool hasBegun = false;
-  return verifyArtifact(source, [&](uint64_t done, uint64_t total) {
-    if (!session.progress)
-      return;
-    if (!std::exchange(hasBegun, true))
-      session.progress->begin("checking", total, 0);
-    session.progress->advanceTo(done);
-  });
+static Status writeSection(const std::vector<std::byte> &section, uint64_t offset,
+                           OutputFile &output) {
+  MOERT_RETURN_IF_ERROR(output.writeAt(offset, section));
+  const uint64_t end = offset + section.size();
+  return output.writeAt(end, std::vector<std::byte>(roundUp(end, kSectionAlignment) - end));
 }
 
-// Everything before the sections that may be new.
-static Status copyWeights(const ByteSource &source, uint64_t bytes, OutputFile &output,
-                          const Session &session) {
-  constexpr uint64_t kPieceBytes = 8 << 20;
-  std::vector<std::byte> piece(std::min(kPieceBytes, bytes));
-  if (session.progress)
-    session.progress->begin("copying weights", bytes, 0);
-  for (uint64_t done = 0; done < bytes; done += piece.size()) {
-    if (session.stop && session.stop->load(std::memory_order_relaxed))
-      return Status(StatusCode::kInterrupted, "interrupted");
-    piece.resize(std::min<uint64_t>(piece.size(), bytes - done));
-    MOERT_RETURN_IF_ERROR(source.read(done, piece));
-    MOERT_RETURN_IF_ERROR(output.append(piece));
-    if (session.progress)
-      session.progress->advanceTo(done + piece.size());
-  }
-  return {};
-}
-
-static Status appendPadded(OutputFile &output, std::vector<std::byte> section) {
-  section.resize(roundUp(section.size(), kSectionAlignment));
-  return output.append(section);
-}
-
-static Status writeArtifact(Artifact &artifact, const ByteSource &source,
-                            const LearnedSections &learned, const std::string &path,
-                            const Session &session) {
-  const uint64_t weightsEnd = placeLearnedSections(learned, artifact);
-  artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor); // What plans may use.
-  MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
-  MOERT_ASSIGN_OR_RETURN(OutputFile output,
-                         OutputFile::create(path, sealed.manifestOffset + sealed.manifest.size()));
-  Status copied = copyWeights(source, weightsEnd, output, session);
-  if (session.progress)
-    session.progress->end();
-  MOERT_RETURN_IF_ERROR(copied);
-  MOERT_RETURN_IF_ERROR(appendPadded(output, learned.paths));
-  MOERT_RETURN_IF_ERROR(appendPadded(output, learned.trace));
-  MOERT_RETURN_IF_ERROR(output.append(sealed.manifest));
+// What stands behind the weights, and the first page, which says where.
+static Status finishArtifact(const PlannedArtifact &planned, const SealedArtifact &sealed,
+                             OutputFile &output) {
+  const Artifact &artifact = planned.artifact;
+  MOERT_RETURN_IF_ERROR(writeSection(planned.learned.paths, artifact.pathsOffset, output));
+  MOERT_RETURN_IF_ERROR(writeSection(planned.learned.trace, artifact.traceOffset, output));
+  MOERT_RETURN_IF_ERROR(output.writeAt(sealed.manifestOffset, sealed.manifest));
   MOERT_RETURN_IF_ERROR(output.writeAt(0, sealed.prefix));
   return output.commit();
 }
@@ -168,38 +131,56 @@ static std::string plansText(const Artifact &artifact) {
   return text;
 }
 
-static Result<PlannedArtifact> makePlans(const ReplanRequest &request, const ByteSource &source,
-                                         const Session &session) {
+/// All that can be refused at once; refine() does what takes its time. weightsEnd: where the new
+/// artifact's weights end.
+static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const ByteSource &source,
+                                          uint64_t &weightsEnd) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, readInputs(request, source, model->artifact()));
   auto plans = plansFor(request, *model, planned.learned.paths.size());
   if (!plans.isOk())
     return plans.status().withContext(request.artifactPath);
   planned.artifact.plans = std::move(plans).value();
-  const PlanBasis basis{planned.trace ? &*planned.trace : nullptr, planned.learned.paths,
-                        planned.device ? &*planned.device : nullptr};
-  MOERT_RETURN_IF_ERROR(
-      refinePlans(planned.artifact, basis, session).withContext(request.artifactPath));
+  weightsEnd = placeLearnedSections(planned.learned, planned.artifact);
   return planned;
 }
 
+static Status refine(const ReplanRequest &request, PlannedArtifact &planned,
+                     const Session &session) {
+  const PlanBasis basis{planned.trace ? &*planned.trace : nullptr, planned.learned.paths,
+                        planned.device ? &*planned.device : nullptr};
+  return refinePlans(planned.artifact, basis, session).withContext(request.artifactPath);
+}
+
 Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session) {
+  uint64_t weightsEnd = 0;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  return makePlans(request, source, session);
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, weightsEnd));
+  MOERT_RETURN_IF_ERROR(refine(request, planned, session));
+  return planned;
 }
 
 Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_RETURN_IF_ERROR(checkReplacesNone(
       request.outputPath,
       std::vector<std::string>{request.artifactPath, request.devicePath, request.profilePath}));
+  uint64_t weightsEnd = 0;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, makePlans(request, source, session));
-  MOERT_RETURN_IF_ERROR(checkWhole(source, session));
-  MOERT_RETURN_IF_ERROR(
-      writeArtifact(planned.artifact, source, planned.learned, request.outputPath, session));
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, weightsEnd));
+  Artifact &artifact = planned.artifact;
+  artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor); // What plans may use.
+  // The plans that come out take a few KiB more or less.
+  const uint64_t expectedBytes =
+      weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
+  MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
+  WeightsCopy weights(source, weightsEnd, output, session.stop);
+  MOERT_RETURN_IF_ERROR(refine(request, planned, session));
+  MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
+  MOERT_RETURN_IF_ERROR(weights.wait(session));
+  MOERT_RETURN_IF_ERROR(finishArtifact(planned, sealed, output));
   if (session.say)
-    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(planned.artifact.fileBytes),
-                       ":", plansText(planned.artifact)));
+    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes), ":",
+                       plansText(artifact)));
   return {};
 }
 
