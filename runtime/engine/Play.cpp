@@ -90,20 +90,25 @@ void Engine::Impl::playRope(const RopeInstruction &instruction) {
   }
 }
 
+/// One token's row of all heads into its place of a block, head by head.
+static void storeHeads(const float *row, uint32_t heads, uint32_t dim, uint32_t place,
+                       const float *block) {
+  // The tables are const to the kernels; the engine owns the session's memory.
+  auto *to = const_cast<float *>(block) + uint64_t(place) * dim;
+  for (uint32_t head = 0; head < heads; ++head)
+    std::memcpy(to + uint64_t(head) * kKvBlockTokens * dim, row + uint64_t(head) * dim,
+                dim * sizeof(float));
+}
+
 void Engine::Impl::playStoreKv(const StoreKvInstruction &store) {
   const KvSlot &slot = artifact->kvSlots[store.slot];
-  uint64_t keyFloats = uint64_t(slot.kvHeads) * slot.keyDim;
-  uint64_t valueFloats = uint64_t(slot.kvHeads) * slot.valueDim;
   Rows keys = buffer(store.key), values = buffer(store.value);
   for (uint32_t row = 0; row < rows(); ++row) {
-    Session::Impl &session = batch[row].session->internals();
+    const Session::Impl::Slot &kv = batch[row].session->internals().slots[store.slot];
     uint32_t block = batch[row].position / kKvBlockTokens,
              place = batch[row].position % kKvBlockTokens;
-    // The tables are const to the kernels; the engine owns the session's memory.
-    auto *keyBlock = const_cast<float *>(session.slots[store.slot].keyBlocks[block]);
-    auto *valueBlock = const_cast<float *>(session.slots[store.slot].valueBlocks[block]);
-    std::memcpy(keyBlock + place * keyFloats, keys.floats(row), keyFloats * sizeof(float));
-    std::memcpy(valueBlock + place * valueFloats, values.floats(row), valueFloats * sizeof(float));
+    storeHeads(keys.floats(row), slot.kvHeads, slot.keyDim, place, kv.keyBlocks[block]);
+    storeHeads(values.floats(row), slot.kvHeads, slot.valueDim, place, kv.valueBlocks[block]);
   }
 }
 

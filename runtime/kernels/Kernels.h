@@ -57,8 +57,8 @@ struct QuantizedRows {
 };
 
 /// Keys and values of one slot of one session: blocks of kKvBlockTokens tokens behind a table. Key
-/// of token t and head h: keyBlocks[t / kKvBlockTokens] + ((t % kKvBlockTokens) * kvHeads + h) *
-/// keyDim, f32; values likewise.
+/// of token t and head h: keyBlocks[t / kKvBlockTokens] + (h * kKvBlockTokens + t % kKvBlockTokens)
+/// * keyDim, f32; values likewise. So what one head attends to is one run of memory in each block.
 constexpr uint32_t kKvBlockTokens = 32;
 struct KvView {
   const float *const *keyBlocks;

@@ -7,8 +7,8 @@
 namespace moert {
 namespace {
 
-/// Rows of one key head: row of position j = block[j / kKvBlockTokens] + (j % kKvBlockTokens) *
-/// step.
+/// Rows of one key head: row of position j = block[j / kKvBlockTokens] + headOffset + (j %
+/// kKvBlockTokens) * step.
 struct HeadRows {
   const float *const *blocks;
   uint64_t headOffset;
@@ -121,7 +121,8 @@ inline void sumValues(const float *p, const HeadRows &values, uint32_t begin, ui
 
 void attendHead(const float *query, const KvView &kv, uint32_t kvHead, uint32_t begin, uint32_t end,
                 float scale, float *out, float *p) {
-  HeadRows keys = {kv.keyBlocks, uint64_t(kvHead) * kv.keyDim, uint64_t(kv.kvHeads) * kv.keyDim};
+  const uint64_t firstRow = uint64_t(kvHead) * kKvBlockTokens;
+  HeadRows keys = {kv.keyBlocks, firstRow * kv.keyDim, kv.keyDim};
   scoreKeys(query, keys, kv.keyDim, begin, end, scale, p);
   float sum = 0;
   for (uint32_t j = begin; j < end;) {
@@ -129,8 +130,7 @@ void attendHead(const float *query, const KvView &kv, uint32_t kvHead, uint32_t 
     sum = sum + sumOfBlock(p + (j - begin), j, blockEnd);
     j = blockEnd;
   }
-  HeadRows values = {kv.valueBlocks, uint64_t(kvHead) * kv.valueDim,
-                     uint64_t(kv.kvHeads) * kv.valueDim};
+  HeadRows values = {kv.valueBlocks, firstRow * kv.valueDim, kv.valueDim};
   uint32_t d = 0;
   auto sumNext = [&]<int kVectors>() {
     for (; d + kVectors * kLanes <= kv.valueDim; d += kVectors * kLanes) {

@@ -18,11 +18,11 @@ struct RandomCache {
 
   const float *key(uint32_t token, uint32_t head) const {
     return keyBlocks[token / kKvBlockTokens] +
-           (token % kKvBlockTokens * view.kvHeads + head) * view.keyDim;
+           (head * kKvBlockTokens + token % kKvBlockTokens) * view.keyDim;
   }
   const float *value(uint32_t token, uint32_t head) const {
     return valueBlocks[token / kKvBlockTokens] +
-           (token % kKvBlockTokens * view.kvHeads + head) * view.valueDim;
+           (head * kKvBlockTokens + token % kKvBlockTokens) * view.valueDim;
   }
 
   std::vector<const float *> keyBlocks, valueBlocks;
