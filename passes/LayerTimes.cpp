@@ -6,56 +6,59 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
-#include <algorithm>
-
 namespace mlir::moe {
 
 using moec::Quantity;
+using moec::StoredMatrix;
 
-LayerTimes::LayerTimes(ModuleOp of, const moec::DeviceProfile &on, const LayerTimesUse &how)
-    : module(of), symbols(of), device(on), use(how) {
-  use.threads = std::clamp<uint32_t>(use.threads, 1, std::max(1u, device.cores));
-}
+LayerTimes::LayerTimes(ModuleOp of, const moec::DeviceProfile &on, const moec::StepUse &how)
+    : module(of), symbols(of), device(on), times(on, how) {}
 
-void LayerTimes::take(const Quantity &time) {
-  sum.value += time.value;
-  sum.origin = moec::worseOf(sum.origin, time.origin);
-}
-
-void LayerTimes::addProduct(StringRef weights, uint64_t elements) {
-  take(moec::productNs(device, {weights, elements, 1, use.threads}));
-  if (use.threads > 1)
-    take(device.dispatchNs);
-}
-
-LogicalResult LayerTimes::addLinear(Operation *op, LinearAttr linear) {
+FailureOr<StoredMatrix> LayerTimes::matrixOf(Operation *op, LinearAttr linear) {
   auto weight = symbols.lookup<WeightOp>(linear.getWeight().getValue());
   if (!weight.getFormat())
     return op->emitOpError() << "uses weight @" << weight.getSymName()
                              << ", which has no format: run moe-assign-bits first";
-  addProduct(stringifyWeightKind(weight.getFormat()->getKind()),
-             uint64_t(weight.rows()) * weight.cols());
-  return success();
+  return StoredMatrix{stringifyWeightKind(weight.getFormat()->getKind()),
+                      static_cast<uint32_t>(weight.rows()), static_cast<uint32_t>(weight.cols())};
 }
 
-LogicalResult LayerTimes::addGlu(Operation *op, GluAttr network) {
-  return success(succeeded(addLinear(op, network.getGate())) &&
-                 succeeded(addLinear(op, network.getUp())) &&
-                 succeeded(addLinear(op, network.getDown())));
+FailureOr<double> LayerTimes::timeOf(Operation *op, LinearAttr linear) {
+  FailureOr<StoredMatrix> matrix = matrixOf(op, linear);
+  if (failed(matrix))
+    return failure();
+  return times.product(*matrix).firstNs;
 }
 
-LogicalResult LayerTimes::add(AttentionOp op) {
-  for (LinearAttr linear : {op.getQuery(), op.getKey(), op.getValue(), op.getOutput()})
-    if (failed(addLinear(op, linear)))
+FailureOr<double> LayerTimes::timeOf(Operation *op, GluAttr network) {
+  FailureOr<StoredMatrix> gate = matrixOf(op, network.getGate()),
+                          up = matrixOf(op, network.getUp()),
+                          down = matrixOf(op, network.getDown());
+  if (failed(gate) || failed(up) || failed(down))
+    return failure();
+  return times.network(*gate, *up, *down).firstNs;
+}
+
+FailureOr<double> LayerTimes::timeOf(AttentionOp op) {
+  SmallVector<StoredMatrix> inputs;
+  for (LinearAttr linear : {op.getQuery(), op.getKey(), op.getValue()}) {
+    FailureOr<StoredMatrix> matrix = matrixOf(op, linear);
+    if (failed(matrix))
       return failure();
+    inputs.push_back(*matrix);
+  }
+  FailureOr<double> output = timeOf(op, op.getOutput());
+  if (failed(output))
+    return failure();
   auto slot = symbols.lookup<KvSlotOp>(op.getSlot());
-  uint64_t positions = use.positions;
-  if (op.getWindow())
-    positions = std::min<uint64_t>(positions, *op.getWindow());
-  const uint64_t rowBytes =
-      (uint64_t(slot.getKeyDim()) + slot.getValueDim()) * sizeof(float) * op.getHeads();
-  take(moec::attentionNs(device, positions * rowBytes, use.threads));
-  return success();
+  return times.products(inputs).firstNs + *output +
+         times
+             .attention({static_cast<uint32_t>(op.getHeads()),
+                         static_cast<uint32_t>(slot.getKvHeads()),
+                         static_cast<uint32_t>(slot.getKeyDim()),
+                         static_cast<uint32_t>(slot.getValueDim()),
+                         static_cast<uint32_t>(op.getWindow().value_or(0))})
+             .firstNs;
 }
 
 /// The name of an expert's stored width in a device profile: "int4", "int2+2".
@@ -67,46 +70,55 @@ static std::string widthName(ArrayAttr slices) {
   return name;
 }
 
-LogicalResult LayerTimes::add(ExpertsOp op) {
+// A token takes topK experts, in the mean of the layer's widths.
+FailureOr<double> LayerTimes::timeOf(ExpertsOp op) {
   auto layer = symbols.lookup<MoeLayerOp>(op.getMoeLayer());
   if (!layer.getSlices())
     return op.emitOpError() << "uses the experts of @" << layer.getSymName()
                             << ", which have no slices: run moe-assign-bits first";
-  const int64_t topK = cast<RankedTensorType>(op.getExperts().getType()).getDimSize(1);
-  Quantity before = sum;
-  for (auto slices : layer.getSlices()->getAsRange<ArrayAttr>())
+  double all = 0;
+  for (auto slices : layer.getSlices()->getAsRange<ArrayAttr>()) {
+    const std::string weights = widthName(slices);
+    SmallVector<StoredMatrix> matrices; // Gate, up, down.
     for (auto matrix : layer.getMatrices().getAsRange<ExpertMatrixAttr>())
-      addProduct(widthName(slices), uint64_t(matrix.rows()) * matrix.cols());
-  // A token takes topK experts, in the mean of the layer's widths.
-  sum.value = before.value + (sum.value - before.value) * static_cast<double>(topK) /
-                                 static_cast<double>(layer.getExperts());
-  return success();
+      matrices.push_back(
+          {weights, static_cast<uint32_t>(matrix.rows()), static_cast<uint32_t>(matrix.cols())});
+    all += times.network(matrices[0], matrices[1], matrices[2]).firstNs;
+  }
+  const int64_t topK = cast<RankedTensorType>(op.getExperts().getType()).getDimSize(1);
+  return all * static_cast<double>(topK) / static_cast<double>(layer.getExperts());
 }
 
-LogicalResult LayerTimes::add(Operation *op) {
-  return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](AttentionOp part) { return add(part); })
-      .Case([&](ExpertsOp part) { return add(part); })
-      .Case([&](RouteOp part) { return addLinear(op, part.getRouter()); })
-      .Case([&](DenseOp part) { return addGlu(op, part.getNetwork()); })
-      .Case([&](SharedExpertOp part) {
-        if (failed(addGlu(op, part.getNetwork())))
+FailureOr<double> LayerTimes::timeOf(Operation *op) {
+  return TypeSwitch<Operation *, FailureOr<double>>(op)
+      .Case([&](AttentionOp part) { return timeOf(part); })
+      .Case([&](ExpertsOp part) { return timeOf(part); })
+      .Case([&](RouteOp part) { return timeOf(op, part.getRouter()); })
+      .Case([&](DenseOp part) { return timeOf(op, part.getNetwork()); })
+      .Case([&](SharedExpertOp part) -> FailureOr<double> {
+        FailureOr<double> network = timeOf(op, part.getNetwork());
+        if (failed(network) || !part.getGate())
+          return network;
+        FailureOr<double> gate = timeOf(op, *part.getGate());
+        if (failed(gate))
           return failure();
-        return part.getGate() ? addLinear(op, *part.getGate()) : success();
+        return *network + *gate;
       })
-      .Default([](Operation *) { return success(); });
+      .Default([](Operation *) { return 0.0; });
 }
 
 FailureOr<Quantity> LayerTimes::between(Operation *from, Operation *to) {
-  sum = {0, moec::Origin::kMeasured};
+  double sum = 0;
   for (Operation *op = from; op != to;) {
     op = op->getNextNode();
     if (!op)
       return to->emitOpError("does not stand behind the op that guesses it");
-    if (failed(add(op)))
+    FailureOr<double> time = timeOf(op);
+    if (failed(time))
       return failure();
+    sum += *time;
   }
-  return sum;
+  return Quantity{sum, times.origin()};
 }
 
 FailureOr<Quantity> LayerTimes::readOf(MoeLayerOp layer) {

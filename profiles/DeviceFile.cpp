@@ -42,6 +42,18 @@ Status readThreadRates(YamlFields &parent, const std::string &key, ThreadRates &
   return fields.finish();
 }
 
+constexpr Range kShare = {0.01, 1};
+
+// What files of before these fields were there are taken for.
+Status readOr(YamlFields &fields, const std::string &key, const Range &range, Quantity absent,
+              Quantity &value) {
+  value = absent;
+  if (fields.has(key)) {
+    MOERT_ASSIGN_OR_RETURN(value, fields.quantity(key, range));
+  }
+  return {};
+}
+
 Status readProcessor(YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("processor"));
   MOERT_ASSIGN_OR_RETURN(device.isa,
@@ -49,6 +61,8 @@ Status readProcessor(YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(uint64_t cores, fields.knownCount("cores", kCores));
   device.cores = static_cast<uint32_t>(cores);
   MOERT_ASSIGN_OR_RETURN(device.dispatchNs, fields.quantity("dispatch_ns", kNanoseconds));
+  MOERT_RETURN_IF_ERROR(readOr(fields, "share_while_reading", kShare, {1, Origin::kAssumed},
+                               device.shareWhileReading));
   return fields.finish();
 }
 
@@ -108,6 +122,10 @@ Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device)
   MOERT_ASSIGN_OR_RETURN(device.hasRegisteredBuffers, fields.knownFlag("registered_buffers"));
   MOERT_ASSIGN_OR_RETURN(device.cachedBytesPerSecond,
                          fields.quantity("cached_bytes_per_second", kBytesPerSecond));
+  MOERT_RETURN_IF_ERROR(readOr(fields, "share_while_computing", kShare, {1, Origin::kAssumed},
+                               device.shareWhileComputing));
+  MOERT_RETURN_IF_ERROR(readOr(fields, "submit_ns_per_mib", kNanoseconds, {0, Origin::kAssumed},
+                               device.submitNsPerMiB));
   const bool isBuffered = device.ioBackend == "buffered";
   // The table of the backend has to be there, the other one may.
   if (!isBuffered || fields.has("direct"))
@@ -181,6 +199,25 @@ Status readProducts(const std::string &file, YamlFields &top, DeviceProfile &dev
                        strCat(file, ":", list.Mark().line + 1, ": products: "));
 }
 
+/// Rows of keys lie apart, so that a memory delivers less than its rate: half of it, where nothing
+/// is said.
+Status readAttention(YamlFields &top, DeviceProfile &device) {
+  MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("attention"));
+  MOERT_RETURN_IF_ERROR(
+      readThreadRates(fields, "bytes_per_second", device.attentionBytesPerSecond));
+  if (fields.has("memory_bytes_per_second")) {
+    MOERT_RETURN_IF_ERROR(
+        readThreadRates(fields, "memory_bytes_per_second", device.attentionMemoryBytesPerSecond));
+  } else {
+    auto half = [](const Quantity &rate) {
+      return Quantity{rate.value / 2, worseOf(rate.origin, Origin::kDerived)};
+    };
+    device.attentionMemoryBytesPerSecond = {half(device.memoryBytesPerSecond.oneThread),
+                                            half(device.memoryBytesPerSecond.allThreads)};
+  }
+  return fields.finish();
+}
+
 Result<DeviceProfile> readDevice(const std::string &file, const YAML::Node &root) {
   MOERT_ASSIGN_OR_RETURN(YamlFields top, YamlFields::of(file, root, ""));
   MOERT_ASSIGN_OR_RETURN(uint64_t version, top.count("device_profile", {1, 1e6}));
@@ -193,10 +230,7 @@ Result<DeviceProfile> readDevice(const std::string &file, const YAML::Node &root
   MOERT_RETURN_IF_ERROR(readMemory(top, device));
   MOERT_RETURN_IF_ERROR(readDisk(file, top, device));
   MOERT_RETURN_IF_ERROR(readProducts(file, top, device));
-  MOERT_ASSIGN_OR_RETURN(YamlFields attention, top.map("attention"));
-  MOERT_RETURN_IF_ERROR(
-      readThreadRates(attention, "bytes_per_second", device.attentionBytesPerSecond));
-  MOERT_RETURN_IF_ERROR(attention.finish());
+  MOERT_RETURN_IF_ERROR(readAttention(top, device));
   MOERT_RETURN_IF_ERROR(top.finish());
   return device;
 }

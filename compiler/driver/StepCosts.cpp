@@ -1,108 +1,27 @@
 #include "compiler/driver/StepCosts.h"
 
-#include "compiler/plan/DeviceTimes.h"
-#include "runtime/base/CheckedMath.h"
+#include "runtime/format/WeightLayout.h"
 
 #include <algorithm>
 #include <cassert>
+#include <span>
+#include <utility>
 
 using namespace moert;
 
 namespace moec {
 
-namespace {
+static_assert(kOutputsTogether == kPanelRows);
 
-// Rows of a chunk that the slope between one token and many is taken at: device profiles are
-// measured there.
-constexpr uint32_t kManyTokens = 32;
+// As the engine has it (runtime/engine/EngineImpl.h).
+constexpr size_t kMostTogether = 4;
 
-// As the engine shares work out (runtime/engine/Play.cpp): what is less is computed by one thread.
-constexpr uint64_t kGrainOperations = 64 * 1024;
-
-/// Adds up the times of what is played one after the other.
-class Clockwork {
-public:
-  Clockwork(const Artifact &of, const DeviceProfile &on, const StepUse &how)
-      : artifact(of), device(on), use(how) {}
-
-  TokenCost product(std::string_view weights, const MatrixShape &shape) {
-    return line([&](uint32_t tokens) { return productTime(weights, shape, tokens); });
-  }
-
-  TokenCost attention(const AttendInstruction &attend) {
-    const KvSlot &slot = artifact.kvSlots[attend.slot];
-    uint64_t positions = std::max(1u, use.contextTokens);
-    if (attend.window != 0)
-      positions = std::min<uint64_t>(positions, attend.window);
-    const uint64_t bytes =
-        positions * attend.heads * (uint64_t(slot.keyDim) + slot.valueDim) * sizeof(float);
-    const double one = take(attentionNs(device, bytes, use.threads)) + dispatch(use.threads);
-    return {one, one};
-  }
-
-  Origin origin() const { return worst; }
-
-private:
-  template <typename Time> static TokenCost line(Time time) {
-    const double one = time(1), many = time(kManyTokens);
-    return {one, (many - one) / (kManyTokens - 1)};
-  }
-
-  double take(const Quantity &quantity) {
-    worst = worseOf(worst, quantity.origin);
-    return quantity.value;
-  }
-
-  double dispatch(uint32_t threads) { return threads > 1 ? take(device.dispatchNs) : 0; }
-
-  double productTime(std::string_view weights, const MatrixShape &shape, uint32_t tokens) {
-    const uint64_t panels = divideUp(shape.rows, kPanelRows);
-    const uint64_t perPanel = uint64_t(kPanelRows) * shape.cols * tokens;
-    const uint64_t grain = std::max<uint64_t>(1, kGrainOperations / perPanel);
-    const auto threads =
-        static_cast<uint32_t>(std::min<uint64_t>(use.threads, divideUp(panels, grain)));
-    const Product what{weights, uint64_t(shape.rows) * shape.cols, tokens, threads};
-    return take(productNs(device, what)) + dispatch(threads);
-  }
-
-  const Artifact &artifact;
-  const DeviceProfile &device;
-  const StepUse &use;
-  Origin worst = Origin::kMeasured;
-};
-
-void add(TokenCost &sum, const TokenCost &cost) {
-  sum.firstNs += cost.firstNs;
-  sum.furtherNs += cost.furtherNs;
-}
-
-TokenCost expertCost(const MoeLayer &layer, Clockwork &clockwork) {
-  TokenCost sum;
-  for (const Expert &expert : layer.experts)
-    for (const ExpertMatrix &matrix : layer.matrices)
-      add(sum, clockwork.product(productWeightsOf(expert), matrix.shape));
-  const auto experts = static_cast<double>(layer.experts.size());
-  return {sum.firstNs / experts, sum.furtherNs / experts};
-}
-
-// Checksums are computed at the rate at which memory is read, by the thread that takes the expert.
-double checkCost(const MoeLayer &layer, const DeviceProfile &device) {
-  double bytes = 0;
-  for (const Expert &expert : layer.experts)
-    for (const Slice &slice : expert.slices)
-      bytes += static_cast<double>(slice.payloadBytes);
-  return 1e9 * bytes / static_cast<double>(layer.experts.size()) /
-         device.memoryBytesPerSecond.oneThread.value;
-}
-
-const Program &decodeProgramOf(const Artifact &artifact) {
+static const Program &decodeProgramOf(const Artifact &artifact) {
   auto found = std::find_if(artifact.programs.begin(), artifact.programs.end(),
                             [](const Program &program) { return program.name == "decode"; });
   assert(found != artifact.programs.end() && "a reader refuses artifacts without");
   return *found;
 }
-
-} // namespace
 
 std::string_view productWeightsOf(const Expert &expert) {
   std::string name = strCat(nameOf(expert.slices.front().format.kind));
@@ -119,48 +38,101 @@ namespace {
 class CostWalk {
 public:
   CostWalk(const Artifact &of, const DeviceProfile &on, const StepUse &how)
-      : artifact(of), device(on), clockwork(of, on, how) {}
+      : artifact(of), device(on), times(on, how) {}
 
   StepCosts walk() {
-    for (const Instruction &instruction : decodeProgramOf(artifact).instructions)
-      std::visit(*this, instruction);
-    costs.after = sinceExperts;
-    costs.origin = clockwork.origin();
+    const std::vector<Instruction> &instructions = decodeProgramOf(artifact).instructions;
+    for (size_t i = 0; i < instructions.size();)
+      if (size_t linears = addLinears(std::span(instructions).subspan(i)))
+        i += linears;
+      else
+        std::visit(*this, instructions[i++]);
+    costs.after = sinceCut;
+    costs.contention = {device.shareWhileComputing.value, device.shareWhileReading.value,
+                        device.submitNsPerMiB.value / (1 << 20)};
+    costs.origin = times.origin();
+    for (const Quantity &shared :
+         {device.shareWhileComputing, device.shareWhileReading, device.submitNsPerMiB})
+      costs.origin = worseOf(costs.origin, shared.origin);
     return std::move(costs);
   }
 
-  void operator()(const LinearInstruction &linear) {
-    lastProduct = productOf(linear.weight);
-    add(sinceExperts, lastProduct);
-  }
   void operator()(const AttendInstruction &attend) {
-    add(sinceExperts, clockwork.attention(attend));
+    const KvSlot &slot = artifact.kvSlots[attend.slot];
+    sinceCut +=
+        times.attention({attend.heads, slot.kvHeads, slot.keyDim, slot.valueDim, attend.window});
   }
   // Of a chunk one token's logits are wanted.
   void operator()(const HeadInstruction &head) {
-    sinceExperts.firstNs += productOf(head.weight).firstNs;
+    sinceCut.firstNs += times.product(matrixOf(head.weight)).firstNs;
   }
   // Behind its router's product. A guess by gate is the same product elsewhere.
-  void operator()(const RouteInstruction &) { routerNs = lastProduct.firstNs; }
+  void operator()(const RouteInstruction &) {
+    before += std::exchange(sinceCut, {});
+    routerNs = lastProducts.firstNs;
+  }
   void operator()(const ExpertsInstruction &experts) {
     const MoeLayer &layer = artifact.moeLayers[experts.moeLayer];
-    costs.layers.push_back(
-        {sinceExperts, expertCost(layer, clockwork), checkCost(layer, device), routerNs});
-    sinceExperts = {};
+    costs.layers.push_back({.before = std::exchange(before, {}),
+                            .beside = std::exchange(sinceCut, {}),
+                            .expert = expertCost(layer),
+                            .checkNs = times.checksumNs(meanPayloadOf(layer)),
+                            .predictNs = routerNs});
   }
   template <typename Other> void operator()(const Other &) {}
 
 private:
-  TokenCost productOf(int32_t weight) {
+  StoredMatrix matrixOf(int32_t weight) const {
     const ResidentWeight &matrix = artifact.residents[static_cast<size_t>(weight)];
-    return clockwork.product(nameOf(matrix.format.kind), matrix.shape);
+    return {nameOf(matrix.format.kind), matrix.shape.rows, matrix.shape.cols};
+  }
+
+  /// As the engine plays them: those of one source that follow each other are shared out together.
+  size_t addLinears(std::span<const Instruction> instructions) {
+    std::vector<StoredMatrix> matrices;
+    const LinearInstruction *first = nullptr;
+    for (const Instruction &instruction : instructions) {
+      const auto *linear = std::get_if<LinearInstruction>(&instruction);
+      if (!linear || (first && linear->src != first->src) || matrices.size() == kMostTogether)
+        break;
+      first = first ? first : linear;
+      matrices.push_back(matrixOf(linear->weight));
+    }
+    if (matrices.empty())
+      return 0;
+    lastProducts = times.products(matrices);
+    sinceCut += lastProducts;
+    return matrices.size();
+  }
+
+  TokenCost expertCost(const MoeLayer &layer) {
+    TokenCost sum;
+    for (const Expert &expert : layer.experts) {
+      auto matrix = [&](ExpertPart part) {
+        const MatrixShape &shape = layer.matrices[static_cast<size_t>(part)].shape;
+        return StoredMatrix{productWeightsOf(expert), shape.rows, shape.cols};
+      };
+      sum += times.network(matrix(ExpertPart::kGate), matrix(ExpertPart::kUp),
+                           matrix(ExpertPart::kDown));
+    }
+    const auto experts = static_cast<double>(layer.experts.size());
+    return {sum.firstNs / experts, sum.furtherNs / experts};
+  }
+
+  static double meanPayloadOf(const MoeLayer &layer) {
+    double bytes = 0;
+    for (const Expert &expert : layer.experts)
+      for (const Slice &slice : expert.slices)
+        bytes += static_cast<double>(slice.payloadBytes);
+    return bytes / static_cast<double>(layer.experts.size());
   }
 
   const Artifact &artifact;
   const DeviceProfile &device;
-  Clockwork clockwork;
+  OperationTimes times;
   StepCosts costs;
-  TokenCost sinceExperts, lastProduct;
+  TokenCost before, sinceCut; // The last router, and since it or the last experts.
+  TokenCost lastProducts;
   double routerNs = 0;
 };
 

@@ -2,22 +2,12 @@
 // the program's instructions and the device's rates.
 #pragma once
 
-#include "compiler/plan/DeviceProfile.h"
 #include "compiler/plan/PlanProblem.h"
 #include "runtime/format/Artifact.h"
 
-#include <cstdint>
-
 namespace moec {
 
-struct StepUse {
-  uint32_t threads = 1;
-  uint32_t contextTokens = 0; // Positions that an attention looks back at, in the mean.
-};
-
-/// Times of the decode program. A play of several tokens costs what the device's rates say of
-/// matrices with several rows; everything but matrix products and attention is left out: at real
-/// sizes it is some percent.
+/// Times of the decode program, by OperationTimes.
 StepCosts stepCostsOf(const moert::Artifact &artifact, const DeviceProfile &device,
                       const StepUse &use);
 

@@ -56,20 +56,25 @@ struct ThreadRates {
 struct DeviceProfile {
   std::string name;
 
-  std::string isa;     // "reference", "avx2", "avx512", "neon".
-  uint32_t cores = 0;  // That a process may use.
-  Quantity dispatchNs; // To hand one operation to all threads and wait for them.
+  std::string isa;               // "reference", "avx2", "avx512", "neon".
+  uint32_t cores = 0;            // That a process may use.
+  Quantity dispatchNs;           // To hand one operation to all threads and wait for them.
+  Quantity shareWhileReading{1}; // Of the rates of products, while reads are under way.
 
   Quantity totalMemoryBytes;
-  Quantity availableMemoryBytes;       // What one process may take; a container's limit counts.
-  ThreadRates memoryBytesPerSecond;    // Streaming reads.
-  ThreadRates attentionBytesPerSecond; // Keys and values, for each query head that reads them.
+  Quantity availableMemoryBytes;    // What one process may take; a container's limit counts.
+  ThreadRates memoryBytesPerSecond; // Streaming reads.
+  // Keys and values, for each query head that reads them, from a processor's caches; and what it
+  // takes in addition to bring them there, counted once.
+  ThreadRates attentionBytesPerSecond, attentionMemoryBytesPerSecond;
 
   std::string ioBackend; // What --io auto takes: "uring", "threads", "buffered".
   bool hasRegisteredBuffers = false;
-  ReadTable directReads;         // Past the page cache; empty where that is refused.
-  ReadTable bufferedReads;       // Through the page cache, nothing of the file in it.
-  Quantity cachedBytesPerSecond; // Buffered reads of what the page cache holds; one at a time.
+  ReadTable directReads;           // Past the page cache; empty where that is refused.
+  ReadTable bufferedReads;         // Through the page cache, nothing of the file in it.
+  Quantity shareWhileComputing{1}; // Of the tables' rates, while all cores compute.
+  Quantity submitNsPerMiB;         // Of the thread that asks for a read.
+  Quantity cachedBytesPerSecond;   // Buffered reads of what the page cache holds; one at a time.
 
   /// By weights, tokens and threads, each combination once; int8 and f32 are there, for one token
   /// and for several, with one thread and with `cores` of them.

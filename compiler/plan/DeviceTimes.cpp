@@ -165,11 +165,17 @@ Quantity productNs(const DeviceProfile &device, const Product &product) {
   return time;
 }
 
-Quantity attentionNs(const DeviceProfile &device, uint64_t keyValueBytes, uint32_t threads) {
-  const Quantity rate =
-      withThreads(device.attentionBytesPerSecond.oneThread,
-                  device.attentionBytesPerSecond.allThreads, threads, device.cores);
-  return {1e9 * static_cast<double>(keyValueBytes) / rate.value, rate.origin};
+Quantity attentionNs(const DeviceProfile &device, const Attention &attention) {
+  Quantity sum{0, Origin::kMeasured};
+  auto add = [&](uint64_t bytes, const ThreadRates &rates) {
+    const Quantity rate =
+        withThreads(rates.oneThread, rates.allThreads, attention.threads, device.cores);
+    sum.value += 1e9 * static_cast<double>(bytes) / rate.value;
+    sum.origin = worseOf(sum.origin, rate.origin);
+  };
+  add(attention.headBytes, device.attentionBytesPerSecond);
+  add(attention.memoryBytes, device.attentionMemoryBytesPerSecond);
+  return sum;
 }
 
 } // namespace moec

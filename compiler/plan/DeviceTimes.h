@@ -31,8 +31,13 @@ struct Product {
 /// ones.
 Quantity productNs(const DeviceProfile &device, const Product &product);
 
-/// One token's attention over so many bytes of keys and values, counted for each query head that
-/// reads them.
-Quantity attentionNs(const DeviceProfile &device, uint64_t keyValueBytes, uint32_t threads);
+/// What one token's attention looks back at: keys and values, which come from memory once and are
+/// then read by each of the query heads that share them.
+struct Attention {
+  uint64_t headBytes = 0;   // Counted for each query head.
+  uint64_t memoryBytes = 0; // Counted once.
+  uint32_t threads = 1;
+};
+Quantity attentionNs(const DeviceProfile &device, const Attention &attention);
 
 } // namespace moec

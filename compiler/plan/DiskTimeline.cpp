@@ -68,11 +68,11 @@ double DiskTimeline::soonestNs() {
   return soonest;
 }
 
-double DiskTimeline::nextEndNs() {
-  return now + soonestNs();
+double DiskTimeline::nextEndNs(double share) {
+  return now + soonestNs() / share;
 }
 
-void DiskTimeline::progress(double ns, std::vector<uint32_t> &ended) {
+void DiskTimeline::progress(double ns, double share, std::vector<uint32_t> &ended) {
   // Below what a double tells apart after some minutes: without it the end of a read that is
   // waited for could never be reached.
   constexpr double kSlackNs = 1e-3;
@@ -80,7 +80,7 @@ void DiskTimeline::progress(double ns, std::vector<uint32_t> &ended) {
   size_t kept = 0;
   for (size_t i = 0; i < reads.size(); ++i) {
     Read read = reads[i];
-    const double needed = i < count ? read.left * readNs(read, count) : 0;
+    const double needed = i < count ? read.left * readNs(read, count) / share : 0;
     if (i < count && needed <= ns + kSlackNs) {
       ended.push_back(read.tag);
       continue;
@@ -94,10 +94,10 @@ void DiskTimeline::progress(double ns, std::vector<uint32_t> &ended) {
   now += ns;
 }
 
-void DiskTimeline::advanceTo(double ns, std::vector<uint32_t> &ended) {
+void DiskTimeline::advanceTo(double ns, std::vector<uint32_t> &ended, double share) {
   assert(ns >= now);
   while (!reads.empty() && now < ns)
-    progress(std::min(soonestNs(), ns - now), ended);
+    progress(std::min(soonestNs() / share, ns - now), share, ended);
   now = ns;
 }
 

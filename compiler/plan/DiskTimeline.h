@@ -44,11 +44,13 @@ public:
 
   void begin(uint32_t tag, uint32_t size) { reads.push_back({tag, size, 1}); }
   size_t underWay() const { return reads.size(); }
-  /// When the next read ends, if no other one begins. Only while one is under way.
-  double nextEndNs();
-  /// Lets time pass; appends the tags of the reads that end until then, in the order in which they
-  /// do, those that end together in the order of their begin.
-  void advanceTo(double ns, std::vector<uint32_t> &ended);
+  /// When the next read ends, if no other one begins and the disk has this share of its rates from
+  /// now on. Only while one is under way.
+  double nextEndNs(double share = 1);
+  /// Lets time pass, with this share of the disk's rates; appends the tags of the reads that end
+  /// until then, in the order in which they do, those that end together in the order of their
+  /// begin.
+  void advanceTo(double ns, std::vector<uint32_t> &ended, double share = 1);
 
   double busyNs() const { return busy; } // At least one read was under way.
 
@@ -61,7 +63,7 @@ private:
   /// That one of the served reads takes from its begin, if nothing changes.
   double readNs(const Read &read, size_t servedReads);
   double soonestNs();
-  void progress(double ns, std::vector<uint32_t> &ended);
+  void progress(double ns, double share, std::vector<uint32_t> &ended);
 
   ReadPaces &paces;
   std::vector<Read> reads; // In the order of their begin.

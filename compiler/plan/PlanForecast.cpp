@@ -18,7 +18,8 @@ double computeNsPerToken(const PlanProblem &problem) {
     if (play.tokens != 1)
       continue;
     const StepCosts::Layer &costs = problem.costs->layers[play.layer];
-    ns += costs.before.of(1) + static_cast<double>(play.end - play.begin) * costs.expert.of(1);
+    ns += costs.before.of(1) + costs.beside.of(1) +
+          static_cast<double>(play.end - play.begin) * costs.expert.of(1);
     if (play.layer == 0) {
       ns += problem.costs->after.of(1);
       tokens += 1;

@@ -81,12 +81,19 @@ static bool isTime(const TokenCost &cost) {
 static Status checkTimes(const PlanProblem &problem) {
   for (size_t l = 0; l < problem.costs->layers.size(); ++l) {
     const StepCosts::Layer &layer = problem.costs->layers[l];
-    if (!isTime(layer.before) || !isTime(layer.expert) || !isTime(layer.checkNs) ||
-        !isTime(layer.predictNs))
+    if (!isTime(layer.before) || !isTime(layer.beside) || !isTime(layer.expert) ||
+        !isTime(layer.checkNs) || !isTime(layer.predictNs))
       return invalidInput("a cost of MoE layer ", l, " is not a time");
   }
   if (!isTime(problem.costs->after))
     return invalidInput("the cost behind the last MoE layer is not a time");
+  const Contention &contention = problem.costs->contention;
+  for (double share : {contention.readingWhileComputing, contention.computingWhileReading})
+    if (!(share > 0 && share <= 1))
+      return invalidInput("reading and computing leave each other a share of ", share,
+                          ", expected more than 0 and at most 1");
+  if (!isTime(contention.submitNsPerByte))
+    return invalidInput("the cost of beginning a read is not a time");
   const ReadTable &reads = *problem.reads;
   if (reads.sizes.empty() || reads.depths.empty() ||
       reads.bytesPerSecond.size() != reads.sizes.size() * reads.depths.size())

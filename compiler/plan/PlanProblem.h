@@ -5,7 +5,7 @@
 #pragma once
 
 #include "compiler/plan/CacheReplay.h"
-#include "compiler/plan/DeviceTimes.h"
+#include "compiler/plan/OperationTimes.h"
 #include "compiler/plan/RoutingTrace.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheAllotment.h"
@@ -29,10 +29,11 @@ struct LayerPredictions {
   std::vector<moert::GuessCandidate> candidates; // [tokens][perToken], likeliest first.
 };
 
-/// A line: what the first token of a play costs, and every further one.
-struct TokenCost {
-  double firstNs = 0, furtherNs = 0;
-  double of(uint32_t tokens) const { return firstNs + furtherNs * (tokens - 1); }
+/// What computing and reading cost each other.
+struct Contention {
+  double readingWhileComputing = 1; // Of the disk's rate, which is left; above 0, at most 1.
+  double computingWhileReading = 1; // Of the processor's.
+  double submitNsPerByte = 0;       // The computing thread's time to begin a read.
 };
 
 /// What steps cost beside reading.
@@ -40,12 +41,14 @@ struct StepCosts {
   struct Layer {
     TokenCost before;   // From the end of the MoE layer before, or of the step's beginning, to the
                         // end of this one's router: attention, norms, dense layers.
+    TokenCost beside{}; // Behind the router, while the experts are read: a shared expert.
     TokenCost expert;   // Computing one expert for the tokens that want it.
     double checkNs = 0; // Of an expert that was read: its checksums.
     double predictNs = 0; // One guess of this layer by gate, made where it is made.
   };
   std::vector<Layer> layers; // Per MoE layer.
   TokenCost after;           // Behind the last MoE layer: head and sampling.
+  Contention contention;
   Origin origin = Origin::kDerived;
 };
 

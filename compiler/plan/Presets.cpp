@@ -12,7 +12,7 @@ double readsBetweenRouters(const PlanProblem &problem, uint32_t layer) {
   if (layer == 0)
     return 0;
   const StepCosts::Layer &played = problem.costs->layers[layer - 1];
-  const double ns = played.expert.of(1) * problem.topK[layer - 1] +
+  const double ns = played.expert.of(1) * problem.topK[layer - 1] + played.beside.of(1) +
                     problem.costs->layers[layer].before.of(1) +
                     problem.costs->layers[layer].predictNs;
   const std::vector<uint64_t> &records = problem.recordBytes[layer];

@@ -76,7 +76,7 @@ private:
 
   void playLayer(const RoutingPlay &play);
   void beginPrompt();
-  void approach(double ns);
+  void computeOperations(double ns);
   void guess(uint32_t layer);
   void beginPlay(const RoutingPlay &play);
   void settleGuesses(uint32_t layer);
@@ -87,6 +87,7 @@ private:
   uint32_t nextReady();
   void waitForRead();
   void compute(double ns);
+  double computeUntilRead(double ns);
   void collect();
   void startReads();
   void startGuesses();
@@ -155,8 +156,9 @@ TimedResult Player::play(const TimedOptions &options) {
         result.plays.push_back({counts, beginNs, now});
     }
     token += tokens;
-    now += problem.costs->after.of(tokens);
-    sum.computeNs += problem.costs->after.of(tokens);
+    counts = {};
+    computeOperations(problem.costs->after.of(tokens));
+    sum += counts;
     if (tokens == 1) {
       result.tokenNs.push_back(now - begin);
       continue;
@@ -174,12 +176,14 @@ void Player::playLayer(const RoutingPlay &play) {
   counts = {};
   if (play.beginsPrompt)
     beginPrompt();
-  approach(problem.costs->layers[play.layer].before.of(play.tokens));
+  const StepCosts::Layer &costs = problem.costs->layers[play.layer];
+  computeOperations(costs.before.of(play.tokens));
   if (play.tokens == 1)
     guess(play.layer);
   collect();
   beginNs = now;
   beginPlay(play);
+  computeOperations(costs.beside.of(play.tokens));
   for (size_t computed = 0; computed < wanted.size(); ++computed)
     computeExpert(play, nextReady());
   endPlay();
@@ -196,19 +200,16 @@ void Player::beginPrompt() {
       experts[id].state = State::kAbsent;
 }
 
-/// What lies before a layer: many short operations, after each of which the runtime looks at its
+/// What lies between experts: many short operations, after each of which the runtime looks at its
 /// reads.
-void Player::approach(double ns) {
-  const double end = now + ns;
+void Player::computeOperations(double ns) {
   collect();
-  startGuesses();
-  while (disk.underWay() > 0 && disk.nextEndNs() < end) {
-    now = disk.nextEndNs();
+  startReads();
+  while (ns > 0) {
+    ns = computeUntilRead(ns);
     collect();
-    startGuesses();
+    startReads();
   }
-  now = end;
-  counts.computeNs += ns;
 }
 
 void Player::guess(uint32_t layer) {
@@ -306,9 +307,26 @@ void Player::endPlay() {
 
 //===-- Reads ---------------------------------------------------------------------------------===//
 
+/// Computes what takes so long alone, in one go: reads that end meanwhile are looked at afterwards.
 void Player::compute(double ns) {
-  now += ns;
-  counts.computeNs += ns;
+  while (ns > 0)
+    ns = computeUntilRead(ns);
+}
+
+/// The same until a read ends; what is left of it then. While reads are under way both are slower.
+double Player::computeUntilRead(double ns) {
+  const Contention &contention = problem.costs->contention;
+  if (disk.underWay() == 0) {
+    now += ns;
+    counts.computeNs += ns;
+    return 0;
+  }
+  const double share = contention.computingWhileReading;
+  const double before = now, end = disk.nextEndNs(contention.readingWhileComputing);
+  now = std::min(before + ns / share, end);
+  counts.computeNs += now - before;
+  disk.advanceTo(now, ended, contention.readingWhileComputing);
+  return now < end ? 0 : ns - (now - before) * share;
 }
 
 void Player::collect() {
@@ -325,7 +343,6 @@ void Player::collect() {
 }
 
 void Player::startReads() {
-  disk.advanceTo(now, ended);
   for (; nextRead < toRead.size() && readsUnderWay() < kMostReads; ++nextRead) {
     while (!directory.hasRoomFor(toRead[nextRead])) {
       if (nextLeaving == leaving.size())
@@ -360,7 +377,9 @@ void Player::startGuesses() {
 void Player::startRead(uint32_t id) {
   experts[id].state = State::kLoading;
   experts[id].isChecked = false;
+  disk.advanceTo(now, ended);
   disk.begin(id, experts[id].size);
+  compute(problem.costs->contention.submitNsPerByte * static_cast<double>(experts[id].bytes));
   counts.cache.bytesRead += experts[id].bytes;
 }
 

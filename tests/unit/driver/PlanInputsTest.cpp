@@ -21,7 +21,8 @@ constexpr double kSharedGate = 2 * 32, kHead = 48 * 32, kExpert = 3 * 24 * 32;
 TEST_CASE("a layer costs the products and the attention before its experts") {
   const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
   REQUIRE(costs.layers.size() == 2);
-  const double attention = 4 * 2 * (16 + 16) * 4; // Positions, heads, key and value, bytes.
+  // Positions, key and value, bytes; for 2 heads, and once for the one head of keys.
+  const double attention = 4 * (16 + 16) * 4 * (2 * 1 + 1 * 10);
   CHECK(costs.layers[0].before.firstNs == doctest::Approx(kProjections + attention + kRouter));
   CHECK(costs.layers[1].before.firstNs ==
         doctest::Approx(kSharedGate + kProjections + attention + kRouter));
@@ -35,6 +36,36 @@ TEST_CASE("an attention with a window looks no further back") {
   const StepCosts far = stepCostsOf(tinyArtifact(), plainDevice(), {1, 100});
   CHECK(far.layers[0].before.firstNs > near.layers[0].before.firstNs);
   CHECK(far.layers[1].before.firstNs == near.layers[1].before.firstNs);
+}
+
+TEST_CASE("what reading and computing cost each other is the device's") {
+  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
+  CHECK(costs.contention.readingWhileComputing == 0.5);
+  CHECK(costs.contention.computingWhileReading == 0.8);
+  CHECK(costs.contention.submitNsPerByte == 1);
+  CHECK(costs.origin == Origin::kDerived);
+  DeviceProfile unknown = plainDevice();
+  unknown.shareWhileReading = {1, Origin::kAssumed};
+  CHECK(stepCostsOf(tinyArtifact(), unknown, {1, 4}).origin == Origin::kAssumed);
+}
+
+TEST_CASE("what stands between a router and its experts is computed beside their reads") {
+  Artifact artifact = tinyArtifact();
+  std::vector<moert::Instruction> &decode = artifact.programs[0].instructions;
+  auto experts = std::find_if(decode.begin(), decode.end(), [](const moert::Instruction &each) {
+    return std::holds_alternative<moert::ExpertsInstruction>(each);
+  });
+  auto linear = std::find_if(decode.begin(), decode.end(), [](const moert::Instruction &each) {
+    return std::holds_alternative<moert::LinearInstruction>(each);
+  });
+  REQUIRE(linear < experts);
+  const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 4});
+  CHECK(costs.layers[0].beside.firstNs == 0);
+  std::rotate(linear, linear + 1, experts); // The first projection, behind the router.
+  const StepCosts moved = stepCostsOf(artifact, plainDevice(), {1, 4});
+  CHECK(moved.layers[0].beside.firstNs == doctest::Approx(32 * 32));
+  CHECK(moved.layers[0].before.firstNs ==
+        doctest::Approx(costs.layers[0].before.firstNs - 32 * 32));
 }
 
 TEST_CASE("an expert costs its three matrices, by the rates of wider weights where it has none") {

@@ -9,8 +9,8 @@
 
 namespace moec {
 
-/// One core: 1 ns for a weight of int8, 2 of f32, 1 for a byte of keys and values, 0.5 for one of a
-/// checksum. 32 tokens cost 4.1 times one.
+/// One core: 1 ns for a weight of int8, 2 of f32, 1 for a byte of keys and values and 10 to bring
+/// it to the processor, 0.5 for one of a checksum. 32 tokens cost 4.1 times one.
 inline DeviceProfile plainDevice() {
   constexpr Origin kMeasured = Origin::kMeasured;
   DeviceProfile device;
@@ -18,6 +18,10 @@ inline DeviceProfile plainDevice() {
   device.dispatchNs = {1000, kMeasured};
   device.memoryBytesPerSecond.oneThread = {2e9, kMeasured};
   device.attentionBytesPerSecond = {{1e9, kMeasured}, {1e9, kMeasured}};
+  device.attentionMemoryBytesPerSecond = {{1e8, kMeasured}, {1e8, kMeasured}};
+  device.shareWhileReading = {0.8, kMeasured};
+  device.shareWhileComputing = {0.5, kMeasured};
+  device.submitNsPerMiB = {1 << 20, kMeasured};
   for (auto [weights, ns] : {std::pair("int8", 1.0), std::pair("f32", 2.0)}) {
     device.products.push_back({weights, 1, 1, {1e9, kMeasured}, {1e9 / ns, kMeasured}});
     device.products.push_back({weights, 32, 1, {1e9, kMeasured}, {32e9 / ns / 4.1, kMeasured}});

@@ -35,6 +35,7 @@ DeviceProfile someDevice() {
     device.products.push_back(rate(weights, 16, 4, 16e9));
   }
   device.attentionBytesPerSecond = {{1e9, kMeasured}, {4e9, kMeasured}};
+  device.attentionMemoryBytesPerSecond = {{5e8, kMeasured}, {1e9, kMeasured}};
   return device;
 }
 
@@ -100,9 +101,10 @@ TEST_CASE("there is a time for every width that a profile may name") {
     CHECK_MESSAGE(productNs(someDevice(), {weights, 1000, 1, 1}).value > 0, weights);
 }
 
-TEST_CASE("attention takes the time of its keys and values") {
-  CHECK(attentionNs(someDevice(), 1000, 1).value == doctest::Approx(1000));
-  CHECK(attentionNs(someDevice(), 1000, 4).value == doctest::Approx(250));
+TEST_CASE("attention takes the time of its keys and values for each head, and once from memory") {
+  CHECK(attentionNs(someDevice(), {1000, 0, 1}).value == doctest::Approx(1000));
+  CHECK(attentionNs(someDevice(), {1000, 100, 1}).value == doctest::Approx(1200));
+  CHECK(attentionNs(someDevice(), {1000, 100, 4}).value == doctest::Approx(350));
 }
 
 TEST_CASE("what is computed from an assumption is an assumption") {

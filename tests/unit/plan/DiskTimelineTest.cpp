@@ -103,3 +103,18 @@ TEST_CASE("the time until all reads of a size have ended is the device's") {
       CHECK(ended.size() == count);
     }
 }
+
+TEST_CASE("a disk that has a share of its rates takes as much longer, for as long as it has it") {
+  ReadTable table = serialReads();
+  ReadPaces paces(table);
+  DiskTimeline disk(paces);
+  Tags ended;
+  disk.begin(7, paces.sizeOf(1000));
+  CHECK(disk.nextEndNs(0.5) == doctest::Approx(2000));
+  disk.advanceTo(1000, ended, 0.5);
+  CHECK(ended.empty());
+  CHECK(disk.nextEndNs() == doctest::Approx(1500)); // Half of it is read.
+  disk.advanceTo(1500, ended);
+  CHECK(ended == Tags{7});
+  CHECK(disk.busyNs() == doctest::Approx(1500));
+}

@@ -142,7 +142,7 @@ static PlanFixture fixtureOf(std::mt19937 &random) {
       bytes = 4096 * (1 + random() % 3);
   fixture.predictions = goodGuesses(random, fixture.trace, std::min(experts, topK + 2));
   for (StepCosts::Layer &layer : fixture.costs.layers)
-    layer = {{double(1000 + random() % 9000), 100}, {2500.37, 300.11}, 130.71, 70.53};
+    layer = {{double(1000 + random() % 9000), 100}, {}, {2500.37, 300.11}, 130.71, 70.53};
   // Odd numbers, so that nothing ends at the very time at which something else begins.
   fixture.reads = {{4096}, {1, 4}, {{0.9871e9, Origin::kMeasured}, {2.0513e9, Origin::kMeasured}}};
   return fixture;

@@ -27,6 +27,52 @@ TEST_CASE("experts are computed as they arrive, while the next ones are read") {
   CHECK(result.diskBusyNs == doctest::Approx(8192));
 }
 
+TEST_CASE("what stands behind the router is computed while the experts are read") {
+  PlanFixture fixture(tokensOf(3, 2, {0, 1}), 2, 2);
+  fixture.costs.layers[0].beside = {4000, 0};
+  // Read at 100: there at 4196 and 8292, as without.
+  TimedResult result = played(fixture, quotasOf({0}, 2));
+  CHECK(result.tokenNs[0] == doctest::Approx(8377));
+  CHECK(result.decode.computeNs == doctest::Approx(100 + 4000 + 2 * 55 + 30));
+}
+
+TEST_CASE("a read takes longer while the processor computes than while it waits") {
+  PlanFixture fixture(tokensOf(3, 1, {0}), 1, 1);
+  fixture.costs.layers[0].beside = {1000, 0};
+  fixture.costs.contention.readingWhileComputing = 0.25;
+  // Read at 100: 250 bytes until 1100, the rest while it waits.
+  TimedResult result = played(fixture, quotasOf({0}, 1));
+  CHECK(result.decode.waitNs == doctest::Approx(4096 - 250));
+  CHECK(result.tokenNs[0] == doctest::Approx(1100 + 4096 - 250 + 55 + 30));
+}
+
+TEST_CASE("computing takes longer while reads are under way, and not before or after") {
+  PlanFixture fixture(tokensOf(3, 1, {0}), 1, 1);
+  fixture.costs.layers[0].beside = {4000, 0};
+  fixture.costs.contention.computingWhileReading = 0.5;
+  // Read from 100 to 4196, in which 2048 of the 4000 are computed.
+  TimedResult result = played(fixture, quotasOf({0}, 1));
+  CHECK(result.decode.waitNs == 0);
+  CHECK(result.tokenNs[0] == doctest::Approx(100 + 4096 + (4000 - 2048) + 55 + 30));
+}
+
+TEST_CASE("to begin a read takes the processor's time") {
+  PlanFixture fixture(tokensOf(3, 2, {0, 1}), 2, 2);
+  fixture.costs.contention.submitNsPerByte = 0.5;
+  // 2048 for each of the two while the first one is read, which is there at 4196.
+  TimedResult result = played(fixture, quotasOf({0}, 2));
+  CHECK(result.decode.computeNs == doctest::Approx(100 + 2 * 2048 + 2 * 55 + 30));
+  CHECK(result.tokenNs[0] == doctest::Approx(8377));
+}
+
+TEST_CASE("shares that leave nothing are refused") {
+  PlanFixture fixture(tokensOf(3, 1, {0}), 1, 1);
+  fixture.costs.contention.readingWhileComputing = 0;
+  CHECK_FALSE(check(fixture.problem()).isOk());
+  fixture.costs.contention.readingWhileComputing = 1;
+  CHECK(check(fixture.problem()).isOk());
+}
+
 TEST_CASE("without a free page a read begins when the expert before it was computed") {
   // 100 + 4096 + 55 + 4096 + 55 + 30.
   TimedResult result = played(PlanFixture(tokensOf(3, 2, {0, 1}), 2, 1), quotasOf({0}, 1));

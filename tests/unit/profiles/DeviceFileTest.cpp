@@ -14,6 +14,7 @@ processor:
   isa: !measured avx2
   cores: !measured 2
   dispatch_ns: !measured 1500
+  share_while_reading: !measured 0.9
 memory:
   total_bytes: !stated 8589934592
   available_bytes: !assumed 4294967296
@@ -22,6 +23,8 @@ disk:
   backend: !measured uring
   registered_buffers: !measured true
   cached_bytes_per_second: !measured 5e9
+  share_while_computing: !measured 0.75
+  submit_ns_per_mib: !derived 12000
   direct:
     - {bytes: 65536, depth: 4, bytes_per_second: !derived 9e8}
     - {bytes: 4096, depth: 1, bytes_per_second: !measured 4e7}
@@ -38,6 +41,7 @@ products:
   - {weights: f32, tokens: 32, threads: 2, weight_bytes_per_second: !measured 2e9, multiply_adds_per_second: !measured 2e10}
 attention:
   bytes_per_second: {one_thread: !measured 5e9, all_threads: !measured 9e9}
+  memory_bytes_per_second: {one_thread: !measured 3e9, all_threads: !measured 4e9}
 )";
 
 std::string changed(const std::string &from, const std::string &to) {
@@ -52,6 +56,17 @@ std::string without(const std::string &line) {
   const size_t at = text.find(line);
   REQUIRE(at != std::string::npos);
   return text.erase(at, text.find('\n', at) + 1 - at);
+}
+
+std::string withoutLines(std::initializer_list<const char *> lines) {
+  std::string text = kDevice;
+  for (const char *line : lines) {
+    const size_t at = text.find(line);
+    REQUIRE(at != std::string::npos);
+    const size_t begin = text.rfind('\n', at) + 1;
+    text.erase(begin, text.find('\n', at) + 1 - begin);
+  }
+  return text;
 }
 
 /// The message of a refusal, which is bad input and nothing else.
@@ -87,6 +102,33 @@ TEST_CASE("every field of a device file arrives with its value and its origin") 
   CHECK(device.products[3].multiplyAddsPerSecond.value == 6e10);
 }
 
+TEST_CASE("what reading and computing cost each other may be absent, and then costs nothing") {
+  const DeviceProfile device = parseDevice(kDevice, "device.yaml").value();
+  CHECK(device.shareWhileReading == Quantity{0.9, Origin::kMeasured});
+  CHECK(device.shareWhileComputing == Quantity{0.75, Origin::kMeasured});
+  CHECK(device.submitNsPerMiB == Quantity{12000, Origin::kDerived});
+  const DeviceProfile old =
+      parseDevice(withoutLines({"share_while_reading", "share_while_computing", "submit_ns"}),
+                  "device.yaml")
+          .value();
+  CHECK(old.shareWhileReading == Quantity{1, Origin::kAssumed});
+  CHECK(old.shareWhileComputing == Quantity{1, Origin::kAssumed});
+  CHECK(old.submitNsPerMiB == Quantity{0, Origin::kAssumed});
+  CHECK(refusalOf(changed("share_while_computing: !measured 0.75",
+                          "share_while_computing: !measured 1.1"))
+            .find("disk.share_while_computing: found '1.1', expected a number from 0.01 to 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("keys and values come at half of the memory's rate where a file does not say") {
+  const DeviceProfile said = parseDevice(kDevice, "device.yaml").value();
+  CHECK(said.attentionMemoryBytesPerSecond.oneThread == Quantity{3e9, Origin::kMeasured});
+  const DeviceProfile derived =
+      parseDevice(withoutLines({"  memory_bytes_per_second"}), "device.yaml").value();
+  CHECK(derived.attentionMemoryBytesPerSecond.oneThread == Quantity{5e9, Origin::kDerived});
+  CHECK(derived.attentionMemoryBytesPerSecond.allThreads == Quantity{7.5e9, Origin::kDerived});
+}
+
 TEST_CASE("points of a read table may stand in any order") {
   const DeviceProfile device = parseDevice(kDevice, "device.yaml").value();
   CHECK(device.directReads.sizes == std::vector<uint64_t>{4096, 65536});
@@ -101,17 +143,17 @@ TEST_CASE("a refusal names file, line, field, what was found and what was expect
         "device.yaml:7: processor.dispatch_ns: found 'fast', expected a number from 0 to 1e+09");
   CHECK(refusalOf(changed("depth: 4, bytes_per_second: !derived 9e8",
                           "depth: four, bytes_per_second: !derived 9e8")) ==
-        "device.yaml:17: disk.direct[0].depth: found 'four', expected a whole number from 1 to "
+        "device.yaml:20: disk.direct[0].depth: found 'four', expected a whole number from 1 to "
         "1024");
 }
 
 TEST_CASE("an unknown field is refused wherever it stands") {
   CHECK(refusalOf(std::string(kDevice) + "gpu: none\n") ==
-        "device.yaml:32: gpu: there is no such field; profiles/README.md lists them");
+        "device.yaml:36: gpu: there is no such field; profiles/README.md lists them");
   CHECK(refusalOf(changed("cores:", "speed_mhz: !measured 3\n  cores:"))
             .find("device.yaml:6: processor.speed_mhz: there is no such field") == 0);
   CHECK(refusalOf(changed("{bytes: 4096,", "{latency_us: 3, bytes: 4096,"))
-            .find("device.yaml:18: disk.direct[1].latency_us: there is no such field") == 0);
+            .find("device.yaml:21: disk.direct[1].latency_us: there is no such field") == 0);
 }
 
 TEST_CASE("a unit that is not the field's own is an unknown field") {
@@ -156,7 +198,7 @@ TEST_CASE("a value outside its range is refused") {
 
 TEST_CASE("a read table that is not a full grid is refused") {
   CHECK(refusalOf(without("    - {bytes: 65536, depth: 4")) ==
-        "device.yaml:17: disk.direct: found a list, expected every size at every depth, but there "
+        "device.yaml:20: disk.direct: found a list, expected every size at every depth, but there "
         "is no point of 65536 bytes at depth 4");
   CHECK(refusalOf(changed("{bytes: 65536, depth: 4", "{bytes: 4096, depth: 1"))
             .find("another size or depth") != std::string::npos);
@@ -166,7 +208,7 @@ TEST_CASE("a read table that is not a full grid is refused") {
 
 TEST_CASE("rates of products that leave a time undefined are refused") {
   CHECK(refusalOf(without("  - {weights: f32, tokens: 1, threads: 2")) ==
-        "device.yaml:22: products: the rates of f32 for 1 tokens are not for 1 thread and for 2, "
+        "device.yaml:25: products: the rates of f32 for 1 tokens are not for 1 thread and for 2, "
         "expected both");
   CHECK(
       refusalOf(changed("weights: f32", "weights: q4_k")).find("found 'q4_k', expected int2 or") !=

@@ -1,0 +1,78 @@
+// What the operations of a step take on a device beside reading: the one model of costs that plans,
+// passes and outlooks use. It knows shapes and rates; which operations a step has is the caller's
+// business.
+//
+// An operation that is shared out costs the products of its threads and one dispatch; what is small
+// is computed by one thread, as the engine does. Left out are operations on single rows (norms,
+// activations, rounding to int8, the choice of experts): decoding with hidden rows of 1,536 they
+// were 2% of a step's processor time, less at larger sizes.
+#pragma once
+
+#include "compiler/plan/DeviceTimes.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+namespace moec {
+
+/// A line: what the first token of a play costs, and every further one.
+struct TokenCost {
+  double firstNs = 0, furtherNs = 0;
+  double of(uint32_t tokens) const { return firstNs + furtherNs * (tokens - 1); }
+  TokenCost &operator+=(const TokenCost &other);
+};
+
+/// How a step is computed.
+struct StepUse {
+  uint32_t threads = 1;
+  uint32_t contextTokens = 0; // Positions that an attention looks back at, in the mean.
+};
+
+/// A matrix that rows of activations are multiplied with.
+struct StoredMatrix {
+  std::string_view weights; // One of kProductWeights.
+  uint32_t rows = 0, cols = 0;
+};
+
+/// An attention's heads and the width of what it looks back at.
+struct AttentionShape {
+  uint32_t heads = 0, kvHeads = 0;
+  uint32_t keyDim = 0, valueDim = 0;
+  uint32_t window = 0; // 0: none.
+};
+
+/// Outputs of a matrix that are computed together; work is shared out in these.
+constexpr uint32_t kOutputsTogether = 16;
+
+/// Lives for one walk over a step; borrows the device.
+class OperationTimes {
+public:
+  OperationTimes(const DeviceProfile &of, const StepUse &how);
+
+  /// Products with the same rows of activations, shared out together.
+  TokenCost products(std::span<const StoredMatrix> matrices);
+  TokenCost product(const StoredMatrix &matrix) { return products({&matrix, 1}); }
+
+  /// A network of gate and up, shared out together, and down behind them.
+  TokenCost network(const StoredMatrix &gate, const StoredMatrix &up, const StoredMatrix &down);
+
+  /// Of every token the same: the positions of a chunk are as many as those of as many steps.
+  TokenCost attention(const AttentionShape &shape);
+
+  /// The checksum of so many bytes, which one thread computes as fast as it reads memory.
+  double checksumNs(double bytes);
+
+  /// The worst that any of these times was made of.
+  Origin origin() const { return worst; }
+
+private:
+  double productsNs(std::span<const StoredMatrix> matrices, uint32_t tokens);
+  double take(const Quantity &quantity);
+
+  const DeviceProfile &device;
+  StepUse use;
+  Origin worst = Origin::kMeasured;
+};
+
+} // namespace moec
