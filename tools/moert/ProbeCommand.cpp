@@ -24,6 +24,10 @@ namespace {
 /// What the probe itself takes at its most.
 constexpr uint64_t kNeededBytes = uint64_t(320) << 20;
 
+// A drive's own cache is smaller than that; a slow card needs its time to be written.
+constexpr uint64_t kMostFileBytes = uint64_t(512) << 20, kLeastFileBytes = uint64_t(64) << 20;
+constexpr uint64_t kFileNs = 3'000'000'000;
+
 /// A thread that is alone on a core has more of it than this.
 constexpr double kIdleCoreShare = 0.95;
 
@@ -59,8 +63,7 @@ uint64_t totalMemoryBytes() {
 
 std::string busyRemark(double coreShare) {
   return strCat("The machine was busy: the probe had ", static_cast<int>(100 * coreShare),
-                "% of a core. Its disk may be faster than this says; the rates of computing count "
-                "processor time alone.");
+                "% of a core. Both its disk and its processor may be faster than this says.");
 }
 
 Result<probe::DeviceReport> measure(const ProbeOptions &options) {
@@ -73,7 +76,8 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
         step = name;
         line.update(done, total);
       });
-  run.plan(probe::plannedDiskNs() + probe::plannedComputeNs());
+  run.plan(kFileNs + probe::plannedDiskNs() + probe::plannedContentionNs() +
+           probe::plannedComputeNs());
 
   probe::DeviceReport report;
   const uint32_t cores = availableCores();
@@ -84,7 +88,12 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
                   " of memory, free for it: ", formatBytes(report.availableMemoryBytes));
   report.name = strCat(processorName(), ", ", cores, cores == 1 ? " core, " : " cores, ",
                        formatBytes(report.totalMemoryBytes));
-  MOERT_ASSIGN_OR_RETURN(report.disk, probe::probeDisk(run, options.path));
+  MOERT_ASSIGN_OR_RETURN(
+      probe::ProbeFile file,
+      probe::ProbeFile::create(run, options.path, kLeastFileBytes, kMostFileBytes, kFileNs));
+  MOERT_ASSIGN_OR_RETURN(report.disk, probe::probeDisk(run, file));
+  MOERT_ASSIGN_OR_RETURN(report.contention,
+                         probe::probeContention(run, file, bestKernels(), cores));
   MOERT_ASSIGN_OR_RETURN(report.compute, probe::probeCompute(run, bestKernels(), cores));
   report.remarks = {strCat("Measured by moert probe on ", today(),
                            "; profiles/README.md of the project describes the fields."),

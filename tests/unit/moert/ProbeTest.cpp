@@ -26,7 +26,8 @@ DeviceReport someReport() {
   report.name = "a machine";
   report.totalMemoryBytes = 8589934592;
   report.availableMemoryBytes = 4294967296;
-  report.compute = {"avx2", 1, {1500}, {{1e10}, {1e10}}, {{2e10}, {2e10}}, {}};
+  report.compute = {"avx2", 1, {1500}, {{1e10}, {1e10}}, {{2e10}, {2e10}}, {{5e9}, {6e9}}, {}, 1};
+  report.contention = {{0.9}, {0.75}, {12345}};
   report.compute.products.push_back({"int2+1", 32, 1, {1.23456e9}, {4e10}});
   report.disk.backend = IoBackend::kThreads;
   report.disk.cachedBytesPerSecond = {5e9};
@@ -161,7 +162,9 @@ TEST_CASE("what a slow disk leaves no time for is derived, so that the tables ar
   // By this clock every disk is slower than any card.
   ProbeRun run([] { return 20000 * monotonicNs(); }, [] { return false; },
                [](std::string_view, uint64_t, uint64_t) {});
-  const Result<DiskReport> disk = probeDisk(run, folder.path());
+  Result<ProbeFile> file = ProbeFile::create(run, folder.path(), 64 * kMiB, 64 * kMiB, 0);
+  REQUIRE(file.isOk());
+  const Result<DiskReport> disk = probeDisk(run, *file);
   REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
   CHECK(disk->buffered.size() == 12);
   CHECK(disk->buffered.front().bytesPerSecond.origin == Origin::kMeasured);
@@ -177,6 +180,11 @@ TEST_CASE("a device file has four digits of each number and a word on how it was
                        "!measured 1.235e+09, multiply_adds_per_second: !measured 4e+10}\n"));
   CHECK(contains(yaml, "{bytes: 4096, depth: 1, bytes_per_second: !derived 4e+07}\n"));
   CHECK(contains(yaml, "  backend: !measured threads\n"));
+  CHECK(contains(yaml, "  share_while_reading: !measured 0.9\n"));
+  CHECK(contains(yaml, "  share_while_computing: !measured 0.75\n"));
+  CHECK(contains(yaml, "  submit_ns_per_mib: !measured 1.234e+04\n"));
+  CHECK(contains(yaml, "  memory_bytes_per_second: {one_thread: !measured 5e+09, all_threads: "
+                       "!measured 6e+09}\n"));
 }
 
 TEST_CASE("a way of reading that was not measured is not in the file") {

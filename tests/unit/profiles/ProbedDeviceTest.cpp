@@ -24,10 +24,17 @@ std::string probedYaml(uint32_t threads) {
   report.name = "the machine: of \"this\" test";
   report.totalMemoryBytes = 8589934592;
   report.availableMemoryBytes = 4294967296;
-  moert::Result<moert::probe::DiskReport> disk =
-      moert::probe::probeDisk(run, std::filesystem::temp_directory_path().string());
+  constexpr uint64_t kFileBytes = 64 << 20;
+  moert::Result<moert::probe::ProbeFile> file = moert::probe::ProbeFile::create(
+      run, std::filesystem::temp_directory_path().string(), kFileBytes, kFileBytes, 1);
+  REQUIRE_MESSAGE(file.isOk(), file.status().message());
+  moert::Result<moert::probe::DiskReport> disk = moert::probe::probeDisk(run, *file);
   REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
   report.disk = std::move(*disk);
+  moert::Result<moert::probe::ContentionReport> contention =
+      moert::probe::probeContention(run, *file, moert::bestKernels(), threads);
+  REQUIRE_MESSAGE(contention.isOk(), contention.status().message());
+  report.contention = *contention;
   moert::Result<moert::probe::ComputeReport> compute =
       moert::probe::probeCompute(run, moert::bestKernels(), threads);
   REQUIRE_MESSAGE(compute.isOk(), compute.status().message());
@@ -53,6 +60,10 @@ TEST_CASE("what the probe writes is a device profile with every table and rate")
     CHECK(device.directReads.sizes.size() == 6);
     CHECK(device.directReads.depths == std::vector<uint32_t>{1, 2, 4, 8, 16});
   }
+  CHECK(device.shareWhileReading.origin == Origin::kMeasured);
+  CHECK(device.shareWhileComputing.origin == Origin::kMeasured);
+  CHECK(device.submitNsPerMiB.value > 0);
+  CHECK(device.attentionMemoryBytesPerSecond.oneThread.origin == Origin::kMeasured);
   CHECK(device.bufferedReads.depths == std::vector<uint32_t>{1, 4, 16});
   CHECK(device.products.size() == kProductWeights.size() * 4);
 }

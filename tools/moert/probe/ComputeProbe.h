@@ -26,10 +26,12 @@ struct ComputeReport {
   uint32_t threads = 0; // All of them.
   Number dispatchNs;    // To hand an operation to all threads and wait for them.
   ThreadNumbers memoryBytesPerSecond;
-  ThreadNumbers attentionBytesPerSecond; // Keys and values, for each query head that reads them.
+  // Keys and values, for each query head that reads them, from the caches; and what they take in
+  // addition where they come from memory, counted once.
+  ThreadNumbers attentionBytesPerSecond, attentionMemoryBytesPerSecond;
   std::vector<ProductRate> products;
   /// What the measuring thread had of a core while it multiplied alone: less than 1 where other
-  /// programs ran. Rates of computing are per processor time and bear that, all others suffer.
+  /// programs ran.
   double coreShare = 1;
 };
 

@@ -36,10 +36,12 @@ void appendPoints(std::string &out, const char *key, const std::vector<ReadPoint
                   ", bytes_per_second: ", tagged(point.bytesPerSecond), "}\n");
 }
 
-void appendDisk(std::string &out, const DiskReport &disk) {
+void appendDisk(std::string &out, const DiskReport &disk, const ContentionReport &contention) {
   out += strCat("disk:\n  backend: !measured ", ioBackendName(disk.backend),
                 "\n  registered_buffers: !measured ", disk.hasRegisteredBuffers ? "true" : "false",
-                "\n  cached_bytes_per_second: ", tagged(disk.cachedBytesPerSecond), "\n");
+                "\n  cached_bytes_per_second: ", tagged(disk.cachedBytesPerSecond),
+                "\n  share_while_computing: ", tagged(contention.readingShare),
+                "\n  submit_ns_per_mib: ", tagged(contention.submitNsPerMiB), "\n");
   appendPoints(out, "direct", disk.direct);
   appendPoints(out, "buffered", disk.buffered);
 }
@@ -79,16 +81,17 @@ std::string toYaml(const DeviceReport &report) {
     out += '\n';
   }
   out += strCat("device_profile: 1\nname: ", quoteYaml(report.name), "\n");
-  out +=
-      strCat("processor:\n  isa: !measured ", report.compute.isa, "\n  cores: !measured ",
-             report.compute.threads, "\n  dispatch_ns: ", tagged(report.compute.dispatchNs), "\n");
+  out += strCat("processor:\n  isa: !measured ", report.compute.isa, "\n  cores: !measured ",
+                report.compute.threads, "\n  dispatch_ns: ", tagged(report.compute.dispatchNs),
+                "\n  share_while_reading: ", tagged(report.contention.computingShare), "\n");
   out += strCat("memory:\n  total_bytes: !measured ", report.totalMemoryBytes,
                 "\n  available_bytes: !measured ", report.availableMemoryBytes,
                 "\n  bytes_per_second: ", threadNumbers(report.compute.memoryBytesPerSecond));
-  appendDisk(out, report.disk);
+  appendDisk(out, report.disk, report.contention);
   appendProducts(out, report.compute.products);
-  out += strCat("attention:\n  bytes_per_second: ",
-                threadNumbers(report.compute.attentionBytesPerSecond));
+  out += strCat(
+      "attention:\n  bytes_per_second: ", threadNumbers(report.compute.attentionBytesPerSecond),
+      "  memory_bytes_per_second: ", threadNumbers(report.compute.attentionMemoryBytesPerSecond));
   return out;
 }
 

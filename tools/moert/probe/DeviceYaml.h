@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tools/moert/probe/ComputeProbe.h"
+#include "tools/moert/probe/ContentionProbe.h"
 #include "tools/moert/probe/DiskProbe.h"
 
 #include <string>
@@ -17,6 +18,7 @@ struct DeviceReport {
   uint64_t totalMemoryBytes = 0, availableMemoryBytes = 0;
   ComputeReport compute;
   DiskReport disk;
+  ContentionReport contention;
 };
 
 std::string toYaml(const DeviceReport &report);

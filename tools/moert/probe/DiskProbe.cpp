@@ -1,13 +1,10 @@
 #include "tools/moert/probe/DiskProbe.h"
 
-#include "runtime/base/HostMemory.h"
-#include "tools/moert/probe/ProbeFile.h"
+#include "tools/moert/probe/ProbeReader.h"
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
-#include <random>
 
 namespace moert::probe {
 
@@ -21,106 +18,30 @@ constexpr std::array<uint64_t, 6> kDirectSizes = {4 * kKiB,   16 * kKiB, 64 * kK
 constexpr std::array<uint32_t, 5> kDirectDepths = {1, 2, 4, 8, 16};
 constexpr std::array<uint64_t, 4> kBufferedSizes = {4 * kKiB, 64 * kKiB, kMiB, 4 * kMiB};
 constexpr std::array<uint32_t, 3> kBufferedDepths = {1, 4, 16};
-constexpr uint64_t kMostRecordBytes = 4 * kMiB;
-constexpr uint32_t kMostDepth = 16;
-constexpr uint64_t kPieceBytes = 64 * kKiB; // Pages of a pool, side by side.
 
-// A drive's own cache is smaller than that; a slow card needs its time to be written.
-constexpr uint64_t kMostFileBytes = 512 * kMiB, kLeastFileBytes = 64 * kMiB;
-constexpr uint64_t kFileNs = 3 * kSecondNs;
 constexpr uint64_t kDirectNs = 7 * kSecondNs, kBufferedNs = 3 * kSecondNs;
 constexpr uint64_t kCachedNs = kSecondNs / 4;
 
-/// Where the next record is. Through the page cache nothing may be read twice, or it would not come
-/// from the disk: then each place is given once, in random order.
-class Places {
-public:
-  Places(uint64_t fileBytes, uint64_t recordBytes, bool isOnce) : record(recordBytes) {
-    slots.resize(fileBytes / recordBytes);
-    std::iota(slots.begin(), slots.end(), uint64_t{0});
-    std::shuffle(slots.begin(), slots.end(), random);
-    isRepeated = !isOnce;
-  }
-
-  std::optional<uint64_t> next() {
-    if (used == slots.size()) {
-      if (!isRepeated)
-        return std::nullopt;
-      used = 0;
+/// Keeps `depth` reads under way until the time is over or the places are; then the rest is
+/// awaited, as a burst of demand reads is. Bytes per second.
+Result<double> measure(const ProbeRun &run, ProbeReader &reader, const ReadPoint &point,
+                       Places &places, uint64_t durationNs) {
+  uint64_t readBytes = 0, submitted = 0;
+  bool isOver = false;
+  const uint64_t begin = run.nowNs();
+  while (!isOver || reader.underWay() > 0) {
+    for (; !isOver && reader.underWay() < point.depth; ++submitted) {
+      const std::optional<uint64_t> offset = places.next();
+      isOver = !offset || (submitted >= point.depth && run.nowNs() - begin >= durationNs);
+      if (!isOver)
+        MOERT_RETURN_IF_ERROR(reader.begin(*offset, point.bytes));
     }
-    return slots[used++] * record;
+    MOERT_ASSIGN_OR_RETURN(size_t count, reader.takeEnded(true));
+    readBytes += count * point.bytes;
   }
-
-private:
-  std::mt19937_64 random{1};
-  uint64_t record;
-  std::vector<uint64_t> slots;
-  size_t used = 0;
-  bool isRepeated = false;
-};
-
-/// A queue, the memory that it reads to, and the reads under way.
-class Reader {
-public:
-  static Result<Reader> create(const ArtifactFile &file, HostRegion &memory, IoBackend backend) {
-    const MemoryPiece region{memory.data(), memory.bytes()};
-    ReadQueueOptions options;
-    options.backend = backend;
-    options.maxReads = kMostDepth;
-    options.registeredRegions = {&region, 1};
-    MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, createReadQueue(file, options));
-    return Reader(std::move(queue), memory.data());
-  }
-
-  const std::string &describe() const { return queue->describe(); }
-
-  /// Keeps `depth` reads under way until the time is over or the places are; then the rest is
-  /// awaited, as a burst of demand reads is. Bytes per second.
-  Result<double> measure(const ProbeRun &run, uint64_t bytes, uint32_t depth, Places &places,
-                         uint64_t durationNs) {
-    std::vector<uint64_t> free(depth);
-    std::iota(free.begin(), free.end(), uint64_t{0});
-    std::array<ReadCompletion, kMostDepth> completions;
-    uint64_t readBytes = 0, submitted = 0;
-    bool isOver = false;
-    const uint64_t begin = run.nowNs();
-    while (!isOver || free.size() < depth) {
-      for (; !isOver && !free.empty(); ++submitted) {
-        const std::optional<uint64_t> offset = places.next();
-        isOver = !offset || (submitted >= depth && run.nowNs() - begin >= durationNs);
-        if (isOver)
-          break;
-        MOERT_RETURN_IF_ERROR(submit(free.back(), *offset, bytes));
-        free.pop_back();
-      }
-      if (free.size() == depth)
-        break;
-      MOERT_ASSIGN_OR_RETURN(size_t count, queue->poll(completions, true));
-      for (size_t i = 0; i < count; ++i) {
-        MOERT_RETURN_IF_ERROR(completions[i].status);
-        free.push_back(completions[i].tag);
-        readBytes += bytes;
-      }
-    }
-    const uint64_t ns = std::max<uint64_t>(1, run.nowNs() - begin);
-    return 1e9 * static_cast<double>(readBytes) / static_cast<double>(ns);
-  }
-
-private:
-  Reader(std::unique_ptr<ReadQueue> readQueue, std::byte *start)
-      : queue(std::move(readQueue)), memory(start) {}
-
-  Status submit(uint64_t place, uint64_t offset, uint64_t bytes) {
-    std::array<MemoryPiece, kMostRecordBytes / kPieceBytes> pieces;
-    size_t count = 0;
-    for (uint64_t at = 0; at < bytes; at += kPieceBytes)
-      pieces[count++] = {memory + place * kMostRecordBytes + at, std::min(kPieceBytes, bytes - at)};
-    return queue->submit(place, offset, std::span(pieces).first(count));
-  }
-
-  std::unique_ptr<ReadQueue> queue;
-  std::byte *memory;
-};
+  const uint64_t ns = std::max<uint64_t>(1, run.nowNs() - begin);
+  return 1e9 * static_cast<double>(readBytes) / static_cast<double>(ns);
+}
 
 /// A point and what its measurements gave.
 struct Cell {
@@ -156,8 +77,8 @@ struct Table {
 };
 
 /// All cells in turn, kRounds times; what would not fit into the time any more is derived.
-Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, Reader &reader, const ProbeFile &file,
-                                            const Table &table) {
+Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, ProbeReader &reader,
+                                            const ProbeFile &file, const Table &table) {
   std::vector<Cell> cells;
   for (uint64_t bytes : table.sizes)
     for (uint32_t depth : table.depths)
@@ -174,8 +95,7 @@ Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, Reader &reader, const
       if (table.isBuffered)
         MOERT_RETURN_IF_ERROR(file.dropFromCache());
       Places places(file.bytes(), point.bytes, table.isBuffered);
-      MOERT_ASSIGN_OR_RETURN(double rate,
-                             reader.measure(run, point.bytes, point.depth, places, cellNs));
+      MOERT_ASSIGN_OR_RETURN(double rate, measure(run, reader, point, places, cellNs));
       cells[i].rates.push_back(rate);
     }
   std::vector<ReadPoint> points;
@@ -192,7 +112,7 @@ Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, Reader &reader, const
 Result<IoBackend> firstBackend(const ArtifactFile &file, HostRegion &memory) {
   Status refusal;
   for (IoBackend backend : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {
-    Result<Reader> reader = Reader::create(file, memory, backend);
+    Result<ProbeReader> reader = ProbeReader::create(file, memory, backend);
     if (reader.isOk())
       return backend;
     refusal = reader.status();
@@ -200,16 +120,17 @@ Result<IoBackend> firstBackend(const ArtifactFile &file, HostRegion &memory) {
   return refusal;
 }
 
-Result<Number> measureCached(ProbeRun &run, Reader &reader, const ProbeFile &file) {
+Result<Number> measureCached(ProbeRun &run, ProbeReader &reader, const ProbeFile &file) {
   // Less than the page cache of a small container holds.
   const uint64_t bytes = std::min(file.bytes(), 32 * kMiB);
   Places once(bytes, kMiB, true);
-  MOERT_RETURN_IF_ERROR(reader.measure(run, kMiB, 1, once, kCachedNs).status());
+  MOERT_RETURN_IF_ERROR(measure(run, reader, {kMiB, 1, {}}, once, kCachedNs).status());
   std::vector<double> rates;
   for (uint32_t round = 0; round < kRounds; ++round) {
     MOERT_RETURN_IF_ERROR(run.begin("reading from the page cache", kCachedNs / kRounds));
     Places places(bytes, kMiB, false);
-    MOERT_ASSIGN_OR_RETURN(double rate, reader.measure(run, kMiB, 1, places, kCachedNs / kRounds));
+    MOERT_ASSIGN_OR_RETURN(double rate,
+                           measure(run, reader, {kMiB, 1, {}}, places, kCachedNs / kRounds));
     rates.push_back(rate);
   }
   return Number{median(rates), Origin::kMeasured};
@@ -218,19 +139,18 @@ Result<Number> measureCached(ProbeRun &run, Reader &reader, const ProbeFile &fil
 } // namespace
 
 uint64_t plannedDiskNs() {
-  return kFileNs + kDirectNs + kBufferedNs + kCachedNs;
+  return kDirectNs + kBufferedNs + kCachedNs;
 }
 
-Result<DiskReport> probeDisk(ProbeRun &run, const std::string &folder) {
-  MOERT_ASSIGN_OR_RETURN(ProbeFile file,
-                         ProbeFile::create(run, folder, kLeastFileBytes, kMostFileBytes, kFileNs));
+Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file) {
   MOERT_ASSIGN_OR_RETURN(ArtifactFile opened, file.open());
-  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kMostDepth * kMostRecordBytes));
+  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kMostRecords * kMostRecordBytes));
   DiskReport report;
   report.fileBytes = file.bytes();
   MOERT_ASSIGN_OR_RETURN(report.backend, firstBackend(opened, memory));
   {
-    MOERT_ASSIGN_OR_RETURN(Reader reader, Reader::create(opened, memory, IoBackend::kAuto));
+    MOERT_ASSIGN_OR_RETURN(ProbeReader reader,
+                           ProbeReader::create(opened, memory, IoBackend::kAuto));
     report.description = reader.describe();
     report.hasRegisteredBuffers =
         report.description.find(", registered buffers") != std::string::npos;
@@ -240,7 +160,8 @@ Result<DiskReport> probeDisk(ProbeRun &run, const std::string &folder) {
                                                           false, "reading past the page cache"}));
     }
   }
-  MOERT_ASSIGN_OR_RETURN(Reader buffered, Reader::create(opened, memory, IoBackend::kBuffered));
+  MOERT_ASSIGN_OR_RETURN(ProbeReader buffered,
+                         ProbeReader::create(opened, memory, IoBackend::kBuffered));
   MOERT_ASSIGN_OR_RETURN(report.buffered,
                          measureTable(run, buffered, file,
                                       {kBufferedSizes, kBufferedDepths, kBufferedNs, true,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/io/ReadQueue.h"
-#include "tools/moert/probe/ProbeRun.h"
+#include "tools/moert/probe/ProbeFile.h"
 
 #include <string>
 #include <vector>
@@ -29,7 +29,6 @@ struct DiskReport {
 /// What probeDisk() plans to take.
 uint64_t plannedDiskNs();
 
-/// Writes a temporary file into the folder and reads it.
-Result<DiskReport> probeDisk(ProbeRun &run, const std::string &folder);
+Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file);
 
 } // namespace moert::probe

@@ -1,0 +1,117 @@
+#include "tools/moert/probe/ContentionProbe.h"
+
+#include "tools/moert/probe/ProbeProducts.h"
+#include "tools/moert/probe/ProbeReader.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace moert::probe {
+
+namespace {
+
+// Experts of that size, and so many of them at a time, are what a layer asks for.
+constexpr uint64_t kRecordBytes = 2 << 20;
+constexpr uint32_t kRecords = 4;
+
+// Short turns, many of them: the rates of a shared machine change within seconds, and what counts
+// is how one turn compares with the one beside it.
+constexpr uint32_t kTurns = 8;
+constexpr uint64_t kTurnNs = 100'000'000;
+
+struct Turn {
+  double productNs = 0, bytesPerSecond = 0, submitNsPerByte = 0;
+};
+
+/// Computes, reads, or does both, as the engine does: one thread looks at the reads between
+/// products.
+class Contenders {
+public:
+  Contenders(const ProbeRun &probeRun, ThreadPool &threadPool, const Multiplier &multiplies,
+             const WeightMemory &weights, ProbeReader &reads, uint64_t fileBytes)
+      : run(probeRun), pool(threadPool), multiplier(multiplies),
+        matrices(storedWidths()[kWidth], weights), reader(reads),
+        places(fileBytes, kRecordBytes, false) {}
+
+  Result<Turn> turn(bool computes, bool isReading) {
+    Turn turn;
+    uint64_t products = 0, ended = 0, computeNs = 0, submitNs = 0;
+    const uint64_t begin = run.nowNs();
+    uint64_t now = begin;
+    // A slow disk gets the time for some records.
+    while (now - begin < kTurnNs || (isReading && ended < kRecords)) {
+      if (isReading) {
+        const uint64_t before = now;
+        while (reader.underWay() < kRecords)
+          MOERT_RETURN_IF_ERROR(reader.begin(*places.next(), kRecordBytes));
+        MOERT_ASSIGN_OR_RETURN(size_t count, reader.takeEnded(!computes));
+        ended += count;
+        now = run.nowNs();
+        submitNs += now - before;
+      }
+      if (computes) {
+        const uint64_t before = now;
+        multiplier.run(pool, matrices.next(), 1);
+        now = run.nowNs();
+        computeNs += now - before;
+        ++products;
+      }
+    }
+    const auto bytes = static_cast<double>(std::max<uint64_t>(1, ended) * kRecordBytes);
+    turn.productNs =
+        static_cast<double>(computeNs) / static_cast<double>(std::max<uint64_t>(1, products));
+    turn.bytesPerSecond = 1e9 * bytes / static_cast<double>(std::max<uint64_t>(1, now - begin));
+    turn.submitNsPerByte = static_cast<double>(submitNs) / bytes;
+    while (reader.underWay() > 0)
+      MOERT_RETURN_IF_ERROR(reader.takeEnded(true).status());
+    return turn;
+  }
+
+private:
+  static constexpr size_t kWidth = 2; // int2+2: what moec makes of 4 bits.
+
+  const ProbeRun &run;
+  ThreadPool &pool;
+  const Multiplier &multiplier;
+  Matrices matrices;
+  ProbeReader &reader;
+  Places places;
+};
+
+/// Noise makes the one or the other faster beside its rival than alone.
+double shareOf(double part, double whole) {
+  return std::clamp(part / std::max(whole, 1e-9), 0.01, 1.0);
+}
+
+} // namespace
+
+uint64_t plannedContentionNs() {
+  return 3 * kTurns * kTurnNs;
+}
+
+Result<ContentionReport> probeContention(ProbeRun &run, const ProbeFile &file,
+                                         const KernelTable &kernels, uint32_t threads) {
+  MOERT_ASSIGN_OR_RETURN(ArtifactFile opened, file.open());
+  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kRecords * kRecordBytes));
+  MOERT_ASSIGN_OR_RETURN(ProbeReader reader, ProbeReader::create(opened, memory, IoBackend::kAuto,
+                                                                 kRecordBytes, kRecords));
+  MOERT_ASSIGN_OR_RETURN(WeightMemory weights, WeightMemory::create());
+  MOERT_ASSIGN_OR_RETURN(ProductRows rows, ProductRows::create());
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::create(threads));
+  const Multiplier multiplier{kernels, rows};
+  Contenders contenders(run, *pool, multiplier, weights, reader, file.bytes());
+  std::vector<double> computing, reading, submitNs;
+  const uint64_t begin = run.nowNs();
+  for (uint32_t i = 0; i < kTurns && (i == 0 || run.nowNs() - begin < plannedContentionNs()); ++i) {
+    MOERT_RETURN_IF_ERROR(run.begin("computing and reading at once", 3 * kTurnNs));
+    MOERT_ASSIGN_OR_RETURN(Turn computes, contenders.turn(true, false));
+    MOERT_ASSIGN_OR_RETURN(Turn reads, contenders.turn(false, true));
+    MOERT_ASSIGN_OR_RETURN(Turn both, contenders.turn(true, true));
+    computing.push_back(shareOf(computes.productNs, both.productNs));
+    reading.push_back(shareOf(both.bytesPerSecond, reads.bytesPerSecond));
+    submitNs.push_back(both.submitNsPerByte * (1 << 20));
+  }
+  return ContentionReport{{median(computing)}, {median(reading)}, {median(submitNs)}};
+}
+
+} // namespace moert::probe

@@ -1,0 +1,23 @@
+// What computing and reading cost each other, measured as the engine does both: all threads
+// multiply experts' matrices while records are read by the queue that the runtime reads with.
+#pragma once
+
+#include "runtime/io/ReadQueue.h"
+#include "runtime/kernels/Kernels.h"
+#include "tools/moert/probe/ProbeFile.h"
+
+namespace moert::probe {
+
+struct ContentionReport {
+  Number computingShare; // Of the rate of products that is left while reads are under way.
+  Number readingShare;   // Of the disk's rate that is left while all threads compute.
+  Number submitNsPerMiB; // Of the computing thread, to have so much read.
+};
+
+uint64_t plannedContentionNs();
+
+/// Takes 8 MiB beside what probeCompute() takes.
+Result<ContentionReport> probeContention(ProbeRun &run, const ProbeFile &file,
+                                         const KernelTable &kernels, uint32_t threads);
+
+} // namespace moert::probe

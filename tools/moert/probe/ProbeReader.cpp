@@ -1,0 +1,63 @@
+#include "tools/moert/probe/ProbeReader.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace moert::probe {
+
+constexpr uint64_t kPieceBytes = 64 << 10; // Pages of a pool, side by side.
+
+Places::Places(uint64_t fileBytes, uint64_t recordBytes, bool isOnce)
+    : record(recordBytes), slots(fileBytes / recordBytes), isRepeated(!isOnce) {
+  std::iota(slots.begin(), slots.end(), uint64_t{0});
+  std::shuffle(slots.begin(), slots.end(), random);
+}
+
+std::optional<uint64_t> Places::next() {
+  if (used == slots.size()) {
+    if (!isRepeated)
+      return std::nullopt;
+    used = 0;
+  }
+  return slots[used++] * record;
+}
+
+ProbeReader::ProbeReader(std::unique_ptr<ReadQueue> readQueue, std::byte *start, uint64_t stride,
+                         uint32_t count)
+    : queue(std::move(readQueue)), memory(start), recordBytes(stride), records(count), free(count) {
+  std::iota(free.begin(), free.end(), 0);
+}
+
+Result<ProbeReader> ProbeReader::create(const ArtifactFile &file, HostRegion &memory,
+                                        IoBackend backend, uint64_t recordBytes, uint32_t records) {
+  const MemoryPiece region{memory.data(), memory.bytes()};
+  ReadQueueOptions options;
+  options.backend = backend;
+  options.maxReads = records;
+  options.registeredRegions = {&region, 1};
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, createReadQueue(file, options));
+  return ProbeReader(std::move(queue), memory.data(), recordBytes, records);
+}
+
+Status ProbeReader::begin(uint64_t offset, uint64_t bytes) {
+  std::array<MemoryPiece, kMostRecordBytes / kPieceBytes> pieces;
+  size_t count = 0;
+  for (uint64_t at = 0; at < bytes; at += kPieceBytes)
+    pieces[count++] = {memory + free.back() * recordBytes + at, std::min(kPieceBytes, bytes - at)};
+  MOERT_RETURN_IF_ERROR(queue->submit(free.back(), offset, std::span(pieces).first(count)));
+  free.pop_back();
+  return {};
+}
+
+Result<size_t> ProbeReader::takeEnded(bool wait) {
+  std::array<ReadCompletion, kMostRecords> completions;
+  MOERT_ASSIGN_OR_RETURN(size_t count, queue->poll(completions, wait && underWay() > 0));
+  for (size_t i = 0; i < count; ++i) {
+    MOERT_RETURN_IF_ERROR(completions[i].status);
+    free.push_back(static_cast<uint32_t>(completions[i].tag));
+  }
+  return count;
+}
+
+} // namespace moert::probe
