@@ -1,6 +1,7 @@
 #include "compiler/driver/AccurateCompile.h"
 
 #include "compiler/driver/AcceptanceItems.h"
+#include "compiler/driver/CheckpointMark.h"
 #include "compiler/driver/IrContext.h"
 #include "compiler/driver/LearnedSections.h"
 #include "compiler/driver/PooledArtifacts.h"
@@ -237,6 +238,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
   MOERT_RETURN_IF_ERROR(plan.status());
   MOERT_RETURN_IF_ERROR(addLearned(*plan));
   plan->artifact.measured = std::move(measured);
+  markCheckpoint(hash, plan->artifact);
   EmitOptions options;
   options.outputPath = request.outputPath;
   options.resume = request.resume;

@@ -1,5 +1,7 @@
 #include "compiler/driver/Compile.h"
 
+#include "compiler/calibrate/Calibrate.h"
+#include "compiler/driver/CheckpointMark.h"
 #include "compiler/driver/IrContext.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/ParseDepth.h"
@@ -25,6 +27,8 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
   std::error_code error;
   if (std::filesystem::exists(partial, error) && !options.resume && session.say)
     session.say(strCat("starting over; --resume would go on with ", partial));
+  MOERT_ASSIGN_OR_RETURN(uint64_t hash, checkpointHash(checkpoint));
+  markCheckpoint(hash, plan.artifact);
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));
   if (!session.say)
     return {};

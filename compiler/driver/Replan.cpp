@@ -1,5 +1,6 @@
 #include "compiler/driver/Replan.h"
 
+#include "compiler/driver/CheckpointMark.h"
 #include "compiler/driver/InspectSections.h"
 #include "compiler/driver/LearnedSections.h"
 #include "compiler/driver/RefinePlans.h"
@@ -79,17 +80,19 @@ static Result<PlanTrace> readTraceOf(const Artifact &artifact, std::span<const s
 
 /// The artifact as it is, with what the request's files say of how to plan.
 static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const ByteSource &source,
-                                          const Artifact &artifact) {
+                                          const Artifact &artifact, const Session &session) {
   PlannedArtifact inputs;
   inputs.artifact = artifact;
   if (!request.devicePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.device, readDeviceFile(request.devicePath));
   }
+  std::optional<uint64_t> profiledHash; // Of the profile's checkpoint.
   if (request.profilePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.learned, readLearnedSections(source, artifact));
   } else {
     MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
                            CalibrationProfile::open(request.profilePath));
+    profiledHash = profile->info().checkpointHash;
     MOERT_ASSIGN_OR_RETURN(inputs.learned, learnSections(*profile, expertPayloadBytes(artifact)));
   }
   if (inputs.learned.trace.empty())
@@ -99,6 +102,9 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
   if (!trace.isOk())
     return trace.status().withContext(isOwn ? request.artifactPath : request.profilePath);
   inputs.trace = std::move(trace).value();
+  if (profiledHash)
+    MOERT_RETURN_IF_ERROR(checkSameCheckpoint(artifact, request.artifactPath, *profiledHash,
+                                              request.profilePath, session));
   return inputs;
 }
 
@@ -134,9 +140,10 @@ static std::string plansText(const Artifact &artifact) {
 /// All that can be refused at once; refine() does what takes its time. weightsEnd: where the new
 /// artifact's weights end.
 static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const ByteSource &source,
-                                          uint64_t &weightsEnd) {
+                                          const Session &session, uint64_t &weightsEnd) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, readInputs(request, source, model->artifact()));
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned,
+                         readInputs(request, source, model->artifact(), session));
   auto plans = plansFor(request, *model, planned.learned.paths.size());
   if (!plans.isOk())
     return plans.status().withContext(request.artifactPath);
@@ -155,7 +162,7 @@ static Status refine(const ReplanRequest &request, PlannedArtifact &planned,
 Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session) {
   uint64_t weightsEnd = 0;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, weightsEnd));
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, session, weightsEnd));
   MOERT_RETURN_IF_ERROR(refine(request, planned, session));
   return planned;
 }
@@ -166,7 +173,7 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
       std::vector<std::string>{request.artifactPath, request.devicePath, request.profilePath}));
   uint64_t weightsEnd = 0;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, weightsEnd));
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, session, weightsEnd));
   Artifact &artifact = planned.artifact;
   artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor); // What plans may use.
   // The plans that come out take a few KiB more or less.

@@ -95,6 +95,17 @@ class PresetsTest(E2eTest):
         self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--calibration", self.scratch / "other.profile", "-o",
                      self.scratch / "new.moe", mention="other.profile: the trace has 2 experts per token in MoE layer 0, expected 4")
 
+    def test_a_profile_of_another_checkpoint_is_refused(self):
+        other, profile = self.scratch / "other", self.scratch / "other.profile"
+        shutil.copytree(POCKET, other)
+        config = json.loads((other / "config.json").read_text())
+        (other / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 2e-6}))
+        self.expect(DONE, "moec", "calibrate", other, "--calibration-text", TEXT, "--tokens", 512, "-o", profile)
+        hashes = [json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["checkpoint"] for path in (profile, self.profile)]
+        self.refused("moec", "replan", self.planned, "--memory", "25%", "--calibration", profile, "-o", self.scratch / "new.moe",
+                     mention=f"other.profile: the profile is of a checkpoint with hash {hashes[0]}, expected {hashes[1]}, "
+                             "which .*planned.moe was made from")
+
     def test_a_device_that_is_a_pipe_is_not_waited_for(self):
         os.mkfifo(self.scratch / "pipe")
         self.refused("moec", "replan", self.planned, "--memory", "25%", "--device", self.scratch / "pipe", "-o", self.scratch / "new.moe",
