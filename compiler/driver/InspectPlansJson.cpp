@@ -58,7 +58,7 @@ void writePlans(JsonWriter &json, const Artifact &artifact) {
     json.key("name").string(plan.name);
     json.key("budget_bytes").number(plan.budgetBytes);
     json.key("context_tokens").number(plan.contextTokens);
-    json.key("prefill_chunk").number(plan.prefillChunk);
+    json.key("prefill_chunk_tokens").number(plan.prefillChunk);
     json.key("transit_pages").number(plan.transitPages);
     json.key("quota_pages").numbers(plan.quotaPages);
     if (!plan.preset.empty())

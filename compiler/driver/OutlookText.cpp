@@ -88,7 +88,7 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
 static void writeSpeed(JsonWriter &json, const SpeedOutlook &speed) {
   json.key("hit_rate").number(speed.hitRate);
   json.key("hit_rate_origin").string(originName(Origin::kAssumed));
-  json.key("bytes_per_token").number(speed.bytesPerToken);
+  json.key("bytes_read_per_token").number(speed.bytesPerToken);
   json.key("token_ns").number(speed.tokenNs);
   json.key("compute_ns").number(speed.computeNs);
   json.key("device_origin").string(originName(speed.deviceOrigin));

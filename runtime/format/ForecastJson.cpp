@@ -12,7 +12,7 @@ void writeForecast(JsonWriter &json, const Forecast &forecast) {
   json.key("slow_ns").number(forecast.slowNs);
   json.key("hit_rate").number(forecast.hitRate);
   json.key("present_rate").number(forecast.presentRate);
-  json.key("bytes_per_token").number(forecast.bytesPerToken);
+  json.key("bytes_read_per_token").number(forecast.bytesPerToken);
   json.key("guess_recall").number(forecast.guessRecall);
   json.key("guess_precision").number(forecast.guessPrecision);
   json.key("least_bytes_per_token").number(forecast.leastBytesPerToken);

@@ -104,7 +104,7 @@ Status ManifestDecoder::decodeForecast(const fb::Forecast &forecast, Forecast &v
   value.slowNs = forecast.slow_ns();
   value.hitRate = forecast.hit_rate();
   value.presentRate = forecast.present_rate();
-  value.bytesPerToken = forecast.bytes_per_token();
+  value.bytesPerToken = forecast.bytes_read_per_token();
   value.guessRecall = forecast.guess_recall();
   value.guessPrecision = forecast.guess_precision();
   value.leastBytesPerToken = forecast.least_bytes_per_token();
@@ -122,7 +122,7 @@ Status ManifestDecoder::decodeReason(const fb::PlanReason &reason, PlanReason &v
 Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
   MOERT_RETURN_IF_ERROR(decodeString(*plan.name(), value.name));
   value.budgetBytes = plan.budget_bytes();
-  value.prefillChunk = plan.prefill_chunk();
+  value.prefillChunk = plan.prefill_chunk_tokens();
   value.contextTokens = plan.context_tokens();
   value.transitPages = plan.transit_pages();
   MOERT_RETURN_IF_ERROR(decodeScalars(*plan.quota_pages(), value.quotaPages));

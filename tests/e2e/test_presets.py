@@ -63,7 +63,7 @@ class PresetsTest(E2eTest):
             plan = self.plans()[said["plan"]]
             self.assertEqual(said["forecast"]["token_ns"], plan["forecast"]["token_ns"])
             # Other text, but the same model: what is read is of the same size.
-            self.assertAlmostEqual(said["bytes_read_per_token"] / plan["forecast"]["bytes_per_token"], 1, delta=0.4)
+            self.assertAlmostEqual(said["bytes_read_per_token"] / plan["forecast"]["bytes_read_per_token"], 1, delta=0.4)
 
     def test_a_guessing_plan_guesses(self):
         said = json.loads(self.expect(DONE, "moert", "bench", self.planned, "--preset", "edgemoe", "--memory", "40%", "--given",

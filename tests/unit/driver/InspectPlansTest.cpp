@@ -169,7 +169,7 @@ TEST_CASE("the JSON has the forecast, and none where there is none") {
   CHECK(forecast["slow_ns"] == 4e6);
   CHECK(forecast["hit_rate"] == 0.75);
   CHECK(forecast["present_rate"] == 0.875);
-  CHECK(forecast["bytes_per_token"] == 65536.5);
+  CHECK(forecast["bytes_read_per_token"] == 65536.5);
   CHECK(forecast["guess_recall"] == 0.5);
   CHECK(forecast["guess_precision"] == 0.625);
   CHECK(forecast["least_bytes_per_token"] == 32768);
