@@ -1,4 +1,5 @@
 // What an artifact says of itself as JSON: everything that the text for people sums up, in numbers.
+// inspect.md is the document of the keys.
 #include "compiler/driver/Inspect.h"
 #include "compiler/driver/InspectSections.h"
 

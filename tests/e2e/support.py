@@ -122,10 +122,21 @@ class E2eTest(unittest.TestCase):
             self.assertEqual(digest(output), digest(whole))
         return output.exists()
 
+    def documented(self, said, page):
+        """That the page names every key of a JSON object, those of inner objects included."""
+        named = set(re.findall(r"`(\w+)`", (ROOT / page).read_text()))
+        self.assertEqual(sorted(keys_of(said) - named), [], page)
+
     def write_ids(self, ids, name="ids.txt"):
         path = self.scratch / name
         path.write_text(" ".join(map(str, ids)) + "\n")
         return path
+
+
+def keys_of(said):
+    if isinstance(said, list):
+        return set().union(*map(keys_of, said))
+    return set(said).union(*map(keys_of, said.values())) if isinstance(said, dict) else set()
 
 
 @functools.cache

@@ -37,7 +37,9 @@ def accepted():
 class MeasuredTest(E2eTest):
     def said(self):
         path, _ = accepted()
-        return json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["measured"]
+        said = json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["measured"]
+        self.documented(said, "compiler/driver/inspect.md")
+        return said
 
     def test_eval_gives_the_accepted_loss_without_the_reference(self):
         path, texts = accepted()

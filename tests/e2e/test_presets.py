@@ -95,6 +95,17 @@ class PresetsTest(E2eTest):
         self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--calibration", self.scratch / "other.profile", "-o",
                      self.scratch / "new.moe", mention="other.profile: the trace has 2 experts per token in MoE layer 0, expected 4")
 
+    def test_every_key_of_the_json_is_on_its_page(self):
+        for path in (self.planned, self.profile):
+            said = json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)
+            said.pop("provenance", None)  # Its keys are data.
+            self.documented(said, "compiler/driver/inspect.md")
+        command = ("moert", "bench", self.planned, "--memory", "15%", "--tokens", 4, "--repeat", 1, "--json")
+        said = json.loads(self.expect(DONE, *command).out)
+        self.assertIn("forecast", said)
+        self.documented(said.pop("forecast"), "compiler/driver/inspect.md")
+        self.documented(said, "tools/moert/bench.md")
+
     def test_a_profile_of_another_checkpoint_is_refused(self):
         other, profile = self.scratch / "other", self.scratch / "other.profile"
         shutil.copytree(POCKET, other)
