@@ -149,6 +149,10 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
   MOERT_ASSIGN_OR_RETURN(ConfigOnly config, describeConfig(request.directory));
   Outlook outlook;
   const ModelDescription &model = config.description;
+  if (request.context > model.maxPositions)
+    return invalidInput(request.directory, "/config.json: a context of ", request.context,
+                        " tokens was asked for, the model has ", model.maxPositions,
+                        " positions (max_position_embeddings)");
   outlook.modelType = model.modelType;
   outlook.layers = static_cast<uint32_t>(model.layers.size());
   for (const LayerDescription &layer : model.layers) {

@@ -68,7 +68,7 @@ class PlanTest(E2eTest):
         refuse("missing/config.json", self.scratch / "missing", "--memory", "25%")
         refuse("--memory is required", self.model)
         refuse("nowhere.yaml", self.model, "--memory", "25%", "--device", "nowhere.yaml")
-        refuse("a context of 999999 tokens, the model has", self.model, "--memory", "25%", "--context", "999999")
+        refuse("model/config.json: a context of 999999 tokens was asked for, the model has 2048 positions", self.model, "--memory", "25%", "--context", "999999")
         config = json.loads((self.model / "config.json").read_text())
         config["model_type"] = "gpt2"
         (self.model / "config.json").write_text(json.dumps(config))
