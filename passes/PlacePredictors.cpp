@@ -59,7 +59,8 @@ void placePredictors(func::FuncOp function, uint32_t ahead) {
 /// Why a rule of a preset comes to nothing for any layer; empty: it does not.
 StringRef PlacePredictors::whyNot(const moert::GuessRule &rule) const {
   if (rule.predictor == moert::Predictor::kPaths && !paths)
-    return "there are no activation paths, which calibration counts";
+    return "there are no activation paths, which calibration counts: compile with "
+           "--calibration-text or --calibration, or replan with --calibration";
   return rule.ahead > ahead ? "no guess is made as far ahead" : "";
 }
 

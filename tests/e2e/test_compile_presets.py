@@ -37,6 +37,13 @@ class CompilePresetsTest(E2eTest):
         self.assertEqual({guess["predictor"] for guess in assumed["guesses"][2:]}, {"gate"})
         self.assertIn("assumed", {reason["origin"] for reason in assumed["reasons"]})
 
+    def test_a_preset_that_guesses_by_calibration_says_what_to_give(self):
+        plan = self.plans("--memory", "25%", "--preset", "edgemoe", "--device", DEVICE)[0]
+        self.assertEqual(plan["guesses"], [])
+        reason = next(reason for reason in plan["reasons"] if reason["decision"] == "guesses")
+        self.assertEqual((reason["value"], reason["origin"]), ("none", "derived"))
+        self.assertRegex(reason["reason"], "no activation paths.*compile with --calibration-text or --calibration, or replan with --calibration")
+
     def test_the_tokens_are_the_same_with_every_preset(self):
         command = ("-p", "The old man", "-n", "12", "--temp", "0", "--ignore-eos")
         texts = set()

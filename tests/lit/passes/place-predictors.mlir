@@ -17,7 +17,7 @@
 // CHECK-SAME: #moe.plan<name = "older", {{[^>]*}}, quotaPages = [6, 6, 6, 6, 6], reasons
 
 // Without activation paths there is nothing to guess by; nor without anything in the program.
-// ONE: #moe.plan<name = "edgemoe", {{[^>]*}}, preset = "edgemoe", eviction = edgemoe, reasons = [#moe.reason<decision = "guesses", value = "none", why = "there are no activation paths, which calibration counts", origin = derived>]>
+// ONE: #moe.plan<name = "edgemoe", {{[^>]*}}, preset = "edgemoe", eviction = edgemoe, reasons = [#moe.reason<decision = "guesses", value = "none", why = "there are no activation paths, which calibration counts: compile with --calibration-text or --calibration, or replan with --calibration", origin = derived>]>
 // NONE: #moe.plan<name = "fate", {{[^>]*}}, preset = "fate", eviction = arc, reasons = [#moe.reason<decision = "guesses", value = "none", why = "no guess is made as far ahead", origin = derived>]>
 #int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 6, maxPositions = 512, eos = [2], checkpoint = "c">,
