@@ -18,6 +18,10 @@ void add(std::string_view decision, std::string value, std::string_view why, Ori
   plan.reasons.push_back({std::string(decision), std::move(value), std::string(why), origin});
 }
 
+void add(const moec::PlanDecision &made, Plan &plan) {
+  add(made.decision, made.value, made.reason, made.origin, plan);
+}
+
 } // namespace
 
 void removeReasons(std::string_view beginning, Plan &plan) {
@@ -28,7 +32,7 @@ void removeReasons(std::string_view beginning, Plan &plan) {
 void addCacheReasons(Preset preset, Plan &plan) {
   for (const moec::PlanDecision &made :
        {moec::evictionDecision(preset, plan.rules.eviction), moec::allotmentDecision(preset)})
-    add(made.decision, made.value, made.reason, made.origin, plan);
+    add(made, plan);
 }
 
 void addPredictorReason(Preset preset, std::string_view whyNot, Plan &plan) {
@@ -38,7 +42,7 @@ void addPredictorReason(Preset preset, std::string_view whyNot, Plan &plan) {
     return preset == Preset::kAuto
                ? add("guesses", "none", "nothing was searched: that takes a trace and a device",
                      Origin::kAssumed, plan)
-               : add("guesses", "none", "the preset reads nothing ahead", Origin::kStated, plan);
+               : add(moec::noGuessDecision(), plan);
   if (!whyNot.empty())
     return add("guesses", "none", whyNot, Origin::kDerived, plan);
   add("guesses", strCat(moec::predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),

@@ -58,6 +58,10 @@ PlanDecision evictionDecision(Preset preset, EvictionPolicy policy) {
   return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
 }
 
+PlanDecision noGuessDecision() {
+  return {"guesses", "none", "the preset guesses nothing", Origin::kStated};
+}
+
 namespace {
 
 /// The rule of one layer; off where nothing is known of its guesses, or none can be read in time.
@@ -119,7 +123,7 @@ PlanDecision guessDecision(Preset preset, const PlanProblem &problem,
                            const std::vector<GuessRule> &guesses) {
   const GuessRule asked = predictorOf(preset);
   if (asked.predictor == Predictor::kOff)
-    return {"guesses", "none", "the preset guesses nothing", Origin::kStated};
+    return noGuessDecision();
   const std::string name(predictorName(asked.predictor));
   const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
   if (!isKnown(problem, asked))

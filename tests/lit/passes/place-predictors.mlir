@@ -11,7 +11,7 @@
 // No layer stands before the first one.
 // CHECK: #moe.plan<name = "fate", {{[^>]*}}, preset = "fate", eviction = arc, guesses = [#moe.guess<>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>], reasons = [#moe.reason<decision = "guesses", value = "gate, 1 ahead", why = "{{[^"]*}}", origin = stated>]>
 // CHECK-SAME: #moe.plan<name = "edgemoe", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>], reasons
-// CHECK-SAME: #moe.plan<name = "lru", {{[^>]*}}, preset = "lru", eviction = lru, reasons = [#moe.reason<decision = "guesses", value = "none", why = "the preset reads nothing ahead", origin = stated>]>
+// CHECK-SAME: #moe.plan<name = "lru", {{[^>]*}}, preset = "lru", eviction = lru, reasons = [#moe.reason<decision = "guesses", value = "none", why = "the preset guesses nothing", origin = stated>]>
 // CHECK-SAME: #moe.plan<name = "auto", {{[^>]*}}, preset = "auto", reasons = [#moe.reason<decision = "guesses", value = "none", why = "{{[^"]*}}", origin = assumed>]>
 // What no preset has made is as auto has it.
 // CHECK-SAME: #moe.plan<name = "older", {{[^>]*}}, quotaPages = [6, 6, 6, 6, 6], reasons
