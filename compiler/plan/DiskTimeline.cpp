@@ -1,9 +1,13 @@
 #include "compiler/plan/DiskTimeline.h"
 
+#include "runtime/base/CheckedMath.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <limits>
+
+using moert::divideUp;
 
 namespace moec {
 
@@ -41,6 +45,10 @@ static double growingNs(const ReadTable &table, uint64_t bytes, size_t underWay)
   return std::sqrt(longest * shortest);
 }
 
+// What the runtime's queues have at the disk at a time, at most (ReadQueueOptions::maxBytesUnderWay
+// in runtime/io/ReadQueue.h): further reads wait, whatever the device would do with them.
+constexpr uint64_t kMostBytesAtDisk = 2 << 20;
+
 ReadPace ReadPaces::make(uint64_t bytes, size_t underWay) const {
   // Measured rates differ by some percent from depth to depth without a cause.
   constexpr double kSameRate = 0.95;
@@ -48,8 +56,9 @@ ReadPace ReadPaces::make(uint64_t bytes, size_t underWay) const {
     return static_cast<double>(depth) / growingNs(table, bytes, depth);
   };
   const double rate = rateOf(underWay);
+  const uint64_t most = std::min<uint64_t>(underWay, divideUp(kMostBytesAtDisk, bytes));
   uint32_t served = 1;
-  while (served < underWay && rateOf(served) < kSameRate * rate)
+  while (served < most && rateOf(served) < kSameRate * rate)
     ++served;
   return {static_cast<double>(underWay) / rate, served};
 }

@@ -35,7 +35,8 @@ private:
 
 /// The reads under way. All of them together have the rate that the device's table says of so many,
 /// and the oldest ones have it among them: as few as reach that rate by themselves, for a device
-/// takes up its requests in their order and more of them than it works on at a time wait.
+/// takes up its requests in their order and more of them than it works on at a time wait; nor does
+/// the runtime give it more than some at a time.
 ///
 /// Borrows the paces. Times are ns since the replay's begin and never go back.
 class DiskTimeline {

@@ -118,3 +118,12 @@ TEST_CASE("a disk that has a share of its rates takes as much longer, for as lon
   CHECK(ended == Tags{7});
   CHECK(disk.busyNs() == doctest::Approx(1500));
 }
+
+TEST_CASE("large reads come one after the other, whatever a device gains by several") {
+  // Of 4 MiB, two side by side take as long as one.
+  const uint64_t bytes = 4 << 20;
+  ReadTable table{{bytes}, {1, 2}, {{1e9, Origin::kMeasured}, {2e9, Origin::kMeasured}}};
+  ReadPaces paces(table);
+  CHECK(paces.of(paces.sizeOf(bytes), 2).served == 1);
+  CHECK(paces.of(paces.sizeOf(1 << 20), 2).served == 2);
+}
