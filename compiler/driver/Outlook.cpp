@@ -83,11 +83,12 @@ SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint3
     const double readingNs = missing *
                              readNs(plannedReads(device), record, std::max(1.0, missing)).value /
                              std::max(1.0, missing);
-    const double expertsNs = wanted * layer.expert.firstNs;
-    speed.computeNs += layer.before.firstNs + expertsNs;
+    // Shared experts are computed beside the reads, as the experts are that are there.
+    const double besideNs = layer.beside.firstNs + wanted * layer.expert.firstNs;
+    speed.computeNs += layer.before.firstNs + besideNs;
     // The last expert to arrive is computed when nothing else is left to do.
     speed.tokenNs += layer.before.firstNs + missing * layer.checkNs +
-                     std::max(expertsNs, readingNs + std::min(1.0, missing) * layer.expert.firstNs);
+                     std::max(besideNs, readingNs + std::min(1.0, missing) * layer.expert.firstNs);
     speed.bytesPerToken += missing * static_cast<double>(record);
   }
   return speed;

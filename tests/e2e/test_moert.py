@@ -63,8 +63,20 @@ class JsonTest(E2eTest):
         self.assertEqual(given["hit_rate"], again["hit_rate"])
         self.assertNotEqual(given["hit_rate"], self.json(*command)["hit_rate"])
         self.refused("moert", "bench", pocket("4"), "--given", mention="--given decodes a text, expected --text")
+        other = self.scratch / "other.txt"
+        other.write_text(TEXT.read_text()[20000:40000])
+        turns = self.json("bench", pocket("4"), "--text", TEXT, other, "--prompt-tokens", 16, "--tokens", 24, "--repeat", 2)
+        self.assertEqual((turns["text"], turns["repeats"]), (f"{TEXT}, {other}", 2))
+        # One part alone: what is decoded before is what is measured.
+        part = self.scratch / "part.txt"
+        part.write_text(TEXT.read_text()[:150])
+        once = ["bench", pocket("4"), "--text", part, "--given", "--prompt-tokens", 8, "--tokens", 16, "--memory", "75%", "--repeat", 1]
+        cold, warm = self.json(*once), self.json(*once, "--warm-up", 1)
+        self.assertEqual((cold["repeats"], warm["repeats"]), (1, 1))
+        self.assertGreater(warm["hit_rate"], cold["hit_rate"])
         short = self.scratch / "short.txt"
         short.write_text("too few words")
+        self.refused("moert", "bench", pocket("4"), "--text", TEXT, short, mention="short.txt' has [0-9]+ tokens, expected at least 128")
         self.refused("moert", "bench", pocket("4"), "--text", short, "--given", mention="short.txt' has [0-9]+ tokens, expected at least 193")
 
     def test_an_interrupted_or_ended_run_says_why(self):

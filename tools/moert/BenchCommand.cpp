@@ -1,4 +1,5 @@
 // moert bench: how fast a model runs here, as medians over several prompts, with the slow tail.
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/InputText.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
@@ -26,45 +27,62 @@ constexpr uint64_t kSeed = 1;
 
 struct BenchOptions {
   std::string artifact;
-  uint32_t promptTokens = 128, tokens = 64, repeats = 3;
-  std::optional<std::string> textFile;
+  uint32_t promptTokens = 128, tokens = 64, repeats = 3, warmUps = 0;
+  std::vector<std::string> textFiles;
   bool isGiven = false;
   bool asJson = false;
   EngineFlags engine;
 
-  /// Of the material, for one repeat.
+  uint32_t prompts() const { return warmUps + repeats; }
+  /// Of a text, for one prompt.
   uint64_t partTokens() const { return promptTokens + (isGiven ? uint64_t(tokens) + 1 : 0); }
 };
 
-/// The text that prompts are cut from, or as many random ids.
-Result<std::vector<int32_t>> readMaterial(const BenchOptions &options, const Model &model) {
-  if (options.textFile) {
-    MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(model, "--text"));
-    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.textFile));
-    MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(*options.textFile)));
-    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
-    if (ids.size() < options.partTokens())
-      return invalidInput(inputName(*options.textFile), " has ", ids.size(),
-                          " tokens, expected at least ", options.partTokens(),
-                          options.isGiven ? " (--prompt-tokens and --tokens, and one more)"
-                                          : " (--prompt-tokens)");
-    return ids;
-  }
-  if (options.isGiven)
-    return invalidInput("--given decodes a text, expected --text beside it");
-  RandomStream random(kSeed);
-  std::vector<int32_t> ids(uint64_t(options.promptTokens) * options.repeats);
-  for (int32_t &id : ids)
-    id = static_cast<int32_t>(random.nextBelow(model.artifact().model.vocabularySize));
+/// Texts that prompts are cut from, at least one.
+using Material = std::vector<std::vector<int32_t>>;
+
+Result<std::vector<int32_t>> readText(const BenchOptions &options, const std::string &file,
+                                      const Model &model) {
+  MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(model, "--text"));
+  MOERT_ASSIGN_OR_RETURN(std::string text, readInput(file));
+  MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(file)));
+  MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
+  if (ids.size() < options.partTokens())
+    return invalidInput(
+        inputName(file), " has ", ids.size(), " tokens, expected at least ", options.partTokens(),
+        options.isGiven ? " (--prompt-tokens and --tokens, and one more)" : " (--prompt-tokens)");
   return ids;
 }
 
-/// Another part of the material for every repeat, since one prompt over and over flatters a cache.
-/// The first token comes with the prompt, so one more is asked for than is measured.
-GenerationRequest requestOf(const BenchOptions &options, std::span<const int32_t> material,
-                            uint32_t repeat) {
-  const uint64_t parts = material.size() / options.partTokens();
-  auto part = material.subspan(repeat % parts * options.partTokens(), options.partTokens());
+/// The texts, or as many random ids.
+Result<Material> readMaterial(const BenchOptions &options, const Model &model) {
+  Material material;
+  for (const std::string &file : options.textFiles) {
+    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, readText(options, file, model));
+    material.push_back(std::move(ids));
+  }
+  if (!material.empty())
+    return material;
+  if (options.isGiven)
+    return invalidInput("--given decodes a text, expected --text beside it");
+  RandomStream random(kSeed);
+  material.emplace_back(uint64_t(options.promptTokens) * options.prompts());
+  for (int32_t &id : material.front())
+    id = static_cast<int32_t>(random.nextBelow(model.artifact().model.vocabularySize));
+  return material;
+}
+
+/// Texts in turn, and of each another part every time, spread over it: one prompt over and over
+/// flatters a cache, and beginnings are unlike the rest. The first token comes with the prompt, so
+/// one more is asked for than is measured.
+GenerationRequest requestOf(const BenchOptions &options, const Material &material,
+                            uint32_t prompt) {
+  const std::span<const int32_t> text = material[prompt % material.size()];
+  const uint64_t parts = text.size() / options.partTokens();
+  const uint64_t perText = divideUp(options.prompts(), material.size());
+  const uint64_t turn = prompt / material.size();
+  const uint64_t place = perText < parts ? turn * parts / perText : turn % parts;
+  auto part = text.subspan(place * options.partTokens(), options.partTokens());
   return {.prompt = part.first(options.promptTokens),
           .maxTokens = options.tokens + 1,
           .endTokens = {},
@@ -72,36 +90,38 @@ GenerationRequest requestOf(const BenchOptions &options, std::span<const int32_t
 }
 
 Result<BenchNumbers> measure(const BenchOptions &options, LoadedModel &loaded,
-                             std::span<const int32_t> material, const SamplingOptions &sampling) {
+                             const Material &material, const SamplingOptions &sampling) {
   const std::atomic<bool> &stop = catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   ProgressLine progress("measuring", [](uint64_t done, uint64_t total) {
     return strCat(done, " of ", total, " tokens");
   });
-  const uint64_t perRepeat = uint64_t(options.promptTokens) + options.tokens;
+  const uint64_t perPrompt = uint64_t(options.promptTokens) + options.tokens;
   uint64_t done = 0;
   BenchNumbers numbers;
   numbers.decodeNs.reserve(uint64_t(options.tokens) * options.repeats);
-  for (uint32_t repeat = 0; repeat < options.repeats; ++repeat) {
+  for (uint32_t prompt = 0; prompt < options.prompts(); ++prompt) {
+    const bool isMeasured = prompt >= options.warmUps;
     session->reset();
     MOERT_ASSIGN_OR_RETURN(
         Sampler sampler, Sampler::create(sampling, loaded.model->artifact().model.vocabularySize));
     Generation generation(
         *loaded.engine, *session, sampler,
         [&](const RunStep &step, std::span<const LayerProfile>) {
-          if (step.phase == RunPhase::kDecode)
+          if (isMeasured && step.phase == RunPhase::kDecode)
             numbers.decodeNs.push_back(step.wallNs);
-          progress.update(done += step.tokens, perRepeat * options.repeats);
+          progress.update(done += step.tokens, perPrompt * options.prompts());
         },
         stop);
-    auto ended = generation.run(requestOf(options, material, repeat),
+    auto ended = generation.run(requestOf(options, material, prompt),
                                 [](int32_t) -> Result<bool> { return true; });
     if (!ended.isOk())
       return ended.status();
     if (*ended == GenerationEnd::kInterrupted)
       return Status(StatusCode::kInterrupted,
-                    strCat("interrupted in repeat ", repeat + 1, " of ", options.repeats));
-    numbers.repeats.push_back(generation.numbers());
+                    strCat("interrupted in prompt ", prompt + 1, " of ", options.prompts()));
+    if (isMeasured)
+      numbers.repeats.push_back(generation.numbers());
   }
   return numbers;
 }
@@ -111,7 +131,7 @@ Status bench(const BenchOptions &options) {
   const ModelInfo &info = model->artifact().model;
   MOERT_ASSIGN_OR_RETURN(RunLength length, runLength({options.tokens + 1, std::nullopt},
                                                      options.promptTokens, info.maxPositions));
-  MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> material, readMaterial(options, *model));
+  MOERT_ASSIGN_OR_RETURN(Material material, readMaterial(options, *model));
   // Greedy text of a small model repeats itself, and with it the experts.
   SamplingOptions sampling;
   sampling.temperature = 1;
@@ -119,13 +139,18 @@ Status bench(const BenchOptions &options) {
 
   EngineOptions engine = engineOptionsOf(options.engine);
   engine.contextTokens = length.contextTokens;
-  engine.extraBytes = material.size() * sizeof(int32_t) +
+  uint64_t materialTokens = 0;
+  for (const std::vector<int32_t> &text : material)
+    materialTokens += text.size();
+  engine.extraBytes = materialTokens * sizeof(int32_t) +
                       uint64_t(options.tokens) * options.repeats * sizeof(uint64_t) +
                       options.repeats * sizeof(GenerationNumbers) +
                       Sampler::memoryBytes(sampling, info.vocabularySize);
   MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(model), engine));
   MOERT_ASSIGN_OR_RETURN(BenchNumbers numbers, measure(options, loaded, material, sampling));
-  const std::string materialName = options.textFile.value_or("");
+  std::string materialName;
+  for (const std::string &file : options.textFiles)
+    materialName += strCat(materialName.empty() ? "" : ", ", file);
   return writeOutput(options.asJson ? benchJson(numbers, materialName, loaded)
                                     : benchText(numbers, materialName, loaded));
 }
@@ -148,9 +173,9 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       "Tokens to generate per prompt (default: 64)")
       ->group(group);
   command
-      ->add_option("--text", options->textFile,
-                   "Cut the prompts from this text, another part each time (default: random token "
-                   "ids, whose routing is not that of text)")
+      ->add_option("--text", options->textFiles,
+                   "Cut the prompts from these texts in turn, another part each time (default: "
+                   "random token ids, whose routing is not that of text)")
       ->type_name("FILE")
       ->group(group);
   command
@@ -161,7 +186,12 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       ->group(group);
   addCount(
       *command, "--repeat", 1, kMaxRepeats, [options](uint32_t n) { options->repeats = n; },
-      "Prompts to measure; the first one starts with an empty cache (default: 3)")
+      "Prompts to measure (default: 3)")
+      ->group(group);
+  addCount(
+      *command, "--warm-up", 0, kMaxRepeats, [options](uint32_t n) { options->warmUps = n; },
+      "Prompts to decode before; the first one of all starts with what the plan starts with, which "
+      "a forecast makes little of (default: 0)")
       ->group(group);
   command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");
   addEngineFlags(*command, options->engine);
