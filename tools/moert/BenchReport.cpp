@@ -82,7 +82,8 @@ std::string forecastLine(const Plan &plan) {
   return strCat("forecast   ", formatNumber(1e9 / forecast.tokenNs), " tokens/s, hit rate ",
                 formatShare(forecast.hitRate), ", ",
                 formatBytes(static_cast<uint64_t>(forecast.bytesPerToken)),
-                " read per token; decoding the calibration text for long on ", forecast.device, "\n");
+                " read per token; decoding the calibration text for long on ", forecast.device,
+                "\n");
 }
 
 } // namespace
