@@ -41,13 +41,16 @@ static std::string resolvedPath(const std::string &path) {
   return path;
 }
 
+static bool isSameFile(const std::string &one, const std::string &other) {
+  struct stat first, second;
+  return ::stat(one.c_str(), &first) == 0 && ::stat(other.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 Status checkReplacesNone(const std::string &path, std::span<const std::string> inputs) {
-  struct stat output, input;
-  if (::stat(path.c_str(), &output) != 0)
-    return {};
+  const std::string partial = OutputFile::partialPathOf(path);
   for (const std::string &name : inputs)
-    if (::stat(name.c_str(), &input) == 0 && input.st_dev == output.st_dev &&
-        input.st_ino == output.st_ino)
+    if (isSameFile(path, name) || isSameFile(partial, name))
       return invalidInput("output '", path, "' would replace '", name,
                           "', which is read; expected another name");
   return {};

@@ -15,8 +15,9 @@
 
 namespace moert {
 
-/// Refuses a place where one of the given files stands, by whatever name: what is written would
-/// replace what it is made from. Names of no file are passed over.
+/// Refuses a place where one of the given files stands, by whatever name: what is written, or the
+/// partial file on the way to it, would replace what it is made from. Names of no file are passed
+/// over.
 Status checkReplacesNone(const std::string &path, std::span<const std::string> inputs);
 
 /// Owns the partial file, and the lock on it, which keeps a second writer of the same output away.

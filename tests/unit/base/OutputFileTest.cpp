@@ -54,6 +54,16 @@ TEST_CASE("an output that would replace an input is refused by whatever name, ot
   CHECK(checkReplacesNone(folder.path("missing"), inputs).isOk());
 }
 
+TEST_CASE("an output whose partial file would replace an input is refused") {
+  TemporaryDirectory folder;
+  std::ofstream(folder.path("a.partial")) << "precious";
+  fs::create_symlink(folder.path("a"), folder.path("soft"));
+  const std::string inputs[] = {folder.path("a.partial")};
+  for (const char *name : {"a", "soft"})
+    CHECK(checkReplacesNone(folder.path(name), inputs).code() == StatusCode::kInvalidInput);
+  CHECK(checkReplacesNone(folder.path("b"), inputs).isOk());
+}
+
 TEST_CASE("a file that is not committed leaves nothing behind and the earlier one untouched") {
   TemporaryDirectory folder;
   std::ofstream(folder.path("a")) << "earlier";
