@@ -102,6 +102,12 @@ int run(char **arguments) {
   llama_context *context = llama_init_from_model(model, options);
   if (!context)
     fail("cannot make a context");
+  // As llama.cpp's own programs do; without one, threads are set up for every token.
+  ggml_threadpool_params poolOptions = ggml_threadpool_params_default(options.n_threads);
+  ggml_threadpool *pool = ggml_threadpool_new(&poolOptions);
+  if (!pool)
+    fail("cannot start threads");
+  llama_attach_threadpool(context, pool, pool);
 
   Speeds speeds;
   for (int text = 0; text < texts; ++text)
@@ -112,6 +118,7 @@ int run(char **arguments) {
   printList("decode", speeds.decode, ", ");
   printList("bytes_per_token", speeds.bytesPerToken, "}\n");
   llama_free(context);
+  ggml_threadpool_free(pool);
   llama_model_free(model);
   return 0;
 }

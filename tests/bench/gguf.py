@@ -102,7 +102,8 @@ def aligned(size):
 def convert(folder, output):
     """Writes a checkpoint as a model file; raises Unsupported for a checkpoint that it does not know."""
     config = json.loads((Path(folder) / "config.json").read_text())
-    if config["model_type"] != "qwen2_moe" or config.get("rope_scaling") or config.get("mlp_only_layers"):
+    is_sparse = config.get("decoder_sparse_step", 1) == 1 and not config.get("mlp_only_layers")
+    if config["model_type"] != "qwen2_moe" or config.get("rope_scaling") or not is_sparse:
         raise Unsupported(f"{folder}: expected a Qwen2-MoE checkpoint with experts in all layers, and unscaled positions")
     made, infos, at = sources(config, checkpoint_tensors(folder)), b"", 0
     for name, parts in made.items():
