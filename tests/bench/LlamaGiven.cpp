@@ -85,8 +85,8 @@ int run(char **arguments) {
   std::ifstream file(arguments[1]);
   for (llama_token id = 0; file >> id;)
     ids.push_back(id);
-  const int promptTokens = std::atoi(arguments[2]), tokens = std::atoi(arguments[3]),
-            texts = std::atoi(arguments[4]);
+  const int promptTokens = std::atoi(arguments[2]), tokens = std::atoi(arguments[3]);
+  const auto texts = static_cast<size_t>(std::atoi(arguments[4]));
   const size_t partTokens = size_t(promptTokens) + size_t(tokens) + 1;
   if (ids.size() < partTokens)
     fail(std::string(arguments[1]) + " has too few tokens for one text");
@@ -110,9 +110,12 @@ int run(char **arguments) {
   llama_attach_threadpool(context, pool, pool);
 
   Speeds speeds;
-  for (int text = 0; text < texts; ++text)
-    runText(context, ids.data() + size_t(text) % (ids.size() / partTokens) * partTokens,
-            promptTokens, tokens, speeds);
+  // The parts that moert takes: spread over the text, or over and over where it is short.
+  const size_t parts = ids.size() / partTokens;
+  for (size_t text = 0; text < texts; ++text) {
+    const size_t place = texts < parts ? text * parts / texts : text % parts;
+    runText(context, ids.data() + place * partTokens, promptTokens, tokens, speeds);
+  }
   std::printf("{");
   printList("prefill", speeds.prefill, ", ");
   printList("decode", speeds.decode, ", ");
