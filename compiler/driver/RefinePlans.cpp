@@ -6,6 +6,7 @@
 #include "compiler/plan/Presets.h"
 #include "runtime/base/SystemLimits.h"
 
+#include <algorithm>
 #include <numeric>
 
 using namespace moert;
@@ -67,11 +68,25 @@ static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device
   return forecast;
 }
 
+// Progress counts in thousandths of a plan.
+static constexpr uint64_t kPerPlan = 1000;
+
+/// How far a search is after so many replays. How many there will be is not known; 90 to 130 are
+/// usual.
+static uint64_t progressAfter(uint32_t replays) {
+  constexpr uint64_t kUsualReplays = 130;
+  return std::min(kPerPlan - 1, replays * kPerPlan / kUsualReplays);
+}
+
 static Status refine(const PlanProblem &problem, const DeviceProfile &device, Preset preset,
-                     const std::atomic<bool> *stop, Plan &plan) {
+                     const Session &session, uint64_t done, Plan &plan) {
   if (preset == Preset::kAuto) {
-    MOERT_ASSIGN_OR_RETURN(SearchedPlan found,
-                           searchPlan(problem, {.threads = availableCores(), .stop = stop}));
+    SearchOptions options{.threads = availableCores(), .stop = session.stop};
+    options.progress = [&](const SearchProgress &progress) {
+      if (session.progress)
+        session.progress->advanceTo(done + progressAfter(progress.replays));
+    };
+    MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, options));
     take(std::move(found.planned), plan);
     plan.forecast = asForecast(found.forecast, device);
     return {};
@@ -109,19 +124,20 @@ Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &se
   MOERT_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputs::create(artifact, *basis.trace, basis.paths,
                                                                *basis.device, use));
   if (session.progress)
-    session.progress->beginCounting("planning", "plans", 1, artifact.plans.size(), 0);
+    session.progress->beginCounting("planning", "plans", kPerPlan, kPerPlan * artifact.plans.size(),
+                                    0);
   uint64_t done = 0;
   for (Plan &plan : artifact.plans) {
     if (session.stop && session.stop->load(std::memory_order_relaxed))
       return Status(StatusCode::kInterrupted, "interrupted");
     MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
     const PlanProblem problem = inputs.problem(poolPagesOf(plan));
-    Status refined = refine(problem, *basis.device, preset, session.stop, plan);
+    Status refined = refine(problem, *basis.device, preset, session, done, plan);
     if (refined.code() == StatusCode::kInterrupted)
       return refined;
     MOERT_RETURN_IF_ERROR(std::move(refined).withContext(strCat("plan '", plan.name, "'")));
     if (session.progress)
-      session.progress->advanceTo(++done);
+      session.progress->advanceTo(done += kPerPlan);
   }
   if (session.progress)
     session.progress->end();
