@@ -77,8 +77,11 @@ double DiskTimeline::soonestNs() {
   return soonest;
 }
 
+// Later than now, also where what is left takes less than a double tells apart: who waits until
+// then would wait for ever.
 double DiskTimeline::nextEndNs(double share) {
-  return now + soonestNs() / share;
+  return std::max(now + soonestNs() / share,
+                  std::nextafter(now, std::numeric_limits<double>::infinity()));
 }
 
 void DiskTimeline::progress(double ns, double share, std::vector<uint32_t> &ended) {

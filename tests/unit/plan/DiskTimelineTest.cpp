@@ -127,3 +127,14 @@ TEST_CASE("large reads come one after the other, whatever a device gains by seve
   CHECK(paces.of(paces.sizeOf(bytes), 2).served == 1);
   CHECK(paces.of(paces.sizeOf(1 << 20), 2).served == 2);
 }
+
+TEST_CASE("a read that takes no time that a double tells apart ends when it is waited for") {
+  ReadTable table{{1000}, {1}, {{1e15, Origin::kMeasured}}}; // A read takes 1e-3 ns.
+  ReadPaces paces(table);
+  DiskTimeline disk(paces);
+  Tags ended;
+  disk.advanceTo(1e14, ended); // Its last bit is 1/64 ns.
+  disk.begin(7, paces.sizeOf(1000));
+  disk.advanceTo(disk.nextEndNs(), ended);
+  CHECK(ended == Tags{7});
+}
