@@ -5,6 +5,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Clock.h"
+#include "runtime/format/BufferWalk.h"
 #include "runtime/policy/Routing.h"
 
 #include <algorithm>
@@ -201,15 +202,20 @@ void Engine::Impl::playLinears(std::span<const LinearInstruction *const> linears
   }
 }
 
+// By the format's rules no result lies where the common source does; but it may lie where an
+// earlier one does, which then has to be there first.
 size_t Engine::Impl::playLinearsFrom(size_t first) {
   std::array<const LinearInstruction *, kMostTogether> linears;
   size_t count = 0;
   while (count < kMostTogether && first + count < program->instructions.size()) {
     const auto *next = std::get_if<LinearInstruction>(&program->instructions[first + count]);
-    const bool follows =
-        next &&
-        (count == 0 || (next->src == linears[0]->src && linears[count - 1]->dst != next->src));
-    if (!follows || program->layers[first + count] != program->layers[first])
+    if (!next || program->layers[first + count] != program->layers[first])
+      break;
+    auto isApart = [&](const LinearInstruction *earlier) {
+      return earlier->src == next->src &&
+             !sharesBytes(bufferInfo(earlier->dst), bufferInfo(next->dst));
+    };
+    if (!std::all_of(linears.begin(), linears.begin() + count, isApart))
       break;
     linears[count++] = next;
   }
@@ -303,6 +309,7 @@ Status Engine::Impl::playInstruction(const Instruction &instruction, LayerProfil
 Status Engine::Impl::playProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
+  openExperts.reset(); // A step that failed may have left some; their play has ended.
   uint64_t begun = monotonicNs();
   for (size_t i = 0; i < program->instructions.size();) {
     int32_t layer = program->layers[i];

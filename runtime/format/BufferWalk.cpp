@@ -16,7 +16,7 @@ Operand i32Operand(const char *name, int32_t buffer, uint64_t width, Access acce
   return {name, buffer, BufferKind::kI32, width, 0, access};
 }
 
-static bool sharesBytes(const Buffer &a, const Buffer &b) {
+bool sharesBytes(const Buffer &a, const Buffer &b) {
   return a.offset < b.offset + b.bytesPerToken && b.offset < a.offset + a.bytesPerToken;
 }
 

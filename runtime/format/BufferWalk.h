@@ -32,6 +32,9 @@ struct Operand {
   Access access;
 };
 
+/// Whether what is written to the one changes the other.
+bool sharesBytes(const Buffer &a, const Buffer &b);
+
 Operand f32Operand(const char *name, int32_t buffer, uint64_t width, Access access);
 Operand i32Operand(const char *name, int32_t buffer, uint64_t width, Access access);
 

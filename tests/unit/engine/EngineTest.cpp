@@ -127,6 +127,13 @@ TEST_CASE("a hidden size that is no multiple of 16 gives the same logits in ever
   CHECK(sameBytes(logitsOf(artifact.path, one), logitsOf(artifact.path, many)));
 }
 
+TEST_CASE("a product that lies where the one before it does takes its place") {
+  SyntheticOptions twice;
+  twice.repeatsQuery = true;
+  TemporaryArtifact once, repeated(twice);
+  CHECK(sameBytes(logitsOf(once.path, baseOptions()), logitsOf(repeated.path, baseOptions())));
+}
+
 TEST_CASE("tokens one by one give the logits of the whole prompt at once") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();

@@ -102,6 +102,8 @@ private:
     add(norm(hidden, normed, name + ".attention", options.hidden), layer);
     int32_t x = input(normed, options.residents, layer);
     int32_t q = linear(x, name + ".q", kHeads * kHeadDim, options.residents, layer, true);
+    if (options.repeatsQuery)
+      add(Instruction(program.instructions.back()), layer);
     int32_t k = linear(x, name + ".k", kKvHeads * kHeadDim, options.residents, layer);
     int32_t v = linear(x, name + ".v", kKvHeads * kHeadDim, options.residents, layer);
     add(RopeInstruction{q, kHeads, kHeadDim, 0}, layer);

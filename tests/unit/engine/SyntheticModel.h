@@ -22,6 +22,7 @@ struct SyntheticOptions {
   /// kind of the inputs alone. Codes are the leading bits of the same numbers, whatever the planes.
   std::vector<std::vector<WeightKind>> planes = {};
   uint32_t hidden = kHidden;
+  bool repeatsQuery = false;    // Each layer's query is computed twice, to the same place.
   std::vector<Plan> plans = {}; // Empty: one that caches everything.
   /// The section of activation paths; empty: none.
   std::vector<std::byte> paths = {};
