@@ -32,6 +32,7 @@ constexpr Range kMemoryBytes = {1 << 20, 1125899906842624.0}; // 1 MiB to 1 PiB
 constexpr Range kCores = {1, 4096};
 constexpr Range kTokens = {1, 4096};
 constexpr Range kNanoseconds = {0, 1e9};
+constexpr Range kShare = {0.01, 1};
 constexpr Range kRecordBytes = {512, 1 << 30};
 constexpr Range kDepth = {1, 1024};
 
@@ -42,9 +43,7 @@ Status readThreadRates(YamlFields &parent, const std::string &key, ThreadRates &
   return fields.finish();
 }
 
-constexpr Range kShare = {0.01, 1};
-
-// What files of before these fields were there are taken for.
+/// Of a field that older files do not have: `absent` stands for it.
 Status readOr(YamlFields &fields, const std::string &key, const Range &range, Quantity absent,
               Quantity &value) {
   value = absent;
