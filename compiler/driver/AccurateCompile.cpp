@@ -3,10 +3,9 @@
 #include "compiler/driver/AcceptanceItems.h"
 #include "compiler/driver/CheckpointMark.h"
 #include "compiler/driver/IrContext.h"
-#include "compiler/driver/LearnedSections.h"
+#include "compiler/driver/PlanMaterial.h"
 #include "compiler/driver/PooledArtifacts.h"
 #include "compiler/driver/Reference.h"
-#include "compiler/driver/RefinePlans.h"
 #include "compiler/driver/SearchProgress.h"
 #include "compiler/driver/SearchResults.h"
 #include "compiler/driver/SearchSummary.h"
@@ -33,7 +32,10 @@ namespace {
 class AccurateCompile {
 public:
   AccurateCompile(const AccurateCompileRequest &asked, const Session &told, ImportedModel imported)
-      : request(asked), session(told), model(std::move(imported)), amounts(asked.amounts) {
+      : request(asked), session(told), model(std::move(imported)), devicePath(asked.passes.device),
+        amounts(asked.amounts) {
+    // The plans of passes are made anew with all that is known here; no pass needs the device.
+    request.passes.device.clear();
     amounts.isAcceptedOnItems = isOfItems(asked.metric);
   }
 
@@ -53,8 +55,9 @@ private:
   Result<WidthSearchOutcome> search();
   uint64_t measurementFingerprint() const;
   Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
-  Status addLearned(EmitPlan &plan) const;
-  Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured);
+  Status learnRouting();
+  Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured,
+                    const std::optional<WidthsChosen> &chosen);
   SearchResults resultsOf(const WidthSearchOutcome &outcome) const;
   void sayEstimates() const;
   void say(const std::string &line) const {
@@ -63,9 +66,10 @@ private:
   }
   std::string at(const char *name) const { return work->path() + "/" + name; }
 
-  const AccurateCompileRequest &request;
+  AccurateCompileRequest request;
   const Session &session;
   ImportedModel model;
+  std::string devicePath;
   WorkDirectory *work = nullptr; // Of run().
   uint64_t hash = 0;             // Of the checkpoint.
   std::string referencePath;
@@ -75,6 +79,8 @@ private:
   std::unique_ptr<CalibrationProfile> profile;
   SearchWindows windows;
   std::unique_ptr<PooledArtifacts> artifacts;
+  PlanMaterial material;
+  std::unique_ptr<ArtifactTimes> times; // Where there is a device and a budget.
   std::unique_ptr<ArtifactJudge> judge;
   std::optional<EstimateCheck> estimateCheck;
 };
@@ -128,6 +134,9 @@ Status AccurateCompile::checkBudgets() const {
 
 Status AccurateCompile::readInputs() {
   MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint));
+  if (!devicePath.empty()) {
+    MOERT_ASSIGN_OR_RETURN(material.device, readDeviceFile(devicePath));
+  }
   MOERT_RETURN_IF_ERROR(readTexts());
   if (!request.profilePath.empty())
     MOERT_RETURN_IF_ERROR(openProfile(request.profilePath));
@@ -209,26 +218,17 @@ Status AccurateCompile::emitCandidate(const WidthAssignment &assignment,
   return artifacts->emit(std::move(plan), assignment, options);
 }
 
-// The passes have made plans by rules; where the device is known, the trace says more.
-Status AccurateCompile::addLearned(EmitPlan &plan) const {
-  Artifact artifact = plan.artifact;
-  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {}));
-  MOERT_ASSIGN_OR_RETURN(LearnedSections learned,
-                         learnSections(*profile, expertPayloadBytes(artifact)));
-  plan.paths = std::move(learned.paths);
-  plan.trace = std::move(learned.trace);
-  if (request.passes.device.empty())
-    return {};
-  MOERT_ASSIGN_OR_RETURN(DeviceProfile device, readDeviceFile(request.passes.device));
-  MOERT_ASSIGN_OR_RETURN(PlanTrace trace, decodeTrace(plan.trace, layerExpertsOf(artifact)));
-  artifact.pathsBytes = plan.paths.size();
-  MOERT_RETURN_IF_ERROR(refinePlans(artifact, {&trace, plan.paths, &device}, session));
-  plan.artifact.plans = std::move(artifact.plans);
+// One trace for all that is timed and for the artifact: as long as the fewest bits may have it.
+Status AccurateCompile::learnRouting() {
+  const WidthItems &items = artifacts->items();
+  const WidthAssignment fewest = uniformAssignment(items.input().problem, 0);
+  MOERT_ASSIGN_OR_RETURN(material.learned, learn(*profile, items.expertBytesOf(fewest)));
   return {};
 }
 
 Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
-                                   std::optional<Measured> measured) {
+                                   std::optional<Measured> measured,
+                                   const std::optional<WidthsChosen> &chosen) {
   auto plan = artifacts->plan(assignment, request.passes.budgets);
   if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
     work->keep();
@@ -236,7 +236,9 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
                         work->path(), " saves most of the time");
   }
   MOERT_RETURN_IF_ERROR(plan.status());
-  MOERT_RETURN_IF_ERROR(addLearned(*plan));
+  MOERT_RETURN_IF_ERROR(addPlans(*plan, material, session));
+  if (chosen)
+    addWidthsChosen(*chosen, plan->artifact);
   plan->artifact.measured = std::move(measured);
   markCheckpoint(hash, plan->artifact);
   EmitOptions options;
@@ -272,6 +274,11 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
   if (acceptanceItems)
     input.firstBar = *request.target;
   input.solver = request.solver;
+  if (times) {
+    constexpr uint32_t kMeasurementsForTimes = 8; // Of two knapsacks instead of one.
+    input.times = &times->times();
+    input.maxMeasurements += kMeasurementsForTimes;
+  }
   if (request.solver == SolverChoice::kUniform || request.solver == SolverChoice::kEdgeMoe)
     input.others = uniformAssignment(input.problem, 8);
   const uint64_t searchWindows = windows.probe.windows + windows.rest.windows;
@@ -345,8 +352,11 @@ Status AccurateCompile::run(WorkDirectory &directory) {
     MOERT_RETURN_IF_ERROR(chooseSearchWindows());
   MOERT_ASSIGN_OR_RETURN(artifacts,
                          PooledArtifacts::create(request, model, *profile, work->path(), session));
+  MOERT_RETURN_IF_ERROR(learnRouting());
+  MOERT_ASSIGN_OR_RETURN(times, ArtifactTimes::create(material, *artifacts, request.passes));
   WidthAssignment assignment(artifacts->items().input().problem.items.size(), 0);
   std::optional<Measured> measured;
+  std::optional<WidthsChosen> chosen;
   if (request.target) {
     MOERT_ASSIGN_OR_RETURN(WidthSearchOutcome outcome, search());
     say(strCat("measured, the last ", acceptanceItems ? "column" : "columns",
@@ -360,9 +370,11 @@ Status AccurateCompile::run(WorkDirectory &directory) {
     measured = measuredOf(resultsOf(outcome));
     if (estimateCheck)
       sayEstimates();
+    chosen = widthsChosen(outcome, times.get());
     say(resultText(resultsOf(outcome)));
+    say(strCat("widths: ", chosen->reason.value, ", ", chosen->reason.reason));
   }
-  MOERT_RETURN_IF_ERROR(emitOutput(assignment, std::move(measured)));
+  MOERT_RETURN_IF_ERROR(emitOutput(assignment, std::move(measured), chosen));
   std::error_code ignored;
   say(strCat("wrote ", request.outputPath, ", ",
              formatBytes(std::filesystem::file_size(request.outputPath, ignored))));

@@ -1,5 +1,6 @@
-// Accuracy as a contract: from a checkpoint and the loss that is allowed to an artifact of the
-// fewest bytes whose measured loss is within it.
+// Accuracy as a contract: from a checkpoint and the loss that is allowed to an artifact whose
+// measured loss is within it: of the fewest bytes, or with a device and a budget of the least
+// expected time per token.
 //
 //   reference -> calibration profile -> pool of quantized experts -> search -> artifact
 //

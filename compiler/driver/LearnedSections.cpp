@@ -11,13 +11,13 @@ using namespace moert;
 
 namespace moec {
 
-Result<LearnedSections> learnSections(const CalibrationProfile &profile, uint64_t expertBytes) {
+Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes) {
   constexpr uint64_t kLeastTraceBytes = 1 << 20;
-  LearnedSections learned;
-  MOERT_ASSIGN_OR_RETURN(learned.paths, makePathSection(profile));
-  MOERT_ASSIGN_OR_RETURN(PlanTrace trace,
+  Learned learned;
+  MOERT_ASSIGN_OR_RETURN(learned.sections.paths, makePathSection(profile));
+  MOERT_ASSIGN_OR_RETURN(learned.trace,
                          makePlanTrace(profile, std::max(kLeastTraceBytes, expertBytes / 16)));
-  learned.trace = encodeTrace(trace);
+  learned.sections.trace = encodeTrace(learned.trace);
   return learned;
 }
 

@@ -20,10 +20,15 @@ struct LearnedSections {
   std::vector<std::byte> trace; // compiler/profile/TraceSection.h
 };
 
+/// The sections, and the trace as it is before it is encoded.
+struct Learned {
+  LearnedSections sections;
+  PlanTrace trace;
+};
+
 /// Of a profile, for an artifact whose experts have so many bytes: a trace takes no more than a
 /// sixteenth of that, or a MiB where that is more.
-moert::Result<LearnedSections> learnSections(const CalibrationProfile &profile,
-                                             uint64_t expertBytes);
+moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes);
 
 /// Of an artifact, checksums checked.
 moert::Result<LearnedSections> readLearnedSections(const moert::ByteSource &source,

@@ -223,7 +223,7 @@ Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::strin
   MOERT_RETURN_IF_ERROR(checkIsKnown(planned));
   const Artifact &artifact = planned.artifact;
   const Plan &plan = artifact.plans.front();
-  const StepUse use{planned.device->cores, planned.trace->windowTokens / 2};
+  const StepUse use = tracedUse(*planned.device, *planned.trace);
   MOERT_ASSIGN_OR_RETURN(
       PlanInputs inputs,
       PlanInputs::create(artifact, *planned.trace, planned.learned.paths, *planned.device, use));

@@ -107,6 +107,10 @@ static Status addPathPredictions(const Artifact &artifact, const PlanTrace &trac
   return {};
 }
 
+StepUse tracedUse(const DeviceProfile &device, const PlanTrace &trace) {
+  return {device.cores, trace.windowTokens / 2};
+}
+
 Result<PlanInputs> PlanInputs::create(const Artifact &artifact, const PlanTrace &trace,
                                       std::span<const std::byte> paths, const DeviceProfile &device,
                                       const StepUse &use) {
@@ -114,14 +118,19 @@ Result<PlanInputs> PlanInputs::create(const Artifact &artifact, const PlanTrace 
   MOERT_ASSIGN_OR_RETURN(inputs.trace, routesOf(trace));
   addGatePredictions(artifact, trace, inputs.predictions);
   MOERT_RETURN_IF_ERROR(addPathPredictions(artifact, trace, paths, inputs.predictions));
-  for (const MoeLayer &layer : artifact.moeLayers)
-    inputs.recordBytes.push_back(recordBytesOf(layer));
   for (const TracedLayer &layer : trace.layers)
     inputs.topK.push_back(layer.topK);
-  inputs.pageBytes = artifact.pageBytes;
-  inputs.costs = stepCostsOf(artifact, device, use);
   inputs.reads = plannedReads(device);
+  inputs.resize(artifact, device, use);
   return inputs;
+}
+
+void PlanInputs::resize(const Artifact &artifact, const DeviceProfile &device, const StepUse &use) {
+  recordBytes.clear();
+  for (const MoeLayer &layer : artifact.moeLayers)
+    recordBytes.push_back(recordBytesOf(layer));
+  pageBytes = artifact.pageBytes;
+  costs = stepCostsOf(artifact, device, use);
 }
 
 PlanProblem PlanInputs::problem(uint64_t poolPages) const {

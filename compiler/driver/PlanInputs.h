@@ -21,6 +21,9 @@ constexpr uint32_t kPlannedPromptTokens = 64;
 /// Whether the artifact's programs have a place where a MoE layer is guessed from so far ahead.
 bool canGuess(const moert::Artifact &artifact, uint32_t moeLayer, uint32_t ahead);
 
+/// How a trace is decoded on a device: by all its cores, in the middle of a window.
+StepUse tracedUse(const DeviceProfile &device, const PlanTrace &trace);
+
 /// Owns what a PlanProblem borrows; outlives every problem that it gave.
 class PlanInputs {
 public:
@@ -28,6 +31,9 @@ public:
   static moert::Result<PlanInputs> create(const moert::Artifact &artifact, const PlanTrace &trace,
                                           std::span<const std::byte> paths,
                                           const DeviceProfile &device, const StepUse &use);
+
+  /// Takes records and costs of another artifact, of the same model in other widths.
+  void resize(const moert::Artifact &artifact, const DeviceProfile &device, const StepUse &use);
 
   PlanProblem problem(uint64_t poolPages) const;
   const RoutingTrace &routes() const { return trace; }

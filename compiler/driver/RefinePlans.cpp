@@ -13,7 +13,7 @@ using namespace moert;
 
 namespace moec {
 
-static uint64_t poolPagesOf(const Plan &plan) {
+uint64_t poolPagesOf(const Plan &plan) {
   return std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(),
                          uint64_t(plan.transitPages));
 }
@@ -120,7 +120,7 @@ Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &se
   MOERT_RETURN_IF_ERROR(checkGuessing(artifact, basis));
   if (!basis.trace || !basis.device)
     return {};
-  const StepUse use{basis.device->cores, basis.trace->windowTokens / 2};
+  const StepUse use = tracedUse(*basis.device, *basis.trace);
   MOERT_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputs::create(artifact, *basis.trace, basis.paths,
                                                                *basis.device, use));
   if (session.progress)

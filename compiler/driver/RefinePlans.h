@@ -27,6 +27,9 @@ struct PlanBasis {
 moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
                           const Session &session);
 
+/// Pages of the plan's pool: of quotas and transit together.
+uint64_t poolPagesOf(const moert::Plan &plan);
+
 /// A plan's decisions as the replay takes them.
 PlanSettings settingsOf(const moert::Plan &plan);
 

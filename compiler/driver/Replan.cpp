@@ -93,7 +93,8 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
     MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
                            CalibrationProfile::open(request.profilePath));
     profiledHash = profile->info().checkpointHash;
-    MOERT_ASSIGN_OR_RETURN(inputs.learned, learnSections(*profile, expertPayloadBytes(artifact)));
+    MOERT_ASSIGN_OR_RETURN(Learned learned, learn(*profile, expertPayloadBytes(artifact)));
+    inputs.learned = std::move(learned.sections);
   }
   if (inputs.learned.trace.empty())
     return inputs;

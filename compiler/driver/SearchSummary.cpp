@@ -30,9 +30,10 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
   std::vector<const MeasuredWidths *> measured;
   for (const MeasuredWidths &widths : outcome.measured)
     measured.push_back(&widths);
-  std::stable_sort(
-      measured.begin(), measured.end(),
-      [](const MeasuredWidths *a, const MeasuredWidths *b) { return a->cost > b->cost; });
+  std::stable_sort(measured.begin(), measured.end(),
+                   [&](const MeasuredWidths *a, const MeasuredWidths *b) {
+                     return outcome.isTimed ? a->tokenNs > b->tokenNs : a->cost > b->cost;
+                   });
   std::vector<TextTable::Column> columns = {
       {"solver", TextTable::Align::kLeft}, {"bits/weight"}, {"experts"}, {"resident"}};
   if (!isOfItems(metric)) {
@@ -40,6 +41,8 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
     columns.push_back({"expected bound"});
   }
   columns.push_back({"KL"});
+  if (outcome.isTimed)
+    columns.push_back({"ms a token"});
   TextTable table(std::move(columns));
   for (const MeasuredWidths *widths : measured) {
     uint64_t bytes = items.expertBytesOf(widths->assignment);
@@ -51,6 +54,9 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
       row.push_back(formatLoss(widths->measurement.upperBound, metric));
     }
     row.push_back(formatted("%.4f", widths->measurement.klNats));
+    if (outcome.isTimed)
+      row.push_back(std::isfinite(widths->tokenNs) ? formatted("%.4g", widths->tokenNs / 1e6)
+                                                   : "does not fit");
     table.addRow(std::move(row));
   }
   return table.text("  ");

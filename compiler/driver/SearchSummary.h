@@ -13,8 +13,8 @@ namespace moec {
 /// "2.04%", or "0.0512 nats" for KL.
 std::string formatLoss(double loss, moert::LossMetric metric);
 
-/// A line for each assignment that was measured, the cheapest last; of a metric of items, which the
-/// search does not measure, with KL alone.
+/// A line for each assignment that was measured, the cheapest last, with its expected time where
+/// that is known; of a metric of items, which the search does not measure, with KL alone.
 std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &items,
                           uint64_t expertWeights, moert::LossMetric metric);
 

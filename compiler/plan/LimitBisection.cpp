@@ -33,13 +33,22 @@ static double averageLoss(const WidthProblem &estimates) {
   return sum;
 }
 
-static bool isClose(const Point &good, const Point &bad) {
-  return good.widths && bad.widths && !std::isnan(good.widths->limit) &&
-         !std::isnan(bad.widths->limit) &&
-         good.widths->cost - bad.widths->cost <= kCostTolerance * good.widths->cost;
+static bool isClose(const Point &good, const Point &bad, bool isInSeconds) {
+  if (!good.widths || !bad.widths || std::isnan(good.widths->limit) ||
+      std::isnan(bad.widths->limit))
+    return false;
+  const auto priceOf = [&](const MeasuredWidths &widths) {
+    return isInSeconds ? widths.tokenNs : widths.cost;
+  };
+  return priceOf(*good.widths) - priceOf(*bad.widths) <= kCostTolerance * priceOf(*good.widths);
 }
 
-std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &estimates) {
+std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &estimates,
+                                const std::string &solver) {
+  auto counts = [&](const MeasuredWidths &known) {
+    return known.solver == solver ||
+           (known.solver != kKnapsackSolver && known.solver != kSecondsSolver);
+  };
   auto pointOf = [&](const MeasuredWidths &known) {
     double limit =
         std::isnan(known.limit) ? totalsOf(estimates, known.assignment).loss : known.limit;
@@ -47,13 +56,14 @@ std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &e
   };
   Point bad{std::numeric_limits<double>::infinity(), 0, nullptr}, good{0, 0, nullptr};
   for (const MeasuredWidths &known : trials.measured())
-    if (Point point = pointOf(known); !trials.meets(known) && point.limit < bad.limit)
+    if (Point point = pointOf(known);
+        counts(known) && !trials.meets(known) && point.limit < bad.limit)
       bad = point;
   for (const MeasuredWidths &known : trials.measured())
-    if (Point point = pointOf(known);
-        trials.meets(known) && point.limit < bad.limit && point.limit >= good.limit)
+    if (Point point = pointOf(known); counts(known) && trials.meets(known) &&
+                                      point.limit < bad.limit && point.limit >= good.limit)
       good = point;
-  if (isClose(good, bad))
+  if (isClose(good, bad, solver == kSecondsSolver))
     return std::nullopt;
   if (!bad.widths)
     return good.limit > 0 ? good.limit * 2 : averageLoss(estimates);

@@ -10,7 +10,8 @@ namespace moec {
 
 /// Between the largest limit that met the bar and the smallest that did not; where there is no such
 /// pair of the knapsack's yet, what other assignments are estimated to lose stands in. Nothing:
-/// close enough.
-std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &estimates);
+/// close enough. Of the knapsacks', in bytes or in seconds, those of one solver count.
+std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &estimates,
+                                const std::string &solver);
 
 } // namespace moec

@@ -127,7 +127,11 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
   const Origin origin = worseOf(Origin::kDerived, problem.costs->origin);
   const Judged *taken = choose(found, rivals);
   plan.planned = taken ? taken->planned : rivals.fastest->planned;
+  plan.rule.preset = fastest;
   if (taken) {
+    const auto pair = static_cast<size_t>(taken - candidates.data()) / 2;
+    plan.rule = {Preset::kAuto, finalists[pair].recipe};
+    plan.rule.recipe->hasStart = taken->hasStart;
     addUndone(found.back(), plan.planned.decisions);
     plan.planned.decisions.push_back(startDecision(found, *taken, origin));
   }

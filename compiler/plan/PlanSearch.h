@@ -3,7 +3,7 @@
 
 #include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanProblem.h"
-#include "compiler/plan/PresetRules.h"
+#include "compiler/plan/PlanRule.h"
 
 #include <atomic>
 #include <cstdint>
@@ -35,6 +35,7 @@ struct PresetTime {
 
 struct SearchedPlan {
   PlannedSettings planned;
+  PlanRule rule; // That the settings follow.
   PlanForecast forecast;
   std::vector<PresetTime> presets;
   uint32_t replays = 0;

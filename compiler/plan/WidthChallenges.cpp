@@ -44,7 +44,7 @@ static Status challengeWithUniform(WidthTrials &trials, const WidthAssignment &o
     const MeasuredWidths *best = trials.cheapest();
     if (!best || trials.costOf(assignment) > best->cost * (1 + kCostTolerance))
       continue;
-    MOERT_RETURN_IF_ERROR(trials.measure("uniform", assignment).status());
+    MOERT_RETURN_IF_ERROR(trials.measure(kUniformSolver, assignment).status());
     const MeasuredWidths *known = trials.find(assignment);
     if (!known || !trials.meets(*known))
       return {}; // Fewer bits lose more.
@@ -71,7 +71,7 @@ static Status challengeWithEdgeMoe(WidthTrials &trials, const WidthProblem &esti
     const size_t step = std::max<size_t>(range.size() / 20, 1);
     for (; count <= range.size(); count += step) {
       WidthAssignment assignment = range.assignment(count);
-      MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure("edgemoe", assignment));
+      MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure(kEdgeMoeSolver, assignment));
       if (!isMeasured || !trials.meets(*trials.find(assignment)))
         return {};
     }
@@ -102,7 +102,7 @@ Status bisectEdgeMoe(WidthTrials &trials, const WidthProblem &estimates, uint32_
     for (uint32_t step = 0; step < most && bad - good > 1; ++step) {
       size_t count = (good + bad) / 2;
       WidthAssignment assignment = range.assignment(count);
-      MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure("edgemoe", assignment));
+      MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure(kEdgeMoeSolver, assignment));
       if (!isMeasured)
         return {};
       (trials.meets(*trials.find(assignment)) ? good : bad) = count;

@@ -25,6 +25,7 @@ constexpr double kMostBarShift = 4;
 constexpr double kBarMargin = 0.97;
 constexpr uint32_t kMeasurementsBeforeLooking = 3;
 constexpr uint32_t kMeasurementsPerBisection = 7;
+constexpr uint32_t kMeasurementsInSeconds = 4;
 
 namespace {
 
@@ -43,6 +44,9 @@ private:
   Status search();
   Status measureUniforms();
   Status bisect(uint32_t most);
+  Status beginTiming();
+  Status bisectInSeconds(uint32_t most);
+  Status improveInSeconds();
   Status improve(uint32_t most);
   void moveBar(const MeasuredWidths &widths, const Measurement &acceptance);
   Result<bool> look();
@@ -90,7 +94,7 @@ Status WidthSearch::measureUniforms() {
   for (uint32_t bits : trials.uniformWidths()) {
     probeBits = bits;
     WidthAssignment assignment = trials.uniform(bits, widest);
-    MOERT_RETURN_IF_ERROR(trials.measure("uniform", assignment).status());
+    MOERT_RETURN_IF_ERROR(trials.measure(kUniformSolver, assignment).status());
     if (const MeasuredWidths *known = trials.find(assignment); !known || !trials.meets(*known))
       break;
   }
@@ -99,7 +103,7 @@ Status WidthSearch::measureUniforms() {
 
 Status WidthSearch::bisect(uint32_t most) {
   for (uint32_t i = 0; i < most; ++i) {
-    std::optional<double> limit = nextLimit(trials, outcome.estimates);
+    std::optional<double> limit = nextLimit(trials, outcome.estimates, kKnapsackSolver);
     if (!limit)
       return {};
     WidthProblem problem = outcome.estimates;
@@ -107,10 +111,58 @@ Status WidthSearch::bisect(uint32_t most) {
     MOERT_ASSIGN_OR_RETURN(WidthAssignment assignment, solveKnapsack(problem));
     if (trials.find(assignment))
       return {};
-    MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure("mckp", assignment, *limit));
+    MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure(kKnapsackSolver, assignment, *limit));
     if (!isMeasured)
       return {};
   }
+  return {};
+}
+
+// Before, the cheapest is the one of bytes, whose plan is likely to be near the outcome's.
+Status WidthSearch::beginTiming() {
+  const MeasuredWidths *likely = trials.cheapest();
+  if (!likely || trials.isTimed())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(bool hasBegun, input.times->begin(likely->assignment));
+  if (!hasBegun)
+    return {};
+  MOERT_RETURN_IF_ERROR(trials.beginTiming(*input.times));
+  outcome.isTimed = true;
+  if (const MeasuredWidths *looked = trials.find(outcome.best.assignment))
+    outcome.best = *looked;
+  return {};
+}
+
+// Losses are as estimated, whoever chose the widths, so that the first limit is where the cheapest
+// of all has met the bar.
+Status WidthSearch::bisectInSeconds(uint32_t most) {
+  const MeasuredWidths *best = trials.cheapest();
+  if (!best)
+    return {};
+  std::optional<double> limit =
+      std::isnan(best->limit) ? totalsOf(outcome.estimates, best->assignment).loss : best->limit;
+  for (uint32_t i = 0; i < most && limit; ++i) {
+    WidthProblem problem = outcome.estimates;
+    problem.lossLimit = *limit;
+    MOERT_ASSIGN_OR_RETURN(WidthAssignment assignment, solveInSeconds(problem, *input.times));
+    const MeasuredWidths *known = trials.find(assignment);
+    if (known && (i > 0 || known->solver != kSecondsSolver))
+      return {};
+    MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure(kSecondsSolver, assignment, *limit));
+    if (!isMeasured)
+      return {};
+    limit = nextLimit(trials, outcome.estimates, kSecondsSolver);
+  }
+  return {};
+}
+
+Status WidthSearch::improveInSeconds() {
+  if (!input.times)
+    return {};
+  MOERT_RETURN_IF_ERROR(beginTiming());
+  if (trials.isTimed() &&
+      (input.solver == SolverChoice::kAuto || input.solver == SolverChoice::kKnapsack))
+    return bisectInSeconds(kMeasurementsInSeconds);
   return {};
 }
 
@@ -155,7 +207,7 @@ Result<bool> WidthSearch::look() {
     return false;
   if (outcome.looks > 0 && best->assignment == lastLook)
     return false;
-  if (outcome.isMet && best->cost >= outcome.best.cost * (1 - kCostTolerance))
+  if (outcome.isMet && !trials.isClearlyCheaper(*best, outcome.best))
     return false;
   MeasuredWidths widths = *best;
   lastLook = widths.assignment;
@@ -183,6 +235,7 @@ Status WidthSearch::lookAndImprove() {
     MOERT_RETURN_IF_ERROR(improve(kMeasurementsPerBisection));
     if (input.solver == SolverChoice::kAuto && outcome.looks == 1)
       MOERT_RETURN_IF_ERROR(challengeBest(trials, outcome.estimates));
+    MOERT_RETURN_IF_ERROR(improveInSeconds());
   }
   return {};
 }
@@ -207,6 +260,8 @@ Result<WidthSearchOutcome> WidthSearch::run() {
   MOERT_RETURN_IF_ERROR(search());
   outcome.measured = trials.measured();
   outcome.measurements = trials.measurements();
+  if (const MeasuredWidths *fewest = trials.fewestBytes(); fewest && outcome.isTimed)
+    outcome.fewestBytes = *fewest;
   return std::move(outcome);
 }
 

@@ -17,7 +17,11 @@
 //      more: the bar that 4 aims at moves accordingly, and 4 goes on.
 //   6. The other solvers at what the knapsack costs: if one meets the bar there, it goes on from
 //      it. `auto` is the cheapest that was measured to meet the bar.
-//   7. Another look; if that fails, the bar is raised by as much as it failed by. Of what was
+//   7. Where it is known what widths take in time (WidthTimes.h): a plan is made for the cheapest
+//   so
+//      far, the knapsack of seconds is measured beginning at the limit that the one of bytes came
+//      to, and from here on cheap is what takes the least time.
+//   8. Another look; if that fails, the bar is raised by as much as it failed by. Of what was
 //      accepted the cheapest is the outcome.
 //
 // Where acceptance is of another loss than the search can measure (a few items cannot steer it),
@@ -25,6 +29,7 @@
 #pragma once
 
 #include "compiler/plan/WidthProblem.h"
+#include "compiler/plan/WidthTimes.h"
 
 #include <functional>
 #include <limits>
@@ -61,6 +66,10 @@ public:
 /// Each look needs a bound that holds beside the others, so more looks make all of them wider.
 constexpr uint32_t kMaxLooks = 3;
 
+/// Who proposed an assignment, as people and artifacts spell it.
+constexpr const char *kUniformSolver = "uniform", *kKnapsackSolver = "mckp",
+                     *kSecondsSolver = "mckp in seconds", *kEdgeMoeSolver = "edgemoe";
+
 /// Whose proposals may be taken.
 enum class SolverChoice : uint8_t {
   kAuto,     // The cheapest of all that meet the target.
@@ -88,15 +97,18 @@ struct WidthSearchInput {
   /// EdgeMoE's are measured where the knapsack does not choose them; nothing of it is used for
   /// others. Empty: the most bits.
   WidthAssignment others;
+  /// What widths take in time, where a device and a budget are known. Absent: bytes decide.
+  WidthTimes *times = nullptr;
 };
 
-/// An assignment that was measured on the text of the search.
+/// An assignment that was measured on the text of the search, and where times are known, timed.
 struct MeasuredWidths {
-  std::string solver; // "uniform", "mckp", "edgemoe"
+  std::string solver;
   WidthAssignment assignment;
-  double cost = 0;
+  double cost = 0;                                         // Bytes.
   double limit = std::numeric_limits<double>::quiet_NaN(); // Of the knapsack, in nats.
   Measurement measurement;
+  double tokenNs = std::numeric_limits<double>::quiet_NaN(); // Expected; infinite: does not fit.
 };
 
 struct WidthSearchOutcome {
@@ -109,6 +121,10 @@ struct WidthSearchOutcome {
   uint32_t measurements = 0;            // Probes and measurements.
   /// The problem with losses in nats per token, as the probes gave them.
   WidthProblem estimates;
+  /// Times have decided between the measured ones.
+  bool isTimed = false;
+  /// What bytes alone would have chosen for the last bar, where times have decided.
+  std::optional<MeasuredWidths> fewestBytes;
 };
 
 /// Refuses inputs that contradict themselves; fails where the judge does.

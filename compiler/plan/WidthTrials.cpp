@@ -59,9 +59,20 @@ Result<bool> WidthTrials::measure(const std::string &solver, const WidthAssignme
   ++measurementCount;
   MOERT_ASSIGN_OR_RETURN(Measurement measurement, judge.measure(assignment));
   // Whoever proposed it: one width for all is what it is.
-  trials.push_back({isUniform(assignment) ? "uniform" : solver, assignment, costOf(assignment),
+  trials.push_back({isUniform(assignment) ? kUniformSolver : solver, assignment, costOf(assignment),
                     limit, measurement});
+  if (times) {
+    MOERT_ASSIGN_OR_RETURN(trials.back().tokenNs, times->tokenNs(assignment));
+  }
   return true;
+}
+
+Status WidthTrials::beginTiming(WidthTimes &clock) {
+  times = &clock;
+  for (MeasuredWidths &known : trials) {
+    MOERT_ASSIGN_OR_RETURN(known.tokenNs, times->tokenNs(known.assignment));
+  }
+  return {};
 }
 
 Result<double> WidthTrials::probe(const WidthAssignment &assignment) {
@@ -74,11 +85,11 @@ bool WidthTrials::mayTake(const MeasuredWidths &widths) const {
   case SolverChoice::kAuto:
     return true;
   case SolverChoice::kKnapsack:
-    return widths.solver != "edgemoe";
+    return widths.solver != kEdgeMoeSolver;
   case SolverChoice::kEdgeMoe:
-    return widths.solver != "mckp";
+    return widths.solver != kKnapsackSolver && widths.solver != kSecondsSolver;
   case SolverChoice::kUniform:
-    return widths.solver == "uniform";
+    return widths.solver == kUniformSolver;
   }
   return false;
 }
@@ -91,16 +102,50 @@ const MeasuredWidths *WidthTrials::safest() const {
   return best;
 }
 
-const MeasuredWidths *WidthTrials::cheapest() const {
+std::vector<const MeasuredWidths *> WidthTrials::takeable() const {
+  std::vector<const MeasuredWidths *> taken;
+  for (const MeasuredWidths &known : trials)
+    if (mayTake(known) && meets(known))
+      taken.push_back(&known);
+  return taken;
+}
+
+const MeasuredWidths *WidthTrials::fewestBytes() const {
   const MeasuredWidths *best = nullptr;
-  for (const MeasuredWidths &known : trials)
-    if (mayTake(known) && meets(known) && (!best || known.cost < best->cost))
-      best = &known;
-  for (const MeasuredWidths &known : trials)
-    if (best && meets(known) && known.solver == "uniform" && best->solver != "uniform" &&
-        known.cost <= best->cost * (1 + kCostTolerance))
-      best = &known;
+  for (const MeasuredWidths *known : takeable())
+    if (!best || known->cost < best->cost)
+      best = known;
+  for (const MeasuredWidths *known : takeable())
+    if (known->solver == kUniformSolver && best->solver != kUniformSolver &&
+        known->cost <= best->cost * (1 + kCostTolerance))
+      best = known;
   return best;
+}
+
+const MeasuredWidths *WidthTrials::cheapest() const {
+  if (!times)
+    return fewestBytes();
+  double least = std::numeric_limits<double>::infinity();
+  for (const MeasuredWidths *known : takeable())
+    least = std::min(least, known->tokenNs);
+  const MeasuredWidths *best = nullptr;
+  for (const MeasuredWidths *known : takeable()) {
+    const bool isUniform = known->solver == kUniformSolver;
+    if (known->tokenNs > least * (1 + kSameTokenTime))
+      continue;
+    if (!best || (isUniform && best->solver != kUniformSolver) ||
+        (isUniform == (best->solver == kUniformSolver) && known->cost < best->cost))
+      best = known;
+  }
+  return best;
+}
+
+bool WidthTrials::isClearlyCheaper(const MeasuredWidths &one, const MeasuredWidths &other) const {
+  const bool hasFewerBytes = one.cost < other.cost * (1 - kCostTolerance);
+  if (!times)
+    return hasFewerBytes;
+  return one.tokenNs < other.tokenNs * (1 - kCostTolerance) ||
+         (one.tokenNs <= other.tokenNs * (1 + kSameTokenTime) && hasFewerBytes);
 }
 
 } // namespace moec

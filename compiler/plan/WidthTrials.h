@@ -12,8 +12,11 @@
 
 namespace moec {
 
-/// Closer than this the bytes of two assignments are the same for any use.
+/// Closer than this the bytes of two assignments, or their times, are the same for any use.
 constexpr double kCostTolerance = 0.01;
+
+/// A share of a token's time that nothing is given up for.
+constexpr double kSameTokenTime = 0.002;
 
 /// Belongs to one search, which outlives neither the input nor the judge; one thread.
 ///
@@ -46,9 +49,18 @@ public:
   /// The divergence on a few windows; one of the measurements.
   moert::Result<double> probe(const WidthAssignment &assignment);
 
+  /// From now on time decides which is the cheapest; also between what was measured before.
+  moert::Status beginTiming(WidthTimes &clock);
+  bool isTimed() const { return times != nullptr; }
+
   /// The cheapest that meets the bar and may be taken; of about equal ones the simplest, which is
-  /// uniform. Null: none does.
+  /// uniform. Cheap is what has few bytes; once there are times, what takes little time, and of
+  /// about equal times few bytes. Null: none does.
   const MeasuredWidths *cheapest() const;
+  /// The same by bytes, whether there are times or not.
+  const MeasuredWidths *fewestBytes() const;
+  /// Whether one of two is cheaper by enough to be worth a look.
+  bool isClearlyCheaper(const MeasuredWidths &one, const MeasuredWidths &other) const;
   /// What has the smallest bound of those that may be taken. Null: nothing may be.
   const MeasuredWidths *safest() const;
 
@@ -67,9 +79,11 @@ public:
 private:
   bool isUniform(const WidthAssignment &assignment) const;
   bool mayTake(const MeasuredWidths &widths) const;
+  std::vector<const MeasuredWidths *> takeable() const;
 
   const WidthSearchInput &given;
   WidthJudge &judge;
+  WidthTimes *times = nullptr;
   double upperBoundLimit;
   uint32_t measurementCount = 0;
   std::vector<MeasuredWidths> trials;

@@ -114,7 +114,9 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
       command
           .add_option("--accuracy-loss", flags.loss,
                       "Find the fewest bytes that lose no more than this against the checkpoint, "
-                      "with 95% confidence: 2% of the metric; of kl, nats such as 0.05")
+                      "with 95% confidence: 2% of the metric; of kl, nats such as 0.05. With "
+                      "--device and --memory: the widths that are expected to take the least time "
+                      "per token, within the first budget and by the first preset")
           ->check(someWord())
           ->group(kGroup)
           ->type_name("LOSS");
@@ -141,9 +143,10 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
   command
       .add_option(
           "--solver", flags.solver,
-          withDefault("What chooses the widths of experts: a knapsack over bytes, EdgeMoE's "
-                      "selection, one width for all, or the best of them",
-                      flags.solver))
+          withDefault(
+              "What chooses the widths of experts: a knapsack over bytes or seconds, EdgeMoE's "
+              "selection, one width for all, or the best of them",
+              flags.solver))
       ->check(oneOf({"auto", "mckp", "edgemoe", "uniform"}))
       ->needs(loss)
       ->group(kGroup)

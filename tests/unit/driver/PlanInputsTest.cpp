@@ -103,6 +103,27 @@ TEST_CASE("planes on top of each other are named by their bits") {
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
 }
 
+TEST_CASE("inputs take another artifact's records and costs as if they were made for it") {
+  const Artifact narrow = tinyArtifact();
+  Artifact wide = narrow;
+  for (moert::MoeLayer &layer : wide.moeLayers)
+    for (moert::Expert &expert : layer.experts)
+      expert = wide.moeLayers[1].experts[0];
+  auto inputs = PlanInputs::create(narrow, smallTrace(), {}, plainDevice(), {1, 4});
+  const auto made = PlanInputs::create(wide, smallTrace(), {}, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  REQUIRE(made.isOk());
+  CHECK(inputs->problem(9).recordBytes[0] != made->problem(9).recordBytes[0]);
+  inputs->resize(wide, plainDevice(), {1, 4});
+  const PlanProblem resized = inputs->problem(9), expected = made->problem(9);
+  for (size_t layer = 0; layer < 2; ++layer) {
+    CHECK(resized.recordBytes[layer] == expected.recordBytes[layer]);
+    CHECK(resized.costs->layers[layer].expert.firstNs ==
+          expected.costs->layers[layer].expert.firstNs);
+  }
+  CHECK(resized.predictions.size() == expected.predictions.size());
+}
+
 TEST_CASE("a problem has the trace's plays, the records and what gates said ahead") {
   const Artifact artifact = tinyArtifact();
   auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});

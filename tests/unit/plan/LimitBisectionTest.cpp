@@ -31,7 +31,7 @@ struct Bisection : WidthJudge {
     bounds[option] = bound;
     REQUIRE(*trials.measure("mckp", {option}, limit));
   }
-  std::optional<double> next() const { return nextLimit(trials, input.problem); }
+  std::optional<double> next() const { return nextLimit(trials, input.problem, kKnapsackSolver); }
 
   Result<double> probe(const WidthAssignment &) override { return 0.0; }
   Result<Measurement> measure(const WidthAssignment &assignment) override {

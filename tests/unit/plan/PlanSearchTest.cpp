@@ -44,6 +44,19 @@ TEST_CASE("no preset is faster than what the search finds, and the settings are 
     }
 }
 
+TEST_CASE("what was found can be had again by its rule") {
+  for (uint64_t pool : {9, 30, 60, 200}) {
+    CAPTURE(pool);
+    PlanFixture fixture = someProblem(4, pool);
+    const PlanProblem problem = fixture.problem();
+    const SearchedPlan plan = searchPlan(problem).value();
+    const PlanSettings again = settingsBy(plan.rule, problem);
+    CHECK(again.rules == settingsOf(plan).rules);
+    CHECK(again.allotment.quotaPages == settingsOf(plan).allotment.quotaPages);
+    CHECK(replayInTime(problem, again).value().meanNs() == plan.forecast.tokenNs);
+  }
+}
+
 TEST_CASE("the same problem gives the same plan, whatever the number of threads") {
   PlanFixture fixture = someProblem(3);
   SearchedPlan one = searchPlan(fixture.problem(), {.threads = 1}).value();

@@ -372,3 +372,86 @@ TEST_CASE("inputs that contradict themselves are refused") {
   for (const WidthSearchInput &input : {groups, target, flags, measurements, choices})
     CHECK(searchWidths(input, model).status().code() == moert::StatusCode::kInvalidInput);
 }
+
+namespace {
+
+/// Every item's bytes take a time of their own, however the others are stored.
+struct EvenTimes : WidthTimes {
+  const WidthProblem &problem;
+  std::vector<double> nsPerByte;
+  bool isHeld = true;
+  uint32_t begun = 0;
+
+  explicit EvenTimes(const SyntheticModel &model) : problem(model.input.problem) {
+    std::mt19937 random(11);
+    for (size_t i = 0; i < problem.items.size(); ++i)
+      nsPerByte.push_back(i % 2 == 0 ? 10 : 0.1 + double(random() % 10) / 100);
+  }
+
+  Result<bool> begin(const WidthAssignment &) override {
+    ++begun;
+    return isHeld;
+  }
+  Result<double> tokenNs(const WidthAssignment &assignment) override {
+    double ns = 0;
+    for (size_t i = 0; i < assignment.size(); ++i)
+      ns += nsPerByte[i] * problem.items[i].options[assignment[i]].cost;
+    return ns;
+  }
+  Result<std::vector<std::vector<double>>> optionNs(const WidthAssignment &) override {
+    std::vector<std::vector<double>> ns;
+    for (size_t i = 0; i < problem.items.size(); ++i) {
+      ns.emplace_back();
+      for (const WidthOption &option : problem.items[i].options)
+        ns.back().push_back(nsPerByte[i] * option.cost);
+    }
+    return ns;
+  }
+};
+
+} // namespace
+
+TEST_CASE("where times are known the least time that keeps the target is chosen") {
+  for (double target : {0.02, 0.05, 0.1}) {
+    SyntheticModel model(target);
+    EvenTimes times(model);
+    model.input.times = &times;
+    model.input.maxMeasurements = 48;
+    WidthSearchOutcome outcome = searched(model);
+    REQUIRE(outcome.isMet);
+    CHECK(outcome.isTimed);
+    CHECK(times.begun == 1);
+    CHECK(outcome.acceptance.upperBound <= target);
+    CHECK(outcome.best.solver == kSecondsSolver);
+    REQUIRE(outcome.fewestBytes);
+    CHECK(outcome.fewestBytes->solver == kKnapsackSolver);
+    CHECK(outcome.best.tokenNs < 0.9 * outcome.fewestBytes->tokenNs);
+    CHECK(outcome.best.cost > outcome.fewestBytes->cost);
+    for (const MeasuredWidths &known : outcome.measured)
+      CHECK(known.tokenNs == *times.tokenNs(known.assignment));
+  }
+}
+
+TEST_CASE("times choose between the widths that a solver may take") {
+  SyntheticModel model(0.05);
+  EvenTimes times(model);
+  model.input.times = &times;
+  model.input.solver = SolverChoice::kEdgeMoe;
+  WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.isTimed);
+  CHECK(outcome.best.solver != kSecondsSolver);
+  CHECK(outcome.best.solver != kKnapsackSolver);
+}
+
+TEST_CASE("without a budget that holds the widths bytes decide as if there were no times") {
+  SyntheticModel plain(0.05), model(0.05);
+  EvenTimes times(model);
+  times.isHeld = false;
+  model.input.times = &times;
+  const WidthSearchOutcome expected = searched(plain), outcome = searched(model);
+  CHECK_FALSE(outcome.isTimed);
+  CHECK_FALSE(outcome.fewestBytes);
+  CHECK(outcome.best.assignment == expected.best.assignment);
+  CHECK(outcome.measurements == expected.measurements);
+}

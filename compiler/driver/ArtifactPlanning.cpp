@@ -1,0 +1,114 @@
+#include "compiler/driver/ArtifactPlanning.h"
+
+#include "runtime/base/Size.h"
+#include "runtime/format/Writer.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+Result<Artifact> ArtifactPlanning::artifactOf(const WidthAssignment &assignment,
+                                              const std::vector<std::string> &budgets) const {
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts.plan(assignment, budgets));
+  MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
+  return std::move(plan.artifact);
+}
+
+// Whatever else could be refused was, before the search began.
+static bool isBeyondBudget(const Status &status) {
+  return status.code() == StatusCode::kInvalidInput;
+}
+
+const Plan &ArtifactPlanning::planOf(const Artifact &artifact) const {
+  return *std::ranges::find(artifact.plans, presetName(preset), &Plan::preset);
+}
+
+Result<std::optional<PlanProblem>> ArtifactPlanning::problemOf(const WidthAssignment &assignment) {
+  Result<Artifact> artifact = artifactOf(assignment, {budget});
+  if (isBeyondBudget(artifact.status()))
+    return std::optional<PlanProblem>();
+  MOERT_RETURN_IF_ERROR(artifact.status());
+  const StepUse use = tracedUse(*basis.device, *basis.trace);
+  if (inputs) {
+    inputs->resize(*artifact, *basis.device, use);
+  } else {
+    MOERT_ASSIGN_OR_RETURN(
+        inputs, PlanInputs::create(*artifact, *basis.trace, basis.paths, *basis.device, use));
+  }
+  const PlanProblem problem = inputs->problem(poolPagesFor(*artifact));
+  if (problem.poolPages < smallestPoolPages(shapeOf(problem)))
+    return std::optional<PlanProblem>();
+  return std::optional(problem);
+}
+
+uint64_t ArtifactPlanning::poolPagesFor(const Artifact &artifact) const {
+  if (!sharedBytes)
+    return poolPagesOf(planOf(artifact));
+  return (*sharedBytes - std::min(*sharedBytes, artifact.residentBytes)) / artifact.pageBytes;
+}
+
+StepCosts ArtifactPlanning::costsOf(const Artifact &artifact) const {
+  return stepCostsOf(artifact, *basis.device, tracedUse(*basis.device, *basis.trace));
+}
+
+// Every grid has an artifact in which all experts have it.
+Status ArtifactPlanning::timeExperts(WidthAssignment assignment) {
+  const WidthSearchInput &input = artifacts.items().input();
+  const std::vector<WidthItem> &items = input.problem.items;
+  const size_t experts = static_cast<size_t>(std::ranges::find(input.isProbedDirectly, true) -
+                                             input.isProbedDirectly.begin());
+  for (uint32_t option = 0; option < items.front().options.size(); ++option) {
+    std::fill_n(assignment.begin(), experts, option);
+    MOERT_ASSIGN_OR_RETURN(const Artifact artifact, artifactOf(assignment, {}));
+    const StepCosts costs = costsOf(artifact);
+    size_t item = 0;
+    for (uint32_t l = 0; l < artifact.moeLayers.size(); ++l)
+      for (uint32_t e = 0; e < artifact.moeLayers[l].experts.size(); ++e) {
+        TimedItem &timed = timedItems[item++];
+        timed.expert = TimedItem::Place{l, e};
+        timed.options.push_back({artifact.moeLayers[l].experts[e].bytes,
+                                 costs.layers[l].expert.firstNs, costs.layers[l].checkNs});
+      }
+  }
+  return {};
+}
+
+// Each class alone at each width: what differs is its own.
+Status ArtifactPlanning::timeResidents(const WidthAssignment &assignment) {
+  const WidthSearchInput &input = artifacts.items().input();
+  for (size_t i = 0; i < timedItems.size(); ++i) {
+    if (!input.isProbedDirectly[i])
+      continue;
+    const std::vector<WidthOption> &options = input.problem.items[i].options;
+    for (uint32_t option = 0; option < options.size(); ++option) {
+      WidthAssignment other = assignment;
+      other[i] = option;
+      MOERT_ASSIGN_OR_RETURN(const Artifact artifact, artifactOf(other, {}));
+      const StepCosts costs = costsOf(artifact);
+      double ns = costs.after.firstNs;
+      for (const StepCosts::Layer &layer : costs.layers)
+        ns += layer.before.firstNs;
+      timedItems[i].options.push_back({static_cast<uint64_t>(options[option].cost), ns, 0});
+    }
+  }
+  return {};
+}
+
+Result<bool> ArtifactPlanning::begin(const WidthAssignment &likely) {
+  Result<Artifact> artifact = artifactOf(likely, {budget});
+  if (isBeyondBudget(artifact.status()))
+    return false;
+  MOERT_RETURN_IF_ERROR(artifact.status());
+  bytes = planOf(*artifact).budgetBytes;
+  MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(budget));
+  if (size.share)
+    sharedBytes = artifact->residentBytes + poolPagesOf(planOf(*artifact)) * artifact->pageBytes;
+  timedItems.assign(likely.size(), {});
+  MOERT_RETURN_IF_ERROR(timeExperts(likely));
+  MOERT_RETURN_IF_ERROR(timeResidents(likely));
+  return true;
+}
+
+} // namespace moec
