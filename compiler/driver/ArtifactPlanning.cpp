@@ -37,16 +37,7 @@ Result<std::optional<PlanProblem>> ArtifactPlanning::problemOf(const WidthAssign
     MOERT_ASSIGN_OR_RETURN(
         inputs, PlanInputs::create(*artifact, *basis.trace, basis.paths, *basis.device, use));
   }
-  const PlanProblem problem = inputs->problem(poolPagesFor(*artifact));
-  if (problem.poolPages < smallestPoolPages(shapeOf(problem)))
-    return std::optional<PlanProblem>();
-  return std::optional(problem);
-}
-
-uint64_t ArtifactPlanning::poolPagesFor(const Artifact &artifact) const {
-  if (!sharedBytes)
-    return poolPagesOf(planOf(artifact));
-  return (*sharedBytes - std::min(*sharedBytes, artifact.residentBytes)) / artifact.pageBytes;
+  return std::optional(inputs->problem(poolPagesOf(planOf(*artifact))));
 }
 
 StepCosts ArtifactPlanning::costsOf(const Artifact &artifact) const {
@@ -75,9 +66,11 @@ Status ArtifactPlanning::timeExperts(WidthAssignment assignment) {
   return {};
 }
 
-// Each class alone at each width: what differs is its own.
+// Each class alone at each width: what differs is its own. A share of the experts' bytes is as
+// large whatever stands beside it.
 Status ArtifactPlanning::timeResidents(const WidthAssignment &assignment) {
   const WidthSearchInput &input = artifacts.items().input();
+  MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(budget));
   for (size_t i = 0; i < timedItems.size(); ++i) {
     if (!input.isProbedDirectly[i])
       continue;
@@ -90,7 +83,8 @@ Status ArtifactPlanning::timeResidents(const WidthAssignment &assignment) {
       double ns = costs.after.firstNs;
       for (const StepCosts::Layer &layer : costs.layers)
         ns += layer.before.firstNs;
-      timedItems[i].options.push_back({static_cast<uint64_t>(options[option].cost), ns, 0});
+      const auto bytes = size.share ? 0 : static_cast<uint64_t>(options[option].cost);
+      timedItems[i].options.push_back({bytes, ns, 0});
     }
   }
   return {};
@@ -101,10 +95,6 @@ Result<bool> ArtifactPlanning::begin(const WidthAssignment &likely) {
   if (isBeyondBudget(artifact.status()))
     return false;
   MOERT_RETURN_IF_ERROR(artifact.status());
-  bytes = planOf(*artifact).budgetBytes;
-  MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(budget));
-  if (size.share)
-    sharedBytes = artifact->residentBytes + poolPagesOf(planOf(*artifact)) * artifact->pageBytes;
   timedItems.assign(likely.size(), {});
   MOERT_RETURN_IF_ERROR(timeExperts(likely));
   MOERT_RETURN_IF_ERROR(timeResidents(likely));

@@ -13,23 +13,20 @@
 
 namespace moec {
 
-/// One budget and preset on one device. Borrows the artifacts and the basis, which has a trace and
-/// a device. One thread.
+/// One budget and preset on one device. A budget that is a share of the experts' bytes is one of
+/// each assignment's own, as in the artifact that comes of it; what an option costs is taken with
+/// the pool as it is, so that nothing is stored for the share's sake.
+///
+/// Borrows the artifacts and the basis, which has a trace and a device. One thread.
 class ArtifactPlanning : public WidthPlanning {
 public:
   ArtifactPlanning(const PooledArtifacts &made, const PlanBasis &known, std::string givenBudget,
                    Preset planned)
       : artifacts(made), basis(known), budget(std::move(givenBudget)), preset(planned) {}
 
-  /// A budget that is a share of the experts' bytes stands for the bytes that it is with these
-  /// widths, those of resident weights and the cache's together: as a share it would be the larger
-  /// the more bytes were wasted.
   moert::Result<bool> begin(const WidthAssignment &likely) override;
   const std::vector<TimedItem> &items() const override { return timedItems; }
   moert::Result<std::optional<PlanProblem>> problemOf(const WidthAssignment &assignment) override;
-
-  /// That was compared within; 0 before begin().
-  uint64_t budgetBytes() const { return bytes; }
 
 private:
   /// Laid out. Refuses, as the passes do, what a budget does not hold.
@@ -37,7 +34,6 @@ private:
                                             const std::vector<std::string> &budgets) const;
   const moert::Plan &planOf(const moert::Artifact &artifact) const;
   StepCosts costsOf(const moert::Artifact &artifact) const;
-  uint64_t poolPagesFor(const moert::Artifact &artifact) const;
   moert::Status timeExperts(WidthAssignment assignment);
   moert::Status timeResidents(const WidthAssignment &assignment);
 
@@ -45,9 +41,6 @@ private:
   const PlanBasis &basis;
   std::string budget;
   Preset preset;
-  uint64_t bytes = 0;
-  std::optional<uint64_t>
-      sharedBytes; // Of resident weights and cache, where the budget is a share.
   std::vector<TimedItem> timedItems;
   std::optional<PlanInputs> inputs; // Of the last problem.
 };

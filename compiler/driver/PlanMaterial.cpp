@@ -1,7 +1,6 @@
 #include "compiler/driver/PlanMaterial.h"
 
 #include "compiler/plan/PlanAcceptance.h"
-#include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/format/Writer.h"
 
@@ -10,10 +9,9 @@ using namespace moert;
 namespace moec {
 
 ArtifactTimes::ArtifactTimes(const PlanMaterial &material, const PooledArtifacts &artifacts,
-                             std::string budget, Preset preset)
-    : device(material.device->name), basis(material.basis()),
-      planning(artifacts, basis, std::move(budget), preset),
-      replayed(planning, preset, availableCores()) {}
+                             std::string given, Preset preset)
+    : device(material.device->name), budget(std::move(given)), basis(material.basis()),
+      planning(artifacts, basis, budget, preset), replayed(planning, preset, availableCores()) {}
 
 Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial &material,
                                                              const PooledArtifacts &artifacts,
@@ -29,7 +27,7 @@ Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial 
 }
 
 std::string ArtifactTimes::place() const {
-  return strCat("within ", formatBytes(planning.budgetBytes()), " on ", device);
+  return strCat("within ", budget, " on ", device);
 }
 
 static std::string timedText(const MeasuredWidths &widths) {

@@ -31,14 +31,14 @@ public:
                                                               const PooledArtifacts &artifacts,
                                                               const mlir::moe::CompileOptions &of);
   WidthTimes &times() { return replayed; }
-  /// "within 32.2 MiB on Raspberry Pi 5"; of times that have begun.
+  /// "within 25% on Raspberry Pi 5"
   std::string place() const;
 
 private:
-  ArtifactTimes(const PlanMaterial &material, const PooledArtifacts &artifacts, std::string budget,
+  ArtifactTimes(const PlanMaterial &material, const PooledArtifacts &artifacts, std::string given,
                 Preset preset);
 
-  std::string device;
+  std::string device, budget;
   PlanBasis basis;
   ArtifactPlanning planning;
   ReplayedWidths replayed;

@@ -123,10 +123,12 @@ Status WidthSearch::beginTiming() {
   const MeasuredWidths *likely = trials.cheapest();
   if (!likely || trials.isTimed())
     return {};
-  MOERT_ASSIGN_OR_RETURN(bool hasBegun, input.times->begin(likely->assignment));
+  const WidthAssignment byBytes = likely->assignment;
+  MOERT_ASSIGN_OR_RETURN(bool hasBegun, input.times->begin(byBytes));
   if (!hasBegun)
     return {};
   MOERT_RETURN_IF_ERROR(trials.beginTiming(*input.times));
+  outcome.fewestBytes = *trials.find(byBytes);
   outcome.isTimed = true;
   if (const MeasuredWidths *looked = trials.find(outcome.best.assignment))
     outcome.best = *looked;
@@ -260,8 +262,6 @@ Result<WidthSearchOutcome> WidthSearch::run() {
   MOERT_RETURN_IF_ERROR(search());
   outcome.measured = trials.measured();
   outcome.measurements = trials.measurements();
-  if (const MeasuredWidths *fewest = trials.fewestBytes(); fewest && outcome.isTimed)
-    outcome.fewestBytes = *fewest;
   return std::move(outcome);
 }
 

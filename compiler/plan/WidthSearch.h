@@ -123,7 +123,7 @@ struct WidthSearchOutcome {
   WidthProblem estimates;
   /// Times have decided between the measured ones.
   bool isTimed = false;
-  /// What bytes alone would have chosen for the last bar, where times have decided.
+  /// What was the cheapest by bytes when times began to decide.
   std::optional<MeasuredWidths> fewestBytes;
 };
 
