@@ -123,12 +123,10 @@ Status WidthSearch::beginTiming() {
   const MeasuredWidths *likely = trials.cheapest();
   if (!likely || trials.isTimed())
     return {};
-  const WidthAssignment byBytes = likely->assignment;
-  MOERT_ASSIGN_OR_RETURN(bool hasBegun, input.times->begin(byBytes));
+  MOERT_ASSIGN_OR_RETURN(bool hasBegun, input.times->begin(likely->assignment));
   if (!hasBegun)
     return {};
   MOERT_RETURN_IF_ERROR(trials.beginTiming(*input.times));
-  outcome.fewestBytes = *trials.find(byBytes);
   outcome.isTimed = true;
   if (const MeasuredWidths *looked = trials.find(outcome.best.assignment))
     outcome.best = *looked;
@@ -262,6 +260,8 @@ Result<WidthSearchOutcome> WidthSearch::run() {
   MOERT_RETURN_IF_ERROR(search());
   outcome.measured = trials.measured();
   outcome.measurements = trials.measurements();
+  if (const MeasuredWidths *fewest = trials.fewestBytes(); fewest && outcome.isTimed)
+    outcome.fewestBytes = *fewest;
   return std::move(outcome);
 }
 

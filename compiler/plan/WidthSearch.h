@@ -123,7 +123,8 @@ struct WidthSearchOutcome {
   WidthProblem estimates;
   /// Times have decided between the measured ones.
   bool isTimed = false;
-  /// What was the cheapest by bytes when times began to decide.
+  /// Where times have decided: what bytes would have chosen, of what met the last bar. Absent:
+  /// nothing but what seconds proposed has met it.
   std::optional<MeasuredWidths> fewestBytes;
 };
 

@@ -113,10 +113,10 @@ std::vector<const MeasuredWidths *> WidthTrials::takeable() const {
 const MeasuredWidths *WidthTrials::fewestBytes() const {
   const MeasuredWidths *best = nullptr;
   for (const MeasuredWidths *known : takeable())
-    if (!best || known->cost < best->cost)
+    if (known->solver != kSecondsSolver && (!best || known->cost < best->cost))
       best = known;
   for (const MeasuredWidths *known : takeable())
-    if (known->solver == kUniformSolver && best->solver != kUniformSolver &&
+    if (best && known->solver == kUniformSolver && best->solver != kUniformSolver &&
         known->cost <= best->cost * (1 + kCostTolerance))
       best = known;
   return best;

@@ -57,6 +57,8 @@ public:
   /// uniform. Cheap is what has few bytes; once there are times, what takes little time, and of
   /// about equal times few bytes. Null: none does.
   const MeasuredWidths *cheapest() const;
+  /// The same by bytes, of all but what was proposed by seconds.
+  const MeasuredWidths *fewestBytes() const;
   /// Whether one of two is cheaper by enough to be worth a look.
   bool isClearlyCheaper(const MeasuredWidths &one, const MeasuredWidths &other) const;
   /// What has the smallest bound of those that may be taken. Null: nothing may be.
@@ -78,7 +80,6 @@ private:
   bool isUniform(const WidthAssignment &assignment) const;
   bool mayTake(const MeasuredWidths &widths) const;
   std::vector<const MeasuredWidths *> takeable() const;
-  const MeasuredWidths *fewestBytes() const;
 
   const WidthSearchInput &given;
   WidthJudge &judge;
