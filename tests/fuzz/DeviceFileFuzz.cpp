@@ -25,6 +25,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (uint32_t tokens : {1u, 7u, 5000u})
       for (uint32_t threads : {1u, 2u, 5000u})
         check(productNs(device, {weights, 1000, tokens, threads}));
-  check(attentionNs(device, 1000, 3));
+  check(attentionNs(device, {1000, 500, 3}));
   return 0;
 }
