@@ -69,7 +69,7 @@ TEST_CASE("whoever is free computes what is left") {
 }
 
 // Processor time, so that other programs make no difference. A gap costs each worker 30 us of
-// spinning and a sleep; spinning for long enough to bridge a read from disk would cost hundreds.
+// spinning and a sleep, with the thread sanitizer some 85 us in all; whoever spins through it, 2 ms.
 TEST_CASE("workers that wait for a job sleep soon") {
   constexpr uint32_t kWorkers = 2, kGaps = 50;
   auto pool = ThreadPool::create(kWorkers + 1);
@@ -84,5 +84,5 @@ TEST_CASE("workers that wait for a job sleep soon") {
     (*pool)->run(kWorkers + 1, 1, [](uint64_t, uint64_t, uint32_t) {});
     usleep(2000);
   }
-  CHECK((processorNs() - begin) / (kGaps * kWorkers) < 80000);
+  CHECK((processorNs() - begin) / (kGaps * kWorkers) < 400000);
 }
