@@ -69,7 +69,8 @@ TEST_CASE("whoever is free computes what is left") {
 }
 
 // Processor time, so that other programs make no difference. A gap costs each worker 30 us of
-// spinning and a sleep, with the thread sanitizer some 85 us in all; whoever spins through it, 2 ms.
+// spinning and a sleep, with the thread sanitizer some 85 us in all; whoever spins through it, 2
+// ms.
 TEST_CASE("workers that wait for a job sleep soon") {
   constexpr uint32_t kWorkers = 2, kGaps = 50;
   auto pool = ThreadPool::create(kWorkers + 1);
