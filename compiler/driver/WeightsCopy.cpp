@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <span>
+#include <system_error>
 
 using namespace moert;
 
@@ -42,12 +43,19 @@ private:
 
 WeightsCopy::WeightsCopy(const ByteSource &source, uint64_t weightsEnd, OutputFile &output,
                          const std::atomic<bool> *stopFlag)
-    : stop(stopFlag), allBytes(source.bytes()),
-      thread([this, &source, weightsEnd, &output] { copy(source, weightsEnd, output); }) {}
+    : stop(stopFlag), allBytes(source.bytes()) {
+  try {
+    thread =
+        std::thread([this, &source, weightsEnd, &output] { copy(source, weightsEnd, output); });
+  } catch (const std::system_error &) {
+    copy(source, weightsEnd, output); // The system has no thread for it: before the plans, then.
+  }
+}
 
 WeightsCopy::~WeightsCopy() {
   isGivenUp = true;
-  thread.join();
+  if (thread.joinable())
+    thread.join();
 }
 
 bool WeightsCopy::isStopped() const {

@@ -42,7 +42,7 @@ private:
   std::condition_variable ended;
   bool hasEnded = false; // Guarded by the mutex, as is what follows.
   moert::Status result;
-  std::thread thread; // Begins when everything else is there.
+  std::thread thread;
 };
 
 } // namespace moec

@@ -9,15 +9,29 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace moec {
 
+/// runInOrder where there is no thread beside the calling one.
+template <typename Product>
+moert::Status produceAndConsume(size_t begin, size_t end,
+                                const std::function<moert::Result<Product>(size_t)> &produce,
+                                const std::function<moert::Status(size_t, Product)> &consume) {
+  for (size_t index = begin; index < end; ++index) {
+    MOERT_ASSIGN_OR_RETURN(Product product, produce(index));
+    MOERT_RETURN_IF_ERROR(consume(index, std::move(product)));
+  }
+  return {};
+}
+
 /// Calls produce(i) for every i in [begin, end) on `threads` threads of its own, and consume(i,
 /// product) on the calling thread, i ascending. At most 2 * threads products exist at a time. The
 /// first failure in the order of i ends it, whether it came from produce or from consume; later
-/// products are dropped. Returns when no thread works any more.
+/// products are dropped. Where the system has not so many threads fewer do it, at worst the calling
+/// one. Returns when no thread works any more.
 template <typename Product>
 moert::Status runInOrder(size_t begin, size_t end, unsigned threads,
                          const std::function<moert::Result<Product>(size_t)> &produce,
@@ -73,7 +87,13 @@ moert::Status runInOrder(size_t begin, size_t end, unsigned threads,
 
   std::vector<std::thread> workers;
   for (unsigned i = 0; i < threads; ++i)
-    workers.emplace_back(work);
+    try {
+      workers.emplace_back(work);
+    } catch (const std::system_error &) {
+      break; // Fewer do it all.
+    }
+  if (workers.empty())
+    return produceAndConsume(begin, end, produce, consume);
   moert::Status status = consumeAll();
   {
     std::lock_guard lock(shared.mutex);

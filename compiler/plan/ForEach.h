@@ -5,13 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace moec {
 
 /// Calls work(0) to work(count - 1), each once, in this order as threads get free, and waits for
-/// all. No call may throw.
+/// all. Where the system has not so many threads, fewer do it. No call may throw.
 template <typename Work> void forEach(size_t count, uint32_t threads, const Work &work) {
   std::atomic<size_t> next = 0;
   auto takeTurns = [&] {
@@ -20,7 +21,11 @@ template <typename Work> void forEach(size_t count, uint32_t threads, const Work
   };
   std::vector<std::thread> others;
   for (size_t i = 1; i < std::min<size_t>(threads, count); ++i)
-    others.emplace_back(takeTurns);
+    try {
+      others.emplace_back(takeTurns);
+    } catch (const std::system_error &) {
+      break;
+    }
   takeTurns();
   for (std::thread &thread : others)
     thread.join();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 using namespace moert;
@@ -66,7 +67,11 @@ template <typename Play>
 static void playLanes(std::span<const WindowLane> lanes, const Play &play) {
   std::vector<std::thread> others;
   for (const WindowLane &lane : lanes.subspan(1))
-    others.emplace_back(play, std::cref(lane));
+    try {
+      others.emplace_back(play, std::cref(lane));
+    } catch (const std::system_error &) {
+      break; // Fewer take it all.
+    }
   play(lanes.front());
   for (std::thread &other : others)
     other.join();
@@ -128,6 +133,7 @@ static EngineOptions engineOptions(uint32_t contextTokens, uint32_t threads, boo
   options.contextTokens = contextTokens;
   options.logitsRows = std::min(kLogitsRows, contextTokens);
   options.threads = threads;
+  options.takesFewerThreads = true;
   options.memory = BudgetSize{memory, {}};
   // The first engine has in its account what the process holds already.
   options.sharesProcess = !isFirst;

@@ -145,7 +145,9 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->decode = findProgram(artifact, "decode");
   engine->prefill = findProgram(artifact, "prefill");
 
-  MOERT_ASSIGN_OR_RETURN(engine->threads, ThreadPool::create(options.threads));
+  const auto shortage =
+      options.takesFewerThreads ? ThreadPool::Shortage::kTakesFewer : ThreadPool::Shortage::kFails;
+  MOERT_ASSIGN_OR_RETURN(engine->threads, ThreadPool::create(options.threads, shortage));
   uint64_t residentBytes = roundUp(artifact.residentBytes, ArtifactFile::kAlignment);
   MOERT_ASSIGN_OR_RETURN(engine->residentMemory, HostRegion::create(residentBytes, Populate::kNo));
   MOERT_ASSIGN_OR_RETURN(engine->poolMemory,

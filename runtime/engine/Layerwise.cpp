@@ -177,7 +177,8 @@ Result<std::unique_ptr<LayerwisePlayer>> LayerwisePlayer::create(const Model &mo
   engine.chunk = account.memory.prefillChunk;
   engine.logitsRows = options.wantsLogits ? 1 : 0;
   engine.program = &program;
-  MOERT_ASSIGN_OR_RETURN(engine.threads, ThreadPool::create(options.threads));
+  MOERT_ASSIGN_OR_RETURN(engine.threads,
+                         ThreadPool::create(options.threads, ThreadPool::Shortage::kTakesFewer));
   uint64_t residentBytes = 0;
   for (const Segment &segment : player->segments)
     residentBytes = std::max(residentBytes, segment.residentBytes());

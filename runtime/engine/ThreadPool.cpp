@@ -45,7 +45,7 @@ static uint32_t waitForChange(const std::atomic<uint32_t> &value, uint32_t old) 
   return value.load(std::memory_order_acquire);
 }
 
-Result<std::unique_ptr<ThreadPool>> ThreadPool::create(uint32_t threads) {
+Result<std::unique_ptr<ThreadPool>> ThreadPool::create(uint32_t threads, Shortage shortage) {
   std::unique_ptr<ThreadPool> pool(new ThreadPool(std::max(1u, threads)));
   pool->workers.reserve(pool->threadCount - 1);
   pool->seats.reserve(pool->threadCount - 1); // Threads hold pointers to them.
@@ -57,6 +57,10 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(uint32_t threads) {
           return nullptr;
         },
         &pool->seats.back());
+    if (!worker.isOk() && shortage == Shortage::kTakesFewer) {
+      pool->threadCount = i;
+      break;
+    }
     if (!worker.isOk())
       return failed(worker.status().message(), " for --threads ", threads, "; try fewer");
     pool->workers.push_back(std::move(worker).value());

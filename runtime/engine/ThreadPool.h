@@ -20,7 +20,9 @@ namespace moert {
 /// Owned by the engine; one thread calls run(). `threads` counts the caller, which takes part.
 class ThreadPool {
 public:
-  static Result<std::unique_ptr<ThreadPool>> create(uint32_t threads);
+  enum class Shortage { kFails, kTakesFewer }; // Where the system has not so many threads.
+  static Result<std::unique_ptr<ThreadPool>> create(uint32_t threads,
+                                                    Shortage shortage = Shortage::kFails);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
@@ -54,7 +56,7 @@ private:
   uint64_t jobCount = 0;
   uint32_t jobChunks = 0;
 
-  const uint32_t threadCount;
+  uint32_t threadCount;
   /// Chunks of the job that nobody has taken yet, below the job's number, which tells apart two
   /// jobs that have as many left.
   alignas(64) std::atomic<uint64_t> open{0};

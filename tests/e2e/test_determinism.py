@@ -18,6 +18,11 @@ class DeterminismTest(E2eTest):
             with self.subTest(threads=threads):
                 self.assertEqual(digest(self.compile("again.moe", "--bits", 4, "--threads", threads)), first)
 
+    def test_where_no_thread_can_be_started_the_bytes_are_the_same(self):
+        output = self.scratch / "alone.moe"
+        self.expect(DONE, "moec", "compile", POCKET, "-o", output, "--bits", 4, preexec_fn=support.without_threads)
+        self.assertEqual(digest(output), digest(pocket("4")))
+
     def test_the_checkpoint_s_place_does_not_reach_the_artifact(self):
         moved = self.scratch / "elsewhere"
         moved.symlink_to(POCKET)

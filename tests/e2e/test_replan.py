@@ -2,7 +2,7 @@
 import json
 import signal
 
-from support import DONE, E2eTest, digest, interrupt_at, pocket, run, start
+from support import DONE, E2eTest, digest, interrupt_at, pocket, run, start, without_threads
 
 BUDGETS = ("25%", "50%", "64MiB")
 
@@ -55,6 +55,13 @@ class ReplanTest(E2eTest):
         context = self.inspected(self.model)["plans"][0]["context_tokens"]
         self.assertEqual({plan["context_tokens"] for plan in self.replanned()["plans"]}, {context})
         self.assertEqual({plan["context_tokens"] for plan in self.replanned("--context", 64)["plans"]}, {64})
+
+    def test_where_no_thread_can_be_started_the_bytes_are_the_same(self):
+        self.replanned()
+        whole = digest(self.output)
+        done = run("moec", "replan", self.model, "--memory", *BUDGETS, "-o", self.output, preexec_fn=without_threads)
+        self.assertEqual(done.status, DONE, done.err)
+        self.assertEqual(digest(self.output), whole)
 
     def test_an_interrupted_one_leaves_nothing(self):
         partial = self.scratch / "new.moe.partial"

@@ -67,6 +67,9 @@ struct EngineOptions {
   /// Another engine of this process has the program itself in its account: its image, heap,
   /// reserve.
   bool sharesProcess = false;
+  /// Where the system has not so many threads the engine takes what there are; otherwise it is
+  /// refused, since its times would be those of another machine.
+  bool takesFewerThreads = false;
 };
 
 /// The account of a run, before anything is loaded, with the plan that it is for. A budget that

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <doctest/doctest.h>
 #include <numeric>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <thread>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +30,31 @@ TEST_CASE("every index is visited once, whatever the number of threads and the g
       }
     }
   }
+}
+
+// In a process of its own: how many threads a pool of four has where the system starts none; 0
+// where it is refused.
+static int threadsWithoutAny(ThreadPool::Shortage shortage) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const rlimit none = {0, 0};
+    constexpr uid_t kNobody = 65534; // The limit does not hold for root.
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || (geteuid() == 0 && setuid(kNobody) != 0))
+      _exit(255);
+    auto pool = ThreadPool::create(4, shortage);
+    _exit(pool.isOk() ? static_cast<int>((*pool)->threads()) : 0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+TEST_CASE(
+    "where no thread can be started a pool is refused, or the caller's alone if fewer will do") {
+  CHECK(threadsWithoutAny(ThreadPool::Shortage::kFails) == 0);
+  CHECK(threadsWithoutAny(ThreadPool::Shortage::kTakesFewer) == 1);
 }
 
 TEST_CASE("work below the grain stays with the caller") {
