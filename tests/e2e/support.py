@@ -46,9 +46,9 @@ def run(name, *args, stdin="", timeout=600, **options):
     return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-def start(name, *args):
+def start(name, *args, **options):
     """A program of ours that runs; only what it says on stderr is kept."""
-    return subprocess.Popen([program(name), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen([program(name), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
 
 
 def without_threads():

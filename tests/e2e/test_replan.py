@@ -1,8 +1,10 @@
 """moec replan: other budgets in seconds, the same weights and the same tokens, and an artifact that stays as it is."""
 import json
+import resource
 import signal
 
-from support import DONE, E2eTest, digest, interrupt_at, pocket, run, start, without_threads
+from support import (DONE, FAILED, INTERRUPTED, E2eTest, digest, ended, interrupt_at, pocket, run, start, wait_for,
+                     without_threads)
 
 BUDGETS = ("25%", "50%", "64MiB")
 
@@ -69,10 +71,32 @@ class ReplanTest(E2eTest):
         interrupt_at(process, signal.SIGINT, partial)
         self.assertIn(sorted(path.name for path in self.scratch.iterdir()), ([], ["new.moe"]))
 
+    def test_one_whose_terminal_is_closed_leaves_nothing_unless_it_may_go_on(self):
+        partial = self.scratch / "new.moe.partial"
+        ignored = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for prepare, statuses, left in ((None, (INTERRUPTED, DONE), ([], ["new.moe"])), (ignored, (DONE,), (["new.moe"],))):
+            with self.subTest(ignored=prepare is ignored):
+                process = start("moec", "replan", self.model, "--memory", "25%", "-o", self.output, preexec_fn=prepare)
+                # Twice: by the system and by the shell.
+                wait_for(process, partial)
+                process.send_signal(signal.SIGHUP)
+                process.send_signal(signal.SIGHUP)
+                status, error = ended(process)
+                self.assertIn(status, statuses, error)
+                self.assertIn(sorted(path.name for path in self.scratch.iterdir()), left)
+
+    def test_a_file_that_may_not_grow_so_large_is_said_and_nothing_is_left(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
+        done = run("moec", "replan", self.model, "--memory", "25%", "-o", self.output, preexec_fn=limit)
+        self.assertEqual(done.status, FAILED)
+        self.assertRegex(done.err, "cannot write '.*new.moe.partial': File too large")
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
     def test_what_cannot_be_planned(self):
         model = self.model
         self.refuses("plan '1MiB' needs .* the smallest budget that works is [0-9]+ bytes", model, "--memory", "1MiB")
         self.refuses("budget 25% is given twice", model, "--memory", "25%", "25%")
+        self.refuses("budget 25.0% is given twice, before as 25%", model, "--memory", "25%", "25.0%")
         self.refuses("smaller than the largest record", model, "--memory", "0.1%")
         self.refuses("a context of 999999 tokens, the model has", model, "--memory", "25%", "--context", "999999")
         self.refuses("--memory is required", model)

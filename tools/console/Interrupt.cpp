@@ -20,6 +20,11 @@ const std::atomic<bool> &catchInterrupts() {
   action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A closed terminal sends it by itself and through the shell; nohup asks to be spared.
+  action.sa_flags = static_cast<int>(SA_RESTART);
+  struct sigaction before = {};
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
   return interrupted;
 }
 

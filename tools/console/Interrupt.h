@@ -7,8 +7,8 @@
 namespace moert::cli {
 
 /// From now on SIGINT and SIGTERM set the flag, each once; a second signal of the same kind has its
-/// usual effect. Before this call both simply kill, which is right while a model is loading:
-/// nothing has been written yet.
+/// usual effect. SIGHUP sets it too, where it is not ignored. Before this call all simply kill,
+/// which is right while a model is loading: nothing has been written yet.
 const std::atomic<bool> &catchInterrupts();
 
 } // namespace moert::cli

@@ -51,8 +51,10 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const 
 
 int main(int argc, char **argv) {
   occupyStandardStreams();
-  // A closed pipe is an error of write(), so that a compile can still tidy up.
+  // A closed pipe and a file that may not grow are errors of write(), so that a compile can still
+  // tidy up.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   moec::cli::Action chosen;
   CLI::App app("Compiles Mixture-of-Experts checkpoints for a memory budget.", "moec");
   try {

@@ -47,8 +47,10 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const 
 
 int main(int argc, char **argv) {
   occupyStandardStreams();
-  // A closed pipe is an error of write(), so that a run can still finish its files.
+  // A closed pipe and a file that may not grow are errors of write(), so that a run can still
+  // finish its files.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   cli::Action chosen;
   CLI::App app("Runs compiled Mixture-of-Experts models within a memory budget.", "moert");
   try {
