@@ -39,13 +39,17 @@ static CacheAllotment allotmentOf(const ModelFootprint &model, Preset preset, ui
   return allotFor(preset, model.cache, poolPages, isGuessing);
 }
 
-Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &budget, Preset preset,
-                              const PlannedUse &use) {
-  const RunRequest request = plannedRun(use);
+static Result<Size> parseBudget(const std::string &budget) {
   auto parsed = parseSize(budget);
   if (!parsed.isOk())
     return parsed.status().withContext("budget");
-  const Size &size = *parsed;
+  return parsed;
+}
+
+Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &budget, Preset preset,
+                              const PlannedUse &use) {
+  const RunRequest request = plannedRun(use);
+  MOERT_ASSIGN_OR_RETURN(const Size size, parseBudget(budget));
   std::optional<MemoryAccount> account =
       accountForBudget(model, typicalProcess(), request, {size.bytes, size.share});
   if (!account && size.share)
@@ -64,10 +68,23 @@ Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &bu
   return plan;
 }
 
+// By value: 25% and 25.0%, 512MiB and 0.5GiB would each give the same plan twice.
 static Status checkOnce(std::span<const std::string> budgets, std::span<const Preset> presets) {
-  for (const std::string &budget : budgets)
-    if (std::count(budgets.begin(), budgets.end(), budget) > 1)
-      return invalidInput("budget ", budget, " is given twice; plans are told by it");
+  std::vector<Size> sizes;
+  for (const std::string &budget : budgets) {
+    MOERT_ASSIGN_OR_RETURN(Size size, parseBudget(budget));
+    auto isSame = [&](const Size &other) {
+      return other.bytes == size.bytes && other.share == size.share;
+    };
+    const auto same = std::ranges::find_if(sizes, isSame);
+    if (same != sizes.end()) {
+      const std::string &earlier = budgets[static_cast<size_t>(same - sizes.begin())];
+      return invalidInput("budget ", budget, " is given twice",
+                          earlier == budget ? "" : strCat(", before as ", earlier),
+                          "; plans are told by it");
+    }
+    sizes.push_back(size);
+  }
   for (Preset preset : presets)
     if (std::count(presets.begin(), presets.end(), preset) > 1)
       return invalidInput("preset ", presetName(preset), " is given twice; plans are told by it");

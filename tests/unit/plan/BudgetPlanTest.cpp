@@ -97,6 +97,18 @@ TEST_CASE("one preset does not change the names of plans") {
   CHECK(plans->front().preset == Preset::kLoadOnDemand);
 }
 
+TEST_CASE("a budget that is given twice is refused, however it is written") {
+  auto refusal = [](std::vector<std::string> budgets) {
+    return planBudgets(tinyModel(), budgets, PlannedUse()).status().message();
+  };
+  CHECK(refusal({"25%", "25%"}) == "budget 25% is given twice; plans are told by it");
+  CHECK(refusal({"25%", "50%", "25.0%"}) ==
+        "budget 25.0% is given twice, before as 25%; plans are told by it");
+  CHECK(refusal({"512MiB", "0.5GiB"}) ==
+        "budget 0.5GiB is given twice, before as 512MiB; plans are told by it");
+  CHECK(refusal({"512MiB", "512MB", "51.2%", "51%"}) == "");
+}
+
 TEST_CASE("a preset that is given twice is refused") {
   PlannedUse use;
   use.presets = {Preset::kLru, Preset::kLru};
