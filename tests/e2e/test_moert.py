@@ -34,6 +34,7 @@ class JsonTest(E2eTest):
             self.assertLessEqual(said[what]["smallest"], said[what]["median"])
             self.assertLessEqual(said[what]["median"], said[what]["largest"])
         self.assertEqual((said["prompt_tokens"], said["tokens"], said["repeats"]), (32, 8, 3))
+        self.assertEqual((said["given"], said["warm_up"]), (False, 0))
         self.assertTrue(0 < said["hit_rate"] < 1, said)
         self.assertGreater(said["bytes_read_per_token"], 0)
 
@@ -55,6 +56,14 @@ class JsonTest(E2eTest):
         self.assertIn("Raspberry", edgemoe["forecast"]["device"])
         self.assertGreater(edgemoe["forecast"]["token_ns"], 0)
         self.assertEqual(self.json(*command, "--preset", "edgemoe")["bytes_read_per_token"], edgemoe["bytes_read_per_token"])
+
+    def test_bench_says_whether_the_text_was_given_and_how_many_prompts_came_before(self):
+        said = self.json("bench", pocket("4"), "--text", TEXT, "--given", "--warm-up", 2, "--repeat", 1, "--tokens", 4)
+        self.assertEqual((said["given"], said["warm_up"], said["repeats"]), (True, 2, 1))
+
+    def test_a_bench_beyond_the_model_s_positions_is_refused_by_its_own_options(self):
+        self.refused("moert", "bench", pocket("4"), "--tokens", 100000,
+                     mention="--prompt-tokens 128, --tokens 100000 and one more, expected at most [0-9]+ together")
 
     def test_bench_decodes_the_given_text(self):
         command = ["bench", pocket("4"), "--text", TEXT, "--prompt-tokens", 16, "--tokens", 24, "--memory", "25%"]

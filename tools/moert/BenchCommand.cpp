@@ -9,7 +9,6 @@
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/Generation.h"
 #include "tools/moert/LoadedModel.h"
-#include "tools/moert/RunContext.h"
 
 #include "runtime/engine/RandomStream.h"
 
@@ -129,8 +128,11 @@ Result<BenchNumbers> measure(const BenchOptions &options, LoadedModel &loaded,
 Status bench(const BenchOptions &options) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
   const ModelInfo &info = model->artifact().model;
-  MOERT_ASSIGN_OR_RETURN(RunLength length, runLength({options.tokens + 1, std::nullopt},
-                                                     options.promptTokens, info.maxPositions));
+  const uint32_t contextTokens = options.promptTokens + options.tokens + 1;
+  if (contextTokens > info.maxPositions)
+    return invalidInput("--prompt-tokens ", options.promptTokens, ", --tokens ", options.tokens,
+                        " and one more, expected at most ", info.maxPositions,
+                        " together, the positions of this model");
   MOERT_ASSIGN_OR_RETURN(Material material, readMaterial(options, *model));
   // Greedy text of a small model repeats itself, and with it the experts.
   SamplingOptions sampling;
@@ -138,7 +140,7 @@ Status bench(const BenchOptions &options) {
   sampling.seed = kSeed;
 
   EngineOptions engine = engineOptionsOf(options.engine);
-  engine.contextTokens = length.contextTokens;
+  engine.contextTokens = contextTokens;
   uint64_t materialTokens = 0;
   for (const std::vector<int32_t> &text : material)
     materialTokens += text.size();
@@ -151,8 +153,9 @@ Status bench(const BenchOptions &options) {
   std::string materialName;
   for (const std::string &file : options.textFiles)
     materialName += strCat(materialName.empty() ? "" : ", ", file);
-  return writeOutput(options.asJson ? benchJson(numbers, materialName, loaded)
-                                    : benchText(numbers, materialName, loaded));
+  const BenchMaterial prompts{std::move(materialName), options.isGiven, options.warmUps};
+  return writeOutput(options.asJson ? benchJson(numbers, prompts, loaded)
+                                    : benchText(numbers, prompts, loaded));
 }
 
 } // namespace

@@ -88,12 +88,12 @@ std::string forecastLine(const Plan &plan) {
 
 } // namespace
 
-std::string benchText(const BenchNumbers &numbers, const std::string &textName,
+std::string benchText(const BenchNumbers &numbers, const BenchMaterial &material,
                       const LoadedModel &loaded) {
   BenchSummary summary = summaryOf(numbers);
   const size_t repeats = numbers.repeats.size();
   return strCat(
-      "prompts    ", textName.empty() ? "random token ids" : textName, ", ",
+      "prompts    ", material.text.empty() ? "random token ids" : material.text, ", ",
       numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
       describe(summary.prefill, repeats), "\ndecode     ", describe(summary.decode, repeats),
       "\nslow tail  ", formatNumber(summary.slowTailPerSecond),
@@ -105,16 +105,18 @@ std::string benchText(const BenchNumbers &numbers, const std::string &textName,
       forecastLine(planOf(loaded)), machineLines(loaded));
 }
 
-std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
+std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material,
                       const LoadedModel &loaded) {
   BenchSummary summary = summaryOf(numbers);
   std::string out;
   JsonWriter json(out);
   json.beginObject();
-  json.key("text").string(textName);
+  json.key("text").string(material.text);
+  json.key("given").boolean(material.isGiven);
   json.key("prompt_tokens").number(numbers.repeats.front().promptTokens);
   json.key("tokens").number(numbers.repeats.front().decodeSteps);
   json.key("repeats").number(uint64_t(numbers.repeats.size()));
+  json.key("warm_up").number(material.warmUps);
   json.key("prefill_tokens_per_s").beginObject();
   writeSpread(json, summary.prefill);
   json.endObject();

@@ -26,10 +26,16 @@ Spread spreadOf(std::vector<double> values);
 /// The value that the given share of the values does not exceed (nearest rank); at least one value.
 uint64_t quantile(std::vector<uint64_t> values, double share);
 
-/// textName: the file that the prompts were cut from, empty for random ids.
-std::string benchText(const BenchNumbers &numbers, const std::string &textName,
+/// What was decoded.
+struct BenchMaterial {
+  std::string text; // The files that the prompts were cut from; empty: random ids.
+  bool isGiven = false;
+  uint32_t warmUps = 0; // Prompts before those that were measured.
+};
+
+std::string benchText(const BenchNumbers &numbers, const BenchMaterial &material,
                       const LoadedModel &loaded);
-std::string benchJson(const BenchNumbers &numbers, const std::string &textName,
+std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material,
                       const LoadedModel &loaded);
 
 } // namespace moert::cli
