@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace moec {
@@ -33,6 +34,11 @@ moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertB
 /// Of an artifact, checksums checked.
 moert::Result<LearnedSections> readLearnedSections(const moert::ByteSource &source,
                                                    const moert::Artifact &artifact);
+
+/// The trace, of at least one byte. Refuses one of another model: where nothing says which it was
+/// learned from, experts and how many of them a token has give it away.
+moert::Result<PlanTrace> readTraceOf(const moert::Artifact &artifact,
+                                     std::span<const std::byte> section);
 
 /// Puts them behind the weights and the tokenizer of an artifact that may have had others. Returns
 /// where they begin.

@@ -43,7 +43,8 @@ static void take(PlannedSettings planned, Plan &plan) {
     plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
   plan.startTokens = settings.startTokens;
   plan.guesses = std::move(settings.guesses);
-  plan.reasons.clear();
+  std::erase_if(plan.reasons,
+                [](const PlanReason &reason) { return reason.decision != kWidthsReason; });
   for (PlanDecision &decision : planned.decisions)
     plan.reasons.push_back({std::move(decision.decision), std::move(decision.value),
                             std::move(decision.reason), decision.origin});

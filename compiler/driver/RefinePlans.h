@@ -21,6 +21,9 @@ struct PlanBasis {
   const DeviceProfile *device = nullptr;
 };
 
+/// A reason that all plans of an artifact have: no plan decides the widths.
+inline constexpr std::string_view kWidthsReason = "widths";
+
 /// Replaces the decisions of every plan of a laid out artifact; name, preset, budget and the number
 /// of its pages stay. Without a trace or a device nothing happens, unless a plan's preset guesses:
 /// that is refused, with what is missing.

@@ -34,6 +34,13 @@ static Result<std::vector<Preset>> presetsOf(const ReplanRequest &request) {
   return presets;
 }
 
+// Why the widths are as they are: these stay.
+static std::vector<PlanReason> widthsReasons(const Artifact &artifact) {
+  std::vector<PlanReason> reasons = artifact.plans.front().reasons;
+  std::erase_if(reasons, [](const PlanReason &made) { return made.decision != kWidthsReason; });
+  return reasons;
+}
+
 // By the budgets and the presets' rules alone; refinePlans() does the rest.
 static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Model &model,
                                           uint64_t pathsBytes) {
@@ -62,20 +69,9 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
     made.quotaPages = plan.allotment.quotaPages;
     made.preset = presetName(plan.preset);
     made.rules = rulesOf(plan.preset);
+    made.reasons = widthsReasons(artifact);
   }
   return plans;
-}
-
-// A trace of another model of the same layers gives itself away by how many experts a token has.
-static Result<PlanTrace> readTraceOf(const Artifact &artifact, std::span<const std::byte> section) {
-  MOERT_ASSIGN_OR_RETURN(PlanTrace trace, decodeTrace(section, layerExpertsOf(artifact)));
-  const CacheShape shape = cacheShapeOf(artifact);
-  for (size_t i = 0; i < trace.layers.size(); ++i)
-    if (trace.layers[i].topK != shape.layers[i].topK)
-      return invalidInput("the trace has ", trace.layers[i].topK,
-                          " experts per token in MoE layer ", i, ", expected ",
-                          shape.layers[i].topK, ", as many as its router chooses");
-  return trace;
 }
 
 /// The artifact as it is, with what the request's files say of how to plan.
@@ -86,13 +82,14 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
   if (!request.devicePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.device, readDeviceFile(request.devicePath));
   }
-  std::optional<uint64_t> profiledHash; // Of the profile's checkpoint.
   if (request.profilePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.learned, readLearnedSections(source, artifact));
   } else {
     MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
                            CalibrationProfile::open(request.profilePath));
-    profiledHash = profile->info().checkpointHash;
+    MOERT_RETURN_IF_ERROR(checkSameCheckpoint(artifact, request.artifactPath,
+                                              profile->info().checkpointHash, request.profilePath,
+                                              session));
     MOERT_ASSIGN_OR_RETURN(Learned learned, learn(*profile, expertPayloadBytes(artifact)));
     inputs.learned = std::move(learned.sections);
   }
@@ -103,9 +100,6 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
   if (!trace.isOk())
     return trace.status().withContext(isOwn ? request.artifactPath : request.profilePath);
   inputs.trace = std::move(trace).value();
-  if (profiledHash)
-    MOERT_RETURN_IF_ERROR(checkSameCheckpoint(artifact, request.artifactPath, *profiledHash,
-                                              request.profilePath, session));
   return inputs;
 }
 

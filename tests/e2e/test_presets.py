@@ -86,14 +86,14 @@ class PresetsTest(E2eTest):
         self.refused(*replan, "--calibration", TEXT, mention="books.txt")
         self.assertFalse(output.exists())
 
-    def test_a_trace_of_another_routing_is_refused(self):
+    def test_a_profile_of_another_routing_is_refused_by_its_checkpoint(self):
         other = self.scratch / "other"
         shutil.copytree(POCKET, other)
         config = json.loads((other / "config.json").read_text())
         (other / "config.json").write_text(json.dumps(config | {"num_experts_per_tok": 2}))
         self.expect(DONE, "moec", "calibrate", other, "--calibration-text", TEXT, "--tokens", 512, "-o", self.scratch / "other.profile")
         self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--calibration", self.scratch / "other.profile", "-o",
-                     self.scratch / "new.moe", mention="other.profile: the trace has 2 experts per token in MoE layer 0, expected 4")
+                     self.scratch / "new.moe", mention="other.profile: the profile is of a checkpoint with hash")
 
     def test_every_key_of_the_json_is_on_its_page(self):
         for path in (self.planned, self.profile):

@@ -67,6 +67,13 @@ class SecondsTest(AccuracyTest):
         self.assertIn("a device and a budget would let time decide", reason["reason"])
         self.assertEqual(self.inspected(path)["provenance"]["widths_by"], "bytes")
 
+    def test_other_plans_keep_why_the_widths_are_as_they_are(self):
+        path, _ = by_seconds()
+        planned = self.scratch / "planned.moe"
+        for flags in ((), ("--device", DEVICE), ("--preset", "lru", "load-on-demand")):
+            self.expect(DONE, "moec", "replan", path, "--memory", "50%", *flags, "-o", planned)
+            self.assertEqual(self.reason(planned), self.reason(path))
+
     def test_a_preset_that_is_asked_for_is_what_widths_are_timed_with(self):
         path, said = compiled("lru.moe", "--memory", "25%", "50%", "--device", DEVICE, "--preset", "load-on-demand", "lru")
         self.assertRegex(said, r"\nwidths: least time, ")

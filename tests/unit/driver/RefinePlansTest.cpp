@@ -54,6 +54,21 @@ TEST_CASE("progress grows within a plan that is searched, and every plan counts 
   CHECK(refining.hasEnded);
 }
 
+TEST_CASE("why the widths are as they are outlives the reasons of an earlier plan") {
+  for (const char *preset : {"auto", "lru"}) {
+    Refining refining({preset});
+    std::vector<PlanReason> &reasons = refining.artifact.plans.front().reasons;
+    reasons = {{"widths", "least time", "10 ms a token", Origin::kMeasured},
+               {"eviction", "from before", "nobody knows", Origin::kMeasured}};
+    REQUIRE(refining.run().message() == "");
+    REQUIRE(reasons.size() > 1);
+    CHECK(reasons.front().decision == "widths");
+    CHECK(reasons.front().reason == "10 ms a token");
+    CHECK(std::ranges::none_of(reasons,
+                               [](const PlanReason &made) { return made.value == "from before"; }));
+  }
+}
+
 TEST_CASE("planning that is stopped says so and nothing else") {
   const std::atomic<bool> stop = true;
   Refining refining({"auto"});
