@@ -142,7 +142,7 @@ Result<std::optional<CalibrationJournal>> loadJournal(const std::string &outputP
   if (file.bytes() > kMaxJournalBytes)
     return invalidInput(path, ": ", file.bytes(), " bytes, expected at most ", kMaxJournalBytes);
   std::vector<std::byte> bytes(file.bytes());
-  MOERT_RETURN_IF_ERROR(file.read(0, bytes));
+  MOERT_RETURN_IF_ERROR(file.read(0, bytes).withContext(path));
   auto journal = decodeJournal(bytes);
   if (!journal.isOk())
     return journal.status().withContext(path);

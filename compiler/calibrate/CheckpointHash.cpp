@@ -29,7 +29,8 @@ struct Shard {
 Result<Shard> openShard(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(FileSource file, FileSource::open(path));
   uint64_t headerBytes = 0;
-  MOERT_RETURN_IF_ERROR(file.read(0, std::as_writable_bytes(std::span(&headerBytes, 1))));
+  MOERT_RETURN_IF_ERROR(
+      file.read(0, std::as_writable_bytes(std::span(&headerBytes, 1))).withContext(path));
   std::optional<uint64_t> offset = checkedAdd(headerBytes, sizeof(headerBytes));
   if (!offset)
     return invalidInput(path, ": the header has ", headerBytes, " bytes");
@@ -42,7 +43,7 @@ Status feedFile(FieldChecksum &feed, const std::string &path) {
   std::vector<std::byte> piece(std::min<uint64_t>(file.bytes(), 1 << 20));
   for (uint64_t done = 0; done < file.bytes();) {
     auto part = std::span(piece).first(std::min<uint64_t>(piece.size(), file.bytes() - done));
-    MOERT_RETURN_IF_ERROR(file.read(done, part));
+    MOERT_RETURN_IF_ERROR(file.read(done, part).withContext(path));
     feed.bytes(part);
     done += part.size();
   }
@@ -74,7 +75,8 @@ Result<uint64_t> checkpointHash(const Checkpoint &checkpoint) {
     }
     std::array<std::byte, kFirstBytes> first;
     auto bytes = std::span(first).first(std::min(kFirstBytes, tensor.end - tensor.begin));
-    MOERT_RETURN_IF_ERROR(shard->second.file.read(shard->second.dataOffset + tensor.begin, bytes));
+    MOERT_RETURN_IF_ERROR(shard->second.file.read(shard->second.dataOffset + tensor.begin, bytes)
+                              .withContext(shard->second.file.name()));
     feed.bytes(bytes);
   }
   return feed.digest();

@@ -94,7 +94,7 @@ static Status readAtLeast(int descriptor, uint64_t offset, std::span<std::byte> 
 }
 
 Status FileSource::read(uint64_t offset, std::span<std::byte> into) const {
-  MOERT_RETURN_IF_ERROR(checkEnd(offset, into.size(), fileBytes).withContext(path));
+  MOERT_RETURN_IF_ERROR(checkEnd(offset, into.size(), fileBytes));
   if (into.empty())
     return {};
   uint64_t bounceBytes =
@@ -102,14 +102,13 @@ Status FileSource::read(uint64_t offset, std::span<std::byte> into) const {
   std::unique_ptr<void, decltype(&std::free)> bounce(
       std::aligned_alloc(kDirectAlignment, bounceBytes), &std::free);
   if (!bounce)
-    return failed(path, ": no memory for a read of ", bounceBytes, " bytes");
+    return failed("no memory for a read of ", bounceBytes, " bytes");
   std::span<std::byte> buffer(static_cast<std::byte *>(bounce.get()), bounceBytes);
   while (!into.empty()) {
     uint64_t skip = offset % kDirectAlignment;
     uint64_t count = std::min<uint64_t>(into.size(), bounceBytes - skip);
     uint64_t span = std::min(bounceBytes, roundUp(skip + count, kDirectAlignment));
-    MOERT_RETURN_IF_ERROR(
-        readAtLeast(descriptor, offset - skip, buffer.first(span), skip + count).withContext(path));
+    MOERT_RETURN_IF_ERROR(readAtLeast(descriptor, offset - skip, buffer.first(span), skip + count));
     std::memcpy(into.data(), buffer.data() + skip, count);
     into = into.subspan(count);
     offset += count;

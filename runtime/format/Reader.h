@@ -23,7 +23,8 @@ public:
   virtual ~ByteSource() = default;
   virtual const std::string &name() const = 0; // For messages.
   virtual uint64_t bytes() const = 0;
-  /// Fills `into` from `offset` on; a source that ends earlier is an error.
+  /// Fills `into` from `offset` on; a source that ends earlier is an error. Errors leave the name
+  /// of the source to the caller, who knows what was read.
   virtual Status read(uint64_t offset, std::span<std::byte> into) const = 0;
 };
 

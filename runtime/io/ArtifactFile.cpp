@@ -88,18 +88,18 @@ Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
 
 Status ArtifactFile::read(uint64_t offset, std::span<std::byte> into) const {
   if (!rangeFits(offset, into.size(), fileBytes))
-    return invalidInput(filePath, ": read of ", into.size(), " bytes at offset ", offset,
-                        ", but the file has ", fileBytes);
+    return invalidInput("read of ", into.size(), " bytes at offset ", offset, ", but the file has ",
+                        fileBytes);
   size_t done = 0;
   while (done < into.size()) {
     ssize_t got = pread(bufferedFd, into.data() + done, into.size() - done,
                         static_cast<off_t>(offset + done));
     if (got < 0 && errno != EINTR)
-      return systemError(errno, strCat(filePath, ": read of ", into.size(), " bytes at offset ",
-                                       offset, " found ", done, " bytes"));
+      return systemError(errno, strCat("read of ", into.size(), " bytes at offset ", offset,
+                                       " found ", done, " bytes"));
     if (got == 0)
-      return invalidInput(filePath, ": read of ", into.size(), " bytes at offset ", offset,
-                          " found ", done, " bytes, then the end of the file");
+      return invalidInput("read of ", into.size(), " bytes at offset ", offset, " found ", done,
+                          " bytes, then the end of the file");
     if (got > 0)
       done += static_cast<size_t>(got);
   }

@@ -252,6 +252,24 @@ TEST_CASE("a pipe is refused and not waited for") {
   CHECK(pipe.status().message().find("this is not a regular file") != std::string::npos);
 }
 
+TEST_CASE("a file that is cut short while it is read is named once") {
+  Artifact tiny = tinyPlannedArtifact();
+  const std::vector<std::byte> content = fileOf(tiny);
+  const std::string path = strCat("/tmp/format_test_", ::getpid(), ".moe");
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char *>(content.data()), std::streamsize(content.size()));
+  auto source = FileSource::open(path);
+  REQUIRE(source.isOk());
+  const bool isCut = ::truncate(path.c_str(), 5000) == 0;
+  auto artifact = readArtifact(*source);
+  ::unlink(path.c_str());
+  REQUIRE(isCut);
+  REQUIRE(!artifact.isOk());
+  const std::string &message = artifact.status().message();
+  CHECK(message.starts_with(path + ": the file ended at "));
+  CHECK(message.find(path, 1) == std::string::npos);
+}
+
 TEST_CASE("a file on the disk is read at any offset and length") {
   std::vector<std::byte> content(3 * 1024 * 1024 + 77);
   for (size_t i = 0; i < content.size(); ++i)
