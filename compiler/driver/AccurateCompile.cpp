@@ -353,7 +353,8 @@ Status AccurateCompile::run(WorkDirectory &directory) {
   MOERT_ASSIGN_OR_RETURN(artifacts,
                          PooledArtifacts::create(request, model, *profile, work->path(), session));
   MOERT_RETURN_IF_ERROR(learnRouting());
-  MOERT_ASSIGN_OR_RETURN(times, ArtifactTimes::create(material, *artifacts, request.passes));
+  MOERT_ASSIGN_OR_RETURN(times,
+                         ArtifactTimes::create(material, *artifacts, request.passes, session.stop));
   WidthAssignment assignment(artifacts->items().input().problem.items.size(), 0);
   std::optional<Measured> measured;
   std::optional<WidthsChosen> chosen;

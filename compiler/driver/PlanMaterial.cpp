@@ -9,13 +9,15 @@ using namespace moert;
 namespace moec {
 
 ArtifactTimes::ArtifactTimes(const PlanMaterial &material, const PooledArtifacts &artifacts,
-                             std::string given, Preset preset)
+                             std::string given, Preset preset, const std::atomic<bool> *stop)
     : device(material.device->name), budget(std::move(given)), basis(material.basis()),
-      planning(artifacts, basis, budget, preset), replayed(planning, preset, availableCores()) {}
+      planning(artifacts, basis, budget, preset),
+      replayed(planning, preset, availableCores(), stop) {}
 
 Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial &material,
                                                              const PooledArtifacts &artifacts,
-                                                             const mlir::moe::CompileOptions &of) {
+                                                             const mlir::moe::CompileOptions &of,
+                                                             const std::atomic<bool> *stop) {
   if (!material.device || of.budgets.empty())
     return std::unique_ptr<ArtifactTimes>();
   Preset preset = Preset::kAuto;
@@ -23,7 +25,7 @@ Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial 
     MOERT_ASSIGN_OR_RETURN(preset, presetOf(of.presets.front()));
   }
   return std::unique_ptr<ArtifactTimes>(
-      new ArtifactTimes(material, artifacts, of.budgets.front(), preset));
+      new ArtifactTimes(material, artifacts, of.budgets.front(), preset, stop));
 }
 
 std::string ArtifactTimes::place() const {
@@ -38,14 +40,16 @@ WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const ArtifactTimes
   if (!outcome.isTimed)
     return {false,
             {},
-            {"widths", "fewest bytes",
+            {std::string(kWidthsReason), "fewest bytes",
              strCat("of what was measured to keep the target; ",
                     times ? "the budget holds none of it"
                           : "a device and a budget would let time decide"),
              Origin::kMeasured}};
   const MeasuredWidths &best = outcome.best;
   WidthsChosen chosen{
-      true, times->place(), {"widths", "least time", timedText(best), Origin::kDerived}};
+      true,
+      times->place(),
+      {std::string(kWidthsReason), "least time", timedText(best), Origin::kDerived}};
   PlanReason &reason = chosen.reason;
   const bool isSame = outcome.fewestBytes && outcome.fewestBytes->assignment == best.assignment;
   if (isSame)

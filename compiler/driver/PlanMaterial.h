@@ -29,14 +29,15 @@ public:
   /// Null: without a device and a budget nothing is known of times.
   static moert::Result<std::unique_ptr<ArtifactTimes>> create(const PlanMaterial &material,
                                                               const PooledArtifacts &artifacts,
-                                                              const mlir::moe::CompileOptions &of);
+                                                              const mlir::moe::CompileOptions &of,
+                                                              const std::atomic<bool> *stop);
   WidthTimes &times() { return replayed; }
   /// "within 25% on Raspberry Pi 5"
   std::string place() const;
 
 private:
   ArtifactTimes(const PlanMaterial &material, const PooledArtifacts &artifacts, std::string given,
-                Preset preset);
+                Preset preset, const std::atomic<bool> *stop);
 
   std::string device, budget;
   PlanBasis basis;

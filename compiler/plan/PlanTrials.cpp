@@ -88,6 +88,8 @@ std::vector<double> PlanTrials::measure(std::span<const PlanSettings> candidates
 }
 
 TimedResult PlanTrials::replayPlays(const PlanSettings &settings) {
+  if (isStopped())
+    return {};
   ++replayCount;
   return replayInTime(problem, settings, {.steps = traceParts.steps, .keepsPlays = true}).value();
 }

@@ -20,6 +20,12 @@ static Status notHeld() {
   return invalidInput("the budget does not hold the widths");
 }
 
+Status ReplayedWidths::checkStop() const {
+  if (stop && stop->load(std::memory_order_relaxed))
+    return Status(StatusCode::kInterrupted, "interrupted");
+  return {};
+}
+
 Result<bool> ReplayedWidths::begin(const WidthAssignment &likely) {
   MOERT_ASSIGN_OR_RETURN(bool isHeld, planning.begin(likely));
   if (!isHeld || rule.preset != Preset::kAuto)
@@ -27,12 +33,14 @@ Result<bool> ReplayedWidths::begin(const WidthAssignment &likely) {
   MOERT_ASSIGN_OR_RETURN(std::optional<PlanProblem> problem, planning.problemOf(likely));
   if (!problem)
     return notHeld();
-  MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(*problem, {.threads = threads}));
+  MOERT_ASSIGN_OR_RETURN(SearchedPlan found,
+                         searchPlan(*problem, {.threads = threads, .stop = stop}));
   rule = found.rule;
   return true;
 }
 
 Result<double> ReplayedWidths::tokenNs(const WidthAssignment &assignment) {
+  MOERT_RETURN_IF_ERROR(checkStop());
   MOERT_ASSIGN_OR_RETURN(std::optional<PlanProblem> problem, planning.problemOf(assignment));
   if (!problem)
     return std::numeric_limits<double>::infinity();
@@ -51,6 +59,7 @@ static double expertNs(const PlanProblem &problem, const MarginalTimes &times, c
 
 Result<std::vector<std::vector<double>>>
 ReplayedWidths::optionNs(const WidthAssignment &assignment) {
+  MOERT_RETURN_IF_ERROR(checkStop());
   MOERT_ASSIGN_OR_RETURN(std::optional<PlanProblem> problem, planning.problemOf(assignment));
   if (!problem)
     return notHeld();

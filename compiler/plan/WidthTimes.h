@@ -14,6 +14,7 @@
 #include "compiler/plan/PlanRule.h"
 #include "compiler/plan/WidthProblem.h"
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,11 +66,13 @@ public:
 };
 
 /// By replaying the trace with a preset's plan; `auto` is searched for once, with the likely
-/// assignment, and its recipe stands for all others. Borrows the planning.
+/// assignment, and its recipe stands for all others. Borrows the planning and the flag: once `stop`
+/// is set, every call ends soon, with kInterrupted.
 class ReplayedWidths : public WidthTimes {
 public:
-  ReplayedWidths(WidthPlanning &planned, Preset preset, uint32_t threadCount)
-      : planning(planned), rule{preset, {}}, threads(threadCount) {}
+  ReplayedWidths(WidthPlanning &planned, Preset preset, uint32_t threadCount,
+                 const std::atomic<bool> *stopFlag = nullptr)
+      : planning(planned), rule{preset, {}}, threads(threadCount), stop(stopFlag) {}
 
   moert::Result<bool> begin(const WidthAssignment &likely) override;
   moert::Result<double> tokenNs(const WidthAssignment &assignment) override;
@@ -77,9 +80,12 @@ public:
   optionNs(const WidthAssignment &assignment) override;
 
 private:
+  moert::Status checkStop() const;
+
   WidthPlanning &planning;
   PlanRule rule;
   uint32_t threads;
+  const std::atomic<bool> *stop;
 };
 
 /// The knapsack with times for costs. Begins with the one of bytes; weights are those there, then

@@ -182,6 +182,19 @@ TEST_CASE("settings that were measured are not replayed again, and give the same
   CHECK(whole[1].tokenNs == replayInTime(problem, settings[1]).value().tokenNs);
 }
 
+TEST_CASE("trials that are stopped replay nothing more") {
+  PlanFixture fixture = someProblem(5);
+  const PlanProblem problem = fixture.problem();
+  std::atomic<bool> stop = false;
+  PlanTrials trials(problem, 1, &stop);
+  const PlanSettings settings = planPreset(Preset::kLru, problem).settings;
+  CHECK(!trials.replayPlays(settings).plays.empty());
+  CHECK(trials.replays() == 1);
+  stop = true;
+  CHECK(trials.replayPlays(settings).plays.empty());
+  CHECK(trials.replays() == 1);
+}
+
 TEST_CASE("a search without decoded tokens, or of a problem that contradicts itself, is refused") {
   std::vector<uint16_t> chosen{0, 1};
   LayerRoutes layer{2, 1, chosen};

@@ -12,6 +12,7 @@
 
 using namespace moec;
 using moert::Result;
+using moert::StatusCode;
 
 namespace {
 
@@ -164,6 +165,20 @@ TEST_CASE("where everything stays in memory bytes cost computing alone") {
             doctest::Approx(margins.computingShare * use.wanted * experts.computeNs[0]));
     CHECK(ns[i][0] >= ns[i][2]);
   }
+}
+
+TEST_CASE("times that are stopped say so, in a search for a plan too") {
+  TracedExperts experts = hotAndCold();
+  const WidthAssignment widest(experts.problem.items.size(), 0);
+  std::atomic<bool> stop = false;
+  ReplayedWidths times(experts, Preset::kAuto, 1, &stop);
+  REQUIRE(times.begin(widest).isOk());
+  CHECK(times.tokenNs(widest).isOk());
+  stop = true;
+  CHECK(times.begin(widest).status().code() == StatusCode::kInterrupted);
+  CHECK(times.tokenNs(widest).status().code() == StatusCode::kInterrupted);
+  CHECK(times.optionNs(widest).status().code() == StatusCode::kInterrupted);
+  CHECK(solveInSeconds(experts.problem, times).status().code() == StatusCode::kInterrupted);
 }
 
 TEST_CASE("times refuse a trace that decodes nothing") {
