@@ -125,6 +125,8 @@ Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device)
                                device.shareWhileComputing));
   MOERT_RETURN_IF_ERROR(readOr(fields, "submit_ns_per_mib", kNanoseconds, {0, Origin::kAssumed},
                                device.submitNsPerMiB));
+  MOERT_RETURN_IF_ERROR(
+      readOr(fields, "wake_ns", kNanoseconds, {0, Origin::kAssumed}, device.wakeNs));
   const bool isBuffered = device.ioBackend == "buffered";
   // The table of the backend has to be there, the other one may.
   if (!isBuffered || fields.has("direct"))

@@ -49,10 +49,10 @@ public:
         std::visit(*this, instructions[i++]);
     costs.after = sinceCut;
     costs.contention = {device.shareWhileComputing.value, device.shareWhileReading.value,
-                        device.submitNsPerMiB.value / (1 << 20)};
+                        device.submitNsPerMiB.value / (1 << 20), device.wakeNs.value};
     costs.origin = times.origin();
-    for (const Quantity &shared :
-         {device.shareWhileComputing, device.shareWhileReading, device.submitNsPerMiB})
+    for (const Quantity &shared : {device.shareWhileComputing, device.shareWhileReading,
+                                   device.submitNsPerMiB, device.wakeNs})
       costs.origin = worseOf(costs.origin, shared.origin);
     return std::move(costs);
   }

@@ -53,6 +53,10 @@ struct ThreadRates {
   Quantity allThreads; // As many as there are cores.
 };
 
+/// After so long without reads a disk, or what a virtual one is made of, is as slow to begin again
+/// as it gets: the time between the reads of one layer and the next.
+constexpr uint64_t kDiskRestNs = 1'000'000;
+
 struct DeviceProfile {
   std::string name;
 
@@ -74,7 +78,8 @@ struct DeviceProfile {
   ReadTable bufferedReads;         // Through the page cache, nothing of the file in it.
   Quantity shareWhileComputing{1}; // Of the tables' rates, while all cores compute.
   Quantity submitNsPerMiB;         // Of the thread that asks for a read.
-  Quantity cachedBytesPerSecond;   // Buffered reads of what the page cache holds; one at a time.
+  Quantity wakeNs; // Of the first read after kDiskRestNs without any, beside what the tables say.
+  Quantity cachedBytesPerSecond; // Buffered reads of what the page cache holds; one at a time.
 
   /// By weights, tokens and threads, each combination once; int8 and f32 are there, for one token
   /// and for several, with one thread and with `cores` of them.

@@ -63,6 +63,12 @@ ReadPace ReadPaces::make(uint64_t bytes, size_t underWay) const {
   return {static_cast<double>(underWay) / rate, served};
 }
 
+void DiskTimeline::begin(uint32_t tag, uint32_t size) {
+  if (reads.empty())
+    wakeLeft = wakeAfterRest * std::min(1.0, (now - restingSince) / kDiskRestNs);
+  reads.push_back({tag, size, 1});
+}
+
 double DiskTimeline::readNs(const Read &read, size_t servedReads) {
   return paces.of(read.size, reads.size()).allNs * static_cast<double>(servedReads) /
          static_cast<double>(reads.size());
@@ -80,7 +86,7 @@ double DiskTimeline::soonestNs() {
 // Later than now, also where what is left takes less than a double tells apart: who waits until
 // then would wait for ever.
 double DiskTimeline::nextEndNs(double share) {
-  return std::max(now + soonestNs() / share,
+  return std::max(now + wakeLeft + soonestNs() / share,
                   std::nextafter(now, std::numeric_limits<double>::infinity()));
 }
 
@@ -88,6 +94,11 @@ void DiskTimeline::progress(double ns, double share, std::vector<uint32_t> &ende
   // Below what a double tells apart after some minutes: without it the end of a read that is
   // waited for could never be reached.
   constexpr double kSlackNs = 1e-3;
+  const double woken = std::min(ns, wakeLeft);
+  wakeLeft -= woken;
+  busy += ns;
+  now += ns;
+  ns -= woken;
   const size_t count = served();
   size_t kept = 0;
   for (size_t i = 0; i < reads.size(); ++i) {
@@ -102,14 +113,14 @@ void DiskTimeline::progress(double ns, double share, std::vector<uint32_t> &ende
     reads[kept++] = read;
   }
   reads.resize(kept);
-  busy += ns;
-  now += ns;
+  if (reads.empty())
+    restingSince = now;
 }
 
 void DiskTimeline::advanceTo(double ns, std::vector<uint32_t> &ended, double share) {
   assert(ns >= now);
   while (!reads.empty() && now < ns)
-    progress(std::min(soonestNs() / share, ns - now), share, ended);
+    progress(std::min(wakeLeft + soonestNs() / share, ns - now), share, ended);
   now = ns;
 }
 

@@ -36,14 +36,17 @@ private:
 /// The reads under way. All of them together have the rate that the device's table says of so many,
 /// and the oldest ones have it among them: as few as reach that rate by themselves, for a device
 /// takes up its requests in their order and more of them than it works on at a time wait; nor does
-/// the runtime give it more than some at a time.
+/// the runtime give it more than some at a time. One that has rested takes a while before it
+/// begins.
 ///
 /// Borrows the paces. Times are ns since the replay's begin and never go back.
 class DiskTimeline {
 public:
-  explicit DiskTimeline(ReadPaces &readPaces) : paces(readPaces) {}
+  /// wakeNs: after a rest of kDiskRestNs, and after a shorter one less in proportion.
+  explicit DiskTimeline(ReadPaces &readPaces, double wakeNs = 0)
+      : paces(readPaces), wakeAfterRest(wakeNs) {}
 
-  void begin(uint32_t tag, uint32_t size) { reads.push_back({tag, size, 1}); }
+  void begin(uint32_t tag, uint32_t size);
   size_t underWay() const { return reads.size(); }
   /// When the next read ends, if no other one begins and the disk has this share of its rates from
   /// now on. Only while one is under way.
@@ -67,8 +70,10 @@ private:
   void progress(double ns, double share, std::vector<uint32_t> &ended);
 
   ReadPaces &paces;
+  double wakeAfterRest;
   std::vector<Read> reads; // In the order of their begin.
-  double now = 0, busy = 0;
+  double wakeLeft = 0;     // Before the reads under way go on.
+  double now = 0, busy = 0, restingSince = 0;
 };
 
 } // namespace moec

@@ -92,7 +92,7 @@ static Status checkTimes(const PlanProblem &problem) {
     if (!(share > 0 && share <= 1))
       return invalidInput("reading and computing leave each other a share of ", share,
                           ", expected more than 0 and at most 1");
-  if (!isTime(contention.submitNsPerByte))
+  if (!isTime(contention.submitNsPerByte) || !isTime(contention.wakeNs))
     return invalidInput("the cost of beginning a read is not a time");
   const ReadTable &reads = *problem.reads;
   if (reads.sizes.empty() || reads.depths.empty() ||

@@ -34,6 +34,7 @@ struct Contention {
   double readingWhileComputing = 1; // Of the disk's rate, which is left; above 0, at most 1.
   double computingWhileReading = 1; // Of the processor's.
   double submitNsPerByte = 0;       // The computing thread's time to begin a read.
+  double wakeNs = 0;                // Of a disk that rested meanwhile, before its first read.
 };
 
 /// What steps cost beside reading.

@@ -16,6 +16,7 @@ namespace moec {
 TimedCounts &TimedCounts::operator+=(const TimedCounts &other) {
   cache += other.cache;
   present += other.present;
+  awaited += other.awaited;
   computeNs += other.computeNs;
   waitNs += other.waitNs;
   return *this;
@@ -119,7 +120,7 @@ private:
 Player::Player(const PlanProblem &given, const PlanSettings &settings, CacheDirectory filled,
                const DirectorySize &size)
     : problem(given), directory(std::move(filled)), guessList(size), guessesAt(size.layers),
-      paces(*given.reads), disk(paces) {
+      paces(*given.reads), disk(paces, given.costs->contention.wakeNs) {
   for (uint32_t layer = 0; layer < directory.layerCount(); ++layer)
     for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert) {
       const uint64_t bytes = problem.recordBytes[layer][expert];
@@ -272,10 +273,12 @@ void Player::queueReads() {
 uint32_t Player::nextReady() {
   collect();
   startReads();
+  const bool isAwaited = handedOut == ready.size();
   while (handedOut == ready.size()) {
     waitForRead();
     startReads();
   }
+  counts.awaited += isAwaited;
   return ready[handedOut++];
 }
 

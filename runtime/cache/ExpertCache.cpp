@@ -283,12 +283,14 @@ Status ExpertCache::verify(uint32_t id) {
 
 Result<int> ExpertCache::nextReady() {
   MOERT_RETURN_IF_ERROR(checkCall(true, "nextReady"));
+  bool isAwaited = false;
   // Also when something is ready: the disk gets its next requests before the caller computes.
   for (bool wait = false; handedOut < wanted.size(); wait = true) {
     uint64_t before = wait ? clock() : 0;
     Status progressed = collect(wait);
     if (wait)
       playStats.waitNs += clock() - before;
+    isAwaited |= wait;
     if (progressed.isOk())
       progressed = startReads();
     if (!progressed.isOk())
@@ -307,6 +309,7 @@ Result<int> ExpertCache::nextReady() {
   if (!verified.isOk())
     return fail(std::move(verified));
   ++handedOut;
+  playStats.awaited += isAwaited;
   ++experts[wanted[index]].users;
   return static_cast<int>(index);
 }

@@ -14,6 +14,7 @@ CacheStats &CacheStats::operator+=(const CacheStats &other) {
   guessBytes += other.guessBytes;
   adopted += other.adopted;
   present += other.present;
+  awaited += other.awaited;
   refuted += other.refuted;
   waitNs += other.waitNs;
   verifyNs += other.verifyNs;

@@ -162,6 +162,7 @@ Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
   layerProfile.guessBytes += stats.guessBytes;
   layerProfile.adopted += static_cast<uint32_t>(stats.adopted);
   layerProfile.present += static_cast<uint32_t>(stats.present);
+  layerProfile.awaited += static_cast<uint32_t>(stats.awaited);
   layerProfile.refuted += static_cast<uint32_t>(stats.refuted);
   return {};
 }

@@ -15,6 +15,7 @@ void LayerTotals::add(const LayerProfile &layer) {
   misses += layer.misses;
   adopted += layer.adopted;
   present += layer.present;
+  awaited += layer.awaited;
   refuted += layer.refuted;
 }
 
@@ -27,6 +28,7 @@ LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
   misses += other.misses;
   adopted += other.adopted;
   present += other.present;
+  awaited += other.awaited;
   refuted += other.refuted;
   return *this;
 }
@@ -89,6 +91,7 @@ static void writeStep(JsonWriter &json, const RunStep &step, std::span<const Lay
   writeColumn(json, "hits", layers, &LayerProfile::hits);
   writeColumn(json, "misses", layers, &LayerProfile::misses);
   writeColumn(json, "present", layers, &LayerProfile::present);
+  writeColumn(json, "awaited", layers, &LayerProfile::awaited);
   writeColumn(json, "adopted", layers, &LayerProfile::adopted);
   writeColumn(json, "refuted", layers, &LayerProfile::refuted);
   writeColumn(json, "guess_bytes", layers, &LayerProfile::guessBytes);

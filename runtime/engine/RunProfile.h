@@ -24,12 +24,13 @@ struct RunStep {
 /// Of LayerProfile, over several steps and all layers.
 struct LayerTotals {
   uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, guessBytes = 0;
-  uint64_t hits = 0, misses = 0, adopted = 0, present = 0, refuted = 0;
+  uint64_t hits = 0, misses = 0, adopted = 0, present = 0, awaited = 0, refuted = 0;
 
   void add(const LayerProfile &layer);
   LayerTotals &operator+=(const LayerTotals &other);
   double hitRate() const { return rateOf(hits); }
   double presentRate() const { return rateOf(present); }
+  double awaitedRate() const { return hits + misses == 0 ? 0 : rateOf(awaited); }
   uint64_t guesses() const { return adopted + refuted; }
 
 private:

@@ -68,6 +68,7 @@ void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
     return whole == 0 ? 0 : double(part) / double(whole);
   };
   json.key("present_rate").number(totals.presentRate());
+  json.key("awaited_rate").number(totals.awaitedRate());
   json.key("guess_bytes_per_token").number(totals.guessBytes / summary.decodeSteps);
   json.key("adopted_per_token").number(perToken(totals.adopted));
   json.key("refuted_per_token").number(perToken(totals.refuted));

@@ -83,6 +83,7 @@ static void writeTotals(JsonWriter &json, const LayerTotals &totals) {
   json.key("hits").number(totals.hits);
   json.key("misses").number(totals.misses);
   json.key("present").number(totals.present);
+  json.key("awaited").number(totals.awaited);
   json.key("adopted").number(totals.adopted);
   json.key("refuted").number(totals.refuted);
   json.key("guess_bytes").number(totals.guessBytes);

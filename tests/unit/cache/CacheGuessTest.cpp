@@ -55,6 +55,7 @@ TEST_CASE("a guess that comes true is there when its layer is played") {
   CHECK(cache.stats().misses == 2);
   CHECK(cache.stats().adopted == 2);
   CHECK(cache.stats().present == 2);
+  CHECK(cache.stats().awaited == 0);
   CHECK(cache.stats().bytesRead == 0);
   CHECK(cache.test.cache->guessPages() == 0);
   CHECK(cache.test.readyIn(1) == Experts{3, 4});
@@ -68,6 +69,7 @@ TEST_CASE("a guess that is still being read is waited for as the demand's own re
   cache.test.play(1, {3});
   CHECK(cache.stats().adopted == 1);
   CHECK(cache.stats().present == 0);
+  CHECK(cache.stats().awaited == 1);
   CHECK(cache.queue.submitted == 2);
 }
 

@@ -43,6 +43,7 @@ TEST_CASE("what reading and computing cost each other is the device's") {
   CHECK(costs.contention.readingWhileComputing == 0.5);
   CHECK(costs.contention.computingWhileReading == 0.8);
   CHECK(costs.contention.submitNsPerByte == 1);
+  CHECK(costs.contention.wakeNs == 700);
   CHECK(costs.origin == Origin::kDerived);
   DeviceProfile unknown = plainDevice();
   unknown.shareWhileReading = {1, Origin::kAssumed};

@@ -22,6 +22,7 @@ inline DeviceProfile plainDevice() {
   device.shareWhileReading = {0.8, kMeasured};
   device.shareWhileComputing = {0.5, kMeasured};
   device.submitNsPerMiB = {1 << 20, kMeasured};
+  device.wakeNs = {700, kMeasured};
   for (auto [weights, ns] : {std::pair("int8", 1.0), std::pair("f32", 2.0)}) {
     device.products.push_back({weights, 1, 1, {1e9, kMeasured}, {1e9 / ns, kMeasured}});
     device.products.push_back({weights, 32, 1, {1e9, kMeasured}, {32e9 / ns / 4.1, kMeasured}});

@@ -22,7 +22,7 @@ static std::string written(const RunProfile &profile, const RunFacts &facts) {
 }
 
 static const std::vector<LayerProfile> kLayers = {
-    {10, 1, 4096, 3, 1, 1, 4, 2, 3072}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
+    {10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
 
 TEST_CASE("a profile is written as run-profile.md says") {
   RunProfile profile(2, 2);
@@ -38,8 +38,8 @@ TEST_CASE("a profile is written as run-profile.md says") {
   facts.end = "length";
   facts.promptTokens = 7;
   std::string columns = R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
-                        R"("hits":[3,4,0],"misses":[1,0,0],"present":[4,0,0],"adopted":[1,0,0],)"
-                        R"("refuted":[2,0,0],"guess_bytes":[3072,0,0]})";
+                        R"("hits":[3,4,0],"misses":[1,0,0],"present":[4,0,0],"awaited":[1,0,0],)"
+                        R"("adopted":[1,0,0],"refuted":[2,0,0],"guess_bytes":[3072,0,0]})";
   CHECK(
       written(profile, facts) ==
       R"({"version":1,"artifact":"a.moe","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,)"
@@ -64,12 +64,14 @@ TEST_CASE("steps beyond the room are left out") {
 TEST_CASE("totals add up and know the share of hits") {
   LayerTotals totals;
   CHECK(totals.hitRate() == 1);
+  CHECK(totals.awaitedRate() == 0);
   for (const LayerProfile &layer : kLayers)
     totals.add(layer);
   CHECK(totals.bytesRead == 4096);
   CHECK(totals.waitNs == 3);
   CHECK(totals.hitRate() == doctest::Approx(7.0 / 8));
   CHECK(totals.presentRate() == doctest::Approx(4.0 / 8));
+  CHECK(totals.awaitedRate() == doctest::Approx(1.0 / 8));
   CHECK(totals.guesses() == 3);
   CHECK(totals.guessBytes == 3072);
 }

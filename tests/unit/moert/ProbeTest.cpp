@@ -27,7 +27,7 @@ DeviceReport someReport() {
   report.totalMemoryBytes = 8589934592;
   report.availableMemoryBytes = 4294967296;
   report.compute = {"avx2", 1, {1500}, {{1e10}, {1e10}}, {{2e10}, {2e10}}, {{5e9}, {6e9}}, {}, 1};
-  report.contention = {{0.9}, {0.75}, {12345}};
+  report.contention = {{0.9}, {0.75}, {12345}, {6789}};
   report.compute.products.push_back({"int2+1", 32, 1, {1.23456e9}, {4e10}});
   report.disk.backend = IoBackend::kThreads;
   report.disk.cachedBytesPerSecond = {5e9};
@@ -182,6 +182,7 @@ TEST_CASE("a device file has four digits of each number and a word on how it was
   CHECK(contains(yaml, "  backend: !measured threads\n"));
   CHECK(contains(yaml, "  share_while_reading: !measured 0.9\n"));
   CHECK(contains(yaml, "  share_while_computing: !measured 0.75\n"));
+  CHECK(contains(yaml, "  wake_ns: !measured 6789\n"));
   CHECK(contains(yaml, "  submit_ns_per_mib: !measured 1.234e+04\n"));
   CHECK(contains(yaml, "  memory_bytes_per_second: {one_thread: !measured 5e+09, all_threads: "
                        "!measured 6e+09}\n"));

@@ -119,6 +119,26 @@ TEST_CASE("a disk that has a share of its rates takes as much longer, for as lon
   CHECK(disk.busyNs() == doctest::Approx(1500));
 }
 
+TEST_CASE("a disk wakes for the first read after a rest, and the longer the longer it has rested") {
+  ReadTable table = serialReads();
+  ReadPaces paces(table);
+  DiskTimeline disk(paces, 600);
+  Tags ended;
+  disk.advanceTo(kDiskRestNs / 2, ended);
+  disk.begin(7, paces.sizeOf(1000));
+  CHECK(disk.nextEndNs() == doctest::Approx(kDiskRestNs / 2 + 300 + 1000));
+  disk.advanceTo(kDiskRestNs / 2 + 200, ended);
+  CHECK(disk.nextEndNs(0.5) == doctest::Approx(kDiskRestNs / 2 + 300 + 2000));
+  disk.begin(8, paces.sizeOf(1000)); // The disk is awake.
+  const double both = kDiskRestNs / 2 + 300 + 2000;
+  disk.advanceTo(both, ended);
+  CHECK(ended == Tags{7, 8});
+  disk.advanceTo(both + 3.0 * kDiskRestNs, ended);
+  disk.begin(9, paces.sizeOf(1000));
+  CHECK(disk.nextEndNs() == doctest::Approx(both + 3.0 * kDiskRestNs + 600 + 1000));
+  CHECK(disk.busyNs() == doctest::Approx(300 + 2000));
+}
+
 TEST_CASE("large reads come one after the other, whatever a device gains by several") {
   // Of 4 MiB, two side by side take as long as one.
   const uint64_t bytes = 4 << 20;

@@ -196,6 +196,7 @@ TEST_CASE("in made-up time the replay reads and waits as the runtime's cache doe
         REQUIRE(found.misses == counts.cache.misses);
         REQUIRE(found.adopted == counts.cache.adopted);
         REQUIRE(found.present == counts.present);
+        REQUIRE(found.awaited == counts.awaited);
         REQUIRE(found.evictions == counts.cache.evictions);
         bytes += found.bytesRead;
         expectedBytes += counts.cache.bytesRead;

@@ -25,6 +25,7 @@ TEST_CASE("experts are computed as they arrive, while the next ones are read") {
   CHECK(result.decode.computeNs == doctest::Approx(100 + 2 * 55 + 30));
   CHECK(result.decode.waitNs == doctest::Approx(4096 + 4096 - 55));
   CHECK(result.diskBusyNs == doctest::Approx(8192));
+  CHECK(result.decode.awaited == 2);
 }
 
 TEST_CASE("what stands behind the router is computed while the experts are read") {
@@ -65,6 +66,15 @@ TEST_CASE("to begin a read takes the processor's time") {
   CHECK(result.tokenNs[0] == doctest::Approx(8377));
 }
 
+TEST_CASE("a disk that has rested takes a while before it reads again") {
+  PlanFixture fixture(tokensOf(3, 1, {0, 1}), 1, 1);
+  fixture.costs.layers[0].before = {kDiskRestNs, 0};
+  fixture.costs.contention.wakeNs = 700;
+  TimedResult result = played(fixture, quotasOf({0}, 1));
+  for (double tokenNs : result.tokenNs)
+    CHECK(tokenNs == doctest::Approx(kDiskRestNs + 700 + 4096 + 55 + 30));
+}
+
 TEST_CASE("shares that leave nothing are refused") {
   PlanFixture fixture(tokensOf(3, 1, {0}), 1, 1);
   fixture.costs.contention.readingWhileComputing = 0;
@@ -86,6 +96,7 @@ TEST_CASE("experts in memory are computed first, without a check") {
   TimedResult result = played(fixture, quotasOf({2}, 1));
   CHECK(result.tokenNs[1] == doctest::Approx(100 + 5000 + 5005 + 30));
   CHECK(result.plays[1].counts.waitNs == 0);
+  CHECK(result.plays[1].counts.awaited == 0);
   CHECK(result.tokenNs[2] == doctest::Approx(100 + 5000 + 5000 + 30));
   CHECK(result.plays[2].counts.present == 2);
 }

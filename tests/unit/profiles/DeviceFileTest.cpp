@@ -25,6 +25,7 @@ disk:
   cached_bytes_per_second: !measured 5e9
   share_while_computing: !measured 0.75
   submit_ns_per_mib: !derived 12000
+  wake_ns: !measured 250000
   direct:
     - {bytes: 65536, depth: 4, bytes_per_second: !derived 9e8}
     - {bytes: 4096, depth: 1, bytes_per_second: !measured 4e7}
@@ -107,13 +108,16 @@ TEST_CASE("what reading and computing cost each other may be absent, and then co
   CHECK(device.shareWhileReading == Quantity{0.9, Origin::kMeasured});
   CHECK(device.shareWhileComputing == Quantity{0.75, Origin::kMeasured});
   CHECK(device.submitNsPerMiB == Quantity{12000, Origin::kDerived});
+  CHECK(device.wakeNs == Quantity{250000, Origin::kMeasured});
   const DeviceProfile old =
-      parseDevice(withoutLines({"share_while_reading", "share_while_computing", "submit_ns"}),
-                  "device.yaml")
+      parseDevice(
+          withoutLines({"share_while_reading", "share_while_computing", "submit_ns", "wake_ns"}),
+          "device.yaml")
           .value();
   CHECK(old.shareWhileReading == Quantity{1, Origin::kAssumed});
   CHECK(old.shareWhileComputing == Quantity{1, Origin::kAssumed});
   CHECK(old.submitNsPerMiB == Quantity{0, Origin::kAssumed});
+  CHECK(old.wakeNs == Quantity{0, Origin::kAssumed});
   CHECK(refusalOf(changed("share_while_computing: !measured 0.75",
                           "share_while_computing: !measured 1.1"))
             .find("disk.share_while_computing: found '1.1', expected a number from 0.01 to 1") !=
@@ -143,17 +147,17 @@ TEST_CASE("a refusal names file, line, field, what was found and what was expect
         "device.yaml:7: processor.dispatch_ns: found 'fast', expected a number from 0 to 1e+09");
   CHECK(refusalOf(changed("depth: 4, bytes_per_second: !derived 9e8",
                           "depth: four, bytes_per_second: !derived 9e8")) ==
-        "device.yaml:20: disk.direct[0].depth: found 'four', expected a whole number from 1 to "
+        "device.yaml:21: disk.direct[0].depth: found 'four', expected a whole number from 1 to "
         "1024");
 }
 
 TEST_CASE("an unknown field is refused wherever it stands") {
   CHECK(refusalOf(std::string(kDevice) + "gpu: none\n") ==
-        "device.yaml:36: gpu: there is no such field; profiles/README.md lists them");
+        "device.yaml:37: gpu: there is no such field; profiles/README.md lists them");
   CHECK(refusalOf(changed("cores:", "speed_mhz: !measured 3\n  cores:"))
             .find("device.yaml:6: processor.speed_mhz: there is no such field") == 0);
   CHECK(refusalOf(changed("{bytes: 4096,", "{latency_us: 3, bytes: 4096,"))
-            .find("device.yaml:21: disk.direct[1].latency_us: there is no such field") == 0);
+            .find("device.yaml:22: disk.direct[1].latency_us: there is no such field") == 0);
 }
 
 TEST_CASE("a unit that is not the field's own is an unknown field") {
@@ -198,7 +202,7 @@ TEST_CASE("a value outside its range is refused") {
 
 TEST_CASE("a read table that is not a full grid is refused") {
   CHECK(refusalOf(without("    - {bytes: 65536, depth: 4")) ==
-        "device.yaml:20: disk.direct: found a list, expected every size at every depth, but there "
+        "device.yaml:21: disk.direct: found a list, expected every size at every depth, but there "
         "is no point of 65536 bytes at depth 4");
   CHECK(refusalOf(changed("{bytes: 65536, depth: 4", "{bytes: 4096, depth: 1"))
             .find("another size or depth") != std::string::npos);
@@ -208,7 +212,7 @@ TEST_CASE("a read table that is not a full grid is refused") {
 
 TEST_CASE("rates of products that leave a time undefined are refused") {
   CHECK(refusalOf(without("  - {weights: f32, tokens: 1, threads: 2")) ==
-        "device.yaml:25: products: the rates of f32 for 1 tokens are not for 1 thread and for 2, "
+        "device.yaml:26: products: the rates of f32 for 1 tokens are not for 1 thread and for 2, "
         "expected both");
   CHECK(
       refusalOf(changed("weights: f32", "weights: q4_k")).find("found 'q4_k', expected int2 or") !=

@@ -63,6 +63,7 @@ TEST_CASE("what the probe writes is a device profile with every table and rate")
   CHECK(device.shareWhileReading.origin == Origin::kMeasured);
   CHECK(device.shareWhileComputing.origin == Origin::kMeasured);
   CHECK(device.submitNsPerMiB.value > 0);
+  CHECK(device.wakeNs.origin == Origin::kMeasured);
   CHECK(device.attentionMemoryBytesPerSecond.oneThread.origin == Origin::kMeasured);
   CHECK(device.bufferedReads.depths == std::vector<uint32_t>{1, 4, 16});
   CHECK(device.products.size() == kProductWeights.size() * 4);

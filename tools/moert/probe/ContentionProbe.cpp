@@ -19,6 +19,11 @@ constexpr uint32_t kRecords = 4;
 constexpr uint32_t kTurns = 8;
 constexpr uint64_t kTurnNs = 100'000'000;
 
+// What a layer misses, and how long it computes before: by far not all disks are as fast then as
+// when they have no rest.
+constexpr uint32_t kBurstRecords = 2;
+constexpr uint64_t kDiskRestNs = 1'000'000;
+
 struct Turn {
   double productNs = 0, bytesPerSecond = 0, submitNsPerByte = 0;
 };
@@ -67,7 +72,30 @@ public:
     return turn;
   }
 
+  /// How much longer bursts of reads take with so much computing before each than one behind the
+  /// other.
+  Result<double> wakeNs() {
+    MOERT_ASSIGN_OR_RETURN(double behindRests, burstNs(true));
+    MOERT_ASSIGN_OR_RETURN(double behindBursts, burstNs(false));
+    return std::max(0.0, behindRests - behindBursts);
+  }
+
 private:
+  Result<double> burstNs(bool rests) {
+    std::vector<double> bursts;
+    for (const uint64_t begin = run.nowNs(); bursts.empty() || run.nowNs() - begin < kTurnNs;) {
+      for (const uint64_t rest = run.nowNs(); rests && run.nowNs() - rest < kDiskRestNs;)
+        multiplier.run(pool, matrices.next(), 1);
+      const uint64_t before = run.nowNs();
+      for (uint32_t i = 0; i < kBurstRecords; ++i)
+        MOERT_RETURN_IF_ERROR(reader.begin(*places.next(), kRecordBytes));
+      while (reader.underWay() > 0)
+        MOERT_RETURN_IF_ERROR(reader.takeEnded(true).status());
+      bursts.push_back(static_cast<double>(run.nowNs() - before));
+    }
+    return median(std::move(bursts));
+  }
+
   static constexpr size_t kWidth = 2; // int2+2: what moec makes of 4 bits.
 
   const ProbeRun &run;
@@ -86,7 +114,7 @@ double shareOf(double part, double whole) {
 } // namespace
 
 uint64_t plannedContentionNs() {
-  return 3 * kTurns * kTurnNs;
+  return 5 * kTurns * kTurnNs;
 }
 
 Result<ContentionReport> probeContention(ProbeRun &run, const ProbeFile &file,
@@ -100,18 +128,21 @@ Result<ContentionReport> probeContention(ProbeRun &run, const ProbeFile &file,
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::create(threads));
   const Multiplier multiplier{kernels, rows};
   Contenders contenders(run, *pool, multiplier, weights, reader, file.bytes());
-  std::vector<double> computing, reading, submitNs;
+  std::vector<double> computing, reading, submitNs, wakeNs;
   const uint64_t begin = run.nowNs();
   for (uint32_t i = 0; i < kTurns && (i == 0 || run.nowNs() - begin < plannedContentionNs()); ++i) {
-    MOERT_RETURN_IF_ERROR(run.begin("computing and reading at once", 3 * kTurnNs));
+    MOERT_RETURN_IF_ERROR(run.begin("computing and reading at once", 5 * kTurnNs));
     MOERT_ASSIGN_OR_RETURN(Turn computes, contenders.turn(true, false));
     MOERT_ASSIGN_OR_RETURN(Turn reads, contenders.turn(false, true));
     MOERT_ASSIGN_OR_RETURN(Turn both, contenders.turn(true, true));
+    MOERT_ASSIGN_OR_RETURN(double longer, contenders.wakeNs());
+    wakeNs.push_back(longer);
     computing.push_back(shareOf(computes.productNs, both.productNs));
     reading.push_back(shareOf(both.bytesPerSecond, reads.bytesPerSecond));
     submitNs.push_back(both.submitNsPerByte * (1 << 20));
   }
-  return ContentionReport{{median(computing)}, {median(reading)}, {median(submitNs)}};
+  return ContentionReport{
+      {median(computing)}, {median(reading)}, {median(submitNs)}, {median(wakeNs)}};
 }
 
 } // namespace moert::probe

@@ -41,7 +41,8 @@ void appendDisk(std::string &out, const DiskReport &disk, const ContentionReport
                 "\n  registered_buffers: !measured ", disk.hasRegisteredBuffers ? "true" : "false",
                 "\n  cached_bytes_per_second: ", tagged(disk.cachedBytesPerSecond),
                 "\n  share_while_computing: ", tagged(contention.readingShare),
-                "\n  submit_ns_per_mib: ", tagged(contention.submitNsPerMiB), "\n");
+                "\n  submit_ns_per_mib: ", tagged(contention.submitNsPerMiB),
+                "\n  wake_ns: ", tagged(contention.wakeNs), "\n");
   appendPoints(out, "direct", disk.direct);
   appendPoints(out, "buffered", disk.buffered);
 }
