@@ -21,8 +21,11 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${moe_launcher})
 endif()
 
-# lld links MLIR's archives several times faster than bfd, and moert becomes smaller.
-find_program(LLD_PROGRAM NAMES ld.lld)
+# lld links MLIR's archives several times faster than bfd, and moert becomes smaller. A cross compiler looks
+# for a linker by its target's name, and Debian has no lld of that name.
+if(NOT CMAKE_CROSSCOMPILING)
+  find_program(LLD_PROGRAM NAMES ld.lld)
+endif()
 if(LLD_PROGRAM)
   add_link_options(-fuse-ld=lld)
 endif()
