@@ -17,6 +17,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
 
 namespace moert {
 
@@ -66,11 +69,12 @@ struct KvView {
   uint32_t kvHeads, keyDim, valueDim;
 };
 
-enum class Isa : uint8_t { kReference = 0, kAvx2 = 1, kAvx512 = 2 };
+/// Among those of one architecture a later one is faster.
+enum class Isa : uint8_t { kReference = 0, kAvx2 = 1, kAvx512 = 2, kNeon = 3 };
 
 struct KernelTable {
   Isa isa;
-  const char *name; // "reference", "avx2", "avx512"
+  const char *name; // nameOf(isa)
 
   /// x[rows][cols] to int8; cols counts real inputs, out.cols padded ones.
   void (*quantizeRows)(const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
@@ -163,6 +167,15 @@ struct KernelTable {
 float exponential(float x);
 
 const KernelTable &referenceKernels();
+
+const char *nameOf(Isa isa); // "reference", "avx2", "avx512", "neon"
+
+/// What this build has kernels for, whatever the processor: the reference first, then those of its
+/// architecture, ascending.
+std::span<const Isa> builtIsas();
+
+/// One of builtIsas() by its name.
+std::optional<Isa> parseIsa(std::string_view name);
 
 /// Whether this processor (and this build) can run it.
 bool isSupported(Isa isa);

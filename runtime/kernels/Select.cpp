@@ -10,9 +10,27 @@
 
 namespace moert {
 
-static const char *nameOf(Isa isa) {
-  constexpr const char *kNames[] = {"reference", "avx2", "avx512"};
+const char *nameOf(Isa isa) {
+  constexpr const char *kNames[] = {"reference", "avx2", "avx512", "neon"};
   return kNames[static_cast<uint8_t>(isa)];
+}
+
+std::span<const Isa> builtIsas() {
+#if defined(MOERT_HAS_X86_KERNELS)
+  static constexpr Isa kIsas[] = {Isa::kReference, Isa::kAvx2, Isa::kAvx512};
+#elif defined(MOERT_HAS_ARM_KERNELS)
+  static constexpr Isa kIsas[] = {Isa::kReference, Isa::kNeon};
+#else
+  static constexpr Isa kIsas[] = {Isa::kReference};
+#endif
+  return kIsas;
+}
+
+std::optional<Isa> parseIsa(std::string_view name) {
+  for (Isa isa : builtIsas())
+    if (name == nameOf(isa))
+      return isa;
+  return std::nullopt;
 }
 
 #if defined(MOERT_HAS_X86_KERNELS)
@@ -23,7 +41,7 @@ static bool hasF16c() {
 }
 #endif
 
-// The builtin also asks whether the system saves the wide registers.
+// GCC's builtin also asks whether the system saves the wide registers.
 static const KernelTable *tableOf(Isa isa) {
   switch (isa) {
   case Isa::kReference:
@@ -39,13 +57,13 @@ static const KernelTable *tableOf(Isa isa) {
         __builtin_cpu_supports("avx512vnni") && tableOf(Isa::kAvx2))
       return &avx512Kernels();
     return nullptr;
-#else
-  case Isa::kAvx2:
-  case Isa::kAvx512:
-    return nullptr;
+#elif defined(MOERT_HAS_ARM_KERNELS)
+  case Isa::kNeon:
+    return &neonKernels();
 #endif
+  default: // Of another architecture.
+    return nullptr;
   }
-  return nullptr;
 }
 
 bool isSupported(Isa isa) {
@@ -56,7 +74,7 @@ Result<const KernelTable *> kernelsFor(Isa isa) {
   if (const KernelTable *table = tableOf(isa))
     return table;
   std::string present;
-  for (Isa candidate : {Isa::kReference, Isa::kAvx2, Isa::kAvx512})
+  for (Isa candidate : builtIsas())
     if (isSupported(candidate))
       present += (present.empty() ? "" : ", ") + std::string(nameOf(candidate));
   return invalidInput("this processor lacks the instruction set ", nameOf(isa),
@@ -64,10 +82,11 @@ Result<const KernelTable *> kernelsFor(Isa isa) {
 }
 
 const KernelTable &bestKernels() {
-  for (Isa candidate : {Isa::kAvx512, Isa::kAvx2})
-    if (const KernelTable *table = tableOf(candidate))
-      return *table;
-  return referenceKernels();
+  const KernelTable *best = &referenceKernels();
+  for (Isa isa : builtIsas())
+    if (const KernelTable *table = tableOf(isa))
+      best = table;
+  return *best;
 }
 
 } // namespace moert

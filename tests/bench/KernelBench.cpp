@@ -189,8 +189,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
     std::string_view flag = argv[i];
     if (flag == "--isa" && i + 1 < argc) {
       std::string_view name = argv[++i];
-      Isa isa = name == "avx512" ? Isa::kAvx512 : name == "avx2" ? Isa::kAvx2 : Isa::kReference;
-      auto kernels = kernelsFor(isa);
+      auto kernels = kernelsFor(parseIsa(name).value_or(Isa::kReference));
       if (!kernels.isOk()) {
         std::fprintf(stderr, "%s\n", kernels.status().message().c_str());
         return false;

@@ -55,6 +55,14 @@ static void addMemory(CLI::App &command, EngineFlags &flags) {
       ->type_name("SIZE");
 }
 
+/// "reference, avx2, avx512"
+static std::string isaNames() {
+  std::string names;
+  for (Isa isa : builtIsas())
+    names += (names.empty() ? "" : ", ") + std::string(nameOf(isa));
+  return names;
+}
+
 static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
   auto takeIo = [&flags](const std::string &text) {
     std::optional<IoBackend> io = parseIoBackend(text);
@@ -64,17 +72,9 @@ static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
     flags.io = *io;
   };
   auto takeIsa = [&flags](const std::string &text) {
-    if (text == "auto")
-      flags.isa.reset();
-    else if (text == "reference")
-      flags.isa = Isa::kReference;
-    else if (text == "avx2")
-      flags.isa = Isa::kAvx2;
-    else if (text == "avx512")
-      flags.isa = Isa::kAvx512;
-    else
-      throw CLI::ValidationError("--isa",
-                                 "'" + text + "', expected auto, reference, avx2 or avx512");
+    flags.isa = parseIsa(text);
+    if (!flags.isa && text != "auto")
+      throw CLI::ValidationError("--isa", "'" + text + "', expected auto, " + isaNames());
   };
   command
       .add_option_function<std::string>("--io", takeIo,
@@ -83,8 +83,9 @@ static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
       ->type_name("NAME");
   command
       .add_option_function<std::string>("--isa", takeIsa,
-                                        "Instruction set: auto, reference, avx2, avx512; the "
-                                        "results are the same (default: auto, the fastest here)")
+                                        "Instruction set: auto, " + isaNames() +
+                                            "; the results are the same (default: auto, the "
+                                            "fastest here)")
       ->type_name("NAME");
 }
 

@@ -1,4 +1,4 @@
-// The tables of the versions for x86 instruction sets. Only Select.cpp calls these, and the kernels
+// The tables of the versions for instruction sets. Only Select.cpp calls these, and the kernels
 // of a table only run where the processor has its instructions.
 #pragma once
 
@@ -8,5 +8,6 @@ namespace moert {
 
 const KernelTable &avx2Kernels();   // AVX2, FMA, F16C.
 const KernelTable &avx512Kernels(); // AVX-512 F, BW, VL, DQ, VNNI.
+const KernelTable &neonKernels();   // ARMv8-A.
 
 } // namespace moert

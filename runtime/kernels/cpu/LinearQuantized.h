@@ -95,7 +95,7 @@ template <typename P, int kGroup> inline void prefetchGroup(const GroupRun &run,
     const uint32_t bytes = groupBytes(kGroup, P::kBitsOf[p]);
     const std::byte *ahead = run.ahead[p] + uint64_t(group) * bytes;
     for (uint32_t line = 0; line < bytes; line += 64)
-      _mm_prefetch(reinterpret_cast<const char *>(ahead + line), _MM_HINT_T0);
+      __builtin_prefetch(ahead + line);
   }
 }
 

@@ -86,8 +86,8 @@ TEST_CASE("experts of different widths in a layer give the same logits however t
         varied.memory = BudgetSize{smallest + more, {}};
         CHECK(sameBytes(expected, logitsOf(artifact.path, varied)));
       }
-      if (kernelsFor(Isa::kAvx2).isOk())
-        varied.isa = Isa::kAvx2;
+      if (builtIsas().size() > 1 && isSupported(builtIsas()[1]))
+        varied.isa = builtIsas()[1]; // Not the one that is chosen by itself, on most machines.
       CHECK(sameBytes(expected, logitsOf(artifact.path, varied)));
     }
 }

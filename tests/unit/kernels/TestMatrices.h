@@ -323,7 +323,7 @@ struct QuantizedBatch {
 
 /// Calls check with every version but the reference; one that the processor lacks is named.
 inline void forEachVersion(const std::function<void(const KernelTable &)> &check) {
-  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : builtIsas().subspan(1)) {
     auto table = kernelsFor(isa);
     if (!table.isOk()) {
       MESSAGE("SKIPPED: ", table.status().message());

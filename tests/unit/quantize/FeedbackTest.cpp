@@ -236,7 +236,7 @@ TEST_CASE("every instruction set gives the same bits, from the inputs to the cod
   const auto inputs = correlatedRows(300, kShape.cols, 12);
   for (const Grid &grid : {Grid{2, 32, false}, Grid{3, 150, false}, Grid{3, 64, true}}) {
     std::vector<GridMatrix> results;
-    for (Isa isa : {Isa::kReference, Isa::kAvx2, Isa::kAvx512}) {
+    for (Isa isa : builtIsas()) {
       if (!isSupported(isa))
         continue;
       auto feedback = feedbackOf(momentsOf(inputs, kShape.cols, **kernelsFor(isa)), 0.03, isa);

@@ -1,0 +1,65 @@
+// The stored codes of a quantized matrix in NEON: a quarter of a unit, which is four outputs times
+// four bytes, at a time.
+#pragma once
+
+#include "runtime/kernels/cpu/LanesNeon.h"
+
+namespace moert {
+namespace {
+
+using Bytes = uint8x16_t;
+
+template <int kBits> inline Bytes shiftLeft(Bytes bytes) {
+  return vshlq_n_u8(bytes, kBits);
+}
+template <int kBits> inline Bytes shiftRight(Bytes bytes) {
+  return vshrq_n_u8(bytes, kBits);
+}
+template <int kMask> inline Bytes keep(Bytes bytes) {
+  return vandq_u8(bytes, vdupq_n_u8(kMask));
+}
+/// Bits of x where the mask has ones, of y elsewhere.
+template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
+  return vbslq_u8(vdupq_n_u8(kMask), x, y);
+}
+
+} // namespace
+} // namespace moert
+
+#include "runtime/kernels/cpu/PlaneCodes.h"
+
+namespace moert {
+namespace {
+
+/// Sums of a panel: of the outputs 4 * i to 4 * i + 3 in q[i].
+struct QuarterSums {
+  int32x4_t q[4];
+};
+
+/// The next P::kInputs inputs of a quarter of a panel. `step` counts such runs.
+template <typename P>
+inline void joinQuarter(const std::byte *const *codes, int step, int quarter, Bytes *parts) {
+  int taken[3] = {};
+  auto take = [&](int plane) {
+    // A plane of more bits has several units for the inputs of one of the fewest.
+    int units = P::kBitsOf[plane] / P::kFewest;
+    int unit = step * units + taken[plane]++;
+    return loadBytes(codes[plane] + unit * 64 + quarter * 16);
+  };
+  joinCodes<P>(take, parts);
+}
+
+/// Codes as signed bytes, for instructions that know no others: of fewer than 8 bits as they are,
+/// of 8 bits as q.
+template <typename P> inline int8x16_t signedCodes(Bytes codes) {
+  if constexpr (P::kBits == 8)
+    codes = veorq_u8(codes, vdupq_n_u8(0x80));
+  return vreinterpretq_s8_u8(codes);
+}
+/// By how much they are larger than q.
+template <typename P> constexpr int32_t centerOfSigned() {
+  return P::kBits == 8 ? 0 : 1 << (P::kBits - 1);
+}
+
+} // namespace
+} // namespace moert
