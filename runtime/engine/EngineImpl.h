@@ -161,6 +161,10 @@ struct Engine::Impl {
   /// between then and their turn, the disk is at work.
   Status beginExperts(const ExpertsInstruction &instruction);
   Status beginNextExperts(size_t routed);
+  /// For reads, since the cache is there; between instructions.
+  uint64_t waitedNs() const {
+    return cache->totalStats().waitNs + (openExperts ? cache->layerStats().waitNs : 0);
+  }
   Status playExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
   Status playHead(const HeadInstruction &head);
   void playAttend(const AttendInstruction &attend);

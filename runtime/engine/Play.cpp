@@ -310,11 +310,10 @@ Status Engine::Impl::playProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
   openExperts.reset(); // A step that failed may have left some; their play has ended.
-  uint64_t begun = monotonicNs();
+  uint64_t begun = monotonicNs(), waited = waitedNs();
   for (size_t i = 0; i < program->instructions.size();) {
     int32_t layer = program->layers[i];
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
-    uint64_t waitedBefore = entry.waitNs;
     if (size_t linears = playLinearsFrom(i)) {
       i += linears;
     } else {
@@ -323,9 +322,12 @@ Status Engine::Impl::playProgram() {
       ++i;
     }
     MOERT_RETURN_IF_ERROR(cache->advance());
-    uint64_t now = monotonicNs();
-    entry.computeNs += now - begun - (entry.waitNs - waitedBefore);
+    // Waits count where they happened: experts are begun before their own instruction.
+    const uint64_t now = monotonicNs(), waits = waitedNs() - waited;
+    entry.waitNs += waits;
+    entry.computeNs += now - begun - waits;
     begun = now;
+    waited += waits;
   }
   return {};
 }

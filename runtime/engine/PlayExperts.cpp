@@ -107,6 +107,10 @@ Status Engine::Impl::beginExperts(const ExpertsInstruction &instruction) {
 }
 
 // Guesses of later layers stand behind the route and count from the play on that begins here.
+//
+// By the format's rules (ValidateProgram.cpp) a route stands before every predict, so that the walk
+// back ends, and nothing is written to what a route chose before the experts that name it have read
+// it, so that it is the same here as there.
 Status Engine::Impl::beginNextExperts(size_t routed) {
   const std::vector<Instruction> &instructions = program->instructions;
   if (routed + 1 < instructions.size() &&
@@ -155,7 +159,6 @@ Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
                           grouping.topK, hidden, dst.floats(row));
 
   const CacheStats &stats = cache->layerStats();
-  layerProfile.waitNs += stats.waitNs;
   layerProfile.bytesRead += stats.bytesRead;
   layerProfile.hits += static_cast<uint32_t>(stats.hits);
   layerProfile.misses += static_cast<uint32_t>(stats.misses);

@@ -49,14 +49,19 @@ Decoded decode(Loaded &loaded) {
   return decoded;
 }
 
-Decoded decodeWith(const Plan &plan, bool isSettled = false) {
-  TemporaryArtifact artifact(modelWith({plan}));
+Decoded decodeWith(const SyntheticOptions &synthetic, bool isSettled) {
+  const Plan &plan = synthetic.plans.front();
+  TemporaryArtifact artifact(synthetic);
   auto model = Model::open(artifact.path);
   REQUIRE_MESSAGE(model.isOk(), model.status().message());
   EngineOptions options = optionsOf(**model, plan);
   options.isSettled = isSettled;
   Loaded loaded = load(artifact.path, options);
   return decode(loaded);
+}
+
+Decoded decodeWith(const Plan &plan, bool isSettled = false) {
+  return decodeWith(modelWith({plan}), isSettled);
 }
 
 } // namespace
@@ -87,6 +92,32 @@ TEST_CASE("whatever a plan decides and guesses, logits are the same, and so are 
       }
     }
   }
+}
+
+// A settled read is waited for as soon as it has begun, and a wait counts where it happens.
+TEST_CASE("a layer's experts are begun with what its router chose, not when their turn comes") {
+  SyntheticOptions options = modelWith({smallPlan()});
+  options.routesOutside = true;
+  Decoded decoded = decodeWith(options, true);
+  uint64_t layersMisses = 0;
+  for (size_t i = 0; i < decoded.layers.size(); i += kLayers + 1) {
+    uint64_t misses = 0;
+    for (size_t layer = i; layer < i + kLayers; ++layer) {
+      CHECK(decoded.layers[layer].waitNs == 0);
+      misses += decoded.layers[layer].misses;
+    }
+    CHECK((decoded.layers[i + kLayers].waitNs > 0) == (misses > 0));
+    layersMisses += misses;
+  }
+  CHECK(layersMisses > 0);
+}
+
+TEST_CASE("no layer computes for less than nothing, wherever experts are begun") {
+  SyntheticOptions options = modelWith({smallPlan()});
+  options.routesOutside = true;
+  for (bool isSettled : {false, true})
+    for (const LayerProfile &layer : decodeWith(options, isSettled).layers)
+      CHECK(layer.computeNs < uint64_t(1) << 40); // A quarter of an hour.
 }
 
 TEST_CASE("settled counts repeat from run to run") {

@@ -132,9 +132,9 @@ private:
     int32_t chosen = buffer(kTopK, BufferKind::kI32), weights = buffer(kTopK);
     add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, kTopK,
                          true, 1},
-        layer);
+        options.routesOutside ? kNone : layer);
     for (uint32_t ahead = 1; ahead <= kMostAhead && number + ahead < kLayers; ++ahead)
-      predict(normed, number + ahead, ahead, layer);
+      predict(normed, number + ahead, ahead, options.routesOutside ? kNone : layer);
     bool quantized = isQuantized(options.experts);
     BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
     int32_t src = input(normed, options.experts, layer), dst = buffer(options.hidden);
