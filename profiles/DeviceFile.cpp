@@ -55,8 +55,8 @@ Status readOr(YamlFields &fields, const std::string &key, const Range &range, Qu
 
 Status readProcessor(YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("processor"));
-  MOERT_ASSIGN_OR_RETURN(device.isa,
-                         fields.knownWord("isa", {"reference", "avx2", "avx512", "neon"}));
+  MOERT_ASSIGN_OR_RETURN(device.isa, fields.knownWord("isa", {"reference", "avx2", "avx512", "neon",
+                                                              "dotprod", "i8mm"}));
   MOERT_ASSIGN_OR_RETURN(uint64_t cores, fields.knownCount("cores", kCores));
   device.cores = static_cast<uint32_t>(cores);
   MOERT_ASSIGN_OR_RETURN(device.dispatchNs, fields.quantity("dispatch_ns", kNanoseconds));

@@ -60,7 +60,7 @@ constexpr uint64_t kDiskRestNs = 1'000'000;
 struct DeviceProfile {
   std::string name;
 
-  std::string isa;               // "reference", "avx2", "avx512", "neon".
+  std::string isa;               // A name that Kernels.h knows, "avx512" say.
   uint32_t cores = 0;            // That a process may use.
   Quantity dispatchNs;           // To hand one operation to all threads and wait for them.
   Quantity shareWhileReading{1}; // Of the rates of products, while reads are under way.

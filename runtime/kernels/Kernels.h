@@ -70,7 +70,14 @@ struct KvView {
 };
 
 /// Among those of one architecture a later one is faster.
-enum class Isa : uint8_t { kReference = 0, kAvx2 = 1, kAvx512 = 2, kNeon = 3 };
+enum class Isa : uint8_t {
+  kReference = 0,
+  kAvx2 = 1,
+  kAvx512 = 2,
+  kNeon = 3,
+  kDotprod = 4,
+  kI8mm = 5
+};
 
 struct KernelTable {
   Isa isa;
@@ -168,7 +175,7 @@ float exponential(float x);
 
 const KernelTable &referenceKernels();
 
-const char *nameOf(Isa isa); // "reference", "avx2", "avx512", "neon"
+const char *nameOf(Isa isa); // "reference", "avx2", "avx512", "neon", "dotprod", "i8mm"
 
 /// What this build has kernels for, whatever the processor: the reference first, then those of its
 /// architecture, ascending.

@@ -6,12 +6,14 @@
 
 #if defined(MOERT_HAS_X86_KERNELS)
 #include <cpuid.h>
+#elif defined(MOERT_HAS_ARM_KERNELS)
+#include <sys/auxv.h>
 #endif
 
 namespace moert {
 
 const char *nameOf(Isa isa) {
-  constexpr const char *kNames[] = {"reference", "avx2", "avx512", "neon"};
+  constexpr const char *kNames[] = {"reference", "avx2", "avx512", "neon", "dotprod", "i8mm"};
   return kNames[static_cast<uint8_t>(isa)];
 }
 
@@ -19,7 +21,7 @@ std::span<const Isa> builtIsas() {
 #if defined(MOERT_HAS_X86_KERNELS)
   static constexpr Isa kIsas[] = {Isa::kReference, Isa::kAvx2, Isa::kAvx512};
 #elif defined(MOERT_HAS_ARM_KERNELS)
-  static constexpr Isa kIsas[] = {Isa::kReference, Isa::kNeon};
+  static constexpr Isa kIsas[] = {Isa::kReference, Isa::kNeon, Isa::kDotprod, Isa::kI8mm};
 #else
   static constexpr Isa kIsas[] = {Isa::kReference};
 #endif
@@ -60,6 +62,10 @@ static const KernelTable *tableOf(Isa isa) {
 #elif defined(MOERT_HAS_ARM_KERNELS)
   case Isa::kNeon:
     return &neonKernels();
+  case Isa::kDotprod:
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? &dotprodKernels() : nullptr;
+  case Isa::kI8mm:
+    return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 ? &i8mmKernels() : nullptr;
 #endif
   default: // Of another architecture.
     return nullptr;

@@ -9,5 +9,7 @@ namespace moert {
 const KernelTable &avx2Kernels();   // AVX2, FMA, F16C.
 const KernelTable &avx512Kernels(); // AVX-512 F, BW, VL, DQ, VNNI.
 const KernelTable &neonKernels();   // ARMv8-A.
+const KernelTable &dotprodKernels();
+const KernelTable &i8mmKernels();
 
 } // namespace moert

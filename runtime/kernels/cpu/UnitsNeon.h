@@ -49,6 +49,14 @@ inline void joinQuarter(const std::byte *const *codes, int step, int quarter, By
   joinCodes<P>(take, parts);
 }
 
+/// A group's codes of activations, 16 to a vector.
+template <int kGroup, int kRows>
+inline void loadInputs(const int8_t *x, uint64_t xStride, int8x16_t (*inputs)[kGroup / 16]) {
+  for (int r = 0; r < kRows; ++r)
+    for (int i = 0; i < kGroup / 16; ++i)
+      inputs[r][i] = vld1q_s8(x + r * xStride + 16 * i);
+}
+
 /// Codes as signed bytes, for instructions that know no others: of fewer than 8 bits as they are,
 /// of 8 bits as q.
 template <typename P> inline int8x16_t signedCodes(Bytes codes) {

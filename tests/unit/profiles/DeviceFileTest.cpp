@@ -1,5 +1,7 @@
 #include "profiles/DeviceFile.h"
 
+#include "runtime/kernels/Kernels.h"
+
 #include <doctest/doctest.h>
 #include <string>
 
@@ -170,6 +172,17 @@ TEST_CASE("a unit that is not the field's own is an unknown field") {
 TEST_CASE("a missing field is refused by its name") {
   CHECK(refusalOf(without("  isa:")) == "device.yaml:5: processor.isa: the field is missing");
   CHECK(refusalOf(without("name:")) == "device.yaml:2: name: the field is missing");
+}
+
+TEST_CASE("a device may have any instruction set that there are kernels for, and no other") {
+  using moert::Isa;
+  for (Isa isa :
+       {Isa::kReference, Isa::kAvx2, Isa::kAvx512, Isa::kNeon, Isa::kDotprod, Isa::kI8mm}) {
+    const auto device = parseDevice(changed("avx2", moert::nameOf(isa)), "device.yaml");
+    REQUIRE(device.isOk());
+    CHECK(device->isa == moert::nameOf(isa));
+  }
+  CHECK(refusalOf(changed("avx2", "sve")).find("sve") != std::string::npos);
 }
 
 TEST_CASE("a field that is given twice is refused") {
