@@ -1,98 +1,115 @@
-// How fast the products read weights, against a plain read of the same memory.
+// How fast the products with stored matrices are, as a share of what the machine can do.
 //
-//   KernelBench [--isa reference|avx2|avx512] [--rows N...]
+//   KernelBench [--isa NAME] [--rows N...] [--threads N...] [--formats NAME...]
+//               [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
 //
-// Matrices of an expert's size lie one behind the other in far more memory than the last-level
-// cache holds, and are multiplied in turn, each thread its half of the panels. After every turn the
-// same memory is read with plain loads by as many threads: the ratio of the two is the result.
-// Times are the threads' own processor time, so that a busy machine disturbs both alike; each
-// number is the median of several turns.
+// Matrices lie one behind the other in far more memory than the last-level cache holds, and are
+// multiplied in turn by --rows rows of activations. As in the engine a matrix is cut into four runs
+// of panels for each thread, which the threads take by turns. In every round the same memory is
+// also read with plain loads by as many threads, and a loop in registers makes nothing but
+// multiply-adds. So each line says, as medians of the rounds with the lower and the upper quartile:
+//
+//   GB/s     stored bytes that were multiplied a second, and their share of what plain loads read:
+//            one row is held up by memory, so that 1.00 is the most to be had;
+//   GMAC/s   1e9 multiply-adds a second, and their share of the loop in registers: many rows are
+//            held up by arithmetic. With groups of 32 inputs two of ten multiplying instructions
+//            scale the sums, so that 0.80 is the most to be had with AVX-512. 0 where there is
+//            no such loop (reference, ARM).
+//
+// Shares are of the same round and times are the threads' own processor time, so that a busy
+// machine disturbs both alike. With --memory 1 everything comes from the cache. To compare two
+// builds run them by turns and compare the medians: the machine's own rates move between runs.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/kernels/Kernels.h"
+#include "tests/bench/MachineLimits.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
-#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
-#include <thread>
 #include <vector>
 
 using namespace moert;
+using namespace moert::bench;
 
 namespace {
 
-// Four times a last-level cache of 32 MiB and twice that again; pages as an artifact has them.
-constexpr uint64_t kMemoryBytes = 256u << 20;
-constexpr uint32_t kPageShift = 16;
-constexpr int kTurns = 9;
+constexpr uint32_t kPageShift = 16; // As an artifact has them.
+constexpr uint32_t kRunsPerThread = 4;
+// In one round: enough for a clock, and few enough that many rows do not take for ever.
+constexpr double kOperationsPerRound = 4e9;
+
+/// What is multiplied: one format, and the planes on top.
+struct Stored {
+  WeightFormat format;
+  std::vector<WeightKind> planes = {};
+
+  std::string name() const {
+    std::string text = nameOf(format.kind);
+    for (WeightKind kind : planes)
+      text.append("+").append(std::to_string(bitsOf(kind)));
+    return isQuantized(format.kind) ? text + "/" + std::to_string(format.group) : text;
+  }
+};
+
+std::vector<Stored> allStored() {
+  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
+  constexpr WeightFormat kNested = {k2, 32, 32, false};
+  return {{{WeightKind::kF32, 0, 0, false}},
+          {{WeightKind::kF16, 0, 0, false}},
+          {{WeightKind::kBF16, 0, 0, false}},
+          {{WeightKind::kInt8, 32, 32, false}},
+          {{WeightKind::kInt4, 32, 32, false}},
+          {{WeightKind::kInt4, 64, 64, true}},
+          {{WeightKind::kInt2, 64, 64, true}},
+          {kNested},
+          {kNested, {k1}},
+          {kNested, {k2}},
+          {kNested, {k2, k2}},
+          {kNested, {k2, k4}}};
+}
 
 struct Arguments {
   const KernelTable *kernels = &bestKernels();
-  std::vector<uint32_t> rows = {1, 32};
+  std::vector<uint32_t> rows = {1, 32}, threads = {1, 2};
+  std::vector<std::string> formats; // Empty: all.
+  std::vector<MatrixShape> shapes = {{1536, 768}, {768, 1536}};
+  uint32_t rounds = 9;
+  uint64_t memoryMiB = 256; // Four times a last-level cache of 32 MiB and twice that again.
 };
 
-double threadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// Runs work(thread) on each thread; the most processor time that any of them took.
-double secondsOf(uint32_t threads, const std::function<void(uint32_t)> &work) {
-  std::vector<double> seconds(threads);
-  std::vector<std::thread> workers;
-  for (uint32_t t = 0; t < threads; ++t)
-    workers.emplace_back([&, t] {
-      double begin = threadSeconds();
-      work(t);
-      seconds[t] = threadSeconds() - begin;
-    });
-  for (std::thread &worker : workers)
-    worker.join();
-  return *std::max_element(seconds.begin(), seconds.end());
-}
-
-double median(std::vector<double> numbers) {
-  std::nth_element(numbers.begin(), numbers.begin() + kTurns / 2, numbers.end());
-  return numbers[kTurns / 2];
-}
-
-/// Plain loads of everything, in eight sums.
-uint64_t readAll(const std::byte *from, uint64_t bytes) {
-  uint64_t sums[8] = {};
-  for (uint64_t i = 0; i + 64 <= bytes; i += 64)
-    for (int k = 0; k < 8; ++k) {
-      uint64_t word;
-      std::memcpy(&word, from + i + 8 * k, 8);
-      sums[k] += word;
-    }
-  return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
-}
+/// Median and quartiles of what the rounds gave.
+struct Spread {
+  explicit Spread(std::vector<double> numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    size_t last = numbers.size() - 1;
+    low = numbers[last / 4], median = numbers[last / 2], high = numbers[last - last / 4];
+  }
+  double low, median, high;
+};
 
 /// The memory, and a table of its pages.
 class Memory {
 public:
-  Memory() {
-    void *mapped =
-        mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  explicit Memory(uint64_t size) : bytes(size) {
+    void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
       std::abort();
-    madvise(mapped, kMemoryBytes, MADV_HUGEPAGE);
+    madvise(mapped, bytes, MADV_HUGEPAGE); // As the engine's memory.
     data = static_cast<std::byte *>(mapped);
-    for (uint64_t i = 0; i < kMemoryBytes; ++i)
+    for (uint64_t i = 0; i < bytes; ++i)
       data[i] = static_cast<std::byte>(i * 2654435761u >> 13 & 0x3b); // No f16 or f32 of it is NaN.
-    for (uint64_t page = 0; page < kMemoryBytes >> kPageShift; ++page)
+    for (uint64_t page = 0; page < bytes >> kPageShift; ++page)
       pages.push_back(data + (page << kPageShift));
   }
-  ~Memory() { munmap(data, kMemoryBytes); }
+  ~Memory() { munmap(data, bytes); }
   Memory(const Memory &) = delete;
 
+  uint64_t bytes;
   std::byte *data;
   std::vector<const std::byte *> pages;
 };
@@ -126,83 +143,149 @@ uint64_t layOut(WeightView &w, std::span<const WeightKind> planes) {
   return bytes;
 }
 
-/// What is multiplied: one format, and the planes on top.
-struct Stored {
-  WeightFormat format;
-  std::vector<WeightKind> planes = {};
-
-  std::string name() const {
-    std::string text = nameOf(format.kind);
-    for (WeightKind kind : planes)
-      text.append("+").append(std::to_string(bitsOf(kind)));
-    return text;
-  }
-};
-
 void benchOne(const Arguments &arguments, const Memory &memory, const Stored &stored,
               MatrixShape shape, uint32_t rows, uint32_t threads) {
-  const WeightFormat &format = stored.format;
-  WeightView first = {shape, format, {}, {}};
-  uint64_t step = layOut(first, stored.planes), count = kMemoryBytes / step;
-  const MatrixLayout &layout = first.layout;
-  Activations activations(rows, shape, format);
-  activations.quantized.cols = layout.paddedCols;
-  uint64_t xStride = activations.quantized.codesStride, yStride = roundUp(shape.rows, 16);
+  const bool isInteger = isQuantized(stored.format.kind);
+  WeightView first = {shape, stored.format, {}, {}};
+  const uint64_t step = layOut(first, stored.planes), count = memory.bytes / step;
+  if (count == 0) {
+    std::printf("%s %u x %u: larger than the memory\n", stored.name().c_str(), shape.rows,
+                shape.cols);
+    return;
+  }
+  const uint32_t panels = first.layout.panels, runs = threads * kRunsPerThread;
+  Activations activations(rows, shape, stored.format);
+  activations.quantized.cols = first.layout.paddedCols;
+  const uint64_t xStride = activations.quantized.codesStride, yStride = roundUp(shape.rows, 16);
+  const double operations = static_cast<double>(shape.rows) * shape.cols * rows;
+  const uint64_t matrices = std::clamp<uint64_t>(
+      static_cast<uint64_t>(kOperationsPerRound / operations), 1, std::max<uint64_t>(count, 100));
+  uint64_t next = 0; // Rounds go on where the last one ended.
 
   auto multiply = [&](uint32_t thread) {
-    uint32_t begin = layout.panels * thread / threads, end = layout.panels * (thread + 1) / threads;
-    for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t i = next; i < next + matrices; ++i) {
       WeightView w = first;
-      w.bytes = {memory.pages.data(), kPageShift, i * step};
-      if (isQuantized(format.kind))
-        arguments.kernels->linearQuantized(w, activations.quantized, rows, activations.y.data(),
-                                           yStride, begin, end);
-      else
-        arguments.kernels->linearFloat(w, activations.x.data(), xStride, rows, activations.y.data(),
-                                       yStride, begin, end);
+      w.bytes = {memory.pages.data(), kPageShift, i % count * step};
+      for (uint32_t run = thread; run < runs; run += threads) {
+        uint32_t begin = panels * run / runs, end = panels * (run + 1) / runs;
+        if (isInteger)
+          arguments.kernels->linearQuantized(w, activations.quantized, rows, activations.y.data(),
+                                             yStride, begin, end);
+        else
+          arguments.kernels->linearFloat(w, activations.x.data(), xStride, rows,
+                                         activations.y.data(), yStride, begin, end);
+      }
     }
   };
-  std::vector<uint64_t> keep(threads);
-  auto read = [&](uint32_t thread) {
-    uint64_t part = count * step / threads;
-    keep[thread] = readAll(memory.data + part * thread, part);
-  };
-
-  std::vector<double> products, reads;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    products.push_back(secondsOf(threads, multiply));
-    reads.push_back(secondsOf(threads, read));
+  std::vector<double> rates, ofRead, operationRates, ofPeak;
+  for (uint32_t round = 0; round < arguments.rounds; ++round) {
+    double perSecond = static_cast<double>(matrices) / secondsOf(threads, multiply);
+    double read = readRate(memory.data, memory.bytes, threads);
+    double peak = peakRate(arguments.kernels->isa, isInteger, threads);
+    rates.push_back(perSecond * static_cast<double>(step) / 1e9);
+    ofRead.push_back(perSecond * static_cast<double>(step) / read);
+    operationRates.push_back(perSecond * operations / 1e9);
+    ofPeak.push_back(peak > 0 ? perSecond * operations / peak : 0);
+    next = (next + matrices) % count;
   }
-  double bytes = static_cast<double>(count * step);
-  double rate = bytes / median(products), readRate = bytes / median(reads);
-  double multiplications = bytes / static_cast<double>(step) * rows * shape.rows * shape.cols;
-  std::printf("%-8s g%-3u %5u x %-5u %4u rows %u threads %7.2f GB/s %7.2f GB/s read  ratio %.2f "
-              "%8.1f GMAC/s%s\n",
-              stored.name().c_str(), format.group, shape.rows, shape.cols, rows, threads,
-              rate / 1e9, readRate / 1e9, rate / readRate, multiplications / median(products) / 1e9,
-              keep[0] == 1 ? " " : "");
+  const Spread read(ofRead), peak(ofPeak);
+  std::printf("%-11s %4u x %-4u %3u rows %u threads %7.2f GB/s %.2f (%.2f-%.2f) of reading "
+              "%7.1f GMAC/s %.2f (%.2f-%.2f) of peak\n",
+              stored.name().c_str(), shape.rows, shape.cols, rows, threads, Spread(rates).median,
+              read.median, read.low, read.high, Spread(operationRates).median, peak.median,
+              peak.low, peak.high);
   std::fflush(stdout);
 }
 
-bool parse(int argc, char **argv, Arguments &arguments) {
-  for (int i = 1; i < argc; ++i) {
-    std::string_view flag = argv[i];
-    if (flag == "--isa" && i + 1 < argc) {
-      std::string_view name = argv[++i];
-      auto kernels = kernelsFor(parseIsa(name).value_or(Isa::kReference));
-      if (!kernels.isOk()) {
-        std::fprintf(stderr, "%s\n", kernels.status().message().c_str());
-        return false;
-      }
-      arguments.kernels = *kernels;
-    } else if (flag == "--rows") {
-      arguments.rows.clear();
-      while (i + 1 < argc && argv[i + 1][0] != '-')
-        arguments.rows.push_back(static_cast<uint32_t>(std::strtoul(argv[++i], nullptr, 10)));
-    } else {
-      std::fprintf(stderr, "usage: KernelBench [--isa reference|avx2|avx512] [--rows N...]\n");
-      return false;
+void printLimits(const Arguments &arguments, const Memory &memory) {
+  std::printf("kernels: %s\n", arguments.kernels->name);
+  for (uint32_t threads : arguments.threads) {
+    std::vector<double> reads, integers, floats;
+    for (uint32_t round = 0; round < arguments.rounds; ++round) {
+      reads.push_back(readRate(memory.data, memory.bytes, threads) / 1e9);
+      integers.push_back(peakRate(arguments.kernels->isa, true, threads) / 1e9);
+      floats.push_back(peakRate(arguments.kernels->isa, false, threads) / 1e9);
     }
+    const Spread read(reads), integer(integers), floating(floats);
+    std::printf("limits with %u threads: reading %.1f (%.1f-%.1f) GB/s, multiply-adds of bytes "
+                "%.1f (%.1f-%.1f), of f32 %.1f (%.1f-%.1f) GMAC/s\n",
+                threads, read.median, read.low, read.high, integer.median, integer.low,
+                integer.high, floating.median, floating.low, floating.high);
+  }
+}
+
+const char *const kUsage =
+    "usage: KernelBench [--isa NAME] [--rows N...] [--threads N...]\n"
+    "                   [--formats NAME...] [--shapes OUTPUTSxINPUTS...] [--rounds N]\n"
+    "                   [--memory MIB]\n";
+
+/// A number of at least 1.
+bool parseNumber(const char *text, uint32_t &number) {
+  char *end = nullptr;
+  unsigned long value = std::strtoul(text, &end, 10);
+  number = static_cast<uint32_t>(value);
+  return *end == 0 && value >= 1 && value <= 1u << 20;
+}
+
+bool parseKernels(std::string_view name, const KernelTable *&kernels) {
+  const std::optional<Isa> isa = parseIsa(name);
+  if (!isa)
+    return false;
+  const auto found = kernelsFor(*isa);
+  if (found.isOk())
+    kernels = *found;
+  else
+    std::fprintf(stderr, "%s\n", found.status().message().c_str());
+  return found.isOk();
+}
+
+bool parseShape(const char *text, MatrixShape &shape) {
+  char rest = 0;
+  return std::sscanf(text, "%ux%u%c", &shape.rows, &shape.cols, &rest) == 2 && shape.rows > 0 &&
+         shape.cols > 0;
+}
+
+/// Takes one value of a flag.
+bool parseValue(std::string_view flag, const char *text, Arguments &arguments) {
+  uint32_t number = 0;
+  if (flag == "--isa")
+    return parseKernels(text, arguments.kernels);
+  if (flag == "--formats") {
+    arguments.formats.emplace_back(text);
+    return true;
+  }
+  if (flag == "--shapes")
+    return parseShape(text, arguments.shapes.emplace_back());
+  if (!parseNumber(text, number))
+    return false;
+  if (flag == "--rows")
+    arguments.rows.push_back(number);
+  else if (flag == "--threads")
+    arguments.threads.push_back(number);
+  else if (flag == "--rounds")
+    arguments.rounds = number;
+  else if (flag == "--memory")
+    arguments.memoryMiB = number;
+  else
+    return false;
+  return true;
+}
+
+bool parse(int argc, char **argv, Arguments &arguments) {
+  for (int i = 1; i < argc;) {
+    std::string_view flag = argv[i++];
+    if (flag == "--rows")
+      arguments.rows.clear();
+    if (flag == "--threads")
+      arguments.threads.clear();
+    if (flag == "--shapes")
+      arguments.shapes.clear();
+    if (i == argc)
+      return false;
+    do {
+      if (!parseValue(flag, argv[i++], arguments))
+        return false;
+    } while (i < argc && argv[i][0] != '-');
   }
   return true;
 }
@@ -211,28 +294,20 @@ bool parse(int argc, char **argv, Arguments &arguments) {
 
 int main(int argc, char **argv) {
   Arguments arguments;
-  if (!parse(argc, argv, arguments))
+  if (!parse(argc, argv, arguments)) {
+    std::fputs(kUsage, stderr);
     return 2;
-  Memory memory;
-  constexpr MatrixShape kShape = {1536, 768};
-  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
-  constexpr WeightFormat kNested = {k2, 32, 32, false};
-  const std::vector<Stored> kFormats = {{{WeightKind::kF32, 0, 0, false}},
-                                        {{WeightKind::kF16, 0, 0, false}},
-                                        {{WeightKind::kBF16, 0, 0, false}},
-                                        {{WeightKind::kInt8, 32, 32, false}},
-                                        {{WeightKind::kInt4, 32, 32, false}},
-                                        {{WeightKind::kInt4, 64, 64, true}},
-                                        {{WeightKind::kInt2, 64, 64, true}},
-                                        {kNested},
-                                        {kNested, {k1}},
-                                        {kNested, {k2}},
-                                        {kNested, {k2, k2}},
-                                        {kNested, {k2, k4}}};
-  std::printf("kernels: %s\n", arguments.kernels->name);
+  }
+  Memory memory(arguments.memoryMiB << 20);
+  printLimits(arguments, memory);
   for (uint32_t rows : arguments.rows)
-    for (const Stored &stored : kFormats)
-      for (uint32_t threads : {1u, 2u})
-        benchOne(arguments, memory, stored, kShape, rows, threads);
+    for (const Stored &stored : allStored()) {
+      const std::vector<std::string> &wanted = arguments.formats;
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), stored.name()) == wanted.end())
+        continue;
+      for (const MatrixShape &shape : arguments.shapes)
+        for (uint32_t threads : arguments.threads)
+          benchOne(arguments, memory, stored, shape, rows, threads);
+    }
   return 0;
 }
