@@ -17,7 +17,7 @@
 //            no such loop (reference, ARM).
 //
 // Shares are of the same round and times are the threads' own processor time, so that a busy
-// machine disturbs both alike. With --memory 1 everything comes from the cache. To compare two
+// machine disturbs both alike. With --memory 4 everything comes from the cache. To compare two
 // builds run them by turns and compare the medians: the machine's own rates move between runs.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/kernels/Kernels.h"
