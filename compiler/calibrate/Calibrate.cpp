@@ -58,7 +58,7 @@ static Status checkReference(const Artifact &artifact) {
 }
 
 static CalibrationInfo infoOf(const Artifact &artifact, const CalibrateOptions &options,
-                              CalibrationWindows windows, uint64_t hash) {
+                              CalibrationWindows windows, const CheckpointHash &hash) {
   CalibrationInfo info;
   info.checkpointHash = hash;
   info.seed = options.seed;
@@ -309,7 +309,7 @@ Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
   MOERT_ASSIGN_OR_RETURN(CalibrationWindows windows,
                          readWindows(checkpoint, options, listeners.say));
-  MOERT_ASSIGN_OR_RETURN(uint64_t hash, checkpointHash(checkpoint));
+  MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, listeners.stop));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.referencePath));
   MOERT_RETURN_IF_ERROR(checkReference(model->artifact()).withContext(options.referencePath));
   CalibrationInfo info = infoOf(model->artifact(), options, std::move(windows), hash);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "compiler/emit/Progress.h"
+#include "compiler/profile/CheckpointHash.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/MemoryBudget.h"
 
@@ -60,8 +61,9 @@ moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &op
 /// reference was made.
 moert::Status checkCalibrationTexts(const Checkpoint &checkpoint, const CalibrateOptions &options);
 
-/// Of the configuration, the tokenizer, and each tensor's name, type, shape and first elements: a
-/// profile of another checkpoint is refused by it.
-moert::Result<uint64_t> checkpointHash(const Checkpoint &checkpoint);
+/// A profile of another checkpoint is refused by it; profile.md says what it reads. Once *stop is
+/// set it ends soon, with kInterrupted.
+moert::Result<CheckpointHash> checkpointHash(const Checkpoint &checkpoint,
+                                             const std::atomic<bool> *stop = nullptr);
 
 } // namespace moec

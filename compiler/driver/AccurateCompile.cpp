@@ -71,7 +71,7 @@ private:
   ImportedModel model;
   std::string devicePath;
   WorkDirectory *work = nullptr; // Of run().
-  uint64_t hash = 0;             // Of the checkpoint.
+  CheckpointHash hash;
   std::string referencePath;
   std::vector<SearchText> texts, acceptanceTexts;
   std::unique_ptr<AcceptanceItems> acceptanceItems; // Where the metric is of items.
@@ -115,11 +115,8 @@ Status AccurateCompile::readAcceptance(const Tokenizer &tokenizer,
 
 Status AccurateCompile::openProfile(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(profile, CalibrationProfile::open(path));
-  if (profile->info().checkpointHash != hash)
-    return invalidInput(path, ": the profile is of a checkpoint with hash ",
-                        formatChecksum(profile->info().checkpointHash), ", expected ",
-                        formatChecksum(hash), ", which is that of ", model.checkpoint.directory());
-  return {};
+  return checkSameCheckpoint(profile->info().checkpointHash, path, hash,
+                             strCat("is that of ", model.checkpoint.directory()));
 }
 
 // A budget that the fewest bits do not keep is out of reach whatever the search finds.
@@ -133,7 +130,7 @@ Status AccurateCompile::checkBudgets() const {
 }
 
 Status AccurateCompile::readInputs() {
-  MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint));
+  MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint, session.stop));
   if (!devicePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(material.device, readDeviceFile(devicePath));
   }
@@ -145,7 +142,8 @@ Status AccurateCompile::readInputs() {
 
 // Everything that decides the bytes of a profile.
 std::string AccurateCompile::profileKey() const {
-  std::string key = strCat(formatChecksum(hash), " ", request.calibrationTokens, " ", request.seed);
+  std::string key =
+      strCat(formatChecksum(hash.sample), " ", request.calibrationTokens, " ", request.seed);
   for (const SearchText &text : texts)
     key += strCat(" ", formatChecksum(text.hash));
   return key;
@@ -251,8 +249,8 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
 // Of everything but the assignment that decides what is measured; not of the target, so that
 // another one finds the measurements of this one.
 uint64_t AccurateCompile::measurementFingerprint() const {
-  std::string text = strCat("measure ", formatChecksum(hash), " ", nameOf(request.method), " ",
-                            request.passes.nested, " ", request.passes.group, " ",
+  std::string text = strCat("measure ", formatChecksum(hash.sample), " ", nameOf(request.method),
+                            " ", request.passes.nested, " ", request.passes.group, " ",
                             request.passes.activationGroup, " ", request.bits.value_or(0), " ",
                             request.areResidentBitsChosen, " ", int(request.passes.residentBits),
                             " ", metricName(acceptanceItems ? LossMetric::kKl : request.metric),
@@ -343,9 +341,10 @@ Status AccurateCompile::run(WorkDirectory &directory) {
   Session quiet = session;
   quiet.say = {};
   if (request.target || !profile) {
-    MOERT_ASSIGN_OR_RETURN(referencePath, makeReference({request.checkpointDirectory,
-                                                         formatChecksum(hash), request.threads},
-                                                        *work, quiet));
+    MOERT_ASSIGN_OR_RETURN(
+        referencePath,
+        makeReference({request.checkpointDirectory, formatChecksum(hash.sample), request.threads},
+                      *work, quiet));
   }
   MOERT_RETURN_IF_ERROR(makeProfile());
   if (request.target)

@@ -12,8 +12,9 @@ namespace moec {
 
 static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &work,
                           CalibrateOptions options, const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(uint64_t hash, checkpointHash(checkpoint));
-  ReferenceRequest reference = {checkpoint.directory(), formatChecksum(hash), options.threads};
+  MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
+  ReferenceRequest reference = {checkpoint.directory(), formatChecksum(hash.sample),
+                                options.threads};
   MOERT_ASSIGN_OR_RETURN(options.referencePath, makeReference(reference, work, session));
   return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
 }

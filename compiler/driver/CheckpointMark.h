@@ -3,21 +3,26 @@
 #pragma once
 
 #include "compiler/driver/Session.h"
+#include "compiler/profile/CheckpointHash.h"
 #include "runtime/base/Status.h"
 #include "runtime/format/Artifact.h"
 
-#include <cstdint>
 #include <string>
 
 namespace moec {
 
-/// An entry of the provenance.
-void markCheckpoint(uint64_t checkpointHash, moert::Artifact &artifact);
+/// Entries of the provenance.
+void markCheckpoint(const CheckpointHash &checkpointHash, moert::Artifact &artifact);
 
-/// Refuses a profile of a checkpoint with another hash. Artifacts of older compilers say nothing:
+/// Refuses a profile of a checkpoint with another hash than what is expected; `whose` goes on with
+/// "which".
+moert::Status checkSameCheckpoint(const CheckpointHash &profiled, const std::string &profilePath,
+                                  const CheckpointHash &expected, const std::string &whose);
+
+/// The same against what an artifact is marked with. Artifacts of older compilers say nothing:
 /// of these a line is told, and the profile is taken.
 moert::Status checkSameCheckpoint(const moert::Artifact &artifact, const std::string &artifactPath,
-                                  uint64_t profiledHash, const std::string &profilePath,
+                                  const CheckpointHash &profiled, const std::string &profilePath,
                                   const Session &session);
 
 } // namespace moec

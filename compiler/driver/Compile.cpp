@@ -27,7 +27,7 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
   std::error_code error;
   if (std::filesystem::exists(partial, error) && !options.resume && session.say)
     session.say(strCat("starting over; --resume would go on with ", partial));
-  MOERT_ASSIGN_OR_RETURN(uint64_t hash, checkpointHash(checkpoint));
+  MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
   markCheckpoint(hash, plan.artifact);
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));
   if (!session.say)

@@ -46,6 +46,10 @@ static std::vector<size_t> mostUsed(const CalibrationInfo::MoeLayer &layer) {
   return experts;
 }
 
+static std::string sampleText(const CheckpointHash &hash) {
+  return hash.sample ? strCat(", sample ", formatChecksum(hash.sample)) : "";
+}
+
 std::string describeProfile(const CalibrationInfo &info, const std::string &fileName) {
   const double tokens = static_cast<double>(info.tokens.size());
   TextTable texts({{"text", TextTable::Align::kLeft}, {"bytes"}, {"windows"}});
@@ -68,12 +72,14 @@ std::string describeProfile(const CalibrationInfo &info, const std::string &file
                    strCat(std::count(layer.counts.begin(), layer.counts.end(), uint64_t(0))),
                    best});
   }
-  return strCat(fileName, ": calibration profile v", kProfileMajor, ".", kProfileMinor, "\n\n",
-                info.tokens.size(), " tokens in ", info.windows(), " windows of ",
-                info.windowTokens, ", seed ", info.seed, "\nhidden size ", info.hiddenSize,
-                ", vocabulary of ", info.vocabularySize, ", ", info.residentInputs.size(),
-                " resident matrices\ncheckpoint ", formatChecksum(info.checkpointHash), "\n\n",
-                texts.text("  "), "\nrouting, in bits:\n", layers.text("  "));
+  return strCat(fileName, ": calibration profile v", kProfileMajor, ".",
+                info.checkpointHash.sample ? kProfileMinor : 0, "\n\n", info.tokens.size(),
+                " tokens in ", info.windows(), " windows of ", info.windowTokens, ", seed ",
+                info.seed, "\nhidden size ", info.hiddenSize, ", vocabulary of ",
+                info.vocabularySize, ", ", info.residentInputs.size(),
+                " resident matrices\ncheckpoint ", formatChecksum(info.checkpointHash.first),
+                sampleText(info.checkpointHash), "\n\n", texts.text("  "), "\nrouting, in bits:\n",
+                layers.text("  "));
 }
 
 std::string profileAsJson(const CalibrationInfo &info, const std::string &fileName) {
@@ -86,7 +92,9 @@ std::string profileAsJson(const CalibrationInfo &info, const std::string &fileNa
   json.key("seed").number(info.seed);
   json.key("hidden_size").number(info.hiddenSize);
   json.key("vocabulary_size").number(info.vocabularySize);
-  json.key("checkpoint").string(formatChecksum(info.checkpointHash));
+  json.key("checkpoint").string(formatChecksum(info.checkpointHash.first));
+  if (info.checkpointHash.sample)
+    json.key("checkpoint_sample").string(formatChecksum(info.checkpointHash.sample));
   json.key("texts").beginArray();
   for (const CalibrationText &text : info.texts) {
     json.beginObject();

@@ -96,7 +96,8 @@ Status ExpertPool::Impl::layOut(const EmitPlan &plan) {
 static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo &info) {
   std::string text =
       strCat("pool ", MOE_VERSION, " ", nameOf(options.method), " ", options.activationGroup, " ",
-             options.nested, " ", options.checkpointHash, " ", info.checkpointHash, " ", info.seed);
+             options.nested, " ", options.checkpointHash.first, " ", options.checkpointHash.sample,
+             " ", info.checkpointHash.first, " ", info.checkpointHash.sample, " ", info.seed);
   for (const Grid &grid : options.grids)
     text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets);
   ChecksumStream stream;

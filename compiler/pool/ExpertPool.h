@@ -12,6 +12,7 @@
 #include "compiler/import/Checkpoint.h"
 #include "compiler/pool/PoolIndex.h"
 #include "compiler/profile/CalibrationProfile.h"
+#include "compiler/profile/CheckpointHash.h"
 #include "compiler/quantize/QuantizeExpert.h"
 #include "runtime/base/Status.h"
 
@@ -28,7 +29,7 @@ struct PoolOptions {
   std::vector<Grid> grids; // Bits descending.
   uint32_t activationGroup = 32;
   bool nested = true;
-  uint64_t checkpointHash = 0;
+  CheckpointHash checkpointHash;
   unsigned threads = 1;
   const std::atomic<bool> *stop = nullptr;
   Progress *progress = nullptr;

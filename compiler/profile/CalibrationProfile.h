@@ -3,6 +3,7 @@
 // profile.md is the document of the file.
 #pragma once
 
+#include "compiler/profile/CheckpointHash.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
@@ -38,7 +39,7 @@ constexpr uint32_t candidatesOf(uint32_t experts, uint32_t topK) {
 constexpr uint32_t kPredictionDepths = 3;
 
 struct CalibrationInfo {
-  uint64_t checkpointHash = 0; // Of the configuration, the tensors' headers and the tokenizer.
+  CheckpointHash checkpointHash;
   uint64_t seed = 0;
   uint32_t windowTokens = 0;
   uint32_t hiddenSize = 0;

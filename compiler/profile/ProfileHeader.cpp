@@ -30,7 +30,7 @@ public:
   Result<ProfileHeader> decode(const fb::Profile &in) {
     ProfileHeader header;
     CalibrationInfo &info = header.info;
-    info.checkpointHash = in.checkpoint_hash();
+    info.checkpointHash = {in.checkpoint_hash(), in.checkpoint_sample()};
     info.seed = in.seed();
     info.windowTokens = in.window_tokens();
     info.hiddenSize = in.hidden_size();
@@ -108,9 +108,9 @@ std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header) {
   auto tokens = builder.CreateVector(info.tokens);
   auto layersOffset = builder.CreateVector(layers);
   auto inputsOffset = builder.CreateVector(inputs);
-  builder.Finish(fb::CreateProfile(builder, info.checkpointHash, info.seed, info.windowTokens,
+  builder.Finish(fb::CreateProfile(builder, info.checkpointHash.first, info.seed, info.windowTokens,
                                    info.hiddenSize, info.vocabularySize, textsOffset, tokens,
-                                   layersOffset, inputsOffset),
+                                   layersOffset, inputsOffset, info.checkpointHash.sample),
                  fb::ProfileIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 
@@ -116,6 +117,21 @@ class PresetsTest(E2eTest):
         self.refused("moec", "replan", self.planned, "--memory", "25%", "--calibration", profile, "-o", self.scratch / "new.moe",
                      mention=f"other.profile: the profile is of a checkpoint with hash {hashes[0]}, expected {hashes[1]}, "
                              "which .*planned.moe was made from")
+
+    def test_a_profile_of_a_checkpoint_that_differs_inside_of_a_tensor_alone_is_refused(self):
+        other, profile = self.scratch / "other", self.scratch / "other.profile"
+        shutil.copytree(POCKET, other)
+        weights = bytearray((other / "model.safetensors").read_bytes())
+        (length,) = struct.unpack_from("<Q", weights)
+        begin, end = json.loads(weights[8:8 + length])["model.layers.3.mlp.experts.7.up_proj.weight"]["data_offsets"]
+        weights[8 + length + (begin + end) // 2] ^= 1
+        (other / "model.safetensors").write_bytes(weights)
+        self.expect(DONE, "moec", "calibrate", other, "--calibration-text", TEXT, "--tokens", 512, "-o", profile)
+        samples = [json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["checkpoint_sample"] for path in (profile, self.profile)]
+        refusal = f"other.profile: the profile is of a checkpoint with sample {samples[0]}, expected {samples[1]}, which "
+        self.refused("moec", "replan", self.planned, "--memory", "25%", "--calibration", profile, "-o", self.scratch / "new.moe",
+                     mention=refusal + ".*planned.moe was made from")
+        self.refused("moec", "compile", POCKET, "--calibration", profile, "-o", self.scratch / "new.moe", mention=refusal + "is that of .*pocket-moe")
 
     def test_a_device_that_is_a_pipe_is_not_waited_for(self):
         os.mkfifo(self.scratch / "pipe")

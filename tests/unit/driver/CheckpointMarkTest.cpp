@@ -7,28 +7,42 @@
 using namespace moec;
 using namespace moert;
 
-TEST_CASE("a profile of the checkpoint that an artifact is marked with is taken, without a word") {
+static constexpr CheckpointHash kHash = {0x1234, 0x5678};
+
+static std::string refusal(const CheckpointHash &marked, const CheckpointHash &profiled) {
   Artifact artifact = tinyArtifact();
-  markCheckpoint(0x1234, artifact);
+  markCheckpoint(marked, artifact);
   Session session;
   session.say = [](std::string_view line) { FAIL_CHECK(line); };
-  CHECK(checkSameCheckpoint(artifact, "a.moe", 0x1234, "b.profile", session).isOk());
+  const Status status = checkSameCheckpoint(artifact, "a.moe", profiled, "b.profile", session);
+  CHECK((status.isOk() || status.code() == StatusCode::kInvalidInput));
+  return status.message();
 }
 
-TEST_CASE("a profile of another checkpoint is refused, naming both files and both hashes") {
-  Artifact artifact = tinyArtifact();
-  markCheckpoint(0x1234, artifact);
-  const Status status = checkSameCheckpoint(artifact, "a.moe", 0x1235, "b.profile", Session());
-  CHECK(status.code() == StatusCode::kInvalidInput);
-  CHECK(status.message() == "b.profile: the profile is of a checkpoint with hash 0000000000001235, "
-                            "expected 0000000000001234, which a.moe was made from");
+TEST_CASE("a profile of the checkpoint that an artifact is marked with is taken, without a word") {
+  CHECK(refusal(kHash, kHash) == "");
+}
+
+TEST_CASE("where one side has no sample the first bytes decide") {
+  CHECK(refusal({0x1234, 0}, kHash) == "");
+  CHECK(refusal(kHash, {0x1234, 0}) == "");
+  CHECK(refusal(kHash, {0x1235, 0}) != "");
+}
+
+TEST_CASE("a profile of another checkpoint is refused, naming both files and what differs") {
+  CHECK(refusal(kHash, {0x1235, 0x5679}) ==
+        "b.profile: the profile is of a checkpoint with hash 0000000000001235, expected "
+        "0000000000001234, which a.moe was made from");
+  CHECK(refusal(kHash, {0x1234, 0x5679}) ==
+        "b.profile: the profile is of a checkpoint with sample 0000000000005679, expected "
+        "0000000000005678, which a.moe was made from");
 }
 
 TEST_CASE("of an artifact without a mark a profile is taken with a warning") {
   std::string said;
   Session session;
   session.say = [&](std::string_view line) { said += line; };
-  CHECK(checkSameCheckpoint(tinyArtifact(), "a.moe", 0x1234, "b.profile", session).isOk());
+  CHECK(checkSameCheckpoint(tinyArtifact(), "a.moe", kHash, "b.profile", session).isOk());
   CHECK(said == "warning: a.moe does not say which checkpoint it was made from, so that b.profile "
                 "may be of another one");
 }

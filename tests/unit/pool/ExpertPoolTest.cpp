@@ -175,7 +175,7 @@ const Change kChanges[] = {
     {"the checkpoint",
      [](PoolFixture &fixture) {
        fixture.writeWeights(6);
-       fixture.options.checkpointHash = 0x78;
+       fixture.options.checkpointHash.sample = 0x78;
      }},
     {"the calibration", [](PoolFixture &fixture) { fixture.writeProfile(2); }},
     {"the method", [](PoolFixture &fixture) { fixture.options.method = QuantizeMethod::kClipped; }},

@@ -15,7 +15,7 @@ PoolFixture::PoolFixture() {
   options.directory = directory.path("pool");
   std::filesystem::create_directory(options.directory);
   options.grids = {{8, 32, false}, {6, 32, false}, {4, 32, false}, {3, 32, false}, {2, 32, false}};
-  options.checkpointHash = 0x77;
+  options.checkpointHash = {0x77, 0x79};
   writeWeights(5);
   writeProfile(1);
 }

@@ -93,6 +93,19 @@ TEST_CASE("a profile is read as it was written") {
   CHECK(info == expected);
 }
 
+TEST_CASE("a profile of version 1.0 is read, and has no sample of its checkpoint") {
+  CHECK(opened(MemorySource("tiny.profile", tinyProfile()))->info().checkpointHash.sample != 0);
+  std::vector<std::byte> file = withHeader([](ProfileHeader &header) {
+    header.info.checkpointHash.sample = 0; // Which is not written at all.
+  });
+  constexpr size_t kMinorAt = 14;
+  file[kMinorAt] = std::byte(0);
+  repairProfileChecksums(file);
+  auto profile = CalibrationProfile::open(MemorySource("old.profile", file));
+  REQUIRE_MESSAGE(profile.isOk(), profile.status().message());
+  CHECK((*profile)->info().checkpointHash == CheckpointHash{0x1234, 0});
+}
+
 TEST_CASE("counts and weight sums are those of the trace") {
   std::vector<std::byte> file = tinyProfile();
   MemorySource source("tiny", file);
@@ -188,7 +201,7 @@ TEST_CASE("something that is not a profile is named as that") {
 }
 
 TEST_CASE("another version and another byte order are refused with both") {
-  checkRefused("profile v2.0, this reads v1.x", [](auto &f) { put<uint16_t>(f, 12, 2); });
+  checkRefused("profile v2.1, this reads v1.x", [](auto &f) { put<uint16_t>(f, 12, 2); });
   checkRefused("the file is not little-endian", [](auto &f) { put<uint32_t>(f, 8, 0x04030201); });
 }
 

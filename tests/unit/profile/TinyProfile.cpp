@@ -16,7 +16,7 @@ using namespace moec;
 
 CalibrationInfo tinyProfileInfo() {
   CalibrationInfo info;
-  info.checkpointHash = 0x1234;
+  info.checkpointHash = {0x1234, 0x5678};
   info.seed = 7;
   info.windowTokens = 4;
   info.hiddenSize = 24;
