@@ -27,6 +27,9 @@ static constexpr int kLeftBits = 32;
 static void pauseBriefly() {
 #if defined(__x86_64__)
   _mm_pause();
+#elif defined(__aarch64__)
+  // Empties the pipeline. The hint meant for this, yield, does nothing on most cores.
+  asm volatile("isb");
 #endif
 }
 

@@ -6,6 +6,7 @@ subset in which every two settings of different kinds meet at least once.
 import hashlib
 import itertools
 import json
+import platform
 
 from support import DONE, FULL, POCKET, REFUSED, ROOT, E2eTest, artifact, pocket, run, sizes, smallest_budget
 
@@ -18,7 +19,8 @@ SETTINGS = {
     "--threads": ["1", "2"],
     "--io": ["uring", "threads", "buffered"],
     "--prefill-chunk": ["1", "7", None],  # None: not given, the plan's own
-    "--isa": ["reference", "avx2", "avx512"],
+    "--isa": ["reference", "neon", "dotprod", "i8mm"] if platform.machine() == "aarch64" else
+             ["reference", "avx2", "avx512"],
 }
 
 
