@@ -19,7 +19,8 @@ struct QuantizedTask {
 /// KernelBench (Zen 4, int4 with groups of 32): 0.83 of a plain read's rate without, 0.85, 0.85,
 /// 0.92, 0.90 at 1, 2, 4, 8 KiB. int8, which computes half as much per byte, loses by it. A tile of
 /// many rows asks for the next panel instead, into the second-level cache, while the processor has
-/// time: 1.2 to 1.6 of the rate with 8 to 32 rows of int8, 1.1 to 1.4 of int4.
+/// time: 1.2 to 1.6 of the rate with 8 to 32 rows of int8, 1.1 to 1.4 of int4; with several planes,
+/// or 4 rows in a tile, asking costs more than it gives.
 constexpr uint32_t kAheadBytes = 4096;
 /// Several planes are several streams, which the processor follows less well: they are asked for
 /// from further away, into the second-level cache. Two threads with int2+2 then reach 0.86 of a
@@ -125,7 +126,7 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
     EntryCursor entry(group, ratio);
     const int8_t *x = task.x.codes + group * kGroup;
     for (uint32_t k = 0; k < run.count; ++k, ++group, entry.advance()) {
-      if constexpr (kRows == 1 ? !P::template is<8>() : kRows == kQuantizedRows)
+      if constexpr (kRows == 1 ? !P::template is<8>() : kRows == 8 && P::kCount == 1)
         prefetchGroup<P, kGroup, kRows>(run, k);
       const std::byte *codes[P::kCount];
       for (int p = 0; p < P::kCount; ++p)
