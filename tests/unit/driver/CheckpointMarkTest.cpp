@@ -38,6 +38,19 @@ TEST_CASE("a profile of another checkpoint is refused, naming both files and wha
         "0000000000005678, which a.moe was made from");
 }
 
+TEST_CASE("a mark that is no number is refused, not taken for none") {
+  for (const char *key : {"checkpoint", "checkpoint_sample"}) {
+    Artifact artifact = tinyArtifact();
+    markCheckpoint(kHash, artifact);
+    for (auto &[name, value] : artifact.provenance)
+      if (name == key)
+        value = "5678";
+    CHECK(checkSameCheckpoint(artifact, "a.moe", kHash, "b.profile", Session()).message() ==
+          std::string("a.moe: '") + key +
+              "' of the provenance is '5678', expected 16 hexadecimal digits");
+  }
+}
+
 TEST_CASE("of an artifact without a mark a profile is taken with a warning") {
   std::string said;
   Session session;
