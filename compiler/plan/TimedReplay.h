@@ -24,7 +24,7 @@ struct TimedCounts {
   ReplayCounts cache;   // A guess counts as refuted when its pages are given back.
   uint64_t present = 0; // Wanted experts whose bytes were there when the play began: hits, and
                         // guesses that had arrived.
-  uint64_t awaited = 0; // Wanted experts that nothing was left to compute before.
+  uint64_t awaited = 0; // Wanted experts that were waited for, with no other one ready.
   double computeNs = 0; // The processor was busy, checks and guesses included.
   double waitNs = 0;    // It waited for a read.
   TimedCounts &operator+=(const TimedCounts &other);

@@ -83,7 +83,7 @@ struct CacheStats {
   uint64_t guessesRead = 0, guessBytes = 0;
   uint64_t adopted = 0;  // Misses whose read was begun as a guess.
   uint64_t present = 0;  // Hits, and adopted guesses that were complete when the play began.
-  uint64_t awaited = 0;  // Wanted experts that nothing was left to compute before.
+  uint64_t awaited = 0;  // Wanted experts that were waited for, with no other one ready.
   uint64_t refuted = 0;  // Guesses that were read and let go unused.
   uint64_t waitNs = 0;   // Blocked because no expert was ready.
   uint64_t verifyNs = 0; // Spent on checksums.

@@ -69,7 +69,7 @@ struct KvView {
   uint32_t kvHeads, keyDim, valueDim;
 };
 
-/// Among those of one architecture a later one is faster.
+/// Among those of one architecture a later one is preferred.
 enum class Isa : uint8_t {
   kReference = 0,
   kAvx2 = 1,

@@ -15,12 +15,12 @@ constexpr uint64_t kRecordBytes = 2 << 20;
 constexpr uint32_t kRecords = 4;
 
 // Short turns, many of them: the rates of a shared machine change within seconds, and what counts
-// is how one turn compares with the one beside it.
+// is how one kind of turn compares with those of another kind beside it.
 constexpr uint32_t kTurns = 8;
 constexpr uint64_t kTurnNs = 100'000'000;
 
-// What a layer misses, and how long it computes before: by far not all disks are as fast then as
-// when they have no rest.
+// What a layer misses, and how long it computes before, which many disks take for a rest. The
+// replay counts on as long a one: kDiskRestNs of compiler/plan/DeviceProfile.h.
 constexpr uint32_t kBurstRecords = 2;
 constexpr uint64_t kDiskRestNs = 1'000'000;
 

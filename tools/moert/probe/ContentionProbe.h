@@ -12,7 +12,7 @@ struct ContentionReport {
   Number computingShare; // Of the rate of products that is left while reads are under way.
   Number readingShare;   // Of the disk's rate that is left while all threads compute.
   Number submitNsPerMiB; // Of the computing thread, to have so much read.
-  Number wakeNs;         // That reads take longer which begin when the disk has rested.
+  Number wakeNs;         // How much longer reads take that begin when the disk has rested.
 };
 
 uint64_t plannedContentionNs();
