@@ -145,9 +145,9 @@ void addProbeCommand(CLI::App &app, Action &chosen) {
   command
       ->add_option(
           "--path", options->path,
-          "The model's file, which is read, or a folder on the disk that will hold it, where "
-          "a temporary file of up to 512 MiB is written: what was written just now may be "
-          "read faster than a model (default: the current folder)")
+          "The model's file, of 64 MiB at least, which is read, or a folder on the disk that will "
+          "hold it, where a temporary file of up to 512 MiB is written: what was written just now "
+          "may be read faster than a model (default: the current folder)")
       ->type_name("FILE|DIR");
   command->footer("Takes less than 30 s. The machine should do nothing else meanwhile.\n"
                   "Example: moert probe -o laptop.yaml --path ~/models/qwen.moe");
