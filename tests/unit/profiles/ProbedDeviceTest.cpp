@@ -69,6 +69,10 @@ TEST_CASE("what the probe writes is a device profile with every table and rate")
   CHECK(device.products.size() == kProductWeights.size() * 4);
 }
 
+TEST_CASE("the probe lets a disk rest for as long as the replay says that a rest takes") {
+  CHECK(moert::probe::kRestNs == kDiskRestNs);
+}
+
 TEST_CASE("a probe with a single thread is a device profile of one core") {
   const DeviceProfile device = readBack(probedYaml(1));
   CHECK(device.cores == 1);

@@ -19,10 +19,8 @@ constexpr uint32_t kRecords = 4;
 constexpr uint32_t kTurns = 8;
 constexpr uint64_t kTurnNs = 100'000'000;
 
-// What a layer misses, and how long it computes before, which many disks take for a rest. The
-// replay counts on as long a one: kDiskRestNs of compiler/plan/DeviceProfile.h.
+// What a layer misses.
 constexpr uint32_t kBurstRecords = 2;
-constexpr uint64_t kDiskRestNs = 1'000'000;
 
 struct Turn {
   double productNs = 0, bytesPerSecond = 0, submitNsPerByte = 0;
@@ -84,7 +82,7 @@ private:
   Result<double> burstNs(bool rests) {
     std::vector<double> bursts;
     for (const uint64_t begin = run.nowNs(); bursts.empty() || run.nowNs() - begin < kTurnNs;) {
-      for (const uint64_t rest = run.nowNs(); rests && run.nowNs() - rest < kDiskRestNs;)
+      for (const uint64_t rest = run.nowNs(); rests && run.nowNs() - rest < kRestNs;)
         multiplier.run(pool, matrices.next(), 1);
       const uint64_t before = run.nowNs();
       for (uint32_t i = 0; i < kBurstRecords; ++i)

@@ -8,6 +8,9 @@
 
 namespace moert::probe {
 
+/// How long a layer computes before it reads, which many disks take for a rest: what wakeNs is of.
+constexpr uint64_t kRestNs = 1'000'000;
+
 struct ContentionReport {
   Number computingShare; // Of the rate of products that is left while reads are under way.
   Number readingShare;   // Of the disk's rate that is left while all threads compute.
