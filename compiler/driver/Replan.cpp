@@ -6,6 +6,7 @@
 #include "compiler/driver/RefinePlans.h"
 #include "compiler/driver/WeightsCopy.h"
 #include "compiler/plan/BudgetPlan.h"
+#include "compiler/plan/Presets.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/OutputFile.h"
@@ -42,6 +43,22 @@ static std::vector<PlanReason> widthsReasons(const Artifact &artifact) {
 }
 
 // By the budgets and the presets' rules alone; refinePlans() does the rest.
+/// Of a plan that follows its preset's rules; a search, where there is what to search with, writes
+/// its own.
+static std::vector<PlanReason> draftReasons(const Artifact &artifact, Preset preset,
+                                            const Plan &plan) {
+  const PlanDecision unsearched = {
+      "guesses", "none", "nothing was searched: that takes a trace and a device", Origin::kAssumed};
+  const bool isSearched =
+      preset == Preset::kAuto || predictorOf(preset).predictor != Predictor::kOff;
+  std::vector<PlanReason> reasons = widthsReasons(artifact);
+  for (const PlanDecision &decision :
+       {evictionDecision(preset, plan.rules.eviction), allotmentDecision(preset),
+        isSearched ? unsearched : noGuessDecision()})
+    reasons.push_back({decision.decision, decision.value, decision.reason, decision.origin});
+  return reasons;
+}
+
 static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Model &model,
                                           uint64_t pathsBytes) {
   const Artifact &artifact = model.artifact();
@@ -69,7 +86,7 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
     made.quotaPages = plan.allotment.quotaPages;
     made.preset = presetName(plan.preset);
     made.rules = rulesOf(plan.preset);
-    made.reasons = widthsReasons(artifact);
+    made.reasons = draftReasons(artifact, plan.preset, made);
   }
   return plans;
 }

@@ -33,6 +33,14 @@ class ReplanTest(E2eTest):
         self.assertEqual(sizes, sorted(sizes, reverse=True))
         self.assertIn(64 << 20, sizes)
 
+    def test_each_plan_says_why_also_where_nothing_was_searched(self):
+        plans = self.replanned("--preset", "auto", "lru", "load-on-demand")["plans"]
+        for plan in plans:
+            with self.subTest(plan["name"]):
+                said = {reason["decision"]: reason["origin"] for reason in plan["reasons"]}
+                self.assertEqual(set(said), {"eviction", "quotas", "guesses"})
+                self.assertTrue(set(said.values()) <= {"stated", "assumed", "derived"})
+
     def test_nothing_but_the_plans_is_new(self):
         old, new = self.inspected(self.model), self.replanned()
         for key in set(old) - {"plans", "file", "sections", "file_bytes"}:
