@@ -39,10 +39,7 @@ void addPredictorReason(Preset preset, std::string_view whyNot, Plan &plan) {
   removeReasons("guesses", plan);
   const GuessRule rule = moec::predictorOf(preset);
   if (rule.predictor == Predictor::kOff)
-    return preset == Preset::kAuto
-               ? add("guesses", "none", "nothing was searched: that takes a trace and a device",
-                     Origin::kAssumed, plan)
-               : add(moec::noGuessDecision(), plan);
+    return add(moec::noGuessDecision(preset), plan);
   if (!whyNot.empty())
     return add("guesses", "none", whyNot, Origin::kDerived, plan);
   add("guesses", strCat(moec::predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),

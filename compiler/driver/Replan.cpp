@@ -42,23 +42,18 @@ static std::vector<PlanReason> widthsReasons(const Artifact &artifact) {
   return reasons;
 }
 
-// By the budgets and the presets' rules alone; refinePlans() does the rest.
 /// Of a plan that follows its preset's rules; a search, where there is what to search with, writes
 /// its own.
 static std::vector<PlanReason> draftReasons(const Artifact &artifact, Preset preset,
                                             const Plan &plan) {
-  const PlanDecision unsearched = {
-      "guesses", "none", "nothing was searched: that takes a trace and a device", Origin::kAssumed};
-  const bool isSearched =
-      preset == Preset::kAuto || predictorOf(preset).predictor != Predictor::kOff;
   std::vector<PlanReason> reasons = widthsReasons(artifact);
-  for (const PlanDecision &decision :
-       {evictionDecision(preset, plan.rules.eviction), allotmentDecision(preset),
-        isSearched ? unsearched : noGuessDecision()})
+  for (const PlanDecision &decision : {evictionDecision(preset, plan.rules.eviction),
+                                       allotmentDecision(preset), noGuessDecision(preset)})
     reasons.push_back({decision.decision, decision.value, decision.reason, decision.origin});
   return reasons;
 }
 
+// By the budgets and the presets' rules alone; refinePlans() does the rest.
 static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Model &model,
                                           uint64_t pathsBytes) {
   const Artifact &artifact = model.artifact();

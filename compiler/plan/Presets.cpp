@@ -58,7 +58,10 @@ PlanDecision evictionDecision(Preset preset, EvictionPolicy policy) {
   return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
 }
 
-PlanDecision noGuessDecision() {
+PlanDecision noGuessDecision(Preset preset) {
+  if (preset == Preset::kAuto || predictorOf(preset).predictor != Predictor::kOff)
+    return {"guesses", "none", "nothing was searched: that takes a trace and a device",
+            Origin::kAssumed};
   return {"guesses", "none", "the preset guesses nothing", Origin::kStated};
 }
 
@@ -123,7 +126,7 @@ PlanDecision guessDecision(Preset preset, const PlanProblem &problem,
                            const std::vector<GuessRule> &guesses) {
   const GuessRule asked = predictorOf(preset);
   if (asked.predictor == Predictor::kOff)
-    return noGuessDecision();
+    return noGuessDecision(preset);
   const std::string name(predictorName(asked.predictor));
   const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
   if (!isKnown(problem, asked))

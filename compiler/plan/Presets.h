@@ -22,8 +22,8 @@ PlannedSettings planPreset(Preset preset, const PlanProblem &problem);
 /// this project's own without a trace is an assumption.
 PlanDecision allotmentDecision(Preset preset);
 PlanDecision evictionDecision(Preset preset, moert::EvictionPolicy policy);
-/// Of a preset whose predictorOf() is off.
-PlanDecision noGuessDecision();
+/// Why nothing is guessed: by definition, or where the preset would have, for want of a search.
+PlanDecision noGuessDecision(Preset preset);
 
 /// Experts that can be read in the time from one MoE layer's router to the next one's, this layer
 /// being the later one, if everything wanted is in memory: Fate's n. 0 for the first layer.
