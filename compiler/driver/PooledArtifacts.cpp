@@ -83,9 +83,13 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
   MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(widthItems->widthsOf(assignment))));
   MOERT_RETURN_IF_ERROR(file.commit());
   MOERT_ASSIGN_OR_RETURN(EmitPlan made, planModel(model, passes, Session()));
-  for (auto &[key, value] : made.artifact.provenance)
+  // The passes know neither the quantizer nor whether the file of widths had a choice.
+  for (auto &[key, value] : made.artifact.provenance) {
     if (key == "quantizer")
       value = nameOf(request.method);
+    if (key == "bits" && request.bits)
+      value = std::to_string(*request.bits);
+  }
   return made;
 }
 

@@ -342,6 +342,12 @@ class QuantizerTest(AccuracyTest):
                  for one in (path, plain)]
         self.assertEqual(evals[0], evals[1])
 
+    def test_an_artifact_says_which_widths_were_asked_for(self):
+        for asked, said in (("4", "4"), ("3", "3"), ("auto", "4")):  # Without a target, auto is the usual width.
+            made = support.sizes(self.compiled("--bits", asked))["provenance"]
+            self.assertEqual((made["bits"], made["resident_bits"]), (said, "8"), asked)
+        self.assertEqual(support.sizes(whole()[0])["provenance"]["bits"], "auto")
+
 
 class RefusalTest(AccuracyTest):
     def refuses(self, mention, *arguments):
