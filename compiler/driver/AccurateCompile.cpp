@@ -2,6 +2,7 @@
 
 #include "compiler/driver/AcceptanceItems.h"
 #include "compiler/driver/CheckpointMark.h"
+#include "compiler/driver/DeviceMemory.h"
 #include "compiler/driver/IrContext.h"
 #include "compiler/driver/PlanMaterial.h"
 #include "compiler/driver/PooledArtifacts.h"
@@ -47,7 +48,7 @@ private:
   Status readTexts();
   Status readAcceptance(const Tokenizer &tokenizer, const std::vector<std::byte> &table);
   Status openProfile(const std::string &path);
-  Status checkBudgets() const;
+  Status checkBudgets();
   Status makeProfile();
   std::string profileKey() const;
   Status chooseSearchWindows();
@@ -60,6 +61,10 @@ private:
                     const std::optional<WidthsChosen> &chosen);
   SearchResults resultsOf(const WidthSearchOutcome &outcome) const;
   void sayEstimates() const;
+  void warnOfMemory(const EmitPlan &plan) {
+    if (material.device)
+      memoryWarnings.check(plan.artifact.plans, *material.device, session);
+  }
   void say(const std::string &line) const {
     if (session.say)
       session.say(line);
@@ -80,6 +85,7 @@ private:
   SearchWindows windows;
   std::unique_ptr<PooledArtifacts> artifacts;
   PlanMaterial material;
+  MemoryWarnings memoryWarnings;
   std::unique_ptr<ArtifactTimes> times; // Where there is a device and a budget.
   std::unique_ptr<ArtifactJudge> judge;
   std::optional<EstimateCheck> estimateCheck;
@@ -120,13 +126,15 @@ Status AccurateCompile::openProfile(const std::string &path) {
 }
 
 // A budget that the fewest bits do not keep is out of reach whatever the search finds.
-Status AccurateCompile::checkBudgets() const {
+Status AccurateCompile::checkBudgets() {
   mlir::moe::CompileOptions passes = request.passes;
   if (!request.bits)
     passes.bits = mlir::moe::ExpertBits::k2;
   if (request.areResidentBitsChosen && request.target)
     passes.residentBits = mlir::moe::ResidentBits::k4;
-  return planModel(model, passes, session).status();
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
+  warnOfMemory(plan);
+  return {};
 }
 
 Status AccurateCompile::readInputs() {
@@ -234,6 +242,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
                         work->path(), " saves most of the time");
   }
   MOERT_RETURN_IF_ERROR(plan.status());
+  warnOfMemory(*plan); // Of shares, whose bytes are known now.
   MOERT_RETURN_IF_ERROR(addPlans(*plan, material, session));
   if (chosen)
     addWidthsChosen(*chosen, plan->artifact);

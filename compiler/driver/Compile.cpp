@@ -2,9 +2,11 @@
 
 #include "compiler/calibrate/Calibrate.h"
 #include "compiler/driver/CheckpointMark.h"
+#include "compiler/driver/DeviceMemory.h"
 #include "compiler/driver/IrContext.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/ParseDepth.h"
+#include "profiles/DeviceFile.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 
@@ -65,6 +67,10 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
                          importCheckpoint(request.checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, request.passes, session));
+  if (!request.passes.device.empty()) {
+    MOERT_ASSIGN_OR_RETURN(const DeviceProfile device, readDeviceFile(request.passes.device));
+    MemoryWarnings().check(plan.artifact.plans, device, session);
+  }
   return emitPlan(std::move(plan), model.checkpoint,
                   emitOptionsOf(request.outputPath, request.threads, request.resume, session),
                   session);

@@ -1,5 +1,6 @@
 #include "compiler/driver/Outlook.h"
 
+#include "compiler/driver/DeviceMemory.h"
 #include "compiler/driver/IrContext.h"
 #include "compiler/driver/StepCosts.h"
 #include "compiler/import/ConfigOnly.h"
@@ -7,6 +8,7 @@
 #include "compiler/plan/BudgetPlan.h"
 #include "compiler/plan/DeviceTimes.h"
 #include "passes/Footprint.h"
+#include "runtime/base/Size.h"
 #include "runtime/format/Writer.h"
 #include "runtime/kernels/Kernels.h"
 
@@ -146,6 +148,20 @@ private:
 
 } // namespace
 
+// A share is of the experts, so that each width has its own bytes of it.
+static Status checkDeviceMemory(const Outlook &outlook, const DeviceProfile &device,
+                                const Session &session) {
+  MemoryWarnings warnings;
+  for (const WidthOutlook &width : outlook.widths)
+    for (const BudgetOutlook &of : width.budgets) {
+      MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(of.budget));
+      if (of.isEnough)
+        warnings.check(size.share ? strCat(of.budget, " at ", width.bits, " bits") : of.budget,
+                       of.budgetBytes, device, session);
+    }
+  return {};
+}
+
 Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ConfigOnly config, describeConfig(request.directory));
   Outlook outlook;
@@ -170,6 +186,8 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
   }
   outlook.contextTokens = maker.contextTokens();
   outlook.kvBytes = maker.contextBytes();
+  if (request.device)
+    MOERT_RETURN_IF_ERROR(checkDeviceMemory(outlook, *request.device, session));
   return outlook;
 }
 

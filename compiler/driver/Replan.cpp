@@ -1,6 +1,7 @@
 #include "compiler/driver/Replan.h"
 
 #include "compiler/driver/CheckpointMark.h"
+#include "compiler/driver/DeviceMemory.h"
 #include "compiler/driver/InspectSections.h"
 #include "compiler/driver/LearnedSections.h"
 #include "compiler/driver/RefinePlans.h"
@@ -155,6 +156,8 @@ static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const By
   if (!plans.isOk())
     return plans.status().withContext(request.artifactPath);
   planned.artifact.plans = std::move(plans).value();
+  if (planned.device)
+    MemoryWarnings().check(planned.artifact.plans, *planned.device, session);
   weightsEnd = placeLearnedSections(planned.learned, planned.artifact);
   return planned;
 }

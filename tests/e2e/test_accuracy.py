@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import support
-from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, SCRATCH, E2eTest, digest, program, run
+from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, ROOT, SCRATCH, E2eTest, digest, program, run
 
 LAYERS = 2
 TEXTS = ("books.txt", "math.txt")
@@ -347,6 +347,12 @@ class QuantizerTest(AccuracyTest):
             made = support.sizes(self.compiled("--bits", asked))["provenance"]
             self.assertEqual((made["bits"], made["resident_bits"]), (said, "8"), asked)
         self.assertEqual(support.sizes(whole()[0])["provenance"]["bits"], "auto")
+
+    def test_a_budget_beyond_the_device_s_memory_is_said_once(self):
+        device = support.device_with_memory(ROOT / "profiles/laptop-nvme.yaml", 40 << 20, self.scratch / "small.yaml")
+        done = self.expect(DONE, "moec", "compile", checkpoint(), "--calibration", profile(), "--bits", 4, "--memory",
+                           "41MiB", "40MiB", "--device", device, "-o", self.output)
+        self.assertEqual(re.findall(r"warning: budget \S+", done.err), ["warning: budget 41MiB,"])
 
 
 class RefusalTest(AccuracyTest):

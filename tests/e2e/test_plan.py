@@ -6,6 +6,7 @@ import json
 import shutil
 import xml.etree.ElementTree as ElementTree
 
+import support
 from support import DATA, DONE, POCKET, ROOT, SCRATCH, E2eTest, digest, pocket, run
 
 DEVICE = ROOT / "profiles" / "laptop-nvme.yaml"
@@ -78,6 +79,39 @@ class PlanTest(E2eTest):
         for flags in (("--preset", "lru"), ("--calibration", "profile"), ("--picture", self.scratch / "plan.svg")):
             self.refused("moec", "plan", self.model, "--memory", "25%", *flags,
                          mention=f"{flags[0]} needs an artifact, .*/model is a model that is not compiled yet")
+
+
+class DeviceMemoryTest(E2eTest):
+    """A budget beyond the device's memory is planned, and said, by whatever plans."""
+
+    def setUp(self):
+        super().setUp()
+        self.device = support.device_with_memory(DEVICE, 40 << 20, self.scratch / "small.yaml")
+
+    def warned(self, *arguments):
+        error = self.expect(DONE, "moec", *arguments, "--device", self.device).err
+        return [line for line in error.splitlines() if line.startswith("warning: ")]
+
+    def test_each_command_names_the_budget_and_what_there_is(self):
+        said = ("warning: budget 41MiB, 42991616 bytes (41.0 MiB), is more than a process may take on laptop: Ryzen 7 7840U, "
+                "16 GB, NVMe SSD 970 EVO Plus: 41943040 bytes (40.0 MiB, assumed) of 16.0 GiB")
+        output = self.scratch / "new.moe"
+        for arguments in (("plan", POCKET), ("plan", pocket("4")), ("plan", pocket("4"), "--preset", "lru", "fate"),
+                          ("replan", pocket("4"), "-o", output), ("compile", POCKET, "--bits", "2", "-o", output)):
+            with self.subTest(arguments):
+                if "fate" in arguments:
+                    arguments += ("--calibration", profile())
+                self.assertEqual(self.warned(*arguments, "--memory", "41MiB", "39MiB"), [said])
+                self.assertEqual(self.warned(*arguments, "--memory", "40MiB"), [])
+
+    def test_a_share_is_beyond_it_by_its_bytes(self):
+        small, large = 25, 100
+        sizes = {width["bits"]: [budget["budget_bytes"] for budget in width["budgets"]] for width in json.loads(
+            self.expect(DONE, "moec", "plan", POCKET, "--memory", f"{small}%", f"{large}%", "--json").out)["widths"]}
+        support.device_with_memory(DEVICE, sizes[8][1] - 1, self.device)
+        self.assertLess(max(sizes[4] + sizes[8][:1]), sizes[8][1])
+        said = self.warned("plan", POCKET, "--memory", f"{small}%", f"{large}%")
+        self.assertEqual([line.split(",")[0] for line in said], ["warning: budget 100% at 8 bits"])
 
 
 @functools.cache
