@@ -107,6 +107,19 @@ class InterruptTest(CalibrateTest):
     def test_ctrl_c_leaves_no_profile_and_resumes_to_the_same_bytes(self):
         self.interrupted(signal.SIGINT, (INTERRUPTED, -signal.SIGINT))
 
+    def test_ctrl_c_names_what_it_leaves_and_how_to_go_on(self):
+        output = self.scratch / "cut"
+        # Before the reference is made, and behind the first segment, when its journal appears.
+        for mark, flags in (("cut.work", ()), ("cut.partial.journal", ("--resume",))):
+            started = support.start("moec", *self.command, *flags, "-o", output)
+            status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / mark)
+            self.assertEqual(status, INTERRUPTED, error)
+            named = error[error.index("interrupted; --resume goes on from ") + 35:].strip().split(", ")
+            self.assertEqual(sorted(named), sorted(str(path) for path in self.scratch.iterdir()))
+        self.assertEqual(len(named), 4)
+        self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
+        self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])
+
     def test_a_killed_calibration_leaves_no_profile_and_resumes_to_the_same_bytes(self):
         self.interrupted(signal.SIGKILL, (-signal.SIGKILL,))
 
