@@ -245,15 +245,26 @@ bool parseShape(const char *text, MatrixShape &shape) {
          shape.cols > 0;
 }
 
+bool parseFormat(const std::string &name, std::vector<std::string> &formats) {
+  std::string known;
+  for (const Stored &stored : allStored()) {
+    if (stored.name() == name) {
+      formats.push_back(name);
+      return true;
+    }
+    known.append(" ").append(stored.name());
+  }
+  std::fprintf(stderr, "--formats '%s', expected some of:%s\n", name.c_str(), known.c_str());
+  return false;
+}
+
 /// Takes one value of a flag.
 bool parseValue(std::string_view flag, const char *text, Arguments &arguments) {
   uint32_t number = 0;
   if (flag == "--isa")
     return parseKernels(text, arguments.kernels);
-  if (flag == "--formats") {
-    arguments.formats.emplace_back(text);
-    return true;
-  }
+  if (flag == "--formats")
+    return parseFormat(text, arguments.formats);
   if (flag == "--shapes")
     return parseShape(text, arguments.shapes.emplace_back());
   if (!parseNumber(text, number))
