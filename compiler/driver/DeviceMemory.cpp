@@ -14,11 +14,10 @@ void MemoryWarnings::check(const std::string &budget, uint64_t bytes, const Devi
   const auto there = static_cast<uint64_t>(available.value);
   if (bytes <= there || !session.say)
     return;
-  std::string line =
-      strCat("warning: budget ", budget, ", ", bytes, " bytes (", formatBytes(bytes),
-             "), is more than a process may take on ", device.name, ": ", there, " bytes (",
-             formatBytes(there), ", ", originName(available.origin), ") of ",
-             formatBytes(static_cast<uint64_t>(device.totalMemoryBytes.value)));
+  std::string line = strCat("warning: budget ", budget, ", ", formatExactBytes(bytes),
+                            ", is more than a process may take on ", device.name, ": ",
+                            formatExactBytes(there), ", ", originName(available.origin), ", of ",
+                            formatBytes(static_cast<uint64_t>(device.totalMemoryBytes.value)));
   if (std::ranges::find(said, line) != said.end())
     return;
   session.say(line);

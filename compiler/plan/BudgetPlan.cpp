@@ -141,10 +141,9 @@ Result<MemoryAccount> accountOf(const ModelFootprint &model, const BudgetPlan &p
   for (const MemoryItem &item : account.items)
     items += strCat("\n  ", item.name, ": ", item.bytes, " bytes");
   const uint64_t smallest = smallestAccount(model, typicalProcess(), request).totalBytes();
-  return invalidInput("plan '", plan.name, "' needs ", account.totalBytes(), " bytes (",
-                      formatBytes(account.totalBytes()), ") of a budget of ", plan.budgetBytes,
-                      "; the smallest budget that works is ", smallest, " bytes (",
-                      formatBytes(smallest), ")", items);
+  return invalidInput("plan '", plan.name, "' needs ", formatExactBytes(account.totalBytes()),
+                      " of a budget of ", formatExactBytes(plan.budgetBytes),
+                      "; the smallest budget that works is ", formatExactBytes(smallest), items);
 }
 
 } // namespace moec

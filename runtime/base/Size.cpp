@@ -119,4 +119,8 @@ std::string formatBytes(uint64_t bytes) {
   return text;
 }
 
+std::string formatExactBytes(uint64_t bytes) {
+  return strCat(bytes, " bytes (", formatBytes(bytes), ")");
+}
+
 } // namespace moert

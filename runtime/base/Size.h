@@ -31,4 +31,7 @@ Result<uint64_t> parseBytes(std::string_view text);
 /// For people, at most four digits: "812 B", "4.00 KiB", "1.50 GiB", "1023 MiB".
 std::string formatBytes(uint64_t bytes);
 
+/// For people who may have to give the very number back: "1610612737 bytes (1.50 GiB)".
+std::string formatExactBytes(uint64_t bytes);
+
 } // namespace moert

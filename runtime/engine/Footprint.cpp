@@ -1,6 +1,7 @@
 #include "runtime/engine/Footprint.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/PlannedCache.h"
 #include "runtime/engine/ProcessFootprint.h"
@@ -241,14 +242,15 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
     return *account;
   uint64_t smallest = smallestBudget(artifact, plans, footprint, process, request);
   if (budget.expertShare)
-    return invalidInput("--memory ", *budget.expertShare * 100, "%: the expert cache would hold ",
-                        static_cast<uint64_t>(*budget.expertShare *
-                                              static_cast<double>(footprint.expertPayloadBytes)),
-                        " bytes, less than the largest expert; the smallest budget that works is ",
-                        smallest, " bytes");
-  return invalidInput(options.memory ? "--memory " : "available memory: ", budget.bytes,
-                      " bytes are not enough; the smallest budget that works is ", smallest,
-                      " bytes");
+    return invalidInput(
+        "--memory ", *budget.expertShare * 100, "%: the expert cache would hold ",
+        formatExactBytes(static_cast<uint64_t>(*budget.expertShare *
+                                               static_cast<double>(footprint.expertPayloadBytes))),
+        ", less than the largest expert; the smallest budget that works is ",
+        formatExactBytes(smallest));
+  return invalidInput(
+      options.memory ? "--memory " : "available memory: ", formatExactBytes(budget.bytes),
+      " are not enough; the smallest budget that works is ", formatExactBytes(smallest));
 }
 
 } // namespace moert

@@ -1,6 +1,7 @@
 #include "runtime/engine/LayerwisePlan.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/BufferUses.h"
 #include "runtime/engine/Footprint.h"
@@ -275,9 +276,9 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
                               accountOf(tried).totalBytes() <= budget.bytes;
                      });
   if (!share)
-    return invalidInput(options.memory ? "--memory " : "available memory: ", budget.bytes,
-                        " bytes are not enough; the smallest budget that works is ", smallest,
-                        " bytes");
+    return invalidInput(
+        options.memory ? "--memory " : "available memory: ", formatExactBytes(budget.bytes),
+        " are not enough; the smallest budget that works is ", formatExactBytes(smallest));
   LayerwiseAccount account = {accountOf(*share), share->batchWindows,
                               share->poolPages == largestPool};
   account.memory.budgetBytes = budget.bytes;

@@ -32,7 +32,9 @@ class BudgetTest(E2eTest):
 
     def test_one_byte_below_the_smallest_is_refused_with_the_smallest(self):
         smallest = smallest_budget(*self.command)
-        self.refused("moert", *self.command, "--memory", f"{smallest - 1}B", mention=rf"{smallest} bytes")
+        size = r"bytes \(\d+\.\d+ MiB\)"
+        self.refused("moert", *self.command, "--memory", f"{smallest - 1}B", mention=rf"--memory {smallest - 1} {size} are not "
+                     rf"enough; the smallest budget that works is {smallest} {size}")
         self.expect(DONE, "moert", *self.command, "--memory", f"{smallest}B")
 
     def test_a_longer_context_needs_more(self):

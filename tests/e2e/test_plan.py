@@ -94,7 +94,7 @@ class DeviceMemoryTest(E2eTest):
 
     def test_each_command_names_the_budget_and_what_there_is(self):
         said = ("warning: budget 41MiB, 42991616 bytes (41.0 MiB), is more than a process may take on laptop: Ryzen 7 7840U, "
-                "16 GB, NVMe SSD 970 EVO Plus: 41943040 bytes (40.0 MiB, assumed) of 16.0 GiB")
+                "16 GB, NVMe SSD 970 EVO Plus: 41943040 bytes (40.0 MiB), assumed, of 16.0 GiB")
         output = self.scratch / "new.moe"
         for arguments in (("plan", POCKET), ("plan", pocket("4")), ("plan", pocket("4"), "--preset", "lru", "fate"),
                           ("replan", pocket("4"), "-o", output), ("compile", POCKET, "--bits", "2", "-o", output)):

@@ -46,10 +46,10 @@ Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptio
     return second.status().withContext("reference");
   std::optional<BudgetShares> shares = splitBudget(total, first, *second);
   if (!shares)
-    return invalidInput(total,
-                        " bytes of memory are not enough for artifact and reference "
+    return invalidInput(formatExactBytes(total),
+                        " of memory are not enough for artifact and reference "
                         "together; the smallest budget that works is ",
-                        first.smallestBytes + second->smallestBytes, " bytes");
+                        formatExactBytes(first.smallestBytes + second->smallestBytes));
   artifactEngine.memory = BudgetSize{shares->first, {}};
   referenceEngine.memory = BudgetSize{shares->second, {}};
   printError(strCat("memory of ", formatBytes(total), " is divided: ", formatBytes(shares->first),

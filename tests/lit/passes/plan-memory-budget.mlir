@@ -8,7 +8,7 @@
 
 // What the process itself needs is estimated: image 7 MiB, heap 1.5 MiB, 224 KiB per thread,
 // I/O 2 MiB, reserve 2.5 MiB.
-// CHECK: plan-memory-budget.mlir:[[#@LINE+13]]:1: error: plan '1MiB' needs [[#NEEDS:]] bytes ({{.*}} MiB) of a budget of 1048576; the smallest budget that works is [[#SMALLEST:]] bytes
+// CHECK: plan-memory-budget.mlir:[[#@LINE+13]]:1: error: plan '1MiB' needs [[#NEEDS:]] bytes ({{.*}} MiB) of a budget of 1048576 bytes (1.00 MiB); the smallest budget that works is [[#SMALLEST:]] bytes
 // CHECK: program and libraries: 7340032 bytes
 // CHECK: heap and main stack: 1572864 bytes
 // CHECK: threads: 229376 bytes

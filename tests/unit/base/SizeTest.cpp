@@ -83,4 +83,5 @@ TEST_CASE("sizes are printed with at most four digits and never as 1024 of a uni
   CHECK(formatBytes((uint64_t(1) << 20) - 1) == "1.00 MiB");
   CHECK(formatBytes(1023 * 1024) == "1023 KiB");
   CHECK(formatBytes(UINT64_MAX) == "16.0 EiB");
+  CHECK(formatExactBytes(1610612737) == "1610612737 bytes (1.50 GiB)");
 }
