@@ -26,6 +26,12 @@ class HelpTest(E2eTest):
                     self.assertNotRegex(done.out, r"(?m)^\s*:$")  # A heading without a name.
                     self.assertEqual(done.err, "")
 
+    def test_what_a_command_of_moert_takes_stands_apart_from_its_help(self):
+        for command in COMMANDS["moert"]:
+            with self.subTest(command):
+                said = self.expect(DONE, "moert", command, "--help").out
+                self.assertEqual(re.findall(r"(?m)^  (-\S+)", said.split("\nHelp:\n")[1]), ["-h,", "--version"])
+
     def test_the_help_of_a_program_names_its_commands(self):
         for name, commands in COMMANDS.items():
             said = self.expect(DONE, name, "--help").out
