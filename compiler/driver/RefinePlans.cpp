@@ -1,6 +1,7 @@
 #include "compiler/driver/RefinePlans.h"
 
 #include "compiler/driver/PlanInputs.h"
+#include "compiler/emit/PlanReasonOf.h"
 #include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanSearch.h"
 #include "compiler/plan/Presets.h"
@@ -46,8 +47,7 @@ static void take(PlannedSettings planned, Plan &plan) {
   std::erase_if(plan.reasons,
                 [](const PlanReason &reason) { return reason.decision != kWidthsReason; });
   for (PlanDecision &decision : planned.decisions)
-    plan.reasons.push_back({std::move(decision.decision), std::move(decision.value),
-                            std::move(decision.reason), decision.origin});
+    plan.reasons.push_back(planReasonOf(std::move(decision)));
 }
 
 static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device) {

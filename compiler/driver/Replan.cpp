@@ -6,6 +6,7 @@
 #include "compiler/driver/LearnedSections.h"
 #include "compiler/driver/RefinePlans.h"
 #include "compiler/driver/WeightsCopy.h"
+#include "compiler/emit/PlanReasonOf.h"
 #include "compiler/plan/BudgetPlan.h"
 #include "compiler/plan/Presets.h"
 #include "profiles/DeviceFile.h"
@@ -50,7 +51,7 @@ static std::vector<PlanReason> draftReasons(const Artifact &artifact, Preset pre
   std::vector<PlanReason> reasons = widthsReasons(artifact);
   for (const PlanDecision &decision : {evictionDecision(preset, plan.rules.eviction),
                                        allotmentDecision(preset), noGuessDecision(preset)})
-    reasons.push_back({decision.decision, decision.value, decision.reason, decision.origin});
+    reasons.push_back(planReasonOf(decision));
   return reasons;
 }
 

@@ -76,7 +76,7 @@ struct PlanSettings {
   friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
 
-/// One decision for people, as moert::PlanReason.
+/// One decision for people, as moert::PlanReason (compiler/emit/PlanReasonOf.h).
 struct PlanDecision {
   std::string decision; // "eviction"
   std::string value;    // "cyclic"

@@ -1,0 +1,10 @@
+#include "compiler/emit/PlanReasonOf.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+
+TEST_CASE("an artifact keeps every part of a decision in its own place") {
+  const moert::PlanReason expected{"eviction", "cyclic", "It loses least.", Origin::kMeasured};
+  CHECK(planReasonOf({"eviction", "cyclic", "It loses least.", Origin::kMeasured}) == expected);
+}
