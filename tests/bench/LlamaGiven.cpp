@@ -1,6 +1,7 @@
 // llama.cpp at the work that `moert bench --given` does: prefills prompts and decodes the text
-// behind each of them, token by token, with the library's defaults. No part of the product:
-// tests/bench/llama compiles it against the llama.cpp it built.
+// behind each of them, token by token. Prefill is timed with flash attention and decoding without
+// it, which is what each is faster with on a processor; the rest are the library's defaults. No
+// part of the product: tests/bench/llama compiles it against the llama.cpp it built.
 //
 //   llama-given run MODEL IDS PROMPT_TOKENS TOKENS TEXTS THREADS REPACK     REPACK: 0 or 1
 //   llama-given quantize IN OUT PRESET THREADS
@@ -60,35 +61,75 @@ void printList(const char *name, const std::vector<double> &values, const char *
   std::printf("]%s", end);
 }
 
-/// The part of the ids for one text is as long as moert's: the prompt, what is decoded, and one
-/// token more.
-void runText(llama_context *context, llama_token *part, int32_t promptTokens, int32_t tokens,
-             Speeds &speeds) {
+struct Work {
+  std::vector<llama_token> ids;
+  int32_t promptTokens = 0, tokens = 0;
+  size_t texts = 0;
+
+  /// As long as moert's: the prompt, what is decoded, and one token more.
+  size_t partTokens() const { return size_t(promptTokens) + size_t(tokens) + 1; }
+  /// The parts that moert takes: spread over the ids, or over and over where they are few.
+  llama_token *part(size_t text) {
+    const size_t parts = ids.size() / partTokens();
+    const size_t place = texts < parts ? text * parts / texts : text % parts;
+    return ids.data() + place * partTokens();
+  }
+};
+
+/// Its seconds.
+double prefill(llama_context *context, llama_token *part, int32_t promptTokens) {
   llama_memory_clear(llama_get_memory(context), true);
   const auto batch = static_cast<int32_t>(llama_n_batch(context));
   const double begun = secondsNow();
   for (int32_t at = 0; at < promptTokens; at += batch)
     decode(context, part + at, std::min(batch, promptTokens - at));
   llama_synchronize(context);
-  const double prefilled = secondsNow(), readBefore = deviceBytesRead();
-  for (int32_t i = 0; i < tokens; ++i) {
-    decode(context, part + promptTokens + i, 1);
-    llama_synchronize(context);
+  return secondsNow() - begun;
+}
+
+void runTexts(llama_model *model, Work &work, int32_t threads, bool isDecoding, Speeds &speeds) {
+  llama_context_params options = llama_context_default_params();
+  options.n_ctx = static_cast<uint32_t>(work.partTokens());
+  options.n_threads = options.n_threads_batch = threads;
+  options.flash_attn_type =
+      isDecoding ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  llama_context *context = llama_init_from_model(model, options);
+  if (!context)
+    fail("cannot make a context");
+  // As llama.cpp's own programs do; without one, threads are set up for every token.
+  ggml_threadpool_params poolOptions = ggml_threadpool_params_default(threads);
+  ggml_threadpool *pool = ggml_threadpool_new(&poolOptions);
+  if (!pool)
+    fail("cannot start threads");
+  llama_attach_threadpool(context, pool, pool);
+  for (size_t text = 0; text < work.texts; ++text) {
+    llama_token *part = work.part(text);
+    const double seconds = prefill(context, part, work.promptTokens);
+    if (!isDecoding) {
+      speeds.prefill.push_back(work.promptTokens / seconds);
+      continue;
+    }
+    const double begun = secondsNow(), readBefore = deviceBytesRead();
+    for (int32_t i = 0; i < work.tokens; ++i) {
+      decode(context, part + work.promptTokens + i, 1);
+      llama_synchronize(context);
+    }
+    speeds.decode.push_back(work.tokens / (secondsNow() - begun));
+    speeds.bytesPerToken.push_back((deviceBytesRead() - readBefore) / work.tokens);
   }
-  speeds.prefill.push_back(promptTokens / (prefilled - begun));
-  speeds.decode.push_back(tokens / (secondsNow() - prefilled));
-  speeds.bytesPerToken.push_back((deviceBytesRead() - readBefore) / tokens);
+  llama_free(context);
+  ggml_threadpool_free(pool);
 }
 
 int run(char **arguments) {
-  std::vector<llama_token> ids;
+  Work work;
   std::ifstream file(arguments[1]);
   for (llama_token id = 0; file >> id;)
-    ids.push_back(id);
-  const int promptTokens = std::atoi(arguments[2]), tokens = std::atoi(arguments[3]);
-  const auto texts = static_cast<size_t>(std::atoi(arguments[4]));
-  const size_t partTokens = size_t(promptTokens) + size_t(tokens) + 1;
-  if (ids.size() < partTokens)
+    work.ids.push_back(id);
+  work.promptTokens = std::atoi(arguments[2]);
+  work.tokens = std::atoi(arguments[3]);
+  work.texts = static_cast<size_t>(std::atoi(arguments[4]));
+  if (work.ids.size() < work.partTokens())
     fail(std::string(arguments[1]) + " has too few tokens for one text");
 
   llama_model_params modelOptions = llama_model_default_params();
@@ -96,32 +137,13 @@ int run(char **arguments) {
   llama_model *model = llama_model_load_from_file(arguments[0], modelOptions);
   if (!model)
     fail(std::string("cannot load ") + arguments[0]);
-  llama_context_params options = llama_context_default_params();
-  options.n_ctx = static_cast<uint32_t>(partTokens);
-  options.n_threads = options.n_threads_batch = std::atoi(arguments[5]);
-  llama_context *context = llama_init_from_model(model, options);
-  if (!context)
-    fail("cannot make a context");
-  // As llama.cpp's own programs do; without one, threads are set up for every token.
-  ggml_threadpool_params poolOptions = ggml_threadpool_params_default(options.n_threads);
-  ggml_threadpool *pool = ggml_threadpool_new(&poolOptions);
-  if (!pool)
-    fail("cannot start threads");
-  llama_attach_threadpool(context, pool, pool);
-
   Speeds speeds;
-  // The parts that moert takes: spread over the text, or over and over where it is short.
-  const size_t parts = ids.size() / partTokens;
-  for (size_t text = 0; text < texts; ++text) {
-    const size_t place = texts < parts ? text * parts / texts : text % parts;
-    runText(context, ids.data() + place * partTokens, promptTokens, tokens, speeds);
-  }
+  for (bool isDecoding : {false, true})
+    runTexts(model, work, std::atoi(arguments[5]), isDecoding, speeds);
   std::printf("{");
   printList("prefill", speeds.prefill, ", ");
   printList("decode", speeds.decode, ", ");
   printList("bytes_per_token", speeds.bytesPerToken, "}\n");
-  llama_free(context);
-  ggml_threadpool_free(pool);
   llama_model_free(model);
   return 0;
 }
