@@ -187,7 +187,9 @@ Status ExpertCache::submitRead(uint32_t id) {
     pieces.push_back({page, std::min(left, pageBytes)});
     left -= pieces.back().bytes;
   }
+  const uint64_t before = clock();
   Status submitted = queue.submit(id, record.fileOffset, pieces);
+  submittingNs += clock() - before;
   if (!submitted.isOk()) {
     givePagesBack(id);
     return std::move(submitted).withContext(nameOf(id));

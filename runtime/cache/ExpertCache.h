@@ -178,6 +178,8 @@ public:
   const CacheStats &layerStats() const { return playStats; }
   /// Of all plays that were closed by endLayer.
   const CacheStats &totalStats() const { return closedStats; }
+  /// Spent on asking the system for reads, ever: between plays too.
+  uint64_t submitNs() const { return submittingNs; }
 
 private:
   static constexpr uint32_t kNoPages = UINT32_MAX;
@@ -260,6 +262,7 @@ private:
   CacheStats playStats;
   CacheStats betweenStats; // Of guesses since the last play; they count with the next one.
   CacheStats closedStats;
+  uint64_t submittingNs = 0;
   Status broken; // The queue failed with reads under way: their pages can never be used again.
 };
 

@@ -144,6 +144,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->logitsRows = options.logitsRows;
   engine->decode = findProgram(artifact, "decode");
   engine->prefill = findProgram(artifact, "prefill");
+  engine->decodeParts = partsOf(*engine->decode);
+  engine->prefillParts = partsOf(*engine->prefill);
 
   const auto shortage =
       options.takesFewerThreads ? ThreadPool::Shortage::kTakesFewer : ThreadPool::Shortage::kFails;
@@ -202,6 +204,9 @@ uint32_t Engine::prefillChunk() const {
 }
 std::span<const LayerProfile> Engine::lastStep() const {
   return impl->profile;
+}
+const PartNumbers &Engine::lastStepParts() const {
+  return impl->partNs;
 }
 
 Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {

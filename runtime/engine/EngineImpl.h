@@ -101,7 +101,8 @@ struct Engine::Impl {
   std::vector<CacheLayer> cacheLayers; // Borrowed by the cache, as moeLayers are.
   uint32_t firstCachedLayer = 0;       // The MoE layer that is the cache's first.
   const Program *decode = nullptr, *prefill = nullptr;
-  std::span<const GuessRule> guessRules; // Per MoE layer; empty: nothing is guessed.
+  std::vector<StepPart> decodeParts, prefillParts; // Of their instructions.
+  std::span<const GuessRule> guessRules;           // Per MoE layer; empty: nothing is guessed.
   std::vector<std::byte> pathsSection;
   std::optional<PathTable> paths; // Of the section, if a rule asks for it.
 
@@ -126,6 +127,7 @@ struct Engine::Impl {
   std::array<std::vector<int32_t>, 2> chosen;
   std::optional<Grouping> openExperts; // Of a layer whose experts are on their way.
   std::vector<LayerProfile> profile;
+  PartNumbers partNs{};
 
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
   Rows buffer(int32_t index) const {
@@ -156,14 +158,21 @@ struct Engine::Impl {
   /// together. From instruction `first` on; how many were played.
   size_t playLinearsFrom(size_t first);
   void playLinears(std::span<const LinearInstruction *const> linears);
+  /// Shares the time of such products out by their weights.
+  void countLinears(std::span<const StepPart> parts, size_t first, uint64_t computeNs);
   Status playInstruction(const Instruction &instruction, LayerProfile &layerProfile);
   /// Has the experts that the routers chose read, from when that is known on: whatever is played
   /// between then and their turn, the disk is at work.
   Status beginExperts(const ExpertsInstruction &instruction);
   Status beginNextExperts(size_t routed);
-  /// For reads, since the cache is there; between instructions.
-  uint64_t waitedNs() const {
-    return cache->totalStats().waitNs + (openExperts ? cache->layerStats().waitNs : 0);
+  /// What the cache has spent since it is there; between instructions.
+  struct CacheTime {
+    uint64_t waitNs, verifyNs, submitNs;
+  };
+  CacheTime cacheTime() const {
+    const CacheStats &total = cache->totalStats();
+    const CacheStats open = openExperts ? cache->layerStats() : CacheStats();
+    return {total.waitNs + open.waitNs, total.verifyNs + open.verifyNs, cache->submitNs()};
   }
   Status playExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
   Status playHead(const HeadInstruction &head);

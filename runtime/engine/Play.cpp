@@ -306,28 +306,62 @@ Status Engine::Impl::playInstruction(const Instruction &instruction, LayerProfil
   return {};
 }
 
+// A product's time is that of its weights, whatever they are multiplied by.
+void Engine::Impl::countLinears(std::span<const StepPart> parts, size_t first, uint64_t computeNs) {
+  auto bytesOf = [&](size_t i) {
+    const auto &linear = std::get<LinearInstruction>(program->instructions[first + i]);
+    return artifact->residents[static_cast<size_t>(linear.weight)].bytes;
+  };
+  uint64_t left = 0;
+  for (size_t i = 0; i < parts.size(); ++i)
+    left += bytesOf(i);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const uint64_t bytes = bytesOf(i);
+    const auto own =
+        static_cast<uint64_t>(static_cast<double>(computeNs) * static_cast<double>(bytes) /
+                              static_cast<double>(std::max<uint64_t>(1, left)));
+    partNs[static_cast<size_t>(parts[i])] += std::min(own, computeNs);
+    computeNs -= std::min(own, computeNs);
+    left -= bytes;
+  }
+}
+
 Status Engine::Impl::playProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
+  partNs.fill(0);
+  const std::span<const StepPart> parts = program == decode ? decodeParts : prefillParts;
   openExperts.reset(); // A step that failed may have left some; their play has ended.
-  uint64_t begun = monotonicNs(), waited = waitedNs();
+  uint64_t begun = monotonicNs();
+  CacheTime before = cacheTime();
   for (size_t i = 0; i < program->instructions.size();) {
     int32_t layer = program->layers[i];
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
-    if (size_t linears = playLinearsFrom(i)) {
-      i += linears;
-    } else {
+    const size_t linears = playLinearsFrom(i);
+    if (linears == 0) {
       MOERT_RETURN_IF_ERROR(playInstruction(program->instructions[i], entry));
       MOERT_RETURN_IF_ERROR(beginNextExperts(i));
-      ++i;
     }
     MOERT_RETURN_IF_ERROR(cache->advance());
     // Waits count where they happened: experts are begun before their own instruction.
-    const uint64_t now = monotonicNs(), waits = waitedNs() - waited;
+    const uint64_t now = monotonicNs();
+    const CacheTime after = cacheTime();
+    const uint64_t waits = after.waitNs - before.waitNs;
+    const uint64_t checks = after.verifyNs - before.verifyNs;
+    const uint64_t requests = after.submitNs - before.submitNs;
+    const uint64_t computeNs = now - begun - waits;
     entry.waitNs += waits;
-    entry.computeNs += now - begun - waits;
+    entry.computeNs += computeNs;
+    partNs[static_cast<size_t>(StepPart::kChecksums)] += checks;
+    partNs[static_cast<size_t>(StepPart::kRequests)] += requests;
+    const uint64_t own = computeNs - checks - requests;
+    if (linears > 0)
+      countLinears(parts.subspan(i, linears), i, own);
+    else
+      partNs[static_cast<size_t>(parts[i])] += own;
+    i += std::max<size_t>(1, linears);
     begun = now;
-    waited += waits;
+    before = after;
   }
   return {};
 }

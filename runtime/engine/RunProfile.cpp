@@ -68,6 +68,12 @@ static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers)
   json.key("accounted_bytes").number(facts.accountedBytes);
   json.key("peak_memory_bytes").number(facts.peakMemoryBytes);
   json.key("layers").number(layers);
+  json.key("parts").beginArray();
+  for (std::string_view part : kPartNames)
+    json.string(part);
+  json.endArray();
+  json.key("part_weight_bytes").numbers(facts.partWeightBytes);
+  json.key("kv_bytes_per_token").number(facts.kvBytesPerToken);
 }
 
 template <typename Field>
@@ -85,6 +91,7 @@ static void writeStep(JsonWriter &json, const RunStep &step, std::span<const Lay
   json.key("first_token").number(step.firstToken);
   json.key("tokens").number(step.tokens);
   json.key("wall_ns").number(step.wallNs);
+  json.key("part_ns").numbers(step.partNs);
   writeColumn(json, "compute_ns", layers, &LayerProfile::computeNs);
   writeColumn(json, "wait_ns", layers, &LayerProfile::waitNs);
   writeColumn(json, "bytes_read", layers, &LayerProfile::bytesRead);

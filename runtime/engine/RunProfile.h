@@ -19,6 +19,7 @@ struct RunStep {
   uint32_t firstToken = 0; // Position of the step's first token.
   uint32_t tokens = 0;
   uint64_t wallNs = 0;
+  PartNumbers partNs{}; // Engine::lastStepParts().
 };
 
 /// Of LayerProfile, over several steps and all layers.
@@ -51,6 +52,8 @@ struct RunFacts {
   uint64_t promptTokens = 0, generatedTokens = 0;
   std::string end; // Why it ended: "length", "eos", "stop", "context", "interrupted".
   uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
+  PartNumbers partWeightBytes{};
+  uint64_t kvBytesPerToken = 0;
 };
 
 /// Owned by one run, used by its thread.

@@ -114,8 +114,25 @@ class ProfileTest(E2eTest):
         for step in steps:
             for column in ("compute_ns", "wait_ns", "bytes_read", "hits", "misses"):
                 self.assertEqual(len(step[column]), profile["layers"] + 1)
+            self.assertEqual(len(step["part_ns"]), len(profile["parts"]))
+            self.assertEqual(sum(step["part_ns"]), sum(step["compute_ns"]))
+            self.assertLessEqual(sum(step["part_ns"]) + sum(step["wait_ns"]), step["wall_ns"])
+            part_ns = dict(zip(profile["parts"], step["part_ns"]))
+            self.assertTrue(all(part_ns[part] > 0 for part in ("attention_products", "attention", "router", "dense", "experts")), part_ns)
+            self.assertTrue(sum(step["bytes_read"]) == 0 or part_ns["requests"] > 0, step)
         for key in ("bytes_read", "hits", "misses"):
             self.assertEqual(sum(sum(step[key]) for step in decode), said["decode"][key])
+        # The embedding's bytes are those of a row, and of guesses there are none; nothing else that is resident is left out.
+        bytes_of = dict(zip(profile["parts"], profile["part_weight_bytes"]))
+        residents = json.loads(self.expect(DONE, "moec", "inspect", pocket("4"), "--json").out)["residents"]
+        embedding = next(one for one in residents if "embed_tokens" in one["name"])
+        self.assertEqual(bytes_of["embedding"], embedding["bytes"] // embedding["rows"])
+        ends = sum(one["bytes"] for one in residents if "lm_head" in one["name"]) or embedding["bytes"]
+        self.assertEqual(bytes_of["head"], ends)
+        self.assertEqual(sum(bytes_of.values()) - bytes_of["embedding"] - ends,
+                         sum(one["bytes"] for one in residents if not {"lm_head", "embed_tokens"} & set(one["name"].split("."))))
+        self.assertEqual(profile["kv_bytes_per_token"] % profile["layers"], 0)
+        self.assertGreater(profile["kv_bytes_per_token"], 0)
         # Ten layers of four experts for every token.
         self.assertTrue(all(sum(step["hits"]) + sum(step["misses"]) == 40 for step in decode))
 

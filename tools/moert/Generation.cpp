@@ -54,7 +54,9 @@ Status Generation::step(RunPhase phase, std::span<const int32_t> tokens, LogitsW
   for (const LayerProfile &layer : engine.lastStep())
     (isPrefill ? measured.prefill : measured.decode).add(layer);
   if (takeStep)
-    takeStep({phase, position, static_cast<uint32_t>(tokens.size()), wallNs}, engine.lastStep());
+    takeStep(
+        {phase, position, static_cast<uint32_t>(tokens.size()), wallNs, engine.lastStepParts()},
+        engine.lastStep());
   return {};
 }
 

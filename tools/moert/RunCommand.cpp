@@ -167,6 +167,12 @@ Status writeProfile(const std::string &path, const RunProfile &profile, const Lo
   facts.budgetBytes = loaded.account.budgetBytes;
   facts.accountedBytes = loaded.account.totalBytes();
   facts.peakMemoryBytes = peakMemoryBytes();
+  const Artifact &artifact = loaded.model->artifact();
+  for (const KvSlot &slot : artifact.kvSlots)
+    facts.kvBytesPerToken += uint64_t(slot.kvHeads) * (slot.keyDim + slot.valueDim) * sizeof(float);
+  for (const Program &program : artifact.programs)
+    if (program.name == "decode")
+      facts.partWeightBytes = weightBytesOf(program, artifact.residents);
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
   MOERT_RETURN_IF_ERROR(profile.write(file, facts));
   return file.commit();

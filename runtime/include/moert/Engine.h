@@ -9,6 +9,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/engine/StepParts.h"
 #include "runtime/format/Artifact.h"
 #include "runtime/io/ReadQueue.h"
 #include "runtime/kernels/Kernels.h"
@@ -146,6 +147,8 @@ public:
 
   /// Of the last step: an entry per layer of the model and one for the rest.
   std::span<const LayerProfile> lastStep() const;
+  /// The same computing by its parts, in ns: together all layers' computeNs.
+  const PartNumbers &lastStepParts() const;
 
   struct Impl;
 

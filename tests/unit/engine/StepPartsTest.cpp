@@ -1,0 +1,125 @@
+#include "runtime/engine/StepParts.h"
+
+#include "EngineFixture.h"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+using namespace moert;
+using namespace moert::test;
+
+static Program programOf(std::vector<Instruction> instructions, std::vector<int32_t> layers) {
+  Program program;
+  program.name = "decode";
+  program.instructions = std::move(instructions);
+  program.layers = std::move(layers);
+  return program;
+}
+
+static LinearInstruction linear(int32_t dst, int32_t weight = 0) {
+  return {0, dst, weight, kNone};
+}
+
+static RouteInstruction routeFrom(int32_t scores) {
+  return {scores, 8, 9, 0, RouterScoring::kSoftmaxThenTopK, 2, true, 1};
+}
+
+TEST_CASE("a product is told by what it is for") {
+  const Program program = programOf(
+      {linear(1), linear(2), StoreKvInstruction{1, 2, 0}, AttendInstruction{1, 3, 0, 1, 0, 1},
+       linear(4), linear(5), linear(6), routeFrom(5), linear(7), HeadInstruction{0, 0, kNone, 1}},
+      {0, 1, 1, 1, 1, 1, 1, 1, 1, kNone});
+  const std::vector<StepPart> expected = {StepPart::kDense,             // Of the layer before.
+                                          StepPart::kAttentionProducts, // The query.
+                                          StepPart::kAttention,
+                                          StepPart::kAttention,
+                                          StepPart::kAttentionProducts, // Back to the hidden state.
+                                          StepPart::kRouter,
+                                          StepPart::kDense,
+                                          StepPart::kRouter,
+                                          StepPart::kDense,
+                                          StepPart::kHead};
+  CHECK(partsOf(program) == expected);
+}
+
+TEST_CASE("a route takes the result that was written last where it looks") {
+  const std::vector<StepPart> parts =
+      partsOf(programOf({linear(5), linear(5), routeFrom(5)}, {0, 0, 0}));
+  CHECK(parts == std::vector<StepPart>{StepPart::kDense, StepPart::kRouter, StepPart::kRouter});
+}
+
+TEST_CASE("a token needs one row of the embedding, all of what it is multiplied by, no guesses") {
+  std::vector<ResidentWeight> residents(4);
+  for (size_t i = 0; i < residents.size(); ++i) {
+    residents[i].shape = {10, 4};
+    residents[i].bytes = 1000 * (i + 1);
+  }
+  const Program program =
+      programOf({EmbedInstruction{0, 0, 1}, linear(1, 1), LinearInstruction{0, 2, 1, 2},
+                 PredictInstruction{0, 1, 3, kNone, 1, 1}, HeadInstruction{0, 0, kNone, 1}},
+                {kNone, 0, 0, 0, kNone});
+  PartNumbers expected{};
+  expected[size_t(StepPart::kEmbedding)] = 100;
+  expected[size_t(StepPart::kDense)] = 2000 + 2000 + 3000;
+  expected[size_t(StepPart::kHead)] = 1000;
+  CHECK(weightBytesOf(program, residents) == expected);
+}
+
+static uint64_t total(const PartNumbers &numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), uint64_t(0));
+}
+
+TEST_CASE("the parts of every step are together what its layers computed") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.threads = 2;
+  options.prefillChunk = 2;
+  options.memory = BudgetSize{smallestBudget(artifact.path, options) + 40000, {}};
+  Loaded loaded = load(artifact.path, options);
+  Silent observer;
+  PartNumbers sums{};
+  auto step = [&](std::span<const int32_t> tokens) {
+    SessionTokens next = {loaded.session.get(), tokens, LogitsWanted::kLast};
+    const uint64_t before = monotonicNs();
+    REQUIRE(loaded.engine->step({&next, 1}, observer).isOk());
+    const uint64_t wallNs = monotonicNs() - before;
+    uint64_t computeNs = 0, waitNs = 0;
+    for (const LayerProfile &layer : loaded.engine->lastStep()) {
+      computeNs += layer.computeNs;
+      waitNs += layer.waitNs;
+    }
+    const PartNumbers &parts = loaded.engine->lastStepParts();
+    CHECK(total(parts) == computeNs);
+    CHECK(computeNs + waitNs <= wallNs);
+    for (StepPart part : {StepPart::kAttentionProducts, StepPart::kExperts, StepPart::kHead})
+      CHECK(parts[size_t(part)] > 0);
+    for (size_t i = 0; i < kStepParts; ++i)
+      sums[i] += parts[i];
+  };
+  const size_t chunk = loaded.engine->prefillChunk();
+  REQUIRE(chunk > 1);
+  step(std::span(kPrompt).first(chunk)); // The other program.
+  for (const int32_t &token : std::span(kPrompt).subspan(chunk))
+    step({&token, 1});
+  CHECK(sums[size_t(StepPart::kChecksums)] > 0);
+  CHECK(sums[size_t(StepPart::kRequests)] > 0);
+}
+
+TEST_CASE("where nothing has to be read, nothing is checked and nothing is asked for") {
+  TemporaryArtifact artifact;
+  Loaded loaded = load(artifact.path, baseOptions());
+  Silent observer;
+  for (int round = 0; round < 2; ++round) {
+    loaded.session->reset();
+    for (const int32_t &token : kPrompt) {
+      SessionTokens next = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+      REQUIRE(loaded.engine->step({&next, 1}, observer).isOk());
+      const PartNumbers &parts = loaded.engine->lastStepParts();
+      if (round > 0) {
+        CHECK(parts[size_t(StepPart::kChecksums)] == 0);
+        CHECK(parts[size_t(StepPart::kRequests)] == 0);
+      }
+    }
+  }
+}
