@@ -317,11 +317,9 @@ void Engine::Impl::countLinears(std::span<const StepPart> parts, size_t first, u
     left += bytesOf(i);
   for (size_t i = 0; i < parts.size(); ++i) {
     const uint64_t bytes = bytesOf(i);
-    const auto own =
-        static_cast<uint64_t>(static_cast<double>(computeNs) * static_cast<double>(bytes) /
-                              static_cast<double>(std::max<uint64_t>(1, left)));
-    partNs[static_cast<size_t>(parts[i])] += std::min(own, computeNs);
-    computeNs -= std::min(own, computeNs);
+    const uint64_t own = shareOfTime(computeNs, bytes, left);
+    partNs[static_cast<size_t>(parts[i])] += own;
+    computeNs -= own;
     left -= bytes;
   }
 }

@@ -56,4 +56,11 @@ PartNumbers weightBytesOf(const Program &program, const std::vector<ResidentWeig
   return bytes;
 }
 
+uint64_t shareOfTime(uint64_t ns, uint64_t bytes, uint64_t bytesLeft) {
+  if (bytes >= bytesLeft)
+    return ns;
+  const double share = static_cast<double>(bytes) / static_cast<double>(bytesLeft);
+  return std::min(ns, static_cast<uint64_t>(static_cast<double>(ns) * share));
+}
+
 } // namespace moert

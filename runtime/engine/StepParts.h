@@ -47,4 +47,8 @@ std::vector<StepPart> partsOf(const Program &program);
 /// guesses, which a plan may leave out.
 PartNumbers weightBytesOf(const Program &program, const std::vector<ResidentWeight> &residents);
 
+/// Of the time of products that are computed together, that of the one with so many of the weight
+/// bytes that are left: all of the time for all of them, so that no nanosecond is lost.
+uint64_t shareOfTime(uint64_t ns, uint64_t bytes, uint64_t bytesLeft);
+
 } // namespace moert

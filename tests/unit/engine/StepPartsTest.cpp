@@ -123,3 +123,15 @@ TEST_CASE("where nothing has to be read, nothing is checked and nothing is asked
     }
   }
 }
+
+TEST_CASE("all weights that are left have all of the time, however long and large") {
+  for (uint64_t ns = 1'000'000'001; ns < 1'000'000'201; ns += 2)
+    for (uint64_t bytes : {3u, 123'456'789u, 299'999'999u})
+      CHECK(shareOfTime(ns, bytes, bytes) == ns);
+}
+
+TEST_CASE("weights have their share of the time") {
+  CHECK(shareOfTime(1000, 1, 4) == 250);
+  CHECK(shareOfTime(1000, 0, 4) == 0);
+  CHECK(shareOfTime(0, 1, 4) == 0);
+}
