@@ -44,7 +44,7 @@ uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextToke
   return roundUp(contextTokens, 16) + roundUp(widest, 16) + 16;
 }
 
-static uint64_t kvBytesPerToken(const Artifact &artifact) {
+uint64_t kvBytesPerToken(const Artifact &artifact) {
   uint64_t bytes = 0;
   for (const KvSlot &slot : artifact.kvSlots)
     bytes += uint64_t(slot.kvHeads) * (slot.keyDim + slot.valueDim) * sizeof(float);

@@ -30,6 +30,9 @@ uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextToke
 /// Floats of rotation tables for one token, and where each rope's begin.
 uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets);
 
+/// Keys and values of one token, of all slots.
+uint64_t kvBytesPerToken(const Artifact &artifact);
+
 /// KV memory of a session of that many tokens.
 uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens);
 

@@ -1,6 +1,7 @@
 // moert run: a prompt in, text out, as it is generated.
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/engine/Footprint.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
@@ -168,8 +169,7 @@ Status writeProfile(const std::string &path, const RunProfile &profile, const Lo
   facts.accountedBytes = loaded.account.totalBytes();
   facts.peakMemoryBytes = peakMemoryBytes();
   const Artifact &artifact = loaded.model->artifact();
-  for (const KvSlot &slot : artifact.kvSlots)
-    facts.kvBytesPerToken += uint64_t(slot.kvHeads) * (slot.keyDim + slot.valueDim) * sizeof(float);
+  facts.kvBytesPerToken = kvBytesPerToken(artifact);
   for (const Program &program : artifact.programs)
     if (program.name == "decode")
       facts.partWeightBytes = weightBytesOf(program, artifact.residents);
