@@ -25,6 +25,11 @@ def drop_page_cache():
         pass
 
 
+def whole_pages(size):
+    """So many bytes and what is missing of their last page: limits are in pages."""
+    return -(-size // 4096) * 4096
+
+
 class Group:
     """A cgroup that limits memory and swap together; gone after the with-block."""
 

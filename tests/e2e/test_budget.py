@@ -21,7 +21,7 @@ class BudgetTest(E2eTest):
         for step in range(STEPS):
             # Up to what the whole model needs: the smallest and the file, which holds everything once.
             budget = (smallest + self.model.stat().st_size * step // (STEPS - 1)) // 4096 * 4096
-            budget = max(budget, -(-smallest // 4096) * 4096)
+            budget = max(budget, cgroups.whole_pages(smallest))
             with self.subTest(budget=budget), cgroups.Group(budget) as group:
                 cgroups.drop_page_cache()
                 done = group.run([program("moert"), *map(str, self.command), "--memory", f"{budget}B"])

@@ -208,7 +208,7 @@ class MemoryTest(E2eTest):
         reason = cgroups.unavailable()
         if reason:
             self.skipTest(reason)
-        smallest = -(-smallest_budget(*command) // 4096) * 4096
+        smallest = cgroups.whole_pages(smallest_budget(*command))
         for budget in (smallest, smallest + (4 << 20)):
             with self.subTest(budget=budget), cgroups.Group(budget) as group:
                 cgroups.drop_page_cache()

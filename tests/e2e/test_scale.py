@@ -26,7 +26,7 @@ class ScaleTest(E2eTest):
         reason = cgroups.unavailable()
         if reason:
             self.skipTest(reason)
-        budget = -(-smallest_budget(*command) // 4096) * 4096
+        budget = cgroups.whole_pages(smallest_budget(*command))
         with cgroups.Group(budget) as group:
             cgroups.drop_page_cache()
             done = group.run([program("moert"), *map(str, command), "--memory", f"{budget}B"])
