@@ -6,6 +6,8 @@
 #include "compiler/quantize/PackGrid.h"
 #include "passes/WidthFile.h"
 
+#include "llvm/ADT/StringSet.h"
+
 namespace mlir::moe {
 
 #define GEN_PASS_DEF_ASSIGNBITSPASS
@@ -43,7 +45,7 @@ static StringRef nameOf(ExpertBits bits) {
 }
 
 static StringRef nameOf(ResidentBits bits) {
-  constexpr StringLiteral kNames[] = {"source", "16", "8", "4"};
+  constexpr StringLiteral kNames[] = {"source", "16", "8", "4", "same"};
   return kNames[static_cast<int>(bits)];
 }
 
@@ -79,6 +81,8 @@ FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
     return quantizedFormat(WeightKind::kInt8);
   case ResidentBits::k4:
     return quantizedFormat(WeightKind::kInt4);
+  case ResidentBits::kSame:
+    break;
   }
   llvm_unreachable("a width of no name");
 }
@@ -125,9 +129,18 @@ FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert)
   return builder.getArrayAttr(slices);
 }
 
+// The matrices that logits come from.
+static llvm::StringSet<> headsOf(ModuleOp module) {
+  llvm::StringSet<> heads;
+  module.walk([&](HeadOp head) { heads.insert(head.getLinear().getWeight().getValue()); });
+  return heads;
+}
+
 LogicalResult AssignBits::setResidentFormats(ModuleOp module) {
+  const llvm::StringSet<> heads = headsOf(module);
   for (WeightOp weight : module.getOps<WeightOp>()) {
-    ResidentBits width = residentBits;
+    bool hasOwn = headBits != ResidentBits::kSame && heads.contains(weight.getSymName());
+    ResidentBits width = hasOwn ? headBits : residentBits;
     if (chosen)
       if (auto named = chosen->weights.find(weight.getSymName().str());
           named != chosen->weights.end()) {
@@ -166,6 +179,10 @@ void AssignBits::runOnOperation() {
   module->setAttr(kExpertBitsAttr, builder.getStringAttr(expertBits));
   module->setAttr(kResidentBitsAttr,
                   builder.getStringAttr(hasResidents ? "auto" : nameOf(residentBits)));
+  if (headBits == ResidentBits::kSame || hasResidents)
+    module->removeAttr(kHeadBitsAttr);
+  else
+    module->setAttr(kHeadBitsAttr, builder.getStringAttr(nameOf(headBits)));
 }
 
 } // namespace mlir::moe

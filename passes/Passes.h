@@ -10,8 +10,8 @@ namespace mlir::moe {
 
 /// Width of the experts.
 enum class ExpertBits { kSource, k8, k6, k4, k3, k2 };
-/// Width of the resident matrices.
-enum class ResidentBits { kSource, k16, k8, k4 };
+/// Width of the resident matrices; kSame: of the head, that of the others.
+enum class ResidentBits { kSource, k16, k8, k4, kSame };
 
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"

@@ -42,7 +42,7 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     With `widths=FILE` (passes/WidthFile.h) every expert gets the width that the file says, and
     resident matrices that it names get theirs; `bits` then means nothing and `moe.expert_bits` is
     "auto". A width of several bit planes is as many slices, of which all but the first refine. The
-    file may give the experts a group of their own.
+    file may give the experts a group of their own, and goes before `head-bits`.
 
     ```
     moe-widths 1
@@ -52,8 +52,12 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     weight layer0.query 8
     ```
 
+    `head-bits` is the width of the matrix that the logits come from, which a model whose head is
+    its embedding has only once.
+
     On completion every `moe.weight` has a format and every `moe.moe_layer` has slices; formats that
-    were there before are replaced. `moe.expert_bits` and `moe.resident_bits` say what was asked for.
+    were there before are replaced. `moe.expert_bits`, `moe.resident_bits` and, if it was given,
+    `moe.head_bits` say what was asked for.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
@@ -71,6 +75,14 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
            "::mlir::moe::ResidentBits::k8", "width of the matrices that are always in memory",
            [{::llvm::cl::values(
                clEnumValN(::mlir::moe::ResidentBits::kSource, "source", "as the checkpoint stores them"),
+               clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
+               clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
+               clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,
+    Option<"headBits", "head-bits", "::mlir::moe::ResidentBits",
+           "::mlir::moe::ResidentBits::kSame", "width of the head's matrix",
+           [{::llvm::cl::values(
+               clEnumValN(::mlir::moe::ResidentBits::kSame, "same", "as resident-bits"),
+               clEnumValN(::mlir::moe::ResidentBits::kSource, "source", "as the checkpoint stores it"),
                clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
                clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
                clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,

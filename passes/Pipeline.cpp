@@ -11,6 +11,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   bits.bits = options.bits;
   bits.nested = options.nested;
   bits.residentBits = options.residentBits;
+  bits.headBits = options.headBits;
   bits.widths = options.widths;
   bits.group = options.group;
   bits.activationGroup = options.activationGroup;
@@ -57,6 +58,13 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
                        clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
                        clEnumValN(ResidentBits::k8, "8", "int8"),
                        clEnumValN(ResidentBits::k4, "4", "int4"))};
+  Option<ResidentBits> headBits{
+      *this, "head-bits", llvm::cl::init(ResidentBits::kSame),
+      llvm::cl::values(clEnumValN(ResidentBits::kSame, "same", "as resident-bits"),
+                       clEnumValN(ResidentBits::kSource, "source", "as stored"),
+                       clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
+                       clEnumValN(ResidentBits::k8, "8", "int8"),
+                       clEnumValN(ResidentBits::k4, "4", "int4"))};
   Option<std::string> widths{*this, "widths"};
   Option<uint32_t> group{*this, "group", llvm::cl::init(32)};
   Option<uint32_t> activationGroup{*this, "activation-group", llvm::cl::init(32)};
@@ -80,6 +88,7 @@ void registerMoePassesAndPipeline() {
         options.bits = text.bits;
         options.nested = text.nested;
         options.residentBits = text.residentBits;
+        options.headBits = text.headBits;
         options.widths = text.widths;
         options.group = text.group;
         options.activationGroup = text.activationGroup;

@@ -14,6 +14,7 @@ struct CompileOptions {
   ExpertBits bits = ExpertBits::k4;
   bool nested = true;
   ResidentBits residentBits = ResidentBits::k8;
+  ResidentBits headBits = ResidentBits::kSame;
   std::string widths; // A width file; empty: bits for all.
   uint32_t group = 32, activationGroup = 32;
   std::vector<std::string> budgets;

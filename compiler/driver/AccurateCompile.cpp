@@ -261,12 +261,13 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
 // Of everything but the assignment that decides what is measured; not of the target, so that
 // another one finds the measurements of this one.
 uint64_t AccurateCompile::measurementFingerprint() const {
-  std::string text = strCat("measure ", formatChecksum(hash.sample), " ", nameOf(request.method),
-                            " ", request.passes.nested, " ", request.passes.group, " ",
-                            request.passes.activationGroup, " ", request.bits.value_or(0), " ",
-                            request.areResidentBitsChosen, " ", int(request.passes.residentBits),
-                            " ", metricName(acceptanceItems ? LossMetric::kKl : request.metric),
-                            " ", request.amounts.windowTokens);
+  std::string text =
+      strCat("measure ", formatChecksum(hash.sample), " ", nameOf(request.method), " ",
+             request.passes.nested, " ", request.passes.group, " ", request.passes.activationGroup,
+             " ", request.bits.value_or(0), " ", request.areResidentBitsChosen, " ",
+             int(request.passes.residentBits), " ", int(request.passes.headBits), " ",
+             metricName(acceptanceItems ? LossMetric::kKl : request.metric), " ",
+             request.amounts.windowTokens);
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(profile->info().tokens)));

@@ -137,6 +137,8 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
                               {"bits", bits.str()},
                               {"resident_bits", residentBits.str()},
                               {"quantizer", "rtn"}};
+  if (auto headBits = module->getAttrOfType<StringAttr>(kHeadBitsAttr))
+    plan.artifact.provenance.emplace_back("head_bits", headBits.str());
   return success();
 }
 

@@ -136,7 +136,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     return isa<ModelAttr>(value)
                ? success()
                : emitError(op->getLoc(), "'moe.model' expected a #moe.model attribute");
-  if (key == kExpertBitsAttr || key == kResidentBitsAttr)
+  if (key == kExpertBitsAttr || key == kResidentBitsAttr || key == kHeadBitsAttr)
     return isa<StringAttr>(value) ? success()
                                   : emitError(op->getLoc()) << "'" << key << "' expected a string";
   if (key == kPageBytesAttr) {

@@ -47,6 +47,7 @@ struct GuessesResource : SideEffects::Resource::Base<GuessesResource> {
 constexpr llvm::StringLiteral kModelAttr = "moe.model";
 constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
 constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
+constexpr llvm::StringLiteral kHeadBitsAttr = "moe.head_bits";
 constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";
 constexpr llvm::StringLiteral kPlansAttr = "moe.plans";
 constexpr llvm::StringLiteral kAccountsAttr = "moe.accounts";

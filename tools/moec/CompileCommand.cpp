@@ -30,7 +30,7 @@ constexpr uint32_t kAutoResidentBits = 8;
 struct CompileFlags {
   CompileRequest request;
   AccuracyFlags accuracy;
-  std::string bits = kAuto, residentBits = kAuto, nested = "on";
+  std::string bits = kAuto, residentBits = kAuto, headBits = kAuto, nested = "on";
   std::vector<std::string> budgets;
 };
 
@@ -67,6 +67,11 @@ static Status runAccurately(const CompileFlags &flags) {
   else if (!request.target)
     request.bits = kAutoBits;
   request.areResidentBitsChosen = flags.residentBits == kAuto;
+  if (request.target && request.areResidentBitsChosen && flags.headBits != kAuto)
+    return invalidInput("--head-bits ", flags.headBits,
+                        " without --resident-bits, expected both or "
+                        "neither beside ",
+                        flags.accuracy.askedBy(), ", which chooses them together");
   StepProgress progress;
   return compileAccurately(request, sessionWith(progress));
 }
@@ -84,6 +89,8 @@ static Status runCompile(CompileFlags &flags) {
   request.passes.bits = kBits.at(flags.bits == kAuto ? strCat(kAutoBits) : flags.bits);
   request.passes.residentBits = kResidentBits.at(
       flags.residentBits == kAuto ? strCat(kAutoResidentBits) : flags.residentBits);
+  request.passes.headBits =
+      flags.headBits == kAuto ? ResidentBits::kSame : kResidentBits.at(flags.headBits);
   request.passes.nested = flags.nested == "on";
   request.passes.budgets = flags.budgets;
   if (flags.accuracy.isAsked())
@@ -145,6 +152,13 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
           "--resident-bits", flags->residentBits,
           strCat("Width of everything else that is a matrix (default: ", flags->residentBits,
                  ": what --accuracy-loss allows, ", kAutoResidentBits, " without it)"))
+      ->check(oneOf({"auto", "source", "16", "8", "4"}))
+      ->type_name("auto|source|16|8|4");
+  command
+      ->add_option("--head-bits", flags->headBits,
+                   strCat("Width of the matrix that logits come from, the one that fewer bits hurt "
+                          "most (default: ",
+                          flags->headBits, ": as --resident-bits)"))
       ->check(oneOf({"auto", "source", "16", "8", "4"}))
       ->type_name("auto|source|16|8|4");
   command

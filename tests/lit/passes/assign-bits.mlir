@@ -8,6 +8,8 @@
 // RUN: moec-opt %s --moe-assign-bits="bits=source resident-bits=source" | FileCheck %s --check-prefixes=CHECK,SOURCE
 // A second run replaces what the first one said.
 // RUN: moec-opt %s --moe-assign-bits="bits=2 resident-bits=4" --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
+// RUN: moec-opt %s --moe-assign-bits="resident-bits=4 head-bits=8" | FileCheck %s --check-prefixes=CHECK,HEAD
+// RUN: moec-opt %s --moe-assign-bits="head-bits=4" --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
 // RUN: not moec-opt %s --moe-assign-bits="group=48" 2>&1 | FileCheck %s --check-prefix=GROUP
 // RUN: not moec-opt %s --moe-assign-bits="bits=5" 2>&1 | FileCheck %s --check-prefix=WIDTH
 
@@ -22,7 +24,10 @@
 // NARROW-DAG: #int2g64a16 = #moe.format<kind = int2, group = 64, activationGroup = 16>
 
 // DEFAULT: moe.expert_bits = "4"
+// DEFAULT-NOT: moe.head_bits
 // DEFAULT-SAME: moe.resident_bits = "8"
+// HEAD: moe.expert_bits = "4", moe.head_bits = "8"
+// HEAD-SAME: moe.resident_bits = "4"
 // WIDE: moe.expert_bits = "8"
 // WIDE-SAME: moe.resident_bits = "16"
 // SOURCE: moe.expert_bits = "source"
@@ -31,6 +36,7 @@ module {
   // DEFAULT: @bf16 matrix {{.*}} as #int8g32a32
   // WIDE: @bf16 matrix {{.*}} as #bf16
   // NARROW: @bf16 matrix {{.*}} as #int4g64a16
+  // HEAD: @bf16 matrix {{.*}} as #int4g32a32
   // SOURCE: @bf16 matrix {{.*}} as #bf16
   moe.weight @bf16 matrix from <tensor = "a", rows = 64, cols = 64, type = bf16>
   // 16 bits of an f16 tensor are f16.
@@ -41,6 +47,10 @@ module {
   // WIDE: @f32 matrix {{.*}} as #bf16
   // SOURCE: @f32 matrix {{.*}} as #f32
   moe.weight @f32 matrix from <tensor = "c", rows = 64, cols = 64, type = f32>
+  // What logits come from may have a width of its own.
+  // HEAD: @head matrix {{.*}} as #int8g32a32
+  // NARROW: @head matrix {{.*}} as #int4g64a16
+  moe.weight @head matrix from <tensor = "h", rows = 96, cols = 64, type = bf16>
   // Routers keep the stored type whatever is asked for; vectors are f32.
   // CHECK: @router router {{.*}} as #bf16
   moe.weight @router router from <tensor = "r", rows = 2, cols = 64, type = bf16>
@@ -66,4 +76,8 @@ module {
               #moe.expert_matrix<up, [<tensor = "u.0", rows = 96, cols = 64, type = bf16>,
                                       <tensor = "u.1", rows = 96, cols = 64, type = f16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+  func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x96xf32> {
+    %l = moe.head %x linear <@head> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
 }

@@ -92,6 +92,32 @@ TEST_CASE("what is emitted keeps every rule of the artifact, at every width") {
     }
 }
 
+TEST_CASE("the head takes a width of its own, tied to the embedding or not") {
+  for (const char *name : {"qwen2_moe", "mixtral_tied"}) {
+    CAPTURE(name);
+    CompileOptions options;
+    options.residentBits = ResidentBits::k4;
+    options.headBits = ResidentBits::k8;
+    EmitPlan plan = compileCase(name, options);
+    const moert::Artifact &artifact = plan.artifact;
+    CHECK(std::ranges::count(artifact.provenance,
+                             std::pair<std::string, std::string>("head_bits", "8")) == 1);
+    const moert::HeadInstruction *head = nullptr;
+    for (const moert::Instruction &one : artifact.programs.front().instructions)
+      if (auto *found = std::get_if<moert::HeadInstruction>(&one))
+        head = found;
+    REQUIRE(head);
+    for (uint32_t i = 0; i < artifact.residents.size(); ++i) {
+      moert::WeightKind kind = artifact.residents[i].format.kind;
+      CAPTURE(artifact.residents[i].name);
+      if (i == uint32_t(head->weight))
+        CHECK(kind == moert::WeightKind::kInt8);
+      else
+        CHECK(kind != moert::WeightKind::kInt8);
+    }
+  }
+}
+
 TEST_CASE("sources stand beside what they are sources of") {
   EmitPlan plan = compileCase("qwen2_moe_sparse_step", {});
   const moert::Artifact &artifact = plan.artifact;
