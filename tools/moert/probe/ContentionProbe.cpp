@@ -16,8 +16,8 @@ constexpr uint32_t kRecords = 4;
 
 // Short turns, many of them: the rates of a shared machine change within seconds, and what counts
 // is how one kind of turn compares with those of another kind beside it.
-constexpr uint32_t kTurns = 8;
-constexpr uint64_t kTurnNs = 100'000'000;
+constexpr uint32_t kTurns = 20;
+constexpr uint64_t kTurnNs = 50'000'000;
 
 // What a layer misses.
 constexpr uint32_t kBurstRecords = 2;
@@ -118,9 +118,8 @@ uint64_t plannedContentionNs() {
 Result<ContentionReport> probeContention(ProbeRun &run, const ProbeFile &file,
                                          const KernelTable &kernels, uint32_t threads) {
   MOERT_ASSIGN_OR_RETURN(ArtifactFile opened, file.open());
-  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kRecords * kRecordBytes));
-  MOERT_ASSIGN_OR_RETURN(ProbeReader reader, ProbeReader::create(opened, memory, IoBackend::kAuto,
-                                                                 kRecordBytes, kRecords));
+  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kProbeMemoryBytes));
+  MOERT_ASSIGN_OR_RETURN(ProbeReader reader, ProbeReader::create(opened, memory, IoBackend::kAuto));
   MOERT_ASSIGN_OR_RETURN(WeightMemory weights, WeightMemory::create());
   MOERT_ASSIGN_OR_RETURN(ProductRows rows, ProductRows::create());
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::create(threads));

@@ -144,7 +144,7 @@ uint64_t plannedDiskNs() {
 
 Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file) {
   MOERT_ASSIGN_OR_RETURN(ArtifactFile opened, file.open());
-  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kMostRecords * kMostRecordBytes));
+  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kProbeMemoryBytes));
   DiskReport report;
   report.fileBytes = file.bytes();
   MOERT_ASSIGN_OR_RETURN(report.backend, firstBackend(opened, memory));

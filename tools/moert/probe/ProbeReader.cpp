@@ -23,30 +23,30 @@ std::optional<uint64_t> Places::next() {
   return slots[used++] * record;
 }
 
-ProbeReader::ProbeReader(std::unique_ptr<ReadQueue> readQueue, std::byte *start, uint64_t stride,
-                         uint32_t count)
-    : queue(std::move(readQueue)), memory(start), recordBytes(stride), records(count), free(count) {
+ProbeReader::ProbeReader(std::unique_ptr<ReadQueue> readQueue, std::byte *start)
+    : queue(std::move(readQueue)), memory(start), free(kMostRecords) {
   std::iota(free.begin(), free.end(), 0);
 }
 
 Result<ProbeReader> ProbeReader::create(const ArtifactFile &file, HostRegion &memory,
-                                        IoBackend backend, uint64_t recordBytes, uint32_t records) {
+                                        IoBackend backend) {
   const MemoryPiece region{memory.data(), memory.bytes()};
   ReadQueueOptions options;
   options.backend = backend;
-  options.maxReads = records;
+  options.maxReads = kMostRecords;
   options.registeredRegions = {&region, 1};
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, createReadQueue(file, options));
-  return ProbeReader(std::move(queue), memory.data(), recordBytes, records);
+  return ProbeReader(std::move(queue), memory.data());
 }
 
 Status ProbeReader::begin(uint64_t offset, uint64_t bytes) {
   std::array<MemoryPiece, kMostRecordBytes / kPieceBytes> pieces;
   size_t count = 0;
   for (uint64_t at = 0; at < bytes; at += kPieceBytes)
-    pieces[count++] = {memory + free.back() * recordBytes + at, std::min(kPieceBytes, bytes - at)};
-  MOERT_RETURN_IF_ERROR(queue->submit(free.back(), offset, std::span(pieces).first(count)));
-  free.pop_back();
+    pieces[count++] = {memory + free.front() * kMostRecordBytes + at,
+                       std::min(kPieceBytes, bytes - at)};
+  MOERT_RETURN_IF_ERROR(queue->submit(free.front(), offset, std::span(pieces).first(count)));
+  free.pop_front();
   return {};
 }
 
