@@ -60,7 +60,7 @@ Status ArtifactPlanning::timeExperts(WidthAssignment assignment) {
         TimedItem &timed = timedItems[item++];
         timed.expert = TimedItem::Place{l, e};
         timed.options.push_back({artifact.moeLayers[l].experts[e].bytes,
-                                 costs.layers[l].expert.firstNs, costs.layers[l].checkNs});
+                                 costs.layers[l].expert.firstNs, costs.layers[l].checks.of(1)});
       }
   }
   return {};

@@ -89,7 +89,7 @@ SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint3
     const double besideNs = layer.beside.firstNs + wanted * layer.expert.firstNs;
     speed.computeNs += layer.before.firstNs + besideNs;
     // The last expert to arrive is computed when nothing else is left to do.
-    speed.tokenNs += layer.before.firstNs + missing * layer.checkNs +
+    speed.tokenNs += layer.before.firstNs + missing * layer.checks.of(1) +
                      std::max(besideNs, readingNs + std::min(1.0, missing) * layer.expert.firstNs);
     speed.bytesPerToken += missing * static_cast<double>(record);
   }

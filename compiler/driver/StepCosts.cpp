@@ -76,7 +76,7 @@ public:
     costs.layers.push_back({.before = std::exchange(before, {}),
                             .beside = std::exchange(sinceCut, {}),
                             .expert = expertCost(layer),
-                            .checkNs = times.checksumNs(meanPayloadOf(layer)),
+                            .checks = times.checks(meanPayloadOf(layer), meanSlicesOf(layer)),
                             .predictNs = routerNs});
   }
   template <typename Other> void operator()(const Other &) {}
@@ -117,6 +117,13 @@ private:
     }
     const auto experts = static_cast<double>(layer.experts.size());
     return {sum.firstNs / experts, sum.furtherNs / experts};
+  }
+
+  static uint32_t meanSlicesOf(const MoeLayer &layer) {
+    uint64_t slices = 0;
+    for (const Expert &expert : layer.experts)
+      slices += expert.slices.size();
+    return static_cast<uint32_t>(divideUp(slices, layer.experts.size()));
   }
 
   static double meanPayloadOf(const MoeLayer &layer) {

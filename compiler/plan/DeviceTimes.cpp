@@ -165,6 +165,11 @@ Quantity productNs(const DeviceProfile &device, const Product &product) {
   return time;
 }
 
+Quantity memoryBytesPerSecond(const DeviceProfile &device, uint32_t threads) {
+  const ThreadRates &rates = device.memoryBytesPerSecond;
+  return withThreads(rates.oneThread, rates.allThreads, threads, device.cores);
+}
+
 Quantity attentionNs(const DeviceProfile &device, const Attention &attention) {
   Quantity sum{0, Origin::kMeasured};
   auto add = [&](uint64_t bytes, const ThreadRates &rates) {

@@ -31,6 +31,9 @@ struct Product {
 /// ones.
 Quantity productNs(const DeviceProfile &device, const Product &product);
 
+/// What so many threads read of memory together.
+Quantity memoryBytesPerSecond(const DeviceProfile &device, uint32_t threads);
+
 /// What one token's attention looks back at: keys and values, which come from memory once and are
 /// then read by each of the query heads that share them.
 struct Attention {

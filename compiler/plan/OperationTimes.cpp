@@ -1,7 +1,5 @@
 #include "compiler/plan/OperationTimes.h"
 
-#include "runtime/base/CheckedMath.h"
-
 #include <algorithm>
 
 using namespace moert;
@@ -70,8 +68,9 @@ TokenCost OperationTimes::attention(const AttentionShape &shape) {
   return {ns, ns};
 }
 
-double OperationTimes::checksumNs(double bytes) {
-  return 1e9 * bytes / take(device.memoryBytesPerSecond.oneThread);
+CheckCost OperationTimes::checks(double bytes, uint32_t slices) {
+  const double rate = take(memoryBytesPerSecond(device, use.threads));
+  return {1e9 * bytes / slices * use.threads / rate, slices, use.threads};
 }
 
 } // namespace moec

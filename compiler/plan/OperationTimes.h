@@ -9,6 +9,7 @@
 #pragma once
 
 #include "compiler/plan/DeviceTimes.h"
+#include "runtime/base/CheckedMath.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,6 +22,17 @@ struct TokenCost {
   double firstNs = 0, furtherNs = 0;
   double of(uint32_t tokens) const { return firstNs + furtherNs * (tokens - 1); }
   TokenCost &operator+=(const TokenCost &other);
+};
+
+/// Checksums of experts that were read. Threads share out slices, of several experts if one has too
+/// few (ExpertCache::verifyReady in runtime/cache/ExpertCache.h).
+struct CheckCost {
+  double sliceNs = 0; // Of a slice, while all threads have one.
+  uint32_t slices = 1, threads = 1;
+
+  /// Experts that are looked at together, if so many are there.
+  uint32_t together() const { return moert::divideUp(threads, slices); }
+  double of(uint32_t experts) const { return moert::divideUp(experts * slices, threads) * sliceNs; }
 };
 
 /// How a step is computed.
@@ -60,8 +72,9 @@ public:
   /// Of every token the same: the positions of a chunk are as many as those of as many steps.
   TokenCost attention(const AttentionShape &shape);
 
-  /// The checksum of so many bytes, which one thread computes as fast as it reads memory.
-  double checksumNs(double bytes);
+  /// The checksums of an expert of so many bytes in so many slices, computed as fast as memory is
+  /// read.
+  CheckCost checks(double bytes, uint32_t slices);
 
   /// The worst that any of these times was made of.
   Origin origin() const { return worst; }

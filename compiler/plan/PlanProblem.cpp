@@ -82,7 +82,7 @@ static Status checkTimes(const PlanProblem &problem) {
   for (size_t l = 0; l < problem.costs->layers.size(); ++l) {
     const StepCosts::Layer &layer = problem.costs->layers[l];
     if (!isTime(layer.before) || !isTime(layer.beside) || !isTime(layer.expert) ||
-        !isTime(layer.checkNs) || !isTime(layer.predictNs))
+        !isTime(layer.checks.sliceNs) || !isTime(layer.predictNs))
       return invalidInput("a cost of MoE layer ", l, " is not a time");
   }
   if (!isTime(problem.costs->after))

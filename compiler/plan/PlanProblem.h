@@ -44,7 +44,7 @@ struct StepCosts {
                         // end of this one's router: attention, norms, dense layers.
     TokenCost beside{}; // Behind the router, while the experts are read: a shared expert.
     TokenCost expert;   // Computing one expert for the tokens that want it.
-    double checkNs = 0; // Of an expert that was read: its checksums.
+    CheckCost checks{}; // Of experts that were read.
     double predictNs = 0; // One guess of this layer by gate, made where it is made.
   };
   std::vector<Layer> layers; // Per MoE layer.

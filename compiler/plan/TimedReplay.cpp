@@ -83,6 +83,7 @@ private:
   void settleGuesses(uint32_t layer);
   void queueReads();
   void computeExpert(const RoutingPlay &play, uint32_t index);
+  void checkReady(const CheckCost &checks);
   void endPlay();
   /// The next wanted expert that is there, waiting for it if need be; an index into the demand.
   uint32_t nextReady();
@@ -293,12 +294,19 @@ void Player::computeExpert(const RoutingPlay &play, uint32_t index) {
   const StepCosts::Layer &costs = problem.costs->layers[play.layer];
   const uint32_t id = wanted[index];
   if (!experts[id].isChecked)
-    compute(costs.checkNs);
-  experts[id].isChecked = true;
+    checkReady(costs.checks);
   compute(costs.expert.of(problem.trace->demandOf(play).uses[index]));
   if (!directory.at(id).isKept)
     leaving.push_back(id);
   startReads();
+}
+
+/// The expert that was handed out last and, if threads are left, those that are ready behind it.
+void Player::checkReady(const CheckCost &checks) {
+  uint32_t checked = 0;
+  for (size_t i = handedOut - 1; i < ready.size() && checked < checks.together(); ++i)
+    checked += !std::exchange(experts[wanted[ready[i]]].isChecked, true);
+  compute(checks.of(checked));
 }
 
 void Player::endPlay() {

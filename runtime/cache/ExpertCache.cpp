@@ -41,10 +41,18 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::create(const CacheConfig &conf
   return std::unique_ptr<ExpertCache>(new ExpertCache(config, queue));
 }
 
+size_t ExpertCache::mostChecks(const CacheConfig &config) {
+  size_t slices = 1;
+  for (const CacheLayer &layer : config.layers)
+    for (const ExpertRecord &record : layer.records)
+      slices = std::max(slices, record.slices.size());
+  return slices + (config.threads ? config.threads->threads() : 1) - 1;
+}
+
 ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
     : fileName(config.fileName),
       pageShift(static_cast<uint32_t>(std::countr_zero(config.pageBytes))), clock(config.clock),
-      queue(readQueue), pool(config.pool, config.pageBytes),
+      threads(config.threads), queue(readQueue), pool(config.pool, config.pageBytes),
       layers(config.layers.begin(), config.layers.end()),
       directory(config.rules, config.transitPages, directorySizeOf(config)),
       guesses(directorySizeOf(config)), guessesUnderWay(config.guessesUnderWay),
@@ -64,6 +72,7 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
     perPlay->reserve(directorySizeOf(config).widestLayer);
   leaving.reserve(mostLeaving(config));
   pieces.reserve(listPages);
+  checks.reserve(mostChecks(config));
 }
 
 uint64_t ExpertCache::memoryBytes(const CacheConfig &config) {
@@ -75,7 +84,7 @@ uint64_t ExpertCache::memoryBytes(const CacheConfig &config) {
          PagePool::memoryBytes(config.pool.size() / config.pageBytes) +
          mostExpertsHeld(config) * (pageLists * sizeof(std::byte *) + sizeof(uint32_t)) +
          (size.widestLayer * 3 + mostLeaving(config)) * sizeof(uint32_t) +
-         pageLists * sizeof(MemoryPiece);
+         pageLists * sizeof(MemoryPiece) + mostChecks(config) * sizeof(SliceCheck);
 }
 
 ExpertCache::~ExpertCache() {
@@ -263,23 +272,40 @@ void ExpertCache::drain() {
     (void)collect(true);
 }
 
-Status ExpertCache::verify(uint32_t id) {
-  Expert &entry = experts[id];
-  if (entry.isVerified)
-    return {};
-  uint64_t before = clock();
-  PagedBytes record{pagesOf(id).data(), pageShift, 0};
-  std::span<const RecordSlice> slices = recordOf(id).slices;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    uint64_t found = checksum64(record.from(slices[i].offset), slices[i].payloadBytes);
-    if (found == slices[i].checksum)
-      continue;
-    evict(id);
-    return invalidInput(fileName, ": ", nameOf(id), ": slice ", i, " has checksum ",
-                        formatChecksum(found), ", expected ", formatChecksum(slices[i].checksum));
+/// The expert that is handed out next, and of those that are ready behind it as many as it takes
+/// for every thread to have a slice. Not all of them: what is computed next is to be in a
+/// processor's cache still.
+Status ExpertCache::verifyReady() {
+  const size_t enough = threads ? threads->threads() : 1;
+  checks.clear();
+  for (size_t i = handedOut; i < ready.size() && checks.size() < enough; ++i) {
+    const uint32_t id = wanted[ready[i]];
+    for (uint32_t s = 0; !experts[id].isVerified && s < recordOf(id).slices.size(); ++s)
+      checks.push_back({id, s});
   }
-  entry.isVerified = true;
+  const uint64_t before = clock();
+  auto compute = [&](uint64_t begin, uint64_t end, uint32_t) {
+    for (SliceCheck &check : std::span(checks).subspan(begin, end - begin)) {
+      const RecordSlice &slice = recordOf(check.id).slices[check.slice];
+      const PagedBytes record{pagesOf(check.id).data(), pageShift, slice.offset};
+      check.found = checksum64(record, slice.payloadBytes);
+    }
+  };
+  if (threads)
+    threads->run(checks.size(), 1, compute);
+  else
+    compute(0, checks.size(), 0);
   playStats.verifyNs += clock() - before;
+  for (const SliceCheck &check : checks) {
+    const uint64_t expected = recordOf(check.id).slices[check.slice].checksum;
+    if (check.found != expected) {
+      evict(check.id);
+      return invalidInput(fileName, ": ", nameOf(check.id), ": slice ", check.slice,
+                          " has checksum ", formatChecksum(check.found), ", expected ",
+                          formatChecksum(expected));
+    }
+    experts[check.id].isVerified = true;
+  }
   return {};
 }
 
@@ -307,9 +333,11 @@ Result<int> ExpertCache::nextReady() {
   if (handedOut == wanted.size())
     return -1;
   uint32_t index = ready[handedOut];
-  Status verified = verify(wanted[index]);
-  if (!verified.isOk())
-    return fail(std::move(verified));
+  if (!experts[wanted[index]].isVerified) {
+    Status verified = verifyReady();
+    if (!verified.isOk())
+      return fail(std::move(verified));
+  }
   ++handedOut;
   playStats.awaited += isAwaited;
   ++experts[wanted[index]].users;

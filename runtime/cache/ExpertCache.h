@@ -17,6 +17,7 @@
 #include "runtime/base/Clock.h"
 #include "runtime/base/PagedBytes.h"
 #include "runtime/base/Status.h"
+#include "runtime/base/ThreadPool.h"
 #include "runtime/cache/PagePool.h"
 #include "runtime/io/ReadQueue.h"
 #include "runtime/policy/CacheDirectory.h"
@@ -72,6 +73,8 @@ struct CacheConfig {
   /// comparisons.
   bool isSettled = false;
   Clock clock = monotonicNs;
+  /// Who computes checksums; null: the caller alone.
+  ThreadPool *threads = nullptr;
 };
 
 /// Of one play of a layer, or summed over all.
@@ -195,6 +198,12 @@ private:
     bool isDoomed = false;      // A guess that is given up when its read is complete.
   };
 
+  struct SliceCheck {
+    uint32_t id;
+    uint32_t slice;
+    uint64_t found = 0;
+  };
+
   ExpertCache(const CacheConfig &config, ReadQueue &queue);
 
   Status checkCall(bool needsPlay, const char *function) const;
@@ -213,7 +222,8 @@ private:
   Status complete(uint32_t id, Status result);
   Status waitFor(uint32_t id);
   void drain();
-  Status verify(uint32_t id);
+  Status verifyReady();
+  static size_t mostChecks(const CacheConfig &config);
   void evict(uint32_t id);
   void givePagesBack(uint32_t id);
   void closePlay();
@@ -231,6 +241,7 @@ private:
   std::string fileName;
   uint32_t pageShift;
   Clock clock;
+  ThreadPool *threads;
   ReadQueue &queue;
   PagePool pool;
   std::vector<CacheLayer> layers;
@@ -256,7 +267,8 @@ private:
   std::vector<uint32_t> ready;
   size_t handedOut = 0;
   size_t released = 0;
-  std::vector<uint32_t> leaving; // Ready experts that will not stay and are not needed any more.
+  std::vector<SliceCheck> checks; // Under way, of what is ready and was not looked at yet.
+  std::vector<uint32_t> leaving;  // Ready experts that will not stay and are not needed any more.
   size_t nextLeaving = 0;
   std::vector<MemoryPiece> pieces; // Of the read being started.
   CacheStats playStats;

@@ -178,6 +178,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
       makeCacheConfig(model, engine->moeLayers, plan, account.poolPages, engine->cacheLayers);
   config.pool = engine->poolMemory.span();
   config.isSettled = options.isSettled;
+  config.threads = engine->threads.get();
   MOERT_ASSIGN_OR_RETURN(engine->cache, ExpertCache::create(config, *engine->queue));
   engine->guessRules = plan.guesses;
   if (usesPaths(plan))

@@ -4,8 +4,8 @@
 
 #include "moert/Engine.h"
 #include "runtime/base/HostMemory.h"
+#include "runtime/base/ThreadPool.h"
 #include "runtime/cache/ExpertCache.h"
-#include "runtime/engine/ThreadPool.h"
 #include "runtime/predict/PathTable.h"
 
 #include <array>

@@ -150,6 +150,7 @@ Status LayerwisePlayer::Impl::makeCache(const Segment &segment) {
   config.pageBytes = artifact().pageBytes;
   config.layers = engine.cacheLayers;
   config.pool = engine.poolMemory.span();
+  config.threads = engine.threads.get();
   MOERT_ASSIGN_OR_RETURN(engine.cache, ExpertCache::create(config, *engine.queue));
   return {};
 }

@@ -41,6 +41,29 @@ TEST_CASE("a wrong checksum names layer, expert and slice, and both numbers") {
                           ", expected ", expected));
 }
 
+TEST_CASE("threads look at what is ready together, as much of it as keeps all of them busy") {
+  FakeModel model({std::vector<uint64_t>(4, 1)}); // Of one slice each.
+  model.file[model.records[0][1].fileOffset] ^= std::byte(1);
+  model.file[model.records[0][3].fileOffset] ^= std::byte(1);
+  auto firstError = [&](std::vector<uint32_t> wanted, ThreadPool *threads) {
+    FakeReadQueue queue(model.file);
+    queue.eager = 4;
+    queue.choose = [](size_t underWay) { return underWay - 1; };
+    CacheUnderTest test(model, queue, {0}, 4, kBlock, monotonicNs, {}, false, threads);
+    REQUIRE(test.cache->beginLayer(0, {wanted}).isOk());
+    int handedOut = 0;
+    for (Result<int> next = test.cache->nextReady(); next.isOk() && *next >= 0;
+         next = test.cache->nextReady())
+      ++handedOut;
+    return handedOut;
+  };
+  std::unique_ptr<ThreadPool> two = ThreadPool::create(2).value();
+  // The last one asked for arrives first.
+  CHECK(firstError({2, 1, 0}, nullptr) == 1);
+  CHECK(firstError({2, 1, 0}, two.get()) == 0);
+  CHECK(firstError({3, 2, 0}, two.get()) == 2);
+}
+
 TEST_CASE("a changed padding byte is no error, for no kernel reads it") {
   FakeModel model = sixteenExperts();
   model.file[model.records[0][5].fileOffset + kBlock - 1] ^= std::byte(1);

@@ -79,7 +79,8 @@ inline std::vector<uint32_t> someExperts(std::mt19937 &random, uint32_t count, s
 struct CacheUnderTest {
   CacheUnderTest(const FakeModel &fakeModel, ReadQueue &queue, std::vector<uint64_t> quotas,
                  uint64_t transit, uint64_t pageBytes = kBlock, Clock clock = monotonicNs,
-                 const CacheRules &rules = {}, bool isSettled = false)
+                 const CacheRules &rules = {}, bool isSettled = false,
+                 ThreadPool *threads = nullptr)
       : model(fakeModel) {
     uint64_t pages = transit;
     for (size_t l = 0; l < quotas.size(); ++l) {
@@ -95,6 +96,7 @@ struct CacheUnderTest {
     config.clock = clock;
     config.rules = rules;
     config.isSettled = isSettled;
+    config.threads = threads;
     Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(config, queue);
     REQUIRE(made.status().message() == "");
     cache = std::move(made).value();

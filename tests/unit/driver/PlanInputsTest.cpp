@@ -79,11 +79,20 @@ TEST_CASE("an expert costs its three matrices, by the rates of wider weights whe
 TEST_CASE("the checksums of an expert cost the reading of its slices' payloads") {
   const Artifact artifact = tinyArtifact();
   double bytes = 0;
+  size_t slices = 0; // 2 or 3 an expert.
   for (const moert::Expert &expert : artifact.moeLayers[1].experts)
-    for (const moert::Slice &slice : expert.slices)
+    for (const moert::Slice &slice : expert.slices) {
       bytes += static_cast<double>(slice.payloadBytes);
+      ++slices;
+    }
   const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 1});
-  CHECK(costs.layers[1].checkNs == doctest::Approx(bytes / 4 * 0.5));
+  CHECK(costs.layers[1].checks.of(1) == doctest::Approx(bytes / 4 * 0.5));
+  CHECK(costs.layers[1].checks.slices == moert::divideUp(slices, 4));
+  DeviceProfile device = plainDevice();
+  device.cores = 2;
+  device.memoryBytesPerSecond.allThreads = {3e9, Origin::kMeasured};
+  const CheckCost two = stepCostsOf(artifact, device, {2, 1}).layers[1].checks;
+  CHECK(two.of(2) == doctest::Approx(bytes / 2 / 3));
 }
 
 TEST_CASE("work that one thread does is not handed to several") {

@@ -117,8 +117,8 @@ struct CachePlayer {
       uint64_t id = demand.wanted[place];
       for (uint32_t layer = 0; layer < play.layer; ++layer)
         id += fixture.trace.layerExperts[layer];
-      queue.now +=
-          (queue.unchecked.erase(id) ? costs.checkNs : 0) + costs.expert.of(demand.uses[place]);
+      queue.now += (queue.unchecked.erase(id) ? costs.checks.of(1) : 0) +
+                   costs.expert.of(demand.uses[place]);
       REQUIRE(cache.release(*index).isOk());
     }
     REQUIRE(cache.endLayer().isOk());
@@ -142,7 +142,7 @@ static PlanFixture fixtureOf(std::mt19937 &random) {
       bytes = 4096 * (1 + random() % 3);
   fixture.predictions = goodGuesses(random, fixture.trace, std::min(experts, topK + 2));
   for (StepCosts::Layer &layer : fixture.costs.layers)
-    layer = {{double(1000 + random() % 9000), 100}, {}, {2500.37, 300.11}, 130.71, 70.53};
+    layer = {{double(1000 + random() % 9000), 100}, {}, {2500.37, 300.11}, {130.71}, 70.53};
   // Odd numbers, so that nothing ends at the very time at which something else begins.
   fixture.reads = {{4096}, {1, 4}, {{0.9871e9, Origin::kMeasured}, {2.0513e9, Origin::kMeasured}}};
   return fixture;

@@ -28,6 +28,20 @@ TEST_CASE("experts are computed as they arrive, while the next ones are read") {
   CHECK(result.decode.awaited == 2);
 }
 
+TEST_CASE("threads share out the checks of experts that are there together") {
+  auto computeNs = [](uint32_t slices, uint32_t threads, double besideNs) {
+    PlanFixture fixture(tokensOf(3, 3, {0, 1, 2}), 3, 3);
+    fixture.costs.layers[0].checks = {5, slices, threads};
+    fixture.costs.layers[0].beside = {besideNs, 0}; // Until all three are there, or none.
+    return played(fixture, quotasOf({0}, 3)).decode.computeNs - besideNs - 100 - 3 * 50 - 30;
+  };
+  CHECK(computeNs(1, 1, 20000) == doctest::Approx(3 * 5));
+  CHECK(computeNs(1, 2, 20000) == doctest::Approx(5 + 5));
+  CHECK(computeNs(1, 2, 0) == doctest::Approx(3 * 5));
+  CHECK(computeNs(2, 2, 20000) == doctest::Approx(3 * 5));
+  CHECK(computeNs(2, 3, 20000) == doctest::Approx(2 * 5 + 5));
+}
+
 TEST_CASE("what stands behind the router is computed while the experts are read") {
   PlanFixture fixture(tokensOf(3, 2, {0, 1}), 2, 2);
   fixture.costs.layers[0].beside = {4000, 0};

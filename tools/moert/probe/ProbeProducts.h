@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/base/HostMemory.h"
-#include "runtime/engine/ThreadPool.h"
+#include "runtime/base/ThreadPool.h"
 #include "runtime/kernels/Kernels.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-#include "runtime/engine/ThreadPool.h"
+#include "runtime/base/ThreadPool.h"
 
 #include "runtime/base/Clock.h"
 
