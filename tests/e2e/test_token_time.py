@@ -127,6 +127,17 @@ class DiskTest(E2eTest):
         self.assertEqual({counted for _, _, counted in samples}, {(1024, MS, 0)})
         self.assertEqual(sorted({begun for _, begun, _ in samples}), [False, True])
 
+    def test_huge_pages_are_given_back_and_done_without_where_refused(self):
+        setting = self.scratch / "nr_hugepages"
+        setting.write_text("3\n")
+        with disk_rate.huge_pages(5 << 20, setting) as is_huge:
+            self.assertEqual((is_huge, setting.read_text()), (True, "6"))
+        self.assertEqual(setting.read_text(), "3")
+        with disk_rate.huge_pages(5 << 20, self.scratch / "nothing/there") as is_huge:
+            self.assertFalse(is_huge)
+        command = lambda is_huge: disk_rate.fio_command("a.moe", 4096, 1, is_huge)
+        self.assertEqual(command(True), command(False) + ["--iomem=mmaphuge"])
+
     def test_a_run_is_held_against_the_depth_that_gives_the_disk_as_many_requests(self):
         of = lambda depth: disk_rate.Delivered(1, MS, depth * MS, MS)
         references = {1: of(2), 2: of(5), 4: of(9)}
