@@ -179,7 +179,7 @@ void AssignBits::runOnOperation() {
   module->setAttr(kExpertBitsAttr, builder.getStringAttr(expertBits));
   module->setAttr(kResidentBitsAttr,
                   builder.getStringAttr(hasResidents ? "auto" : nameOf(residentBits)));
-  if (headBits == ResidentBits::kSame || hasResidents)
+  if (headBits == ResidentBits::kSame)
     module->removeAttr(kHeadBitsAttr);
   else
     module->setAttr(kHeadBitsAttr, builder.getStringAttr(nameOf(headBits)));

@@ -52,8 +52,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     weight layer0.query 8
     ```
 
-    `head-bits` is the width of the matrix that the logits come from, which a model whose head is
-    its embedding has only once.
+    `head-bits` is the width of the matrix that the logits come from; where the head is the embedding
+    too, that of both.
 
     On completion every `moe.weight` has a format and every `moe.moe_layer` has slices; formats that
     were there before are replaced. `moe.expert_bits`, `moe.resident_bits` and, if it was given,

@@ -3,6 +3,7 @@
 #include "runtime/format/WeightLayout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cassert>
 #include <span>
 #include <utility>
@@ -123,7 +124,8 @@ private:
     uint64_t slices = 0;
     for (const Expert &expert : layer.experts)
       slices += expert.slices.size();
-    return static_cast<uint32_t>(divideUp(slices, layer.experts.size()));
+    const double mean = static_cast<double>(slices) / static_cast<double>(layer.experts.size());
+    return std::max(1u, static_cast<uint32_t>(std::lround(mean)));
   }
 
   static double meanPayloadOf(const MoeLayer &layer) {

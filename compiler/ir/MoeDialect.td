@@ -26,7 +26,8 @@ def Moe_Dialect : Dialect {
     Attributes of the module say what belongs to the whole model:
 
       - `moe.model`, a `#moe.model`: what the checkpoint's config said. Always there.
-      - `moe.expert_bits`, `moe.resident_bits` and, if it was given, `moe.head_bits`, strings: what assign-bits was asked for.
+      - `moe.expert_bits`, `moe.resident_bits` and, if it was given, `moe.head_bits`, strings: what
+        assign-bits was asked for.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from allot-cache;
         place-predictors and schedule-prefetch add what is guessed.
       - `moe.accounts`, an array of `#moe.account`, one per plan: from plan-memory.

@@ -1,5 +1,7 @@
 #include "compiler/plan/OperationTimes.h"
 
+#include "runtime/base/CheckedMath.h"
+
 #include <algorithm>
 
 using namespace moert;
@@ -69,8 +71,21 @@ TokenCost OperationTimes::attention(const AttentionShape &shape) {
 }
 
 CheckCost OperationTimes::checks(double bytes, uint32_t slices) {
-  const double rate = take(memoryBytesPerSecond(device, use.threads));
-  return {1e9 * bytes / slices * use.threads / rate, slices, use.threads};
+  CheckCost cost{{}, slices, use.threads > 1 ? take(device.dispatchNs) : 0};
+  for (uint32_t busy = 1; busy <= use.threads; ++busy)
+    cost.sliceNs.push_back(1e9 * bytes / slices * busy / take(memoryBytesPerSecond(device, busy)));
+  return cost;
+}
+
+uint32_t CheckCost::together() const {
+  return static_cast<uint32_t>(divideUp(sliceNs.size(), slices));
+}
+
+double CheckCost::of(uint32_t experts) const {
+  const uint64_t all = uint64_t(experts) * slices, busy = std::min<uint64_t>(all, sliceNs.size());
+  if (busy <= 1)
+    return static_cast<double>(all) * sliceNs[0];
+  return static_cast<double>(divideUp(all, busy)) * sliceNs[busy - 1] + dispatchNs;
 }
 
 } // namespace moec

@@ -9,11 +9,11 @@
 #pragma once
 
 #include "compiler/plan/DeviceTimes.h"
-#include "runtime/base/CheckedMath.h"
 
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 namespace moec {
 
@@ -27,12 +27,13 @@ struct TokenCost {
 /// Checksums of experts that were read. Threads share out slices, of several experts if one has too
 /// few (ExpertCache::verifyReady in runtime/cache/ExpertCache.h).
 struct CheckCost {
-  double sliceNs = 0; // Of a slice, while all threads have one.
-  uint32_t slices = 1, threads = 1;
+  std::vector<double> sliceNs{0}; // Of a slice, by how many threads have one, from one on.
+  uint32_t slices = 1;            // Of an expert.
+  double dispatchNs = 0;          // Where more than one thread has one.
 
   /// Experts that are looked at together, if so many are there.
-  uint32_t together() const { return moert::divideUp(threads, slices); }
-  double of(uint32_t experts) const { return moert::divideUp(experts * slices, threads) * sliceNs; }
+  uint32_t together() const;
+  double of(uint32_t experts) const;
 };
 
 /// How a step is computed.

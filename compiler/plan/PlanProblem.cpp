@@ -82,8 +82,13 @@ static Status checkTimes(const PlanProblem &problem) {
   for (size_t l = 0; l < problem.costs->layers.size(); ++l) {
     const StepCosts::Layer &layer = problem.costs->layers[l];
     if (!isTime(layer.before) || !isTime(layer.beside) || !isTime(layer.expert) ||
-        !isTime(layer.checks.sliceNs) || !isTime(layer.predictNs))
+        !isTime(layer.predictNs) || !isTime(layer.checks.dispatchNs) ||
+        !std::ranges::all_of(layer.checks.sliceNs, [](double ns) { return isTime(ns); }))
       return invalidInput("a cost of MoE layer ", l, " is not a time");
+    if (layer.checks.slices == 0 || layer.checks.sliceNs.empty())
+      return invalidInput("the checks of MoE layer ", l, " have ", layer.checks.slices,
+                          " slices and ", layer.checks.sliceNs.size(),
+                          " threads, expected at least 1 of each");
   }
   if (!isTime(problem.costs->after))
     return invalidInput("the cost behind the last MoE layer is not a time");

@@ -1,8 +1,8 @@
 // Worker threads that share the computing of one operation. Work is cut into chunks, which whoever
-// is free takes; results do not depend on who that is, since every kernel's outputs are disjoint.
+// is free takes; results do not depend on who that is, since ranges are disjoint.
 //
 // The caller takes chunks too and waits for nobody who has none: a worker that was asleep comes
-// when it comes, and helps with what is left. Between operations of a step workers spin for about
+// when it comes, and helps with what is left. Between two jobs workers spin for about
 // as long as waking them would take; then they sleep in a futex and burn nothing, as while the disk
 // is waited for.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace moert {
 
-/// Owned by the engine; one thread calls run(). `threads` counts the caller, which takes part.
+/// One thread at a time calls run(). `threads` counts the caller, which takes part.
 class ThreadPool {
 public:
   enum class Shortage { kFails, kTakesFewer }; // Where the system has not so many threads.

@@ -89,15 +89,15 @@ struct CacheStats {
   uint64_t awaited = 0;  // Wanted experts that were waited for, with no other one ready.
   uint64_t refuted = 0;  // Guesses that were read and let go unused.
   uint64_t waitNs = 0;   // Blocked because no expert was ready.
-  uint64_t verifyNs = 0; // Spent on checksums.
+  uint64_t verifyNs = 0; // On the clock while checksums were computed.
 
   CacheStats &operator+=(const CacheStats &other);
 };
 
-/// Borrows the read queue, which nobody else uses meanwhile, the pool and the tables of the
-/// configuration; all outlive it. One thread calls everything; the bytes handed out may be read by
-/// any number of threads until release. Allocates nothing after create(), except for the message of
-/// an error.
+/// Borrows the read queue and the threads, which nobody else uses during a call, the pool and the
+/// tables of the configuration; all outlive it. One thread calls everything; the bytes handed out
+/// may be read by any number of threads until release. Allocates nothing after create(), except for
+/// the message of an error.
 ///
 /// Invariants, between calls:
 ///  - A layer holds at most its quota, the layer being played at most quota + transit; the sum of

@@ -106,10 +106,11 @@ struct Engine::Impl {
   std::vector<std::byte> pathsSection;
   std::optional<PathTable> paths; // Of the section, if a rule asks for it.
 
-  // Destroyed in reverse: the cache before the queue that it reads with.
+  // Destroyed in reverse: the cache before the queue that it reads with and the threads that check
+  // what was read.
+  std::unique_ptr<ThreadPool> threads;
   std::unique_ptr<ReadQueue> queue;
   std::unique_ptr<ExpertCache> cache;
-  std::unique_ptr<ThreadPool> threads;
 
   // Of the step being played; sized once, for `chunk` tokens.
   const Program *program = nullptr;

@@ -103,8 +103,10 @@ Model makeModel(uint32_t layers, uint32_t tokens) {
     routes.push_back({kExperts, kTopK, chosen[l]});
     for (uint32_t ahead = 1; ahead <= std::min(l, kMostAhead); ++ahead)
       model.predictions.push_back(predict(chosen[l], l, ahead));
-    model.costs.layers.push_back(
-        {.before = {60000, 30000}, .expert = {30000, 9000}, .checks = {100000}, .predictNs = 2000});
+    model.costs.layers.push_back({.before = {60000, 30000},
+                                  .expert = {30000, 9000},
+                                  .checks = {{100000}},
+                                  .predictNs = 2000});
   }
   model.costs.after = {200000, 0};
   const uint32_t windows = 4;

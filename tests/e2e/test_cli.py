@@ -70,8 +70,6 @@ def broken_lines(model, scratch):
         ("a width that is no number", "moec", [*compile_pocket, "--bits", "four"]),
         ("an unknown resident width", "moec", [*compile_pocket, "--resident-bits", "3"]),
         ("an unknown width of the head", "moec", [*compile_pocket, "--head-bits", "5"]),
-        ("the head's width alone beside a target", "moec", [*compile_pocket, "--head-bits", "8", "--accuracy-loss", "2%",
-                                                            "--calibration-text", POCKET / "config.json"]),
         ("no threads", "moec", [*compile_pocket, "--threads", "0"]),
         ("an output folder that is missing", "moec", ["compile", POCKET, "-o", missing / "a.moe"]),
         ("two checkpoints", "moec", ["compile", POCKET, POCKET, "-o", out]),
@@ -126,6 +124,11 @@ class RefusalTest(E2eTest):
                 done = self.refused(name, *arguments)
                 self.assertLess(len(done.err), 4000)
                 self.assertEqual(sorted(self.scratch.iterdir()), before, "something was left behind")
+
+    def test_a_target_chooses_the_head_s_width_or_is_given_all_widths(self):
+        words = ["compile", POCKET, "-o", self.scratch / "m.moe", "--accuracy-loss", "2%", "--calibration-text", POCKET / "config.json"]
+        self.refused("moec", *words, "--head-bits", 8, mention="--head-bits 8 without --resident-bits")
+        self.refused("moec", *words, "--head-bits", 8, "--resident-bits", 4, mention="windows")
 
     def test_a_refused_compile_leaves_an_earlier_artifact_alone(self):
         output = self.scratch / "a.moe"

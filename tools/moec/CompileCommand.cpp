@@ -23,14 +23,14 @@ namespace {
 
 // What is done when nothing is asked for: 4 bits keep most models usable at a quarter of the size,
 // and resident weights are too few for fewer than 8 to pay.
-constexpr const char *kAuto = "auto";
+constexpr const char *kAuto = "auto", *kSame = "same";
 constexpr uint32_t kAutoBits = 4;
 constexpr uint32_t kAutoResidentBits = 8;
 
 struct CompileFlags {
   CompileRequest request;
   AccuracyFlags accuracy;
-  std::string bits = kAuto, residentBits = kAuto, headBits = kAuto, nested = "on";
+  std::string bits = kAuto, residentBits = kAuto, headBits = kSame, nested = "on";
   std::vector<std::string> budgets;
 };
 
@@ -67,7 +67,7 @@ static Status runAccurately(const CompileFlags &flags) {
   else if (!request.target)
     request.bits = kAutoBits;
   request.areResidentBitsChosen = flags.residentBits == kAuto;
-  if (request.target && request.areResidentBitsChosen && flags.headBits != kAuto)
+  if (request.target && request.areResidentBitsChosen && flags.headBits != kSame)
     return invalidInput("--head-bits ", flags.headBits,
                         " without --resident-bits, expected both or "
                         "neither beside ",
@@ -90,7 +90,7 @@ static Status runCompile(CompileFlags &flags) {
   request.passes.residentBits = kResidentBits.at(
       flags.residentBits == kAuto ? strCat(kAutoResidentBits) : flags.residentBits);
   request.passes.headBits =
-      flags.headBits == kAuto ? ResidentBits::kSame : kResidentBits.at(flags.headBits);
+      flags.headBits == kSame ? ResidentBits::kSame : kResidentBits.at(flags.headBits);
   request.passes.nested = flags.nested == "on";
   request.passes.budgets = flags.budgets;
   if (flags.accuracy.isAsked())
@@ -158,9 +158,9 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
       ->add_option("--head-bits", flags->headBits,
                    strCat("Width of the matrix that logits come from, the one that fewer bits hurt "
                           "most (default: ",
-                          flags->headBits, ": as --resident-bits)"))
-      ->check(oneOf({"auto", "source", "16", "8", "4"}))
-      ->type_name("auto|source|16|8|4");
+                          flags->headBits, ", as --resident-bits)"))
+      ->check(oneOf({"same", "source", "16", "8", "4"}))
+      ->type_name("same|source|16|8|4");
   command
       ->add_option("--memory", flags->budgets,
                    "Budgets to plan for: 512MiB, 6GiB, 25% of the experts")

@@ -8,6 +8,7 @@
 #include "tools/moert/Command.h"
 #include "tools/moert/RunContext.h"
 #include "tools/moert/probe/DeviceYaml.h"
+#include "tools/moert/probe/ProbeReader.h"
 
 #include <CLI/CLI.hpp>
 
@@ -21,8 +22,10 @@ namespace moert::cli {
 
 namespace {
 
-/// What the probe itself takes at its most.
-constexpr uint64_t kNeededBytes = uint64_t(320) << 20;
+/// What the probe itself takes at its most: weights, what is read beside their products, and the
+/// program with its threads, rings and rows.
+constexpr uint64_t kNeededBytes =
+    (uint64_t(256) << 20) + probe::kProbeMemoryBytes + (uint64_t(64) << 20);
 
 // A drive's own cache is smaller than that; a slow card needs its time to be written.
 constexpr uint64_t kMostFileBytes = uint64_t(512) << 20, kLeastFileBytes = uint64_t(64) << 20;

@@ -163,7 +163,8 @@ TEST_CASE(
 TEST_CASE("playing allocates nothing") {
   FakeModel model({std::vector<uint64_t>(16, 3), std::vector<uint64_t>(16, 3)});
   FakeReadQueue queue(model.file, 4);
-  CacheUnderTest test(model, queue, {12, 6}, 6);
+  std::unique_ptr<ThreadPool> threads = ThreadPool::create(3).value();
+  CacheUnderTest test(model, queue, {12, 6}, 6, kBlock, monotonicNs, {}, false, threads.get());
   std::mt19937 random(9);
   std::vector<Experts> wanted;
   for (int i = 0; i < 50; ++i)
@@ -184,7 +185,8 @@ TEST_CASE("playing allocates nothing") {
 TEST_CASE("the stated cost of the tables covers what is allocated for them") {
   FakeModel model({std::vector<uint64_t>(64, 3), std::vector<uint64_t>(64, 7)});
   FakeReadQueue queue(model.file, 4);
-  CacheUnderTest test(model, queue, {100, 60}, 14);
+  std::unique_ptr<ThreadPool> threads = ThreadPool::create(3).value();
+  CacheUnderTest test(model, queue, {100, 60}, 14, kBlock, monotonicNs, {}, false, threads.get());
   uint64_t before = allocatedBytesSoFar();
   Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(test.config, queue);
   uint64_t after = allocatedBytesSoFar();

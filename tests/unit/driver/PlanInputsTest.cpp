@@ -4,6 +4,7 @@
 #include "tests/unit/driver/TinyPlanning.h"
 #include "tests/unit/format/TinyArtifact.h"
 
+#include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
 
@@ -87,12 +88,21 @@ TEST_CASE("the checksums of an expert cost the reading of its slices' payloads")
     }
   const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 1});
   CHECK(costs.layers[1].checks.of(1) == doctest::Approx(bytes / 4 * 0.5));
-  CHECK(costs.layers[1].checks.slices == moert::divideUp(slices, 4));
+  CHECK(costs.layers[1].checks.slices ==
+        static_cast<uint32_t>(std::lround(static_cast<double>(slices) / 4)));
   DeviceProfile device = plainDevice();
   device.cores = 2;
   device.memoryBytesPerSecond.allThreads = {3e9, Origin::kMeasured};
   const CheckCost two = stepCostsOf(artifact, device, {2, 1}).layers[1].checks;
-  CHECK(two.of(2) == doctest::Approx(bytes / 2 / 3));
+  CHECK(two.of(2) == doctest::Approx(bytes / 2 / 3 + 1000));
+}
+
+TEST_CASE("a checksum that a thread computes alone costs what it costs one") {
+  const CheckCost one{{6}}, two{{6, 8}, 1, 1000};
+  CHECK(one.of(3) == 18);
+  CHECK(two.of(1) == 6);
+  CHECK(two.of(2) == 8 + 1000);
+  CHECK(two.of(3) == 2 * 8 + 1000);
 }
 
 TEST_CASE("work that one thread does is not handed to several") {

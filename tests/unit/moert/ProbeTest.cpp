@@ -1,12 +1,15 @@
 #include "tests/unit/support/TemporaryDirectory.h"
 #include "tools/moert/probe/DeviceYaml.h"
 #include "tools/moert/probe/ProbeFile.h"
+#include "tools/moert/probe/ProbeReader.h"
 
+#include <array>
 #include <cstdio>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace moert;
 using namespace moert::probe;
@@ -45,6 +48,15 @@ TEST_CASE("the median is the middle measurement, of an even number the lower one
   CHECK(median({3, 1, 2}) == 2);
   CHECK(median({4, 1, 3, 2}) == 2);
   CHECK(median({7}) == 7);
+}
+
+TEST_CASE("reads go round a memory, each behind the one before, and never beyond its end") {
+  std::array<std::byte, 10> memory;
+  MemoryRing ring(memory);
+  std::vector<ptrdiff_t> places;
+  for (uint64_t bytes : {4, 4, 4, 6, 10})
+    places.push_back(ring.next(bytes) - memory.data());
+  CHECK(places == std::vector<ptrdiff_t>{0, 4, 0, 4, 0});
 }
 
 TEST_CASE("a probe that the user stops ends as interrupted before its next step") {

@@ -43,6 +43,13 @@ TEST_CASE("a problem that contradicts itself is refused with the numbers") {
   CHECK(refusal([](PlanFixture &f) {
           f.costs.layers[1].expert.firstNs = std::numeric_limits<double>::infinity();
         }) == "a cost of MoE layer 1 is not a time");
+  CHECK(refusal([](PlanFixture &f) {
+          f.costs.layers[2].checks.sliceNs = {5, -1};
+        }) == "a cost of MoE layer 2 is not a time");
+  CHECK(refusal([](PlanFixture &f) { f.costs.layers[2].checks.slices = 0; }) ==
+        "the checks of MoE layer 2 have 0 slices and 1 threads, expected at least 1 of each");
+  CHECK(refusal([](PlanFixture &f) { f.costs.layers[0].checks.sliceNs.clear(); }) ==
+        "the checks of MoE layer 0 have 1 slices and 0 threads, expected at least 1 of each");
   CHECK(refusal([](PlanFixture &f) { f.costs.after.furtherNs = -1; }) ==
         "the cost behind the last MoE layer is not a time");
   CHECK(refusal([](PlanFixture &f) { f.reads.depths.push_back(2); }) ==

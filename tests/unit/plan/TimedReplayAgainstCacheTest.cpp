@@ -22,7 +22,8 @@ public:
       : ReadQueue(limits()), file(fileBytes), paces(readPaces), disk(readPaces) {}
 
   double now = 0;
-  std::set<uint64_t> unchecked; // Tags of reads whose bytes were not looked at yet.
+  std::set<uint64_t> unchecked;  // Tags of reads whose bytes were not looked at yet.
+  std::vector<uint64_t> arrived; // Tags, in the order in which the cache heard of them.
 
   Status submit(uint64_t tag, uint64_t offset, std::span<const MemoryPiece> pieces) override {
     uint64_t bytes = 0;
@@ -43,8 +44,10 @@ public:
       disk.advanceTo(now, ended);
     }
     const size_t count = std::min(out.size(), ended.size());
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
       out[i] = {ended[i], Status()};
+      arrived.push_back(ended[i]);
+    }
     ended.erase(ended.begin(), ended.begin() + ptrdiff_t(count));
     return count;
   }
@@ -99,6 +102,23 @@ struct CachePlayer {
     }
   }
 
+  /// Of an expert that is handed out, and of those that are looked at with it: wanted ones that are
+  /// there, `ids` since the play began and behind them those that have arrived since.
+  double checkNs(uint64_t id, std::span<const uint64_t> wanted, std::vector<uint64_t> &ids,
+                 const CheckCost &checks) {
+    for (uint64_t arrived : queue.arrived)
+      if (std::ranges::find(wanted, arrived) != wanted.end())
+        ids.push_back(arrived);
+    queue.arrived.clear();
+    if (!queue.unchecked.erase(id))
+      return 0;
+    uint32_t checked = 1;
+    for (uint64_t other : ids)
+      if (checked < checks.together())
+        checked += static_cast<uint32_t>(queue.unchecked.erase(other));
+    return checks.of(checked);
+  }
+
   void play(const RoutingPlay &play) {
     const StepCosts::Layer &costs = fixture.costs.layers[play.layer];
     const PlayDemand demand = fixture.trace.demandOf(play);
@@ -108,17 +128,24 @@ struct CachePlayer {
     if (play.tokens == 1)
       guess(play.layer);
     REQUIRE(cache.beginLayer(play.layer, demand).message() == "");
+    uint64_t firstId = 0;
+    for (uint32_t layer = 0; layer < play.layer; ++layer)
+      firstId += fixture.trace.layerExperts[layer];
+    std::vector<uint64_t> wanted, ids;
+    for (uint32_t expert : demand.wanted) {
+      wanted.push_back(firstId + expert);
+      if (cache.isReady(play.layer, expert))
+        ids.push_back(firstId + expert);
+    }
+    queue.arrived.clear();
     for (;;) {
       Result<int> index = cache.nextReady();
       REQUIRE(index.status().message() == "");
       if (*index < 0)
         break;
       const size_t place = static_cast<size_t>(*index);
-      uint64_t id = demand.wanted[place];
-      for (uint32_t layer = 0; layer < play.layer; ++layer)
-        id += fixture.trace.layerExperts[layer];
-      queue.now += (queue.unchecked.erase(id) ? costs.checks.of(1) : 0) +
-                   costs.expert.of(demand.uses[place]);
+      queue.now += checkNs(wanted[place], wanted, ids, costs.checks);
+      queue.now += costs.expert.of(demand.uses[place]);
       REQUIRE(cache.release(*index).isOk());
     }
     REQUIRE(cache.endLayer().isOk());
@@ -131,18 +158,23 @@ struct CachePlayer {
 
 } // namespace
 
-/// Layers of experts of up to three pages; reads of a page take as long as an expert or two.
-static PlanFixture fixtureOf(std::mt19937 &random) {
+/// Layers of experts of up to three pages, of one where several threads check them; reads of a page
+/// take as long as an expert or two.
+static PlanFixture fixtureOf(std::mt19937 &random, uint32_t threads) {
   const uint32_t experts = 5 + random() % 8, topK = 1 + random() % 4;
   PlanFixture fixture(
       randomTrace(random, 4, experts, topK, stepsOfWindows(2, 40, random() % 2 * 8, 4)), topK,
       UINT32_MAX);
   for (auto &layer : fixture.recordBytes)
     for (uint64_t &bytes : layer)
-      bytes = 4096 * (1 + random() % 3);
+      bytes = 4096 * (threads > 1 ? 1 : 1 + random() % 3); // A slice for each thread.
   fixture.predictions = goodGuesses(random, fixture.trace, std::min(experts, topK + 2));
   for (StepCosts::Layer &layer : fixture.costs.layers)
-    layer = {{double(1000 + random() % 9000), 100}, {}, {2500.37, 300.11}, {130.71}, 70.53};
+    layer = {{double(1000 + random() % 9000), 100},
+             {},
+             {2500.37, 300.11},
+             {std::vector<double>(threads, 130.71)},
+             70.53};
   // Odd numbers, so that nothing ends at the very time at which something else begins.
   fixture.reads = {{4096}, {1, 4}, {{0.9871e9, Origin::kMeasured}, {2.0513e9, Origin::kMeasured}}};
   return fixture;
@@ -162,10 +194,12 @@ static PlanSettings settingsOf(std::mt19937 &random, const PlanFixture &fixture)
 }
 
 TEST_CASE("in made-up time the replay reads and waits as the runtime's cache does") {
+  const std::unique_ptr<ThreadPool> pool = ThreadPool::create(2).value();
   uint64_t adopted = 0, refuted = 0;
   for (uint32_t seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
-    PlanFixture fixture = fixtureOf(random);
+    const uint32_t threads = 1 + seed % 2;
+    PlanFixture fixture = fixtureOf(random, threads);
     PlanSettings settings = settingsOf(random, fixture);
     std::vector<std::vector<uint64_t>> blocks;
     for (const auto &layer : fixture.recordBytes)
@@ -184,7 +218,8 @@ TEST_CASE("in made-up time the replay reads and waits as the runtime's cache doe
       TimelineQueue queue(model.file, paces);
       const CacheAllotment &allotment = settings.allotment;
       CacheUnderTest test(model, queue, {allotment.quotaPages.begin(), allotment.quotaPages.end()},
-                          allotment.transitPages, kBlock, monotonicNs, rules);
+                          allotment.transitPages, kBlock, monotonicNs, rules, false,
+                          threads > 1 ? pool.get() : nullptr);
       CachePlayer player{fixture, settings, *test.cache, queue};
       uint64_t bytes = 0, expectedBytes = 0;
       for (size_t p = 0; p < fixture.trace.plays.size(); ++p) {

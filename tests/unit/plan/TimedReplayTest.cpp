@@ -31,7 +31,7 @@ TEST_CASE("experts are computed as they arrive, while the next ones are read") {
 TEST_CASE("threads share out the checks of experts that are there together") {
   auto computeNs = [](uint32_t slices, uint32_t threads, double besideNs) {
     PlanFixture fixture(tokensOf(3, 3, {0, 1, 2}), 3, 3);
-    fixture.costs.layers[0].checks = {5, slices, threads};
+    fixture.costs.layers[0].checks = {std::vector<double>(threads, 5), slices};
     fixture.costs.layers[0].beside = {besideNs, 0}; // Until all three are there, or none.
     return played(fixture, quotasOf({0}, 3)).decode.computeNs - besideNs - 100 - 3 * 50 - 30;
   };

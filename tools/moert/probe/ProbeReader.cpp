@@ -23,9 +23,10 @@ std::optional<uint64_t> Places::next() {
   return slots[used++] * record;
 }
 
-ProbeReader::ProbeReader(std::unique_ptr<ReadQueue> readQueue, std::byte *start)
-    : queue(std::move(readQueue)), memory(start), free(kMostRecords) {
-  std::iota(free.begin(), free.end(), 0);
+std::byte *MemoryRing::next(uint64_t bytes) {
+  if (used + bytes > memory.size())
+    used = 0;
+  return &memory[std::exchange(used, used + bytes)];
 }
 
 Result<ProbeReader> ProbeReader::create(const ArtifactFile &file, HostRegion &memory,
@@ -36,27 +37,26 @@ Result<ProbeReader> ProbeReader::create(const ArtifactFile &file, HostRegion &me
   options.maxReads = kMostRecords;
   options.registeredRegions = {&region, 1};
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, createReadQueue(file, options));
-  return ProbeReader(std::move(queue), memory.data());
+  return ProbeReader(std::move(queue), memory.span());
 }
 
 Status ProbeReader::begin(uint64_t offset, uint64_t bytes) {
+  std::byte *place = places.next(bytes);
   std::array<MemoryPiece, kMostRecordBytes / kPieceBytes> pieces;
   size_t count = 0;
   for (uint64_t at = 0; at < bytes; at += kPieceBytes)
-    pieces[count++] = {memory + free.front() * kMostRecordBytes + at,
-                       std::min(kPieceBytes, bytes - at)};
-  MOERT_RETURN_IF_ERROR(queue->submit(free.front(), offset, std::span(pieces).first(count)));
-  free.pop_front();
+    pieces[count++] = {place + at, std::min(kPieceBytes, bytes - at)};
+  MOERT_RETURN_IF_ERROR(queue->submit(reads, offset, std::span(pieces).first(count)));
+  ++reads;
   return {};
 }
 
 Result<size_t> ProbeReader::takeEnded(bool wait) {
   std::array<ReadCompletion, kMostRecords> completions;
-  MOERT_ASSIGN_OR_RETURN(size_t count, queue->poll(completions, wait && underWay() > 0));
-  for (size_t i = 0; i < count; ++i) {
+  MOERT_ASSIGN_OR_RETURN(size_t count, queue->poll(completions, wait && reads > 0));
+  for (size_t i = 0; i < count; ++i)
     MOERT_RETURN_IF_ERROR(completions[i].status);
-    free.push_back(static_cast<uint32_t>(completions[i].tag));
-  }
+  reads -= static_cast<uint32_t>(count);
   return count;
 }
 

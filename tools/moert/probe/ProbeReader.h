@@ -5,10 +5,11 @@
 #include "runtime/base/HostMemory.h"
 #include "runtime/io/ReadQueue.h"
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace moert::probe {
@@ -33,27 +34,41 @@ private:
   bool isRepeated;
 };
 
-/// A queue and the reads under way, kMostRecords at most. Each goes where none has been for
-/// longest, as those of an expert cache do: memory that a processor's cache holds takes reads
-/// faster. Borrows the file and the memory, of kProbeMemoryBytes.
+/// Pieces of a memory, one behind the other and round again: reads into memory that a processor's
+/// cache holds are faster than those of a pool are.
+class MemoryRing {
+public:
+  explicit MemoryRing(std::span<std::byte> memoryBytes) : memory(memoryBytes) {}
+
+  /// Of at most the memory's bytes.
+  std::byte *next(uint64_t bytes);
+
+private:
+  std::span<std::byte> memory;
+  uint64_t used = 0;
+};
+
+/// A queue and the reads under way, kMostRecords at most. Borrows the file and the memory, of
+/// kProbeMemoryBytes.
 class ProbeReader {
 public:
   static Result<ProbeReader> create(const ArtifactFile &file, HostRegion &memory,
                                     IoBackend backend);
 
   const std::string &describe() const { return queue->describe(); }
-  uint32_t underWay() const { return kMostRecords - static_cast<uint32_t>(free.size()); }
+  uint32_t underWay() const { return reads; }
 
   Status begin(uint64_t offset, uint64_t bytes);
   /// How many reads have ended; at least one with `wait`, if any is under way.
   Result<size_t> takeEnded(bool wait);
 
 private:
-  ProbeReader(std::unique_ptr<ReadQueue> readQueue, std::byte *start);
+  ProbeReader(std::unique_ptr<ReadQueue> readQueue, std::span<std::byte> memory)
+      : queue(std::move(readQueue)), places(memory) {}
 
   std::unique_ptr<ReadQueue> queue;
-  std::byte *memory;
-  std::deque<uint32_t> free; // Places in memory, that of the oldest read first.
+  MemoryRing places;
+  uint32_t reads = 0; // Under way.
 };
 
 } // namespace moert::probe
