@@ -3,8 +3,8 @@
 #include "runtime/format/WeightLayout.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cassert>
+#include <cmath>
 #include <span>
 #include <utility>
 

@@ -68,10 +68,8 @@ static Status runAccurately(const CompileFlags &flags) {
     request.bits = kAutoBits;
   request.areResidentBitsChosen = flags.residentBits == kAuto;
   if (request.target && request.areResidentBitsChosen && flags.headBits != kSame)
-    return invalidInput("--head-bits ", flags.headBits,
-                        " without --resident-bits, expected both or "
-                        "neither beside ",
-                        flags.accuracy.askedBy(), ", which chooses them together");
+    return invalidInput("--head-bits ", flags.headBits, " beside ", flags.accuracy.askedBy(),
+                        " without --resident-bits source, 16, 8 or 4: it chooses both, or neither");
   StepProgress progress;
   return compileAccurately(request, sessionWith(progress));
 }
@@ -157,7 +155,7 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
   command
       ->add_option("--head-bits", flags->headBits,
                    strCat("Width of the matrix that logits come from, the one that fewer bits hurt "
-                          "most (default: ",
+                          "most, and of the embedding where that is the same (default: ",
                           flags->headBits, ", as --resident-bits)"))
       ->check(oneOf({"same", "source", "16", "8", "4"}))
       ->type_name("same|source|16|8|4");

@@ -20,7 +20,7 @@ struct ContentionReport {
 
 uint64_t plannedContentionNs();
 
-/// Takes 8 MiB beside what probeCompute() takes.
+/// Takes kProbeMemoryBytes (ProbeReader.h) beside what probeCompute() takes.
 Result<ContentionReport> probeContention(ProbeRun &run, const ProbeFile &file,
                                          const KernelTable &kernels, uint32_t threads);
 
