@@ -150,7 +150,7 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   footprint.residentBytes = *residents;
   footprint.tokenizerBytes = model.getVocabulary() * kTokenizerBytesPerWord;
   footprint.logitsBytes = roundUp(model.getVocabulary() * sizeof(float), moert::kBufferAlignment);
-  footprint.attentionScratchBytesPerContextToken = sizeof(float);
+  footprint.attentionScratchBytesPerContextToken = moert::kAttendHeads * sizeof(float);
   for (KvSlotOp slot : module.getOps<KvSlotOp>())
     footprint.kvBytesPerToken +=
         uint64_t(slot.getKvHeads()) * (slot.getKeyDim() + slot.getValueDim()) * sizeof(float) + 1;

@@ -41,7 +41,7 @@ uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextToke
   uint32_t widest = 0;
   for (const KvSlot &slot : artifact.kvSlots)
     widest = std::max(widest, slot.valueDim);
-  return roundUp(contextTokens, 16) + roundUp(widest, 16) + 16;
+  return kAttendHeads * roundUp(contextTokens, 16) + roundUp(widest, 16) + 16;
 }
 
 uint64_t kvBytesPerToken(const Artifact &artifact) {
@@ -125,7 +125,7 @@ ModelFootprint footprintOf(const Model &model) {
   uint64_t lists = topK * 3 * sizeof(int32_t);
   uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + lists + sizeof(BatchRow);
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
-  footprint.attentionScratchBytesPerContextToken = sizeof(float);
+  footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) + measuredBytesOf(artifact) + planBytesOf(artifact);
   if (const Tokenizer *tokenizer = model.tokenizer())
     footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();

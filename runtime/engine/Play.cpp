@@ -93,23 +93,25 @@ void Engine::Impl::playRope(const RopeInstruction &instruction) {
 
 /// One token's row of all heads into its place of a block, head by head.
 static void storeHeads(const float *row, uint32_t heads, uint32_t dim, uint32_t place,
-                       const float *block) {
+                       uint64_t headRows, const float *block) {
   // The tables are const to the kernels; the engine owns the session's memory.
   auto *to = const_cast<float *>(block) + uint64_t(place) * dim;
   for (uint32_t head = 0; head < heads; ++head)
-    std::memcpy(to + uint64_t(head) * kKvBlockTokens * dim, row + uint64_t(head) * dim,
-                dim * sizeof(float));
+    std::memcpy(to + head * headRows * dim, row + uint64_t(head) * dim, dim * sizeof(float));
 }
 
 void Engine::Impl::playStoreKv(const StoreKvInstruction &store) {
   const KvSlot &slot = artifact->kvSlots[store.slot];
   Rows keys = buffer(store.key), values = buffer(store.value);
   for (uint32_t row = 0; row < rows(); ++row) {
-    const Session::Impl::Slot &kv = batch[row].session->internals().slots[store.slot];
+    const Session::Impl &session = batch[row].session->internals();
+    const Session::Impl::Slot &kv = session.slots[store.slot];
+    const uint64_t capacity = session.capacity;
     uint32_t block = batch[row].position / kKvBlockTokens,
              place = batch[row].position % kKvBlockTokens;
-    storeHeads(keys.floats(row), slot.kvHeads, slot.keyDim, place, kv.keyBlocks[block]);
-    storeHeads(values.floats(row), slot.kvHeads, slot.valueDim, place, kv.valueBlocks[block]);
+    storeHeads(keys.floats(row), slot.kvHeads, slot.keyDim, place, capacity, kv.keyBlocks[block]);
+    storeHeads(values.floats(row), slot.kvHeads, slot.valueDim, place, capacity,
+               kv.valueBlocks[block]);
   }
 }
 
@@ -121,24 +123,30 @@ void Engine::Impl::playAttend(const AttendInstruction &attend) {
     longest = std::max<uint64_t>(longest, row.position + 1);
   if (attend.window != 0)
     longest = std::min<uint64_t>(longest, attend.window);
-  uint64_t grain = grainFor(longest * (slot.keyDim + slot.valueDim));
-  threads->run(
-      uint64_t(rows()) * attend.heads, grain, [&](uint64_t begin, uint64_t end, uint32_t t) {
-        float *own = reinterpret_cast<float *>(scratch.data()) + t * attentionScratchFloats;
-        while (begin < end) {
-          uint64_t row = begin / attend.heads, head = begin % attend.heads;
-          uint64_t headEnd = std::min<uint64_t>(attend.heads, head + (end - begin));
-          const Session::Impl::Slot &kv = batch[row].session->internals().slots[attend.slot];
-          KvView view = {kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads, slot.keyDim,
-                         slot.valueDim};
-          uint32_t last = batch[row].position + 1;
-          uint32_t first = attend.window != 0 && last > attend.window ? last - attend.window : 0;
-          kernels->attend(query.floats(row), view, attend.heads, static_cast<uint32_t>(head),
-                          static_cast<uint32_t>(headEnd), first, last, attend.scale,
-                          dst.floats(row), own);
-          begin += headEnd - head;
-        }
-      });
+  // Cut only where the kernel would: heads that it computes together stay with one thread.
+  const uint32_t headsPerKey = attend.heads / slot.kvHeads;
+  const uint64_t runsPerKey = divideUp(headsPerKey, kAttendHeads), runs = runsPerKey * slot.kvHeads;
+  auto firstHead = [&](uint64_t run) {
+    return static_cast<uint32_t>(run / runsPerKey * headsPerKey + run % runsPerKey * kAttendHeads);
+  };
+  const uint64_t operations = longest * (slot.keyDim + slot.valueDim);
+  const uint64_t grain = grainFor(operations * std::min(headsPerKey, kAttendHeads));
+  threads->run(rows() * runs, grain, [&](uint64_t begin, uint64_t end, uint32_t t) {
+    float *own = reinterpret_cast<float *>(scratch.data()) + t * attentionScratchFloats;
+    while (begin < end) {
+      const uint64_t row = begin / runs, run = begin % runs;
+      const uint64_t runEnd = std::min(runs, run + (end - begin));
+      const Session::Impl &session = batch[row].session->internals();
+      const Session::Impl::Slot &kv = session.slots[attend.slot];
+      KvView view = {kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads,
+                     slot.keyDim,         slot.valueDim,         session.capacity};
+      uint32_t last = batch[row].position + 1;
+      uint32_t first = attend.window != 0 && last > attend.window ? last - attend.window : 0;
+      kernels->attend(query.floats(row), view, attend.heads, firstHead(run), firstHead(runEnd),
+                      first, last, attend.scale, dst.floats(row), own);
+      begin += runEnd - run;
+    }
+  });
 }
 
 void Engine::Impl::playRoute(const RouteInstruction &route) {

@@ -27,6 +27,10 @@ namespace moert {
 /// is added to the rest.
 constexpr uint32_t kSumBlock = 256;
 
+/// Query heads with one key head that an attention computes together at most, so that their keys
+/// and values are loaded once.
+constexpr uint32_t kAttendHeads = 4;
+
 /// The codes of a slice that refines the one before it.
 struct RefiningPlane {
   WeightKind kind = WeightKind::kInt2;
@@ -60,13 +64,15 @@ struct QuantizedRows {
 };
 
 /// Keys and values of one slot of one session: blocks of kKvBlockTokens tokens behind a table. Key
-/// of token t and head h: keyBlocks[t / kKvBlockTokens] + (h * kKvBlockTokens + t % kKvBlockTokens)
-/// * keyDim, f32; values likewise. So what one head attends to is one run of memory in each block.
+/// of token t and head h: keyBlocks[t / kKvBlockTokens] + (h * headRows + t % kKvBlockTokens) *
+/// keyDim, f32; values likewise. So what one head attends to is one run of memory in each block,
+/// and in all of them where headRows are a session's tokens and one block follows the other.
 constexpr uint32_t kKvBlockTokens = 32;
 struct KvView {
   const float *const *keyBlocks;
   const float *const *valueBlocks;
   uint32_t kvHeads, keyDim, valueDim;
+  uint64_t headRows = kKvBlockTokens; // From a head's row to the next head's.
 };
 
 /// Among those of one architecture a later one is preferred.
@@ -140,8 +146,8 @@ struct KernelTable {
   /// mod 16 and the tree; the exact maximum m; p = exponential(score - m); then over key blocks of
   /// 256 positions anchored at 0, masked keys left out: inside a block the sum of p as 16 partial
   /// sums over j mod 16 and the tree, and out[d] = fma(p, v[j][d], out[d]) ascending from 0; block
-  /// sums added ascending; out / sum at the end. Heads [headBegin, headEnd) only. scratch: (end -
-  /// begin rounded up to 16) + valueDim rounded up to 16 floats.
+  /// sums added ascending; out / sum at the end. Heads [headBegin, headEnd) only. scratch:
+  /// kAttendHeads * (end - begin rounded up to 16) + valueDim rounded up to 16 floats.
   void (*attend)(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
                  uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
                  float *scratch);

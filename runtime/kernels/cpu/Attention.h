@@ -1,5 +1,6 @@
-// Attention of one token in lanes: scores along the head dimension, values across it. Included
-// behind Elementwise.h.
+// Attention of one token in lanes: scores along the head dimension, values across it. Query heads
+// that share a key head are computed together, so that their keys and values come from memory and
+// the caches once. Included behind Elementwise.h.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"
@@ -16,6 +17,16 @@ struct HeadRows {
 
   const float *at(uint32_t position) const {
     return blocks[position / kKvBlockTokens] + headOffset + (position % kKvBlockTokens) * step;
+  }
+};
+
+/// Positions [begin, end), and a row of scores, later probabilities, for each head of a group.
+struct Scores {
+  uint32_t begin, end;
+  float *first;
+
+  float *of(uint32_t head) const {
+    return first + head * ((uint64_t(end - begin) + kLanes - 1) / kLanes * kLanes);
   }
 };
 
@@ -49,25 +60,33 @@ inline uint32_t endOfKvBlock(uint32_t j, uint32_t end) {
   return left < end - j ? j + left : end;
 }
 
-/// probabilities[j - begin] = e^(score - largest score).
-inline void scoreKeys(const float *query, const HeadRows &keys, uint32_t keyDim, uint32_t begin,
-                      uint32_t end, float scale, float *probabilities) {
-  for (uint32_t j = begin; j < end;) {
-    uint32_t blockEnd = endOfKvBlock(j, end);
-    const float *key = keys.at(j);
-    for (; j + 4 <= blockEnd; j += 4, key += 4 * keys.step)
-      dotKeys<4>(query, key, keys.step, keyDim, probabilities + (j - begin));
-    for (; j < blockEnd; ++j, key += keys.step)
-      dotKeys<1>(query, key, keys.step, keyDim, probabilities + (j - begin));
+/// q . k of a group's heads, each with all keys of a block while these are next to the core.
+inline void scoreKeys(const float *query, uint32_t heads, const HeadRows &keys, uint32_t keyDim,
+                      const Scores &scores) {
+  for (uint32_t j = scores.begin; j < scores.end;) {
+    const uint32_t blockEnd = endOfKvBlock(j, scores.end);
+    const float *block = keys.at(j);
+    for (uint32_t head = 0; head < heads; ++head) {
+      const float *q = query + uint64_t(head) * keyDim, *key = block;
+      float *dots = scores.of(head) + (j - scores.begin), *end = dots + (blockEnd - j);
+      for (; dots + 4 <= end; dots += 4, key += 4 * keys.step)
+        dotKeys<4>(q, key, keys.step, keyDim, dots);
+      for (; dots < end; ++dots, key += keys.step)
+        dotKeys<1>(q, key, keys.step, keyDim, dots);
+    }
+    j = blockEnd;
   }
+}
+
+/// e^(score - largest score) in place of each score, which is the dot product times `scale`.
+inline void exponentials(float *scores, uint32_t count, float scale) {
   Lanes factor = splat(scale);
-  forLanes(end - begin, [&](uint64_t i, uint32_t count) {
-    storeUpTo(probabilities + i, multiply(loadUpTo(probabilities + i, count), factor), count);
+  forLanes(count, [&](uint64_t i, uint32_t n) {
+    storeUpTo(scores + i, multiply(loadUpTo(scores + i, n), factor), n);
   });
-  Lanes largest = splat(largestOf(probabilities, end - begin));
-  forLanes(end - begin, [&](uint64_t i, uint32_t count) {
-    Lanes scores = loadUpTo(probabilities + i, count);
-    storeUpTo(probabilities + i, exponential(subtract(scores, largest)), count);
+  Lanes largest = splat(largestOf(scores, count));
+  forLanes(count, [&](uint64_t i, uint32_t n) {
+    storeUpTo(scores + i, exponential(subtract(loadUpTo(scores + i, n), largest)), n);
   });
 }
 
@@ -88,72 +107,101 @@ inline float sumOfBlock(const float *p, uint32_t begin, uint32_t end) {
   return treeSum(sums);
 }
 
-/// out[0 .. 16 * kVectors) = sum over j of p[j - begin] * value(j), in blocks, over `sum`. `count`
-/// is how many lanes of the last vector are real.
-template <int kVectors>
-inline void sumValues(const float *p, const HeadRows &values, uint32_t begin, uint32_t end,
-                      float sum, uint32_t count, float *out) {
-  Lanes totals[kVectors];
-  for (int v = 0; v < kVectors; ++v)
-    totals[v] = zeroLanes();
+/// out[h * outStep + 0 .. 16 * kVectors) += the sum of p * value over positions [begin, end) of one
+/// block of sums. `count` is how many lanes are real where kVectors is 1. `rest` floats behind
+/// these are asked for, so that memory is read from end to end.
+template <int kHeads, int kVectors>
+void addValues(const Scores &p, const HeadRows &values, uint32_t begin, uint32_t end,
+               uint32_t count, uint32_t rest, float *out, uint64_t outStep) {
+  Lanes sums[kHeads][kVectors];
+  const float *weights[kHeads];
+  for (int h = 0; h < kHeads; ++h) {
+    weights[h] = p.of(h);
+    for (Lanes &sum : sums[h])
+      sum = zeroLanes();
+  }
   for (uint32_t j = begin; j < end;) {
-    uint32_t blockEnd = endOfSumBlock(j, end);
-    Lanes block[kVectors];
-    for (int v = 0; v < kVectors; ++v)
-      block[v] = zeroLanes();
-    while (j < blockEnd) {
-      uint32_t runEnd = endOfKvBlock(j, blockEnd);
-      const float *value = values.at(j);
-      for (; j < runEnd; ++j, value += values.step) {
-        Lanes weight = splat(p[j - begin]);
-        for (int v = 0; v + 1 < kVectors; ++v)
-          block[v] = fma(weight, load(value + v * kLanes), block[v]);
-        constexpr int kLast = kVectors - 1;
-        block[kLast] = fma(weight, loadUpTo(value + kLast * kLanes, count), block[kLast]);
+    const uint32_t runEnd = endOfKvBlock(j, end);
+    const float *value = values.at(j);
+    for (; j < runEnd; ++j, value += values.step) {
+      for (uint32_t i = 0; i < rest; i += kLanes)
+        __builtin_prefetch(value + kVectors * kLanes + i);
+      for (int v = 0; v < kVectors; ++v) {
+        Lanes of = kVectors == 1 ? loadUpTo(value, count) : load(value + v * kLanes);
+        for (int h = 0; h < kHeads; ++h)
+          sums[h][v] = fma(splat(weights[h][j - p.begin]), of, sums[h][v]);
       }
     }
-    for (int v = 0; v < kVectors; ++v)
-      totals[v] = add(totals[v], block[v]);
   }
-  for (int v = 0; v < kVectors; ++v)
-    storeUpTo(out + v * kLanes, divide(totals[v], splat(sum)), v + 1 < kVectors ? kLanes : count);
+  for (int h = 0; h < kHeads; ++h)
+    for (int v = 0; v < kVectors; ++v) {
+      float *to = out + h * outStep + v * kLanes;
+      storeUpTo(to, add(loadUpTo(to, count), sums[h][v]), count);
+    }
 }
 
-void attendHead(const float *query, const KvView &kv, uint32_t kvHead, uint32_t begin, uint32_t end,
-                float scale, float *out, float *p) {
-  const uint64_t firstRow = uint64_t(kvHead) * kKvBlockTokens;
-  HeadRows keys = {kv.keyBlocks, firstRow * kv.keyDim, kv.keyDim};
-  scoreKeys(query, keys, kv.keyDim, begin, end, scale, p);
-  float sum = 0;
-  for (uint32_t j = begin; j < end;) {
-    uint32_t blockEnd = endOfSumBlock(j, end);
-    sum = sum + sumOfBlock(p + (j - begin), j, blockEnd);
+/// The same for whole rows of values.
+template <int kHeads>
+void addRows(const Scores &p, HeadRows values, uint32_t begin, uint32_t end, uint32_t valueDim,
+             float *out) {
+  uint32_t d = 0;
+  auto addNext = [&]<int kVectors>() {
+    if constexpr (kHeads * kVectors <= kValueSums)
+      for (; d + kVectors * kLanes <= valueDim; d += kVectors * kLanes) {
+        const uint32_t rest = d == 0 ? valueDim - kVectors * kLanes : 0;
+        addValues<kHeads, kVectors>(p, values, begin, end, kLanes, rest, out + d, valueDim);
+        values.headOffset += kVectors * kLanes;
+      }
+  };
+  addNext.template operator()<8>();
+  addNext.template operator()<4>();
+  addNext.template operator()<2>();
+  addNext.template operator()<1>();
+  if (d < valueDim)
+    addValues<kHeads, 1>(p, values, begin, end, valueDim - d, 0, out + d, valueDim);
+}
+
+constexpr decltype(&addRows<1>) kAddRows[kAttendHeads] = {addRows<1>, addRows<2>, addRows<3>,
+                                                          addRows<4>};
+
+/// A group: up to kAttendHeads heads that share a key head.
+void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t heads,
+                 const Scores &scores, float scale, float *out) {
+  const uint64_t firstRow = kvHead * kv.headRows;
+  scoreKeys(query, heads, {kv.keyBlocks, firstRow * kv.keyDim, kv.keyDim}, kv.keyDim, scores);
+  for (uint32_t h = 0; h < heads; ++h)
+    exponentials(scores.of(h), scores.end - scores.begin, scale);
+
+  const HeadRows values = {kv.valueBlocks, firstRow * kv.valueDim, kv.valueDim};
+  float sums[kAttendHeads] = {};
+  forLanes(uint64_t(heads) * kv.valueDim,
+           [&](uint64_t i, uint32_t count) { storeUpTo(out + i, zeroLanes(), count); });
+  for (uint32_t j = scores.begin; j < scores.end;) {
+    const uint32_t blockEnd = endOfSumBlock(j, scores.end);
+    for (uint32_t h = 0; h < heads; ++h)
+      sums[h] = sums[h] + sumOfBlock(scores.of(h) + (j - scores.begin), j, blockEnd);
+    kAddRows[heads - 1](scores, values, j, blockEnd, kv.valueDim, out);
     j = blockEnd;
   }
-  HeadRows values = {kv.valueBlocks, firstRow * kv.valueDim, kv.valueDim};
-  uint32_t d = 0;
-  auto sumNext = [&]<int kVectors>() {
-    for (; d + kVectors * kLanes <= kv.valueDim; d += kVectors * kLanes) {
-      sumValues<kVectors>(p, values, begin, end, sum, kLanes, out + d);
-      values.headOffset += kVectors * kLanes;
-    }
-  };
-  sumNext.template operator()<kValueVectors>();
-  if constexpr (kValueVectors > 4)
-    sumNext.template operator()<4>();
-  sumNext.template operator()<2>();
-  sumNext.template operator()<1>();
-  if (d < kv.valueDim)
-    sumValues<1>(p, values, begin, end, sum, kv.valueDim - d, out + d);
+  for (uint32_t h = 0; h < heads; ++h, out += kv.valueDim)
+    forLanes(kv.valueDim, [&](uint64_t i, uint32_t count) {
+      storeUpTo(out + i, divide(loadUpTo(out + i, count), splat(sums[h])), count);
+    });
 }
 
 void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
             uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
             float *scratch) {
-  uint32_t headsPerKey = heads / kv.kvHeads;
-  for (uint32_t head = headBegin; head < headEnd; ++head)
-    attendHead(query + uint64_t(head) * kv.keyDim, kv, head / headsPerKey, begin, end, scale,
-               out + uint64_t(head) * kv.valueDim, scratch);
+  const uint32_t headsPerKey = heads / kv.kvHeads;
+  for (uint32_t head = headBegin; head < headEnd;) {
+    const uint32_t kvHead = head / headsPerKey;
+    uint32_t count = (kvHead + 1) * headsPerKey - head;
+    count = count < headEnd - head ? count : headEnd - head;
+    count = count < kAttendHeads ? count : kAttendHeads;
+    attendGroup(query + uint64_t(head) * kv.keyDim, kv, kvHead, count, {begin, end, scratch}, scale,
+                out + uint64_t(head) * kv.valueDim);
+    head += count;
+  }
 }
 
 } // namespace

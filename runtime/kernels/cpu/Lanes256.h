@@ -13,7 +13,7 @@ struct Lanes {
   __m256 low, high;
 };
 
-constexpr int kValueVectors = 4; // Of 8 pairs of registers, the others hold weights.
+constexpr int kValueSums = 6; // Of 8 pairs of registers, the others hold values and weights.
 
 /// All ones in the first `count` of the 8 lanes that start at lane `from`.
 inline __m256i firstLanes(uint32_t count, int from) {

@@ -18,8 +18,8 @@ struct Lanes {
   __m512 v;
 };
 
-/// Vectors of values that attention keeps in registers.
-constexpr int kValueVectors = 8;
+/// Sums of values that attention keeps in registers, of all heads that it computes together.
+constexpr int kValueSums = 12;
 
 /// The first `count` of 16 lanes.
 inline __mmask16 firstLanes(uint32_t count) {

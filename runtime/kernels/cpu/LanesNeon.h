@@ -14,7 +14,7 @@ struct Lanes {
   float32x4_t q[4];
 };
 
-constexpr int kValueVectors = 4; // Of 8 times four registers, the others hold weights.
+constexpr int kValueSums = 6; // Of 8 times four registers, the others hold values and weights.
 constexpr int kFloatRows = 4;
 
 /// A quarter after the other.

@@ -8,9 +8,9 @@
 
 namespace moert::reference {
 
-static const float *rowOf(const float *const *blocks, uint32_t position, uint32_t head,
+static const float *rowOf(const float *const *blocks, uint32_t position, uint64_t headRow,
                           uint32_t dim) {
-  uint64_t inBlock = uint64_t(head) * kKvBlockTokens + position % kKvBlockTokens;
+  uint64_t inBlock = headRow + position % kKvBlockTokens;
   return blocks[position / kKvBlockTokens] + inBlock * dim;
 }
 
@@ -26,7 +26,7 @@ static void scoreKeys(const float *query, const KvView &kv, uint32_t kvHead, uin
                       uint32_t end, float scale, float *probabilities) {
   float largest = -std::numeric_limits<float>::infinity();
   for (uint32_t j = begin; j < end; ++j) {
-    const float *key = rowOf(kv.keyBlocks, j, kvHead, kv.keyDim);
+    const float *key = rowOf(kv.keyBlocks, j, kvHead * kv.headRows, kv.keyDim);
     float score = dot(query, key, kv.keyDim) * scale;
     probabilities[j - begin] = score;
     if (score > largest)
@@ -51,7 +51,7 @@ static void attendHead(const float *query, const KvView &kv, uint32_t kvHead, ui
     std::fill(block, block + kv.valueDim, 0.0f);
     for (; j < blockEnd; ++j) {
       float p = probabilities[j - begin];
-      const float *value = rowOf(kv.valueBlocks, j, kvHead, kv.valueDim);
+      const float *value = rowOf(kv.valueBlocks, j, kvHead * kv.headRows, kv.valueDim);
       blockSum.lane[j % kPartialSums] = blockSum.lane[j % kPartialSums] + p;
       for (uint32_t d = 0; d < kv.valueDim; ++d)
         block[d] = std::fma(p, value[d], block[d]);

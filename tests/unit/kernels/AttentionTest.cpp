@@ -7,22 +7,30 @@ using namespace moert::test;
 
 namespace {
 
-/// A cache of random keys and values, its blocks in a shuffled order.
+/// How a cache's blocks lie: all heads of a block together and the blocks in a shuffled order, or
+/// all blocks of a head one behind the other.
+enum class Order { kByBlock, kByHead };
+
+/// A cache of random keys and values.
 struct RandomCache {
-  RandomCache(Random &random, uint32_t tokens, uint32_t kvHeads, uint32_t keyDim, uint32_t valueDim)
-      : keys(fill(random, tokens, kvHeads * keyDim, keyBlocks)),
-        values(fill(random, tokens, kvHeads * valueDim, valueBlocks)), view{keyBlocks.data(),
-                                                                            valueBlocks.data(),
-                                                                            kvHeads, keyDim,
-                                                                            valueDim} {}
+  RandomCache(Random &random, uint32_t tokens, uint32_t kvHeads, uint32_t keyDim, uint32_t valueDim,
+              Order order = Order::kByBlock)
+      : keys(fill(random, order, tokens, kvHeads, keyDim, keyBlocks)),
+        values(fill(random, order, tokens, kvHeads, valueDim, valueBlocks)),
+        view{keyBlocks.data(),
+             valueBlocks.data(),
+             kvHeads,
+             keyDim,
+             valueDim,
+             order == Order::kByHead ? roundUp(tokens, kKvBlockTokens) : kKvBlockTokens} {}
 
   const float *key(uint32_t token, uint32_t head) const {
     return keyBlocks[token / kKvBlockTokens] +
-           (head * kKvBlockTokens + token % kKvBlockTokens) * view.keyDim;
+           (head * view.headRows + token % kKvBlockTokens) * view.keyDim;
   }
   const float *value(uint32_t token, uint32_t head) const {
     return valueBlocks[token / kKvBlockTokens] +
-           (head * kKvBlockTokens + token % kKvBlockTokens) * view.valueDim;
+           (head * view.headRows + token % kKvBlockTokens) * view.valueDim;
   }
 
   std::vector<const float *> keyBlocks, valueBlocks;
@@ -30,15 +38,15 @@ struct RandomCache {
   KvView view;
 
 private:
-  static std::vector<float> fill(Random &random, uint32_t tokens, uint32_t width,
-                                 std::vector<const float *> &blocks) {
-    uint64_t count = divideUp(tokens, kKvBlockTokens), size = uint64_t(kKvBlockTokens) * width;
-    std::vector<float> all(count * size);
+  static std::vector<float> fill(Random &random, Order order, uint32_t tokens, uint32_t heads,
+                                 uint32_t dim, std::vector<const float *> &blocks) {
+    uint64_t count = divideUp(tokens, kKvBlockTokens), run = uint64_t(kKvBlockTokens) * dim;
+    std::vector<float> all(count * run * heads);
     for (float &x : all)
       x = random.between(-2, 2);
     for (uint64_t i = 0; i < count; ++i)
-      blocks.push_back(all.data() + i * size);
-    for (uint64_t i = count; i > 1; --i)
+      blocks.push_back(all.data() + i * run * (order == Order::kByBlock ? heads : 1));
+    for (uint64_t i = count; order == Order::kByBlock && i > 1; --i)
       std::swap(blocks[i - 1], blocks[random.below(static_cast<uint32_t>(i))]);
     return all;
   }
@@ -48,17 +56,18 @@ struct Case {
   uint32_t heads, kvHeads, keyDim, valueDim, begin, end;
 };
 
-// Heads alone and shared, dimensions odd and larger than the registers, windows that start
-// anywhere, one key, a last key just behind a block of sums.
+// Heads alone and shared by up to eight, dimensions odd and larger than the registers, windows that
+// start anywhere, one key, a last key just behind a block of sums.
 constexpr Case kCases[] = {
     {1, 1, 8, 8, 0, 1},       {4, 2, 32, 32, 0, 37},     {8, 2, 64, 64, 0, 256},
     {2, 1, 128, 128, 0, 257}, {4, 4, 80, 80, 3, 300},    {2, 2, 192, 128, 255, 530},
     {2, 1, 17, 35, 100, 101}, {6, 3, 96, 176, 250, 260}, {2, 1, 64, 300, 511, 777},
-    {2, 2, 16, 3, 17, 1030},
+    {2, 2, 16, 3, 17, 1030},  {3, 1, 20, 50, 30, 290},   {10, 2, 32, 32, 250, 600},
+    {6, 1, 16, 70, 1, 40},    {14, 2, 24, 20, 7, 100},   {8, 1, 40, 130, 0, 33},
 };
 
 uint64_t scratchFloats(const Case &c) {
-  return roundUp(c.end - c.begin, 16) + roundUp(c.valueDim, 16);
+  return kAttendHeads * roundUp(c.end - c.begin, 16) + roundUp(c.valueDim, 16);
 }
 
 void run(const KernelTable &kernels, const Case &c, const FloatRows &query, const KvView &kv,
@@ -74,36 +83,39 @@ void run(const KernelTable &kernels, const Case &c, const FloatRows &query, cons
 
 TEST_CASE("attend gives the reference's bytes for every shape and window") {
   Random random(1);
-  for (const Case &c : kCases) {
-    CAPTURE(c.keyDim);
-    CAPTURE(c.end);
-    RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
-    FloatRows query(1, c.heads * c.keyDim), expected(1, c.heads * c.valueDim);
-    query.fill(random, -1, 1);
-    run(referenceKernels(), c, query, cache.view, expected);
-    forEachVersion([&](const KernelTable &kernels) {
-      FloatRows out(1, c.heads * c.valueDim);
-      run(kernels, c, query, cache.view, out);
-      CHECK(out.isSameAs(expected));
-    });
-  }
+  for (const Case &c : kCases)
+    for (Order order : {Order::kByBlock, Order::kByHead}) {
+      CAPTURE(c.keyDim);
+      CAPTURE(c.end);
+      RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim, order);
+      FloatRows query(1, c.heads * c.keyDim), expected(1, c.heads * c.valueDim);
+      query.fill(random, -1, 1);
+      run(referenceKernels(), c, query, cache.view, expected);
+      forEachVersion([&](const KernelTable &kernels) {
+        FloatRows out(1, c.heads * c.valueDim);
+        run(kernels, c, query, cache.view, out);
+        CHECK(out.isSameAs(expected));
+      });
+    }
 }
 
-TEST_CASE("attend computes its heads and touches no others") {
+TEST_CASE("attend computes its heads and touches no others, wherever a group of them is cut") {
   Random random(2);
-  RandomCache cache(random, 70, 3, 24, 40);
-  FloatRows query(1, 6 * 24), all(1, 6 * 40), scratch(1, 80 + 48);
+  const Case c = {12, 2, 24, 40, 5, 70};
+  RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
+  FloatRows query(1, c.heads * c.keyDim), all(1, c.heads * c.valueDim);
   query.fill(random, -1, 1);
-  referenceKernels().attend(query.data(), cache.view, 6, 0, 6, 5, 70, 0.2f, all.data(),
-                            scratch.data());
+  run(referenceKernels(), c, query, cache.view, all);
   auto check = [&](const KernelTable &kernels) {
-    for (uint32_t begin = 0; begin < 6; ++begin)
-      for (uint32_t end = begin; end <= 6; ++end) {
-        FloatRows out(1, 6 * 40);
-        kernels.attend(query.data(), cache.view, 6, begin, end, 5, 70, 0.2f, out.data(),
-                       scratch.data());
-        CHECK(out.isUntouchedOutside(begin * 40, end * 40));
-        for (uint32_t i = begin * 40; i < end * 40; ++i)
+    for (uint32_t begin = 0; begin < c.heads; ++begin)
+      for (uint32_t end = begin; end <= c.heads; ++end) {
+        FloatRows out(1, c.heads * c.valueDim);
+        FloatRows scratch(1, static_cast<uint32_t>(scratchFloats(c)));
+        kernels.attend(query.data(), cache.view, c.heads, begin, end, c.begin, c.end, 0.3f,
+                       out.data(), scratch.data());
+        CHECK(scratch.isGuardIntact());
+        CHECK(out.isUntouchedOutside(begin * c.valueDim, end * c.valueDim));
+        for (uint32_t i = begin * c.valueDim; i < end * c.valueDim; ++i)
           CHECK(isSame(out.at(0, i), all.at(0, i)));
       }
   };
@@ -134,7 +146,7 @@ TEST_CASE("the reference of attend is within float rounding of float64") {
   // the values' range of 2 is five times the largest error of these cases.
   Random random(4);
   for (const Case &c : kCases) {
-    RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
+    RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim, Order::kByHead);
     FloatRows query(1, c.heads * c.keyDim), out(1, c.heads * c.valueDim);
     query.fill(random, -1, 1);
     run(referenceKernels(), c, query, cache.view, out);

@@ -179,28 +179,27 @@ public:
     const uint64_t places = bench.weights.region.bytes() / kBytes;
     place = isElsewhere ? (place + 1) % places : place;
     const std::byte *at = bench.weights.region.data() + place * kBytes;
-    for (auto *blocks : {&keys, &values})
-      for (const float *&block : *blocks) {
-        block = reinterpret_cast<const float *>(at);
-        at += kBlockBytes;
-      }
-    const KvView view = {keys.data(), values.data(), kKvHeads, kHeadDim, kHeadDim};
+    for (auto *blocks : {&keys, &values}) {
+      for (uint64_t block = 0; block < kBlocks; ++block)
+        (*blocks)[block] = reinterpret_cast<const float *>(at) + block * kKvBlockTokens * kHeadDim;
+      at += kBytes / 2;
+    }
+    const KvView view = {keys.data(), values.data(), kKvHeads, kHeadDim, kHeadDim, kPositions};
     auto *floats = reinterpret_cast<float *>(scratch.data());
-    pool.run(kHeads, 1, [&](uint64_t begin, uint64_t end, uint32_t thread) {
-      bench.multiplier.kernels.attend(bench.multiplier.rows.x, view, kHeads,
-                                      static_cast<uint32_t>(begin), static_cast<uint32_t>(end), 0,
-                                      kPositions, 0.1f, bench.multiplier.rows.y,
-                                      floats + thread * kScratchFloats);
+    pool.run(kHeads / kAttendHeads, 1, [&](uint64_t begin, uint64_t end, uint32_t thread) {
+      bench.multiplier.kernels.attend(
+          bench.multiplier.rows.x, view, kHeads, static_cast<uint32_t>(begin) * kAttendHeads,
+          static_cast<uint32_t>(end) * kAttendHeads, 0, kPositions, 0.1f, bench.multiplier.rows.y,
+          floats + thread * kScratchFloats);
     });
   }
 
   static constexpr uint64_t kBlocks = kPositions / kKvBlockTokens;
-  static constexpr uint64_t kBlockBytes =
-      uint64_t(kKvBlockTokens) * kKvHeads * kHeadDim * sizeof(float);
-  static constexpr uint64_t kBytes = 2 * kBlocks * kBlockBytes; // Counted once for all heads.
+  static constexpr uint64_t kBytes = // Counted once for all heads.
+      2 * uint64_t(kPositions) * kKvHeads * kHeadDim * sizeof(float);
 
 private:
-  static constexpr uint64_t kScratchFloats = kPositions + kHeadDim;
+  static constexpr uint64_t kScratchFloats = kAttendHeads * kPositions + kHeadDim;
 
   Attentions(const Bench &from, HostRegion region) : bench(from), scratch(std::move(region)) {}
 
