@@ -77,7 +77,7 @@ def while_decoding(samples, decode_ns):
 
 @contextmanager
 def huge_pages(size, setting=Path("/proc/sys/vm/nr_hugepages")):
-    """Pages of 2 MiB for so many bytes more, for a while; says whether there are."""
+    """Has the system set pages of 2 MiB aside for so many bytes more, for a while; says whether there are."""
     before, wanted = 0, -1
     try:
         before = int(setting.read_text())
@@ -96,7 +96,7 @@ def fio_command(path, record_bytes, depth, is_huge):
     """Whole records from anywhere in the file, past the page cache, with what the runtime uses too: io_uring, registered buffers on
     huge pages. On small ones the disk's requests are smaller, and it reads a quarter less on the machine that this was written on."""
     return ["fio", "--name=reference", f"--filename={path}", "--readonly", "--direct=1", "--ioengine=io_uring", "--fixedbufs=1",
-            "--rw=randread", f"--bs={record_bytes}", f"--iodepth={depth}", f"--runtime={FIO_SECONDS}", "--time_based",
+            "--rw=randread", "--randrepeat=0", f"--bs={record_bytes}", f"--iodepth={depth}", f"--runtime={FIO_SECONDS}", "--time_based",
             "--output-format=json"] + (["--iomem=mmaphuge"] if is_huge else [])
 
 
