@@ -200,8 +200,8 @@ Status readProducts(const std::string &file, YamlFields &top, DeviceProfile &dev
                        strCat(file, ":", list.Mark().line + 1, ": products: "));
 }
 
-/// Rows of keys lie apart, so that a memory delivers less than its rate: half of it, where nothing
-/// is said.
+/// Keys and values come in many runs, so that a memory delivers less than its rate: half of it,
+/// where nothing is said.
 Status readAttention(YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("attention"));
   MOERT_RETURN_IF_ERROR(

@@ -79,6 +79,17 @@ void run(const KernelTable &kernels, const Case &c, const FloatRows &query, cons
   CHECK(scratch.isGuardIntact());
 }
 
+/// Every version gives the reference's bytes.
+void checkVersions(const Case &c, const FloatRows &query, const KvView &kv) {
+  FloatRows expected(1, c.heads * c.valueDim);
+  run(referenceKernels(), c, query, kv, expected);
+  forEachVersion([&](const KernelTable &kernels) {
+    FloatRows out(1, c.heads * c.valueDim);
+    run(kernels, c, query, kv, out);
+    CHECK(out.isSameAs(expected));
+  });
+}
+
 } // namespace
 
 TEST_CASE("attend gives the reference's bytes for every shape and window") {
@@ -88,14 +99,9 @@ TEST_CASE("attend gives the reference's bytes for every shape and window") {
       CAPTURE(c.keyDim);
       CAPTURE(c.end);
       RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim, order);
-      FloatRows query(1, c.heads * c.keyDim), expected(1, c.heads * c.valueDim);
+      FloatRows query(1, c.heads * c.keyDim);
       query.fill(random, -1, 1);
-      run(referenceKernels(), c, query, cache.view, expected);
-      forEachVersion([&](const KernelTable &kernels) {
-        FloatRows out(1, c.heads * c.valueDim);
-        run(kernels, c, query, cache.view, out);
-        CHECK(out.isSameAs(expected));
-      });
+      checkVersions(c, query, cache.view);
     }
 }
 
@@ -129,14 +135,9 @@ TEST_CASE("attend agrees with the reference on scores that are infinite or no nu
     const Case c = {2, 1, 20, 20, 0, 50};
     RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
     const_cast<float *>(cache.key(33, 0))[18] = special;
-    FloatRows query(1, c.heads * c.keyDim), expected(1, c.heads * c.valueDim);
+    FloatRows query(1, c.heads * c.keyDim);
     query.fill(random, 1, 2);
-    run(referenceKernels(), c, query, cache.view, expected);
-    forEachVersion([&](const KernelTable &kernels) {
-      FloatRows out(1, c.heads * c.valueDim);
-      run(kernels, c, query, cache.view, out);
-      CHECK(out.isSameAs(expected));
-    });
+    checkVersions(c, query, cache.view);
   }
 }
 
