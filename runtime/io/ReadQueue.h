@@ -94,6 +94,9 @@ public:
   uint32_t maxPiecesPerRead() const { return limits.maxPiecesPerRead; }
   uint64_t maxReadBytes() const { return limits.maxReadBytes; }
 
+  /// Reads whose memory was taken out of the processor's caches first (FlushChoice.h).
+  uint64_t flushedReads() const { return flushed; }
+
   /// For people: "io_uring, direct, registered buffers", and what was refused on the way there.
   const std::string &describe() const { return description; }
 
@@ -104,6 +107,7 @@ protected:
   explicit ReadQueue(const ReadQueueOptions &options)
       : limits{options.maxReads, options.maxPiecesPerRead, options.maxReadBytes} {}
   void setDescription(std::string text) { description = std::move(text); }
+  void countFlushed(bool isFlushed) { flushed += isFlushed; }
 
 private:
   struct Limits {
@@ -112,6 +116,7 @@ private:
     uint64_t maxReadBytes;
   };
   Limits limits;
+  uint64_t flushed = 0;
   std::string description;
 };
 

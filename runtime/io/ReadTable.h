@@ -25,6 +25,8 @@ struct ReadRequest {
   uint32_t pieceCount = 0;
   uint32_t read = 0;          // The slot of the read it belongs to.
   int32_t region = kNoRegion; // The registered region that holds its only piece.
+  bool wantsFlush = false;    // Its memory leaves the processor's caches first,
+  bool isFlushed = false;     // and has left them.
   int error = 0;              // 0, an errno, or kEndOfFile.
   uint64_t foundBytes = 0;    // With kEndOfFile: bytes after fileOffset that the file still has.
 };

@@ -1,6 +1,8 @@
 #include "runtime/io/UringQueue.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/io/CpuCaches.h"
+#include "runtime/io/FlushChoice.h"
 #include "runtime/io/IndexRing.h"
 #include "runtime/io/ReadTable.h"
 
@@ -40,9 +42,11 @@ private:
   std::string registerRegions(std::span<const MemoryPiece> regions);
   void harvest();
   bool hasNext();
+  bool flushNext();
   void issueWaiting();
   void prepare(io_uring_sqe *sqe, uint32_t index);
   Status enter(unsigned waitFor);
+  Status awaitCompletion();
 
   const ArtifactFile &file;
   uint32_t depth;
@@ -55,6 +59,7 @@ private:
   bool hasRegisteredFile = false;
   uint32_t atSystem = 0;
   uint64_t bytesAtSystem = 0;
+  FlushChoice flushChoice{monotonicNs};
 };
 
 } // namespace
@@ -137,6 +142,18 @@ bool UringQueue::hasNext() {
   return next.has_value();
 }
 
+/// False if there is nothing to flush.
+bool UringQueue::flushNext() {
+  if (!hasNext())
+    return false;
+  ReadRequest &request = table.request(*next);
+  if (!request.wantsFlush || request.isFlushed)
+    return false;
+  for (const iovec &piece : std::span(request.pieces, request.pieceCount))
+    takeOutOfCaches({static_cast<const std::byte *>(piece.iov_base), piece.iov_len});
+  return request.isFlushed = true;
+}
+
 void UringQueue::issueWaiting() {
   while (atSystem < depth && hasNext()) {
     const ReadRequest &request = table.request(*next);
@@ -145,6 +162,8 @@ void UringQueue::issueWaiting() {
     } else {
       if (atSystem > 0 && bytesAtSystem + request.bytes > mostBytesAtSystem)
         return;
+      flushChoice.begin(request.wantsFlush, request.bytes, atSystem == 0);
+      flushNext();
       // The ring has room for depth requests, and no more are ever in it.
       prepare(io_uring_get_sqe(&ring), *next);
       ++atSystem;
@@ -169,6 +188,14 @@ Status UringQueue::enter(unsigned waitFor) {
   }
 }
 
+Status UringQueue::awaitCompletion() {
+  bool sleeps = io_uring_cq_ready(&ring) == 0;
+  MOERT_RETURN_IF_ERROR(enter(1));
+  if (sleeps && io_uring_cq_ready(&ring) == atSystem)
+    flushChoice.end();
+  return {};
+}
+
 void UringQueue::harvest() {
   io_uring_cqe *completions[32];
   for (;;) {
@@ -190,8 +217,12 @@ void UringQueue::harvest() {
 
 Status UringQueue::submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) {
   MOERT_ASSIGN_OR_RETURN(ReadTable::Requests made, table.add(tag, fileOffset, pieces));
-  for (uint32_t i = 0; i < made.count; ++i)
-    waiting.push(made.first + i);
+  bool wantsFlush = canTakeOutOfCaches() && flushChoice.next();
+  countFlushed(wantsFlush);
+  for (uint32_t i = made.first; i < made.first + made.count; ++i) {
+    table.request(i).wantsFlush = wantsFlush;
+    waiting.push(i);
+  }
   issueWaiting();
   return enter(0);
 }
@@ -201,8 +232,11 @@ Result<size_t> UringQueue::poll(std::span<ReadCompletion> out, bool wait) {
     harvest();
     issueWaiting();
     bool isDone = table.hasFinished() || !wait || table.readsUnderWay() == 0;
-    if (!isDone || io_uring_sq_ready(&ring) > 0)
-      MOERT_RETURN_IF_ERROR(enter(isDone ? 0 : 1));
+    bool isIdle = !isDone && !flushNext(); // There is time to flush while the disk is at work.
+    if (isIdle)
+      MOERT_RETURN_IF_ERROR(awaitCompletion());
+    else if (io_uring_sq_ready(&ring) > 0)
+      MOERT_RETURN_IF_ERROR(enter(0));
     if (isDone)
       return table.take(out);
   }
