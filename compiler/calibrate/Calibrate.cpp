@@ -120,6 +120,7 @@ public:
 
 private:
   Status start(CalibrationInfo info);
+  bool isOfDone() const;
   Status startOver(CalibrationInfo info, uint64_t stateBytes);
   Status goOn(CalibrationJournal before, uint64_t stateBytes);
   Status playAll();
@@ -188,6 +189,14 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   return {};
 }
 
+/// Whether the journal is that of a calibration which was killed when its profile had its name
+/// already and the journal was still to be removed. There is nothing then to go on with.
+bool Calibration::isOfDone() const {
+  std::error_code ignored;
+  return !std::filesystem::exists(OutputFile::partialPathOf(options.outputPath), ignored) &&
+         std::filesystem::exists(options.outputPath, ignored);
+}
+
 Status Calibration::start(CalibrationInfo info) {
   LayerwiseOptions layerwise = layerwiseOptionsOf(options, info, model.artifact());
   MOERT_ASSIGN_OR_RETURN(LayerwiseAccount account, accountLayerwise(model, layerwise));
@@ -210,6 +219,12 @@ Status Calibration::start(CalibrationInfo info) {
   std::optional<CalibrationJournal> journal;
   if (options.resume) {
     MOERT_ASSIGN_OR_RETURN(journal, loadJournal(options.outputPath));
+  }
+  if (journal && isOfDone()) {
+    if (listeners.say)
+      listeners.say(strCat(options.outputPath, " is there already; starting over"));
+    removeJournal();
+    journal.reset();
   }
   MOERT_RETURN_IF_ERROR(journal ? goOn(std::move(*journal), stateBytes)
                                 : startOver(std::move(info), stateBytes));
