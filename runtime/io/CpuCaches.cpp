@@ -14,7 +14,7 @@ static bool hasClflushopt() {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & bit_CLFLUSHOPT) != 0;
 }
 
-bool canTakeOutOfCaches() {
+bool canFlushFromCaches() {
   static const bool can = hasClflushopt();
   return can;
 }
@@ -23,21 +23,21 @@ __attribute__((target("clflushopt"))) static void flushLines(std::span<const std
   constexpr size_t kLineBytes = 64;
   for (size_t i = 0; i < memory.size(); i += kLineBytes)
     _mm_clflushopt(const_cast<std::byte *>(memory.data() + i));
-  _mm_sfence();
+  _mm_sfence(); // What is stored behind, the request too, must not overtake the flushing.
 }
 
-void takeOutOfCaches(std::span<const std::byte> memory) {
-  if (canTakeOutOfCaches())
+void flushFromCaches(std::span<const std::byte> memory) {
+  if (canFlushFromCaches())
     flushLines(memory);
 }
 
 #else
 
-bool canTakeOutOfCaches() {
+bool canFlushFromCaches() {
   return false;
 }
 
-void takeOutOfCaches(std::span<const std::byte>) {}
+void flushFromCaches(std::span<const std::byte>) {}
 
 #endif
 

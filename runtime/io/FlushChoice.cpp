@@ -2,9 +2,10 @@
 
 namespace moert {
 
-// One read in so many goes the way that is slower so far: a token of a model that does not fit has
-// some 20 reads, so that a change shows within a few tokens.
-static constexpr uint32_t kTryEvery = 16;
+// One period in so many goes the way that is slower so far. A token of a model that does not fit
+// has some 10 to 40, so that a change shows within a few tokens. Odd, since layers have even
+// numbers of reads, and the first one's period is not like the last one's.
+static constexpr uint32_t kTryEvery = 17;
 // Before that many periods of a kind its rate is chance.
 static constexpr uint32_t kEnoughPeriods = 4;
 // How much of a new period goes into the mean.
@@ -18,29 +19,30 @@ bool FlushChoice::isFlushFaster() const {
          unflushed.nsPerByte > kWorthwhile * flushed.nsPerByte;
 }
 
-bool FlushChoice::next() {
-  bool isTry = ++reads % kTryEvery == 0;
-  return isFlushFaster() != isTry;
+void FlushChoice::begin(bool isFlushed) {
+  isOfFlushed = isFlushed;
+  if (!isFlushed && isPossible) {
+    bool isTry = ++choices % kTryEvery == 0;
+    isOfFlushed = isFlushFaster() != isTry;
+  }
+  startNs = clock();
+  bytes = 0;
+  counts = true;
 }
 
-void FlushChoice::begin(bool isFlushed, uint64_t requestBytes, bool wasIdle) {
-  if (wasIdle) {
-    startNs = clock();
-    isOfFlushed = isFlushed;
-    bytes = requestBytes;
-  } else if (bytes > 0) {
-    bytes = isFlushed == isOfFlushed ? bytes + requestBytes : 0;
-  }
+void FlushChoice::add(bool isFlushed, uint64_t requestBytes) {
+  bytes += requestBytes;
+  counts = counts && isFlushed == isOfFlushed;
 }
 
 void FlushChoice::end() {
-  if (bytes == 0)
+  if (!counts || bytes == 0)
     return;
   Rate &rate = isOfFlushed ? flushed : unflushed;
   double found = static_cast<double>(clock() - startNs) / static_cast<double>(bytes);
   rate.nsPerByte += (found - rate.nsPerByte) * (rate.periods == 0 ? 1 : kWeight);
   rate.periods = rate.periods < kEnoughPeriods ? rate.periods + 1 : kEnoughPeriods;
-  bytes = 0;
+  counts = false;
 }
 
 } // namespace moert

@@ -6,6 +6,7 @@
 // as the depth allows; the rest follows as requests complete.
 #pragma once
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Status.h"
 #include "runtime/io/ArtifactFile.h"
 
@@ -57,6 +58,7 @@ struct ReadQueueOptions {
   /// Memory that most reads go to, such as the cache's pool: where the system allows, it is pinned
   /// once and not at every request. It has to outlive the queue.
   std::span<const MemoryPiece> registeredRegions;
+  Clock clock = monotonicNs;
 };
 
 struct ReadCompletion {
@@ -94,8 +96,9 @@ public:
   uint32_t maxPiecesPerRead() const { return limits.maxPiecesPerRead; }
   uint64_t maxReadBytes() const { return limits.maxReadBytes; }
 
-  /// Reads whose memory was taken out of the processor's caches first (FlushChoice.h).
-  uint64_t flushedReads() const { return flushed; }
+  /// Memory that was taken out of the processor's caches before it was read into (FlushChoice.h);
+  /// io_uring's queue alone does that.
+  uint64_t flushedBytes() const { return flushed; }
 
   /// For people: "io_uring, direct, registered buffers", and what was refused on the way there.
   const std::string &describe() const { return description; }
@@ -107,7 +110,7 @@ protected:
   explicit ReadQueue(const ReadQueueOptions &options)
       : limits{options.maxReads, options.maxPiecesPerRead, options.maxReadBytes} {}
   void setDescription(std::string text) { description = std::move(text); }
-  void countFlushed(bool isFlushed) { flushed += isFlushed; }
+  void countFlushed(uint64_t bytes) { flushed += bytes; }
 
 private:
   struct Limits {

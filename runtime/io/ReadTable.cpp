@@ -178,6 +178,7 @@ Result<ReadTable::Requests> ReadTable::add(uint64_t tag, uint64_t fileOffset,
   reads[slot] = {.tag = tag,
                  .fileOffset = fileOffset,
                  .bytes = offset - fileOffset,
+                 .requests = made.count,
                  .openRequests = made.count};
   return made;
 }

@@ -25,8 +25,7 @@ struct ReadRequest {
   uint32_t pieceCount = 0;
   uint32_t read = 0;          // The slot of the read it belongs to.
   int32_t region = kNoRegion; // The registered region that holds its only piece.
-  bool wantsFlush = false;    // Its memory leaves the processor's caches first,
-  bool isFlushed = false;     // and has left them.
+  bool isFlushed = false;     // Its memory was taken out of the processor's caches.
   int error = 0;              // 0, an errno, or kEndOfFile.
   uint64_t foundBytes = 0;    // With kEndOfFile: bytes after fileOffset that the file still has.
 };
@@ -59,6 +58,10 @@ public:
 
   Result<Requests> add(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces);
   ReadRequest &request(uint32_t index) { return requests[index]; }
+  /// All that its read was cut into.
+  Requests requestsOf(const ReadRequest &request) const {
+    return {request.read * piecesPerRead, reads[request.read].requests};
+  }
   /// How many requests there can be at once.
   size_t capacity() const { return requests.size(); }
 
@@ -82,6 +85,7 @@ private:
     uint64_t tag = 0;
     uint64_t fileOffset = 0;
     uint64_t bytes = 0;
+    uint32_t requests = 0;
     uint32_t openRequests = 0;
     const ReadRequest *failedRequest = nullptr; // The one with the lowest offset.
   };

@@ -28,7 +28,7 @@ public:
   UringQueue(const ArtifactFile &artifact, const ReadQueueOptions &options)
       : ReadQueue(options), file(artifact), depth(options.depth),
         mostBytesAtSystem(options.maxBytesUnderWay), table(artifact, options),
-        waiting(table.capacity()) {}
+        waiting(table.capacity()), flushChoice(options.clock, canFlushFromCaches()) {}
 
   ~UringQueue() override;
   Status start(const ReadQueueOptions &options);
@@ -42,7 +42,8 @@ private:
   std::string registerRegions(std::span<const MemoryPiece> regions);
   void harvest();
   bool hasNext();
-  bool flushNext();
+  void flush(ReadRequest &request);
+  bool flushAhead();
   void issueWaiting();
   void prepare(io_uring_sqe *sqe, uint32_t index);
   Status enter(unsigned waitFor);
@@ -59,7 +60,7 @@ private:
   bool hasRegisteredFile = false;
   uint32_t atSystem = 0;
   uint64_t bytesAtSystem = 0;
-  FlushChoice flushChoice{monotonicNs};
+  FlushChoice flushChoice;
 };
 
 } // namespace
@@ -142,28 +143,39 @@ bool UringQueue::hasNext() {
   return next.has_value();
 }
 
-/// False if there is nothing to flush.
-bool UringQueue::flushNext() {
-  if (!hasNext())
-    return false;
-  ReadRequest &request = table.request(*next);
-  if (!request.wantsFlush || request.isFlushed)
-    return false;
+void UringQueue::flush(ReadRequest &request) {
   for (const iovec &piece : std::span(request.pieces, request.pieceCount))
-    takeOutOfCaches({static_cast<const std::byte *>(piece.iov_base), piece.iov_len});
-  return request.isFlushed = true;
+    flushFromCaches({static_cast<const std::byte *>(piece.iov_base), piece.iov_len});
+  request.isFlushed = true;
+  countFlushed(request.bytes);
+}
+
+/// Of the read that is next, while the disk is at work anyway. False if there is nothing to do.
+bool UringQueue::flushAhead() {
+  if (!flushChoice.isFlushFaster() || !hasNext())
+    return false;
+  ReadTable::Requests all = table.requestsOf(table.request(*next));
+  for (uint32_t i = *next; i < all.first + all.count; ++i)
+    if (!table.request(i).isFlushed) {
+      flush(table.request(i));
+      return true;
+    }
+  return false;
 }
 
 void UringQueue::issueWaiting() {
   while (atSystem < depth && hasNext()) {
-    const ReadRequest &request = table.request(*next);
+    ReadRequest &request = table.request(*next);
     if (table.isPointless(request)) {
       table.finish(*next);
     } else {
       if (atSystem > 0 && bytesAtSystem + request.bytes > mostBytesAtSystem)
         return;
-      flushChoice.begin(request.wantsFlush, request.bytes, atSystem == 0);
-      flushNext();
+      if (atSystem == 0)
+        flushChoice.begin(request.isFlushed);
+      if (flushChoice.isFlushing() && !request.isFlushed)
+        flush(request);
+      flushChoice.add(request.isFlushed, request.bytes);
       // The ring has room for depth requests, and no more are ever in it.
       prepare(io_uring_get_sqe(&ring), *next);
       ++atSystem;
@@ -217,12 +229,9 @@ void UringQueue::harvest() {
 
 Status UringQueue::submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) {
   MOERT_ASSIGN_OR_RETURN(ReadTable::Requests made, table.add(tag, fileOffset, pieces));
-  bool wantsFlush = canTakeOutOfCaches() && flushChoice.next();
-  countFlushed(wantsFlush);
-  for (uint32_t i = made.first; i < made.first + made.count; ++i) {
-    table.request(i).wantsFlush = wantsFlush;
-    waiting.push(i);
-  }
+  for (uint32_t i = 0; i < made.count; ++i)
+    waiting.push(made.first + i);
+  harvest();
   issueWaiting();
   return enter(0);
 }
@@ -232,13 +241,12 @@ Result<size_t> UringQueue::poll(std::span<ReadCompletion> out, bool wait) {
     harvest();
     issueWaiting();
     bool isDone = table.hasFinished() || !wait || table.readsUnderWay() == 0;
-    bool isIdle = !isDone && !flushNext(); // There is time to flush while the disk is at work.
-    if (isIdle)
-      MOERT_RETURN_IF_ERROR(awaitCompletion());
-    else if (io_uring_sq_ready(&ring) > 0)
+    if (io_uring_sq_ready(&ring) > 0)
       MOERT_RETURN_IF_ERROR(enter(0));
     if (isDone)
       return table.take(out);
+    if (!flushAhead())
+      MOERT_RETURN_IF_ERROR(awaitCompletion());
   }
 }
 
