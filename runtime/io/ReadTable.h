@@ -85,7 +85,7 @@ private:
     uint64_t tag = 0;
     uint64_t fileOffset = 0;
     uint64_t bytes = 0;
-    uint32_t requests = 0;
+    uint32_t requests = 0; // It was cut into so many; openRequests of them have not ended.
     uint32_t openRequests = 0;
     const ReadRequest *failedRequest = nullptr; // The one with the lowest offset.
   };
