@@ -231,7 +231,6 @@ Status UringQueue::submit(uint64_t tag, uint64_t fileOffset, std::span<const Mem
   MOERT_ASSIGN_OR_RETURN(ReadTable::Requests made, table.add(tag, fileOffset, pieces));
   for (uint32_t i = 0; i < made.count; ++i)
     waiting.push(made.first + i);
-  harvest(); // A disk that has finished is idle, and gets a period that begins now.
   issueWaiting();
   return enter(0);
 }
