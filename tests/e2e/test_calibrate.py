@@ -123,12 +123,16 @@ class InterruptTest(CalibrateTest):
     def test_a_killed_calibration_leaves_no_profile_and_resumes_to_the_same_bytes(self):
         self.interrupted(signal.SIGKILL, (-signal.SIGKILL,))
 
-    def test_what_a_kill_behind_the_renaming_leaves_is_in_nobody_s_way(self):
-        output = self.scratch / "cut"
-        journal = self.scratch / "cut.partial.journal"
+    def killed_with_journal(self):
+        """A calibration killed late enough that its journal is there, which appears behind the first segment: output, journal."""
+        output, journal = self.scratch / "cut", self.scratch / "cut.partial.journal"
         support.interrupt_at(support.start("moec", *self.command, "-o", output), signal.SIGKILL, journal)
         if not journal.exists():
             self.skipTest("the calibration was over before it could be killed")
+        return output, journal
+
+    def test_what_a_kill_behind_the_renaming_leaves_is_in_nobody_s_way(self):
+        output, journal = self.killed_with_journal()
         left = journal.read_bytes()
         self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
         whole = digest(output)
@@ -138,12 +142,7 @@ class InterruptTest(CalibrateTest):
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])
 
     def test_another_seed_does_not_go_on_with_what_was_left(self):
-        # Late enough that a journal is there: it appears behind the first segment.
-        output = self.scratch / "cut"
-        journal = self.scratch / "cut.partial.journal"
-        support.interrupt_at(support.start("moec", *self.command, "-o", output), signal.SIGKILL, journal)
-        if not journal.exists():
-            self.skipTest("the calibration was over before it could be killed")
+        output, _ = self.killed_with_journal()
         self.refused("moec", *self.command, "--seed", "5", "--resume", "-o", output, mention="without --resume")
         self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
 
