@@ -17,12 +17,27 @@ static constexpr uint64_t kSpinNs = 30000;
 // Between two looks at the clock, which costs as much as a few of them.
 static constexpr int kPausesPerLook = 8;
 
-// More chunks than threads, so that a thread which comes late, or is interrupted, holds up nobody
-// for long; few enough that each is a long run of memory.
+// So that a thread which comes late, or is interrupted, holds up nobody for long.
 static constexpr uint32_t kChunksPerThread = 4;
 
-// `open` is the job's number above this many bits of chunks left.
-static constexpr int kLeftBits = 32;
+namespace {
+
+/// Chunks [begin, end) of a job. Its number tells apart shares of two jobs that would look alike.
+struct Range {
+  static constexpr uint64_t kMostChunks = UINT16_MAX;
+
+  uint32_t job;
+  uint32_t begin, end;
+
+  static Range of(uint64_t packed) {
+    return {static_cast<uint32_t>(packed >> 32), static_cast<uint32_t>(packed >> 16 & UINT16_MAX),
+            static_cast<uint32_t>(packed & UINT16_MAX)};
+  }
+  uint64_t packed() const { return uint64_t(job) << 32 | begin << 16 | end; }
+  uint32_t chunks() const { return end - begin; }
+};
+
+} // namespace
 
 static void pauseBriefly() {
 #if defined(__x86_64__)
@@ -78,23 +93,62 @@ ThreadPool::~ThreadPool() {
   workers.clear();
 }
 
-void ThreadPool::takeChunks(uint32_t thread) {
-  for (uint64_t seen = open.load(std::memory_order_acquire); static_cast<uint32_t>(seen) != 0;) {
-    if (!open.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel,
-                                    std::memory_order_acquire))
+void ThreadPool::compute(uint32_t chunk, uint32_t thread) const {
+  jobFunction(jobContext, jobCount * chunk / jobChunks, jobCount * (chunk + 1) / jobChunks, thread);
+}
+
+void ThreadPool::computeShare(uint32_t thread, uint32_t &computed) {
+  std::atomic<uint64_t> &share = shares[thread].open;
+  for (uint64_t seen = share.load(std::memory_order_acquire);;) {
+    const Range left = Range::of(seen);
+    if (left.chunks() == 0)
+      return;
+    if (!share.compare_exchange_weak(seen, Range{left.job, left.begin + 1, left.end}.packed(),
+                                     std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
-    // The job cannot end, and so not change, before this chunk has.
-    uint32_t chunk = jobChunks - static_cast<uint32_t>(seen);
-    jobFunction(jobContext, jobCount * chunk / jobChunks, jobCount * (chunk + 1) / jobChunks,
-                thread);
-    if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      unfinished.notify_all();
-    seen = open.load(std::memory_order_acquire);
+    compute(left.begin, thread);
+    ++computed;
+    seen = share.load(std::memory_order_acquire);
   }
 }
 
+/// Half of what another thread has left, one chunk to be computed now, the rest as the share of
+/// this one, which has none.
+bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t &chunk) {
+  for (uint32_t i = 1; i < threadCount; ++i) {
+    std::atomic<uint64_t> &share = shares[(thread + i) % threadCount].open;
+    uint64_t seen = share.load(std::memory_order_acquire);
+    for (Range left = Range::of(seen); left.chunks() > 0; left = Range::of(seen)) {
+      const uint32_t middle = left.begin + left.chunks() / 2;
+      if (!share.compare_exchange_weak(seen, Range{left.job, left.begin, middle}.packed(),
+                                       std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
+      // Nobody else writes to a share without chunks until the job has ended, which it cannot while
+      // those taken have not been computed.
+      shares[thread].open.store(Range{left.job, middle + 1, left.end}.packed(),
+                                std::memory_order_release);
+      chunk = middle;
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadPool::takeChunks(uint32_t thread) {
+  uint32_t computed = 0;
+  computeShare(thread, computed);
+  for (uint32_t chunk; takeFromOthers(thread, chunk);) {
+    compute(chunk, thread);
+    ++computed;
+    computeShare(thread, computed);
+  }
+  if (computed > 0 && unfinished.fetch_sub(computed, std::memory_order_acq_rel) == computed)
+    unfinished.notify_all();
+}
+
 void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, const void *context) {
-  uint64_t most = threadCount == 1 ? 1 : uint64_t(threadCount) * kChunksPerThread;
+  uint64_t most =
+      threadCount == 1 ? 1 : std::min(uint64_t(threadCount) * kChunksPerThread, Range::kMostChunks);
   uint64_t chunks = std::min(most, count / std::max<uint64_t>(1, grain));
   if (chunks <= 1) {
     if (count != 0)
@@ -105,10 +159,14 @@ void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, co
   jobContext = context;
   jobCount = count;
   jobChunks = static_cast<uint32_t>(chunks);
+  const uint32_t job = posted.load(std::memory_order_relaxed) + 1;
   unfinished.store(jobChunks, std::memory_order_relaxed);
-  uint64_t job = (open.load(std::memory_order_relaxed) >> kLeftBits) + 1;
-  open.store(job << kLeftBits | chunks, std::memory_order_release);
-  posted.fetch_add(1, std::memory_order_release);
+  for (uint32_t thread = threadCount; thread-- > 0;) {
+    const auto begin = static_cast<uint32_t>(chunks * thread / threadCount);
+    const auto end = static_cast<uint32_t>(chunks * (thread + 1) / threadCount);
+    shares[thread].open.store(Range{job, begin, end}.packed(), std::memory_order_release);
+  }
+  posted.store(job, std::memory_order_release);
   posted.notify_all();
   takeChunks(0);
   for (uint32_t left = unfinished.load(std::memory_order_acquire); left != 0;)

@@ -1,10 +1,12 @@
-// Worker threads that share the computing of one operation. Work is cut into chunks, which whoever
-// is free takes; results do not depend on who that is, since ranges are disjoint.
+// Worker threads that share the computing of one operation. Each has its share of the indices, one
+// range, which it computes chunk by chunk from the front; whoever is done takes half of what
+// another one has left, from its back. So memory is read in long runs, and results do not depend on
+// who read them, since ranges are disjoint.
 //
-// The caller takes chunks too and waits for nobody who has none: a worker that was asleep comes
-// when it comes, and helps with what is left. Between two jobs workers spin for about
-// as long as waking them would take; then they sleep in a futex and burn nothing, as while the disk
-// is waited for.
+// The caller has a share too and waits for nobody who is at none: a worker that was asleep comes
+// when it comes, and helps with what is left. Between two jobs workers spin for about as long as
+// waking them would take; then they sleep in a futex and burn nothing, as while the disk is waited
+// for.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -43,26 +45,33 @@ public:
 private:
   using Function = void (*)(const void *context, uint64_t begin, uint64_t end, uint32_t thread);
 
-  explicit ThreadPool(uint32_t threads) : threadCount(threads) {}
+  /// The chunks that a thread is to compute and has not begun, packed (Range in ThreadPool.cpp),
+  /// on a line of their own: only threads that have run out look at another one's.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> open{0};
+  };
+
+  explicit ThreadPool(uint32_t threads) : threadCount(threads), shares(threads) {}
   void runErased(uint64_t count, uint64_t grain, Function function, const void *context);
   void work(uint32_t thread);
   /// Computes chunks until none is left to take.
   void takeChunks(uint32_t thread);
+  void computeShare(uint32_t thread, uint32_t &computed);
+  void compute(uint32_t chunk, uint32_t thread) const;
+  bool takeFromOthers(uint32_t thread, uint32_t &chunk);
 
-  // The job being run: written by the caller before `open` has chunks of it, read by whoever has
+  // The job being run: written by the caller before a share has chunks of it, read by whoever has
   // taken one.
-  Function jobFunction = nullptr;
+  alignas(64) Function jobFunction = nullptr;
   const void *jobContext = nullptr;
   uint64_t jobCount = 0;
   uint32_t jobChunks = 0;
-
-  uint32_t threadCount;
-  /// Chunks of the job that nobody has taken yet, below the job's number, which tells apart two
-  /// jobs that have as many left.
-  alignas(64) std::atomic<uint64_t> open{0};
-  /// What sleeping workers watch: changes with every job.
+  /// Jobs so far: what sleeping workers watch. On the job's line, which they read next.
   std::atomic<uint32_t> posted{0};
-  /// Chunks whose computing has not ended.
+
+  alignas(64) uint32_t threadCount;
+  std::vector<Share> shares;
+  /// Chunks whose computing has not ended, as far as it was told: once by each thread.
   alignas(64) std::atomic<uint32_t> unfinished{0};
   std::atomic<bool> stopping{false};
   struct Seat {

@@ -4,10 +4,10 @@
 //               [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
 //
 // Matrices lie one behind the other in far more memory than the last-level cache holds, and are
-// multiplied in turn by --rows rows of activations. As in the engine a matrix is cut into four runs
-// of panels for each thread, which the threads take by turns. In every round the same memory is
-// also read with plain loads by as many threads, and a loop in registers makes nothing but
-// multiply-adds. So each line says, as medians of the rounds with the lower and the upper quartile:
+// multiplied in turn by --rows rows of activations. As in the engine each thread has its share of a
+// matrix, panels next to each other, in four calls. In every round the same memory is also read
+// with plain loads by as many threads, and a loop in registers makes nothing but multiply-adds. So
+// each line says, as medians of the rounds with the lower and the upper quartile:
 //
 //   GB/s     stored bytes that were multiplied a second, and their share of what plain loads read:
 //            one row is held up by memory, so that 1.00 is the most to be had;
@@ -39,7 +39,7 @@ using namespace moert::bench;
 namespace {
 
 constexpr uint32_t kPageShift = 16; // As an artifact has them.
-constexpr uint32_t kRunsPerThread = 4;
+constexpr uint32_t kCallsPerThread = 4;
 // In one round: enough for a clock, and few enough that many rows do not take for ever.
 constexpr double kOperationsPerRound = 4e9;
 
@@ -153,7 +153,7 @@ void benchOne(const Arguments &arguments, const Memory &memory, const Stored &st
                 shape.cols);
     return;
   }
-  const uint32_t panels = first.layout.panels, runs = threads * kRunsPerThread;
+  const uint32_t panels = first.layout.panels, calls = threads * kCallsPerThread;
   Activations activations(rows, shape, stored.format);
   activations.quantized.cols = first.layout.paddedCols;
   const uint64_t xStride = activations.quantized.codesStride, yStride = roundUp(shape.rows, 16);
@@ -166,8 +166,9 @@ void benchOne(const Arguments &arguments, const Memory &memory, const Stored &st
     for (uint64_t i = next; i < next + matrices; ++i) {
       WeightView w = first;
       w.bytes = {memory.pages.data(), kPageShift, i % count * step};
-      for (uint32_t run = thread; run < runs; run += threads) {
-        uint32_t begin = panels * run / runs, end = panels * (run + 1) / runs;
+      for (uint32_t call = thread * kCallsPerThread; call < (thread + 1) * kCallsPerThread;
+           ++call) {
+        uint32_t begin = panels * call / calls, end = panels * (call + 1) / calls;
         if (isInteger)
           arguments.kernels->linearQuantized(w, activations.quantized, rows, activations.y.data(),
                                              yStride, begin, end);

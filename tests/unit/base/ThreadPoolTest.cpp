@@ -95,6 +95,48 @@ TEST_CASE("whoever is free computes what is left") {
   CHECK(others == 7);
 }
 
+TEST_CASE(
+    "each thread computes a range of its own from the front, then halves of what others have") {
+  auto pool = ThreadPool::create(2);
+  REQUIRE(pool.isOk());
+  // The caller waits for the worker to begin, and the worker for the caller to do all the rest.
+  std::vector<uint64_t> caller, worker;
+  std::atomic<bool> hasWorkerBegun{false};
+  std::atomic<uint32_t> computed{0};
+  (*pool)->run(8, 1, [&](uint64_t begin, uint64_t, uint32_t thread) {
+    if (thread == 0) {
+      caller.push_back(begin);
+      while (!hasWorkerBegun)
+        std::this_thread::yield();
+      ++computed;
+    } else {
+      worker.push_back(begin);
+      hasWorkerBegun = true;
+      while (computed < 7)
+        std::this_thread::yield();
+    }
+  });
+  CHECK(caller == std::vector<uint64_t>{0, 1, 2, 3, 6, 7, 5});
+  CHECK(worker == std::vector<uint64_t>{4});
+}
+
+TEST_CASE("threads that take from each other compute every chunk once") {
+  auto pool = ThreadPool::create(4);
+  REQUIRE(pool.isOk());
+  std::vector<std::atomic<uint32_t>> visits(16);
+  for (uint32_t job = 1; job <= 3000; ++job) {
+    // Another thread's chunks are the long ones each time.
+    (*pool)->run(visits.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+      for (uint64_t i = begin; i < end; ++i) {
+        ++visits[i];
+        if (i / 4 == job % 4)
+          std::this_thread::yield();
+      }
+    });
+    REQUIRE(std::all_of(visits.begin(), visits.end(), [&](const auto &n) { return n == job; }));
+  }
+}
+
 // Processor time, so that other programs make no difference. A gap costs each worker 30 us of
 // spinning and a sleep, with the thread sanitizer some 85 us in all; whoever spins through it, 2
 // ms.
