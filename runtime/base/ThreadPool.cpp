@@ -97,12 +97,12 @@ void ThreadPool::compute(uint32_t chunk, uint32_t thread) const {
   jobFunction(jobContext, jobCount * chunk / jobChunks, jobCount * (chunk + 1) / jobChunks, thread);
 }
 
-void ThreadPool::computeShare(uint32_t thread, uint32_t &computed) {
+uint32_t ThreadPool::computeShare(uint32_t thread, uint32_t &computed) {
   std::atomic<uint64_t> &share = shares[thread].open;
   for (uint64_t seen = share.load(std::memory_order_acquire);;) {
     const Range left = Range::of(seen);
     if (left.chunks() == 0)
-      return;
+      return left.job;
     if (!share.compare_exchange_weak(seen, Range{left.job, left.begin + 1, left.end}.packed(),
                                      std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
@@ -112,20 +112,19 @@ void ThreadPool::computeShare(uint32_t thread, uint32_t &computed) {
   }
 }
 
-/// Half of what another thread has left, one chunk to be computed now, the rest as the share of
-/// this one, which has none.
-bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t &chunk) {
+bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t job, uint32_t &chunk) {
   for (uint32_t i = 1; i < threadCount; ++i) {
     std::atomic<uint64_t> &share = shares[(thread + i) % threadCount].open;
     uint64_t seen = share.load(std::memory_order_acquire);
-    for (Range left = Range::of(seen); left.chunks() > 0; left = Range::of(seen)) {
+    for (Range left = Range::of(seen); left.job == job && left.chunks() > 0;
+         left = Range::of(seen)) {
       const uint32_t middle = left.begin + left.chunks() / 2;
-      if (!share.compare_exchange_weak(seen, Range{left.job, left.begin, middle}.packed(),
+      if (!share.compare_exchange_weak(seen, Range{job, left.begin, middle}.packed(),
                                        std::memory_order_acq_rel, std::memory_order_acquire))
         continue;
-      // Nobody else writes to a share without chunks until the job has ended, which it cannot while
-      // those taken have not been computed.
-      shares[thread].open.store(Range{left.job, middle + 1, left.end}.packed(),
+      // The job cannot end before what was taken has been computed, and nobody else writes to a
+      // share that has run out until then.
+      shares[thread].open.store(Range{job, middle + 1, left.end}.packed(),
                                 std::memory_order_release);
       chunk = middle;
       return true;
@@ -136,11 +135,11 @@ bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t &chunk) {
 
 void ThreadPool::takeChunks(uint32_t thread) {
   uint32_t computed = 0;
-  computeShare(thread, computed);
-  for (uint32_t chunk; takeFromOthers(thread, chunk);) {
+  uint32_t job = computeShare(thread, computed);
+  for (uint32_t chunk; takeFromOthers(thread, job, chunk);) {
     compute(chunk, thread);
     ++computed;
-    computeShare(thread, computed);
+    job = computeShare(thread, computed);
   }
   if (computed > 0 && unfinished.fetch_sub(computed, std::memory_order_acq_rel) == computed)
     unfinished.notify_all();
@@ -166,7 +165,7 @@ void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, co
     const auto end = static_cast<uint32_t>(chunks * (thread + 1) / threadCount);
     shares[thread].open.store(Range{job, begin, end}.packed(), std::memory_order_release);
   }
-  posted.store(job, std::memory_order_release);
+  posted.fetch_add(1, std::memory_order_release); // Not a store: before notify_all's look.
   posted.notify_all();
   takeChunks(0);
   for (uint32_t left = unfinished.load(std::memory_order_acquire); left != 0;)

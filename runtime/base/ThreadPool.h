@@ -56,9 +56,13 @@ private:
   void work(uint32_t thread);
   /// Computes chunks until none is left to take.
   void takeChunks(uint32_t thread);
-  void computeShare(uint32_t thread, uint32_t &computed);
+  /// The thread's own chunks. Returns the job whose share has run out.
+  uint32_t computeShare(uint32_t thread, uint32_t &computed);
+  /// Half of what another thread has left: a chunk to be computed now, and the rest as the share of
+  /// this one. Of the job of which that has run out alone: while the next job is handed out, some
+  /// shares hold chunks of it already, and this thread's may get its own at any time.
+  bool takeFromOthers(uint32_t thread, uint32_t job, uint32_t &chunk);
   void compute(uint32_t chunk, uint32_t thread) const;
-  bool takeFromOthers(uint32_t thread, uint32_t &chunk);
 
   // The job being run: written by the caller before a share has chunks of it, read by whoever has
   // taken one.
