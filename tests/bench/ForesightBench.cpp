@@ -1,0 +1,191 @@
+// What plans and caches would gain by knowing more than anything can tell them: how far aims of
+// foresight are away.
+//
+//     foresight_bench ARTIFACT DEVICE.yaml [BUDGET...]
+//
+// For each budget (25%, 50%, 75%) two tables:
+//
+//   Guesses: plans that are searched for as `moec replan` does, by what the routers say of later
+//   layers, and then as if they named the experts of one, two and three layers ahead without an
+//   error. Wanted experts that are there at their turn, those that hit, and the forecast time.
+//
+//   Evictions: hits of a cache of that share of each layer's experts on the artifact's trace,
+//   decoded token by token: of LRU, of the cyclic score, of the same score knowing who is wanted by
+//   the next 1, 2, 4 or 8 tokens in every layer (of those who are, the one that is wanted last
+//   leaves last), and of Belady's rule; with the share of the way from LRU to Belady.
+#include "compiler/driver/PlanInputs.h"
+#include "compiler/driver/RefinePlans.h"
+#include "compiler/driver/Replan.h"
+#include "compiler/plan/PlanSearch.h"
+#include "runtime/policy/Eviction.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace moec;
+using namespace moert;
+
+namespace {
+
+//===-- Guesses -------------------------------------------------------------------------------===//
+
+/// The trace with gates that name the experts of so many layers ahead, and say nothing of others.
+PlanTrace withPerfectGates(PlanTrace trace, size_t layersAhead) {
+  for (size_t layer = 0; layer < trace.layers.size(); ++layer) {
+    std::vector<TracedPredictions> &ahead = trace.layers[layer].ahead;
+    ahead.resize(std::min(ahead.size(), layersAhead));
+    for (size_t i = 0; i < ahead.size(); ++i) {
+      const TracedLayer &later = trace.layers[layer + 1 + i];
+      ahead[i] = {later.topK, later.chosen, std::vector<uint8_t>(later.chosen.size(), UINT8_MAX)};
+    }
+  }
+  return trace;
+}
+
+Status printGuesses(const PlannedArtifact &planned, const Plan &plan, const PlanTrace &trace,
+                    const char *name) {
+  const StepUse use = tracedUse(*planned.device, trace);
+  MOERT_ASSIGN_OR_RETURN(PlanInputs inputs,
+                         PlanInputs::create(planned.artifact, trace, {}, *planned.device, use));
+  MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(inputs.problem(poolPagesOf(plan))));
+  std::printf("  %-28s there %5.1f%%, hits %5.1f%%, %.2f ms a token\n", name,
+              100 * found.forecast.presentRate, 100 * found.forecast.hitRate,
+              found.forecast.tokenNs / 1e6);
+  std::fflush(stdout);
+  return {};
+}
+
+//===-- Evictions -----------------------------------------------------------------------------===//
+
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+/// That no hits are counted of, with an empty cache to begin with.
+constexpr uint64_t kWarmUpTokens = 256;
+
+/// One layer, and when its experts are wanted next.
+class Layer {
+public:
+  explicit Layer(const TracedLayer &traced) : layer(traced), next(traced.chosen.size(), kNever) {
+    std::vector<uint64_t> later(layer.experts, kNever);
+    for (uint64_t i = next.size(); i-- > 0;) {
+      next[i] = later[layer.chosen[i]];
+      later[layer.chosen[i]] = i / layer.topK;
+    }
+  }
+
+  /// Misses behind the warm-up. known: tokens whose experts are known beforehand.
+  uint64_t misses(EvictionPolicy policy, uint64_t capacity, uint64_t known) const {
+    struct Entry {
+      ExpertHistory history;
+      uint64_t nextUse = kNever;
+      bool isHeld = false;
+    };
+    std::vector<Entry> entries(layer.experts);
+    const ShareStep step(1);
+    uint64_t missed = 0;
+    for (uint64_t token = 0; token < next.size() / layer.topK; ++token) {
+      for (Entry &entry : entries)
+        step.fade(entry.history);
+      for (uint64_t i = token * layer.topK; i < (token + 1) * layer.topK; ++i) {
+        Entry &entry = entries[layer.chosen[i]];
+        missed += !entry.isHeld && token >= kWarmUpTokens;
+        step.add(entry.history, 1);
+        entry.history.lastUse = token + 1;
+        entry.history.rank = static_cast<uint32_t>(i % layer.topK);
+        entry.nextUse = next[i];
+        entry.isHeld = true;
+      }
+      std::vector<EvictionCandidate> held;
+      for (uint32_t expert = 0; expert < layer.experts; ++expert)
+        if (const Entry &entry = entries[expert]; entry.isHeld) {
+          const bool isKnown = entry.nextUse != kNever && entry.nextUse - token <= known;
+          // What is known counts more than any score.
+          const uint64_t value = isKnown ? kNever - (entry.nextUse - token)
+                                         : keepingValue(policy, entry.history, {}) / 2;
+          held.push_back({expert, entry.history.lastUse, entry.history.rank, value});
+        }
+      std::sort(held.begin(), held.end(), leavesBefore);
+      for (uint64_t i = 0; i + capacity < held.size(); ++i)
+        entries[held[i].expert].isHeld = false;
+    }
+    return missed;
+  }
+
+  uint64_t experts() const { return layer.experts; }
+  uint64_t wanted() const { return next.size() - kWarmUpTokens * layer.topK; }
+
+private:
+  const TracedLayer &layer;
+  std::vector<uint64_t> next; // [tokens][topK]: the token that wants this expert again.
+};
+
+void printEvictions(const PlanTrace &trace, double share) {
+  const std::vector<Layer> layers(trace.layers.begin(), trace.layers.end());
+  auto hits = [&](EvictionPolicy policy, uint64_t known) {
+    uint64_t missed = 0, wanted = 0;
+    for (const Layer &layer : layers) {
+      const double capacity = share * static_cast<double>(layer.experts());
+      missed += layer.misses(policy, static_cast<uint64_t>(capacity), known);
+      wanted += layer.wanted();
+    }
+    return 1 - static_cast<double>(missed) / static_cast<double>(wanted);
+  };
+  const double lru = hits(EvictionPolicy::kLru, 0), best = hits(EvictionPolicy::kLru, kNever);
+  auto print = [&](const std::string &name, double hit) {
+    std::printf("  %-28s hits %5.1f%%, %3.0f%% of the way\n", name.c_str(), 100 * hit,
+                100 * (hit - lru) / (best - lru));
+  };
+  print("LRU", lru);
+  print("cyclic", hits(EvictionPolicy::kCyclic, 0));
+  for (uint64_t known : {1, 2, 4, 8})
+    print(strCat("knowing ", known, known == 1 ? " token" : " tokens"),
+          hits(EvictionPolicy::kCyclic, known));
+  print("Belady", best);
+  std::fflush(stdout);
+}
+
+Status run(const ReplanRequest &request) {
+  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, planArtifact(request, {}));
+  if (!planned.trace || planned.trace->tokens() <= kWarmUpTokens)
+    return invalidInput(request.artifactPath,
+                        ": has no trace of its calibration, or one of no more than ", kWarmUpTokens,
+                        " tokens");
+  for (const Plan &plan : planned.artifact.plans) {
+    std::printf("%s\n guesses\n", plan.name.c_str());
+    MOERT_RETURN_IF_ERROR(printGuesses(planned, plan, *planned.trace, "as routers say"));
+    for (size_t ahead : {1, 2, 3})
+      MOERT_RETURN_IF_ERROR(printGuesses(planned, plan, withPerfectGates(*planned.trace, ahead),
+                                         strCat("right, up to ", ahead, " ahead").c_str()));
+    std::printf(" evictions\n");
+    printEvictions(*planned.trace, std::strtod(plan.name.c_str(), nullptr) / 100);
+  }
+  return {};
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: foresight_bench ARTIFACT DEVICE.yaml [BUDGET%%...]\n");
+    return 2;
+  }
+  ReplanRequest request;
+  request.artifactPath = argv[1];
+  request.devicePath = argv[2];
+  request.budgets.assign(argv + 3, argv + argc);
+  if (request.budgets.empty())
+    request.budgets = {"25%", "50%", "75%"};
+  for (const std::string &budget : request.budgets)
+    if (budget.back() != '%') {
+      std::fprintf(stderr, "foresight_bench: budget '%s', expected a share such as 25%%\n",
+                   budget.c_str());
+      return 2;
+    }
+  const Status status = run(request);
+  if (!status.isOk())
+    std::fprintf(stderr, "foresight_bench: %s\n", status.message().c_str());
+  return exitCode(status);
+}
