@@ -34,9 +34,16 @@ template <typename Axis> Place placeIn(const std::vector<Axis> &axis, double val
   return {above - 1, above, (std::log(value) - low) / (high - low)};
 }
 
-/// Time of one read at a measured size and depth, by Little's law.
+/// Time of one read at a measured size and depth, by Little's law: at the best rate of that size
+/// and of smaller ones.
 Quantity cellNs(const ReadTable &reads, size_t size, size_t depth) {
-  const Quantity &rate = reads.bytesPerSecond[size * reads.depths.size() + depth];
+  auto rateAt = [&](size_t index) -> const Quantity & {
+    return reads.bytesPerSecond[index * reads.depths.size() + depth];
+  };
+  Quantity rate = rateAt(size);
+  for (size_t smaller = 0; smaller < size; ++smaller)
+    if (rateAt(smaller).value > rate.value)
+      rate = {rateAt(smaller).value, worseOf(rateAt(smaller).origin, Origin::kDerived)};
   return {1e9 * static_cast<double>(reads.sizes[size]) * reads.depths[depth] / rate.value,
           rate.origin};
 }

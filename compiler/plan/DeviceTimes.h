@@ -8,10 +8,12 @@
 namespace moec {
 
 /// How long one read of `bytes` takes while `depth` such reads, this one included, are under way
-/// all the time. Interpolated between sizes and depths as a straight line of logarithms; a read
-/// that is smaller than any measured one takes as long as that, a larger one proportionally longer,
-/// and more reads than were measured share the disk's rate. The table is not empty; depth is at
-/// least 1.
+/// all the time. A read takes no longer than smaller ones, one after the other, that make it up:
+/// where a disk is held to a rate, a few large reads see the waits for the ones before and seem
+/// many times slower. Interpolated between sizes and depths as a straight line of logarithms; a
+/// read that is smaller than any measured one takes as long as that, a larger one proportionally
+/// longer, and more reads than were measured share the disk's rate. The table is not empty; depth
+/// is at least 1.
 Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth);
 
 /// The table that --io auto reads by.

@@ -57,6 +57,14 @@ TEST_CASE(
   CHECK(readNs(someReads(), 4096, 2).value == doctest::Approx(std::sqrt(100e3 * 200e3)));
 }
 
+TEST_CASE("a read takes no longer than smaller ones, one after the other, of as many bytes") {
+  ReadTable reads = someReads();
+  reads.bytesPerSecond[2].value = reads.bytesPerSecond[0].value / 5; // 1 MiB, alone.
+  const Quantity time = readNs(reads, 1 << 20, 1);
+  CHECK(time.value == doctest::Approx(100e3 * (1 << 20) / 4096));
+  CHECK(time.origin == Origin::kDerived);
+}
+
 TEST_CASE("beyond the table a small read costs a request, a large one its bytes, and many share "
           "the disk") {
   CHECK(readNs(someReads(), 512, 1).value == doctest::Approx(100e3));
