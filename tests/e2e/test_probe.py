@@ -4,8 +4,8 @@ import re
 import signal
 import subprocess
 import time
-import unittest
 
+import cgroups
 import support
 from support import BUILD, DONE, FAILED, FULL, INTERRUPTED, E2eTest, program
 
@@ -45,6 +45,25 @@ class ProbeTest(E2eTest):
         self.assertEqual([file.name for file in self.disk.iterdir()], ["model"])
         self.assertEqual(model.stat().st_size, 72 << 20)
         self.assertIn("from a file of 72.0 MiB", self.output.read_text())
+        self.is_device_profile(self.output)
+
+    def test_no_rate_is_above_what_the_disk_is_held_to(self):
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+        most = 100_000_000
+        model = self.disk / "model"
+        model.write_bytes(os.urandom(72 << 20))
+        os.sync()
+        with cgroups.DiskRate(model, most) as disk:
+            done = subprocess.run([program("moert"), "probe", "-o", self.output, "--path", model], capture_output=True,
+                                  text=True, preexec_fn=disk.join)
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        direct = self.output.read_text().split("  direct:")[1].split("  buffered:")[0]
+        rates = [float(rate) for rate in re.findall(r"bytes_per_second: !\w+ (\S+)}", direct)]
+        self.assertGreater(len(rates), 10)
+        # Linux hands the rate out in portions of a tenth of a second: half a second may see six of them.
+        self.assertLessEqual(max(rates), 1.25 * most)
         self.is_device_profile(self.output)
 
     def test_an_interrupted_probe_leaves_nothing(self):
