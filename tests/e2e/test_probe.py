@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import time
+import unittest
 
 import cgroups
 import support
