@@ -113,8 +113,8 @@ uint32_t ThreadPool::computeShare(uint32_t thread, uint32_t &computed) {
 }
 
 bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t job, uint32_t &chunk) {
-  for (uint32_t i = 1; i < threadCount; ++i) {
-    std::atomic<uint64_t> &share = shares[(thread + i) % threadCount].open;
+  for (size_t i = 1; i < shares.size(); ++i) {
+    std::atomic<uint64_t> &share = shares[(thread + i) % shares.size()].open;
     uint64_t seen = share.load(std::memory_order_acquire);
     for (Range left = Range::of(seen); left.job == job && left.chunks() > 0;
          left = Range::of(seen)) {

@@ -54,7 +54,7 @@ private:
   explicit ThreadPool(uint32_t threads) : threadCount(threads), shares(threads) {}
   void runErased(uint64_t count, uint64_t grain, Function function, const void *context);
   void work(uint32_t thread);
-  /// Computes chunks until none is left to take.
+  /// Computes chunks until it finds none. What another thread is just taking is that one's.
   void takeChunks(uint32_t thread);
   /// The thread's own chunks. Returns the job whose share has run out.
   uint32_t computeShare(uint32_t thread, uint32_t &computed);
@@ -74,10 +74,11 @@ private:
   std::atomic<uint32_t> posted{0};
 
   alignas(64) uint32_t threadCount;
+  /// One for each thread that was wished for: those that could not be started have none of a job.
   std::vector<Share> shares;
+  std::atomic<bool> stopping{false};
   /// Chunks whose computing has not ended, as far as it was told: once by each thread.
   alignas(64) std::atomic<uint32_t> unfinished{0};
-  std::atomic<bool> stopping{false};
   struct Seat {
     ThreadPool *pool;
     uint32_t thread;

@@ -9,10 +9,11 @@
 //   layers, and then as if they named the experts of one, two and three layers ahead without an
 //   error. Wanted experts that are there at their turn, those that hit, and the forecast time.
 //
-//   Evictions: hits of a cache of that share of each layer's experts on the artifact's trace,
-//   decoded token by token: of LRU, of the cyclic score, of the same score knowing who is wanted by
-//   the next 1, 2, 4 or 8 tokens in every layer (of those who are, the one that is wanted last
-//   leaves last), and of Belady's rule; with the share of the way from LRU to Belady.
+//   Evictions: hits of a cache of that share of each layer's experts on the artifact's trace, its
+//   windows one behind the other, decoded token by token: of LRU, of the cyclic score, of the same
+//   score knowing who is wanted by the next 1, 2, 4 or 8 tokens in every layer (of those who are,
+//   the one that is wanted last leaves last), and of Belady's rule; with the share of the way from
+//   LRU to Belady.
 #include "compiler/driver/PlanInputs.h"
 #include "compiler/driver/RefinePlans.h"
 #include "compiler/driver/Replan.h"
@@ -20,6 +21,7 @@
 #include "runtime/policy/Eviction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -128,7 +130,7 @@ void printEvictions(const PlanTrace &trace, double share) {
     uint64_t missed = 0, wanted = 0;
     for (const Layer &layer : layers) {
       const double capacity = share * static_cast<double>(layer.experts());
-      missed += layer.misses(policy, static_cast<uint64_t>(capacity), known);
+      missed += layer.misses(policy, static_cast<uint64_t>(std::llround(capacity)), known);
       wanted += layer.wanted();
     }
     return 1 - static_cast<double>(missed) / static_cast<double>(wanted);
@@ -136,7 +138,7 @@ void printEvictions(const PlanTrace &trace, double share) {
   const double lru = hits(EvictionPolicy::kLru, 0), best = hits(EvictionPolicy::kLru, kNever);
   auto print = [&](const std::string &name, double hit) {
     std::printf("  %-28s hits %5.1f%%, %3.0f%% of the way\n", name.c_str(), 100 * hit,
-                100 * (hit - lru) / (best - lru));
+                best > lru ? 100 * (hit - lru) / (best - lru) : 0);
   };
   print("LRU", lru);
   print("cyclic", hits(EvictionPolicy::kCyclic, 0));
@@ -179,7 +181,7 @@ int main(int argc, char **argv) {
   if (request.budgets.empty())
     request.budgets = {"25%", "50%", "75%"};
   for (const std::string &budget : request.budgets)
-    if (budget.back() != '%') {
+    if (!budget.ends_with('%')) {
       std::fprintf(stderr, "foresight_bench: budget '%s', expected a share such as 25%%\n",
                    budget.c_str());
       return 2;

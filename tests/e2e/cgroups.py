@@ -1,4 +1,4 @@
-"""A memory cgroup (v1 or v2) around one command, for the tests that prove a budget."""
+"""Cgroups around a command: of memory (v1 or v2), for the tests that prove a budget, and of a disk's rate (v1)."""
 import os
 import subprocess
 from pathlib import Path
@@ -103,6 +103,15 @@ class DiskRate:
 
     def __exit__(self, *_):
         self.path.rmdir()
+
+    @classmethod
+    def unavailable(cls, path):
+        """Why the disk that holds a path cannot be held to a rate here, or None."""
+        try:
+            with cls(path, 1 << 30):
+                return None
+        except OSError as error:
+            return f"no writable blkio cgroup: {error}"
 
     def join(self):
         """Moves the calling process into the group."""

@@ -49,7 +49,7 @@ class ProbeTest(E2eTest):
         self.is_device_profile(self.output)
 
     def test_no_rate_is_above_what_the_disk_is_held_to(self):
-        reason = cgroups.unavailable()
+        reason = cgroups.DiskRate.unavailable(self.disk)
         if reason:
             self.skipTest(reason)
         most = 100_000_000
@@ -62,9 +62,9 @@ class ProbeTest(E2eTest):
         self.assertEqual(done.returncode, DONE, done.stderr)
         direct = self.output.read_text().split("  direct:")[1].split("  buffered:")[0]
         rates = [float(rate) for rate in re.findall(r"bytes_per_second: !\w+ (\S+)}", direct)]
-        self.assertGreater(len(rates), 10)
-        # Linux hands the rate out in portions of a tenth of a second: half a second may see six of them.
-        self.assertLessEqual(max(rates), 1.25 * most)
+        self.assertGreater(max(rates), 0.7 * most)
+        # Linux hands the rate out in portions of a tenth of a second, of which half a second may see six; 1.1 times that is noise.
+        self.assertLessEqual(max(rates), 1.33 * most)
         self.is_device_profile(self.output)
 
     def test_an_interrupted_probe_leaves_nothing(self):

@@ -79,20 +79,7 @@ struct Table {
   const char *step; // For the progress line.
 };
 
-/// What the disk keeps up for long in the cell that seems to be the fastest.
-Result<double> measureSustained(ProbeRun &run, ProbeReader &reader, const ProbeFile &file,
-                                const Table &table, const std::vector<Cell> &cells) {
-  auto rateOf = [](const Cell &cell) { return cell.rates.empty() ? 0 : median(cell.rates); };
-  const ReadPoint point = std::ranges::max_element(cells, {}, rateOf)->point;
-  MOERT_RETURN_IF_ERROR(run.begin(table.step, kSustainedNs));
-  if (table.isBuffered)
-    MOERT_RETURN_IF_ERROR(file.dropFromCache());
-  Places places(file.bytes(), point.bytes, table.isBuffered);
-  return measure(run, reader, point, places, kSustainedNs);
-}
-
-/// All cells in turn, kRounds times; what would not fit into the time any more is derived, and what
-/// is more than the disk keeps up.
+/// All cells in turn, kRounds times; what would not fit into the time any more is derived.
 Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, ProbeReader &reader,
                                             const ProbeFile &file, const Table &table) {
   std::vector<Cell> cells;
@@ -100,8 +87,7 @@ Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, ProbeReader &reader,
     for (uint32_t depth : table.depths)
       cells.push_back({{bytes, depth, {}}, {}});
   const uint64_t cellNs = table.plannedNs / (cells.size() * kRounds), begin = run.nowNs();
-  double most = 0;
-  for (uint32_t round = 0; round < kRounds; ++round) {
+  for (uint32_t round = 0; round < kRounds; ++round)
     for (size_t i = 0; i < cells.size(); ++i) {
       const ReadPoint &point = cells[i].point;
       MOERT_RETURN_IF_ERROR(run.begin(table.step, cellNs));
@@ -115,18 +101,41 @@ Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, ProbeReader &reader,
       MOERT_ASSIGN_OR_RETURN(double rate, measure(run, reader, point, places, cellNs));
       cells[i].rates.push_back(rate);
     }
-    MOERT_ASSIGN_OR_RETURN(const double kept, measureSustained(run, reader, file, table, cells));
-    most = std::max(most, kept);
-  }
   std::vector<ReadPoint> points;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const double found = median(nearestMeasured(cells, i, table.depths.size()).rates);
-    const double rate = std::min(found, most);
-    const bool isOwn = !cells[i].rates.empty() && rate == found;
+    const double rate = median(nearestMeasured(cells, i, table.depths.size()).rates);
+    const bool isOwn = !cells[i].rates.empty();
     points.push_back(cells[i].point);
     points.back().bytesPerSecond = {rate, isOwn ? Origin::kMeasured : Origin::kDerived};
   }
   return points;
+}
+
+/// What the disk keeps up for long, of the point that seems to be the fastest: the best of the
+/// rounds. One that takes as long by itself has been measured for long.
+Result<double> measureSustained(ProbeRun &run, ProbeReader &reader, const ProbeFile &file,
+                                const std::vector<ReadPoint> &points) {
+  const ReadPoint &best = *std::ranges::max_element(
+      points, {}, [](const ReadPoint &point) { return point.bytesPerSecond.value; });
+  const double burstBytes = static_cast<double>(best.bytes) * best.depth;
+  if (1e9 * burstBytes >= static_cast<double>(kSustainedNs) * best.bytesPerSecond.value)
+    return best.bytesPerSecond.value;
+  double most = 0;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    MOERT_RETURN_IF_ERROR(run.begin("reading for longer", kSustainedNs));
+    Places places(file.bytes(), best.bytes, false);
+    MOERT_ASSIGN_OR_RETURN(double rate, measure(run, reader, best, places, kSustainedNs));
+    most = std::max(most, rate);
+  }
+  return most;
+}
+
+/// Points that are faster than what the disk keeps up, by more than noise, have that rate.
+void holdTo(double most, std::vector<ReadPoint> &points) {
+  constexpr double kNoise = 1.1;
+  for (ReadPoint &point : points)
+    if (point.bytesPerSecond.value > kNoise * most)
+      point.bytesPerSecond = {most, Origin::kDerived};
 }
 
 /// The first backend that works, as --io auto takes it.
@@ -160,13 +169,14 @@ Result<Number> measureCached(ProbeRun &run, ProbeReader &reader, const ProbeFile
 } // namespace
 
 uint64_t plannedDiskNs() {
-  return kDirectNs + kBufferedNs + kCachedNs + 2 * kRounds * kSustainedNs;
+  return kDirectNs + kBufferedNs + kCachedNs + kRounds * kSustainedNs;
 }
 
 Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file) {
   MOERT_ASSIGN_OR_RETURN(ArtifactFile opened, file.open());
   MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kProbeMemoryBytes));
   DiskReport report;
+  std::optional<double> most; // That the disk keeps up.
   report.fileBytes = file.bytes();
   MOERT_ASSIGN_OR_RETURN(report.backend, firstBackend(opened, memory));
   {
@@ -179,6 +189,8 @@ Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file) {
       MOERT_ASSIGN_OR_RETURN(report.direct, measureTable(run, reader, file,
                                                          {kDirectSizes, kDirectDepths, kDirectNs,
                                                           false, "reading past the page cache"}));
+      MOERT_ASSIGN_OR_RETURN(most, measureSustained(run, reader, file, report.direct));
+      holdTo(*most, report.direct);
     }
   }
   MOERT_ASSIGN_OR_RETURN(ProbeReader buffered,
@@ -187,6 +199,8 @@ Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file) {
                          measureTable(run, buffered, file,
                                       {kBufferedSizes, kBufferedDepths, kBufferedNs, true,
                                        "reading through the page cache"}));
+  if (most)
+    holdTo(*most, report.buffered);
   MOERT_RETURN_IF_ERROR(file.dropFromCache());
   MOERT_ASSIGN_OR_RETURN(report.cachedBytesPerSecond, measureCached(run, buffered, file));
   MOERT_RETURN_IF_ERROR(file.dropFromCache());
