@@ -23,8 +23,8 @@ struct ExpertHistory {
   uint32_t rank = 0;     // Its place among the experts of that play, 0 being the most popular one.
   uint32_t lastTurn = 0; // That play, counted in plays of its own layer.
   uint32_t tokens = 0;   // That wanted it, up to the largest number there is.
-  uint32_t recentShare = 0; // Of the last few tokens, those that wanted it; kWholeShare is all.
-  uint32_t longShare = 0;   // The same of the last hundred or so.
+  uint32_t recentShare = 0; // Of the last two or so tokens, those that wanted it; of kWholeShare.
+  uint32_t longShare = 0;   // The same of the last sixty or so.
 };
 
 /// Shares are fixed-point numbers.

@@ -95,16 +95,16 @@ TEST_CASE("layers that do not come round again go first where the policy looks a
   }
 }
 
-TEST_CASE("a token moves the recent share by a quarter and the long one by 1/128") {
+TEST_CASE("a token moves the recent share by a half and the long one by 1/64") {
   ExpertHistory history;
   ShareStep step(1);
   step.fade(history);
   step.add(history, 1);
-  CHECK(history.recentShare == kWholeShare / 4);
-  CHECK(history.longShare == kWholeShare / 128);
+  CHECK(history.recentShare == kWholeShare / 2);
+  CHECK(history.longShare == kWholeShare / 64);
   step.fade(history);
-  CHECK(history.recentShare == kWholeShare / 16 * 3);
-  CHECK(history.longShare == kWholeShare / 128 / 128 * 127);
+  CHECK(history.recentShare == kWholeShare / 4);
+  CHECK(history.longShare == kWholeShare / 64 / 64 * 63);
 }
 
 TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") {
