@@ -5,6 +5,7 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace moert;
@@ -41,11 +42,13 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
                    {"precision"}});
   for (const Plan *plan : plans) {
     const Forecast &of = *plan->forecast;
+    const bool guesses = std::ranges::any_of(
+        plan->guesses, [](const GuessRule &rule) { return rule.predictor != Predictor::kOff; });
     times.addRow({plan->name, fixed(of.tokenNs / 1e6, 2), fixed(of.medianNs / 1e6, 2),
                   fixed(of.slowNs / 1e6, 2), fixed(of.boundNs / 1e6, 2)});
     reads.addRow({plan->name, share(of.hitRate), share(of.presentRate), bytesText(of.bytesPerToken),
-                  bytesText(of.leastBytesPerToken), share(of.guessRecall),
-                  share(of.guessPrecision)});
+                  bytesText(of.leastBytesPerToken), guesses ? share(of.guessRecall) : "-",
+                  guesses ? share(of.guessPrecision) : "-"});
   }
   return strCat("forecast, decoding the calibration text on\n", kIndent, first.device, "\n",
                 kIndent, first.threads, first.threads == 1 ? " thread, " : " threads, ",
