@@ -161,9 +161,8 @@ uint64_t CacheReplay::beginPrompt() {
 
 uint64_t beginPromptIn(CacheDirectory &directory) {
   uint64_t evictions = 0;
-  PromptSurvival survival = directory.cacheRules().survival;
-  for (uint32_t layer = 0; survival == PromptSurvival::kPins && layer < directory.layerCount();
-       ++layer)
+  const bool onlyPinsStay = directory.cacheRules().survival == PromptSurvival::kPins;
+  for (uint32_t layer = 0; onlyPinsStay && layer < directory.layerCount(); ++layer)
     for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert) {
       uint32_t id = directory.idOf(layer, expert);
       if (!directory.at(id).isHeld || directory.at(id).pins > 0)
@@ -171,8 +170,7 @@ uint64_t beginPromptIn(CacheDirectory &directory) {
       directory.drop(id);
       ++evictions;
     }
-  if (survival != PromptSurvival::kEverything)
-    directory.forgetUse();
+  directory.beginPrompt();
   return evictions;
 }
 

@@ -28,13 +28,11 @@ Status ExpertCache::beginPrompt() {
   drain();
   MOERT_RETURN_IF_ERROR(checkCall(false, "beginPrompt"));
   letAllGuessesGo();
-  PromptSurvival survival = directory.cacheRules().survival;
-  if (survival == PromptSurvival::kPins)
+  if (directory.cacheRules().survival == PromptSurvival::kPins)
     for (uint32_t id = 0; id < experts.size(); ++id)
       if (experts[id].slicesReady > 0 && directory.at(id).pins == 0)
         evict(id);
-  if (survival != PromptSurvival::kEverything)
-    directory.forgetUse();
+  directory.beginPrompt();
   return {};
 }
 

@@ -352,6 +352,14 @@ void CacheDirectory::forgetUse() {
   }
   for (Share &share : shares)
     share.arc = {};
+}
+
+void CacheDirectory::beginPrompt() {
+  if (rules.survival == PromptSurvival::kEverything)
+    for (DirectoryEntry &entry : entries)
+      fadeForPrompt(entry.history);
+  else
+    forgetUse();
   for (uint32_t layer = 0; layer < layers.size() && !leavingOrder.empty(); ++layer)
     orderLayer(layer);
 }

@@ -30,7 +30,7 @@ enum class CacheSharing : uint8_t {
 
 /// What a new prompt finds.
 enum class PromptSurvival : uint8_t {
-  kEverything = 0, // Experts in memory and what is remembered of their use.
+  kEverything = 0, // Experts in memory and their use; shares of tokens fade (fadeForPrompt).
   kContents = 1,   // The experts; their use is forgotten.
   kPins = 2,       // Only pinned experts.
 };
@@ -138,8 +138,8 @@ public:
   [[nodiscard]] bool selectFitting(uint32_t layer, const PlayDemand &demand,
                                    std::vector<uint32_t> &fitting,
                                    std::vector<uint32_t> &uses) const;
-  /// Forgets all use; what is held stays.
-  void forgetUse();
+  /// Forgets or fades what is remembered of use, as the rules say; what is held stays.
+  void beginPrompt();
 
 private:
   struct Layer {
@@ -173,6 +173,7 @@ private:
   uint64_t addCandidates(uint32_t layer, uint64_t leavingPages);
   void orderLayer(uint32_t layer);
   void forgetGhosts(Share &share);
+  void forgetUse();
   void takePages(uint32_t id);
 
   CacheRules rules;

@@ -46,6 +46,10 @@ private:
   uint64_t recentKept, longKept; // Of kWholeShare.
 };
 
+/// A new prompt is likely to be another text: what was wanted before counts a quarter of what is
+/// wanted from now on.
+void fadeForPrompt(ExpertHistory &history);
+
 /// Where a layer stands in the cycle in which layers are played.
 struct LayerDistance {
   uint32_t layersAhead = 1;    // Until its next turn; `layers` for the one that is played now.

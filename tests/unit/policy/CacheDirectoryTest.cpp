@@ -53,9 +53,9 @@ struct SmallCache {
 
 } // namespace
 
-static CacheRules rulesOf(EvictionPolicy policy,
-                          CacheSharing sharing = CacheSharing::kLayerQuotas) {
-  return {policy, sharing, PromptSurvival::kEverything};
+static CacheRules rulesOf(EvictionPolicy policy, CacheSharing sharing = CacheSharing::kLayerQuotas,
+                          PromptSurvival survival = PromptSurvival::kEverything) {
+  return {policy, sharing, survival};
 }
 
 TEST_CASE("LRU keeps what was wanted last") {
@@ -228,14 +228,31 @@ TEST_CASE("of what a layer is to start with the first experts that fit are taken
   CHECK_FALSE(cache.directory.selectFitting(0, PlayDemand{Experts{1, 1}}, fitting, uses));
 }
 
-TEST_CASE("after forgetting all use what is in memory stays, and counts start again") {
-  SmallCache cache(rulesOf(EvictionPolicy::kLfu), {2}, 4, 1);
+TEST_CASE("where a prompt forgets all use what is in memory stays, and counts start again") {
+  SmallCache cache(
+      rulesOf(EvictionPolicy::kLfu, CacheSharing::kLayerQuotas, PromptSurvival::kContents), {2}, 4,
+      1);
   for (const Experts &wanted : {Experts{0}, {0}, {0}, {1}})
     cache.play(0, wanted);
-  cache.directory.forgetUse();
+  cache.directory.beginPrompt();
   CHECK(cache.heldIn(0) == Experts{0, 1});
   cache.play(0, Experts{2});
   CHECK(cache.heldIn(0) == Experts{1, 2}); // 0 and 1 uses alike; the lowest expert goes.
+}
+
+TEST_CASE(
+    "to the cyclic policy an expert of the prompt before counts less than one of this prompt") {
+  for (bool isNewPrompt : {false, true}) {
+    SmallCache cache(rulesOf(EvictionPolicy::kCyclic), {2}, 4, 1);
+    for (int i = 0; i < 16; ++i)
+      cache.play(0, Experts{0});
+    if (isNewPrompt)
+      cache.directory.beginPrompt();
+    for (const Experts &wanted : {Experts{1}, {1}, {1}, {2}})
+      cache.play(0, wanted);
+    CAPTURE(isNewPrompt);
+    CHECK(cache.heldIn(0) == (isNewPrompt ? Experts{1, 2} : Experts{0, 1}));
+  }
 }
 
 /// What the open play lets go, had every expert in memory stood for eviction.
@@ -285,7 +302,8 @@ TEST_CASE(
       std::mt19937 random(seed);
       uint32_t layers = 2 + random() % 4, experts = 4 + random() % 12;
       uint64_t quota = 30 + random() % 60, transit = random() % 12;
-      CacheDirectory directory(rulesOf(policy, CacheSharing::kOnePool), transit,
+      const auto survival = static_cast<PromptSurvival>(seed % 2);
+      CacheDirectory directory(rulesOf(policy, CacheSharing::kOnePool, survival), transit,
                                {layers, size_t(layers) * experts, experts});
       for (uint32_t layer = 0; layer < layers; ++layer) {
         directory.addLayer(layer == 0 ? quota : 0);
@@ -296,7 +314,7 @@ TEST_CASE(
       std::vector<uint32_t> turns(layers);
       for (uint32_t play = 0; play < 150; ++play) {
         if (play == 75)
-          directory.forgetUse();
+          directory.beginPrompt();
         uint32_t layer = play % layers;
         Experts wanted(experts);
         for (uint32_t expert = 0; expert < experts; ++expert)

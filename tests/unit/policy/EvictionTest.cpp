@@ -121,6 +121,17 @@ TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") 
   CHECK(many.recentShare - one.recentShare <= 50);
 }
 
+TEST_CASE("a prompt leaves a quarter of the shares and all else as it is") {
+  ExpertHistory history = used(5, 3);
+  history.recentShare = kWholeShare / 2;
+  history.longShare = kWholeShare / 8;
+  fadeForPrompt(history);
+  CHECK(history.recentShare == kWholeShare / 8);
+  CHECK(history.longShare == kWholeShare / 32);
+  CHECK(history.tokens == 5);
+  CHECK(history.lastTurn == 3);
+}
+
 TEST_CASE("shares stay within the whole, whatever the tokens") {
   ExpertHistory history;
   for (uint32_t tokens : {1u, 7u, 4096u, UINT32_MAX, 1u}) {
