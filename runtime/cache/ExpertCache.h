@@ -164,7 +164,7 @@ public:
   /// order. It counts as a play, as if their uses had been seen, but not in the statistics.
   Status fill(uint32_t layer, const PlayDemand &demand);
 
-  /// Before each prompt: forgets what the rules say, and all guesses.
+  /// Before each prompt: forgets or fades what the rules say, and lets go of all guesses.
   Status beginPrompt();
 
   /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a play.

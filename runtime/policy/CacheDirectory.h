@@ -138,7 +138,8 @@ public:
   [[nodiscard]] bool selectFitting(uint32_t layer, const PlayDemand &demand,
                                    std::vector<uint32_t> &fitting,
                                    std::vector<uint32_t> &uses) const;
-  /// Forgets or fades what is remembered of use, as the rules say; what is held stays.
+  /// Not during a play. Forgets or fades what is remembered of the use of all experts, as the rules
+  /// say; what is held stays.
   void beginPrompt();
 
 private:
@@ -190,8 +191,9 @@ private:
   std::vector<uint32_t> unkeptIds;
   std::vector<PlayCandidate> candidates;
   /// With one pool: from each layer's first id on the experts that it held after its last turn, in
-  /// the order in which they leave. Until its next turn that order does not change, whatever the
-  /// policy, so that other layers' plays look at the first few of them alone.
+  /// the order in which they leave. Until its next turn that order does not change but by
+  /// beginPrompt, whatever the policy, so that other layers' plays look at the first few of them
+  /// alone.
   std::vector<uint32_t> leavingOrder;
 };
 

@@ -10,7 +10,8 @@ namespace moert {
 // half and three quarters of the experts in memory. There 1/4 hits up to 0.4 points less, a long
 // share of 1/128 up to 1.4 less, above all where texts change, and 1/32 0.4 less to 0.6 more;
 // weights of 1/17 and 1/5 for the recent share up to 0.5 less, the best single share up to 0.9
-// less. A third share, or the router's scores beside its choices, gave 0.2 at most.
+// less. A third share, or the router's scores beside its choices, gave 0.2 at most. All of that
+// without fadeForPrompt.
 static constexpr uint32_t kRecentShift = 1;
 static constexpr uint32_t kLongShift = 6;
 static constexpr uint32_t kShareBits = 24;

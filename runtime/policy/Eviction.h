@@ -23,7 +23,7 @@ struct ExpertHistory {
   uint32_t rank = 0;     // Its place among the experts of that play, 0 being the most popular one.
   uint32_t lastTurn = 0; // That play, counted in plays of its own layer.
   uint32_t tokens = 0;   // That wanted it, up to the largest number there is.
-  uint32_t recentShare = 0; // Of the last two or so tokens, those that wanted it; of kWholeShare.
+  uint32_t recentShare = 0; // Of the last two or so tokens, those that wanted it; kWholeShare: all.
   uint32_t longShare = 0;   // The same of the last sixty or so.
 };
 
@@ -46,8 +46,8 @@ private:
   uint64_t recentKept, longKept; // Of kWholeShare.
 };
 
-/// A new prompt is likely to be another text: what was wanted before counts a quarter of what is
-/// wanted from now on.
+/// A new prompt is likely to be another text: to the cyclic policy what was wanted before, or was
+/// said of the start, counts a quarter of what is wanted from now on.
 void fadeForPrompt(ExpertHistory &history);
 
 /// Where a layer stands in the cycle in which layers are played.

@@ -123,6 +123,8 @@ TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") 
 
 TEST_CASE("a prompt leaves a quarter of the shares and all else as it is") {
   ExpertHistory history = used(5, 3);
+  history.lastUse = 9;
+  history.rank = 2;
   history.recentShare = kWholeShare / 2;
   history.longShare = kWholeShare / 8;
   fadeForPrompt(history);
@@ -130,6 +132,8 @@ TEST_CASE("a prompt leaves a quarter of the shares and all else as it is") {
   CHECK(history.longShare == kWholeShare / 32);
   CHECK(history.tokens == 5);
   CHECK(history.lastTurn == 3);
+  CHECK(history.lastUse == 9);
+  CHECK(history.rank == 2);
 }
 
 TEST_CASE("shares stay within the whole, whatever the tokens") {
