@@ -136,8 +136,9 @@ public:
   Result<std::unique_ptr<Session>> createSession();
 
   /// Computes the given tokens of each session, in one batch of at most prefillChunk() tokens, and
-  /// appends them. A session's first token begins a prompt: the cache forgets what the plan's rules
-  /// say. Allocates nothing, unless it fails. After an error the sessions are unusable.
+  /// appends them. A session's first token begins a prompt: the plan's rules say what the cache
+  /// forgets then, or counts less. Allocates nothing, unless it fails. After an error the sessions
+  /// are unusable.
   Status step(std::span<const SessionTokens> batch, StepObserver &observer);
 
   /// step() for any number of tokens of one session, chunk by chunk; ends between chunks with
