@@ -4,8 +4,8 @@
 
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
+#include "runtime/policy/Guesses.h"
 
-#include <algorithm>
 #include <cmath>
 
 using namespace moert;
@@ -42,8 +42,7 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
                    {"precision"}});
   for (const Plan *plan : plans) {
     const Forecast &of = *plan->forecast;
-    const bool guesses = std::ranges::any_of(
-        plan->guesses, [](const GuessRule &rule) { return rule.predictor != Predictor::kOff; });
+    const bool guesses = guessesAnything(plan->guesses);
     times.addRow({plan->name, fixed(of.tokenNs / 1e6, 2), fixed(of.medianNs / 1e6, 2),
                   fixed(of.slowNs / 1e6, 2), fixed(of.boundNs / 1e6, 2)});
     reads.addRow({plan->name, share(of.hitRate), share(of.presentRate), bytesText(of.bytesPerToken),

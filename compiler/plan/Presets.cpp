@@ -1,5 +1,7 @@
 #include "compiler/plan/Presets.h"
 
+#include "runtime/policy/Guesses.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -87,11 +89,6 @@ std::vector<GuessRule> guessesOf(Preset preset, const PlanProblem &problem) {
   return guesses;
 }
 
-bool isGuessing(const std::vector<GuessRule> &guesses) {
-  return std::any_of(guesses.begin(), guesses.end(),
-                     [](const GuessRule &rule) { return rule.predictor != Predictor::kOff; });
-}
-
 /// Every expert of every layer, in order, nothing known of its use.
 void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
   for (const std::vector<uint64_t> &records : problem.recordBytes) {
@@ -150,8 +147,8 @@ PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
   settings.rules = rulesOf(preset);
   settings.guesses = guessesOf(preset, problem);
   settings.allotment =
-      allotFor(preset, shapeOf(problem), problem.poolPages, isGuessing(settings.guesses));
-  if (!isGuessing(settings.guesses))
+      allotFor(preset, shapeOf(problem), problem.poolPages, guessesAnything(settings.guesses));
+  if (!guessesAnything(settings.guesses))
     settings.guesses.clear();
   if (preset == Preset::kEdgeMoe)
     fillInOrder(problem, settings);

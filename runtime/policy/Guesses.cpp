@@ -12,6 +12,11 @@ static bool isAbsent(const CacheDirectory &directory, uint32_t id) {
   return std::find(unkept.begin(), unkept.end(), id) != unkept.end();
 }
 
+bool guessesAnything(std::span<const GuessRule> rules) {
+  return std::any_of(rules.begin(), rules.end(),
+                     [](const GuessRule &rule) { return rule.predictor != Predictor::kOff; });
+}
+
 void selectGuesses(const GuessRule &rule, const CacheDirectory &directory, uint32_t layer,
                    std::span<const GuessCandidate> candidates, std::vector<uint32_t> &guessed) {
   if (rule.predictor == Predictor::kOff || !directory.isGuessable(layer))

@@ -37,6 +37,9 @@ struct GuessRule {
   friend bool operator==(const GuessRule &, const GuessRule &) = default;
 };
 
+/// Whether any layer is guessed. [layers] of the model, or none: nothing is guessed.
+bool guessesAnything(std::span<const GuessRule> rules);
+
 /// An expert of the guessed layer with its probability, in units of kWholeShare.
 struct GuessCandidate {
   uint32_t expert = 0;

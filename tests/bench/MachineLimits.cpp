@@ -1,7 +1,8 @@
 #include "tests/bench/MachineLimits.h"
 
+#include "tools/moert/probe/MemoryRead.h"
+
 #include <algorithm>
-#include <cstring>
 #include <ctime>
 #include <thread>
 #include <vector>
@@ -32,24 +33,11 @@ double secondsOf(uint32_t threads, const std::function<void(uint32_t)> &work) {
   return *std::max_element(seconds.begin(), seconds.end());
 }
 
-// Plain loads of everything, in eight sums.
-static uint64_t readAll(const std::byte *from, uint64_t bytes) {
-  uint64_t sums[8] = {};
-  for (uint64_t i = 0; i + 64 <= bytes; i += 64)
-    for (int k = 0; k < 8; ++k) {
-      uint64_t word;
-      std::memcpy(&word, from + i + 8 * k, 8);
-      sums[k] += word;
-    }
-  return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
-}
-
 double readRate(const std::byte *memory, uint64_t bytes, uint32_t threads) {
-  std::vector<uint64_t> keep(threads);
   const uint64_t part = bytes / threads;
-  double seconds = secondsOf(
-      threads, [&](uint32_t thread) { keep[thread] = readAll(memory + part * thread, part); });
-  asm volatile("" : : "r"(keep.data()) : "memory");
+  double seconds = secondsOf(threads, [&](uint32_t thread) {
+    probe::readThrough({memory + part * thread, part});
+  });
   return static_cast<double>(part * threads) / seconds;
 }
 

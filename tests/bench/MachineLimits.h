@@ -1,6 +1,5 @@
 // What this machine can do at most, for benches to hold their rates against: how fast memory is
-// read by plain loads, and how many multiply-adds a thread makes when all operands stay in
-// registers.
+// read, and how many multiply-adds a thread makes when all operands stay in registers.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"

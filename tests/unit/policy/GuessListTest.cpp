@@ -125,6 +125,14 @@ static Experts selected(const CacheDirectory &directory, const GuessRule &rule, 
   return ids;
 }
 
+TEST_CASE("a plan guesses where the rule of one layer at least names a predictor") {
+  CHECK_FALSE(guessesAnything({}));
+  std::vector<GuessRule> rules(3);
+  CHECK_FALSE(guessesAnything(rules));
+  rules.back().predictor = Predictor::kGate;
+  CHECK(guessesAnything(rules));
+}
+
 TEST_CASE("the likeliest absent experts are guessed, up to the rule's limits") {
   GuessingCache cache = evenCache(4, 4);
   cache.play(1, {5});
