@@ -111,8 +111,9 @@ Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, ProbeReader &reader,
   return points;
 }
 
-/// What the disk keeps up for long, of the point that seems to be the fastest: the best of the
-/// rounds. One that takes as long by itself has been measured for long.
+/// What the disk keeps up for long, of the point that seems to be the fastest: the median of the
+/// rounds, behind one that does not count, since a disk that is held to a rate makes up for the
+/// rest before. One that takes as long by itself has been measured for long.
 Result<double> measureSustained(ProbeRun &run, ProbeReader &reader, const ProbeFile &file,
                                 const std::vector<ReadPoint> &points) {
   const ReadPoint &best = *std::ranges::max_element(
@@ -120,14 +121,15 @@ Result<double> measureSustained(ProbeRun &run, ProbeReader &reader, const ProbeF
   const double burstBytes = static_cast<double>(best.bytes) * best.depth;
   if (1e9 * burstBytes >= static_cast<double>(kSustainedNs) * best.bytesPerSecond.value)
     return best.bytesPerSecond.value;
-  double most = 0;
-  for (uint32_t round = 0; round < kRounds; ++round) {
+  std::vector<double> rates;
+  for (uint32_t round = 0; round <= kRounds; ++round) {
     MOERT_RETURN_IF_ERROR(run.begin("reading for longer", kSustainedNs));
     Places places(file.bytes(), best.bytes, false);
     MOERT_ASSIGN_OR_RETURN(double rate, measure(run, reader, best, places, kSustainedNs));
-    most = std::max(most, rate);
+    if (round > 0)
+      rates.push_back(rate);
   }
-  return most;
+  return median(std::move(rates));
 }
 
 /// Points that are faster than what the disk keeps up, by more than noise, have that rate.
@@ -169,7 +171,7 @@ Result<Number> measureCached(ProbeRun &run, ProbeReader &reader, const ProbeFile
 } // namespace
 
 uint64_t plannedDiskNs() {
-  return kDirectNs + kBufferedNs + kCachedNs + kRounds * kSustainedNs;
+  return kDirectNs + kBufferedNs + kCachedNs + (kRounds + 1) * kSustainedNs;
 }
 
 Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file) {
