@@ -4,9 +4,9 @@
 #include <charconv>
 #include <new>
 
-// Checksums are mostly of what a disk has just written to memory: asked for as far ahead as the
-// kernels ask for codes. xxHash's own 384 bytes were 0.6 to 0.7 of that rate (one and two threads
-// of an Emerald Rapids Xeon), more than these gave no more.
+// Most checksums are of what a disk has just written to memory. With xxHash's own distance, 384
+// bytes, one and two threads had 0.7 of the rate that they have with 2048, and larger distances
+// gained little (1 GiB in pieces of 1 MiB, on an Emerald Rapids Xeon).
 #define XXH_PREFETCH_DIST 2048
 #define XXH_INLINE_ALL
 #include <xxhash.h>

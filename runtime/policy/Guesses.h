@@ -37,7 +37,7 @@ struct GuessRule {
   friend bool operator==(const GuessRule &, const GuessRule &) = default;
 };
 
-/// Whether any layer is guessed. [layers] of the model, or none: nothing is guessed.
+/// Whether any layer is guessed. `rules`: one for each layer, or none where nothing is guessed.
 bool guessesAnything(std::span<const GuessRule> rules);
 
 /// An expert of the guessed layer with its probability, in units of kWholeShare.

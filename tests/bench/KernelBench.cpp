@@ -6,11 +6,11 @@
 // Matrices lie one behind the other in far more memory than the last-level cache holds, and are
 // multiplied in turn by --rows rows of activations. As in the engine each thread has its share of a
 // matrix, panels next to each other, in four calls. In every round the same memory is also read
-// with plain loads by as many threads, and a loop in registers makes nothing but multiply-adds. So
+// by as many threads, and a loop in registers makes nothing but multiply-adds. So
 // each line says, as medians of the rounds with the lower and the upper quartile:
 //
-//   GB/s     stored bytes that were multiplied a second, and their share of what plain loads read:
-//            one row is held up by memory, so that 1.00 is the most to be had;
+//   GB/s     stored bytes that were multiplied a second, and their share of what was read:
+//            one row is held up by memory, so that about 1.00 is the most to be had;
 //   GMAC/s   1e9 multiply-adds a second, and their share of the loop in registers: many rows are
 //            held up by arithmetic. With groups of 32 inputs two of ten multiplying instructions
 //            scale the sums, so that 0.80 is the most to be had with AVX-512. 0 where there is

@@ -63,9 +63,8 @@ class ProbeTest(E2eTest):
         direct = self.output.read_text().split("  direct:")[1].split("  buffered:")[0]
         rates = [float(rate) for rate in re.findall(r"bytes_per_second: !\w+ (\S+)}", direct)]
         self.assertGreater(max(rates), 0.7 * most)
-        # 1.1 times what the disk keeps up is noise. Linux hands the rate out in portions of a tenth of a second: one second sees
-        # eleven at most, so of half seconds behind each other the median sees five, and a part of one more.
-        self.assertLessEqual(max(rates), 1.2 * most)
+        # Linux hands the rate out in portions of a tenth of a second, of which half a second may see six; 1.1 times that is noise.
+        self.assertLessEqual(max(rates), 1.33 * most)
         self.is_device_profile(self.output)
 
     def test_an_interrupted_probe_leaves_nothing(self):

@@ -1,5 +1,6 @@
 #include "tests/unit/support/TemporaryDirectory.h"
 #include "tools/moert/probe/DeviceYaml.h"
+#include "tools/moert/probe/DiskProbe.h"
 #include "tools/moert/probe/ProbeFile.h"
 #include "tools/moert/probe/ProbeReader.h"
 
@@ -43,6 +44,11 @@ bool contains(const std::string &text, const char *part) {
 }
 
 } // namespace
+
+TEST_CASE("what a disk keeps up is neither what it saved up before nor one slow moment") {
+  CHECK(sustainedRate({240, 200, 150, 201}) == 200);
+  CHECK(sustainedRate({100, 200, 202, 201}) == 201);
+}
 
 TEST_CASE("the median is the middle measurement, of an even number the lower one") {
   CHECK(median({3, 1, 2}) == 2);

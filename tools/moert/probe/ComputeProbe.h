@@ -1,5 +1,5 @@
 // How fast this machine computes what a token needs, with the kernels and threads that the runtime
-// uses: products of stored weights, attention, plain reads of memory, the start of an operation.
+// uses: products of stored weights, attention, reads of memory, the start of an operation.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"

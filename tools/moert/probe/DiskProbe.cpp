@@ -111,9 +111,8 @@ Result<std::vector<ReadPoint>> measureTable(ProbeRun &run, ProbeReader &reader,
   return points;
 }
 
-/// What the disk keeps up for long, of the point that seems to be the fastest: the median of the
-/// rounds, behind one that does not count, since a disk that is held to a rate makes up for the
-/// rest before. One that takes as long by itself has been measured for long.
+/// What the disk keeps up for long, of the point that seems to be the fastest. One that takes as
+/// long by itself has been measured for long.
 Result<double> measureSustained(ProbeRun &run, ProbeReader &reader, const ProbeFile &file,
                                 const std::vector<ReadPoint> &points) {
   const ReadPoint &best = *std::ranges::max_element(
@@ -126,10 +125,9 @@ Result<double> measureSustained(ProbeRun &run, ProbeReader &reader, const ProbeF
     MOERT_RETURN_IF_ERROR(run.begin("reading for longer", kSustainedNs));
     Places places(file.bytes(), best.bytes, false);
     MOERT_ASSIGN_OR_RETURN(double rate, measure(run, reader, best, places, kSustainedNs));
-    if (round > 0)
-      rates.push_back(rate);
+    rates.push_back(rate);
   }
-  return median(std::move(rates));
+  return sustainedRate(std::move(rates));
 }
 
 /// Points that are faster than what the disk keeps up, by more than noise, have that rate.
@@ -169,6 +167,11 @@ Result<Number> measureCached(ProbeRun &run, ProbeReader &reader, const ProbeFile
 }
 
 } // namespace
+
+double sustainedRate(std::vector<double> rates) {
+  rates.erase(rates.begin());
+  return median(std::move(rates));
+}
 
 uint64_t plannedDiskNs() {
   return kDirectNs + kBufferedNs + kCachedNs + (kRounds + 1) * kSustainedNs;

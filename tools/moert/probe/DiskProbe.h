@@ -26,6 +26,11 @@ struct DiskReport {
   Number cachedBytesPerSecond;
 };
 
+/// What a disk keeps up, of rates that were measured one right behind the other: their median
+/// without the first. Before that one the disk was asked for less than it may give, and one that is
+/// held to a rate makes up for it.
+double sustainedRate(std::vector<double> rates);
+
 /// What probeDisk() plans to take.
 uint64_t plannedDiskNs();
 
