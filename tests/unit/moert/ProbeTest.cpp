@@ -185,8 +185,11 @@ TEST_CASE("what a slow disk leaves no time for is derived, so that the tables ar
   const Result<DiskReport> disk = probeDisk(run, *file);
   REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
   CHECK(disk->buffered.size() == 12);
-  CHECK(disk->buffered.front().bytesPerSecond.origin == Origin::kMeasured);
   CHECK(disk->buffered.back().bytesPerSecond.origin == Origin::kDerived);
+  // What the first table says that the disk keeps up may hold the second one to it.
+  const std::vector<ReadPoint> &first = disk->direct.empty() ? disk->buffered : disk->direct;
+  CHECK(first.front().bytesPerSecond.origin == Origin::kMeasured);
+  CHECK(first.back().bytesPerSecond.origin == Origin::kDerived);
   for (const ReadPoint &point : disk->buffered)
     CHECK(point.bytesPerSecond.value > 0);
 }
