@@ -5,9 +5,9 @@
 //
 // Matrices lie one behind the other in far more memory than the last-level cache holds, and are
 // multiplied in turn by --rows rows of activations. As in the engine each thread has its share of a
-// matrix, panels next to each other, in four calls. In every round the same memory is also read
-// by as many threads, and a loop in registers makes nothing but multiply-adds. So
-// each line says, as medians of the rounds with the lower and the upper quartile:
+// matrix, panels next to each other, in four calls. In every round the same memory is also read by
+// as many threads, and a loop in registers makes nothing but multiply-adds. So each line says, as
+// medians of the rounds with the lower and the upper quartile:
 //
 //   GB/s     stored bytes that were multiplied a second, and their share of what was read:
 //            one row is held up by memory, so that about 1.00 is the most to be had;
