@@ -146,10 +146,10 @@ PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
   PlanSettings &settings = planned.settings;
   settings.rules = rulesOf(preset);
   settings.guesses = guessesOf(preset, problem);
-  settings.allotment =
-      allotFor(preset, shapeOf(problem), problem.poolPages, guessesAnything(settings.guesses));
   if (!guessesAnything(settings.guesses))
     settings.guesses.clear();
+  settings.allotment =
+      allotFor(preset, shapeOf(problem), problem.poolPages, !settings.guesses.empty());
   if (preset == Preset::kEdgeMoe)
     fillInOrder(problem, settings);
   planned.decisions = {evictionDecision(preset, settings.rules.eviction), allotmentDecision(preset),
