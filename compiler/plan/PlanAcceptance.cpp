@@ -10,6 +10,9 @@ using namespace moert;
 
 namespace moec {
 
+// Times that differ by less are the same, added up in another order.
+static constexpr double kRounding = 1e-9;
+
 static const Preset kRivals[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kEdgeMoe,
                                  Preset::kFate};
 
@@ -27,12 +30,6 @@ struct Judged {
   bool hasStart = false;
   TimedResult result = {};
   double ns = 0, restNs = 0; // A token: of the whole, of the part that nothing was decided on.
-};
-
-/// The presets' best times.
-struct Rivals {
-  const Judged *fastest = nullptr;
-  double restNs = std::numeric_limits<double>::infinity();
 };
 
 } // namespace
@@ -63,16 +60,34 @@ static void judge(PlanTrials &trials, std::span<Judged> candidates) {
   }
 }
 
-static const Judged *choose(std::span<const Judged> candidates, const Rivals &rivals) {
+static bool isFaster(double ns, double otherNs) {
+  return ns < otherNs * (1 - kRounding);
+}
+
+/// What settings have to gain on others by guessing.
+static double wagerOf(const Judged &judged) {
+  return guessesAnything(judged.planned.settings.guesses) ? 1 + kGuessesPay : 1;
+}
+
+/// Whether a preset does not beat the candidate, on the whole and on the part that nothing was
+/// decided on.
+static bool isAsFast(const Judged &candidate, const Judged &rival) {
+  const double wager = std::max(1.0, wagerOf(rival) / wagerOf(candidate));
+  return !isFaster(rival.ns * wager, candidate.ns) &&
+         !isFaster(rival.restNs * wager, candidate.restNs);
+}
+
+static const Judged *choose(std::span<const Judged> candidates, std::span<const Judged> rivals) {
   auto isAcceptable = [&](const Judged &candidate) {
-    return candidate.ns <= rivals.fastest->ns && candidate.restNs <= rivals.restNs;
+    return std::ranges::all_of(rivals,
+                               [&](const Judged &rival) { return isAsFast(candidate, rival); });
   };
   double least = std::numeric_limits<double>::infinity();
   for (const Judged &candidate : candidates)
     if (isAcceptable(candidate))
-      least = std::min(least, candidate.ns);
+      least = std::min(least, candidate.ns * wagerOf(candidate));
   for (const Judged &candidate : candidates)
-    if (isAcceptable(candidate) && candidate.ns <= least * (1 + kSameTime))
+    if (isAcceptable(candidate) && candidate.ns * wagerOf(candidate) <= least * (1 + kSameTime))
       return &candidate;
   return nullptr;
 }
@@ -96,7 +111,7 @@ static void addUndone(const Judged &last, std::vector<PlanDecision> &decisions) 
     if (std::any_of(decisions.begin(), decisions.begin() + ptrdiff_t(made), isSame))
       continue;
     const std::string without = later.decision == "quotas" ? "even" : "none";
-    const std::string reason = strCat("no faster on the whole trace: ", later.value,
+    const std::string reason = strCat("too little faster on the whole trace: ", later.value,
                                       " and what came with it, ", timeText(last.ns));
     decisions.push_back(
         {later.decision, without, without == later.value ? later.reason : reason, later.origin});
@@ -111,23 +126,20 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
     candidates.push_back({planPreset(preset, problem)});
   judge(trials, candidates);
 
-  SearchedPlan plan;
-  Rivals rivals;
-  Preset fastest = Preset::kLru;
-  for (size_t i = searched; i < candidates.size(); ++i) {
-    const Preset preset = kRivals[i - searched];
-    plan.presets.push_back({preset, candidates[i].ns});
-    rivals.restNs = std::min(rivals.restNs, candidates[i].restNs);
-    if (rivals.fastest && rivals.fastest->ns <= candidates[i].ns)
-      continue;
-    rivals.fastest = &candidates[i];
-    fastest = preset;
-  }
   const std::span<const Judged> found = std::span(candidates).first(searched);
+  const std::span<const Judged> rivals = std::span(candidates).subspan(searched);
+  SearchedPlan plan;
+  size_t best = 0;
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    plan.presets.push_back({kRivals[i], rivals[i].ns});
+    if (isFaster(rivals[i].ns * wagerOf(rivals[i]), rivals[best].ns * wagerOf(rivals[best])))
+      best = i;
+  }
   const Origin origin = worseOf(Origin::kDerived, problem.costs->origin);
   const Judged *taken = choose(found, rivals);
-  plan.planned = taken ? taken->planned : rivals.fastest->planned;
-  plan.rule.preset = fastest;
+  const Judged &judged = taken ? *taken : rivals[best];
+  plan.planned = judged.planned;
+  plan.rule.preset = kRivals[best];
   if (taken) {
     const auto pair = static_cast<size_t>(taken - candidates.data()) / 2;
     plan.rule = {Preset::kAuto, finalists[pair].recipe};
@@ -135,14 +147,13 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
     addUndone(found.back(), plan.planned.decisions);
     plan.planned.decisions.push_back(startDecision(found, *taken, origin));
   }
-  const Judged &judged = taken ? *taken : *rivals.fastest;
-  const std::string name(presetName(fastest));
+  const std::string name(presetName(kRivals[best]));
   plan.planned.decisions.push_back(
       {"settings", taken ? "searched" : name,
        strCat(timeText(judged.ns), " a token, ", timeText(judged.restNs), " on the ",
               judged.result.tokenNs.size() - trials.parts().decided,
-              " tokens that nothing was decided on; the fastest presets: ", name, " ",
-              timeText(rivals.fastest->ns), ", on those tokens ", timeText(rivals.restNs)),
+              " tokens that nothing was decided on; the best preset: ", name, " ",
+              timeText(rivals[best].ns), ", on those tokens ", timeText(rivals[best].restNs)),
        origin});
   plan.forecast = forecastOf(problem, judged.result);
   plan.replays = trials.replays();

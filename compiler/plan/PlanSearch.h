@@ -45,13 +45,13 @@ struct SearchedPlan {
 /// guesses; with guesses the first ones again, but for rules that were far slower. What is less
 /// than kSameTime better is not better: the simpler settings stay (no guesses before guesses,
 /// quotas before one pool, even before uneven, the eviction policy that stands first in its
-/// enumeration).
+/// enumeration); what guesses has to be kGuessesPay better than what does not in the end.
 ///
 /// Decided is on the first part of the trace, at most two thirds of its decoded tokens. The first
 /// quarter of that says what is popular, so that no cache starts with the future, and does not
 /// count, so that caches are full where it counts. What was the best on the way is then held
 /// against the presets (PlanAcceptance.h): on the whole trace no preset is faster than what is
-/// returned. The same problem gives the same plan.
+/// returned, or one that guesses by less than kGuessesPay. The same problem gives the same plan.
 ///
 /// Refuses what check() refuses and a trace without decode steps.
 moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,
@@ -59,5 +59,9 @@ moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,
 
 /// A share of a token's time that no decision is made for.
 constexpr double kSameTime = 0.002;
+
+/// What guesses have to gain. They are a wager on the trace: a text that repeats itself more hits
+/// more, what is guessed of the rest is more often wrong, and the disk reads it all the same.
+constexpr double kGuessesPay = 0.02;
 
 } // namespace moec

@@ -39,7 +39,8 @@ TEST_CASE("no preset is faster than what the search finds, and the settings are 
       for (const PresetTime &rival : plan.presets) {
         PlanSettings settings = planPreset(rival.preset, fixture.problem()).settings;
         CHECK(rival.tokenNs == replayInTime(fixture.problem(), settings).value().meanNs());
-        CHECK(plan.forecast.tokenNs <= rival.tokenNs);
+        const bool isWager = !settings.guesses.empty() && settingsOf(plan).guesses.empty();
+        CHECK(plan.forecast.tokenNs <= rival.tokenNs * (1 + (isWager ? kGuessesPay : 1e-9)));
       }
     }
 }
@@ -115,6 +116,31 @@ TEST_CASE("guesses that come true are taken, others are not") {
   CHECK(plan.forecast.presentRate > plan.forecast.hitRate);
   PlanFixture unknown = withoutHabits(false);
   CHECK(settingsOf(searchPlan(unknown.problem()).value()).guesses.empty());
+}
+
+TEST_CASE("guesses that hardly gain anything are not made") {
+  for (bool doPay : {false, true}) {
+    PlanFixture fixture = withoutHabits(true);
+    const double guessed = searchPlan(fixture.problem()).value().forecast.tokenNs;
+    fixture.predictions.clear();
+    const double alone = searchPlan(fixture.problem()).value().forecast.tokenNs;
+    REQUIRE(guessed < alone);
+    fixture.predictions = withoutHabits(true).predictions;
+    fixture.costs.after.firstNs = (alone - guessed) * (doPay ? 0.4 : 2) / kGuessesPay;
+    CHECK(settingsOf(searchPlan(fixture.problem()).value()).guesses.empty() == !doPay);
+  }
+}
+
+TEST_CASE("where everything fits, no preset is taken for the rounding of its times") {
+  PlanFixture fixture = someProblem(1, 200);
+  fixture.costs.after.firstNs = 0.1;
+  for (double ns : {1e5 / 3, 1e6 / 7, 1e5 * 0.7, 1e7 / 9}) {
+    for (StepCosts::Layer &layer : fixture.costs.layers)
+      layer.before.firstNs = layer.expert.firstNs = ns *= 1.1;
+    const SearchedPlan plan = searchPlan(fixture.problem()).value();
+    CHECK(plan.rule.preset == Preset::kAuto);
+    CHECK(settingsOf(plan).guesses.empty());
+  }
 }
 
 TEST_CASE("every decision has a reason with times, and each is made once") {
