@@ -1,10 +1,12 @@
 #include "profiles/YamlFields.h"
 
 #include "runtime/base/Excerpt.h"
+#include "runtime/base/Utf8.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 
 namespace moec {
@@ -35,9 +37,22 @@ Status refuseAt(const std::string &file, const YAML::Node &node, const std::stri
   return moert::invalidInput(file, line, ": ", what);
 }
 
+/// As people write it: 1073741824, 0.01, 1e+15.
+std::string numberText(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.12g", value);
+  return text;
+}
+
 std::string rangeText(const Range &range, bool isWhole) {
-  return strCat(isWhole ? "a whole number" : "a number", " from ", range.minimum, " to ",
-                range.maximum);
+  return strCat(isWhole ? "a whole number" : "a number", " from ", numberText(range.minimum),
+                " to ", numberText(range.maximum));
+}
+
+/// A line that can be shown to a person as it stands.
+bool isLine(std::string_view text) {
+  auto isControl = [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; };
+  return moert::isValidUtf8(text) && std::ranges::none_of(text, isControl);
 }
 
 template <typename Number> std::optional<Number> parseNumber(const std::string &text) {
@@ -125,9 +140,10 @@ Status YamlFields::checkTag(const std::string &key) const {
 }
 
 Result<std::string> YamlFields::text(const std::string &key) {
-  MOERT_ASSIGN_OR_RETURN(std::string value, scalar(key, "a text"));
-  if (value.empty())
-    return refuse(key, "a text");
+  constexpr std::string_view kExpected = "a line of text in UTF-8";
+  MOERT_ASSIGN_OR_RETURN(std::string value, scalar(key, kExpected));
+  if (value.empty() || !isLine(value))
+    return refuse(key, kExpected);
   return value;
 }
 

@@ -4,6 +4,8 @@
 #include "runtime/base/SystemLimits.h"
 #include "runtime/format/Writer.h"
 
+#include <cmath>
+
 using namespace moert;
 
 namespace moec {
@@ -33,7 +35,10 @@ std::string ArtifactTimes::place() const {
 }
 
 static std::string timedText(const MeasuredWidths &widths) {
-  return strCat(timeText(widths.tokenNs), " a token by ", widths.solver);
+  const bool isWithinBudget = std::isfinite(widths.tokenNs);
+  return strCat(isWithinBudget ? timeText(widths.tokenNs) + " a token"
+                               : "more than the budget holds",
+                " by ", widths.solver);
 }
 
 WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const ArtifactTimes *times) {

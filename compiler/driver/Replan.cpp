@@ -157,6 +157,12 @@ static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const By
   if (!plans.isOk())
     return plans.status().withContext(request.artifactPath);
   planned.artifact.plans = std::move(plans).value();
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Preset> presets, presetsOf(request));
+  const bool isSearchAsked = std::ranges::find(presets, Preset::kAuto) != presets.end();
+  if (isSearchAsked && !planned.trace && session.say)
+    session.say(strCat(request.artifactPath,
+                       " has no trace to search a plan with, and none was given: auto's rules "
+                       "alone decide; --calibration takes a profile of the checkpoint"));
   if (planned.device)
     MemoryWarnings().check(planned.artifact.plans, *planned.device, session);
   weightsEnd = placeLearnedSections(planned.learned, planned.artifact);

@@ -1,6 +1,7 @@
 #include "runtime/base/Size.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/Excerpt.h"
 
 #include <array>
 #include <cstdio>
@@ -39,7 +40,7 @@ static bool isDigit(char character) {
 }
 
 static Status refuse(std::string_view text, std::string_view why) {
-  return invalidInput("size '", text, "': ", why,
+  return invalidInput("size '", excerpt(text), "': ", why,
                       "; expected a number and a unit such as 512MiB, 6GiB or 25%");
 }
 
@@ -91,10 +92,13 @@ Result<Size> parseSize(std::string_view text) {
                        : std::nullopt;
     if (!bytes)
       return refuse(text, "the number is too large");
+    if (*bytes == 0)
+      return refuse(text, "nothing fits into that");
     size.bytes = *bytes;
     return size;
   }
-  return refuse(text, strCat("'", rest, "' is not a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)"));
+  return refuse(
+      text, strCat("'", excerpt(rest), "' is not a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)"));
 }
 
 Result<uint64_t> parseBytes(std::string_view text) {

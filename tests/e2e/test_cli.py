@@ -49,6 +49,15 @@ class HelpTest(E2eTest):
         self.assertEqual(len(versions), 1, versions)
 
 
+    def test_what_cannot_be_shown_is_an_error(self):
+        for name in COMMANDS:
+            for flag in ("--help", "--version"):
+                with self.subTest(program=name, flag=flag), open("/dev/full", "w") as full:
+                    done = subprocess.run([program(name), flag], stdout=full, stderr=subprocess.PIPE, text=True)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertIn(f"{name}: cannot write standard output", done.stderr)
+
+
 def broken_lines(model, scratch):
     """Command lines that cannot be meant: what is broken, the program, its arguments."""
     out = scratch / "out"
@@ -94,7 +103,11 @@ def broken_lines(model, scratch):
         ("an unknown instruction set", "moert", ["run", model, "-p", "a", "--isa", "z80"]),
         ("a chunk of nothing", "moert", ["run", model, "-p", "a", "--prefill-chunk", "0"]),
         ("a negative temperature", "moert", ["run", model, "-p", "a", "--temp", "-1"]),
-        ("a share of the mass above one", "moert", ["run", model, "-p", "a", "--top-p", "1.5"]),
+        ("a share of the mass above one", "moert", ["run", model, "-p", "a", "--temp", "1", "--top-p", "1.5"]),
+        ("the likeliest to draw among, with nothing drawn", "moert", ["run", model, "-p", "a", "--top-k", "5"]),
+        ("a share to draw among, with nothing drawn", "moert", ["run", model, "-p", "a", "--top-p", "0.5"]),
+        ("a budget of nothing", "moert", ["run", model, "-p", "a", "--memory", "0B"]),
+        ("a budget of nothing", "moec", [*compile_pocket, "--memory", "0MiB"]),
         ("a context beyond the model's positions", "moert", ["run", model, "-p", "a", "--context", "1000000"]),
         ("a context shorter than prompt and text", "moert", ["run", model, "-p", "a b c", "-n", "64", "--context", "8"]),
         ("no ids", "moert", ["logits", model, "-o", out]),

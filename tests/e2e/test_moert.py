@@ -53,6 +53,11 @@ class JsonTest(E2eTest):
         self.assertGreater(edgemoe["present_rate"], edgemoe["hit_rate"])
         self.assertTrue(0 < edgemoe["guess_bytes_per_token"] < edgemoe["bytes_read_per_token"], edgemoe)
         self.assertTrue(0 < edgemoe["guess_precision"] <= 1 and 0 < edgemoe["guess_recall"] < 1, edgemoe)
+        self.assertEqual((lru["guess_precision"], lru["guess_recall"]), (None, None))
+        told = [self.expect(DONE, "moert", *command[:-2], budget, "--settled", "--preset", "lru").out for budget in ("25%", "50%")]
+        self.assertIn("forecast   ", told[0])
+        self.assertNotIn("for experts; this run had", told[0])
+        self.assertRegex(told[1], "forecast   .* on Raspberry.*, with .* for experts; this run had ")
         self.assertIn("Raspberry", edgemoe["forecast"]["device"])
         self.assertGreater(edgemoe["forecast"]["token_ns"], 0)
         self.assertEqual(self.json(*command, "--preset", "edgemoe")["bytes_read_per_token"], edgemoe["bytes_read_per_token"])

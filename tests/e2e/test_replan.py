@@ -26,6 +26,13 @@ class ReplanTest(E2eTest):
         self.refused("moec", "replan", *arguments, "-o", output or self.output, mention=mention)
         self.assertEqual(sorted(self.scratch.iterdir()), before)
 
+    def test_that_there_is_nothing_to_search_with_is_said(self):
+        said = "has no trace to search a plan with, and none was given"
+        told = self.expect(DONE, "moec", "replan", self.model, "--memory", "25%", "-o", self.output).err
+        self.assertIn(f"{self.model} {said}", told)
+        told = self.expect(DONE, "moec", "replan", self.model, "--memory", "25%", "--preset", "lru", "-o", self.output).err
+        self.assertNotIn(said, told)
+
     def test_there_is_a_plan_for_each_budget_the_largest_first(self):
         plans = self.replanned()["plans"]
         self.assertEqual({plan["name"] for plan in plans}, set(BUDGETS))

@@ -139,7 +139,7 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
                          " with calibration and nearest without"))
       ->check(oneOf({"auto", "nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"}))
       ->group(kGroup)
-      ->type_name("METHOD");
+      ->type_name("auto|nearest|per-channel|clipped|weighted|hqq|gptq");
   command
       .add_option(
           "--solver", flags.solver,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace moert::cli {
 
@@ -23,6 +24,9 @@ uint64_t quantile(std::vector<uint64_t> values, double share) {
 }
 
 namespace {
+
+/// Caches whose sizes differ by less are the same to a forecast.
+constexpr double kSameCache = 0.01;
 
 struct BenchSummary {
   Spread prefill, decode;     // Tokens per second of the repeats.
@@ -64,8 +68,9 @@ void writeSpread(JsonWriter &json, const Spread &spread) {
 void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
   const LayerTotals &totals = summary.decodeTotals;
   auto perToken = [&](uint64_t count) { return double(count) / double(summary.decodeSteps); };
-  auto share = [](uint64_t part, uint64_t whole) {
-    return whole == 0 ? 0 : double(part) / double(whole);
+  // Of no guesses at all nothing can be said: null.
+  auto share = [&](uint64_t part, uint64_t whole) {
+    return totals.guesses() == 0 || whole == 0 ? std::nan("") : double(part) / double(whole);
   };
   json.key("present_rate").number(totals.presentRate());
   json.key("awaited_rate").number(totals.awaitedRate());
@@ -76,7 +81,26 @@ void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
   json.key("guess_precision").number(share(totals.adopted, totals.guesses()));
 }
 
-std::string forecastLine(const Plan &plan) {
+/// The pages that the plan has for experts.
+uint64_t plannedPages(const Plan &plan) {
+  return std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(),
+                         uint64_t(plan.transitPages));
+}
+
+/// Where the run has another budget than the plan was made for; a little more or less is the
+/// command's own memory.
+std::string otherCacheText(const LoadedModel &loaded) {
+  const uint64_t pageBytes = loaded.model->artifact().pageBytes;
+  const double planned = double(plannedPages(planOf(loaded)) * pageBytes);
+  const double held = double(loaded.account.poolPages * pageBytes);
+  if (std::abs(held - planned) <= kSameCache * planned)
+    return "";
+  return strCat(", with ", formatBytes(uint64_t(planned)), " for experts; this run had ",
+                formatBytes(uint64_t(held)));
+}
+
+std::string forecastLine(const LoadedModel &loaded) {
+  const Plan &plan = planOf(loaded);
   if (!plan.forecast)
     return "";
   const Forecast &forecast = *plan.forecast;
@@ -84,7 +108,7 @@ std::string forecastLine(const Plan &plan) {
                 formatShare(forecast.hitRate), ", ",
                 formatBytes(static_cast<uint64_t>(forecast.bytesPerToken)),
                 " read per token; decoding the calibration text for long on ", forecast.device,
-                "\n");
+                otherCacheText(loaded), "\n");
 }
 
 } // namespace
@@ -103,7 +127,7 @@ std::string benchText(const BenchNumbers &numbers, const BenchMaterial &material
       formatBytes(summary.bytesPerToken), " read per token\n",
       summary.decodeTotals.guesses() > 0 ? guessLine(summary.decodeTotals, summary.decodeSteps)
                                          : "",
-      forecastLine(planOf(loaded)), machineLines(loaded));
+      forecastLine(loaded), machineLines(loaded));
 }
 
 std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material,

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <csignal>
+#include <sstream>
 
 using namespace moert;
 
@@ -45,6 +46,22 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const 
   return exitCode(invalidInput(error.what()));
 }
 
+/// The exit code of what came to this end, which is told.
+static int ended(const Status &status) {
+  if (cli::isClosedOutput(status))
+    return cli::kClosedOutputExitCode;
+  if (!status.isOk())
+    cli::printError(strCat("moert: ", status.message()));
+  return exitCode(status);
+}
+
+/// What --help and --version print.
+static int shown(const CLI::App &app, const CLI::ParseError &error) {
+  std::ostringstream text;
+  app.exit(error, text, text);
+  return ended(cli::writeOutput(text.str()));
+}
+
 int main(int argc, char **argv) {
   occupyStandardStreams();
   // A closed pipe and a file that may not grow are errors of write(), so that a run can still
@@ -58,13 +75,8 @@ int main(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
-      return app.exit(error);
+      return shown(app, error);
     return refuseUsage(app, error, argc > 1 ? argv[1] : nullptr);
   }
-  Status status = chosen();
-  if (cli::isClosedOutput(status))
-    return cli::kClosedOutputExitCode;
-  if (!status.isOk())
-    cli::printError(strCat("moert: ", status.message()));
-  return exitCode(status);
+  return ended(chosen());
 }

@@ -31,6 +31,9 @@ constexpr uint64_t kNeededBytes =
 constexpr uint64_t kMostFileBytes = uint64_t(512) << 20, kLeastFileBytes = uint64_t(64) << 20;
 constexpr uint64_t kFileNs = 3'000'000'000;
 
+/// Many times what is written.
+constexpr uint64_t kMostProfileBytes = uint64_t(64) << 10;
+
 /// A thread that is alone on a core has more of it than this.
 constexpr double kIdleCoreShare = 0.95;
 
@@ -123,8 +126,9 @@ std::string readSummary(const probe::DiskReport &disk) {
 
 Status writeProbe(const ProbeOptions &options) {
   MOERT_RETURN_IF_ERROR(checkWritable(options.output, {options.path}));
+  // Before the measuring, so that what cannot be written is not found out half a minute later.
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(options.output, kMostProfileBytes));
   MOERT_ASSIGN_OR_RETURN(probe::DeviceReport report, measure(options));
-  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(options.output));
   MOERT_RETURN_IF_ERROR(file.append(probe::toYaml(report)));
   MOERT_RETURN_IF_ERROR(file.commit());
   printError(strCat(

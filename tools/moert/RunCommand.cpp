@@ -279,18 +279,21 @@ void addGenerationOptions(CLI::App &command, RunOptions &options) {
 
 void addSamplingOptions(CLI::App &command, RunOptions &options) {
   const std::string group = "Sampling";
-  addDecimal(command, "--temp", options.sampling.temperature,
-             "Temperature; 0 always takes the most likely token (default: 0)")
-      ->type_name("T")
-      ->group(group);
+  CLI::Option *temperature =
+      addDecimal(command, "--temp", options.sampling.temperature,
+                 "Temperature; 0 always takes the most likely token (default: 0)")
+          ->type_name("T")
+          ->group(group);
   addCount(
       command, "--top-k", 0, UINT32_MAX, [&options](uint32_t k) { options.sampling.topK = k; },
       "Draw among the K most likely tokens; 0 among all (default: 0)")
+      ->needs(temperature)
       ->type_name("K")
       ->group(group);
   addDecimal(command, "--top-p", options.sampling.topP,
              "Draw among the most likely tokens that together have probability P, above 0 and at "
              "most 1 (default: 1)")
+      ->needs(temperature)
       ->type_name("P")
       ->group(group);
   auto takeSeed = [&options](const std::string &text) {

@@ -141,8 +141,8 @@ TEST_CASE("a file that is there is probed whole and stays as it is") {
   ProbeRun run = quietRun();
   const std::string path = folder.path("model");
   std::FILE *model = std::fopen(path.c_str(), "w");
-  REQUIRE(std::fseek(model, 13 * kMiB - 1, SEEK_SET) == 0);
-  std::fputc('!', model);
+  const std::vector<char> bytes(13 * kMiB, '!');
+  REQUIRE(std::fwrite(bytes.data(), bytes.size(), 1, model) == 1);
   std::fclose(model);
   {
     Result<ProbeFile> file = ProbeFile::create(run, path, 8 * kMiB, 8 * kMiB, 1);
@@ -153,6 +153,18 @@ TEST_CASE("a file that is there is probed whole and stays as it is") {
   struct stat found;
   REQUIRE(::stat(path.c_str(), &found) == 0);
   CHECK(found.st_size == 13 * kMiB);
+}
+
+TEST_CASE("a file that is mostly holes is refused: they are read from no disk") {
+  TemporaryDirectory folder;
+  ProbeRun run = quietRun();
+  const std::string path = folder.path("model");
+  std::fclose(std::fopen(path.c_str(), "w"));
+  std::filesystem::resize_file(path, 13 * kMiB);
+  const Result<ProbeFile> file = ProbeFile::create(run, path, 8 * kMiB, 8 * kMiB, 1);
+  REQUIRE(!file.isOk());
+  CHECK(file.status().code() == StatusCode::kInvalidInput);
+  CHECK(contains(file.status().message(), "has holes, 0 B of its 13.0 MiB are on the disk"));
 }
 
 TEST_CASE("a disk without room is an error that says how much was free") {

@@ -105,6 +105,15 @@ TEST_CASE("every field of a device file arrives with its value and its origin") 
   CHECK(device.products[3].multiplyAddsPerSecond.value == 6e10);
 }
 
+TEST_CASE("a name that a terminal should not be shown is refused") {
+  for (const char *name : {R"("a\x1b[31mb")", R"("a\0b")", R"("a\nb")", "\"\xff\""})
+    CHECK_MESSAGE(refusalOf(changed("two cores and a disk", name)).find("device.yaml") == 0, name);
+  CHECK(refusalOf(changed("two cores and a disk", R"("a\x1b[31mb")")) ==
+        R"(device.yaml:3: name: found 'a\x1b[31mb', expected a line of text in UTF-8)");
+  CHECK(parseDevice(changed("two cores and a disk", "Prüfstand"), "device.yaml").value().name ==
+        "Prüfstand");
+}
+
 TEST_CASE("what reading and computing cost each other may be absent, and then costs nothing") {
   const DeviceProfile device = parseDevice(kDevice, "device.yaml").value();
   CHECK(device.shareWhileReading == Quantity{0.9, Origin::kMeasured});
@@ -145,8 +154,9 @@ TEST_CASE("points of a read table may stand in any order") {
 }
 
 TEST_CASE("a refusal names file, line, field, what was found and what was expected") {
-  CHECK(refusalOf(changed("dispatch_ns: !measured 1500", "dispatch_ns: !measured fast")) ==
-        "device.yaml:7: processor.dispatch_ns: found 'fast', expected a number from 0 to 1e+09");
+  CHECK(
+      refusalOf(changed("dispatch_ns: !measured 1500", "dispatch_ns: !measured fast")) ==
+      "device.yaml:7: processor.dispatch_ns: found 'fast', expected a number from 0 to 1000000000");
   CHECK(refusalOf(changed("depth: 4, bytes_per_second: !derived 9e8",
                           "depth: four, bytes_per_second: !derived 9e8")) ==
         "device.yaml:21: disk.direct[0].depth: found 'four', expected a whole number from 1 to "

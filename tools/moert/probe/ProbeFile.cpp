@@ -96,6 +96,11 @@ Result<ProbeFile> ProbeFile::openFile(const std::string &path, uint64_t leastByt
   if (bytes < leastBytes)
     return invalidInput("--path ", path, " has ", formatBytes(bytes),
                         ", expected a file of at least ", formatBytes(leastBytes), ", or a folder");
+  // Holes read as zeros, and from no disk. Blocks of 512 bytes, whatever the file system's.
+  const uint64_t stored = static_cast<uint64_t>(found.st_blocks) * 512;
+  if (stored < bytes / 2)
+    return invalidInput("--path ", path, " has holes, ", formatBytes(stored), " of its ",
+                        formatBytes(bytes), " are on the disk; expected a file that is all there");
   file.usedBytes = bytes / kPieceBytes * kPieceBytes;
   MOERT_RETURN_IF_ERROR(file.dropFromCache());
   return file;
