@@ -23,8 +23,8 @@ static Result<std::vector<std::byte>> readChecked(const ByteSource &source, cons
   MOERT_RETURN_IF_ERROR(source.read(offset, content));
   uint64_t found = checksum64(content);
   if (found != checksum)
-    return invalidInput("section ", what, " is damaged: its checksum is ", found, ", expected ",
-                        checksum);
+    return invalidInput("section ", what, " is damaged: its checksum is ", formatChecksum(found),
+                        ", expected ", formatChecksum(checksum));
   return content;
 }
 

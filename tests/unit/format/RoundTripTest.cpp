@@ -1,4 +1,5 @@
 // What is written is what is read.
+#include "runtime/base/Checksum.h"
 #include "runtime/format/Manifest.h"
 #include "runtime/format/Reader.h"
 #include "runtime/format/Writer.h"
@@ -60,6 +61,8 @@ TEST_CASE("the tokenizer's table is given as it was stored") {
   auto broken = readTokenizerTable(MemorySource("tiny.moe", file), artifact);
   REQUIRE(!broken.isOk());
   CHECK(broken.status().message().find("section tokenizer is damaged") != std::string::npos);
+  CHECK(broken.status().message().find(
+            strCat("expected ", formatChecksum(artifact.tokenizerChecksum))) != std::string::npos);
 }
 
 TEST_CASE("what plans decide comes back from a file as it was") {
