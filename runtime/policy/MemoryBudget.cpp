@@ -111,6 +111,8 @@ std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
     uint64_t wanted =
         static_cast<uint64_t>(*budget.expertShare * static_cast<double>(model.expertPayloadBytes));
     uint64_t pages = std::min(wanted / model.pageBytes, largestPoolPages(model.cache));
+    if (*budget.expertShare >= 1) // All of them: records are padded to pages, payloads are not.
+      pages = largestPoolPages(model.cache);
     if (pages < smallestPool)
       return std::nullopt;
     uint32_t chunk = request.prefillChunk.value_or(request.planPrefillChunk);

@@ -17,12 +17,12 @@ static Plan planOf(const std::string &name, const std::string &preset, uint64_t 
 }
 
 TEST_CASE("the largest plan that fits is taken, of the preset asked for or of the first plan's") {
-  // 66, 48 and 21 pages with those in transit.
+  // 42, 30 and 21 pages with those in transit.
   TemporaryArtifact artifact(modelWith({
-      planOf("8MiB auto", "auto", 8 << 20, 18),
-      planOf("8MiB lru", "lru", 8 << 20, 18),
-      planOf("4MiB auto", "auto", 4 << 20, 12),
-      planOf("4MiB lru", "lru", 4 << 20, 12),
+      planOf("8MiB auto", "auto", 8 << 20, 10),
+      planOf("8MiB lru", "lru", 8 << 20, 10),
+      planOf("4MiB auto", "auto", 4 << 20, 6),
+      planOf("4MiB lru", "lru", 4 << 20, 6),
       planOf("2MiB auto", "auto", 2 << 20, 3),
   }));
   auto model = Model::open(artifact.path);
@@ -40,10 +40,10 @@ TEST_CASE("the largest plan that fits is taken, of the preset asked for or of th
   CHECK(chosen(BudgetSize{uint64_t(1) << 30, {}}) == "8MiB auto");
   CHECK(chosen({}) == "8MiB auto");
   CHECK(chosen(BudgetSize{uint64_t(1) << 30, {}}, "lru") == "8MiB lru");
-  CHECK(chosen(share(66)) == "8MiB auto");
-  CHECK(chosen(share(65)) == "4MiB auto");
-  CHECK(chosen(share(47)) == "2MiB auto");
-  CHECK(chosen(share(47), "lru") == "4MiB lru"); // None fits: the smallest.
+  CHECK(chosen(share(42)) == "8MiB auto");
+  CHECK(chosen(share(41)) == "4MiB auto");
+  CHECK(chosen(share(29)) == "2MiB auto");
+  CHECK(chosen(share(29), "lru") == "4MiB lru"); // None fits: the smallest.
   CHECK(chosen(share(20)) == "2MiB auto");
   CHECK(chosen(share(20), "8MiB lru") == "8MiB lru");
 }

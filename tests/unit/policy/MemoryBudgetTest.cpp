@@ -49,6 +49,13 @@ TEST_CASE("a share counts expert bytes on top of everything else") {
   CHECK_FALSE(accountForBudget(model(), kProcess, kRequest, {0, 0.001}));
 }
 
+TEST_CASE("all expert bytes are enough for every record with its padding") {
+  auto all = accountForBudget(model(), kProcess, kRequest, {0, 1.0});
+  REQUIRE(all);
+  CHECK(all->poolPages == 10 * 32 * 3); // Payloads alone: 810 pages.
+  CHECK(accountForBudget(model(), kProcess, kRequest, {0, 0.99})->poolPages == 801);
+}
+
 TEST_CASE("a chunk that was asked for is kept, whatever it costs") {
   RunRequest request = kRequest;
   request.prefillChunk = 64;
