@@ -1,7 +1,9 @@
 #include "profiles/DeviceFile.h"
 
 #include "profiles/YamlFields.h"
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/InputText.h"
+#include "runtime/base/Utf8.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -24,6 +26,9 @@ namespace {
 constexpr uint64_t kFormatVersion = 1;
 /// Many times what a probe writes; keeps a wrong file from being parsed at length.
 constexpr size_t kMaxFileBytes = 1 << 20;
+
+/// A line of a terminal and more.
+constexpr size_t kMaxNameBytes = 256;
 
 // What any machine that this can be about has; the README repeats them.
 constexpr Range kBytesPerSecond = {1e3, 1e15};
@@ -227,6 +232,9 @@ Result<DeviceProfile> readDevice(const std::string &file, const YAML::Node &root
                         kFormatVersion);
   DeviceProfile device;
   MOERT_ASSIGN_OR_RETURN(device.name, top.text("name"));
+  if (device.name.size() > kMaxNameBytes || !moert::isPlainText(device.name))
+    return top.refuse(
+        "name", strCat("at most ", kMaxNameBytes, " bytes of text without control characters"));
   MOERT_RETURN_IF_ERROR(readProcessor(top, device));
   MOERT_RETURN_IF_ERROR(readMemory(top, device));
   MOERT_RETURN_IF_ERROR(readDisk(file, top, device));
@@ -280,12 +288,14 @@ Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name
   if (yaml.size() > kMaxFileBytes)
     return invalidInput(name, ": has ", yaml.size(),
                         " bytes, expected a device profile of at most ", kMaxFileBytes);
+  MOERT_RETURN_IF_ERROR(moert::checkUtf8(yaml, name));
   try {
     MOERT_RETURN_IF_ERROR(checkDocuments(std::string(yaml), name));
     return readDevice(name, YAML::Load(std::string(yaml)));
   } catch (const YAML::Exception &error) {
     const std::string line = error.mark.line >= 0 ? strCat(":", error.mark.line + 1) : "";
-    return invalidInput(name, line, ": not YAML: ", error.msg);
+    return invalidInput(name, line,
+                        ": not YAML: ", moert::excerpt(error.msg, 3 * moert::kExcerptBytes));
   }
 }
 

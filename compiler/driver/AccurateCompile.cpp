@@ -383,7 +383,7 @@ Status AccurateCompile::run(WorkDirectory &directory) {
     measured = measuredOf(resultsOf(outcome));
     if (estimateCheck)
       sayEstimates();
-    chosen = widthsChosen(outcome, times.get());
+    chosen = widthsChosen(outcome, times ? times->place() : "");
     say(resultText(resultsOf(outcome)));
     say(strCat("widths: ", chosen->reason.value, ", ", chosen->reason.reason));
   }

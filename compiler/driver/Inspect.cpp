@@ -81,8 +81,11 @@ static std::string describeProvenance(const Artifact &artifact) {
   if (artifact.provenance.empty())
     return "";
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
-  for (const auto &[key, value] : artifact.provenance)
-    table.addRow({key, value});
+  for (const auto &[key, value] : artifact.provenance) {
+    // What the passes write for what --quantizer calls nearest.
+    const bool isNearest = key == "quantizer" && value == "rtn";
+    table.addRow({key, isNearest ? "nearest" : value});
+  }
   return strCat("\nmade from:\n", table.text(kIndent));
 }
 

@@ -35,30 +35,28 @@ std::string ArtifactTimes::place() const {
 }
 
 static std::string timedText(const MeasuredWidths &widths) {
-  const bool isWithinBudget = std::isfinite(widths.tokenNs);
-  return strCat(isWithinBudget ? timeText(widths.tokenNs) + " a token"
-                               : "more than the budget holds",
-                " by ", widths.solver);
+  return strCat(timeText(widths.tokenNs), " a token by ", widths.solver);
 }
 
-WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const ArtifactTimes *times) {
+WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &place) {
   if (!outcome.isTimed)
     return {false,
             {},
             {std::string(kWidthsReason), "fewest bytes",
              strCat("of what was measured to keep the target; ",
-                    times ? "the budget holds none of it"
-                          : "a device and a budget would let time decide"),
+                    !place.empty() ? "the budget holds none of it"
+                                   : "a device and a budget would let time decide"),
              Origin::kMeasured}};
   const MeasuredWidths &best = outcome.best;
   WidthsChosen chosen{
-      true,
-      times->place(),
-      {std::string(kWidthsReason), "least time", timedText(best), Origin::kDerived}};
+      true, place, {std::string(kWidthsReason), "least time", timedText(best), Origin::kDerived}};
   PlanReason &reason = chosen.reason;
   const bool isSame = outcome.fewestBytes && outcome.fewestBytes->assignment == best.assignment;
   if (isSame)
     reason.reason += ", with the fewest bytes as well";
+  else if (outcome.fewestBytes && !std::isfinite(outcome.fewestBytes->tokenNs))
+    reason.reason +=
+        strCat("; with the fewest bytes, by ", outcome.fewestBytes->solver, ", it does not fit");
   else if (outcome.fewestBytes)
     reason.reason += strCat("; with the fewest bytes ", timedText(*outcome.fewestBytes));
   reason.reason += strCat(", expected ", chosen.place);

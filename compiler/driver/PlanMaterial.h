@@ -52,8 +52,8 @@ struct WidthsChosen {
   moert::PlanReason reason; // As far as the device's profile is not assumed.
 };
 
-/// Of an outcome that is met; times: null where none were known.
-WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const ArtifactTimes *times);
+/// Of an outcome that is met; place: that of its times, empty where none were known.
+WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &place);
 
 /// Adds the sections. The passes have made plans by rules; where the device is known, the trace
 /// says more.

@@ -157,20 +157,28 @@ static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const By
   if (!plans.isOk())
     return plans.status().withContext(request.artifactPath);
   planned.artifact.plans = std::move(plans).value();
-  MOERT_ASSIGN_OR_RETURN(const std::vector<Preset> presets, presetsOf(request));
-  const bool isSearchAsked = std::ranges::find(presets, Preset::kAuto) != presets.end();
-  if (isSearchAsked && !planned.trace && session.say)
-    session.say(strCat(request.artifactPath,
-                       " has no trace to search a plan with, and none was given: auto's rules "
-                       "alone decide; --calibration takes a profile of the checkpoint"));
   if (planned.device)
     MemoryWarnings().check(planned.artifact.plans, *planned.device, session);
   weightsEnd = placeLearnedSections(planned.learned, planned.artifact);
   return planned;
 }
 
+/// A search that was asked for and has nothing to search with is not left out without a word.
+static void sayUnsearched(const ReplanRequest &request, const PlannedArtifact &planned,
+                          const Session &session) {
+  const bool isSearchAsked = std::ranges::any_of(planned.artifact.plans, [](const Plan &plan) {
+    return plan.preset == presetName(Preset::kAuto);
+  });
+  if (session.say && isSearchAsked && !planned.trace)
+    session.say(strCat("plans are made by rules and not searched, as ",
+                       request.profilePath.empty() ? request.artifactPath : request.profilePath,
+                       " holds no trace: moec compile --calibration-text gives an artifact one, "
+                       "--calibration takes that of a profile"));
+}
+
 static Status refine(const ReplanRequest &request, PlannedArtifact &planned,
                      const Session &session) {
+  sayUnsearched(request, planned, session);
   const PlanBasis basis{planned.trace ? &*planned.trace : nullptr, planned.learned.paths,
                         planned.device ? &*planned.device : nullptr};
   return refinePlans(planned.artifact, basis, session).withContext(request.artifactPath);

@@ -136,7 +136,7 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
                               {"model_type", plan.artifact.model.modelType},
                               {"bits", bits.str()},
                               {"resident_bits", residentBits.str()},
-                              {"quantizer", "nearest"}};
+                              {"quantizer", "rtn"}};
   if (auto headBits = module->getAttrOfType<StringAttr>(kHeadBitsAttr))
     plan.artifact.provenance.emplace_back("head_bits", headBits.str());
   return success();

@@ -84,6 +84,8 @@ Result<Size> parseSize(std::string_view text) {
   }
   if (rest.empty())
     return refuse(text, "the unit is missing");
+  if (rest.front() == '%')
+    return refuse(text, strCat("'", excerpt(rest.substr(1)), "' follows the %"));
   for (const Unit &unit : kUnits) {
     if (rest != unit.name)
       continue;
@@ -93,7 +95,7 @@ Result<Size> parseSize(std::string_view text) {
     if (!bytes)
       return refuse(text, "the number is too large");
     if (*bytes == 0)
-      return refuse(text, "nothing fits into that");
+      return refuse(text, "a size is above 0 bytes");
     size.bytes = *bytes;
     return size;
   }

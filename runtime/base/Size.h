@@ -19,7 +19,7 @@ namespace moert {
 
 /// Either a number of bytes or, where share is there, a part of something the caller knows.
 struct Size {
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;          // Above 0 where there is no share.
   std::optional<double> share; // 0.25 for "25%"; above 0, at most 1.
 };
 

@@ -45,6 +45,25 @@ bool isValidUtf8(std::string_view bytes) {
   return true;
 }
 
+bool isPlain(std::string_view text, Utf8Sequence sequence) {
+  const auto first = static_cast<unsigned char>(text.front());
+  // U+0080 to U+009F, the second set of control characters, begin with C2 and end below A0.
+  const bool isControl =
+      first < 0x20 || first == 0x7f ||
+      (first == 0xc2 && sequence.length == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
+  return sequence.kind == Utf8Kind::kValid && !isControl;
+}
+
+bool isPlainText(std::string_view text) {
+  while (!text.empty()) {
+    const Utf8Sequence sequence = nextUtf8(text);
+    if (!isPlain(text, sequence))
+      return false;
+    text.remove_prefix(sequence.length);
+  }
+  return true;
+}
+
 size_t appendLossyUtf8(std::string_view bytes, bool atEnd, std::string &out) {
   size_t copied = 0; // Everything before it is in out.
   for (size_t i = 0; i < bytes.size();) {

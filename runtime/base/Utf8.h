@@ -24,6 +24,13 @@ Utf8Sequence nextUtf8(std::string_view bytes);
 
 bool isValidUtf8(std::string_view bytes);
 
+/// Whether the character at the start of text, of which nextUtf8() says sequence, may go to a
+/// terminal and into JSON: control characters could change the one, broken UTF-8 the other.
+bool isPlain(std::string_view text, Utf8Sequence sequence);
+
+/// Whether all characters may.
+bool isPlainText(std::string_view text);
+
 /// Appends bytes, with U+FFFD for each broken part. Returns how many bytes at the end were left out
 /// because they may be the start of a character; with atEnd these become U+FFFD too, and 0 is
 /// returned.

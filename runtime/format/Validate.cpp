@@ -19,23 +19,6 @@ namespace moert {
 // Long enough for any name, short enough for a message.
 constexpr size_t kMaxStringBytes = 65536;
 
-// Text goes to terminals and into JSON: control characters could change the one, broken UTF-8 the
-// other.
-static bool isPlainText(std::string_view text) {
-  while (!text.empty()) {
-    auto first = static_cast<unsigned char>(text.front());
-    Utf8Sequence sequence = nextUtf8(text);
-    // U+0080 to U+009F, the second set of control characters, begin with C2 and end below A0.
-    bool isControl =
-        first < 0x20 || first == 0x7f ||
-        (first == 0xc2 && sequence.length == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
-    if (sequence.kind != Utf8Kind::kValid || isControl)
-      return false;
-    text.remove_prefix(sequence.length);
-  }
-  return true;
-}
-
 Status checkText(std::string_view text, std::string_view what) {
   if (text.size() > kMaxStringBytes)
     return invalidInput(what, " has ", text.size(), " bytes, expected at most ", kMaxStringBytes);

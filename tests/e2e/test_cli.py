@@ -38,6 +38,9 @@ class HelpTest(E2eTest):
             for command in commands:
                 self.assertRegex(said, rf"\b{command}\b")
 
+    def test_the_help_of_compile_lists_the_quantizers(self):
+        self.assertIn("--quantizer auto|nearest|per-channel|clipped|weighted|hqq|gptq\n", self.expect(DONE, "moec", "compile", "--help").out)
+
     def test_every_program_and_command_says_its_version(self):
         versions = set()
         for name, commands in COMMANDS.items():
@@ -74,6 +77,8 @@ def broken_lines(model, scratch):
         ("no checkpoint", "moec", ["compile", "-o", out]),
         ("a missing checkpoint", "moec", ["compile", missing, "-o", out]),
         ("a file for a checkpoint", "moec", ["compile", model, "-o", out]),
+        ("no memory at all", "moec", [*compile_pocket, "--memory", "0B"]),
+        ("no memory at all", "moec", ["plan", model, "--memory", "0B", "25%"]),
         ("an empty checkpoint", "moec", ["compile", scratch, "-o", out]),
         ("an unknown width", "moec", [*compile_pocket, "--bits", "5"]),
         ("a width that is no number", "moec", [*compile_pocket, "--bits", "four"]),
@@ -107,7 +112,6 @@ def broken_lines(model, scratch):
         ("the likeliest to draw among, with nothing drawn", "moert", ["run", model, "-p", "a", "--top-k", "5"]),
         ("a share to draw among, with nothing drawn", "moert", ["run", model, "-p", "a", "--top-p", "0.5"]),
         ("a budget of nothing", "moert", ["run", model, "-p", "a", "--memory", "0B"]),
-        ("a budget of nothing", "moec", [*compile_pocket, "--memory", "0MiB"]),
         ("a context beyond the model's positions", "moert", ["run", model, "-p", "a", "--context", "1000000"]),
         ("a context shorter than prompt and text", "moert", ["run", model, "-p", "a b c", "-n", "64", "--context", "8"]),
         ("no ids", "moert", ["logits", model, "-o", out]),
@@ -137,6 +141,19 @@ class RefusalTest(E2eTest):
                 done = self.refused(name, *arguments)
                 self.assertLess(len(done.err), 4000)
                 self.assertEqual(sorted(self.scratch.iterdir()), before, "something was left behind")
+
+    def test_a_file_s_name_reaches_no_terminal_as_it_is(self):
+        name = os.fsencode(self.scratch) + b"/a\x1b[31m\xff"
+        for tool, command in (("moec", ["plan", name, "--memory", "25%"]), ("moec", ["inspect", name]), ("moert", ["run", name, "-p", "a"])):
+            done = subprocess.run([program(tool), *command], capture_output=True)
+            self.assertIn(rb"a\x1b[31m\xff", done.stderr)
+            self.assertNotRegex(done.stderr, rb"[^ -~\n]")
+
+    def test_a_number_that_is_none_or_out_of_range_is_named_with_what_it_may_be(self):
+        for option, word, expected in (("--context", "abc", "from 1 to 1073741824"), ("--threads", "1025", "from 1 to 1024"),
+                                       ("--seed", "many", f"from 0 to {2**64 - 1}")):
+            self.refused("moec", "compile", POCKET, "-o", self.scratch / "m.moe", "--calibration-text", POCKET / "config.json",
+                         option, word, mention=f"{option}: '{word}', expected a whole number {expected}\n")
 
     def test_a_target_chooses_the_head_s_width_or_is_given_all_widths(self):
         words = ["compile", POCKET, "-o", self.scratch / "m.moe", "--accuracy-loss", "2%", "--calibration-text", POCKET / "config.json"]

@@ -66,7 +66,9 @@ class PlanTest(E2eTest):
         def refuse(mention, *arguments):
             self.refused("moec", "plan", *arguments, mention=mention)
 
-        refuse("missing: there is no such file or folder, expected a folder with config.json or an artifact", self.scratch / "missing", "--memory", "25%")
+        refuse("missing.moe: found no such file or folder, expected a checkpoint or an artifact",
+               self.scratch / "missing.moe", "--memory", "25%")
+        refuse("/config.json: found no such file", self.scratch, "--memory", "25%")
         refuse("--memory is required", self.model)
         refuse("nowhere.yaml", self.model, "--memory", "25%", "--device", "nowhere.yaml")
         refuse("model/config.json: a context of 999999 tokens was asked for, the model has 2048 positions", self.model, "--memory", "25%", "--context", "999999")

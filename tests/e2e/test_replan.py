@@ -26,13 +26,6 @@ class ReplanTest(E2eTest):
         self.refused("moec", "replan", *arguments, "-o", output or self.output, mention=mention)
         self.assertEqual(sorted(self.scratch.iterdir()), before)
 
-    def test_that_there_is_nothing_to_search_with_is_said(self):
-        said = "has no trace to search a plan with, and none was given"
-        told = self.expect(DONE, "moec", "replan", self.model, "--memory", "25%", "-o", self.output).err
-        self.assertIn(f"{self.model} {said}", told)
-        told = self.expect(DONE, "moec", "replan", self.model, "--memory", "25%", "--preset", "lru", "-o", self.output).err
-        self.assertNotIn(said, told)
-
     def test_there_is_a_plan_for_each_budget_the_largest_first(self):
         plans = self.replanned()["plans"]
         self.assertEqual({plan["name"] for plan in plans}, set(BUDGETS))
@@ -47,6 +40,12 @@ class ReplanTest(E2eTest):
                 said = {reason["decision"]: reason["origin"] for reason in plan["reasons"]}
                 self.assertEqual(set(said), {"eviction", "quotas", "guesses"})
                 self.assertTrue(set(said.values()) <= {"stated", "assumed", "derived"})
+
+    def test_a_search_without_a_trace_is_said_to_be_none_on_one_line(self):
+        for flags, lines in ((), 1), (("--preset", "lru"), 0), (("--preset", "lru", "auto"), 1):
+            said = self.expect(DONE, "moec", "replan", self.model, "--memory", "25%", *flags, "-o", self.output).err
+            self.assertEqual(said.count("plans are made by rules and not searched, as "), lines, said)
+            self.assertEqual(said.count(f"{self.model} holds no trace: moec compile --calibration-text gives"), lines, said)
 
     def test_nothing_but_the_plans_is_new(self):
         old, new = self.inspected(self.model), self.replanned()

@@ -10,6 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   if (parsed.value().share && (*parsed.value().share <= 0 || *parsed.value().share > 1))
     std::abort();
+  if (!parsed.value().share && parsed.value().bytes == 0)
+    std::abort();
   if (moert::formatBytes(parsed.value().bytes).empty())
     std::abort();
   return 0;

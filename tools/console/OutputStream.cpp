@@ -1,5 +1,7 @@
 #include "tools/console/OutputStream.h"
 
+#include "runtime/base/Excerpt.h"
+
 #include <cerrno>
 #include <unistd.h>
 
@@ -46,7 +48,7 @@ void writeError(std::string_view text) {
 }
 
 void printError(std::string_view message) {
-  writeError(strCat(message, "\n"));
+  writeError(printable(message) + "\n");
 }
 
 } // namespace moert::cli

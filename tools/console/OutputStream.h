@@ -24,7 +24,7 @@ bool isErrorTerminal();
 /// Standard error; where that is closed there is nowhere to complain.
 void writeError(std::string_view text);
 
-/// A line of its own.
+/// A line of its own, printable().
 void printError(std::string_view message);
 
 } // namespace moert::cli

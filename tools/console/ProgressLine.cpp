@@ -1,5 +1,6 @@
 #include "tools/console/ProgressLine.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 #include "tools/console/OutputStream.h"
@@ -30,7 +31,7 @@ ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, uint
 
 ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore,
                            Write writer, Clock clock, bool terminal)
-    : step(std::move(stepName)), describe(std::move(describeProgress)), startDone(doneBefore),
+    : step(printable(stepName)), describe(std::move(describeProgress)), startDone(doneBefore),
       write(std::move(writer)), now(clock), isTerminal(terminal), startNs(clock()),
       lastShownNs(startNs) {}
 

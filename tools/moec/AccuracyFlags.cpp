@@ -70,6 +70,7 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
                   withDefault("Decides which windows of the texts calibration takes", flags.seed))
       ->needs(calibrationTexts)
       ->excludes(profile)
+      ->check(within(0, UINT64_MAX))
       ->group(kGroup)
       ->type_name("S");
 }
@@ -155,7 +156,7 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
       .add_option("--check-estimates", flags.checkedEstimates,
                   "Measure N experts alone as well, and say how well the search's estimates order "
                   "them")
-      ->check(CLI::Range(uint32_t(2), uint32_t(1) << 20).description(""))
+      ->check(within(2, uint64_t(1) << 20))
       ->needs(loss)
       ->group(kGroup)
       ->type_name("N");

@@ -41,6 +41,7 @@ static void addNumbers(CLI::App &command, CalibrateFlags &flags) {
   command
       .add_option("--seed", options.seed,
                   withDefault("Decides where the windows lie in the texts", options.seed))
+      ->check(within(0, UINT64_MAX))
       ->type_name("S");
   command
       .add_option("--memory", flags.memory,

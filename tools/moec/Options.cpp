@@ -1,5 +1,6 @@
 #include "tools/moec/Options.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Size.h"
 
 using namespace moert;
@@ -11,7 +12,13 @@ CLI::Validator oneOf(std::vector<std::string> words) {
 }
 
 CLI::Validator within(uint64_t low, uint64_t high) {
-  return CLI::Range(low, high).description("");
+  const CLI::Range range(low, high);
+  const std::string expected = strCat("expected a whole number from ", low, " to ", high);
+  return CLI::Validator(
+      [range, expected](std::string &text) {
+        return range(text).empty() ? std::string() : strCat("'", excerpt(text), "', ", expected);
+      },
+      "");
 }
 
 CLI::Validator someSize() {

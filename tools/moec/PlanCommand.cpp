@@ -97,11 +97,9 @@ static Status planCompiled(const PlanFlags &flags) {
 
 static Status runPlan(const PlanFlags &flags) {
   std::error_code error; // What cannot be looked at is said by whoever opens it.
-  if (std::filesystem::status(flags.modelPath, error).type() ==
-      std::filesystem::file_type::not_found)
+  if (!std::filesystem::exists(flags.modelPath, error) && !error)
     return invalidInput(flags.modelPath,
-                        ": there is no such file or folder, expected a folder with "
-                        "config.json or an artifact");
+                        ": found no such file or folder, expected a checkpoint or an artifact");
   return std::filesystem::is_regular_file(flags.modelPath, error) ? planCompiled(flags)
                                                                   : planCheckpoint(flags);
 }

@@ -18,4 +18,16 @@ TEST_CASE("a text is cut between characters, never inside of one") {
 
 TEST_CASE("control characters are escaped, since a terminal would obey them") {
   CHECK(excerpt("a\x1b[31m\n") == "a\\x1b[31m\\x0a");
+  CHECK(excerpt("\u009b31m\u00e4") == "\\xc2\\x9b31m\u00e4");
+}
+
+TEST_CASE("broken UTF-8 is escaped, since JSON and some terminals take none") {
+  CHECK(excerpt("a\xff"
+                "b\xc3") == "a\\xff"
+                            "b\\xc3");
+}
+
+TEST_CASE("a message keeps its lines and nothing else that a terminal would obey") {
+  CHECK(printable("a\x1b[31m:\n\tb\r\xff") == "a\\x1b[31m:\n\tb\\x0d\\xff");
+  CHECK(printable(std::string(1000, 'x')).size() == 1000);
 }

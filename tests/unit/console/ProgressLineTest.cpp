@@ -8,12 +8,13 @@ constexpr uint64_t kSecond = 1'000'000'000;
 static uint64_t fakeNow;
 
 /// What is written while a step of 100 units takes `seconds`, one update per tenth of a second.
-static std::string writtenDuring(uint64_t seconds, bool isTerminal) {
+static std::string writtenDuring(uint64_t seconds, bool isTerminal,
+                                 const std::string &step = "loading") {
   std::string written;
   fakeNow = 5 * kSecond;
   {
     ProgressLine line(
-        "loading", [](uint64_t done, uint64_t) { return std::to_string(done); }, 0,
+        step, [](uint64_t done, uint64_t) { return std::to_string(done); }, 0,
         [&](std::string_view text) { written += text; }, [] { return fakeNow; }, isTerminal);
     const uint64_t begin = fakeNow;
     for (uint64_t tenth = 0; tenth <= seconds * 10; ++tenth) {
@@ -35,6 +36,12 @@ TEST_CASE("a short step writes nothing") {
   CHECK(writtenDuring(1, true).empty());
   CHECK(writtenDuring(1, false).empty());
   CHECK(writtenDuring(9, false).empty());
+}
+
+TEST_CASE("a step that is called by a file's name shows no control characters of it") {
+  const std::string written = writtenDuring(11, false, "loading a\x1b[31m");
+  CHECK(count(written, "loading a\\x1b[31m") > 0);
+  CHECK(count(written, "\x1b") == 0);
 }
 
 TEST_CASE("on a terminal one line is rewritten and removed in the end") {

@@ -47,6 +47,12 @@ TEST_CASE("the page for people fits into 80 columns and its lines end without sp
   }
 }
 
+TEST_CASE("rounding to nearest has the name that the command line has for it") {
+  Artifact artifact = tinyArtifact();
+  artifact.provenance = {{"quantizer", "rtn"}};
+  CHECK(describeArtifact(artifact, "tiny.moe").find("  quantizer  nearest\n") != std::string::npos);
+}
+
 TEST_CASE("layers that are alike share a line") {
   Artifact artifact = tinyArtifact();
   artifact.moeLayers[1].experts = artifact.moeLayers[0].experts;

@@ -59,16 +59,11 @@ void appendProducts(std::string &out, const std::vector<ProductRate> &products) 
 } // namespace
 
 std::string quoteYaml(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   std::string quoted = "\"";
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (!isPlain(c))
-      quoted += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    else if (c == '"' || c == '\\')
-      quoted += {'\\', c};
-    else
-      quoted += c;
+    if (c == '"' || c == '\\')
+      quoted += '\\';
+    quoted += isPlain(c) ? c : '?';
   }
   return quoted + '"';
 }

@@ -23,8 +23,8 @@ struct DeviceReport {
 
 std::string toYaml(const DeviceReport &report);
 
-/// Any text as a YAML scalar in double quotes; bytes that are no plain ASCII become escapes of one
-/// byte each.
+/// Any text as a YAML scalar in double quotes; bytes that are no plain ASCII become question marks,
+/// since a device's name is to be one that any terminal shows.
 std::string quoteYaml(std::string_view text);
 
 } // namespace moert::probe
