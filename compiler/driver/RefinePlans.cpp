@@ -8,15 +8,13 @@
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace moert;
 
 namespace moec {
 
 uint64_t poolPagesOf(const Plan &plan) {
-  return std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(),
-                         uint64_t(plan.transitPages));
+  return CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
 }
 
 PlanSettings settingsOf(const Plan &plan) {

@@ -110,9 +110,10 @@ std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
   if (budget.expertShare) {
     uint64_t wanted =
         static_cast<uint64_t>(*budget.expertShare * static_cast<double>(model.expertPayloadBytes));
-    uint64_t pages = std::min(wanted / model.pageBytes, largestPoolPages(model.cache));
-    if (*budget.expertShare >= 1) // All of them: records are padded to pages, payloads are not.
-      pages = largestPoolPages(model.cache);
+    const uint64_t allPages = largestPoolPages(model.cache);
+    // Of all of them the padding too, which is no expert bytes.
+    uint64_t pages =
+        *budget.expertShare >= 1 ? allPages : std::min(wanted / model.pageBytes, allPages);
     if (pages < smallestPool)
       return std::nullopt;
     uint32_t chunk = request.prefillChunk.value_or(request.planPrefillChunk);

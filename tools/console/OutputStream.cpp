@@ -9,6 +9,9 @@ namespace moert::cli {
 
 static constexpr std::string_view kClosedMessage = "standard output was closed";
 
+// What a shell reports of a program that SIGPIPE ended.
+static constexpr int kClosedOutputExitCode = 141;
+
 /// 0, or errno.
 static int writeAll(int file, std::string_view text) {
   while (!text.empty()) {
@@ -31,10 +34,6 @@ Status writeOutput(std::string_view text) {
   return {};
 }
 
-bool isClosedOutput(const Status &status) {
-  return status.code() == StatusCode::kFailed && status.message() == kClosedMessage;
-}
-
 bool isOutputTerminal() {
   return ::isatty(STDOUT_FILENO) == 1;
 }
@@ -49,6 +48,18 @@ void writeError(std::string_view text) {
 
 void printError(std::string_view message) {
   writeError(printable(message) + "\n");
+}
+
+bool isClosedOutput(const Status &status) {
+  return status.code() == StatusCode::kFailed && status.message() == kClosedMessage;
+}
+
+int endProgram(std::string_view program, const Status &status) {
+  if (isClosedOutput(status))
+    return kClosedOutputExitCode;
+  if (!status.isOk())
+    printError(strCat(program, ": ", status.message()));
+  return exitCode(status);
 }
 
 } // namespace moert::cli

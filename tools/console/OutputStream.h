@@ -15,9 +15,6 @@ Status writeOutput(std::string_view text);
 /// Whether a command ended because its output was closed: it ends quietly.
 bool isClosedOutput(const Status &status);
 
-/// What a shell reports of a program that SIGPIPE ended.
-constexpr int kClosedOutputExitCode = 141;
-
 bool isOutputTerminal();
 bool isErrorTerminal();
 
@@ -26,5 +23,9 @@ void writeError(std::string_view text);
 
 /// A line of its own, printable().
 void printError(std::string_view message);
+
+/// Tells what went wrong, in the program's name, and gives its exit code. A program whose output
+/// was closed ends quietly, as if by SIGPIPE.
+int endProgram(std::string_view program, const Status &status);
 
 } // namespace moert::cli

@@ -50,20 +50,11 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const 
   return exitCode(invalidInput(error.what()));
 }
 
-/// The exit code of what came to this end, which is told.
-static int ended(const Status &status) {
-  if (cli::isClosedOutput(status))
-    return cli::kClosedOutputExitCode;
-  if (!status.isOk())
-    cli::printError(strCat("moec: ", status.message()));
-  return exitCode(status);
-}
-
 /// What --help and --version print.
 static int shown(const CLI::App &app, const CLI::ParseError &error) {
   std::ostringstream text;
   app.exit(error, text, text);
-  return ended(cli::writeOutput(text.str()));
+  return cli::endProgram("moec", cli::writeOutput(text.str()));
 }
 
 int main(int argc, char **argv) {
@@ -82,5 +73,5 @@ int main(int argc, char **argv) {
       return shown(app, error);
     return refuseUsage(app, error, argv[1]);
   }
-  return ended(chosen());
+  return cli::endProgram("moec", chosen());
 }

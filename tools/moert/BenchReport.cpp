@@ -2,11 +2,11 @@
 
 #include "runtime/base/Size.h"
 #include "runtime/format/ForecastJson.h"
+#include "runtime/policy/CacheAllotment.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace moert::cli {
 
@@ -81,17 +81,13 @@ void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
   json.key("guess_precision").number(share(totals.adopted, totals.guesses()));
 }
 
-/// The pages that the plan has for experts.
-uint64_t plannedPages(const Plan &plan) {
-  return std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(),
-                         uint64_t(plan.transitPages));
-}
-
 /// Where the run has another budget than the plan was made for; a little more or less is the
 /// command's own memory.
 std::string otherCacheText(const LoadedModel &loaded) {
   const uint64_t pageBytes = loaded.model->artifact().pageBytes;
-  const double planned = double(plannedPages(planOf(loaded)) * pageBytes);
+  const Plan &plan = planOf(loaded);
+  const uint64_t plannedPages = CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
+  const double planned = double(plannedPages * pageBytes);
   const double held = double(loaded.account.poolPages * pageBytes);
   if (std::abs(held - planned) <= kSameCache * planned)
     return "";

@@ -14,9 +14,8 @@ namespace moert::probe {
 class ProbeFile {
 public:
   /// In a folder a new file, as large as the time allows on a slow disk, but at least `leastBytes`;
-  /// both are multiples of 4 MiB. Of a file all of them. Refuses a folder that cannot be
-  /// written to, a disk without the room, and a file that is smaller or mostly
-  /// holes.
+  /// both are multiples of 4 MiB. Of a file all of them. Refuses a folder that cannot be written
+  /// to, a disk without the room, and a file that is smaller or mostly holes.
   static Result<ProbeFile> create(ProbeRun &run, const std::string &path, uint64_t leastBytes,
                                   uint64_t mostBytes, uint64_t plannedNs);
 
