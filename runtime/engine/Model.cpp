@@ -5,6 +5,23 @@
 
 namespace moert {
 
+// The format lets the input of quantized experts be floats, quantized as they are gathered. No
+// compiler wrote that, and rows are gathered as they are.
+static Status checkGathers(const Artifact &artifact) {
+  for (const Program &program : artifact.programs)
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      const auto *experts = std::get_if<ExpertsInstruction>(&program.instructions[i]);
+      if (!experts)
+        continue;
+      if (program.buffers[size_t(experts->src)].kind !=
+          program.buffers[size_t(experts->gathered)].kind)
+        return invalidInput("program ", program.name, ": instruction ", i,
+                            " (experts): src is f32, expected quantized: this engine gathers rows "
+                            "as they are");
+    }
+  return {};
+}
+
 Model::Model(std::unique_ptr<Impl> opened) : impl(std::move(opened)) {}
 Model::~Model() = default;
 
@@ -21,6 +38,7 @@ const Tokenizer *Model::tokenizer() const {
 Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(path));
   MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
+  MOERT_RETURN_IF_ERROR(checkGathers(artifact).withContext(path));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, readTokenizerTable(source, artifact));
   MOERT_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::open(path));
   auto opened = std::make_unique<Impl>(

@@ -119,10 +119,11 @@ struct RouteInstruction {
 };
 
 /// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
-/// the batch needs once. src and `gathered` are rows [h] of the kind that the experts' first
-/// matrices take; gate and up are [expert width]; hidden is the quantized input of the last matrix,
-/// kNone where that is float; ranks is [topK * h], h rounded up to kRankRowElements. dst serves as
-/// scratch meanwhile and is none of the others.
+/// the batch needs once. `gathered` is rows [h] of the kind that the experts' first matrices take;
+/// src too, or it is floats, which the format allows and the engine does not play; gate and up are
+/// [expert width]; hidden is the quantized input of the last matrix, kNone where that is float;
+/// ranks is [topK * h], h rounded up to kRankRowElements. dst serves as scratch meanwhile and is
+/// none of the others.
 constexpr uint32_t kRankRowElements = 16;
 struct ExpertsInstruction {
   int32_t src, experts, weights, dst;

@@ -206,6 +206,10 @@ Status ProgramCheck::check(const RouteInstruction &i) {
   MOERT_RETURN_IF_ERROR(checkFinite("weightScale", i.weightScale));
   if (i.topK == 0 || i.topK > layer->experts.size())
     return invalidInput("top ", i.topK, " of ", layer->experts.size(), " experts");
+  // Paths are told by what the two layers before a guessed one have chosen.
+  if (const uint32_t expected = routedLayer ? *routedLayer + 1 : 0; i.moeLayer != expected)
+    return invalidInput("MoE layer ", i.moeLayer, " is routed, expected MoE layer ", expected,
+                        ": each once, in their order");
   MOERT_RETURN_IF_ERROR(
       buffers.apply({f32Operand("scores", i.scores, layer->experts.size(), Access::kRead),
                      i32Operand("experts", i.experts, i.topK, Access::kWrite),

@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/PreTokenizer.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/ByteAlphabet.h"
 #include "runtime/tokenizer/Normalizer.h"
@@ -78,7 +79,7 @@ Result<PreTokenizer> PreTokenizer::make(std::vector<PreTokenizerStep> list) {
           "pre_tokenizer: found Metaspace with prepend_scheme 'first' behind another "
           "step, expected it in front");
     if (step.kind == Kind::kSplitRegex && !isKnownPattern(step.pattern))
-      return invalidInput("pre_tokenizer: the regular expression ", step.pattern,
+      return invalidInput("pre_tokenizer: the regular expression ", excerpt(step.pattern),
                           " is not one that is known");
     Step compiled;
     if (std::string_view pattern = patternOf(step); !pattern.empty()) {

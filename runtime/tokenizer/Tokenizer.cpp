@@ -9,6 +9,7 @@
 #include "runtime/tokenizer/TokenizerTable.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moert {
 
@@ -130,10 +131,23 @@ private:
   BpeScratch bpe;
 };
 
+/// Real tokenizers have a handful of each. Every step of a pre-tokenizer calls the next one, and
+/// every normalizer may make a text longer.
+Status checkStepCounts(const TokenizerPipeline &pipeline) {
+  constexpr size_t kMostSteps = 64;
+  for (const auto &[name, count] : {std::pair("normalizer", pipeline.normalizers.size()),
+                                    std::pair("pre_tokenizer", pipeline.preTokenizers.size()),
+                                    std::pair("decoder", pipeline.decoders.size())})
+    if (count > kMostSteps)
+      return invalidInput(name, ": found ", count, " steps, expected at most ", kMostSteps);
+  return {};
+}
+
 } // namespace
 
 Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes) {
   MOERT_ASSIGN_OR_RETURN(TokenizerTable table, readTokenizerTable(bytes));
+  MOERT_RETURN_IF_ERROR(checkStepCounts(table.pipeline));
   MOERT_RETURN_IF_ERROR(checkNormalizers(table.pipeline.normalizers));
   MOERT_RETURN_IF_ERROR(checkFrontIsKept(table.pipeline));
   MOERT_RETURN_IF_ERROR(checkDecoders(table.pipeline.decoders));

@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/TokenizerTableFields.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/TokenizerTable.h"
 
@@ -45,7 +46,7 @@ bool isOneCharacter(std::string_view text) {
 
 Status expectOneCharacter(std::string_view text, std::string_view what) {
   if (!isOneCharacter(text))
-    return invalidInput("tokenizer table: found '", text, "' as the character of ", what,
+    return invalidInput("tokenizer table: found '", excerpt(text), "' as the character of ", what,
                         ", expected one character");
   return {};
 }

@@ -137,7 +137,8 @@ private:
       predict(normed, number + ahead, ahead, options.routesOutside ? kNone : layer);
     bool quantized = isQuantized(options.experts);
     BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
-    int32_t src = input(normed, options.experts, layer), dst = buffer(options.hidden);
+    int32_t src = options.gathersFloats ? normed : input(normed, options.experts, layer),
+            dst = buffer(options.hidden);
     int32_t gathered = buffer(options.hidden, kind), gate = buffer(kExpertWidth),
             up = buffer(kExpertWidth);
     int32_t inner = quantized ? buffer(kExpertWidth, kind) : kNone,

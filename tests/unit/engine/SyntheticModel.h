@@ -23,6 +23,7 @@ struct SyntheticOptions {
   std::vector<std::vector<WeightKind>> planes = {};
   uint32_t hidden = kHidden;
   bool repeatsQuery = false;    // Each layer's query is computed twice, to the same place.
+  bool gathersFloats = false;   // The experts' input is floats, whatever the experts are.
   bool routesOutside = false;   // Routes and guesses are said to belong to no layer.
   std::vector<Plan> plans = {}; // Empty: one that caches everything.
   /// The section of activation paths; empty: none.

@@ -248,3 +248,23 @@ TEST_CASE("truncation and padding are ignored") {
   json["padding"] = {{"length", 99}};
   CHECK(load(json).encode("abc") == Ids{4});
 }
+
+TEST_CASE("more steps than any tokenizer has are refused, since each calls the next one") {
+  const nlohmann::json step = {{"type", "Split"},
+                               {"pattern", {{"String", "x"}}},
+                               {"behavior", "Isolated"},
+                               {"invert", false}};
+  nlohmann::json many = smallTokenizer();
+  many["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers", std::vector<nlohmann::json>(64, step)}};
+  CHECK(refusal(many.dump()) == "accepted");
+  many["pre_tokenizer"]["pretokenizers"].push_back(step);
+  CHECK(refusal(many.dump()).find("pre_tokenizer: found 65 steps, expected at most 64") !=
+        std::string::npos);
+  nlohmann::json prepends = smallTokenizer();
+  prepends["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers", std::vector<nlohmann::json>(65, {{"type", "Prepend"}, {"prepend", "x"}})}};
+  CHECK(refusal(prepends.dump()).find("normalizer: found 65 steps, expected at most 64") !=
+        std::string::npos);
+}
