@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <fcntl.h>
 #include <iomanip>
 #include <sys/stat.h>
@@ -59,7 +58,7 @@ Result<std::string> readInput(const std::string &path) {
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0)
-      return invalidInput("cannot read ", name, ": ", std::strerror(errno));
+      return openError(errno, strCat("cannot read ", name));
     if (count == 0)
       break;
     text.append(block, static_cast<size_t>(count));

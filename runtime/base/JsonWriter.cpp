@@ -1,5 +1,7 @@
 #include "runtime/base/JsonWriter.h"
 
+#include "runtime/base/Utf8.h"
+
 #include <cassert>
 #include <charconv>
 #include <cmath>
@@ -64,8 +66,10 @@ JsonWriter &JsonWriter::key(std::string_view name) {
   return *this;
 }
 
-void JsonWriter::string(std::string_view utf8) {
+void JsonWriter::string(std::string_view text) {
   beforeValue();
+  std::string utf8;
+  appendLossyUtf8(text, true, utf8);
   appendQuoted(utf8);
 }
 

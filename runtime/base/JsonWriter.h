@@ -22,7 +22,8 @@ public:
 
   JsonWriter &key(std::string_view name);
 
-  void string(std::string_view utf8); // Broken UTF-8 is the caller's bug: it goes out as it is.
+  /// Names of files may hold anything: U+FFFD stands for what is no UTF-8.
+  void string(std::string_view text);
   void number(uint64_t value);
   void number(int64_t value);
   void number(uint32_t value) { number(uint64_t(value)); }

@@ -3,6 +3,7 @@
 #include "runtime/base/Excerpt.h"
 
 #include <cerrno>
+#include <poll.h>
 #include <unistd.h>
 
 namespace moert::cli {
@@ -12,12 +13,17 @@ static constexpr std::string_view kClosedMessage = "standard output was closed";
 // What a shell reports of a program that SIGPIPE ended.
 static constexpr int kClosedOutputExitCode = 141;
 
-/// 0, or errno.
+/// 0, or errno. Who shares a terminal or a pipe may have made it one that does not wait.
 static int writeAll(int file, std::string_view text) {
   while (!text.empty()) {
     ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR)
       continue;
+    if (written < 0 && errno == EAGAIN) {
+      pollfd room{file, POLLOUT, 0};
+      (void)::poll(&room, 1, -1);
+      continue;
+    }
     if (written < 0)
       return errno;
     text.remove_prefix(static_cast<size_t>(written));

@@ -25,6 +25,12 @@ TEST_CASE("a missing file and a folder are refused by name") {
   }
 }
 
+TEST_CASE("an error while reading is the system's, not the input's") {
+  auto text = readInput("/proc/self/mem"); // Nothing is mapped at its beginning.
+  CHECK(text.status().code() == StatusCode::kFailed);
+  CHECK(text.status().message().find("cannot read '/proc/self/mem'") != std::string::npos);
+}
+
 TEST_CASE("UTF-8 is accepted and the first byte of anything else is named") {
   CHECK(checkUtf8("", "p").isOk());
   CHECK(checkUtf8("Zw\xC3\xB6lf \xF0\x9F\x99\x82", "p").isOk());

@@ -30,6 +30,12 @@ TEST_CASE("text is quoted so that it reads back as it was") {
   CHECK(text == "\"\\\"\\\\\\n\\u0009\\u0001 caf\xC3\xA9\"");
 }
 
+TEST_CASE("what is no UTF-8, as in a file's name, is written as replacement characters") {
+  std::string text;
+  JsonWriter(text).string("mod\xE8le \xC3");
+  CHECK(text == "\"mod\xEF\xBF\xBDle \xEF\xBF\xBD\"");
+}
+
 TEST_CASE("a range of numbers is an array, also where it is empty or of bytes") {
   std::string text;
   JsonWriter json(text);
