@@ -66,24 +66,4 @@ Result<HostRegion> HostRegion::create(uint64_t bytes, Populate populateNow) {
   return region;
 }
 
-uint64_t HostRegion::memoryBytes(uint64_t bytes) {
-  if (bytes == 0)
-    return 0;
-  // A page table is one page of 8-byte entries. The region may start and end inside one on each of
-  // the levels.
-  uint64_t pageBytes = systemPageBytes();
-  uint64_t tables = 0;
-  for (uint64_t entries = divideUp(bytes, pageBytes); entries > 1;) {
-    entries = divideUp(entries, pageBytes / 8);
-    tables += entries + 1;
-  }
-  return roundUp(bytes, pageBytes) + tables * pageBytes;
-}
-
-Status HostRegion::lock() {
-  if (start && mlock(start, sizeBytes) != 0)
-    return systemError(errno, strCat("locking ", sizeBytes, " bytes in memory (see ulimit -l)"));
-  return {};
-}
-
 } // namespace moert

@@ -27,16 +27,9 @@ public:
   /// 0 bytes give an empty region.
   static Result<HostRegion> create(uint64_t bytes, Populate populate = Populate::kYes);
 
-  /// What a region costs the process: its pages and the page tables that map them.
-  static uint64_t memoryBytes(uint64_t bytes);
-
   std::byte *data() const { return start; }
   uint64_t bytes() const { return sizeBytes; }
   std::span<std::byte> span() const { return {start, sizeBytes}; }
-
-  /// Keeps the region from being swapped out. Systems limit this (RLIMIT_MEMLOCK): the error says
-  /// so, and the region works all the same.
-  Status lock();
 
 private:
   std::byte *start = nullptr;

@@ -1,12 +1,15 @@
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <initializer_list>
 #include <malloc.h>
 #include <sched.h>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 namespace moert {
 
@@ -49,10 +52,30 @@ bool contains(const std::string &controllers, const std::string &name) {
   return ("," + controllers + ",").find("," + name + ",") != std::string::npos;
 }
 
+/// Sums up a group's lines of "NAME BYTES" that have one of these names; 0 without the file.
+uint64_t sumOf(const std::string &path, std::initializer_list<std::string_view> names) {
+  std::ifstream file(path);
+  uint64_t sum = 0, bytes = 0;
+  for (std::string name; file >> name >> bytes;)
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      sum += bytes;
+  return sum;
+}
+
+/// Of a group's limit and its usage, which counts pages of files that are given back when needed.
+void takeMemory(GroupLimits &limits, uint64_t limit, uint64_t usage, uint64_t fileBytes) {
+  limits.memoryBytes = std::min(limits.memoryBytes, limit);
+  if (limit == UINT64_MAX || usage == UINT64_MAX) // No limit; or a version without the count.
+    usage = fileBytes = 0;
+  const uint64_t held = usage - std::min(usage, fileBytes);
+  limits.roomBytes = std::min(limits.roomBytes, limit - std::min(limit, held));
+}
+
 void takeV2(GroupLimits &limits, const std::string &root, const std::string &group) {
   visitUpwards(root, group, [&](const std::string &folder) {
-    limits.memoryBytes =
-        std::min(limits.memoryBytes, parseLimit(firstLine(folder + "/memory.max")));
+    takeMemory(limits, parseLimit(firstLine(folder + "/memory.max")),
+               parseLimit(firstLine(folder + "/memory.current")),
+               sumOf(folder + "/memory.stat", {"inactive_file", "active_file"}));
     std::string cpu = firstLine(folder + "/cpu.max"); // "QUOTA PERIOD"
     size_t space = std::min(cpu.find(' '), cpu.size());
     uint64_t quota = parseLimit(std::string_view(cpu).substr(0, space));
@@ -65,8 +88,9 @@ void takeV1(GroupLimits &limits, const std::string &root, const std::string &con
             const std::string &group) {
   if (contains(controllers, "memory"))
     visitUpwards(root + "/memory", group, [&](const std::string &folder) {
-      limits.memoryBytes =
-          std::min(limits.memoryBytes, parseLimit(firstLine(folder + "/memory.limit_in_bytes")));
+      takeMemory(limits, parseLimit(firstLine(folder + "/memory.limit_in_bytes")),
+                 parseLimit(firstLine(folder + "/memory.usage_in_bytes")),
+                 sumOf(folder + "/memory.stat", {"total_inactive_file", "total_active_file"}));
     });
   if (contains(controllers, "cpu"))
     visitUpwards(root + "/cpu", group, [&](const std::string &folder) {
@@ -108,18 +132,28 @@ GroupLimits groupLimits(const std::string &systemRoot) {
   return limits;
 }
 
+/// This process's affinity. The system refuses a set that is smaller than its own.
+static uint32_t schedulableCores() {
+  constexpr size_t kMostCores = 1 << 20;
+  for (size_t most = CPU_SETSIZE; most <= kMostCores; most *= 2) {
+    std::vector<cpu_set_t> set(most / CPU_SETSIZE);
+    const size_t bytes = set.size() * sizeof(cpu_set_t);
+    if (sched_getaffinity(0, bytes, set.data()) == 0)
+      return static_cast<uint32_t>(std::max(1, CPU_COUNT_S(bytes, set.data())));
+    if (errno != EINVAL)
+      break;
+  }
+  return 1;
+}
+
 uint32_t availableCores() {
-  cpu_set_t set;
-  uint32_t cores = 1;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    cores = static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
-  return std::min(cores, groupLimits().cores);
+  return std::min(schedulableCores(), groupLimits().cores);
 }
 
 uint64_t availableMemoryBytes() {
   // A system at its last page is a slow one.
   uint64_t freeBytes = freeMemoryBytes();
-  return std::min(groupLimits().memoryBytes, freeBytes - freeBytes / 16);
+  return std::min(groupLimits().roomBytes, freeBytes - freeBytes / 16);
 }
 
 uint64_t privateMemoryBytes() {

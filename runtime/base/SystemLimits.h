@@ -10,6 +10,9 @@ namespace moert {
 /// The largest number where there is none.
 struct GroupLimits {
   uint64_t memoryBytes = UINT64_MAX;
+  /// Of a limit what the group's processes, this one among them, do not hold by now. Pages of files
+  /// that were read are not held: the system gives them back.
+  uint64_t roomBytes = UINT64_MAX;
   uint32_t cores = UINT32_MAX; // Processor time per time, rounded up; at least 1.
 };
 
@@ -20,7 +23,7 @@ GroupLimits groupLimits(const std::string &systemRoot = "");
 /// than a quota has cores are stopped together until its next period.
 uint32_t availableCores();
 
-/// The smallest of the control groups' limits and of the memory that is free now, less a sixteenth;
+/// The smaller of the control groups' room and of the memory that is free now, less a sixteenth;
 /// the whole is what a run without a budget may take.
 uint64_t availableMemoryBytes();
 

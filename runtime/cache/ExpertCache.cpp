@@ -11,6 +11,22 @@
 
 namespace moert {
 
+CacheStats &CacheStats::operator+=(const CacheStats &other) {
+  hits += other.hits;
+  misses += other.misses;
+  evictions += other.evictions;
+  bytesRead += other.bytesRead;
+  guessesRead += other.guessesRead;
+  guessBytes += other.guessBytes;
+  adopted += other.adopted;
+  present += other.present;
+  awaited += other.awaited;
+  refuted += other.refuted;
+  waitNs += other.waitNs;
+  verifyNs += other.verifyNs;
+  return *this;
+}
+
 static DirectorySize directorySizeOf(const CacheConfig &config) {
   DirectorySize size{.layers = config.layers.size()};
   for (const CacheLayer &layer : config.layers) {
@@ -73,18 +89,6 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
   leaving.reserve(mostLeaving(config));
   pieces.reserve(listPages);
   checks.reserve(mostChecks(config));
-}
-
-uint64_t ExpertCache::memoryBytes(const CacheConfig &config) {
-  DirectorySize size = directorySizeOf(config);
-  uint64_t pageLists = moert::largestRecordPages(config);
-  return sizeof(ExpertCache) + config.fileName.size() + size.layers * sizeof(CacheLayer) +
-         CacheDirectory::memoryBytes(config.rules, size) + GuessList::memoryBytes(size) +
-         size.experts * sizeof(Expert) +
-         PagePool::memoryBytes(config.pool.size() / config.pageBytes) +
-         mostExpertsHeld(config) * (pageLists * sizeof(std::byte *) + sizeof(uint32_t)) +
-         (size.widestLayer * 3 + mostLeaving(config)) * sizeof(uint32_t) +
-         pageLists * sizeof(MemoryPiece) + mostChecks(config) * sizeof(SliceCheck);
 }
 
 ExpertCache::~ExpertCache() {

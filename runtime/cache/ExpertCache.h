@@ -96,8 +96,8 @@ struct CacheStats {
 
 /// Borrows the read queue and the threads, which nobody else uses during a call, the pool and the
 /// tables of the configuration; all outlive it. One thread calls everything; the bytes handed out
-/// may be read by any number of threads until release. Allocates nothing after create(), except for
-/// the message of an error.
+/// may be read by any number of threads until release. Allocates nothing after create(), except in
+/// fill() and for the message of an error.
 ///
 /// Invariants, between calls:
 ///  - A layer holds at most its quota, the layer being played at most quota + transit; the sum of
@@ -118,9 +118,6 @@ public:
   /// kInvalidInput for a configuration that cannot work, with the numbers. The read limits of the
   /// queue have to allow the largest record on pages without neighbours.
   static Result<std::unique_ptr<ExpertCache>> create(const CacheConfig &config, ReadQueue &queue);
-
-  /// What the cache's own tables cost, the pool not included.
-  static uint64_t memoryBytes(const CacheConfig &config);
 
   /// Waits for the reads under way.
   ~ExpertCache();

@@ -5,22 +5,6 @@
 
 namespace moert {
 
-CacheStats &CacheStats::operator+=(const CacheStats &other) {
-  hits += other.hits;
-  misses += other.misses;
-  evictions += other.evictions;
-  bytesRead += other.bytesRead;
-  guessesRead += other.guessesRead;
-  guessBytes += other.guessBytes;
-  adopted += other.adopted;
-  present += other.present;
-  awaited += other.awaited;
-  refuted += other.refuted;
-  waitNs += other.waitNs;
-  verifyNs += other.verifyNs;
-  return *this;
-}
-
 void ExpertCache::guess(const LayerGuess &guessed) {
   if (guessesUnderWay > 0)
     guesses.name(guessed);

@@ -18,10 +18,6 @@ PagePool::PagePool(std::span<std::byte> memory, uint64_t bytesPerPage)
     freeBits.back() = (uint64_t(1) << count % kWordBits) - 1;
 }
 
-uint64_t PagePool::memoryBytes(uint64_t pageCount) {
-  return divideUp(pageCount, kWordBits) * 8;
-}
-
 uint64_t PagePool::nextFree(uint64_t from) const {
   if (from >= count)
     return count;

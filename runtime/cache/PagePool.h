@@ -18,9 +18,6 @@ public:
   /// As many whole pages as the memory holds. pageBytes is a power of two.
   PagePool(std::span<std::byte> memory, uint64_t pageBytes);
 
-  /// What the pool's own tables cost.
-  static uint64_t memoryBytes(uint64_t pageCount);
-
   uint64_t pageCount() const { return count; }
   uint64_t freePages() const { return freeCount; }
 

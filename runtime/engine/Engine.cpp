@@ -108,9 +108,8 @@ Status Engine::Impl::makeStepMemory() {
   attentionScratchFloats = attentionScratchFloatsOf(*artifact, contextTokens);
   MOERT_ASSIGN_OR_RETURN(
       scratch, HostRegion::create(attentionScratchFloats * sizeof(float) * threads->threads()));
-  uint64_t row =
-      roundUp(uint64_t(artifact->model.vocabularySize) * sizeof(float), kBufferAlignment);
-  MOERT_ASSIGN_OR_RETURN(logits, HostRegion::create(row * logitsRows));
+  logitsStride = roundUp(artifact->model.vocabularySize, kBufferAlignment / sizeof(float));
+  MOERT_ASSIGN_OR_RETURN(logits, HostRegion::create(logitsStride * sizeof(float) * logitsRows));
   batch.reserve(chunk);
   ropeFloatsPerRow = ropeFloatsOf(*artifact, ropeOffsets);
   ropeTables.resize(uint64_t(ropeFloatsPerRow) * chunk);

@@ -94,6 +94,7 @@ struct Engine::Impl {
   uint32_t contextTokens = 0;
   uint32_t chunk = 0;
   uint32_t logitsRows = 0;
+  uint64_t logitsStride = 0; // Floats from one row to the next.
   HostRegion residentMemory, arena, scratch, logits, poolMemory;
   std::vector<const std::byte *> residentPages; // One "page" per resident weight.
   std::vector<WeightView> residents;

@@ -125,6 +125,7 @@ ModelFootprint footprintOf(const Model &model) {
   uint64_t lists = topK * 3 * sizeof(int32_t);
   uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + lists + sizeof(BatchRow);
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
+  footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
   footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) + measuredBytesOf(artifact) + planBytesOf(artifact);
   if (const Tokenizer *tokenizer = model.tokenizer())

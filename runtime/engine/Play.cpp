@@ -168,7 +168,6 @@ void Engine::Impl::playRoute(const RouteInstruction &route) {
 Status Engine::Impl::playHead(const HeadInstruction &head) {
   const WeightView &w = weight(head.weight);
   uint32_t vocabulary = w.shape.rows;
-  uint64_t stride = logits.bytes() / logitsRows / sizeof(float);
   float *y = reinterpret_cast<float *>(logits.data());
   for (uint32_t row = 0; row < rows();) {
     uint32_t count = 0;
@@ -178,11 +177,11 @@ Status Engine::Impl::playHead(const HeadInstruction &head) {
       ++row;
       continue;
     }
-    multiply(w, head.src, row, count, y, stride);
+    multiply(w, head.src, row, count, y, logitsStride);
     if (head.bias != kNone)
-      kernels->addBias(y, stride, vector(head.bias), count, vocabulary, y, stride);
+      kernels->addBias(y, logitsStride, vector(head.bias), count, vocabulary, y, logitsStride);
     for (uint32_t i = 0; i < count; ++i) {
-      float *values = y + i * stride;
+      float *values = y + i * logitsStride;
       if (head.scale != 1)
         std::transform(values, values + vocabulary, values,
                        [&](float v) { return v * head.scale; });

@@ -2,7 +2,7 @@
 // of every sum is fixed, so a reference twin in plain loops and every vector version give the same
 // bytes, whatever the batch, the number of threads and the pages that hold the weights.
 //
-// A KernelTable is one implementation of all of them; selectKernels() takes the fastest that the
+// A KernelTable is one implementation of all of them; bestKernels() gives the fastest that the
 // processor has. Functions are pure: no allocation, no state, safe from any thread on disjoint
 // outputs. Rows are tokens. Strides count elements. Pointers of activations and outputs are 64-byte
 // aligned and strides are multiples of 16 elements (64 bytes) unless a parameter says otherwise;

@@ -29,12 +29,6 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInTra
     leavingOrder.resize(size.experts);
 }
 
-uint64_t CacheDirectory::memoryBytes(const CacheRules &rules, const DirectorySize &size) {
-  return size.layers * sizeof(Layer) + shareCount(rules, size) * sizeof(Share) +
-         size.experts * sizeof(DirectoryEntry) + size.widestLayer * sizeof(uint32_t) +
-         mostCandidates(rules, size) * (2 * sizeof(uint32_t) + sizeof(PlayCandidate));
-}
-
 void CacheDirectory::addLayer(uint64_t quotaPages, bool comesRoundAgain) {
   uint32_t index = static_cast<uint32_t>(layers.size());
   if (shares.empty() || rules.sharing == CacheSharing::kLayerQuotas)

@@ -79,8 +79,6 @@ struct DirectorySize {
 class CacheDirectory {
 public:
   CacheDirectory(const CacheRules &rules, uint64_t transitPages, const DirectorySize &size);
-  /// What the tables cost.
-  static uint64_t memoryBytes(const CacheRules &rules, const DirectorySize &size);
 
   void addLayer(uint64_t quotaPages, bool comesRoundAgain = true);
   /// Of the layer that was added last.

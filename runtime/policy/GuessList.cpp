@@ -18,11 +18,6 @@ GuessList::GuessList(const DirectorySize &size) : widestLayer(size.widestLayer) 
   selected.reserve(widestLayer);
 }
 
-uint64_t GuessList::memoryBytes(const DirectorySize &size) {
-  return mostGuesses(size) * (sizeof(GuessCandidate) + 3 * sizeof(uint32_t)) +
-         size.widestLayer * 2 * sizeof(uint32_t);
-}
-
 void GuessList::name(const LayerGuess &guess) {
   size_t index = 0;
   while (index < namedCount && named[index].layer != guess.layer)

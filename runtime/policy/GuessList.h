@@ -23,12 +23,10 @@ namespace moert {
 class GuessList {
 public:
   explicit GuessList(const DirectorySize &size);
-  static uint64_t memoryBytes(const DirectorySize &size);
 
   /// A predictor has spoken, before the play of the layer where it stands. It replaces what was
   /// said before of the same layer. Of more than kMostAhead layers at a time the rest is not heard.
   void name(const LayerGuess &guess);
-  bool hasNamed() const { return namedCount > 0; }
 
   /// The directory's play has begun and decided. Guesses that it wants are adopted, other guesses
   /// of its layer are refuted; so are guesses of later layers, the last one begun first, until the

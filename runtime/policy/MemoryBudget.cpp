@@ -48,7 +48,8 @@ uint64_t MemoryAccount::totalBytes() const {
 MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
                             const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages) {
   uint64_t poolBytes = poolPages * model.pageBytes;
-  uint64_t scratch = model.attentionScratchBytesPerContextToken * request.contextTokens;
+  uint64_t scratch = model.attentionScratchBytes +
+                     model.attentionScratchBytesPerContextToken * request.contextTokens;
   MemoryAccount account;
   account.prefillChunk = prefillChunk;
   account.poolPages = poolPages;

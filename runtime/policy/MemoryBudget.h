@@ -19,12 +19,13 @@ namespace moert {
 /// What follows from the artifact alone.
 struct ModelFootprint {
   uint64_t residentBytes = 0;
-  uint64_t metadataBytes = 0;                        // The manifest and everything built from it.
-  uint64_t tokenizerBytes = 0;                       // The table and everything built from it.
-  uint64_t kvBytesPerToken = 0;                      // All slots.
-  uint64_t arenaBytesPerToken = 0;                   // Of the largest program.
-  uint64_t logitsBytes = 0;                          // One row.
-  uint64_t attentionScratchBytesPerContextToken = 0; // Per thread.
+  uint64_t metadataBytes = 0;         // The manifest and everything built from it.
+  uint64_t tokenizerBytes = 0;        // The table and everything built from it.
+  uint64_t kvBytesPerToken = 0;       // All slots.
+  uint64_t arenaBytesPerToken = 0;    // Of the largest program.
+  uint64_t logitsBytes = 0;           // One row.
+  uint64_t attentionScratchBytes = 0; // Per thread; further ones for each token of the context.
+  uint64_t attentionScratchBytesPerContextToken = 0;
   uint32_t pageBytes = 0;
   uint64_t expertPayloadBytes = 0; // What "25%" is a share of.
   CacheShape cache;

@@ -61,6 +61,37 @@ TEST_CASE("groups of version 1 are found by their controllers") {
   CHECK(groupLimits(system.root).cores == 4);
 }
 
+TEST_CASE("what a group's processes hold is no room, pages of files that were read are") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "0::/outer/inner");
+  system.write("/sys/fs/cgroup/outer/inner/memory.max", "max");
+  system.write("/sys/fs/cgroup/outer/inner/memory.current", "5000000");
+  system.write("/sys/fs/cgroup/outer/memory.max", "9000000");
+  system.write("/sys/fs/cgroup/outer/memory.current", "7000000");
+  system.write(
+      "/sys/fs/cgroup/outer/memory.stat",
+      "anon 3000000\nfile 4000000\ninactive_file 2500000\nactive_file 500000\nshmem 1000000");
+  CHECK(groupLimits(system.root).memoryBytes == 9000000);
+  CHECK(groupLimits(system.root).roomBytes == 9000000 - 7000000 + 3000000);
+}
+
+TEST_CASE("a group of version 1 counts the pages of those below it as well") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "4:memory:/job");
+  system.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1000");
+  system.write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1000");
+  system.write("/sys/fs/cgroup/memory/job/memory.stat",
+               "inactive_file 1\ntotal_inactive_file 300\ntotal_active_file 100");
+  CHECK(groupLimits(system.root).roomBytes == 400);
+}
+
+TEST_CASE("a limit without a count of what is held is all room") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "0::/");
+  system.write("/sys/fs/cgroup/memory.max", "4096");
+  CHECK(groupLimits(system.root).roomBytes == 4096);
+}
+
 TEST_CASE("a quota of -1 is none") {
   FakeSystem system;
   system.write("/proc/self/cgroup", "5:cpu:/");

@@ -4,6 +4,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/HostMemory.h"
 #include "runtime/cache/ExpertCache.h"
+#include "runtime/policy/MemoryBudget.h"
 
 #include <algorithm>
 #include <array>
@@ -73,6 +74,20 @@ inline std::vector<uint32_t> someExperts(std::mt19937 &random, uint32_t count, s
   std::shuffle(all.begin(), all.end(), random);
   all.resize(1 + random() % most);
   return all;
+}
+
+/// What a budget's account has for the tables of such a cache, of its artifact and of its engine.
+inline uint64_t accountedTableBytes(const CacheConfig &config) {
+  TableEntries entries;
+  entries.moeLayers = config.layers.size();
+  entries.poolPages = config.pool.size() / config.pageBytes;
+  for (const CacheLayer &layer : config.layers) {
+    entries.experts += layer.records.size();
+    entries.widestLayer = std::max<uint64_t>(entries.widestLayer, layer.records.size());
+    for (const ExpertRecord &record : layer.records)
+      entries.furtherSlices += record.slices.size() - 1;
+  }
+  return tableBytes(entries);
 }
 
 /// Owns the pool and the cache over a model.

@@ -66,6 +66,18 @@ TEST_CASE("a plan whose budget is within the one given is taken, though its cont
   CHECK(accountMemory(**planned, options).value().plan == 1);
 }
 
+TEST_CASE("a plan's chunk has no more rows than the context has tokens") {
+  Plan plan = smallPlan();
+  plan.prefillChunk = 512;
+  TemporaryArtifact artifact(modelWith({plan}));
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions options = baseOptions();
+  options.memory = BudgetSize{uint64_t(1) << 30, {}};
+  options.contextTokens = 33; // Kept in blocks of 32.
+  CHECK(accountMemory(**model, options).value().prefillChunk == 64);
+}
+
 TEST_CASE("a preset that the artifact does not hold is refused with those that it holds") {
   TemporaryArtifact artifact(
       modelWith({planOf("8MiB auto", "auto", 8 << 20, 8), planOf("8MiB lru", "lru", 8 << 20, 8),
