@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <map>
+
 namespace mlir::moe {
 
 #define GEN_PASS_DEF_ASSIGNBITSPASS
@@ -31,6 +33,7 @@ private:
   FormatAttr formatOf(WeightOp weight, ResidentBits width);
   FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
   LogicalResult readWidths();
+  LogicalResult checkNames(ModuleOp module);
   FailureOr<ArrayAttr> expertSlices(MoeLayerOp layer, uint32_t expert);
   LogicalResult setResidentFormats(ModuleOp module);
 
@@ -105,6 +108,25 @@ LogicalResult AssignBits::readWidths() {
   return success();
 }
 
+// A width for what is not there is one that was meant for something else.
+LogicalResult AssignBits::checkNames(ModuleOp module) {
+  if (!chosen)
+    return success();
+  std::map<uint32_t, uint32_t> experts; // Of each layer that has any.
+  for (MoeLayerOp layer : module.getOps<MoeLayerOp>())
+    experts[layer.getLayer()] = layer.getExperts();
+  for (const auto &[place, width] : chosen->experts)
+    if (auto layer = experts.find(place.first);
+        layer == experts.end() || place.second >= layer->second)
+      return emitError(module.getLoc()) << widths << " has a width for expert " << place.second
+                                        << " of layer " << place.first << ", which is not there";
+  for (const auto &[name, width] : chosen->weights)
+    if (!module.lookupSymbol<WeightOp>(name))
+      return emitError(module.getLoc())
+             << widths << " has a width for the matrix " << name << ", which is not there";
+  return success();
+}
+
 FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert) {
   Builder builder(&getContext());
   moec::Grid grid = {widthOf(bits), group, false};
@@ -161,7 +183,7 @@ void AssignBits::runOnOperation() {
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
   if (failed(FormatAttr::verify(emit, WeightKind::kInt8, group, activationGroup, false, false)))
     return signalPassFailure();
-  if (failed(readWidths()) || failed(setResidentFormats(module)))
+  if (failed(readWidths()) || failed(checkNames(module)) || failed(setResidentFormats(module)))
     return signalPassFailure();
   Builder builder(&getContext());
   for (MoeLayerOp layer : module.getOps<MoeLayerOp>()) {

@@ -307,7 +307,8 @@ Status Calibration::run(CalibrationInfo info) {
   Status status = playAll();
   if (listeners.progress)
     listeners.progress->end();
-  if (status.code() == StatusCode::kInterrupted) {
+  // What an earlier run has left is not lost to a failure of this one.
+  if (status.code() == StatusCode::kInterrupted || (!status.isOk() && firstSegment > 0)) {
     writer->keep();
     states->keep();
     return status;

@@ -53,7 +53,7 @@ struct CalibrateListeners {
 };
 
 /// Writes options.outputPath, whole or not at all. Interrupted, it leaves what --resume needs and
-/// returns kInterrupted; failed, nothing.
+/// returns kInterrupted; failed, nothing but what it had gone on from.
 moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
                         const CalibrateListeners &listeners);
 

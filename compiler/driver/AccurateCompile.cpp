@@ -133,6 +133,7 @@ Status AccurateCompile::checkBudgets() {
   if (request.areResidentBitsChosen && request.target)
     passes.residentBits = mlir::moe::ResidentBits::k4;
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
+  MOERT_RETURN_IF_ERROR(checkGuessing(plan.artifact, true, material.device.has_value()));
   // What a share of the experts takes is not known before their widths are.
   std::erase_if(plan.artifact.plans,
                 [](const Plan &one) { return one.name.find('%') != one.name.npos; });

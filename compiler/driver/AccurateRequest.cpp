@@ -37,6 +37,7 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
   std::vector<std::string> inputs = request.calibrationTexts;
   inputs.insert(inputs.end(), request.acceptanceTexts.begin(), request.acceptanceTexts.end());
   inputs.push_back(request.profilePath);
+  inputs.push_back(request.passes.device);
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(request.outputPath, inputs));
   return checkReplacesNone(request.outputPath, inputs);
 }

@@ -68,6 +68,7 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, request.passes, session));
   if (!request.passes.device.empty()) {
+    MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, {&request.passes.device, 1}));
     MOERT_ASSIGN_OR_RETURN(const DeviceProfile device, readDeviceFile(request.passes.device));
     MemoryWarnings().check(plan.artifact.plans, device, session);
   }

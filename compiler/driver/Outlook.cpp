@@ -63,7 +63,7 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
   passes.addPass(mlir::moe::createAssignBitsPass({.bits = bits}));
   if (mlir::failed(passes.run(*module)))
     return ir.failure("planning");
-  auto footprint = mlir::moe::footprintOf(*module, plan.artifact.pageBytes);
+  auto footprint = mlir::moe::footprintWithPredictors(*module, plan.artifact.pageBytes);
   if (mlir::failed(footprint))
     return ir.failure("working out the memory");
   return SizedModel{std::move(plan.artifact), *footprint};

@@ -97,17 +97,16 @@ static Status refine(const PlanProblem &problem, const DeviceProfile &device, Pr
   return {};
 }
 
-// What presets that guess need; the search does without where something is missing.
-static Status checkGuessing(const Artifact &artifact, const PlanBasis &basis) {
+Status checkGuessing(const Artifact &artifact, bool hasTrace, bool hasDevice) {
   for (const Plan &plan : artifact.plans) {
     MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
     if (predictorOf(preset).predictor == Predictor::kOff)
       continue;
     const std::string guesses = strCat("preset ", plan.preset, " guesses experts, for which ");
-    if (!basis.trace)
+    if (!hasTrace)
       return invalidInput(guesses, "the artifact has to hold a trace: compile it with "
                                    "--calibration-text, or give this command --calibration");
-    if (!basis.device)
+    if (!hasDevice)
       return invalidInput(guesses, "a device has to be known: --device");
     if (artifact.moeLayers.size() > 1 && !canGuess(artifact, 1, 1))
       return invalidInput(guesses, "the artifact's program has no place: compile it again");
@@ -116,7 +115,7 @@ static Status checkGuessing(const Artifact &artifact, const PlanBasis &basis) {
 }
 
 Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &session) {
-  MOERT_RETURN_IF_ERROR(checkGuessing(artifact, basis));
+  MOERT_RETURN_IF_ERROR(checkGuessing(artifact, basis.trace != nullptr, basis.device != nullptr));
   if (!basis.trace || !basis.device)
     return {};
   const StepUse use = tracedUse(*basis.device, *basis.trace);

@@ -30,6 +30,10 @@ inline constexpr std::string_view kWidthsReason = "widths";
 moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
                           const Session &session);
 
+/// Refuses plans whose preset guesses experts where a trace, a device or a place in the program is
+/// missing; the search does without.
+moert::Status checkGuessing(const moert::Artifact &artifact, bool hasTrace, bool hasDevice);
+
 /// Pages of the plan's pool: of quotas and transit together.
 uint64_t poolPagesOf(const moert::Plan &plan);
 

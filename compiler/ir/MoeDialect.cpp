@@ -79,6 +79,8 @@ static LogicalResult verifyExperts(Operation *op, PlanAttr plan) {
       llvm::append_range(named, cast<DenseI32ArrayAttr>(pinned[i]).asArrayRef());
     if (ArrayAttr start = plan.getStart())
       llvm::append_range(named, cast<StartAttr>(start[i]).getExperts().asArrayRef());
+    if (!layer.getExpertsAttr())
+      return success(); // Refused where the layer itself is looked at, after its module.
     for (int32_t expert : named)
       if (static_cast<uint32_t>(expert) >= layer.getExperts())
         return emitError(op->getLoc())

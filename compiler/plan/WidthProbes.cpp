@@ -62,7 +62,9 @@ void WidthProbes::scaleGroup(uint32_t group, double nats) {
 Status WidthProbes::probeOptions(size_t item) {
   std::vector<WidthOption> &options = estimates.items[item].options;
   options[0].loss = 0;
-  for (uint32_t o = 1; o < options.size() && trials.canMeasure(); ++o) {
+  for (uint32_t o = 1; o < options.size(); ++o) {
+    if (!trials.canMeasure())
+      return tooFewMeasurements();
     WidthAssignment assignment = widest;
     assignment[item] = o;
     MOERT_ASSIGN_OR_RETURN(double nats, trials.probe(assignment));
@@ -87,8 +89,10 @@ Status WidthProbes::probeGroup(uint32_t group) {
   for (size_t i = 0; i < assignment.size(); ++i)
     if (input.groups[i] == group)
       assignment[i] = probed[i];
-  if (assignment == widest)
-    return {}; // Nothing to choose.
+  if (assignment == widest) {
+    scaleGroup(group, 0); // Nothing to choose, and nothing lost by it.
+    return {};
+  }
   MOERT_ASSIGN_OR_RETURN(double nats, trials.probe(assignment));
   scaleGroup(group, std::max(nats - base, kLeastNats));
   return {};

@@ -91,14 +91,18 @@ private:
 
 } // namespace
 
+static std::span<const int32_t> tokensAt(std::span<const SearchText> texts, const Place &place,
+                                         uint32_t windowTokens) {
+  return std::span(texts[place.text].tokens).subspan(place.window * windowTokens, windowTokens);
+}
+
 // Every window of the texts that `seen` does not overlap.
 static std::vector<Place> freePlaces(std::span<const SearchText> texts, const SeenText &seen,
                                      uint32_t windowTokens) {
   std::vector<Place> places;
   for (size_t t = 0; t < texts.size(); ++t)
     for (size_t w = 0; w < texts[t].tokens.size() / windowTokens; ++w)
-      if (texts[t].isOfCalibration ||
-          !seen.contains(std::span(texts[t].tokens).subspan(w * windowTokens, windowTokens)))
+      if (texts[t].isOfCalibration || !seen.contains(tokensAt(texts, {t, w}, windowTokens)))
         places.push_back({t, w});
   return places;
 }
@@ -122,8 +126,8 @@ static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Pl
   set.ids.resize(texts.size());
   set.indices.resize(texts.size());
   for (const Place &place : places) {
-    auto begin = texts[place.text].tokens.begin() + ptrdiff_t(place.window * windowTokens);
-    set.ids[place.text].insert(set.ids[place.text].end(), begin, begin + windowTokens);
+    const auto tokens = tokensAt(texts, place, windowTokens);
+    set.ids[place.text].insert(set.ids[place.text].end(), tokens.begin(), tokens.end());
     set.indices[place.text].push_back(uint32_t(place.window));
   }
   set.windows = places.size();
@@ -154,6 +158,13 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
   if (result.isSetAside) {
     size_t count = std::min<size_t>(amounts.setAsideWindows, places.size() / 2);
     result.acceptance = windowsAt(texts, takeEvenly(places, count), length);
+    // A text may repeat itself.
+    SeenText accepted;
+    for (const std::vector<int32_t> &ids : result.acceptance.ids)
+      accepted.add(ids, length);
+    std::erase_if(places, [&](const Place &place) {
+      return accepted.contains(tokensAt(texts, place, length));
+    });
   }
   std::vector<Place> search = takeEvenly(places, amounts.searchWindows);
   if (!result.isSetAside && !amounts.isAcceptedOnItems) {

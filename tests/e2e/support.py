@@ -72,8 +72,13 @@ def interrupt_at(process, how, path):
     return ended(process)
 
 
-def wait_for(process, path):
+def wait_for(process, path, seconds=120):
+    """Until something is there or the process has ended; an error where neither comes."""
+    deadline = time.monotonic() + seconds
     while not Path(path).exists() and process.poll() is None:
+        if time.monotonic() > deadline:
+            process.kill()
+            raise AssertionError(f"after {seconds} s there is no {path}")
         time.sleep(0.002)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import support
 from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, ROOT, SCRATCH, E2eTest, digest, program, run
 
+DEVICE = ROOT / "profiles/laptop-nvme.yaml"
 LAYERS = 2
 TEXTS = ("books.txt", "math.txt")
 # A window is about 1,600 bytes: 4 windows for calibration, the search and the acceptance have the fewest that there may be.
@@ -433,13 +434,18 @@ class RefusalTest(AccuracyTest):
     def test_a_checkpoint_without_a_tokenizer(self):
         self.refuses("no tokenizer.json", DATA / "golden/mixtral", *searched()[2:])
 
+    def test_a_preset_that_guesses_without_a_device_is_refused_before_any_work(self):
+        for preset in ("fate", "edgemoe"):
+            done = self.expect(REFUSED, "moec", *searched("--memory", "25%", "--preset", preset), "-o", self.output)
+            self.assertRegex(done.err, rf"\Amoec: preset {preset} guesses experts, for which a device has to be known: --device\n\Z")
+
     def test_an_output_that_is_an_input_or_whose_work_would_take_one_along(self):
-        inputs = [shutil.copy(path, self.scratch) for path in (*texts("calibration"), *texts("acceptance"), profile())]
+        inputs = [shutil.copy(path, self.scratch) for path in (*texts("calibration"), *texts("acceptance"), profile(), DEVICE)]
         contents = [digest(path) for path in inputs]
         texts_of = ("--calibration-text", *inputs[:2], "--eval-text", *inputs[2:4])
         for output in inputs:
             self.refused("moec", "compile", checkpoint(), "--accuracy-loss", "2%", *texts_of, "--calibration", inputs[4],
-                         "-o", output, mention="would replace")
+                         "--device", inputs[5], "-o", output, mention="would replace")
         self.work.mkdir()
         shutil.copy(profile(), self.work / "calibration.profile")
         (self.work / "moec.lock").touch()

@@ -49,7 +49,7 @@ class BrokenArtifactTest(E2eTest):
         patch(path, 0, b"GGUF")
         self.both_refuse(path, "copy.moe")
 
-    def test_a_flipped_bit_anywhere_in_the_first_page_is_refused_or_harmless(self):
+    def test_a_flipped_bit_of_the_first_bytes_is_refused_or_harmless(self):
         reference = self.expect(DONE, "moert", "run", self.model, "-p", "The", "-n", 4, "--temp", 0).out
         for offset in range(0, 256, 3):
             with self.subTest(offset=offset):

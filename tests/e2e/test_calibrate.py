@@ -2,12 +2,13 @@
 import json
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import cgroups
 import support
-from support import DATA, DONE, INTERRUPTED, POCKET, REFUSED, E2eTest, digest, program, run
+from support import DATA, DONE, FAILED, INTERRUPTED, POCKET, REFUSED, E2eTest, digest, program, run
 
 TEXTS = sorted((DATA / "pocket/validation").glob("*.txt"))
 TOKENS = 4096
@@ -140,6 +141,20 @@ class InterruptTest(CalibrateTest):
         self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
         self.assertEqual(digest(output), whole)
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])
+
+    def test_what_there_is_to_go_on_from_outlives_a_failure(self):
+        output, journal = self.killed_with_journal()
+        if (self.scratch / "cut.partial").stat().st_size > 12 << 20:
+            self.skipTest("the calibration was nearly over before it was killed")
+        # The profile grows past this, what is kept beside it does not.
+        limited = ["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", "prlimit", f"--fsize={15 << 20}"]
+        command = [program("moec"), *map(str, self.command), "--resume", "-o", str(output)]
+        done = subprocess.run([*limited, *command], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertTrue(journal.exists())
+        done = self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
+        self.assertRegex(done.err, "going on behind [1-9]")
 
     def test_another_seed_does_not_go_on_with_what_was_left(self):
         output, _ = self.killed_with_journal()

@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import time
+from pathlib import Path
 
 from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, pocket, program
 
@@ -173,9 +174,16 @@ class RefusalTest(E2eTest):
         model, ids = self.scratch / "a.moe", self.write_ids([1, 2])
         shutil.copy(pocket("4"), model)
         weights, config = self.scratch / "model.safetensors", self.scratch / "config.json"
+        device = Path(shutil.copy(ROOT / "profiles/laptop-nvme.yaml", self.scratch))
+        module = self.scratch / "m.mlir"
+        self.expect(DONE, "moec", "import", POCKET, "-o", module)
+        (self.scratch / "again.mlir").symlink_to(module)
         for name, arguments, kept in (
                 ("moec", ["compile", self.scratch, "-o", weights], weights),
+                ("moec", ["compile", self.scratch, "--device", device, "-o", device], device),
                 ("moec", ["import", self.scratch, "-o", config], config),
+                ("moec-opt", [module, "--moe-compile", "-o", module], module),
+                ("moec-opt", [module, "-o", self.scratch / "." / "again.mlir"], module),
                 ("moert", ["logits", model, "--ids", ids, "-o", model], model),
                 ("moert", ["logits", model, "--ids", ids, "-o", ids], ids),
                 ("moert", ["run", model, "--ids", ids, "-n", "1", "--profile", model], model)):

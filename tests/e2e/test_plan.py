@@ -7,7 +7,7 @@ import shutil
 import xml.etree.ElementTree as ElementTree
 
 import support
-from support import DATA, DONE, POCKET, ROOT, SCRATCH, E2eTest, digest, pocket, run
+from support import DATA, DONE, POCKET, REFUSED, ROOT, SCRATCH, E2eTest, digest, pocket, run
 
 DEVICE = ROOT / "profiles" / "laptop-nvme.yaml"
 
@@ -29,6 +29,12 @@ class PlanTest(E2eTest):
         sections = {section["name"]: section["bytes"] for section in said["sections"]}
         self.assertEqual(four["resident_bytes"], sections["resident"])
         self.assertEqual(four["expert_bytes"], said["expert_payload_bytes"])
+
+    def test_the_smallest_budget_is_the_one_that_compiling_names(self):
+        for width in self.planned("25%")["widths"]:
+            done = self.expect(REFUSED, "moec", "compile", POCKET, "--bits", width["bits"], "--memory", "1KiB",
+                               "-o", self.scratch / "out.moe")
+            self.assertIn(f'the smallest budget that works is {width["smallest_budget_bytes"]} bytes', done.err)
 
     def test_fewer_bits_and_more_memory_are_faster(self):
         widths = self.planned("25%", "50%")["widths"]

@@ -1,4 +1,5 @@
 """tools/check and the layering rules: a deliberately wrong tree is refused, each time for the one reason it is wrong."""
+import os
 import subprocess
 import tempfile
 import unittest
@@ -22,9 +23,10 @@ class Tree:
         file.write_text(text)
         subprocess.run(["git", "-C", str(self.root), "add", path], check=True)
 
-    def check(self):
+    def check(self, **environment):
         """The exit status, the failed checks and the whole output of tools/check."""
-        done = subprocess.run([str(ROOT / "tools/check"), "--root", str(self.root)], capture_output=True, text=True)
+        done = subprocess.run([str(ROOT / "tools/check"), "--root", str(self.root)], capture_output=True, text=True,
+                              env=os.environ | environment)
         failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAIL")]
         return done.returncode, failed, done.stdout + done.stderr
 
@@ -50,6 +52,16 @@ class CheckTest(unittest.TestCase):
     def test_a_badly_laid_out_file_is_refused_by_name(self):
         self.tree.write("runtime/base/Bad.cpp", "int  answer( ){return 42;}\n")
         self.refused("format", "runtime/base/Bad.cpp:1")
+
+    def test_a_check_that_does_not_run_fails(self):
+        for check, program, ending in (("format", "clang-format", "kill -SEGV $$"), ("spelling", "codespell", "exit 70"),
+                                       ("layering", "python3", "exit 1")):
+            with self.subTest(check), tempfile.TemporaryDirectory() as folder:
+                broken = Path(folder) / program
+                broken.write_text(f"#!/bin/sh\n{ending}\n")
+                broken.chmod(0o755)
+                status, failed, output = self.tree.check(PATH=f"{folder}:{os.environ['PATH']}")
+                self.assertEqual((status, failed), (1, [check]), output)
 
     def test_a_misspelt_word_is_refused_with_its_line(self):
         self.tree.write("README.md", "This is t" + "eh project.\n")

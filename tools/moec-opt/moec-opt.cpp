@@ -3,6 +3,7 @@
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/ParseDepth.h"
 #include "passes/Pipeline.h"
+#include "runtime/base/OutputFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/FileUtilities.h"
@@ -29,6 +30,11 @@ int main(int argc, char **argv) {
   if (config.shouldListPasses() || config.shouldShowDialects())
     return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, inputName, outputName, registry));
 
+  // MLIR opens what it writes, and thereby empties it, before it reads.
+  if (outputName != "-")
+    if (moert::Status replaces = moert::checkReplacesNone(outputName, std::span(&inputName, 1));
+        !replaces.isOk())
+      return refuse(replaces);
   std::string error;
   auto input = mlir::openInputFile(inputName, &error);
   if (!input)

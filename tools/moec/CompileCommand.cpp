@@ -114,8 +114,8 @@ static void addPlanOptions(CLI::App &command, mlir::moe::CompileOptions &passes)
       ->type_name("auto|load-on-demand|lru|edgemoe|fate...");
   command
       .add_option("--device", passes.device,
-                  "Device profile to plan for; moert probe writes one (default: none, and what "
-                  "is read ahead is assumed)")
+                  "Device profile to plan for; moert probe writes one (default: none, and nothing "
+                  "is guessed ahead)")
       ->check(someWord())
       ->type_name("F.yaml");
 }

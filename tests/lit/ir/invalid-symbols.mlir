@@ -214,6 +214,14 @@ module attributes {moe.plans = [1 : i32]} {}
 
 // -----
 
+// A layer of experts without their number is refused as such, not by the plan that names one.
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [4], pinned = [array<i32: 1>]>]} {
+  // expected-error@+1 {{requires attribute 'experts'}}
+  "moe.moe_layer"() {sym_name = "e", layer = 0 : i32, activation = 0 : i32, matrices = []} : () -> ()
+}
+
+// -----
+
 // An account has a size for each item.
 // expected-error@+1 {{the account of plan 'p' expected a size for each named item}}
 module attributes {moe.accounts = [#moe.account<plan = "p", items = ["a", "b"], bytes = [1]>]} {}

@@ -7,6 +7,8 @@
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/missing.txt 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/twice.txt 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/five.txt 2>&1 | FileCheck %s --check-prefix=FIVE
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/expert.txt 2>&1 | FileCheck %s --check-prefix=EXPERT
+// RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/matrix.txt 2>&1 | FileCheck %s --check-prefix=MATRIX
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/none.txt 2>&1 | FileCheck %s --check-prefix=NONE
 
 // 3 bits are planes of 2 and 1; 8 are 2, 2 and 4. Named matrices get their width, others the option's, 8.
@@ -28,6 +30,8 @@
 // MISSING: missing.txt has no width for expert 1 of layer 0
 // TWICE: twice.txt:3: 'expert 0 0 2'
 // FIVE: 5
+// EXPERT: expert.txt has a width for expert 2 of layer 0, which is not there
+// MATRIX: matrix.txt has a width for the matrix nmaed, which is not there
 // NONE: none.txt: cannot be read
 
 //--- nested.txt
@@ -63,6 +67,16 @@ expert 0 0 2
 moe-widths 1
 expert 0 0 5
 expert 0 1 5
+//--- expert.txt
+moe-widths 1
+expert 0 0 4
+expert 0 1 4
+expert 0 2 4
+//--- matrix.txt
+moe-widths 1
+expert 0 0 4
+expert 0 1 4
+weight nmaed 4
 //--- model.mlir
 module {
   moe.weight @named matrix from <tensor = "a", rows = 64, cols = 64, type = bf16>

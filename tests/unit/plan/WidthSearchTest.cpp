@@ -128,6 +128,32 @@ TEST_CASE("the search is the same every time") {
   CHECK(a.measurements == b.measurements);
 }
 
+TEST_CASE("squared errors of experts whose width is given do not count as nats") {
+  SyntheticModel model(0.02), given(0.02);
+  for (SyntheticModel *each : {&model, &given})
+    for (size_t i = 0; i < each->input.problem.items.size(); ++i) {
+      if (each->input.isProbedDirectly[i])
+        continue;
+      std::vector<WidthOption> &options = each->input.problem.items[i].options;
+      options = {options[1]};
+      each->nats[i] = {each->nats[i][1]};
+      options[0].loss = each == &given ? 1000 : 0;
+    }
+  const WidthSearchOutcome expected = searched(model), outcome = searched(given);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.best.assignment == expected.best.assignment);
+  CHECK(outcome.best.assignment.back() != 0); // Residents have fewer bits than they could have.
+}
+
+TEST_CASE("measurements that end between an item's options are refused") {
+  SyntheticModel model(0.02);
+  model.input.maxMeasurements = 1 + kLayers + 1 + 2; // The last resident's second is missing.
+  model.input.solver = SolverChoice::kKnapsack;
+  auto outcome = searchWidths(model.input, model);
+  REQUIRE(!outcome.isOk());
+  CHECK(outcome.status().message().find("measurements can probe") != std::string::npos);
+}
+
 TEST_CASE("a bar that unseen text does not meet is raised until it does") {
   SyntheticModel model(0.05);
   model.acceptanceFactor = 1.3;

@@ -107,6 +107,18 @@ TEST_CASE("windows for probes, for the rest of the search and set aside have not
   CHECK(all.size() == 32);
 }
 
+TEST_CASE("what is set aside is not searched where the text repeats it") {
+  SearchText text = textOf("a", 0, 25 * kWindow);
+  const Ids once = text.tokens;
+  text.tokens.insert(text.tokens.end(), once.begin(), once.end());
+  const SearchWindows windows = chosen({text}, {});
+  CHECK(windows.acceptance.windows == 12);
+  std::set<int32_t> accepted(windows.acceptance.ids[0].begin(), windows.acceptance.ids[0].end());
+  for (const WindowSet *set : {&windows.probe, &windows.rest})
+    for (int32_t token : set->ids[0])
+      CHECK_FALSE(accepted.contains(token));
+}
+
 TEST_CASE("no more than half of the windows are set aside") {
   SearchWindows windows = chosen({textOf("a", 0, 22 * kWindow)}, {});
   CHECK(windows.acceptance.windows == 11);
