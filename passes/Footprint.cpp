@@ -151,9 +151,13 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   footprint.tokenizerBytes = model.getVocabulary() * kTokenizerBytesPerWord;
   footprint.logitsBytes = roundUp(model.getVocabulary() * sizeof(float), moert::kBufferAlignment);
   footprint.attentionScratchBytesPerContextToken = moert::kAttendHeads * sizeof(float);
-  for (KvSlotOp slot : module.getOps<KvSlotOp>())
+  uint32_t widestValue = 0;
+  for (KvSlotOp slot : module.getOps<KvSlotOp>()) {
     footprint.kvBytesPerToken +=
         uint64_t(slot.getKvHeads()) * (slot.getKeyDim() + slot.getValueDim()) * sizeof(float) + 1;
+    widestValue = std::max(widestValue, slot.getValueDim());
+  }
+  footprint.attentionScratchBytes = moert::attentionScratchFloats(0, widestValue) * sizeof(float);
 
   moert::TableEntries entries;
   uint32_t largestTopK = 1;

@@ -307,14 +307,14 @@ Status Calibration::run(CalibrationInfo info) {
   Status status = playAll();
   if (listeners.progress)
     listeners.progress->end();
+  if (status.isOk())
+    status = commit();
   // What an earlier run has left is not lost to a failure of this one.
   if (status.code() == StatusCode::kInterrupted || (!status.isOk() && firstSegment > 0)) {
     writer->keep();
     states->keep();
     return status;
   }
-  if (status.isOk())
-    status = commit();
   states->dispose();
   removeJournal();
   return status;

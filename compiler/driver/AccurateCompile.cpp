@@ -133,7 +133,8 @@ Status AccurateCompile::checkBudgets() {
   if (request.areResidentBitsChosen && request.target)
     passes.residentBits = mlir::moe::ResidentBits::k4;
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
-  MOERT_RETURN_IF_ERROR(checkGuessing(plan.artifact, true, material.device.has_value()));
+  MOERT_RETURN_IF_ERROR(
+      checkGuessing(plan.artifact, /*hasTrace=*/true, material.device.has_value()));
   // What a share of the experts takes is not known before their widths are.
   std::erase_if(plan.artifact.plans,
                 [](const Plan &one) { return one.name.find('%') != one.name.npos; });
@@ -255,6 +256,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
   EmitOptions options;
   options.outputPath = request.outputPath;
   options.resume = request.resume;
+  options.startsOverIfChanged = true; // What took long is in the work directory.
   options.progress = session.progress;
   return artifacts->emit(std::move(plan).value(), assignment, options);
 }

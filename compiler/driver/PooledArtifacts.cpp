@@ -99,7 +99,11 @@ Status PooledArtifacts::emit(EmitPlan plan, const WidthAssignment &assignment,
   plan.records = &records;
   options.threads = request.threads;
   options.stop = session.stop;
-  return emitArtifact(plan, model.checkpoint, options).status();
+  MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, model.checkpoint, options));
+  if (result.hasStartedOver && session.say)
+    session.say(strCat(options.outputPath,
+                       ": what was left of it is of other options; it was started over"));
+  return {};
 }
 
 } // namespace moec

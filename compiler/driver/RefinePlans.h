@@ -31,7 +31,7 @@ moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
                           const Session &session);
 
 /// Refuses plans whose preset guesses experts where a trace, a device or a place in the program is
-/// missing; the search does without.
+/// missing. Preset auto is not refused: its plans do not guess then.
 moert::Status checkGuessing(const moert::Artifact &artifact, bool hasTrace, bool hasDevice);
 
 /// Pages of the plan's pool: of quotas and transit together.

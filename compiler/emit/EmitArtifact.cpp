@@ -295,12 +295,15 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
 
   uint64_t fingerprint = fingerprintOf(plan, checkpoint, tokenizerTable);
   Journal journal(options.outputPath);
+  EmitResult result;
   std::optional<EmitState> done;
   if (options.resume) {
-    MOERT_ASSIGN_OR_RETURN(done, journal.load(fingerprint, artifact));
+    result.hasStartedOver = options.startsOverIfChanged && journal.isOfAnother(fingerprint);
+    if (!result.hasStartedOver) {
+      MOERT_ASSIGN_OR_RETURN(done, journal.load(fingerprint, artifact));
+    }
   }
   MOERT_ASSIGN_OR_RETURN(OutputFile file, openFile(artifact, options, done));
-  EmitResult result;
   result.resumedBytes = file.position();
   if (!done)
     journal.remove();

@@ -17,6 +17,8 @@ struct EmitOptions {
   unsigned threads = 1;
   /// Go on with what an interrupted emission left, if it did.
   bool resume = false;
+  /// What was left is of another plan, or of another program: start over rather than refuse it.
+  bool startsOverIfChanged = false;
   /// Set from outside, for instance by a signal: the emission stops soon and can be resumed.
   const std::atomic<bool> *stop = nullptr;
   Progress *progress = nullptr;
@@ -25,7 +27,8 @@ struct EmitOptions {
 /// What was done, for a message.
 struct EmitResult {
   uint64_t fileBytes = 0;
-  uint64_t resumedBytes = 0; // Of them, those that an earlier emission had written.
+  uint64_t resumedBytes = 0;   // Of them, those that an earlier emission had written.
+  bool hasStartedOver = false; // What was left did not fit.
 };
 
 /// Writes options.outputPath, whole or not at all, the same bytes whatever the number of threads.

@@ -78,6 +78,18 @@ private:
 
 } // namespace
 
+constexpr std::string_view kHeading = "moec-journal 1 ";
+
+static std::string firstLineOf(uint64_t fingerprint) {
+  return strCat(kHeading, formatChecksum(fingerprint));
+}
+
+bool Journal::isOfAnother(uint64_t fingerprint) const {
+  std::ifstream file(path);
+  std::string line;
+  return std::getline(file, line) && line.starts_with(kHeading) && line != firstLineOf(fingerprint);
+}
+
 Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &artifact) {
   std::ifstream file(path);
   if (!file)
@@ -86,7 +98,7 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
   content << file.rdbuf();
   std::string line;
   auto takeLine = [&] { return std::getline(content, line) && !content.eof(); };
-  std::string expected = strCat("moec-journal 1 ", formatChecksum(fingerprint));
+  std::string expected = firstLineOf(fingerprint);
   if (!takeLine() || line.rfind("moec-journal ", 0) != 0)
     return invalidInput(path, " is not a journal; start without --resume");
   if (line != expected)
@@ -103,7 +115,7 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
 
 static std::string textOf(uint64_t fingerprint, const EmitState &state, const Artifact &artifact) {
   std::ostringstream text;
-  text << "moec-journal 1 " << formatChecksum(fingerprint) << "\n";
+  text << firstLineOf(fingerprint) << "\n";
   if (state.hasResidents)
     text << "resident " << formatChecksum(artifact.residentChecksum) << "\n";
   uint64_t left = state.records;

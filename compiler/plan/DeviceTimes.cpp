@@ -1,9 +1,12 @@
 #include "compiler/plan/DeviceTimes.h"
 
+#include "runtime/base/DeterministicMath.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
+
+using namespace moert;
 
 namespace moec {
 
@@ -29,9 +32,9 @@ template <typename Axis> Place placeIn(const std::vector<Axis> &axis, double val
     ++above;
   if (static_cast<double>(axis[above]) == value)
     return {above, above, 0};
-  const double low = std::log(static_cast<double>(axis[above - 1]));
-  const double high = std::log(static_cast<double>(axis[above]));
-  return {above - 1, above, (std::log(value) - low) / (high - low)};
+  const double low = deterministicLog(static_cast<double>(axis[above - 1]));
+  const double high = deterministicLog(static_cast<double>(axis[above]));
+  return {above - 1, above, (deterministicLog(value) - low) / (high - low)};
 }
 
 /// Time of one read at a measured size and depth, by Little's law: at the best rate of that size
@@ -52,7 +55,8 @@ Quantity cellNs(const ReadTable &reads, size_t size, size_t depth) {
 Quantity between(const Quantity &low, const Quantity &high, double share) {
   if (share == 0)
     return low;
-  return {std::exp((1 - share) * std::log(low.value) + share * std::log(high.value)),
+  return {deterministicExp((1 - share) * deterministicLog(low.value) +
+                           share * deterministicLog(high.value)),
           worseOf(worseOf(low.origin, high.origin), Origin::kDerived)};
 }
 

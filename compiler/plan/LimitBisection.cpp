@@ -1,8 +1,12 @@
 #include "compiler/plan/LimitBisection.h"
 
+#include "runtime/base/DeterministicMath.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+using namespace moert;
 
 namespace moec {
 
@@ -18,10 +22,12 @@ struct Point {
 
 // On the line through two points in logarithms: losses grow as powers of each other.
 static double limitAt(double bound, const Point &low, const Point &high) {
-  double slope = std::log(high.bound / low.bound) / std::log(high.limit / low.limit);
+  const double slope = std::isfinite(high.bound) ? deterministicLog(high.bound / low.bound) /
+                                                       deterministicLog(high.limit / low.limit)
+                                                 : 0;
   if (!(slope > 0.05) || !std::isfinite(slope))
     return std::sqrt(low.limit * high.limit);
-  return low.limit * std::pow(bound / low.bound, 1 / slope);
+  return low.limit * deterministicPow(bound / low.bound, 1 / slope);
 }
 
 // What an assignment loses on average, where nothing has failed yet.
@@ -71,7 +77,8 @@ std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &e
   if (good.limit <= 0 || good.bound <= 0)
     return bad.limit * std::clamp(trials.bar() / bad.bound, 0.05, 0.9);
   double limit = limitAt(trials.bar(), good, bad), ratio = bad.limit / good.limit;
-  return std::clamp(limit, good.limit * std::pow(ratio, 0.1), good.limit * std::pow(ratio, 0.9));
+  return std::clamp(limit, good.limit * deterministicPow(ratio, 0.1),
+                    good.limit * deterministicPow(ratio, 0.9));
 }
 
 } // namespace moec

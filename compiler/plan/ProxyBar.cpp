@@ -1,7 +1,11 @@
 #include "compiler/plan/ProxyBar.h"
 
+#include "runtime/base/DeterministicMath.h"
+
 #include <algorithm>
 #include <cmath>
+
+using namespace moert;
 
 namespace moec {
 
@@ -20,8 +24,10 @@ constexpr double kLeastMeasured = 1e-9;
 // root: half of the answers that turn are half as many, but their bound is not half as wide.
 double ProxyBar::powerBetween(const Failure &before, const Failure &now) {
   constexpr double kUsual = 0.5, kLeast = 0.25, kMost = 1;
+  if (before.measured == 0 || !std::isfinite(now.bound / before.bound))
+    return kUsual;
   const double power =
-      std::log(now.bound / before.bound) / std::log(now.measured / before.measured);
+      deterministicLog(now.bound / before.bound) / deterministicLog(now.measured / before.measured);
   return std::isfinite(power) ? std::clamp(power, kLeast, kMost) : kUsual;
 }
 
@@ -36,7 +42,8 @@ double ProxyBar::after(double measured, double bound) {
     const double power = powerBetween(failed, {measured, bound});
     failed = {measured, bound};
     bad = std::min(bad, measured);
-    bar = measured * std::clamp(std::pow(ratio, 1 / power), 1 / kMostFall, kLeastFall);
+    const double fall = ratio > 0 ? deterministicPow(ratio, 1 / power) : 0;
+    bar = measured * std::clamp(fall, 1 / kMostFall, kLeastFall);
   }
   if (good > 0 && good < bad) // Between the two.
     bar = std::clamp(bar, good, std::max(std::sqrt(good * bad), good));

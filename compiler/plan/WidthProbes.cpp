@@ -23,11 +23,12 @@ public:
 
 private:
   Status tooFewMeasurements() const {
-    return invalidInput("more groups than ", input.maxMeasurements, " measurements can probe");
+    return invalidInput(input.maxMeasurements, " measurements do not reach to probe all widths");
   }
+  bool hasChoice(uint32_t group) const;
   Status probeGroup(uint32_t group);
   Status probeOptions(size_t item);
-  void scaleGroup(uint32_t group, double nats);
+  void scaleGroup(uint32_t group, const WidthAssignment &probed, double nats);
 
   WidthTrials &trials;
   const WidthSearchInput &input;
@@ -39,9 +40,8 @@ private:
 
 } // namespace
 
-// What a squared error costs in a group, from what its items lose together at the probed width.
-void WidthProbes::scaleGroup(uint32_t group, double nats) {
-  WidthAssignment probed = uniformAssignment(input.problem, bits);
+// What a squared error costs in a group, from what its items lose together as they were probed.
+void WidthProbes::scaleGroup(uint32_t group, const WidthAssignment &probed, double nats) {
   double error = 0;
   for (size_t i = 0; i < probed.size(); ++i)
     if (input.groups[i] == group) {
@@ -73,6 +73,13 @@ Status WidthProbes::probeOptions(size_t item) {
   return {};
 }
 
+bool WidthProbes::hasChoice(uint32_t group) const {
+  for (size_t i = 0; i < input.groups.size(); ++i)
+    if (input.groups[i] == group && input.problem.items[i].options.size() > 1)
+      return true;
+  return false;
+}
+
 Status WidthProbes::probeGroup(uint32_t group) {
   auto first = std::find(input.groups.begin(), input.groups.end(), group);
   if (first == input.groups.end())
@@ -83,18 +90,22 @@ Status WidthProbes::probeGroup(uint32_t group) {
       return {}; // Not this solver's to choose.
     return probeOptions(item);
   }
-  if (!trials.canMeasure())
-    return tooFewMeasurements();
-  WidthAssignment assignment = widest, probed = uniformAssignment(input.problem, bits);
-  for (size_t i = 0; i < assignment.size(); ++i)
-    if (input.groups[i] == group)
-      assignment[i] = probed[i];
-  if (assignment == widest) {
-    scaleGroup(group, 0); // Nothing to choose, and nothing lost by it.
+  if (!hasChoice(group)) {
+    scaleGroup(group, widest, 0);
     return {};
   }
+  if (!trials.canMeasure())
+    return tooFewMeasurements();
+  WidthAssignment assignment = widest;
+  const WidthAssignment probed = uniformAssignment(input.problem, bits);
+  for (size_t i = 0; i < assignment.size(); ++i) {
+    // The most bits would tell nothing.
+    const uint32_t least = input.problem.items[i].options.size() > 1 ? 1 : 0;
+    if (input.groups[i] == group)
+      assignment[i] = std::max(probed[i], least);
+  }
   MOERT_ASSIGN_OR_RETURN(double nats, trials.probe(assignment));
-  scaleGroup(group, std::max(nats - base, kLeastNats));
+  scaleGroup(group, assignment, std::max(nats - base, kLeastNats));
   return {};
 }
 

@@ -1,8 +1,8 @@
 // Half-quadratic quantization, one row and group after the other.
-#include "compiler/import/DeterministicMath.h"
 #include "compiler/quantize/GridMath.h"
 #include "compiler/quantize/Quantize.h"
 #include "compiler/quantize/QuantizeNearest.h"
+#include "runtime/base/DeterministicMath.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,10 +1,10 @@
-#include "compiler/import/DeterministicMath.h"
+#include "runtime/base/DeterministicMath.h"
 
 #include <bit>
 #include <cstdint>
 #include <limits>
 
-namespace moec {
+namespace moert {
 
 namespace {
 
@@ -113,4 +113,4 @@ double deterministicPow(double base, double exponent) {
   return exponential(twoSum(product.high, product.low + log.low * exponent));
 }
 
-} // namespace moec
+} // namespace moert

@@ -3,10 +3,11 @@
 // Not correctly rounded, but close: the test holds them against long double within 1.2e-16
 // relative (half a unit in the last place is 1.1e-16).
 //
-// Not for speed: they serve tables that are computed once per import.
+// Not for speed: they serve what a compilation works out once. The compiler alone calls them, from
+// importing to plans, which include nothing of each other but this folder.
 #pragma once
 
-namespace moec {
+namespace moert {
 
 /// pi, rounded.
 inline constexpr double kPi = 3.14159265358979323846;
@@ -20,4 +21,4 @@ double deterministicExp(double x);
 /// base^exponent for a finite base > 0; limits as for e^x.
 double deterministicPow(double base, double exponent);
 
-} // namespace moec
+} // namespace moert

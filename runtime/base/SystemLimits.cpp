@@ -64,7 +64,6 @@ uint64_t sumOf(const std::string &path, std::initializer_list<std::string_view> 
 
 /// Of a group's limit and its usage, which counts pages of files that are given back when needed.
 void takeMemory(GroupLimits &limits, uint64_t limit, uint64_t usage, uint64_t fileBytes) {
-  limits.memoryBytes = std::min(limits.memoryBytes, limit);
   if (limit == UINT64_MAX || usage == UINT64_MAX) // No limit; or a version without the count.
     usage = fileBytes = 0;
   const uint64_t held = usage - std::min(usage, fileBytes);
@@ -152,8 +151,9 @@ uint32_t availableCores() {
 
 uint64_t availableMemoryBytes() {
   // A system at its last page is a slow one.
-  uint64_t freeBytes = freeMemoryBytes();
-  return std::min(groupLimits().roomBytes, freeBytes - freeBytes / 16);
+  const uint64_t freeBytes = freeMemoryBytes();
+  const uint64_t room = std::min(groupLimits().roomBytes, freeBytes - freeBytes / 16);
+  return room + std::min(privateMemoryBytes(), UINT64_MAX - room);
 }
 
 uint64_t privateMemoryBytes() {

@@ -41,7 +41,7 @@ uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextToke
   uint32_t widest = 0;
   for (const KvSlot &slot : artifact.kvSlots)
     widest = std::max(widest, slot.valueDim);
-  return kAttendHeads * roundUp(contextTokens, 16) + roundUp(widest, 16) + 16;
+  return attentionScratchFloats(contextTokens, widest);
 }
 
 uint64_t kvBytesPerToken(const Artifact &artifact) {
@@ -227,6 +227,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   RunRequest request;
   request.contextTokens = static_cast<uint32_t>(roundUp(options.contextTokens, kKvBlockTokens));
   // No chunk has more rows than there are tokens; memory for them would lie idle.
+  request.planPrefillChunk = options.contextTokens;
   if (options.prefillChunk)
     request.prefillChunk = std::min(*options.prefillChunk, options.contextTokens);
   request.threads = options.threads;

@@ -85,7 +85,7 @@ accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
   for (uint32_t index : choice) {
     const Plan &plan = artifact.plans[index];
     RunRequest planned = request;
-    planned.planPrefillChunk = std::min(plan.prefillChunk, request.contextTokens);
+    planned.planPrefillChunk = std::min(plan.prefillChunk, request.planPrefillChunk);
     std::optional<MemoryAccount> account =
         accountForBudget(footprintWith(artifact, plan, footprint), process, planned, budget);
     if (!account)

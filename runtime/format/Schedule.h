@@ -107,7 +107,8 @@ struct ActivateInstruction {
 
 enum class RouterScoring : uint8_t { kSoftmaxThenTopK = 0 };
 
-/// experts[topK] and weights[topK], best first, from scores[experts of the layer].
+/// experts[topK] and weights[topK], best first, from scores[experts of the layer]. A program routes
+/// the MoE layers from the first on, in their order.
 struct RouteInstruction {
   int32_t scores, experts, weights;
   uint32_t moeLayer;

@@ -209,7 +209,7 @@ Status ProgramCheck::check(const RouteInstruction &i) {
   // Paths are told by what the two layers before a guessed one have chosen.
   if (const uint32_t expected = routedLayer ? *routedLayer + 1 : 0; i.moeLayer != expected)
     return invalidInput("MoE layer ", i.moeLayer, " is routed, expected MoE layer ", expected,
-                        ": each once, in their order");
+                        ": a program routes them from the first on, in their order");
   MOERT_RETURN_IF_ERROR(
       buffers.apply({f32Operand("scores", i.scores, layer->experts.size(), Access::kRead),
                      i32Operand("experts", i.experts, i.topK, Access::kWrite),

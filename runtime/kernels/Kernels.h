@@ -10,6 +10,7 @@
 // every version, with any sign and payload; every other result has the same bits.
 #pragma once
 
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/PagedBytes.h"
 #include "runtime/base/Status.h"
 #include "runtime/format/Schedule.h"
@@ -30,6 +31,11 @@ constexpr uint32_t kSumBlock = 256;
 /// Query heads with one key head that an attention computes together at most, so that their keys
 /// and values are loaded once.
 constexpr uint32_t kAttendHeads = 4;
+
+/// Floats of scratch that a thread needs to attend to so many keys (KernelTable::attend).
+constexpr uint64_t attentionScratchFloats(uint32_t keys, uint32_t valueDim) {
+  return kAttendHeads * roundUp(keys, 16) + roundUp(valueDim, 16) + 16;
+}
 
 /// The codes of a slice that refines the one before it.
 struct RefiningPlane {

@@ -60,7 +60,7 @@ struct ProcessFootprint {
 struct RunRequest {
   uint32_t contextTokens = 0;
   std::optional<uint32_t> prefillChunk; // Absent: as large as the plan says and the budget allows.
-  uint32_t planPrefillChunk = 0;
+  uint32_t planPrefillChunk = 0; // Where plans are still to be chosen from: what none exceeds.
   uint32_t threads = 1;
   uint32_t logitsRows = 1; // Rows of logits held at a time.
   uint64_t extraBytes = 0; // Prompt, profile, output: whatever the command itself holds.

@@ -300,7 +300,11 @@ class TargetTest(AccuracyTest):
         self.assertGreater(enough, least)
         self.assertIn(f"with --resume and another --memory, {self.work} saves most of the time", said)
         self.assertEqual(self.left(), ["out.moe.work"])
-        self.expect(DONE, "moec", *searched("--resume", "--memory", f"{enough}B"), "-o", self.output)
+        # As if the output had been begun for yet another budget.
+        self.scratch.joinpath("out.moe.partial").write_bytes(bytes(4096))
+        self.scratch.joinpath("out.moe.partial.journal").write_text("moec-journal 1 0123456789abcdef\n")
+        done = self.expect(DONE, "moec", *searched("--resume", "--memory", f"{enough}B"), "-o", self.output)
+        self.assertIn("it was started over", done.err)
         self.meets(self.output, 0.05)
         self.assertEqual(self.left(), ["out.moe"])
 

@@ -47,6 +47,10 @@ NEVER = {
     "tools/moert/": MLIR + ("yaml-cpp/",),
 }
 
+# What an artifact is made from must not depend on libm's version: DeterministicMath.h.
+LIBM = re.compile(r"\bstd::(exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt)\(")
+WITHOUT_LIBM = ("compiler/plan/", "compiler/import/", "compiler/quantize/")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -61,6 +65,13 @@ def includes(root, path):
         match = INCLUDE.match(line)
         if match:
             yield number, match[1] == '"', match[2]
+
+
+def libm_calls(root, path):
+    if path.startswith(WITHOUT_LIBM):
+        for number, line in enumerate((root / path).read_text(errors="replace").splitlines(), 1):
+            for match in LIBM.finditer(line):
+                yield f"{path}:{number}: {match[0]}...): results differ by libm's version; take DeterministicMath.h"
 
 
 def project_path(root, path, quoted, name):
@@ -84,6 +95,7 @@ def faults(path, name, project):
 def violations(root):
     root = Path(root)
     for path in source_files(root):
+        yield from libm_calls(root, path)
         for number, quoted, name in includes(root, path):
             if ".." in Path(name).parts:
                 yield f"{path}:{number}: includes {name}: name it from the top of the tree"

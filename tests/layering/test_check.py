@@ -96,6 +96,17 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
 
 
+class LibmTest(unittest.TestCase):
+    def test_what_differs_by_libm_is_refused_where_artifacts_are_made(self):
+        for folder, status in (("compiler/plan", 1), ("compiler/picture", 0)):
+            with self.subTest(folder), tempfile.TemporaryDirectory() as root:
+                tree = Tree(root)
+                tree.write(f"{folder}/Made.cpp", "// What this file is for.\n#include <cmath>\n\n"
+                                                 "double half(double x) {\n  return std::log(x) / std::sqrt(x);\n}\n")
+                found, failed, output = tree.check()
+                self.assertEqual((found, failed), (status, ["layering"] if status else []), output)
+
+
 # Includes that no layer allows: file, include, and what the refusal has to say.
 FORBIDDEN = [
     ("runtime/engine/Engine.cpp", '"compiler/plan/Plan.h"', "runtime/"),

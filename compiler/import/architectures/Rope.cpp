@@ -1,12 +1,14 @@
 #include "compiler/import/architectures/Rope.h"
 
-#include "compiler/import/DeterministicMath.h"
+#include "runtime/base/DeterministicMath.h"
 
 #include <optional>
 
 namespace moec {
 
+using moert::deterministicPow;
 using moert::invalidInput;
+using moert::kPi;
 using moert::Result;
 using moert::Status;
 

@@ -2,7 +2,7 @@
 // relative; 1.2e-16 leaves room for the few results that are rounded the other way. The reference
 // is libm's long double, which is exact enough to judge by on x86-64 (64-bit fraction) and on
 // AArch64 (113-bit).
-#include "compiler/import/DeterministicMath.h"
+#include "runtime/base/DeterministicMath.h"
 
 #include <doctest/doctest.h>
 
@@ -43,11 +43,11 @@ TEST_CASE("log is within 1.2e-16 of libm's, also around 1") {
     const double narrow = 0.5 + 1.5 * numbers.next();
     for (const double x : {wide, narrow})
       worst = std::max(
-          worst, relativeError(moec::deterministicLog(x), std::log(static_cast<long double>(x))));
+          worst, relativeError(moert::deterministicLog(x), std::log(static_cast<long double>(x))));
   }
   CHECK(worst < kTolerance);
-  CHECK(moec::deterministicLog(1) == 0);
-  CHECK(relativeError(moec::deterministicLog(0x1p-1074), std::log(0x1p-1074L)) < kTolerance);
+  CHECK(moert::deterministicLog(1) == 0);
+  CHECK(relativeError(moert::deterministicLog(0x1p-1074), std::log(0x1p-1074L)) < kTolerance);
 }
 
 TEST_CASE("exp is within 1.2e-16 of libm's") {
@@ -56,16 +56,16 @@ TEST_CASE("exp is within 1.2e-16 of libm's") {
   for (int i = 0; i < 200'000; ++i) {
     const double x = numbers.next() * 1410 - 705;
     worst = std::max(
-        worst, relativeError(moec::deterministicExp(x), std::exp(static_cast<long double>(x))));
+        worst, relativeError(moert::deterministicExp(x), std::exp(static_cast<long double>(x))));
   }
   CHECK(worst < kTolerance);
-  CHECK(moec::deterministicExp(0) == 1);
+  CHECK(moert::deterministicExp(0) == 1);
 }
 
 TEST_CASE("exp overflows to infinity and underflows to 0") {
-  CHECK(moec::deterministicExp(710) == std::numeric_limits<double>::infinity());
-  CHECK(moec::deterministicExp(-710) == 0);
-  CHECK(relativeError(moec::deterministicExp(709.7), std::exp(static_cast<long double>(709.7))) <
+  CHECK(moert::deterministicExp(710) == std::numeric_limits<double>::infinity());
+  CHECK(moert::deterministicExp(-710) == 0);
+  CHECK(relativeError(moert::deterministicExp(709.7), std::exp(static_cast<long double>(709.7))) <
         kTolerance);
 }
 
@@ -75,17 +75,17 @@ TEST_CASE("pow is within 1.2e-16 of libm's for every base of a rotary embedding"
   for (int i = 0; i < 200'000; ++i) {
     const double base = std::exp(numbers.next() * 20);
     const double exponent = numbers.next() * 4 - 2;
-    worst = std::max(worst, relativeError(moec::deterministicPow(base, exponent),
+    worst = std::max(worst, relativeError(moert::deterministicPow(base, exponent),
                                           std::pow(static_cast<long double>(base),
                                                    static_cast<long double>(exponent))));
   }
   CHECK(worst < kTolerance);
-  CHECK(moec::deterministicPow(1e6, 0) == 1);
+  CHECK(moert::deterministicPow(1e6, 0) == 1);
 }
 
 TEST_CASE("results have the same bits on every machine") {
   // Taken on x86-64; another machine that differs breaks the promise of equal artifacts.
-  CHECK(std::bit_cast<uint64_t>(moec::deterministicLog(10)) == 0x40026bb1bbb55516u);
-  CHECK(std::bit_cast<uint64_t>(moec::deterministicExp(1)) == 0x4005bf0a8b145769u);
-  CHECK(std::bit_cast<uint64_t>(moec::deterministicPow(1e6, -0.375)) == 0x3f77089380241edfu);
+  CHECK(std::bit_cast<uint64_t>(moert::deterministicLog(10)) == 0x40026bb1bbb55516u);
+  CHECK(std::bit_cast<uint64_t>(moert::deterministicExp(1)) == 0x4005bf0a8b145769u);
+  CHECK(std::bit_cast<uint64_t>(moert::deterministicPow(1e6, -0.375)) == 0x3f77089380241edfu);
 }

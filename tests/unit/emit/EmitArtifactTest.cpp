@@ -296,6 +296,21 @@ TEST_CASE("what was begun with another plan is not resumed") {
   CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
 }
 
+TEST_CASE("what was begun with another plan is started over where that is asked for") {
+  Fixture fixture, whole;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  for (Fixture *each : {&fixture, &whole})
+    each->plan.artifact.plans[0].prefillChunk = 3;
+  EmitOptions options;
+  options.resume = options.startsOverIfChanged = true;
+  auto result = fixture.emit(options);
+  REQUIRE(result.isOk());
+  CHECK(result->hasStartedOver);
+  CHECK(result->resumedBytes == 0);
+  CHECK(contentOf(fixture.output) == whole.emitted());
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+}
+
 TEST_CASE("an interruption whose journal cannot be written leaves no partial file") {
   Fixture fixture;
   std::filesystem::create_directory(fixture.output + ".partial.journal");

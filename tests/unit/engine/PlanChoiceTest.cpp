@@ -75,7 +75,7 @@ TEST_CASE("a plan's chunk has no more rows than the context has tokens") {
   EngineOptions options = baseOptions();
   options.memory = BudgetSize{uint64_t(1) << 30, {}};
   options.contextTokens = 33; // Kept in blocks of 32.
-  CHECK(accountMemory(**model, options).value().prefillChunk == 64);
+  CHECK(accountMemory(**model, options).value().prefillChunk == 33);
 }
 
 TEST_CASE("a preset that the artifact does not hold is refused with those that it holds") {

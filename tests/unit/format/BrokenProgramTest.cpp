@@ -163,7 +163,7 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "unknown router scoring 1"},
       {"a layer's route before that of an earlier one",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).moeLayer = 1; },
-       "MoE layer 1 is routed, expected MoE layer 0: each once, in their order"},
+       "MoE layer 1 is routed, expected MoE layer 0: a program routes them from the first on"},
       {"scratch that is too narrow",
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).ranks = B::kMixed; },
        "ranks has width 32, expected 64"},

@@ -146,12 +146,15 @@ TEST_CASE("squared errors of experts whose width is given do not count as nats")
 }
 
 TEST_CASE("measurements that end between an item's options are refused") {
-  SyntheticModel model(0.02);
-  model.input.maxMeasurements = 1 + kLayers + 1 + 2; // The last resident's second is missing.
-  model.input.solver = SolverChoice::kKnapsack;
+  SyntheticModel whole(0.02), model(0.02);
+  whole.input.solver = model.input.solver = SolverChoice::kKnapsack;
+  searched(whole);
+  const uint32_t uniforms = 4; // 8, 6, 4 and 3 bits; the last is beyond the target.
+  REQUIRE(whole.probes == 1 + kLayers + 2 * 2); // Of nothing, of layers, of two residents' options.
+  model.input.maxMeasurements = uniforms + whole.probes - 1; // The last resident's last is missing.
   auto outcome = searchWidths(model.input, model);
   REQUIRE(!outcome.isOk());
-  CHECK(outcome.status().message().find("measurements can probe") != std::string::npos);
+  CHECK(outcome.status().message().find("measurements do not reach") != std::string::npos);
 }
 
 TEST_CASE("a bar that unseen text does not meet is raised until it does") {
