@@ -177,14 +177,14 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
   }
   if (amounts.isAcceptedOnItems && search.size() < kLeastWindows)
     return invalidInput("the texts have ", search.size(), " windows of ", length,
-                        " tokens for the search that calibration has not read; expected at least ",
+                        " tokens for the search that do not repeat calibration; expected at least ",
                         kLeastWindows);
   if (!amounts.isAcceptedOnItems &&
       (search.size() < kLeastWindows || result.acceptance.windows < kLeastWindows))
     return invalidInput(
         "the texts have ", search.size(), " windows of ", length, " tokens for the search and ",
         result.acceptance.windows,
-        " for the acceptance that neither calibration nor each other has read; expected at least ",
+        " for the acceptance that repeat neither each other nor calibration; expected at least ",
         kLeastWindows, " of each");
   std::vector<Place> probe = takeEvenly(search, amounts.probeWindows);
   result.probe = windowsAt(texts, probe, length);
