@@ -16,9 +16,16 @@ Result<Artifact> ArtifactPlanning::artifactOf(const WidthAssignment &assignment,
   return std::move(plan.artifact);
 }
 
-// Whatever else could be refused was, before the search began.
-static bool isBeyondBudget(const Status &status) {
-  return status.code() == StatusCode::kInvalidInput;
+// What is refused with a budget and not without one is beyond the budget.
+Result<std::optional<Artifact>>
+ArtifactPlanning::artifactWithinBudget(const WidthAssignment &assignment) const {
+  Result<Artifact> artifact = artifactOf(assignment, {budget});
+  if (artifact.status().code() == StatusCode::kInvalidInput) {
+    MOERT_RETURN_IF_ERROR(artifactOf(assignment, {}).status());
+    return std::optional<Artifact>();
+  }
+  MOERT_RETURN_IF_ERROR(artifact.status());
+  return std::optional(std::move(*artifact));
 }
 
 const Plan &ArtifactPlanning::planOf(const Artifact &artifact) const {
@@ -26,10 +33,9 @@ const Plan &ArtifactPlanning::planOf(const Artifact &artifact) const {
 }
 
 Result<std::optional<PlanProblem>> ArtifactPlanning::problemOf(const WidthAssignment &assignment) {
-  Result<Artifact> artifact = artifactOf(assignment, {budget});
-  if (isBeyondBudget(artifact.status()))
+  MOERT_ASSIGN_OR_RETURN(const std::optional<Artifact> artifact, artifactWithinBudget(assignment));
+  if (!artifact)
     return std::optional<PlanProblem>();
-  MOERT_RETURN_IF_ERROR(artifact.status());
   const StepUse use = tracedUse(*basis.device, *basis.trace);
   if (inputs) {
     inputs->resize(*artifact, *basis.device, use);
@@ -91,10 +97,9 @@ Status ArtifactPlanning::timeResidents(const WidthAssignment &assignment) {
 }
 
 Result<bool> ArtifactPlanning::begin(const WidthAssignment &likely) {
-  Result<Artifact> artifact = artifactOf(likely, {budget});
-  if (isBeyondBudget(artifact.status()))
+  MOERT_ASSIGN_OR_RETURN(const std::optional<Artifact> artifact, artifactWithinBudget(likely));
+  if (!artifact)
     return false;
-  MOERT_RETURN_IF_ERROR(artifact.status());
   timedItems.assign(likely.size(), {});
   MOERT_RETURN_IF_ERROR(timeExperts(likely));
   MOERT_RETURN_IF_ERROR(timeResidents(likely));

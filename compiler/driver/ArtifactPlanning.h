@@ -32,6 +32,9 @@ private:
   /// Laid out. Refuses, as the passes do, what a budget does not hold.
   moert::Result<moert::Artifact> artifactOf(const WidthAssignment &assignment,
                                             const std::vector<std::string> &budgets) const;
+  /// Nothing where the budget does not hold it.
+  moert::Result<std::optional<moert::Artifact>>
+  artifactWithinBudget(const WidthAssignment &assignment) const;
   const moert::Plan &planOf(const moert::Artifact &artifact) const;
   StepCosts costsOf(const moert::Artifact &artifact) const;
   moert::Status timeExperts(WidthAssignment assignment);

@@ -109,6 +109,7 @@ Status WidthSearch::bisect(uint32_t most) {
     WidthProblem problem = outcome.estimates;
     problem.lossLimit = *limit;
     MOERT_ASSIGN_OR_RETURN(WidthAssignment assignment, solveKnapsack(problem));
+    MOERT_RETURN_IF_ERROR(verify(problem, assignment));
     if (trials.find(assignment))
       return {};
     MOERT_ASSIGN_OR_RETURN(bool isMeasured, trials.measure(kKnapsackSolver, assignment, *limit));
@@ -145,6 +146,7 @@ Status WidthSearch::bisectInSeconds(uint32_t most) {
     WidthProblem problem = outcome.estimates;
     problem.lossLimit = *limit;
     MOERT_ASSIGN_OR_RETURN(WidthAssignment assignment, solveInSeconds(problem, *input.times));
+    MOERT_RETURN_IF_ERROR(verify(problem, assignment));
     const MeasuredWidths *known = trials.find(assignment);
     if (known && (i > 0 || known->solver != kSecondsSolver))
       return {};

@@ -1,19 +1,11 @@
 #include "compiler/plan/WidthSolvers.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
 #include <optional>
 
 using namespace moert;
 
 namespace moec {
-
-static Status noAssignment(const WidthProblem &problem, double leastLoss) {
-  return failed("no choice of widths loses at most ", problem.lossLimit, "; the least possible is ",
-                leastLoss);
-}
 
 static uint32_t optionAtMost(const WidthItem &item, uint32_t bits) {
   for (uint32_t i = 0; i < item.options.size(); ++i)
@@ -27,34 +19,6 @@ WidthAssignment uniformAssignment(const WidthProblem &problem, uint32_t bits) {
   for (const WidthItem &item : problem.items)
     assignment.push_back(optionAtMost(item, bits));
   return assignment;
-}
-
-// Every width that any item has, descending.
-static std::vector<uint32_t> widthsOf(const WidthProblem &problem) {
-  std::vector<uint32_t> widths;
-  for (const WidthItem &item : problem.items)
-    for (const WidthOption &option : item.options)
-      widths.push_back(option.bits);
-  std::sort(widths.begin(), widths.end(), std::greater<>());
-  widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
-  return widths;
-}
-
-Result<WidthAssignment> solveUniform(const WidthProblem &problem) {
-  std::optional<WidthAssignment> best;
-  double bestCost = 0, leastLoss = std::numeric_limits<double>::infinity();
-  for (uint32_t bits : widthsOf(problem)) {
-    WidthAssignment assignment = uniformAssignment(problem, bits);
-    WidthTotals totals = totalsOf(problem, assignment);
-    leastLoss = std::min(leastLoss, totals.loss);
-    if (totals.loss <= problem.lossLimit && (!best || totals.cost < bestCost)) {
-      bestCost = totals.cost;
-      best = std::move(assignment);
-    }
-  }
-  if (!best)
-    return noAssignment(problem, leastLoss);
-  return *best;
 }
 
 namespace {
@@ -209,7 +173,8 @@ Result<WidthAssignment> solveKnapsack(const WidthProblem &problem) {
   Relaxation relaxation = relax(problem);
   Repair repair(problem, relaxation.start);
   if (repair.lossLeft() < 0)
-    return noAssignment(problem, totalsOf(problem, relaxation.start).loss);
+    return failed("no choice of widths loses at most ", problem.lossLimit,
+                  "; the least possible is ", totalsOf(problem, relaxation.start).loss);
   for (const HullStep &step : relaxation.steps)
     if (repair.isAt(step))
       repair.tryMove(step.item, step.to);
@@ -267,31 +232,6 @@ WidthAssignment edgeMoeAssignment(const WidthProblem &problem, const EdgeMoeList
   for (size_t i = 0; i < count; ++i)
     assignment[list.items[i]] = *optionOf(problem.items[list.items[i]], list.lowBits);
   return assignment;
-}
-
-Result<WidthAssignment> solveEdgeMoe(const WidthProblem &problem) {
-  auto lossOf = [&](const WidthAssignment &assignment) {
-    return totalsOf(problem, assignment).loss;
-  };
-  std::vector<uint32_t> widths = widthsOf(problem);
-  size_t high = widths.size();
-  double leastLoss = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < widths.size(); ++i) {
-    double loss = lossOf(uniformAssignment(problem, widths[i]));
-    leastLoss = std::min(leastLoss, loss);
-    if (loss <= problem.lossLimit)
-      high = i;
-  }
-  if (high == widths.size())
-    return noAssignment(problem, leastLoss);
-  if (high + 1 == widths.size())
-    return uniformAssignment(problem, widths[high]);
-  EdgeMoeList list = edgeMoeList(problem, widths[high], widths[high + 1]);
-  size_t count = 0;
-  while (count < list.items.size() &&
-         lossOf(edgeMoeAssignment(problem, list, count + 1)) <= problem.lossLimit)
-    ++count;
-  return edgeMoeAssignment(problem, list, count);
 }
 
 } // namespace moec

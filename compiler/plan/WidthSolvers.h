@@ -10,9 +10,6 @@ namespace moec {
 /// Each item's option of the most bits that are at most `bits`; its last one where it has none.
 WidthAssignment uniformAssignment(const WidthProblem &problem, uint32_t bits);
 
-/// One width for all: the cheapest uniform assignment within the limit.
-moert::Result<WidthAssignment> solveUniform(const WidthProblem &problem);
-
 /// The multiple-choice knapsack: one option of each item, the least cost within the loss limit.
 ///
 /// Lagrangian relaxation: for a price of loss every item takes the option of the least cost + price
@@ -47,10 +44,5 @@ EdgeMoeList edgeMoeList(const WidthProblem &problem, uint32_t highBits, uint32_t
 /// The first `count` of the list at the lower width, everything else at the higher one.
 WidthAssignment edgeMoeAssignment(const WidthProblem &problem, const EdgeMoeList &list,
                                   size_t count);
-
-/// The published selection with estimates in place of measurements: the bounds are the neighbouring
-/// uniform widths of which the higher one meets the limit and the lower one does not, K is as large
-/// as the limit allows.
-moert::Result<WidthAssignment> solveEdgeMoe(const WidthProblem &problem);
 
 } // namespace moec
