@@ -100,7 +100,9 @@ Status readTable(const std::string &file, YamlFields &disk, const std::string &k
     MOERT_RETURN_IF_ERROR(point.finish());
     const auto reads = static_cast<uint32_t>(depth);
     if (!points.emplace(std::pair(bytes, reads), rate).second)
-      return refuseNode(file, node, place, "another size or depth than an earlier point's");
+      return refuseNode(file, node, place,
+                        strCat("a size or depth other than ", bytes, " bytes at depth ", depth,
+                               ", which stand above"));
     sizes.insert(bytes);
     depths.insert(reads);
   }

@@ -49,9 +49,11 @@ Result<std::string> readInput(const std::string &path) {
 
   std::string text;
   struct stat status;
-  if (::fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode) &&
-      static_cast<uint64_t>(status.st_size) <= kMaxInputBytes)
+  if (::fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode)) {
+    if (static_cast<uint64_t>(status.st_size) > kMaxInputBytes)
+      return invalidInput(name, " has ", status.st_size, " bytes, expected at most 1 GiB");
     text.reserve(static_cast<size_t>(status.st_size) + 1);
+  }
   char block[65536];
   while (true) {
     ssize_t count = ::read(file.descriptor(), block, sizeof block);

@@ -145,6 +145,7 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
   options.maxReadBytes =
       std::max(uint64_t(options.maxPiecesPerRead) * artifact.pageBytes, kResidentReadBytes);
   options.maxReads = 16;
+  options.maxBytesUnderWay = std::max(options.maxBytesUnderWay, largestRecord);
   options.registeredRegions = regions;
   return options;
 }

@@ -82,7 +82,8 @@ static Result<size_t> largestOf(std::span<const float> logits) {
   size_t best = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (!(std::fabs(logits[i]) <= std::numeric_limits<float>::max()))
-      return failed("the logit of token ", i, " is ", logits[i], ", expected a finite number");
+      return invalidInput("the logit of token ", i, " is ", logits[i],
+                          ", expected a finite number");
     if (logits[i] > logits[best])
       best = i;
   }

@@ -12,12 +12,13 @@ Result<int32_t> greedyToken(std::span<const float> logits) {
   for (size_t i = 0; i < logits.size(); ++i) {
     // One comparison refuses NaN and +infinity alike.
     if (!(logits[i] < INFINITY))
-      return failed("the logit of token ", i, " is ", logits[i], ", expected a finite number");
+      return invalidInput("the logit of token ", i, " is ", logits[i],
+                          ", expected a finite number");
     if (logits[i] > logits[best])
       best = i;
   }
   if (logits.empty() || logits[best] == -INFINITY)
-    return failed("no token has a logit above -infinity");
+    return invalidInput("no token has a logit above -infinity");
   return static_cast<int32_t>(best);
 }
 

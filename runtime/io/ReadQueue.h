@@ -49,7 +49,8 @@ struct ReadQueueOptions {
   /// its best rate makes reads end together, late, instead of one after the other: what came first
   /// is not computed while the rest is read. A virtual disk that signals when its queue is empty
   /// delivered 4 reads of 2 MB all at once after 4.2 ms without a limit, and each 0.8 ms after the
-  /// one before with 2 MiB.
+  /// one before with 2 MiB. Where a read is larger, this should be, too: with all of a record of 4
+  /// MB at the disk decoding was 2 to 5% faster than with 2 MiB of it.
   uint64_t maxBytesUnderWay = 2 * 1024 * 1024;
   /// Limits of what may be submitted; storage for it is allocated once, up front.
   uint32_t maxReads = 64;

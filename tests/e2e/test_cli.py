@@ -143,6 +143,10 @@ class RefusalTest(E2eTest):
                 self.assertLess(len(done.err), 4000)
                 self.assertEqual(sorted(self.scratch.iterdir()), before, "something was left behind")
 
+    def test_what_is_not_expected_is_named_in_its_order(self):
+        self.refused("moert", "run", self.scratch / "a.moe", "--ctx-size", 100, mention="not expected: --ctx-size 100\n")
+        self.refused("moec", "inspect", self.scratch / "a.moe", "--frob", 3, mention="not expected: --frob 3\n")
+
     def test_a_file_s_name_reaches_no_terminal_as_it_is(self):
         name = os.fsencode(self.scratch) + b"/a\x1b[31m\xff"
         for tool, command in (("moec", ["plan", name, "--memory", "25%"]), ("moec", ["inspect", name]), ("moert", ["run", name, "-p", "a"])):

@@ -1,27 +1,43 @@
 #include "tools/console/Interrupt.h"
 
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 namespace moert::cli {
 
 // Global, since a signal handler can reach nothing else; lock-free, since it interrupts anything.
 static std::atomic<bool> interrupted = false;
+static std::atomic<int64_t> firstMs = 0; // Since the system's start.
 static_assert(std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-static void onSignal(int) {
+// What passes a Ctrl-C on sends it beside the terminal, which is no second wish.
+constexpr int64_t kSameWishMs = 500;
+
+static void onSignal(int signal) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now); // May be called here, by POSIX.
+  const int64_t nowMs = int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+  int64_t first = 0;
   interrupted.store(true, std::memory_order_relaxed);
+  // A closed terminal sends SIGHUP by itself and through the shell.
+  if (firstMs.compare_exchange_strong(first, nowMs) || signal == SIGHUP ||
+      nowMs - first < kSameWishMs)
+    return;
+  std::signal(signal, SIG_DFL);
+  ::raise(signal); // Takes effect behind this handler, which keeps it waiting.
 }
 
 const std::atomic<bool> &catchInterrupts() {
   struct sigaction action = {};
   action.sa_handler = onSignal;
   sigemptyset(&action.sa_mask);
-  // Reads go on: the flag is looked at between steps. The second signal finds the default again.
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  // Reads go on: the flag is looked at between steps.
+  action.sa_flags = static_cast<int>(SA_RESTART);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // A closed terminal sends it by itself and through the shell; nohup asks to be spared.
-  action.sa_flags = static_cast<int>(SA_RESTART);
+  // nohup asks to be spared.
   struct sigaction before = {};
   if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);

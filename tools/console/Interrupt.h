@@ -6,9 +6,9 @@
 
 namespace moert::cli {
 
-/// From now on SIGINT and SIGTERM set the flag, each once; a second signal of the same kind has its
-/// usual effect. SIGHUP sets it too, where it is not ignored. Before this call all simply kill,
-/// which is right while a model is loading: nothing has been written yet.
+/// From now on SIGINT and SIGTERM set the flag; one that comes half a second behind the first or
+/// later has its usual effect. SIGHUP sets it too, where it is not ignored. Before this call all
+/// simply kill, which is right while a model is loading: nothing has been written yet.
 const std::atomic<bool> &catchInterrupts();
 
 } // namespace moert::cli

@@ -11,6 +11,8 @@ constexpr uint64_t kSecondNs = 1'000'000'000;
 /// A step that is done by then needs no line.
 constexpr uint64_t kSilentNs = kSecondNs;
 constexpr uint64_t kTerminalIntervalNs = kSecondNs / 5;
+// A terminal that is narrower than the line cuts it: a second row would stay.
+constexpr const char *kNoWrap = "\x1b[?7l", *kWrap = "\x1b[?7h";
 constexpr uint64_t kLogIntervalNs = 10 * kSecondNs;
 
 std::string describeBytes(uint64_t done, uint64_t total) {
@@ -56,7 +58,7 @@ void ProgressLine::update(uint64_t done, uint64_t total) {
     line +=
         ", " + formatDuration(static_cast<uint64_t>(leftNs / double(kSecondNs) + 0.5)) + " left";
   }
-  write(isTerminal ? strCat("\r", line, "\x1b[K") : line + "\n");
+  write(isTerminal ? strCat("\r\x1b[K", kNoWrap, line, kWrap) : line + "\n");
 }
 
 } // namespace moert::cli

@@ -19,12 +19,13 @@ double GenerationNumbers::decodeTokensPerSecond() const {
 /// Samples from the one row of logits that a step was asked for.
 class Generation::Choice : public StepObserver {
 public:
-  explicit Choice(Sampler &tokenSampler) : sampler(tokenSampler) {}
+  Choice(Sampler &tokenSampler, const Model &sampledModel)
+      : sampler(tokenSampler), model(sampledModel) {}
 
   Status onLogits(Session &, uint32_t position, std::span<const float> logits) override {
     Result<int32_t> sampled = sampler.sample(logits);
     if (!sampled.isOk())
-      return sampled.status().withContext(strCat("after token ", position));
+      return sampled.status().withContext(strCat(model.path(), ": after token ", position));
     token = *sampled;
     return {};
   }
@@ -33,6 +34,7 @@ public:
 
 private:
   Sampler &sampler;
+  const Model &model;
 };
 
 Generation::Generation(Engine &loadedEngine, Session &emptySession, Sampler &tokenSampler,
@@ -76,7 +78,7 @@ Result<bool> Generation::prefill(const GenerationRequest &request, Choice &choic
 }
 
 Result<GenerationEnd> Generation::run(const GenerationRequest &request, const TakeToken &take) {
-  Choice choice(sampler);
+  Choice choice(sampler, engine.model());
   MOERT_ASSIGN_OR_RETURN(bool isComplete, prefill(request, choice));
   if (!isComplete)
     return GenerationEnd::kInterrupted;

@@ -37,12 +37,18 @@ static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const 
   std::string command = "moert";
   for (const CLI::App *parsed : app.get_subcommands())
     command += " " + parsed->get_name();
+  std::string reason = error.what();
+  if (error.get_exit_code() ==
+      static_cast<int>(CLI::ExitCodes::ExtrasError)) { // Whose text has them in reverse.
+    reason = "not expected:";
+    for (const std::string &extra : app.remaining(true))
+      reason += " " + extra;
+  }
   if (app.get_subcommands().empty() && firstWord && firstWord[0] != '-') {
     cli::printError(strCat("moert: '", firstWord, "' is not a command\nmoert --help lists them"));
     return exitCode(invalidInput(error.what()));
   }
-  cli::printError(
-      strCat(command, ": ", error.what(), "\n", command, " --help lists what it takes"));
+  cli::printError(strCat(command, ": ", reason, "\n", command, " --help lists what it takes"));
   return exitCode(invalidInput(error.what()));
 }
 

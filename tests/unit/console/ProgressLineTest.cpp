@@ -49,6 +49,9 @@ TEST_CASE("on a terminal one line is rewritten and removed in the end") {
   CHECK(count(written, "\n") == 0);
   CHECK(count(written, "\r") > 30);
   CHECK(written.ends_with("\r\x1b[K"));
+  // Each time not wrapped, and what comes behind it is.
+  CHECK(count(written, "\r\x1b[K\x1b[?7lloading: ") == count(written, " left\x1b[?7h"));
+  CHECK(count(written, "\x1b[?7l") > 30);
 }
 
 TEST_CASE("elsewhere lines come now and then") {

@@ -149,7 +149,7 @@ TEST_CASE("an error names the window") {
   source.brokenAt = 4;
   std::vector<std::vector<int32_t>> texts = {counting(20)};
   auto windows = evaluate(texts, {.windowTokens = 10, .stepTokens = 5}, source, nullptr);
-  CHECK(windows.status().code() == StatusCode::kFailed);
+  CHECK(windows.status().code() == StatusCode::kInvalidInput);
   CHECK(windows.status().message().find("window 1 of 2: after token 4") != std::string::npos);
 }
 

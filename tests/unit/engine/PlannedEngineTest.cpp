@@ -382,3 +382,12 @@ TEST_CASE("the cache is as the plan says") {
     CHECK(layer.quotaPages == 6);
   CHECK(makeCacheConfig(**model, *tables, smallPlan(), 30, layers).guessesUnderWay == 0);
 }
+
+TEST_CASE("a whole record may be at the disk, however large") {
+  Artifact artifact = test::writeSyntheticModel("planned_engine_test.moe", {}).value();
+  std::remove("planned_engine_test.moe");
+  const uint64_t plain = ReadQueueOptions().maxBytesUnderWay;
+  CHECK(readQueueOptions(artifact, IoBackend::kAuto, {}).maxBytesUnderWay == plain);
+  artifact.moeLayers[0].experts[1].bytes = 2 * plain;
+  CHECK(readQueueOptions(artifact, IoBackend::kAuto, {}).maxBytesUnderWay == 2 * plain);
+}

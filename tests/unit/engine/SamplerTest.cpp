@@ -167,8 +167,8 @@ TEST_CASE("a row with NaN or +infinity, or without any finite logit, is an error
                                     {std::nanf(""), 1, 2},
                                     {1, kInfinity, 2},
                                     {-kInfinity, -kInfinity, -kInfinity}}) {
-    CHECK(sampler->sample(logits).status().code() == StatusCode::kFailed);
-    CHECK(greedyToken(logits).status().code() == StatusCode::kFailed);
+    CHECK(sampler->sample(logits).status().code() == StatusCode::kInvalidInput);
+    CHECK(greedyToken(logits).status().code() == StatusCode::kInvalidInput);
   }
   CHECK(
       sampler->sample(std::vector<float>{1, std::nanf(""), 2}).status().message().find("token 1") !=

@@ -43,7 +43,8 @@ public:
     int32_t normed = buffer(options.hidden);
     add(norm(hidden, normed, "final", options.hidden), kNone);
     int32_t head = resident("head", kVocabulary, options.hidden, options.residents);
-    add(HeadInstruction{input(normed, options.residents, kNone), head, kNone, 0.5f}, kNone);
+    add(HeadInstruction{input(normed, options.residents, kNone), head, kNone, options.logitScale},
+        kNone);
     return program;
   }
 

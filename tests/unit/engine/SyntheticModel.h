@@ -22,6 +22,7 @@ struct SyntheticOptions {
   /// kind of the inputs alone. Codes are the leading bits of the same numbers, whatever the planes.
   std::vector<std::vector<WeightKind>> planes = {};
   uint32_t hidden = kHidden;
+  float logitScale = 0.5f;
   bool repeatsQuery = false;    // Each layer's query is computed twice, to the same place.
   bool gathersFloats = false;   // The experts' input is floats, whatever the experts are.
   bool routesOutside = false;   // Routes and guesses are said to belong to no layer.

@@ -15,8 +15,8 @@ namespace {
 /// A loaded synthetic model with an empty session.
 class Loaded {
 public:
-  Loaded() {
-    REQUIRE(test::writeSyntheticModel(kPath, {}).isOk());
+  explicit Loaded(const test::SyntheticOptions &synthetic = {}) {
+    REQUIRE(test::writeSyntheticModel(kPath, synthetic).isOk());
     auto opened = Model::open(kPath);
     REQUIRE(opened.isOk());
     model = std::move(*opened);
@@ -116,6 +116,13 @@ TEST_CASE("given tokens are taken in place of sampled ones") {
   CHECK(*outcome.end == GenerationEnd::kLength);
   CHECK(outcome.tokens == given);
   CHECK(loaded.run(3).tokens != given);
+}
+
+TEST_CASE("weights that give no finite logit are refused by the artifact's name") {
+  Loaded loaded({.logitScale = 3e38f});
+  const Status status = loaded.run(4).end.status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message().starts_with("generation_test.moe: after token 5: the logit of token "));
 }
 
 TEST_CASE("once stop is set the run ends between steps with what it has") {

@@ -247,7 +247,7 @@ TEST_CASE("a read table that is not a full grid is refused") {
         "device.yaml:21: disk.direct: found a list, expected every size at every depth, but there "
         "is no point of 65536 bytes at depth 4");
   CHECK(refusalOf(changed("{bytes: 65536, depth: 4", "{bytes: 4096, depth: 1"))
-            .find("another size or depth") != std::string::npos);
+            .find("other than 4096 bytes at depth 1, which stand above") != std::string::npos);
   CHECK(refusalOf(changed("uring", "buffered")).find("disk.buffered: the field is missing") !=
         std::string::npos);
 }

@@ -67,7 +67,7 @@ TEST_CASE("a failure names its window and ends all lanes") {
   first.brokenToken = second.brokenToken = 4;
   const WindowLane lanes[] = {{&first, nullptr, nullptr}, {&second, nullptr, nullptr}};
   Status status = playWindows(set, windowsOfFour(), lanes, {}, nullptr).status();
-  CHECK(status.code() == StatusCode::kFailed);
+  CHECK(status.code() == StatusCode::kInvalidInput);
   CHECK(status.message().find("window 3 of 3") != std::string::npos);
 }
 
