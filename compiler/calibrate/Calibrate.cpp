@@ -301,7 +301,7 @@ Status Calibration::run(CalibrationInfo info) {
   fingerprint = fingerprintOf(info, model.artifact());
   MOERT_RETURN_IF_ERROR(start(std::move(info)));
   if (listeners.progress)
-    listeners.progress->beginCounting("calibrating", "layers", tokens().size(),
+    listeners.progress->beginCounting("calibrating", "steps", tokens().size(),
                                       player->segments() * tokens().size(),
                                       firstSegment * tokens().size());
   Status status = playAll();

@@ -1,5 +1,6 @@
 #include "compiler/driver/AcceptanceItems.h"
 
+#include "compiler/driver/SearchSummary.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/Utf8.h"
 
@@ -33,16 +34,24 @@ static Status checkOptions(const AcceptanceItems &items) {
   return {};
 }
 
-Status AcceptanceItems::leaveOut(const std::vector<bool> &seen) {
+Status AcceptanceItems::leaveOut(const std::vector<bool> &seen, double target) {
   kept.clear();
   for (uint32_t item = 0; item < seen.size(); ++item)
     if (!seen[item])
       kept.push_back(item);
+  const char *which = kept.size() < seen.size() ? " that calibration and search have not read" : "";
   if (kept.size() < kLeastWindows)
-    return invalidInput("--eval-text has ", kept.size(), " items",
-                        kept.size() < seen.size() ? " that calibration and search have not read"
-                                                  : "",
-                        ", expected at least ", kLeastWindows, ": fewer have no bound");
+    return invalidInput("--eval-text has ", kept.size(), " items", which, ", expected at least ",
+                        kLeastWindows, ": fewer have no bound");
+  SampleScore known;
+  known.referencePoints = 1;
+  const double least = leastBound95(std::vector(kept.size(), known), kMaxLooks);
+  if (least > target)
+    return invalidInput("--eval-text has ", kept.size(), " items", which,
+                        ", which can show no loss below ", formatLoss(least, LossMetric::kChoice),
+                        " even if the reference answers all of them, expected more of them or "
+                        "another --accuracy-loss than ",
+                        formatLoss(target, LossMetric::kChoice));
   return {};
 }
 
@@ -89,8 +98,8 @@ Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompi
       items->set,
       EvaluationSet::read(evaluation, {request.checkpointDirectory, info, &*items->tokenizer},
                           [](const std::string &) {}));
-  MOERT_RETURN_IF_ERROR(items->leaveOut(std::vector<bool>(items->set->samples())));
   MOERT_RETURN_IF_ERROR(addFiles(*items, request.acceptanceTexts));
+  MOERT_RETURN_IF_ERROR(items->leaveOut(std::vector<bool>(items->set->samples()), *request.target));
   return items;
 }
 

@@ -27,8 +27,9 @@ struct AcceptanceItems {
   AcceptanceItems(const AcceptanceItems &) = delete;
   AcceptanceItems &operator=(const AcceptanceItems &) = delete;
 
-  /// Keeps the others alone. Refuses fewer than have a bound.
-  moert::Status leaveOut(const std::vector<bool> &seen);
+  /// Keeps the others alone. Refuses fewer than have a bound, or one within the target: what so
+  /// many items can show if the reference has points in all of them.
+  moert::Status leaveOut(const std::vector<bool> &seen, double target);
   /// Of a file, those that were kept, counted from its first.
   std::vector<uint32_t> keptOf(size_t file) const;
 };

@@ -213,7 +213,8 @@ Status AccurateCompile::leaveOutSeenItems() {
     tokens.push_back(acceptanceItems->set->itemTokens(item));
   const CalibrationInfo &info = profile->info();
   MOERT_RETURN_IF_ERROR(acceptanceItems->leaveOut(
-      findSeenItems(tokens, info.tokens, info.windowTokens, windows, amounts.windowTokens)));
+      findSeenItems(tokens, info.tokens, info.windowTokens, windows, amounts.windowTokens),
+      *request.target));
   if (const uint64_t kept = acceptanceItems->kept.size(); kept < all)
     say(strCat("accepting on ", kept, " of ", all,
                " items: calibration or the search has read parts of the others"));
@@ -258,7 +259,12 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
   options.resume = request.resume;
   options.startsOverIfChanged = true; // What took long is in the work directory.
   options.progress = session.progress;
-  return artifacts->emit(std::move(plan).value(), assignment, options);
+  const std::string plans = plannedText(plan->artifact.plans);
+  MOERT_RETURN_IF_ERROR(artifacts->emit(std::move(plan).value(), assignment, options));
+  std::error_code ignored;
+  say(strCat("wrote ", request.outputPath, ", ",
+             formatBytes(std::filesystem::file_size(request.outputPath, ignored)), plans));
+  return {};
 }
 
 // Of everything but the assignment that decides what is measured; not of the target, so that
@@ -390,11 +396,7 @@ Status AccurateCompile::run(WorkDirectory &directory) {
     say(resultText(resultsOf(outcome)));
     say(strCat("widths: ", chosen->reason.value, ", ", chosen->reason.reason));
   }
-  MOERT_RETURN_IF_ERROR(emitOutput(assignment, std::move(measured), chosen));
-  std::error_code ignored;
-  say(strCat("wrote ", request.outputPath, ", ",
-             formatBytes(std::filesystem::file_size(request.outputPath, ignored))));
-  return {};
+  return emitOutput(assignment, std::move(measured), chosen);
 }
 
 Status compileAccurately(const AccurateCompileRequest &request, const Session &session) {

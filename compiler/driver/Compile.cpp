@@ -4,6 +4,7 @@
 #include "compiler/driver/CheckpointMark.h"
 #include "compiler/driver/DeviceMemory.h"
 #include "compiler/driver/IrContext.h"
+#include "compiler/driver/RefinePlans.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/ParseDepth.h"
 #include "profiles/DeviceFile.h"
@@ -37,7 +38,8 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
   std::string resumed;
   if (result.resumedBytes != 0)
     resumed = strCat(", ", formatBytes(result.resumedBytes), " of it written earlier");
-  session.say(strCat("wrote ", options.outputPath, ", ", formatBytes(result.fileBytes), resumed));
+  session.say(strCat("wrote ", options.outputPath, ", ", formatBytes(result.fileBytes), resumed,
+                     plannedText(plan.artifact.plans)));
   return {};
 }
 

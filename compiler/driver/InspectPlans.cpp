@@ -43,8 +43,9 @@ std::string wrapped(const std::string &text, size_t hanging) {
 }
 
 /// What is said of each MoE layer, equal neighbours together: "layers 0-3: 8; 4: 6"; what is said
-/// of all of them alone: "8".
-std::string byLayers(const Artifact &artifact, const std::function<std::string(size_t)> &say) {
+/// of all of them with `ofAll` behind it: "8 for each layer".
+std::string byLayers(const Artifact &artifact, const std::function<std::string(size_t)> &say,
+                     std::string_view ofAll = "") {
   const std::vector<MoeLayer> &layers = artifact.moeLayers;
   std::string text;
   for (size_t first = 0, end = 0; first < layers.size(); first = end) {
@@ -52,7 +53,7 @@ std::string byLayers(const Artifact &artifact, const std::function<std::string(s
     for (end = first + 1; end < layers.size() && say(end) == said; ++end)
       ;
     if (first == 0 && end == layers.size())
-      return said;
+      return strCat(said, ofAll);
     const uint32_t from = layers[first].layer, to = layers[end - 1].layer;
     const bool isFirst = text.empty();
     text += strCat(isFirst ? "layer" : "; ", isFirst ? (end - first == 1 ? " " : "s ") : "", from,
@@ -65,7 +66,11 @@ std::string listOf(const std::vector<uint32_t> &experts) {
   std::string text;
   for (uint32_t expert : experts)
     text += strCat(text.empty() ? "" : ", ", expert);
-  return text.empty() ? "none" : text;
+  return text.empty() ? "none" : strCat(experts.size() == 1 ? "expert " : "experts ", text);
+}
+
+std::string pagesText(uint32_t pages) {
+  return strCat(pages, pages == 1 ? " page" : " pages");
 }
 
 std::string quotaText(const Plan &plan) {
@@ -106,13 +111,14 @@ bool hasUses(const Plan &plan) {
 std::string startText(const Artifact &artifact, const Plan &plan) {
   if (plan.start.empty())
     return "empty";
-  return strCat(byLayers(artifact,
-                         [&](size_t i) {
-                           const size_t experts = plan.start[i].experts.size();
-                           return experts == 0
-                                      ? std::string("none")
-                                      : strCat(experts, experts == 1 ? " expert" : " experts");
-                         }),
+  return strCat(byLayers(
+                    artifact,
+                    [&](size_t i) {
+                      const size_t experts = plan.start[i].experts.size();
+                      return experts == 0 ? std::string("none")
+                                          : strCat(experts, experts == 1 ? " expert" : " experts");
+                    },
+                    " of each layer"),
                 hasUses(plan) ? strCat(", as ", plan.startTokens,
                                        plan.startTokens == 1 ? " token" : " tokens", " wanted them")
                               : ", nothing known of their use");
@@ -131,7 +137,8 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   add("eviction", strCat(evictionName(plan.rules.eviction), ", ", sharingName(plan.rules.sharing),
                          "; a new prompt finds ", survivalName(plan.rules.survival)));
   add("quotas",
-      byLayers(artifact, [&](size_t i) { return strCat(plan.quotaPages[i]); }) + " pages");
+      byLayers(
+          artifact, [&](size_t i) { return pagesText(plan.quotaPages[i]); }, " for each layer"));
   add("pinned", plan.pinned.empty() ? "none" : byLayers(artifact, [&](size_t i) {
         return listOf(plan.pinned[i]);
       }));

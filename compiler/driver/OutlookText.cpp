@@ -5,6 +5,8 @@
 #include "runtime/base/JsonWriter.h"
 #include "runtime/base/Size.h"
 
+#include <optional>
+
 using namespace moert;
 
 namespace moec {
@@ -58,12 +60,13 @@ static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpee
                 table.text(kIndent));
 }
 
-static Origin worstOrigin(const Outlook &outlook) {
-  Origin worst = Origin::kMeasured;
+/// Nothing where no budget holds any width.
+static std::optional<Origin> worstOrigin(const Outlook &outlook) {
+  std::optional<Origin> worst;
   for (const WidthOutlook &width : outlook.widths)
     for (const BudgetOutlook &budget : width.budgets)
       if (budget.speed)
-        worst = worseOf(worst, budget.speed->deviceOrigin);
+        worst = worst ? worseOf(*worst, budget.speed->deviceOrigin) : budget.speed->deviceOrigin;
   return worst;
 }
 
@@ -77,8 +80,11 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
     text += budgetText(outlook, i, request.device);
   if (!request.device)
     return text + "\nHow fast it would be: --device says on which machine.\n";
+  const std::optional<Origin> origin = worstOrigin(outlook);
+  if (!origin)
+    return text + "\nSizes are derived from config.json.\n";
   text += strCat("\nSizes are derived from config.json, times from the rates of this device (",
-                 worstText(worstOrigin(outlook)), "): ", request.device->name,
+                 worstText(*origin), "): ", request.device->name,
                  ".\nHit rates are assumed to be those of the bundled model with as much "
                  "of its experts in memory; a forecast from\nthe model's own routing needs "
                  "calibration: moec compile --calibration-text, then moec plan of the artifact.\n");

@@ -99,17 +99,22 @@ static std::vector<PicturedExpert> expertsOf(const std::vector<Demand> &demands,
   return experts;
 }
 
+/// How many experts of the mean size so many pages hold.
+static uint64_t expertsIn(uint64_t pages, uint64_t pagesOfAll, uint64_t experts) {
+  return std::min(experts, pages * experts / pagesOfAll);
+}
+
 static void pictureExperts(const PlanProblem &problem, const PlanSettings &settings,
                            const std::vector<std::vector<Demand>> &demands, uint64_t tokens,
                            PlanPicture &picture) {
   const CacheShape shape = shapeOf(problem);
+  const std::vector<uint32_t> &quotas = settings.allotment.quotaPages;
   const bool isShared = settings.rules.sharing == CacheSharing::kOnePool;
-  uint64_t keptInAll = 0, expertsInAll = 0;
+  uint64_t keptInAll = 0, expertsInAll = 0, pagesOfAll = 0;
   Demand all;
   for (size_t layer = 0; layer < demands.size(); ++layer) {
     const uint64_t experts = demands[layer].size();
-    const uint64_t kept =
-        std::min(experts, settings.allotment.quotaPages[layer] / shape.layers[layer].recordPages);
+    const uint64_t kept = expertsIn(quotas[layer], shape.layers[layer].allPages, experts);
     const Demand sum = sumOf(demands[layer]);
     PicturedLayer &row = picture.layers[layer];
     row.experts = expertsOf(demands[layer],
@@ -122,8 +127,12 @@ static void pictureExperts(const PlanProblem &problem, const PlanSettings &setti
     row.guesses = guessText(settings, layer);
     keptInAll += kept;
     expertsInAll += experts;
+    pagesOfAll += shape.layers[layer].allPages;
     all += sum;
   }
+  if (isShared)
+    keptInAll = expertsIn(std::accumulate(quotas.begin(), quotas.end(), uint64_t(0)), pagesOfAll,
+                          expertsInAll);
   picture.roomOfAll = strCat(keptInAll, " of ", expertsInAll);
   picture.hitRateOfAll = all.foundShare();
 }
@@ -237,7 +246,7 @@ Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::strin
     picture.layers.emplace_back().number = layer.layer;
   pictureExperts(problem, settings, demands, result.tokenNs.size(), picture);
   pictureToken(problem, result, picture);
-  pictureWords(planned, plan, forecastOf(problem, result), fileName, picture);
+  pictureWords(planned, plan, forecastOf(problem, settings, result), fileName, picture);
   return picture;
 }
 

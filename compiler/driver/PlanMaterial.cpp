@@ -55,10 +55,11 @@ WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &
   if (isSame)
     reason.reason += ", with the fewest bytes as well";
   else if (outcome.fewestBytes && !std::isfinite(outcome.fewestBytes->tokenNs))
-    reason.reason +=
-        strCat("; with the fewest bytes, by ", outcome.fewestBytes->solver, ", it does not fit");
+    reason.reason += strCat("; with the fewest bytes of those expected to pass, by ",
+                            outcome.fewestBytes->solver, ", it does not fit");
   else if (outcome.fewestBytes)
-    reason.reason += strCat("; with the fewest bytes ", timedText(*outcome.fewestBytes));
+    reason.reason += strCat("; with the fewest bytes of those expected to pass ",
+                            timedText(*outcome.fewestBytes));
   reason.reason += strCat(", expected ", chosen.place);
   return chosen;
 }

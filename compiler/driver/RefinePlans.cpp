@@ -1,10 +1,12 @@
 #include "compiler/driver/RefinePlans.h"
 
+#include "compiler/driver/InspectSections.h"
 #include "compiler/driver/PlanInputs.h"
 #include "compiler/emit/PlanReasonOf.h"
 #include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanSearch.h"
 #include "compiler/plan/Presets.h"
+#include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
@@ -15,6 +17,19 @@ namespace moec {
 
 uint64_t poolPagesOf(const Plan &plan) {
   return CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
+}
+
+std::string plannedText(std::span<const Plan> plans) {
+  std::string text;
+  for (const Plan &plan : plans) {
+    if (plan.budgetBytes == 0)
+      continue;
+    text += strCat(text.empty() ? ":" : "", "\n  ", plan.name, ": ", formatBytes(plan.budgetBytes),
+                   " with ", plan.contextTokens, " tokens of context");
+    if (plan.forecast)
+      text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1), " tokens/s expected");
+  }
+  return text;
 }
 
 PlanSettings settingsOf(const Plan &plan) {
@@ -92,8 +107,8 @@ static Status refine(const PlanProblem &problem, const DeviceProfile &device, Pr
   }
   PlannedSettings planned = planPreset(preset, problem);
   MOERT_ASSIGN_OR_RETURN(TimedResult replayed, replayInTime(problem, planned.settings));
+  plan.forecast = asForecast(forecastOf(problem, planned.settings, replayed), device);
   take(std::move(planned), plan);
-  plan.forecast = asForecast(forecastOf(problem, replayed), device);
   return {};
 }
 

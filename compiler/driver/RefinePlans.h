@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 namespace moec {
 
@@ -33,6 +34,10 @@ moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
 /// Refuses plans whose preset guesses experts where a trace, a device or a place in the program is
 /// missing. Preset auto is not refused: its plans do not guess then.
 moert::Status checkGuessing(const moert::Artifact &artifact, bool hasTrace, bool hasDevice);
+
+/// What is said behind a new artifact's name: ":" and a line for each plan that has a budget, or
+/// nothing.
+std::string plannedText(std::span<const moert::Plan> plans);
 
 /// Pages of the plan's pool: of quotas and transit together.
 uint64_t poolPagesOf(const moert::Plan &plan);

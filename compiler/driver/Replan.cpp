@@ -135,17 +135,6 @@ static Status finishArtifact(const PlannedArtifact &planned, const SealedArtifac
   return output.commit();
 }
 
-static std::string plansText(const Artifact &artifact) {
-  std::string text;
-  for (const Plan &plan : artifact.plans) {
-    text += strCat("\n  ", plan.name, ": ", formatBytes(plan.budgetBytes), " with ",
-                   plan.contextTokens, " tokens of context");
-    if (plan.forecast)
-      text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1), " tokens/s expected");
-  }
-  return text;
-}
-
 /// All that can be refused at once; refine() does what takes its time. weightsEnd: where the new
 /// artifact's weights end.
 static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const ByteSource &source,
@@ -211,8 +200,8 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_RETURN_IF_ERROR(weights.wait(session));
   MOERT_RETURN_IF_ERROR(finishArtifact(planned, sealed, output));
   if (session.say)
-    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes), ":",
-                       plansText(artifact)));
+    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes),
+                       plannedText(artifact.plans)));
   return {};
 }
 

@@ -38,7 +38,7 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
       {"solver", TextTable::Align::kLeft}, {"bits/weight"}, {"experts"}, {"resident"}};
   if (!isOfItems(metric)) {
     columns.push_back({"loss"});
-    columns.push_back({"expected bound"});
+    columns.push_back({"bound"});
   }
   columns.push_back({"KL"});
   if (outcome.isTimed)

@@ -13,7 +13,7 @@ constexpr double kPictureWidth = 900;
 
 /// Where columns begin; numbers end there.
 struct PictureColumns {
-  static constexpr double kLabelEnd = 40, kBars = 48, kBarsEnd = 222, kRoomEnd = 286,
+  static constexpr double kLabelEnd = 40, kBars = 48, kBarsEnd = 214, kRoomEnd = 280,
                           kHitsEnd = 320, kGuesses = 330, kTime = 468, kTimeEnd = 814, kDots = 824,
                           kDotsEnd = 886;
 };

@@ -143,7 +143,8 @@ Result<MemoryAccount> accountOf(const ModelFootprint &model, const BudgetPlan &p
   const uint64_t smallest = smallestAccount(model, typicalProcess(), request).totalBytes();
   return invalidInput("plan '", plan.name, "' needs ", formatExactBytes(account.totalBytes()),
                       " of a budget of ", formatExactBytes(plan.budgetBytes),
-                      "; the smallest budget that works is ", formatExactBytes(smallest), items);
+                      "; the smallest budget that works is ", formatExactBytes(smallest), " with ",
+                      plan.contextTokens, " tokens of context", items);
 }
 
 } // namespace moec

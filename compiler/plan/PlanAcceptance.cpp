@@ -3,6 +3,7 @@
 #include "compiler/plan/Presets.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 
@@ -98,21 +99,28 @@ static PlanDecision startDecision(std::span<const Judged> candidates, const Judg
   const size_t pair = static_cast<size_t>(&taken - candidates.data()) / 2 * 2;
   const double empty = candidates[pair].ns, filled = candidates[pair + 1].ns;
   return {"start", taken.hasStart ? "the trace's most popular experts" : "empty",
-          taken.hasStart ? strCat(timeText(filled), " a token; empty ", timeText(empty))
-                         : strCat(timeText(empty), " a token; popular experts ", timeText(filled)),
+          taken.hasStart
+              ? strCat(timeText(filled), " a token on the whole trace; empty ", timeText(empty))
+              : strCat(timeText(empty), " a token on the whole trace; popular experts ",
+                       timeText(filled)),
           origin};
 }
 
 /// What was decided later, and is not in what was taken.
-static void addUndone(const Judged &last, std::vector<PlanDecision> &decisions) {
+static void addUndone(const Judged &taken, const Judged &last,
+                      std::vector<PlanDecision> &decisions) {
   const size_t made = decisions.size();
   for (const PlanDecision &later : last.planned.decisions) {
     auto isSame = [&](const PlanDecision &one) { return one.decision == later.decision; };
     if (std::any_of(decisions.begin(), decisions.begin() + ptrdiff_t(made), isSame))
       continue;
     const std::string without = later.decision == "quotas" ? "even" : "none";
-    const std::string reason = strCat("too little faster on the whole trace: ", later.value,
-                                      " and what came with it, ", timeText(last.ns));
+    const std::string reason =
+        strCat("too little faster on the whole trace: ", later.value, " and what came with it, ",
+               timeText(last.ns), " beside ", timeText(taken.ns),
+               wagerOf(last) > wagerOf(taken)
+                   ? strCat("; guesses have to gain ", std::lround(100 * kGuessesPay), "%")
+                   : std::string());
     decisions.push_back(
         {later.decision, without, without == later.value ? later.reason : reason, later.origin});
   }
@@ -144,18 +152,20 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
     const auto pair = static_cast<size_t>(taken - candidates.data()) / 2;
     plan.rule = {Preset::kAuto, finalists[pair].recipe};
     plan.rule.recipe->hasStart = taken->hasStart;
-    addUndone(found.back(), plan.planned.decisions);
+    addUndone(*taken, found.back(), plan.planned.decisions);
     plan.planned.decisions.push_back(startDecision(found, *taken, origin));
   }
   const std::string name(presetName(kRivals[best]));
+  const bool isPreset = judged.planned.settings == rivals[best].planned.settings;
   plan.planned.decisions.push_back(
-      {"settings", taken ? "searched" : name,
-       strCat(timeText(judged.ns), " a token, ", timeText(judged.restNs), " on the ",
-              judged.result.tokenNs.size() - trials.parts().decided,
+      {"settings",
+       !taken ? name : strCat("searched", isPreset ? strCat(", the same as ", name) : ""),
+       strCat(timeText(judged.ns), " a token on the whole trace, ", timeText(judged.restNs),
+              " on the ", judged.result.tokenNs.size() - trials.parts().decided,
               " tokens that nothing was decided on; the best preset: ", name, " ",
               timeText(rivals[best].ns), ", on those tokens ", timeText(rivals[best].restNs)),
        origin});
-  plan.forecast = forecastOf(problem, judged.result);
+  plan.forecast = forecastOf(problem, judged.planned.settings, judged.result);
   plan.replays = trials.replays();
   return plan;
 }

@@ -40,7 +40,8 @@ static double bestBytesPerNs(const PlanProblem &problem) {
   return best;
 }
 
-PlanForecast forecastOf(const PlanProblem &problem, const TimedResult &result) {
+PlanForecast forecastOf(const PlanProblem &problem, const PlanSettings &settings,
+                        const TimedResult &result) {
   const TimedCounts &decode = result.decode;
   const double tokens = static_cast<double>(result.tokenNs.size());
   const double wanted = static_cast<double>(decode.cache.hits + decode.cache.misses);
@@ -56,7 +57,8 @@ PlanForecast forecastOf(const PlanProblem &problem, const TimedResult &result) {
   forecast.guessRecall = ratio(adopted, static_cast<double>(decode.cache.misses));
   forecast.guessPrecision = ratio(adopted, static_cast<double>(decode.cache.guessesRead));
   const BeladyBound bound =
-      beladyBound(*problem.trace, problem.recordBytes, problem.pageBytes, problem.poolPages);
+      beladyBound(*problem.trace, problem.recordBytes, problem.pageBytes, problem.poolPages,
+                  settings.start.empty() ? BoundStart::kEmpty : BoundStart::kBest);
   forecast.leastBytesPerToken = ratio(static_cast<double>(bound.decodeBytesRead), tokens);
   forecast.boundNs = std::max(computeNsPerToken(problem),
                               ratio(forecast.leastBytesPerToken, bestBytesPerNs(problem)));

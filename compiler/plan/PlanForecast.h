@@ -22,8 +22,10 @@ struct PlanForecast {
   Origin origin = Origin::kDerived;
 };
 
-/// Of a replay of the whole trace.
-PlanForecast forecastOf(const PlanProblem &problem, const TimedResult &result);
+/// Of a replay of the whole trace with these settings. Beside a cache that starts filled, the best
+/// one does too, with what suits the trace best.
+PlanForecast forecastOf(const PlanProblem &problem, const PlanSettings &settings,
+                        const TimedResult &result);
 
 /// A token's mean time if everything were in memory.
 double computeNsPerToken(const PlanProblem &problem);

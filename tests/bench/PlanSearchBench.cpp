@@ -147,12 +147,12 @@ int main(int argc, char **argv) {
       std::fprintf(stderr, "%s\n", plan.status().message().c_str());
       return 1;
     }
-    const TimedResult lru =
-        replayInTime(problem, planPreset(Preset::kLru, problem).settings).value();
+    const PlanSettings lru = planPreset(Preset::kLru, problem).settings;
+    const PlanForecast ofLru = forecastOf(problem, lru, replayInTime(problem, lru).value());
     std::printf("%2.0f%% of the experts: %.1f s, %u replays; %.1f ms a token, hits %.1f%%, of lru "
                 "%.1f%%\n",
                 100 * share, seconds, plan->replays, plan->forecast.tokenNs / 1e6,
-                100 * plan->forecast.hitRate, 100 * forecastOf(problem, lru).hitRate);
+                100 * plan->forecast.hitRate, 100 * ofLru.hitRate);
     for (const PresetTime &preset : plan->presets)
       std::printf("    %-15s %.1f ms\n", std::string(presetName(preset.preset)).c_str(),
                   preset.tokenNs / 1e6);

@@ -130,7 +130,7 @@ class TargetTest(ItemsTest):
 class OutOfReachTest(ItemsTest):
     def test_too_few_items_are_said_with_a_target_that_resuming_meets(self):
         asked = ("choice", choices(), "--choice-by", "text")
-        done = self.expect(FAILED, "moec", *on_items(*asked, loss="1%"), "-o", self.output)
+        done = self.expect(FAILED, "moec", *on_items(*asked, loss="7%"), "-o", self.output)
         self.assertEqual(self.left(), ["out.moe.work"])
         said = re.search(r"The best found loses (\S+)%, at most (\S+)% with 95% confidence, in \S+ [KM]iB of experts \(.*\); "
                          rf"{CHOICES} items, of which the reference has points in (\d+), can show no loss below (\S+)%: more are "
@@ -144,7 +144,7 @@ class OutOfReachTest(ItemsTest):
 
     def test_a_reference_that_knows_nothing_is_said(self):
         never = write("never.jsonl", [{"prompt": f"{i} old men", "answer": "never"} for i in range(10)])
-        done = self.expect(FAILED, "moec", *on_items("exact", (never,), "--max-tokens", 2, loss="10%"), "-o", self.output)
+        done = self.expect(FAILED, "moec", *on_items("exact", (never,), "--max-tokens", 2, loss="50%"), "-o", self.output)
         self.assertRegex(done.err, "the reference has no points in exact on the 10 items")
         self.assertEqual(self.left(), ["out.moe.work"])
 
@@ -172,13 +172,14 @@ class RefusalTest(ItemsTest):
 
     def test_too_few_items_and_none(self):
         few = write("few.jsonl", [{"prompt": "a", "answer": "b"}] * 9)
+        self.refuses(rf"{CHOICES} items, which can show no loss below 6\.60%.*than 6\.00%", *on_items("choice", choices(), loss="6%"))
         self.refuses("9 items, expected at least 10", *on_items("exact", (few,), loss="5%"))
         self.refuses("--metric choice needs --eval-text", "compile", checkpoint(), "--accuracy-loss", TARGET, "--metric",
                      "choice", "--calibration-text", *texts("calibration"), *AMOUNTS)
 
     def test_items_that_calibration_has_read(self):
         both = write("both.jsonl", [json.loads(line) for path in choices() for line in path.read_text().splitlines()])
-        self.refuses("both.jsonl is the calibration text both.jsonl", "compile", checkpoint(), "--accuracy-loss", "5%",
+        self.refuses("both.jsonl is the calibration text both.jsonl", "compile", checkpoint(), "--accuracy-loss", "50%",
                      "--metric", "choice", "--calibration-text", *texts("calibration"), both, "--eval-text", both, *AMOUNTS)
 
     def test_options_and_targets_that_the_metric_has_no_use_for(self):

@@ -28,6 +28,8 @@ class InstallTest(E2eTest):
         self.assertEqual(done.returncode, DONE, done.stderr.decode())
         self.assertGreater(len(done.stdout), 8)
         self.assertEqual(model.read_bytes(), pocket("4").read_bytes())
+        for name in ("LICENSE", "THIRD_PARTY_NOTICES.md"):
+            self.assertTrue((self.tree / "share/doc/moe" / name).is_file(), name)
 
     def test_moert_is_small_and_needs_neither_llvm_nor_yaml(self):
         moert = self.tree / "bin/moert"

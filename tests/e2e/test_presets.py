@@ -144,6 +144,28 @@ class PresetsTest(E2eTest):
         self.assertEqual([chosen(memory) for memory in ("10%", "20%", "50%", "100%")],
                          ["15% lru", "15% lru", "40% lru", "40% lru"])
 
+    def reasons(self, memory, device):
+        said = self.expect(DONE, "moec", "plan", self.planned, "--memory", memory, "--device", ROOT / "profiles" / device).out
+        return " ".join(said.split())
+
+    def test_a_search_says_what_it_comes_to_and_what_its_guesses_had_to_gain(self):
+        said = self.reasons("15%", DEVICE)
+        self.assertRegex(said, r"settings = searched: [0-9.]+ ms a token on the whole trace")
+        said = self.reasons("100%", "phone-ufs31.yaml")
+        self.assertIn("settings = searched, the same as lru: ", said)
+        self.assertRegex(said, r"quotas +\d+ pages for each layer ")
+        said = self.reasons("30%", "raspberry-pi-5-sd.yaml")
+        self.assertRegex(said, "too little faster on the whole trace: .* ms beside [0-9.]+ ms; guesses have to gain 2%")
+
+    def test_new_plans_are_said_with_what_is_expected(self):
+        output = self.scratch / "again.moe"
+        line = r"  30%: \d.* MiB with \d+ tokens of context, [0-9.]+ tokens/s expected\n"
+        replanned = self.expect(DONE, "moec", "replan", self.planned, "--memory", "30%", "--device", DEVICE, "-o", output).err
+        self.assertRegex(replanned, r"wrote .*, .* MiB:\n" + line)
+        compiled = self.expect(DONE, "moec", "compile", POCKET, "--bits", 4, "--calibration", self.profile, "--memory", "30%",
+                               "--device", DEVICE, "-o", output).err
+        self.assertRegex(compiled, r"wrote .*, .* MiB:\n" + line)
+
     def test_the_trace_stays_for_the_next_plans(self):
         output = self.scratch / "again.moe"
         self.expect(DONE, "moec", "replan", self.planned, "--memory", "30%", "--device", DEVICE, "-o", output)

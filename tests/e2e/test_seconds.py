@@ -49,7 +49,7 @@ class SecondsTest(AccuracyTest):
 
     def test_the_search_and_inspect_say_that_seconds_decided(self):
         path, said = by_seconds()
-        self.assertRegex(said, r"expected bound +KL +ms a token\n")
+        self.assertRegex(said, r"bound +KL +ms a token\n")
         self.assertRegex(said, r"\nwidths: least time, [\d.]+ ms a token by ")
         reason = self.reason(path)
         self.assertEqual((reason["value"], reason["origin"]), ("least time", "assumed"))

@@ -19,15 +19,15 @@ TEST_CASE("the page says what each plan decides, equal layers together, and why"
            "\nplan default:\n"
            "  preset    auto\n"
            "  eviction  lfu, layer quotas; a new prompt finds contents\n"
-           "  quotas    layer 0: 8; 1: 16 pages\n"
-           "  pinned    layer 0: 1, 3; 1: 0\n"
+           "  quotas    layer 0: 8 pages; 1: 16 pages\n"
+           "  pinned    layer 0: experts 1, 3; 1: expert 0\n"
            "  start     layer 0: 2 experts; 1: 1 expert, as 8 tokens wanted them\n"
            "  guesses   layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"
            "\n"
            "  measured  eviction = some: It reads 1.5% less than lru.\n"
            "  stated    guesses = 1 ahead: The disk idles for 40% of a token.\n",
            "  eviction  arc, one pool; a new prompt finds pins\n",
-           "  pinned    layer 0: 0; 1: none\n",
+           "  pinned    layer 0: expert 0; 1: none\n",
            "  guesses   layer 0: none; 1: paths, 1 ahead, 1 of 4 likeliest\n",
        })
     CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
@@ -41,8 +41,9 @@ TEST_CASE("what is the same for all layers is said once") {
   plan.pinned.clear();
   plan.start.clear();
   std::string text = describeArtifact(artifact, "tiny.moe");
-  for (const char *line : {"  quotas    8 pages\n", "  pinned    none\n", "  start     empty\n",
-                           "  guesses   gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"})
+  for (const char *line :
+       {"  quotas    8 pages for each layer\n", "  pinned    none\n", "  start     empty\n",
+        "  guesses   gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 
@@ -70,8 +71,8 @@ TEST_CASE("a run of layers is named by its ends") {
   plan.pinned = {{1}, {1}, {2}};
   plan.start.clear();
   std::string text = describeArtifact(artifact, "tiny.moe");
-  for (const char *line : {"  quotas    layer 0: 8; 1-2: 16 pages\n",
-                           "  pinned    layers 0-1: 1; 2: 2\n", "  guesses   none\n"})
+  for (const char *line : {"  quotas    layer 0: 8 pages; 1-2: 16 pages\n",
+                           "  pinned    layers 0-1: expert 1; 2: expert 2\n", "  guesses   none\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 

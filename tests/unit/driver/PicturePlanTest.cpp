@@ -63,6 +63,24 @@ TEST_CASE("a picture has the experts of each layer, the most wanted first, with 
   CHECK(made->layers[1].guesses == "gate 1 ahead, 1 of 2");
 }
 
+TEST_CASE("a layer whose experts differ in size keeps as many as have the mean size") {
+  PlannedArtifact planned = tinyPlanned();
+  std::vector<moert::Expert> &experts = planned.artifact.moeLayers[0].experts;
+  experts[0].bytes *= 4;
+  uint64_t bytes = 0;
+  for (const moert::Expert &expert : experts)
+    bytes += expert.bytes;
+  Plan &plan = planned.artifact.plans.front();
+  plan.transitPages *= 4;
+  const auto roomOf = [&](uint64_t roomBytes) {
+    plan.quotaPages[0] = static_cast<uint32_t>(roomBytes / 4096);
+    auto made = picturePlan(planned, "tiny.moe");
+    return made.isOk() ? made->layers[0].room : made.status().message();
+  };
+  CHECK(roomOf(bytes) == "4 of 4");
+  CHECK(roomOf(bytes / 2) == "2 of 4");
+}
+
 TEST_CASE("hits in a picture are those of the timed replay") {
   const PlannedArtifact planned = tinyPlanned();
   auto made = picturePlan(planned, "tiny.moe");

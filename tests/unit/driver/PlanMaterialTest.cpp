@@ -20,13 +20,15 @@ static WidthSearchOutcome timedOutcome(double fewestBytesNs) {
 
 TEST_CASE("widths that least time chose are said beside those of the fewest bytes") {
   CHECK(widthsChosen(timedOutcome(3e6), "within 20MiB on this").reason.reason ==
-        "2.5 ms a token by mckp; with the fewest bytes 3 ms a token by uniform, expected "
+        "2.5 ms a token by mckp; with the fewest bytes of those expected to pass 3 ms a token by "
+        "uniform, expected "
         "within 20MiB on this");
 }
 
 TEST_CASE("of the fewest bytes that the budget does not hold no time is said") {
   const double kDoesNotFit = std::numeric_limits<double>::infinity();
   CHECK(widthsChosen(timedOutcome(kDoesNotFit), "within 20MiB on this").reason.reason ==
-        "2.5 ms a token by mckp; with the fewest bytes, by uniform, it does not fit, expected "
+        "2.5 ms a token by mckp; with the fewest bytes of those expected to pass, by uniform, it "
+        "does not fit, expected "
         "within 20MiB on this");
 }

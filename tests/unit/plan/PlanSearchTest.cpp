@@ -291,8 +291,9 @@ TEST_CASE("quotas by curves go where they save bytes, in whole records within wh
 TEST_CASE("a forecast is a replay's figures per decoded token, beside what cannot be beaten") {
   // 0 is kept; 1 and 2 pass through a page each time.
   PlanFixture fixture(tokensOf(3, 2, {0, 1, 0, 2, 0, 1}), 2, 2);
-  TimedResult result = replayInTime(fixture.problem(), quotasOf({1}, 1)).value();
-  PlanForecast forecast = forecastOf(fixture.problem(), result);
+  PlanSettings settings = quotasOf({1}, 1);
+  TimedResult result = replayInTime(fixture.problem(), settings).value();
+  PlanForecast forecast = forecastOf(fixture.problem(), settings, result);
   CHECK(forecast.tokens == 3);
   CHECK(forecast.tokenNs == result.meanNs());
   CHECK(forecast.hitRate == doctest::Approx(2.0 / 6));
@@ -303,5 +304,10 @@ TEST_CASE("a forecast is a replay's figures per decoded token, beside what canno
   CHECK(forecast.boundNs == doctest::Approx(4096));
   CHECK(forecast.boundNs <= forecast.tokenNs);
   fixture.reads.bytesPerSecond[0].value = 1e12;
-  CHECK(forecastOf(fixture.problem(), result).boundNs == doctest::Approx(230));
+  CHECK(forecastOf(fixture.problem(), settings, result).boundNs == doctest::Approx(230));
+  // With two experts there already, one is read.
+  settings.start = {{0}};
+  settings.startUses = {{1}};
+  forecast = forecastOf(fixture.problem(), settings, result);
+  CHECK(forecast.leastBytesPerToken == doctest::Approx(4096 / 3.0));
 }
