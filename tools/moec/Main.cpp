@@ -2,12 +2,12 @@
 // compiler/ and in one function per subcommand.
 #include "runtime/base/StandardStreams.h"
 #include "tools/console/OutputStream.h"
+#include "tools/console/Unparsed.h"
 #include "tools/moec/Command.h"
 
 #include <CLI/CLI.hpp>
 
 #include <csignal>
-#include <sstream>
 
 using namespace moert;
 
@@ -36,33 +36,6 @@ static void buildCommandLine(CLI::App &app, moec::cli::Action &chosen) {
       "1 failed,\n2 refused (usage or input), 130 interrupted.");
 }
 
-// The reason, and where to look.
-static int refuseUsage(const CLI::App &app, const CLI::ParseError &error, const char *firstWord) {
-  std::string command = "moec";
-  for (const CLI::App *parsed : app.get_subcommands())
-    command += " " + parsed->get_name();
-  std::string reason = error.what();
-  if (error.get_exit_code() ==
-      static_cast<int>(CLI::ExitCodes::ExtrasError)) { // Whose text has them in reverse.
-    reason = "not expected:";
-    for (const std::string &extra : app.remaining(true))
-      reason += " " + extra;
-  }
-  if (app.get_subcommands().empty() && firstWord && firstWord[0] != '-') {
-    cli::printError(strCat("moec: '", firstWord, "' is not a command\nmoec --help lists them"));
-    return exitCode(invalidInput(error.what()));
-  }
-  cli::printError(strCat(command, ": ", reason, "\n", command, " --help lists what it takes"));
-  return exitCode(invalidInput(error.what()));
-}
-
-/// What --help and --version print.
-static int shown(const CLI::App &app, const CLI::ParseError &error) {
-  std::ostringstream text;
-  app.exit(error, text, text);
-  return cli::endProgram("moec", cli::writeOutput(text.str()));
-}
-
 int main(int argc, char **argv) {
   occupyStandardStreams();
   // A closed pipe and a file that may not grow are errors of write(), so that a compile can still
@@ -75,9 +48,7 @@ int main(int argc, char **argv) {
     buildCommandLine(app, chosen);
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    if (error.get_exit_code() == 0)
-      return shown(app, error);
-    return refuseUsage(app, error, argv[1]);
+    return cli::endUnparsed(app, error, argc > 1 ? argv[1] : nullptr);
   }
   return cli::endProgram("moec", chosen());
 }
