@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 using namespace moert;
@@ -23,6 +24,17 @@ TEST_CASE("a missing file and a folder are refused by name") {
     CHECK(text.status().code() == StatusCode::kInvalidInput);
     CHECK(text.status().message().find(path) != std::string::npos);
   }
+}
+
+TEST_CASE("a file of more than 1 GiB is refused by its size, without being read") {
+  const std::string path = "input_text_test.txt";
+  std::ofstream(path).close();
+  std::filesystem::resize_file(path, (uint64_t(1) << 30) + 1); // A hole.
+  auto text = readInput(path);
+  CHECK(text.status().code() == StatusCode::kInvalidInput);
+  CHECK(text.status().message() ==
+        "'input_text_test.txt' has 1073741825 bytes, expected at most 1 GiB");
+  std::remove(path.c_str());
 }
 
 TEST_CASE("an error while reading is the system's, not the input's") {
