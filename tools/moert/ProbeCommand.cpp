@@ -7,8 +7,7 @@
 #include "tools/console/ProgressLine.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/RunContext.h"
-#include "tools/moert/probe/DeviceYaml.h"
-#include "tools/moert/probe/ProbeReader.h"
+#include "tools/moert/probe/MachineProbe.h"
 
 #include <CLI/CLI.hpp>
 
@@ -82,8 +81,7 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
         step = name;
         line.update(done, total);
       });
-  run.plan(kFileNs + probe::plannedDiskNs() + probe::plannedContentionNs() +
-           probe::plannedComputeNs());
+  run.plan(kFileNs + probe::plannedMachineNs());
 
   probe::DeviceReport report;
   const uint32_t cores = availableCores();
@@ -97,13 +95,11 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
   MOERT_ASSIGN_OR_RETURN(
       probe::ProbeFile file,
       probe::ProbeFile::create(run, options.path, kLeastFileBytes, kMostFileBytes, kFileNs));
-  MOERT_ASSIGN_OR_RETURN(report.disk, probe::probeDisk(run, file));
-  MOERT_ASSIGN_OR_RETURN(report.contention,
-                         probe::probeContention(run, file, bestKernels(), cores));
-  MOERT_ASSIGN_OR_RETURN(report.compute, probe::probeCompute(run, bestKernels(), cores));
+  MOERT_RETURN_IF_ERROR(probe::probeMachine(run, file, bestKernels(), cores, report));
   report.remarks = {strCat("Measured by moert probe on ", today(),
                            "; profiles/README.md of the project describes the fields."),
-                    strCat("Numbers are the medians of ", probe::kRounds, " rounds."),
+                    strCat("Rates are means of ", probe::kRounds,
+                           " rounds, without the fastest and the slowest one."),
                     strCat("Reads: ", report.disk.description, "; from a file of ",
                            formatBytes(report.disk.fileBytes), ".")};
   if (report.compute.coreShare < kIdleCoreShare)

@@ -57,6 +57,13 @@ TEST_CASE("the median is the middle measurement, of an even number the lower one
   CHECK(median({7}) == 7);
 }
 
+TEST_CASE("a steady rate is by the mean time, without the fastest and the slowest fifth") {
+  CHECK(steadyRate({8}) == 8);
+  CHECK(steadyRate({2, 6}) == doctest::Approx(3)); // 1/2 and 1/6 of a second: 3 a second.
+  CHECK(steadyRate({1000, 2, 0.001, 2, 2}) == doctest::Approx(2));
+  CHECK(steadyRate({2, 1000, 2, 6, 0.001, 6, 2, 6, 0.001, 1000}) == doctest::Approx(3));
+}
+
 TEST_CASE("reads go round a memory, each behind the one before, and never beyond its end") {
   std::array<std::byte, 10> memory;
   MemoryRing ring(memory);
@@ -195,7 +202,14 @@ TEST_CASE("what a slow disk leaves no time for is derived, so that the tables ar
                [](std::string_view, uint64_t, uint64_t) {});
   Result<ProbeFile> file = ProbeFile::create(run, folder.path(), 64 * kMiB, 64 * kMiB, 0);
   REQUIRE(file.isOk());
-  const Result<DiskReport> disk = probeDisk(run, *file);
+  const Result<ArtifactFile> opened = file->open();
+  Result<HostRegion> memory = HostRegion::create(kProbeMemoryBytes);
+  REQUIRE((opened.isOk() && memory.isOk()));
+  Result<DiskProbe> probe = DiskProbe::create(run, *file, *opened, *memory);
+  REQUIRE_MESSAGE(probe.isOk(), probe.status().message());
+  for (uint32_t round = 0; round < kRounds; ++round)
+    REQUIRE(probe->measureRound().isOk());
+  const Result<DiskReport> disk = probe->report();
   REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
   CHECK(disk->buffered.size() == 12);
   CHECK(disk->buffered.back().bytesPerSecond.origin == Origin::kDerived);

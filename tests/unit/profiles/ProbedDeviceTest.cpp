@@ -2,11 +2,14 @@
 // program wrote; otherwise the probe runs here by a clock that goes twenty times too fast, so
 // that it is over in a moment and its rates mean nothing.
 #include "profiles/DeviceFile.h"
-#include "tools/moert/probe/DeviceYaml.h"
+#include "tools/moert/probe/MachineProbe.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 using namespace moec;
 
@@ -16,9 +19,14 @@ uint64_t hastyNs() {
   return 20 * moert::monotonicNs();
 }
 
-std::string probedYaml(uint32_t threads) {
+/// `steps`: what was measured, step by step, one behind another one of its name left out.
+std::string probedYaml(uint32_t threads, std::vector<std::string> *steps = nullptr) {
   moert::probe::ProbeRun run(
-      hastyNs, [] { return false; }, [](std::string_view, uint64_t, uint64_t) {});
+      hastyNs, [] { return false; },
+      [&](std::string_view step, uint64_t, uint64_t) {
+        if (steps && (steps->empty() || steps->back() != step))
+          steps->emplace_back(step);
+      });
   moert::probe::DeviceReport report;
   report.remarks = {"A remark: with a colon, 'quotes' and {braces}"};
   report.name = "the machine: of \"this\" test\u2122\x1b";
@@ -28,17 +36,9 @@ std::string probedYaml(uint32_t threads) {
   moert::Result<moert::probe::ProbeFile> file = moert::probe::ProbeFile::create(
       run, std::filesystem::temp_directory_path().string(), kFileBytes, kFileBytes, 1);
   REQUIRE_MESSAGE(file.isOk(), file.status().message());
-  moert::Result<moert::probe::DiskReport> disk = moert::probe::probeDisk(run, *file);
-  REQUIRE_MESSAGE(disk.isOk(), disk.status().message());
-  report.disk = std::move(*disk);
-  moert::Result<moert::probe::ContentionReport> contention =
-      moert::probe::probeContention(run, *file, moert::bestKernels(), threads);
-  REQUIRE_MESSAGE(contention.isOk(), contention.status().message());
-  report.contention = *contention;
-  moert::Result<moert::probe::ComputeReport> compute =
-      moert::probe::probeCompute(run, moert::bestKernels(), threads);
-  REQUIRE_MESSAGE(compute.isOk(), compute.status().message());
-  report.compute = std::move(*compute);
+  const moert::Status status =
+      moert::probe::probeMachine(run, *file, moert::bestKernels(), threads, report);
+  REQUIRE_MESSAGE(status.isOk(), status.message());
   return moert::probe::toYaml(report);
 }
 
@@ -58,6 +58,8 @@ TEST_CASE("what the probe writes is a device profile with every table and rate")
   CHECK(device.totalMemoryBytes == Quantity{8589934592.0, Origin::kMeasured});
   if (device.ioBackend != "buffered") {
     CHECK(device.directReads.sizes.size() == 6);
+    CHECK(std::ranges::count(device.directReads.sizes,
+                             moert::ReadQueueOptions().maxBytesUnderWay) == 1);
     CHECK(device.directReads.depths == std::vector<uint32_t>{1, 2, 4, 8, 16});
   }
   CHECK(device.shareWhileReading.origin == Origin::kMeasured);
@@ -67,6 +69,13 @@ TEST_CASE("what the probe writes is a device profile with every table and rate")
   CHECK(device.attentionMemoryBytesPerSecond.oneThread.origin == Origin::kMeasured);
   CHECK(device.bufferedReads.depths == std::vector<uint32_t>{1, 4, 16});
   CHECK(device.products.size() == kProductWeights.size() * 4);
+}
+
+TEST_CASE("the probe measures disk and processor in turn, round by round") {
+  std::vector<std::string> steps;
+  probedYaml(2, &steps);
+  for (const char *step : {"reading through the page cache", "attending"})
+    CHECK(std::count(steps.begin(), steps.end(), step) == moert::probe::kRounds);
 }
 
 TEST_CASE("the probe lets a disk rest for as long as the replay says that a rest takes") {

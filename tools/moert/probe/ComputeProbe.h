@@ -2,9 +2,11 @@
 // uses: products of stored weights, attention, reads of memory, the start of an operation.
 #pragma once
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/base/HostMemory.h"
+#include "tools/moert/probe/ProbeProducts.h"
 #include "tools/moert/probe/ProbeRun.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -35,10 +37,45 @@ struct ComputeReport {
   double coreShare = 1;
 };
 
-uint64_t plannedComputeNs();
+/// Borrows the run and the processor.
+class ComputeProbe {
+public:
+  static Result<ComputeProbe> create(ProbeRun &run, const Processor &processor);
 
-/// Measures with one thread and with `threads` of them. Takes 128 to 256 MiB of memory,
-/// by the last-level cache.
-Result<ComputeReport> probeCompute(ProbeRun &run, const KernelTable &kernels, uint32_t threads);
+  Status measureRound();
+  ComputeReport report() const;
+
+  static uint64_t plannedNs();
+
+private:
+  /// One measurement of each round, with one thread and with all of them.
+  using ThreadSamples = std::array<std::vector<double>, 2>;
+
+  ComputeProbe(ProbeRun &probeRun, const Processor &computes, HostRegion attentionMemory)
+      : run(probeRun), processor(computes), scratch(std::move(attentionMemory)) {}
+
+  Status measureDispatch();
+  template <typename Measure>
+  Status measureThreads(const char *step, uint64_t roundNs, ThreadSamples &samples,
+                        Measure measure);
+  Status measureMemory();
+  Status measureAttention();
+  Status measureProducts();
+  void measureCoreShare();
+  double productsPerSecond(Matrices &matrices, uint32_t tokens, uint32_t panels, ThreadPool &pool,
+                           uint64_t durationNs) const;
+  template <typename Once> double nsPerCall(ThreadPool &pool, uint64_t durationNs, Once once) const;
+
+  ProbeRun &run;
+  const Processor &processor;
+  HostRegion scratch; // Of attention, by all threads.
+  double dispatchNs = 0;
+  std::vector<double> dispatches, coreShares;
+  ThreadSamples memory, attentionNear, attentionFar; // Bytes per second.
+  std::vector<ProductRate> products;                 // Without rates,
+  std::vector<std::vector<double>> productRates;     // which are here: whole matrices a second.
+  std::vector<uint64_t> productBytes;                // Of a matrix.
+  uint64_t productsSpentNs = 0;
+};
 
 } // namespace moert::probe

@@ -2,9 +2,11 @@
 // multiply experts' matrices while records are read by the queue that the runtime reads with.
 #pragma once
 
-#include "runtime/io/ReadQueue.h"
-#include "runtime/kernels/Kernels.h"
-#include "tools/moert/probe/ProbeFile.h"
+#include "tools/moert/probe/ProbeProducts.h"
+#include "tools/moert/probe/ProbeReader.h"
+#include "tools/moert/probe/ProbeRun.h"
+
+#include <vector>
 
 namespace moert::probe {
 
@@ -18,10 +20,33 @@ struct ContentionReport {
   Number wakeNs;         // How much longer reads take that begin when the disk has rested.
 };
 
-uint64_t plannedContentionNs();
+/// Borrows the run, the processor and the reader.
+class ContentionProbe {
+public:
+  ContentionProbe(ProbeRun &probeRun, const Processor &computes, ProbeReader &reads,
+                  uint64_t fileBytes);
 
-/// Takes kProbeMemoryBytes (ProbeReader.h) beside what probeCompute() takes.
-Result<ContentionReport> probeContention(ProbeRun &run, const ProbeFile &file,
-                                         const KernelTable &kernels, uint32_t threads);
+  Status measureRound();
+  ContentionReport report() const;
+
+  static uint64_t plannedNs();
+
+private:
+  struct Turn {
+    double productNs = 0, bytesPerSecond = 0, submitNsPerByte = 0;
+  };
+  Status measureTurns();
+  Result<Turn> turn(bool computes, bool isReading);
+  Result<double> measureWakeNs();
+  Result<double> burstNs(bool rests);
+
+  ProbeRun &run;
+  const Processor &processor;
+  Matrices matrices;
+  ProbeReader &reader;
+  Places places;
+  uint64_t spentNs = 0;
+  std::vector<double> computing, alone, beside, submitNs, wakeNs; // By turn.
+};
 
 } // namespace moert::probe

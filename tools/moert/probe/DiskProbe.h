@@ -4,7 +4,9 @@
 
 #include "runtime/io/ReadQueue.h"
 #include "tools/moert/probe/ProbeFile.h"
+#include "tools/moert/probe/ProbeReader.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,9 +33,68 @@ struct DiskReport {
 /// held to a rate makes up for it.
 double sustainedRate(std::vector<double> rates);
 
-/// What probeDisk() plans to take.
-uint64_t plannedDiskNs();
+/// One way of reading: every size at every depth, a cell each.
+class ReadCells {
+public:
+  struct Plan {
+    std::vector<uint64_t> sizes;
+    std::vector<uint32_t> depths; // 1 is the first.
+    uint64_t ns;                  // Of all rounds together.
+    bool isBuffered;
+    const char *step; // For the progress line.
+  };
 
-Result<DiskReport> probeDisk(ProbeRun &run, const ProbeFile &file);
+  explicit ReadCells(Plan of);
+
+  /// All cells in turn; none that a slow disk takes longer for than the planned time leaves.
+  Status measureRound(ProbeRun &run, ProbeReader &reader, const ProbeFile &file);
+  /// Steady rates of the rounds. What was never measured is derived from what is nearest to it.
+  std::vector<ReadPoint> points() const;
+
+private:
+  struct Cell {
+    ReadPoint point;
+    std::vector<double> rates;
+  };
+  const Cell &nearestMeasured(size_t index) const;
+  bool isTooSlow(size_t index, uint64_t leftNs) const;
+
+  Plan plan;
+  std::vector<Cell> cells;
+  uint64_t spentNs = 0;
+};
+
+/// Borrows the run, the file, its opened form and the memory.
+class DiskProbe {
+public:
+  /// memory: kProbeMemoryBytes.
+  static Result<DiskProbe> create(ProbeRun &run, const ProbeFile &file, const ArtifactFile &opened,
+                                  HostRegion &memory);
+
+  /// Past the page cache and through it.
+  Status measureRound();
+  /// Behind the last round. Measures what the page cache gives, and what the disk keeps up of the
+  /// point that seems the fastest.
+  Result<DiskReport> report();
+
+  /// Reads as --io auto does.
+  ProbeReader &reader() { return planned; }
+
+  static uint64_t plannedNs();
+
+private:
+  DiskProbe(ProbeRun &probeRun, const ProbeFile &probed, ProbeReader asPlanned,
+            ProbeReader throughCache, IoBackend of);
+
+  Result<double> measureCached();
+  Result<double> measureSustained(const std::vector<ReadPoint> &points);
+
+  ProbeRun &run;
+  const ProbeFile &file;
+  ProbeReader planned, buffered;
+  IoBackend backend;
+  std::optional<ReadCells> directCells; // Unless direct reads are refused.
+  ReadCells bufferedCells;
+};
 
 } // namespace moert::probe

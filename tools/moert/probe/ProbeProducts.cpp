@@ -102,8 +102,19 @@ WeightView Matrices::next() {
 // Some microseconds of work, as the engine has it (runtime/engine/Play.cpp).
 static constexpr uint64_t kGrainOperations = 64 * 1024;
 
-void Multiplier::run(ThreadPool &pool, const WeightView &w, uint32_t tokens,
-                     uint32_t panels) const {
+Result<Processor> Processor::create(const KernelTable &kernels, uint32_t threads) {
+  MOERT_ASSIGN_OR_RETURN(WeightMemory weights, WeightMemory::create());
+  MOERT_ASSIGN_OR_RETURN(ProductRows rows, ProductRows::create());
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> one, ThreadPool::create(1));
+  std::unique_ptr<ThreadPool> many;
+  if (threads > 1) {
+    MOERT_ASSIGN_OR_RETURN(many, ThreadPool::create(threads));
+  }
+  return Processor{kernels, std::move(weights), std::move(rows), std::move(one), std::move(many)};
+}
+
+void Processor::multiply(ThreadPool &pool, const WeightView &w, uint32_t tokens,
+                         uint32_t panels) const {
   const uint64_t perPanel = uint64_t(kPanelRows) * kShape.cols * tokens;
   const uint64_t grain = std::max<uint64_t>(1, kGrainOperations / perPanel);
   pool.run(panels, grain, [&](uint64_t begin, uint64_t end, uint32_t) {

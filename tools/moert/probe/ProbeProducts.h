@@ -7,6 +7,7 @@
 #include "runtime/kernels/Kernels.h"
 
 #include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -63,13 +64,21 @@ private:
   uint64_t storedBytes = 0, step = 0, index = 0;
 };
 
-/// What a product is computed with.
-struct Multiplier {
-  const KernelTable &kernels;
-  const ProductRows &rows;
+/// What products are computed with: kernels, their operands, one thread and all of them.
+struct Processor {
+  /// Takes 128 to 256 MiB of memory, by the last-level cache.
+  static Result<Processor> create(const KernelTable &kernels, uint32_t threads);
+
+  ThreadPool &allThreads() const { return many ? *many : *one; }
 
   /// Some of a matrix's panels, from the first one on, shared out as the engine does.
-  void run(ThreadPool &pool, const WeightView &w, uint32_t tokens, uint32_t panels = kPanels) const;
+  void multiply(ThreadPool &pool, const WeightView &w, uint32_t tokens,
+                uint32_t panels = kPanels) const;
+
+  const KernelTable &kernels;
+  WeightMemory weights;
+  ProductRows rows;
+  std::unique_ptr<ThreadPool> one, many; // many: null where all threads are one.
 };
 
 } // namespace moert::probe

@@ -23,9 +23,13 @@ struct Number {
 /// The middle one; of an even number of them the lower of the two. Not empty.
 double median(std::vector<double> values);
 
-/// The parts take turns in rounds, so that a disturbance of a second spoils one measurement of each
-/// and not all of one.
-constexpr uint32_t kRounds = 3;
+/// Of rates that were measured one after the other, what a machine keeps up whose rate moves: units
+/// by the mean time of one, without the fastest and the slowest fifth of them. Not empty.
+double steadyRate(std::vector<double> rates);
+
+/// The parts take turns in rounds, so that a disturbance of some seconds spoils one measurement of
+/// each and not all of one: how fast the disk of a shared machine is moves within seconds.
+constexpr uint32_t kRounds = 5;
 
 /// Borrowed by all parts of one probe; one thread uses it.
 class ProbeRun {
