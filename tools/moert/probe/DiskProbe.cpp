@@ -10,8 +10,8 @@ namespace {
 constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kSecondNs = 1'000'000'000;
 
 // Experts of 0.4 to 4 MiB are what models have; smaller reads show the cost of a request. 2 MiB is
-// what a queue has at the disk at a time by default: larger records are read in parts, and between sizes on
-// both sides of it a time is not what lies between theirs.
+// what a queue has at the disk at a time by default: larger records are read in parts, and what
+// lies between a smaller and a larger size does not take a time between theirs.
 ReadCells::Plan directPlan() {
   return {{4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 2 * kMiB, 4 * kMiB},
           {1, 2, 4, 8, 16},
