@@ -1,0 +1,69 @@
+"""The table of tests/bench/presets, from what `moert bench --json` said in each round: medians, and of ratios between runs of the same
+round also the smallest and the largest."""
+from statistics import median
+
+
+def head(presets):
+    cells = ["budget", "preset", "tokens/s", f"{presets[-1]} / this", "hits", "hits forecast", "present", "awaited", "MB/token",
+             "least MB/token", "guesses: recall / precision", "forecast / measured", "the same at the bytes read", "bound / measured"]
+    return f"| {' | '.join(cells)} |\n" + "|---" * len(cells) + "|"
+
+
+def share(value):
+    return f"{100 * value:.1f}%"
+
+
+def speed_of(said):
+    return said["decode_tokens_per_s"]["median"]
+
+
+def spread(values, form):
+    """Median, smallest, largest; of one value itself."""
+    told = form(median(values))
+    return told if len(values) == 1 else f"{told} ({form(min(values))}..{form(max(values))})"
+
+
+def forecast_ratios(said, key):
+    """Of a forecast's time to the one that was measured beside it, run by run; none where nothing was forecast."""
+    return [one["forecast"][key] * speed_of(one) / 1e9 for one in said if key in (one.get("forecast") or {})]
+
+
+def ratio_at_bytes(one):
+    """The same with the bytes that the run read."""
+    forecast = one["forecast"]
+    reads = one["bytes_read_per_token"] / max(1, forecast["bytes_read_per_token"])
+    return (one["computing_ns"] + (forecast["token_ns"] - one["computing_ns"]) * reads) * speed_of(one) / 1e9
+
+
+def rows(budget, runs):
+    """A line per preset from its runs."""
+    last = list(runs)[-1]
+    number = "{:.2f}".format
+    for preset, said in runs.items():
+        middle = lambda key: median(map(key, said))
+        forecast = lambda key, form: form(middle(lambda one: one["forecast"][key])) if told else "-"
+        told = forecast_ratios(said, "token_ns")
+        guessing = [one for one in said if one["adopted_per_token"] + one["refuted_per_token"]]  # Not each round's plan may.
+        guesses = lambda key: share(median(one[key] for one in guessing))
+        cells = [
+            budget, preset, number(middle(speed_of)),
+            spread([speed_of(one) / speed_of(other) for one, other in zip(runs[last], said)], number) if preset != last else "",
+            share(middle(lambda one: one["hit_rate"])), forecast("hit_rate", share),
+            share(middle(lambda one: one["present_rate"])), share(middle(lambda one: one["awaited_rate"])),
+            number(middle(lambda one: one["bytes_read_per_token"]) / 1e6),
+            forecast("least_bytes_per_token", lambda value: number(value / 1e6)),
+            f"{guesses('guess_recall')} / {guesses('guess_precision')}" if guessing else "-",
+            spread(told, number) if told else "-",
+            spread([ratio_at_bytes(one) for one in said], number) if told else "-",
+            number(median(forecast_ratios(said, "bound_ns"))) if told else "-"]
+        yield f"| {' | '.join(cells)} |"
+
+
+def closeness(runs):
+    """How exact forecasts are, beside how alike the machine makes two runs of the same work."""
+    near = lambda ratios: f"{sum(abs(ratio - 1) <= 0.1 for ratio in ratios)} of {len(ratios)}"
+    every = [said for presets in runs.values() for said in presets.values()]
+    told = [forecast_ratios(said, "token_ns") for said in every]
+    again = [speed_of(before) / speed_of(after) for said in every for before, after in zip(said, said[1:])]
+    return (f"Within 10%: of forecasts' medians {near([median(ratios) for ratios in told if ratios])}, of forecasts run by run "
+            f"{near([ratio for ratios in told for ratio in ratios])}; of runs and the same one a round before {near(again)}")
