@@ -358,6 +358,9 @@ uint64_t placeProgram(ProgramOp program) {
   for (Operation &op : program.getBody().front()) {
     if (isa<BufferOp>(op))
       continue;
+    // Predictions that follow each other are computed at once, so their scores lie apart.
+    if (isa<PlayPredictOp>(op) && isa_and_nonnull<PlayPredictOp>(op.getPrevNode()))
+      --instruction;
     for (Value buffer : op.getOperands()) {
       auto [entry, isNew] = lifetimes.try_emplace(
           buffer, Lifetime{cast<BufferType>(buffer.getType()).bytesPerToken(), instruction, 0});

@@ -40,6 +40,8 @@ constexpr Range kNanoseconds = {0, 1e9};
 constexpr Range kShare = {0.01, 1};
 constexpr Range kRecordBytes = {512, 1 << 30};
 constexpr Range kDepth = {1, 1024};
+constexpr Range kReusedBytes = {512, double(kLongUnusedBytes - 1)};
+constexpr Range kReusedShare = {0.1, 10};
 
 Status readThreadRates(YamlFields &parent, const std::string &key, ThreadRates &rates) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, parent.map(key));
@@ -121,6 +123,30 @@ Status readTable(const std::string &file, YamlFields &disk, const std::string &k
   return {};
 }
 
+/// A list in ascending order.
+Status readReused(const std::string &file, YamlFields &disk, std::vector<ReusedMemory> &reused) {
+  constexpr const char *kKey = "reused_memory";
+  if (!disk.has(kKey))
+    return {};
+  MOERT_ASSIGN_OR_RETURN(YAML::Node list, disk.take(kKey));
+  if (!list.IsSequence() || list.size() == 0)
+    return disk.refuse(kKey, "a list of {bytes, share}");
+  for (size_t i = 0; i < list.size(); ++i) {
+    const YAML::Node node = std::as_const(list)[i];
+    const std::string place = strCat(disk.placeOf(kKey), "[", i, "]");
+    MOERT_ASSIGN_OR_RETURN(YamlFields point, YamlFields::of(file, node, place));
+    ReusedMemory one;
+    MOERT_ASSIGN_OR_RETURN(one.bytes, point.count("bytes", kReusedBytes));
+    MOERT_ASSIGN_OR_RETURN(one.share, point.quantity("share", kReusedShare));
+    MOERT_RETURN_IF_ERROR(point.finish());
+    if (!reused.empty() && one.bytes <= reused.back().bytes)
+      return refuseNode(file, node, place,
+                        strCat("more bytes than ", reused.back().bytes, ", which stand above"));
+    reused.push_back(one);
+  }
+  return {};
+}
+
 Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("disk"));
   MOERT_ASSIGN_OR_RETURN(device.ioBackend,
@@ -140,6 +166,8 @@ Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device)
     MOERT_RETURN_IF_ERROR(readTable(file, fields, "direct", device.directReads));
   if (isBuffered || fields.has("buffered"))
     MOERT_RETURN_IF_ERROR(readTable(file, fields, "buffered", device.bufferedReads));
+  MOERT_RETURN_IF_ERROR(
+      readReused(file, fields, (isBuffered ? device.bufferedReads : device.directReads).reused));
   return fields.finish();
 }
 

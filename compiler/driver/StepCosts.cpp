@@ -70,7 +70,7 @@ public:
   // Behind its router's product. A guess by gate is the same product elsewhere.
   void operator()(const RouteInstruction &) {
     before += std::exchange(sinceCut, {});
-    routerNs = lastProducts.firstNs;
+    router = lastProduct;
   }
   void operator()(const ExpertsInstruction &experts) {
     const MoeLayer &layer = artifact.moeLayers[experts.moeLayer];
@@ -78,7 +78,7 @@ public:
                             .beside = std::exchange(sinceCut, {}),
                             .expert = expertCost(layer),
                             .checks = times.checks(meanPayloadOf(layer), meanSlicesOf(layer)),
-                            .predictNs = routerNs});
+                            .predictNs = gateCosts()});
   }
   template <typename Other> void operator()(const Other &) {}
 
@@ -101,9 +101,19 @@ private:
     }
     if (matrices.empty())
       return 0;
-    lastProducts = times.products(matrices);
-    sinceCut += lastProducts;
+    sinceCut += times.products(matrices);
+    lastProduct = matrices.back();
     return matrices.size();
+  }
+
+  /// Each one's share of so many routers like this layer's in one product.
+  std::array<double, kMostAhead> gateCosts() {
+    std::array<double, kMostAhead> each;
+    const std::vector<StoredMatrix> gates(kMostAhead, router);
+    for (size_t count = 1; count <= gates.size(); ++count)
+      each[count - 1] =
+          times.products(std::span(gates).first(count)).firstNs / static_cast<double>(count);
+    return each;
   }
 
   TokenCost expertCost(const MoeLayer &layer) {
@@ -140,9 +150,8 @@ private:
   const DeviceProfile &device;
   OperationTimes times;
   StepCosts costs;
-  TokenCost before, sinceCut; // The last router, and since it or the last experts.
-  TokenCost lastProducts;
-  double routerNs = 0;
+  TokenCost before, sinceCut;       // The last router, and since it or the last experts.
+  StoredMatrix lastProduct, router; // The second: of the layer whose experts come next.
 };
 
 } // namespace

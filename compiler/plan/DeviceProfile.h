@@ -24,13 +24,27 @@ struct Quantity {
   friend bool operator==(const Quantity &, const Quantity &) = default;
 };
 
-/// Reads of whole records, several of them under way at once, at places far apart.
+/// Reads into memory that was read into a short time ago. Where a host copies what a virtual disk
+/// delivers, they are faster: its processor's caches still hold the lines that it writes.
+struct ReusedMemory {
+  uint64_t bytes = 0; // Of reads since the last one into the same place began, that one included.
+  Quantity share;     // Of the rates of the table that they have; above 0.
+};
+
+/// What was read into so many bytes of reads ago, or never, is as slow as it gets: what tables are
+/// of.
+constexpr uint64_t kLongUnusedBytes = uint64_t(128) << 20;
+
+/// Reads of whole records, several of them under way at once, at places far apart, into memory that
+/// was not read into for long.
 /// Invariants: both axes ascend strictly and are not empty; bytesPerSecond has sizes x depths
-/// elements, those of one size one behind the other, each above 0.
+/// elements, those of one size one behind the other, each above 0; reused ascends strictly and
+/// stays below kLongUnusedBytes.
 struct ReadTable {
-  std::vector<uint64_t> sizes;          // Bytes of a record.
-  std::vector<uint32_t> depths;         // Records under way.
-  std::vector<Quantity> bytesPerSecond; // Of all of them together.
+  std::vector<uint64_t> sizes;           // Bytes of a record.
+  std::vector<uint32_t> depths;          // Records under way.
+  std::vector<Quantity> bytesPerSecond;  // Of all of them together.
+  std::vector<ReusedMemory> reused = {}; // Empty: all memory is alike.
 };
 
 /// The stored widths that can have rates: planes on top of each other are joined by a plus.

@@ -96,6 +96,35 @@ Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth) {
   return scaled(time, std::max(1.0, depth / deepest));
 }
 
+static double logOf(uint64_t bytes) {
+  return deterministicLog(static_cast<double>(bytes));
+}
+
+ReusedShares::ReusedShares(const ReadTable &reads) {
+  if (reads.reused.empty())
+    return;
+  auto add = [this](uint64_t bytes, double share) {
+    const Point *before = points.empty() ? nullptr : &points.back();
+    const double log = logOf(bytes);
+    points.push_back(
+        {bytes, log, share, before ? (share - before->share) / (log - before->logBytes) : 0});
+  };
+  for (const ReusedMemory &reused : reads.reused)
+    add(reused.bytes, reused.share.value);
+  add(kLongUnusedBytes, 1);
+}
+
+double ReusedShares::of(uint64_t bytes) const {
+  if (points.empty() || bytes >= kLongUnusedBytes)
+    return 1;
+  if (bytes <= points.front().bytes)
+    return points.front().share;
+  size_t end = 1;
+  while (points[end].bytes < bytes)
+    ++end;
+  return points[end].share - points[end].slope * (points[end].logBytes - logOf(bytes));
+}
+
 namespace {
 
 /// The rates of one kind of weights with some threads, by tokens ascending.

@@ -16,6 +16,23 @@ namespace moec {
 /// is at least 1.
 Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth);
 
+/// The share of a table's rates that a read has into memory that was read into some bytes of reads
+/// ago: a straight line over the logarithm of bytes from one point of ReadTable::reused to the
+/// next, and from the last one to 1. Keeps what it needs, since a replay asks millions of times.
+class ReusedShares {
+public:
+  explicit ReusedShares(const ReadTable &reads);
+  bool isAlike() const { return points.empty(); }
+  double of(uint64_t bytes) const;
+
+private:
+  struct Point {
+    uint64_t bytes;
+    double logBytes, share, slope; // Of the line that ends here.
+  };
+  std::vector<Point> points; // kLongUnusedBytes behind those of the table; none: always 1.
+};
+
 /// The table that --io auto reads by.
 const ReadTable &plannedReads(const DeviceProfile &device);
 

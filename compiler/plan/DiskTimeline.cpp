@@ -63,15 +63,15 @@ ReadPace ReadPaces::make(uint64_t bytes, size_t underWay) const {
   return {static_cast<double>(underWay) / rate, served};
 }
 
-void DiskTimeline::begin(uint32_t tag, uint32_t size) {
+void DiskTimeline::begin(uint32_t tag, uint32_t size, double speed) {
   if (reads.empty())
     wakeLeft = wakeAfterRest * std::min(1.0, (now - restingSince) / kDiskRestNs);
-  reads.push_back({tag, size, 1});
+  reads.push_back({tag, size, speed, 1});
 }
 
 double DiskTimeline::readNs(const Read &read, size_t servedReads) {
   return paces.of(read.size, reads.size()).allNs * static_cast<double>(servedReads) /
-         static_cast<double>(reads.size());
+         static_cast<double>(reads.size()) / read.speed;
 }
 
 double DiskTimeline::soonestNs() {

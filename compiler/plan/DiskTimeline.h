@@ -46,7 +46,8 @@ public:
   explicit DiskTimeline(ReadPaces &readPaces, double wakeNs = 0)
       : paces(readPaces), wakeAfterRest(wakeNs) {}
 
-  void begin(uint32_t tag, uint32_t size);
+  /// speed: the share of its rates that the disk has for this read, whatever it has for others.
+  void begin(uint32_t tag, uint32_t size, double speed = 1);
   size_t underWay() const { return reads.size(); }
   /// When the next read ends, if no other one begins and the disk has this share of its rates from
   /// now on. Only while one is under way.
@@ -61,6 +62,7 @@ public:
 private:
   struct Read {
     uint32_t tag, size;
+    double speed;
     double left; // Of 1.
   };
   size_t served() { return paces.of(reads.front().size, reads.size()).served; }

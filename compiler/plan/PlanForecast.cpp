@@ -28,16 +28,18 @@ double computeNsPerToken(const PlanProblem &problem) {
   return ratio(ns, tokens);
 }
 
-/// Of the size of record that the device reads fastest.
+/// Of the size of record that the device reads fastest, into the memory that it reads fastest into.
 static double bestBytesPerNs(const PlanProblem &problem) {
-  double best = 0;
+  double best = 0, share = 1;
+  for (const ReusedMemory &reused : problem.reads->reused)
+    share = std::max(share, reused.share.value);
   for (const std::vector<uint64_t> &layer : problem.recordBytes)
     for (uint64_t bytes : {*std::min_element(layer.begin(), layer.end()),
                            *std::max_element(layer.begin(), layer.end())})
       for (uint32_t depth : problem.reads->depths)
         best = std::max(best, depth * static_cast<double>(bytes) /
                                   readNs(*problem.reads, bytes, depth).value);
-  return best;
+  return share * best;
 }
 
 PlanForecast forecastOf(const PlanProblem &problem, const PlanSettings &settings,
@@ -65,6 +67,8 @@ PlanForecast forecastOf(const PlanProblem &problem, const PlanSettings &settings
   forecast.origin = problem.costs->origin;
   for (const Quantity &rate : problem.reads->bytesPerSecond)
     forecast.origin = worseOf(forecast.origin, rate.origin);
+  for (const ReusedMemory &reused : problem.reads->reused)
+    forecast.origin = worseOf(forecast.origin, reused.share.origin);
   return forecast;
 }
 

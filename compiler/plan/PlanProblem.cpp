@@ -74,6 +74,9 @@ static Status checkLayers(const PlanProblem &problem) {
 static bool isTime(double ns) {
   return std::isfinite(ns) && ns >= 0;
 }
+static bool areTimes(std::span<const double> costs) {
+  return std::ranges::all_of(costs, [](double ns) { return isTime(ns); });
+}
 static bool isTime(const TokenCost &cost) {
   return isTime(cost.firstNs) && isTime(cost.furtherNs);
 }
@@ -82,8 +85,8 @@ static Status checkTimes(const PlanProblem &problem) {
   for (size_t l = 0; l < problem.costs->layers.size(); ++l) {
     const StepCosts::Layer &layer = problem.costs->layers[l];
     if (!isTime(layer.before) || !isTime(layer.beside) || !isTime(layer.expert) ||
-        !isTime(layer.predictNs) || !isTime(layer.checks.dispatchNs) ||
-        !std::ranges::all_of(layer.checks.sliceNs, [](double ns) { return isTime(ns); }))
+        !areTimes(layer.predictNs) || !isTime(layer.checks.dispatchNs) ||
+        !areTimes(layer.checks.sliceNs))
       return invalidInput("a cost of MoE layer ", l, " is not a time");
     if (layer.checks.slices == 0 || layer.checks.sliceNs.empty())
       return invalidInput("the checks of MoE layer ", l, " have ", layer.checks.slices,
@@ -108,6 +111,10 @@ static Status checkTimes(const PlanProblem &problem) {
   for (const Quantity &rate : reads.bytesPerSecond)
     if (!std::isfinite(rate.value) || rate.value <= 0)
       return invalidInput("the device reads ", rate.value, " bytes/s");
+  for (const ReusedMemory &reused : reads.reused)
+    if (!std::isfinite(reused.share.value) || reused.share.value <= 0)
+      return invalidInput("the device reads into reused memory at ", reused.share.value,
+                          " of its rates");
   return {};
 }
 

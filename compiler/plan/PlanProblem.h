@@ -11,6 +11,7 @@
 #include "runtime/policy/CacheAllotment.h"
 #include "runtime/policy/Guesses.h"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -45,7 +46,9 @@ struct StepCosts {
     TokenCost beside{}; // Behind the router, while the experts are read: a shared expert.
     TokenCost expert;   // Computing one expert for the tokens that want it.
     CheckCost checks{}; // Of experts that were read.
-    double predictNs = 0; // One guess of this layer by gate, made where it is made.
+    /// One guess of this layer by gate where it is made, beside so many in all, from one on: they
+    /// are stacked into one product.
+    std::array<double, moert::kMostAhead> predictNs{};
   };
   std::vector<Layer> layers; // Per MoE layer.
   TokenCost after;           // Behind the last MoE layer: head and sampling.

@@ -16,7 +16,7 @@ double readsBetweenRouters(const PlanProblem &problem, uint32_t layer) {
   const StepCosts::Layer &played = problem.costs->layers[layer - 1];
   const double ns = played.expert.of(1) * problem.topK[layer - 1] + played.beside.of(1) +
                     problem.costs->layers[layer].before.of(1) +
-                    problem.costs->layers[layer].predictNs;
+                    problem.costs->layers[layer].predictNs.front();
   const std::vector<uint64_t> &records = problem.recordBytes[layer];
   const uint64_t bytes = *std::max_element(records.begin(), records.end());
   return ns / readNs(*problem.reads, bytes, 1).value;

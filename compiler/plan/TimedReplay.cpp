@@ -1,6 +1,7 @@
 #include "compiler/plan/TimedReplay.h"
 
 #include "compiler/plan/DiskTimeline.h"
+#include "compiler/plan/PoolPlaces.h"
 
 #include <algorithm>
 #include <cassert>
@@ -59,7 +60,12 @@ struct GuessPlace {
   uint32_t layer = 0; // The one that is guessed.
   GuessRule rule;
   const LayerPredictions *made = nullptr;
-  double ns = 0;
+};
+
+/// What a layer guesses, and what its gates take together.
+struct LayerGuesses {
+  std::vector<GuessPlace> places;
+  double gatesNs = 0;
 };
 
 /// One replay: does what ExpertCache does, with a clock of its own.
@@ -102,9 +108,10 @@ private:
   const PlanProblem &problem;
   CacheDirectory directory;
   GuessList guessList;
-  std::vector<std::vector<GuessPlace>> guessesAt; // By the layer that makes them.
+  std::vector<LayerGuesses> guessesAt; // By the layer that makes them.
   ReadPaces paces;
   DiskTimeline disk;
+  PoolPlaces places;
   std::vector<ExpertBytes> experts; // By the directory's ids.
   std::vector<uint32_t> ended;      // Reads that have ended and were not taken yet.
   size_t guessesUnderWay = 0;       // Reads that were begun as guesses.
@@ -118,10 +125,22 @@ private:
   double beginNs = 0;
 };
 
+/// At most one of a layer reaches as far ahead as another, so that there are kMostAhead at most.
+static double gatesNs(const StepCosts &costs, std::span<const GuessPlace> places) {
+  auto isGate = [](const GuessPlace &place) { return place.rule.predictor == Predictor::kGate; };
+  const auto gates = static_cast<size_t>(std::ranges::count_if(places, isGate));
+  double sum = 0;
+  for (const GuessPlace &place : places)
+    if (isGate(place))
+      sum += costs.layers[place.layer].predictNs[gates - 1];
+  return sum;
+}
+
 Player::Player(const PlanProblem &given, const PlanSettings &settings, CacheDirectory filled,
                const DirectorySize &size)
     : problem(given), directory(std::move(filled)), guessList(size), guessesAt(size.layers),
-      paces(*given.reads), disk(paces, given.costs->contention.wakeNs) {
+      paces(*given.reads), disk(paces, given.costs->contention.wakeNs),
+      places(*given.reads, settings.allotment.totalPages(), given.pageBytes, size.experts) {
   for (uint32_t layer = 0; layer < directory.layerCount(); ++layer)
     for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert) {
       const uint64_t bytes = problem.recordBytes[layer][expert];
@@ -130,15 +149,17 @@ Player::Player(const PlanProblem &given, const PlanSettings &settings, CacheDire
                          .size = paces.sizeOf(bytes),
                          .state = isHeld ? State::kReady : State::kAbsent,
                          .isChecked = isHeld});
+      if (isHeld)
+        places.take(directory.idOf(layer, expert), bytes);
     }
   for (uint32_t layer = 0; layer < settings.guesses.size(); ++layer) {
     const GuessRule &rule = settings.guesses[layer];
-    if (rule.predictor == Predictor::kOff)
-      continue;
-    const bool isGate = rule.predictor == Predictor::kGate;
-    guessesAt[layer - rule.ahead].push_back({layer, rule, findPredictions(problem, rule, layer),
-                                             isGate ? problem.costs->layers[layer].predictNs : 0});
+    if (rule.predictor != Predictor::kOff)
+      guessesAt[layer - rule.ahead].places.push_back(
+          {layer, rule, findPredictions(problem, rule, layer)});
   }
+  for (LayerGuesses &guesses : guessesAt)
+    guesses.gatesNs = gatesNs(*problem.costs, guesses.places);
 }
 
 TimedResult Player::play(const TimedOptions &options) {
@@ -198,8 +219,10 @@ void Player::beginPrompt() {
   refute();
   beginPromptIn(directory);
   for (uint32_t id = 0; id < experts.size(); ++id)
-    if (!directory.at(id).isHeld)
+    if (!directory.at(id).isHeld && experts[id].state != State::kAbsent) {
+      places.giveBack(id);
       experts[id].state = State::kAbsent;
+    }
 }
 
 /// What lies between experts: many short operations, after each of which the runtime looks at its
@@ -215,12 +238,12 @@ void Player::computeOperations(double ns) {
 }
 
 void Player::guess(uint32_t layer) {
-  for (const GuessPlace &place : guessesAt[layer]) {
+  compute(guessesAt[layer].gatesNs);
+  for (const GuessPlace &place : guessesAt[layer].places) {
     const size_t perToken = place.made->perToken;
     auto named = std::span(place.made->candidates).subspan(token * perToken, perToken);
     while (named.size() > 1 && named.back().expert == named[named.size() - 2].expert)
       named = named.first(named.size() - 1);
-    compute(place.ns);
     guessList.name({place.layer, place.rule, named});
   }
 }
@@ -389,7 +412,7 @@ void Player::startRead(uint32_t id) {
   experts[id].state = State::kLoading;
   experts[id].isChecked = false;
   disk.advanceTo(now, ended);
-  disk.begin(id, experts[id].size);
+  disk.begin(id, experts[id].size, places.take(id, experts[id].bytes));
   compute(problem.costs->contention.submitNsPerByte * static_cast<double>(experts[id].bytes));
   counts.cache.bytesRead += experts[id].bytes;
 }
@@ -404,6 +427,7 @@ void Player::refute() {
 
 void Player::dropGuess(uint32_t id) {
   directory.dropGuess(id);
+  places.giveBack(id);
   experts[id].state = State::kAbsent;
   experts[id].isRefuted = false;
   ++counts.cache.refuted;
@@ -411,6 +435,7 @@ void Player::dropGuess(uint32_t id) {
 
 void Player::evict(uint32_t id) {
   directory.drop(id);
+  places.giveBack(id);
   experts[id].state = State::kAbsent;
   ++counts.cache.evictions;
 }

@@ -68,7 +68,8 @@ size_t ExpertCache::mostChecks(const CacheConfig &config) {
 ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
     : fileName(config.fileName),
       pageShift(static_cast<uint32_t>(std::countr_zero(config.pageBytes))), clock(config.clock),
-      threads(config.threads), queue(readQueue), pool(config.pool, config.pageBytes),
+      threads(config.threads), queue(readQueue), poolMemory(config.pool.data()),
+      pool(config.pool.size() / config.pageBytes),
       layers(config.layers.begin(), config.layers.end()),
       directory(config.rules, config.transitPages, directorySizeOf(config)),
       guesses(directorySizeOf(config)), guessesUnderWay(config.guessesUnderWay),
@@ -88,6 +89,7 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
     perPlay->reserve(directorySizeOf(config).widestLayer);
   leaving.reserve(mostLeaving(config));
   pieces.reserve(listPages);
+  pageNumbers.reserve(listPages);
   checks.reserve(mostChecks(config));
 }
 
@@ -190,14 +192,16 @@ Status ExpertCache::submitRead(uint32_t id) {
   entry.pageList = freeLists.back();
   freeLists.pop_back();
   std::span<std::byte *> pages = pagesOf(id);
-  bool isAllocated = pool.allocate(pages);
+  pageNumbers.resize(pages.size());
+  bool isAllocated = pool.allocate(pageNumbers);
   assert(isAllocated && "the layers hold more than their quotas");
   (void)isAllocated;
 
-  uint64_t pageBytes = uint64_t(1) << pageShift;
+  uint64_t pageBytes = uint64_t(1) << pageShift, left = record.bytes;
   pieces.clear();
-  for (uint64_t left = record.bytes; std::byte * page : pages) {
-    pieces.push_back({page, std::min(left, pageBytes)});
+  for (size_t i = 0; i < pages.size(); ++i) {
+    pages[i] = poolMemory + (uint64_t(pageNumbers[i]) << pageShift);
+    pieces.push_back({pages[i], std::min(left, pageBytes)});
     left -= pieces.back().bytes;
   }
   const uint64_t before = clock();
@@ -419,7 +423,10 @@ void ExpertCache::evict(uint32_t id) {
 void ExpertCache::givePagesBack(uint32_t id) {
   Expert &entry = experts[id];
   assert(entry.users == 0 && entry.slicesLoading == 0 && entry.pageList != kNoPages);
-  pool.release(pagesOf(id));
+  pageNumbers.clear();
+  for (const std::byte *page : pagesOf(id))
+    pageNumbers.push_back(static_cast<uint32_t>((page - poolMemory) >> pageShift));
+  pool.release(pageNumbers);
   freeLists.push_back(entry.pageList);
   entry = {};
 }

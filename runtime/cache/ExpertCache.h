@@ -18,10 +18,10 @@
 #include "runtime/base/PagedBytes.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/ThreadPool.h"
-#include "runtime/cache/PagePool.h"
 #include "runtime/io/ReadQueue.h"
 #include "runtime/policy/CacheDirectory.h"
 #include "runtime/policy/GuessList.h"
+#include "runtime/policy/PagePool.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -240,7 +240,8 @@ private:
   Clock clock;
   ThreadPool *threads;
   ReadQueue &queue;
-  PagePool pool;
+  std::byte *poolMemory;
+  PagePool pool; // Its pages follow each other there.
   std::vector<CacheLayer> layers;
   CacheDirectory directory;
   GuessList guesses;
@@ -267,7 +268,8 @@ private:
   std::vector<SliceCheck> checks; // Under way, of what is ready and was not looked at yet.
   std::vector<uint32_t> leaving;  // Ready experts that will not stay and are not needed any more.
   size_t nextLeaving = 0;
-  std::vector<MemoryPiece> pieces; // Of the read being started.
+  std::vector<MemoryPiece> pieces;   // Of the read being started.
+  std::vector<uint32_t> pageNumbers; // Of an expert that gets pages or gives them back.
   CacheStats playStats;
   CacheStats betweenStats; // Of guesses since the last play; they count with the next one.
   CacheStats closedStats;

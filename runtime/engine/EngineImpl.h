@@ -6,11 +6,15 @@
 #include "runtime/base/HostMemory.h"
 #include "runtime/base/ThreadPool.h"
 #include "runtime/cache/ExpertCache.h"
+#include "runtime/format/BufferWalk.h"
 #include "runtime/predict/PathTable.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
+#include <variant>
 #include <vector>
 
 namespace moert {
@@ -51,6 +55,13 @@ struct MoeLayerTables {
 
 /// Products of one buffer that are shared out together, at most.
 constexpr size_t kMostTogether = 4;
+
+/// Instructions of one kind whose products can be shared out together.
+template <typename T> struct TogetherInstructions {
+  std::array<const T *, kMostTogether> all;
+  size_t count = 0;
+  std::span<const T *const> span() const { return {all.data(), count}; }
+};
 
 /// y[rows] = w * x.
 struct Product {
@@ -156,6 +167,10 @@ struct Engine::Impl {
                                               uint32_t contextTokens, bool slotsShareMemory);
 
   Status playProgram();
+  /// Those of one kind that follow each other from `first` on, of one layer and one source, and
+  /// whose results lie apart.
+  template <typename T>
+  TogetherInstructions<T> togetherFrom(size_t first, int32_t T::*result) const;
   /// Products of one buffer that follow each other, such as query, key and value: shared out
   /// together. From instruction `first` on; how many were played.
   size_t playLinearsFrom(size_t first);
@@ -180,7 +195,11 @@ struct Engine::Impl {
   Status playHead(const HeadInstruction &head);
   void playAttend(const AttendInstruction &attend);
   void playRoute(const RouteInstruction &route);
-  void playPredict(const PredictInstruction &predict);
+  /// Guesses of later layers that follow each other, whose gates are stacked into one product.
+  /// From instruction `first` on; how many were played.
+  size_t playPredictsFrom(size_t first);
+  void playGates(std::span<const PredictInstruction *const> gates);
+  void nameGuess(const PredictInstruction &predict);
   void rememberChosen(const RouteInstruction &route);
   void playStoreKv(const StoreKvInstruction &store);
   void playRope(const RopeInstruction &rope);
@@ -197,5 +216,24 @@ struct Engine::Impl {
   void multiply(std::span<const Product> products, int32_t source, uint32_t firstRow,
                 uint32_t count) const;
 };
+
+// By the format's rules no result lies where the common source does; but it may lie where an
+// earlier one does, which then has to be there first.
+template <typename T>
+TogetherInstructions<T> Engine::Impl::togetherFrom(size_t first, int32_t T::*result) const {
+  TogetherInstructions<T> together;
+  for (size_t i = first; i < program->instructions.size() && together.count < kMostTogether; ++i) {
+    const T *next = std::get_if<T>(&program->instructions[i]);
+    auto isApart = [&](const T *earlier) {
+      return earlier->src == next->src &&
+             !sharesBytes(bufferInfo(earlier->*result), bufferInfo(next->*result));
+    };
+    if (!next || program->layers[i] != program->layers[first] ||
+        !std::ranges::all_of(together.span(), isApart))
+      break;
+    together.all[together.count++] = next;
+  }
+  return together;
+}
 
 } // namespace moert

@@ -5,7 +5,6 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Clock.h"
-#include "runtime/format/BufferWalk.h"
 #include "runtime/policy/Routing.h"
 
 #include <algorithm>
@@ -209,26 +208,12 @@ void Engine::Impl::playLinears(std::span<const LinearInstruction *const> linears
   }
 }
 
-// By the format's rules no result lies where the common source does; but it may lie where an
-// earlier one does, which then has to be there first.
 size_t Engine::Impl::playLinearsFrom(size_t first) {
-  std::array<const LinearInstruction *, kMostTogether> linears;
-  size_t count = 0;
-  while (count < kMostTogether && first + count < program->instructions.size()) {
-    const auto *next = std::get_if<LinearInstruction>(&program->instructions[first + count]);
-    if (!next || program->layers[first + count] != program->layers[first])
-      break;
-    auto isApart = [&](const LinearInstruction *earlier) {
-      return earlier->src == next->src &&
-             !sharesBytes(bufferInfo(earlier->dst), bufferInfo(next->dst));
-    };
-    if (!std::all_of(linears.begin(), linears.begin() + count, isApart))
-      break;
-    linears[count++] = next;
-  }
-  if (count > 0)
-    playLinears({linears.data(), count});
-  return count;
+  const TogetherInstructions<LinearInstruction> linears =
+      togetherFrom(first, &LinearInstruction::dst);
+  if (linears.count > 0)
+    playLinears(linears.span());
+  return linears.count;
 }
 
 namespace {
@@ -296,7 +281,8 @@ struct SimplePlay {
   void operator()(const StoreKvInstruction &store) const { engine.playStoreKv(store); }
   void operator()(const AttendInstruction &attend) const { engine.playAttend(attend); }
   void operator()(const RouteInstruction &route) const { engine.playRoute(route); }
-  void operator()(const PredictInstruction &predict) const { engine.playPredict(predict); }
+  // Played by playPredictsFrom.
+  void operator()(const PredictInstruction &) const {}
   // Played by playInstruction, since they can fail.
   void operator()(const ExpertsInstruction &) const {}
   void operator()(const HeadInstruction &) const {}
@@ -343,10 +329,12 @@ Status Engine::Impl::playProgram() {
     int32_t layer = program->layers[i];
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
     const size_t linears = playLinearsFrom(i);
-    if (linears == 0) {
+    const size_t predicts = linears == 0 ? playPredictsFrom(i) : 0;
+    const size_t played = std::max<size_t>(1, linears + predicts);
+    if (linears + predicts == 0)
       MOERT_RETURN_IF_ERROR(playInstruction(program->instructions[i], entry));
-      MOERT_RETURN_IF_ERROR(beginNextExperts(i));
-    }
+    if (linears == 0)
+      MOERT_RETURN_IF_ERROR(beginNextExperts(i + played - 1));
     MOERT_RETURN_IF_ERROR(cache->advance());
     // Waits count where they happened: experts are begun before their own instruction.
     const uint64_t now = monotonicNs();
@@ -364,7 +352,7 @@ Status Engine::Impl::playProgram() {
       countLinears(parts.subspan(i, linears), i, own);
     else
       partNs[static_cast<size_t>(parts[i])] += own;
-    i += std::max<size_t>(1, linears);
+    i += played;
     begun = now;
     before = after;
   }

@@ -8,16 +8,27 @@
 
 namespace moert {
 
-/// With gates: what the later layer's router says of this layer's router input, row by row.
+/// What later layers' routers say of this layer's router input.
+void Engine::Impl::playGates(std::span<const PredictInstruction *const> gates) {
+  std::array<Product, kMostTogether> products;
+  for (size_t i = 0; i < gates.size(); ++i) {
+    Rows scores = buffer(gates[i]->scores);
+    products[i] = {&weight(gates[i]->weight), scores.floats(), scores.stride()};
+  }
+  multiply({products.data(), gates.size()}, gates.front()->src, 0, rows());
+  for (const PredictInstruction *gate : gates) {
+    Rows scores = buffer(gate->scores);
+    if (gate->bias != kNone)
+      kernels->addBias(scores.floats(), scores.stride(), vector(gate->bias), rows(),
+                       bufferInfo(gate->scores).width, scores.floats(), scores.stride());
+  }
+}
+
+/// Of the scores, row by row.
 static void addGateShares(Engine::Impl &engine, const PredictInstruction &predict,
                           std::span<uint32_t> shares) {
   const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(shares.size());
   Rows scores = engine.buffer(predict.scores);
-  engine.multiply(engine.weight(predict.weight), predict.src, 0, rows, scores.floats(),
-                  scores.stride());
-  if (predict.bias != kNone)
-    engine.kernels->addBias(scores.floats(), scores.stride(), engine.vector(predict.bias), rows,
-                            experts, scores.floats(), scores.stride());
   std::fill(shares.begin(), shares.end(), 0);
   for (uint32_t row = 0; row < rows; ++row) {
     engine.kernels->softmax(scores.floats(row), experts, engine.probabilities.data());
@@ -25,13 +36,9 @@ static void addGateShares(Engine::Impl &engine, const PredictInstruction &predic
   }
 }
 
-// A prompt's chunk wants most experts of every layer: guesses are for single tokens.
-void Engine::Impl::playPredict(const PredictInstruction &predict) {
-  if (program != decode || guessRules.empty())
-    return;
+/// Behind the product of its gate, where it has one.
+void Engine::Impl::nameGuess(const PredictInstruction &predict) {
   const GuessRule &rule = guessRules[predict.moeLayer];
-  if (rule.predictor == Predictor::kOff || rule.ahead != predict.ahead)
-    return;
   std::span<uint32_t> shares(guessShares.data(), bufferInfo(predict.scores).width);
   if (rule.predictor == Predictor::kGate)
     addGateShares(*this, predict, shares);
@@ -39,6 +46,28 @@ void Engine::Impl::playPredict(const PredictInstruction &predict) {
     paths->predict(predict.moeLayer, chosen[0], chosen[1], shares);
   listLikeliest(shares, rule.candidates, guessCandidates);
   cache->guess({predict.moeLayer - firstCachedLayer, rule, guessCandidates});
+}
+
+// A prompt's chunk wants most experts of every layer: guesses are for single tokens.
+size_t Engine::Impl::playPredictsFrom(size_t first) {
+  const TogetherInstructions<PredictInstruction> together =
+      togetherFrom(first, &PredictInstruction::scores);
+  if (program != decode || guessRules.empty())
+    return together.count;
+  TogetherInstructions<PredictInstruction> gates;
+  auto isPlanned = [&](const PredictInstruction *predict) {
+    const GuessRule &rule = guessRules[predict->moeLayer];
+    return rule.predictor != Predictor::kOff && rule.ahead == predict->ahead;
+  };
+  for (const PredictInstruction *predict : together.span())
+    if (isPlanned(predict) && guessRules[predict->moeLayer].predictor == Predictor::kGate)
+      gates.all[gates.count++] = predict;
+  if (gates.count > 0)
+    playGates(gates.span());
+  for (const PredictInstruction *predict : together.span())
+    if (isPlanned(predict))
+      nameGuess(*predict);
+  return together.count;
 }
 
 /// Of all rows, one behind the other, for the paths that go on from here.

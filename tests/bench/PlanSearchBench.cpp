@@ -106,7 +106,7 @@ Model makeModel(uint32_t layers, uint32_t tokens) {
     model.costs.layers.push_back({.before = {60000, 30000},
                                   .expert = {30000, 9000},
                                   .checks = {{100000}},
-                                  .predictNs = 2000});
+                                  .predictNs = {2000, 2000, 2000}});
   }
   model.costs.after = {200000, 0};
   const uint32_t windows = 4;

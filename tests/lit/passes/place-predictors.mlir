@@ -132,13 +132,18 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
     return %l : tensor<?x96xf32>
   }
 
-  // The scores of all guesses lie in one place, which is not that of the row they are made from: 64 floats and 4.
+  // One product makes the scores of guesses that follow each other, so that they lie apart, 4 floats from multiples of
+  // 64 bytes on, where those of the layer's own router are no longer needed; other layers' lie there again.
   // PLAYED-LABEL: moe.program @decode
   // PLAYED: %[[H:.*]] = moe.buffer at {{.*}} : !f32x64
+  // PLAYED-NEXT: %[[S:.*]] = moe.buffer at 0 : !f32x4
+  // PLAYED: %[[T:.*]] = moe.buffer at 64 : !f32x4
+  // PLAYED-NEXT: %[[U:.*]] = moe.buffer at 128 : !f32x4
   // PLAYED: moe.play.route {{.*}} of @a
-  // PLAYED-NEXT: moe.play.predict %[[H]] to %[[S:.*]] weight @rb of @b ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x4
-  // PLAYED-NEXT: moe.play.predict %[[H]] to %[[S]] weight @rc of @c ahead 2 {moe.layer = 0 : i32} : !f32x64, !f32x4
-  // PLAYED-NEXT: moe.play.predict %[[H]] to %[[S]] weight @rd of @d ahead 3 {moe.layer = 0 : i32} : !f32x64, !f32x4
+  // PLAYED-NEXT: moe.play.predict %[[H]] to %[[S]] weight @rb of @b ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x4
+  // PLAYED-NEXT: moe.play.predict %[[H]] to %[[T]] weight @rc of @c ahead 2 {moe.layer = 0 : i32} : !f32x64, !f32x4
+  // PLAYED-NEXT: moe.play.predict %[[H]] to %[[U]] weight @rd of @d ahead 3 {moe.layer = 0 : i32} : !f32x64, !f32x4
+  // PLAYED: moe.play.predict %[[H]] to %[[S]] weight @rc of @c ahead 1 {moe.layer = 1 : i32} : !f32x64, !f32x4
   // PLAYED-LABEL: moe.program @prefill
   // PLAYED-NOT: moe.play.predict
 }

@@ -28,7 +28,22 @@ TEST_CASE("a layer costs the products and the attention before its experts") {
   CHECK(costs.layers[1].before.firstNs ==
         doctest::Approx(kSharedGate + kProjections + attention + kRouter));
   CHECK(costs.after.firstNs == doctest::Approx(kSharedGate + kHead));
-  CHECK(costs.layers[0].predictNs == doctest::Approx(kRouter));
+  CHECK(costs.layers[0].predictNs[0] == doctest::Approx(kRouter));
+}
+
+TEST_CASE("gates of several layers are one product, shared out among threads if it is enough") {
+  Artifact artifact = tinyArtifact();
+  for (moert::ResidentWeight &weight : artifact.residents)
+    if (weight.name == "router")
+      weight.shape = {32, 2048}; // Two panels, as much work as pays for one thread.
+  DeviceProfile device = plainDevice();
+  device.cores = 2; // Two threads compute at the rate of one, and a dispatch takes 1000 ns.
+  const double alone = 2.0 * 32 * 2048;
+  const std::array<double, moert::kMostAhead> each =
+      stepCostsOf(artifact, device, {2, 4}).layers[0].predictNs;
+  CHECK(each[0] == doctest::Approx(alone));
+  CHECK(each[1] == doctest::Approx(alone + 1000.0 / 2));
+  CHECK(each[2] == doctest::Approx(alone + 1000.0 / 3));
 }
 
 TEST_CASE("an attention with a window looks no further back") {

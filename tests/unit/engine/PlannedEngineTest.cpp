@@ -120,6 +120,19 @@ TEST_CASE("no layer computes for less than nothing, wherever experts are begun")
       CHECK(layer.computeNs < uint64_t(1) << 40); // A quarter of an hour.
 }
 
+// Apart they are made by one product, in one place by one behind the other.
+TEST_CASE("guesses of several layers are the same wherever their gates' scores lie") {
+  SyntheticOptions apart = modelWith({guessingPlan()}), together = apart;
+  together.sharesScores = true;
+  Decoded one = decodeWith(apart, true), other = decodeWith(together, true);
+  for (size_t i = 0; i < one.layers.size(); ++i) {
+    CHECK(one.layers[i].adopted == other.layers[i].adopted);
+    CHECK(one.layers[i].refuted == other.layers[i].refuted);
+  }
+  CHECK(one.sum(&LayerProfile::adopted) > 0);
+  CHECK(one.sum(&LayerProfile::refuted) > 0);
+}
+
 TEST_CASE("settled counts repeat from run to run") {
   Decoded once = decodeWith(guessingPlan(), true), again = decodeWith(guessingPlan(), true);
   for (size_t i = 0; i < once.layers.size(); ++i) {

@@ -118,10 +118,10 @@ private:
     add(AddInstruction{hidden, o, hidden, 1}, layer);
   }
 
-  void predict(int32_t src, uint32_t later, uint32_t ahead, int32_t layer) {
+  void predict(int32_t src, int32_t scores, uint32_t later, uint32_t ahead, int32_t layer) {
     int32_t router = resident("layer" + std::to_string(later) + ".router", kExperts, options.hidden,
                               WeightKind::kBF16);
-    add(PredictInstruction{src, buffer(kExperts), router, kNone, later, ahead}, layer);
+    add(PredictInstruction{src, scores, router, kNone, later, ahead}, layer);
   }
 
   void experts(int32_t hidden, uint32_t number) {
@@ -134,8 +134,12 @@ private:
     add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, kTopK,
                          true, 1},
         options.routesOutside ? kNone : layer);
-    for (uint32_t ahead = 1; ahead <= kMostAhead && number + ahead < kLayers; ++ahead)
-      predict(normed, number + ahead, ahead, options.routesOutside ? kNone : layer);
+    int32_t guessScores = kNone;
+    for (uint32_t ahead = 1; ahead <= kMostAhead && number + ahead < kLayers; ++ahead) {
+      if (guessScores == kNone || !options.sharesScores)
+        guessScores = buffer(kExperts);
+      predict(normed, guessScores, number + ahead, ahead, options.routesOutside ? kNone : layer);
+    }
     bool quantized = isQuantized(options.experts);
     BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
     int32_t src = options.gathersFloats ? normed : input(normed, options.experts, layer),

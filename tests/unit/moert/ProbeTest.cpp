@@ -36,6 +36,7 @@ DeviceReport someReport() {
   report.compute.products.push_back({"int2+1", 32, 1, {1.23456e9}, {4e10}});
   report.disk.backend = IoBackend::kThreads;
   report.disk.cachedBytesPerSecond = {5e9};
+  report.reuse = {{8 * kMiB, {1.25}}};
   report.disk.direct.push_back({4096, 1, {4e7, Origin::kDerived}});
   return report;
 }
@@ -71,6 +72,43 @@ TEST_CASE("reads go round a memory, each behind the one before, and never beyond
   for (uint64_t bytes : {4, 4, 4, 6, 10})
     places.push_back(ring.next(bytes) - memory.data());
   CHECK(places == std::vector<ptrdiff_t>{0, 4, 0, 4, 0});
+}
+
+TEST_CASE("reads that are kept to a part of the memory go round in it") {
+  std::array<std::byte, 10> memory;
+  MemoryRing ring(memory);
+  ring.next(8);
+  ring.keepTo(2, 5);
+  std::vector<ptrdiff_t> places;
+  for (uint64_t bytes : {2, 3, 1, 5})
+    places.push_back(ring.next(bytes) - memory.data());
+  CHECK(places == std::vector<ptrdiff_t>{2, 4, 2, 2});
+}
+
+static uint64_t ticks = 0;
+
+TEST_CASE("a disk has a share for memory that it reads into again, unless it is a slow one") {
+  TemporaryDirectory folder;
+  // By the first clock a read of 2 MiB takes a millisecond, by the second a hundred.
+  for (auto [clock, points] : {std::pair<Clock, size_t>([] { return ticks += 1'000'000; }, 2),
+                               {[] { return ticks += 100'000'000; }, 0}}) {
+    ProbeRun run(
+        clock, [] { return false; }, [](std::string_view, uint64_t, uint64_t) {});
+    Result<ProbeFile> file = ProbeFile::create(run, folder.path(), 8 * kMiB, 8 * kMiB, 0);
+    REQUIRE(file.isOk());
+    const Result<ArtifactFile> opened = file->open();
+    Result<HostRegion> memory = HostRegion::create(kProbeMemoryBytes);
+    REQUIRE((opened.isOk() && memory.isOk()));
+    Result<ProbeReader> reader = ProbeReader::create(*opened, *memory, IoBackend::kAuto);
+    REQUIRE_MESSAGE(reader.isOk(), reader.status().message());
+    ReuseProbe probe(run, *reader, file->bytes());
+    REQUIRE(probe.measureRound().isOk());
+    REQUIRE(probe.report().size() == points);
+    for (size_t i = 0; i < points; ++i) {
+      CHECK(probe.report()[i].bytes == (i == 0 ? 8 : 32) * kMiB);
+      CHECK(probe.report()[i].share.value == doctest::Approx(1));
+    }
+  }
 }
 
 TEST_CASE("a probe that the user stops ends as interrupted before its next step") {
@@ -238,6 +276,7 @@ TEST_CASE("a device file has four digits of each number and a word on how it was
   CHECK(contains(yaml, "  share_while_reading: !measured 0.9\n"));
   CHECK(contains(yaml, "  share_while_computing: !measured 0.75\n"));
   CHECK(contains(yaml, "  wake_ns: !measured 6789\n"));
+  CHECK(contains(yaml, "  reused_memory:\n    - {bytes: 8388608, share: !measured 1.25}\n"));
   CHECK(contains(yaml, "  submit_ns_per_mib: !measured 1.234e+04\n"));
   CHECK(contains(yaml, "  memory_bytes_per_second: {one_thread: !measured 5e+09, all_threads: "
                        "!measured 6e+09}\n"));

@@ -6,6 +6,7 @@
 #include "compiler/ir/MoeDialect.h"
 #include "passes/Pipeline.h"
 
+#include "runtime/format/BufferWalk.h"
 #include "runtime/format/Validate.h"
 #include "runtime/format/Writer.h"
 
@@ -195,6 +196,24 @@ TEST_CASE("a decode step can guess every MoE layer one to three ahead, prefill n
         expected += std::min<size_t>(layer, moert::kMostAhead);
     CHECK(guesses == expected);
   }
+}
+
+TEST_CASE(
+    "the scores of guesses that follow each other lie apart, so that one product makes them") {
+  EmitPlan plan = compileCase("mixtral_tied", {});
+  size_t pairs = 0;
+  for (const moert::Program &program : plan.artifact.programs)
+    for (size_t i = 1; i < program.instructions.size(); ++i) {
+      auto *one = std::get_if<moert::PredictInstruction>(&program.instructions[i - 1]);
+      auto *next = std::get_if<moert::PredictInstruction>(&program.instructions[i]);
+      if (!one || !next)
+        continue;
+      ++pairs;
+      CHECK(one->src == next->src);
+      CHECK(!moert::sharesBytes(program.buffers[static_cast<size_t>(one->scores)],
+                                program.buffers[static_cast<size_t>(next->scores)]));
+    }
+  CHECK(pairs > 0);
 }
 
 TEST_CASE("plans come largest budget first, and a smaller one caches less") {

@@ -57,6 +57,19 @@ TEST_CASE(
   CHECK(readNs(someReads(), 4096, 2).value == doctest::Approx(std::sqrt(100e3 * 200e3)));
 }
 
+TEST_CASE("memory that was read into lately has its own share, and less of it by the logarithm") {
+  constexpr uint64_t kMiB = 1 << 20;
+  ReadTable reads = someReads();
+  CHECK(ReusedShares(reads).of(4096) == 1);
+  reads.reused = {{8 * kMiB, {1.2, kMeasured}}, {32 * kMiB, {1.1, kMeasured}}};
+  CHECK(ReusedShares(reads).of(0) == 1.2);
+  CHECK(ReusedShares(reads).of(8 * kMiB) == 1.2);
+  CHECK(ReusedShares(reads).of(16 * kMiB) == doctest::Approx(1.15));
+  CHECK(ReusedShares(reads).of(32 * kMiB) == doctest::Approx(1.1));
+  CHECK(ReusedShares(reads).of(64 * kMiB) == doctest::Approx(1.05)); // Half way to 128 MiB.
+  CHECK(ReusedShares(reads).of(kLongUnusedBytes) == 1);
+}
+
 TEST_CASE("a read takes no longer than smaller ones, one after the other, of as many bytes") {
   ReadTable reads = someReads();
   reads.bytesPerSecond[2].value = reads.bytesPerSecond[0].value / 5; // 1 MiB, alone.

@@ -37,6 +37,22 @@ TEST_CASE("a device that gains nothing by depth ends its reads one after the oth
   CHECK(disk.busyNs() == doctest::Approx(4000));
 }
 
+TEST_CASE("a read may have a speed of its own, which is no other one's") {
+  ReadTable table = serialReads();
+  ReadPaces paces(table);
+  DiskTimeline disk(paces);
+  Tags ended;
+  disk.begin(7, paces.sizeOf(1000), 2);
+  disk.begin(8, paces.sizeOf(1000), 0.5);
+  disk.begin(9, paces.sizeOf(1000));
+  CHECK(disk.nextEndNs() == doctest::Approx(500));
+  disk.advanceTo(501, ended);
+  CHECK(ended == Tags{7});
+  CHECK(disk.nextEndNs() == doctest::Approx(2500));
+  disk.advanceTo(2501, ended);
+  CHECK(disk.nextEndNs() == doctest::Approx(3500));
+}
+
 TEST_CASE("as many reads are served at a time as the device's rate needs") {
   ReadTable table = doubleReads();
   ReadPaces paces(table);

@@ -27,7 +27,7 @@ struct PlanFixture {
       recordBytes.emplace_back(experts, bytes);
       topK.push_back(chosen);
       costs.layers.push_back(
-          {.before = {100, 10}, .expert = {50, 20}, .checks = {{5}}, .predictNs = 7});
+          {.before = {100, 10}, .expert = {50, 20}, .checks = {{5}}, .predictNs = {7, 6, 5}});
     }
     costs.after = {30, 0};
   }

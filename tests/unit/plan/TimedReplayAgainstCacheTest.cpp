@@ -8,6 +8,7 @@
 #include "tests/unit/policy/AllCacheRules.h"
 
 #include <doctest/doctest.h>
+#include <map>
 #include <set>
 
 using namespace moec;
@@ -18,8 +19,8 @@ namespace {
 /// Reads take as long as a disk's timeline says; waiting moves the clock.
 class TimelineQueue final : public ReadQueue {
 public:
-  TimelineQueue(std::span<const std::byte> fileBytes, ReadPaces &readPaces)
-      : ReadQueue(limits()), file(fileBytes), paces(readPaces), disk(readPaces) {}
+  TimelineQueue(std::span<const std::byte> fileBytes, const ReadTable &reads, ReadPaces &readPaces)
+      : ReadQueue(limits()), file(fileBytes), shares(reads), paces(readPaces), disk(readPaces) {}
 
   double now = 0;
   std::set<uint64_t> unchecked;  // Tags of reads whose bytes were not looked at yet.
@@ -32,7 +33,8 @@ public:
       bytes += piece.bytes;
     }
     disk.advanceTo(now, ended);
-    disk.begin(static_cast<uint32_t>(tag), paces.sizeOf(bytes));
+    disk.begin(static_cast<uint32_t>(tag), paces.sizeOf(bytes), speedInto(pieces));
+    bytesRead += bytes;
     unchecked.insert(tag);
     return {};
   }
@@ -66,10 +68,24 @@ private:
     return options;
   }
 
+  /// By how long ago each page was read into, wherever it lies.
+  double speedInto(std::span<const MemoryPiece> pieces) {
+    double time = 0;
+    for (const MemoryPiece &piece : pieces) {
+      auto [last, isFirst] = readAt.try_emplace(piece.data, bytesRead);
+      time += isFirst ? 1 : 1 / shares.of(bytesRead - last->second);
+      last->second = bytesRead;
+    }
+    return static_cast<double>(pieces.size()) / time;
+  }
+
   std::span<const std::byte> file;
+  ReusedShares shares;
   ReadPaces &paces;
   DiskTimeline disk;
   std::vector<uint32_t> ended;
+  std::map<const std::byte *, uint64_t> readAt; // By page: `bytesRead` before its last read.
+  uint64_t bytesRead = 0;
 };
 
 /// Plays a trace in the runtime's cache, computing nothing but time.
@@ -91,12 +107,16 @@ struct CachePlayer {
   }
 
   void guess(uint32_t layer) {
-    for (uint32_t target = 0; target < settings.guesses.size(); ++target) {
+    std::vector<uint32_t> targets;
+    for (uint32_t target = 0; target < settings.guesses.size(); ++target)
+      if (settings.guesses[target].predictor != Predictor::kOff &&
+          target - settings.guesses[target].ahead == layer)
+        targets.push_back(target);
+    for (uint32_t target : targets)
+      queue.now += fixture.costs.layers[target].predictNs[targets.size() - 1];
+    for (uint32_t target : targets) {
       const GuessRule &rule = settings.guesses[target];
-      if (rule.predictor == Predictor::kOff || target - rule.ahead != layer)
-        continue;
       const LayerPredictions *made = findPredictions(fixture.problem(), rule, target);
-      queue.now += fixture.costs.layers[target].predictNs;
       cache.guess({target, rule,
                    std::span(made->candidates).subspan(token * made->perToken, made->perToken)});
     }
@@ -174,9 +194,11 @@ static PlanFixture fixtureOf(std::mt19937 &random, uint32_t threads) {
              {},
              {2500.37, 300.11},
              {std::vector<double>(threads, 130.71)},
-             70.53};
+             {70.53, 60.11, 50.29}};
   // Odd numbers, so that nothing ends at the very time at which something else begins.
   fixture.reads = {{4096}, {1, 4}, {{0.9871e9, Origin::kMeasured}, {2.0513e9, Origin::kMeasured}}};
+  fixture.reads.reused = {{2 * 4096, {2.171, Origin::kMeasured}},
+                          {64 * 4096, {1.393, Origin::kMeasured}}};
   return fixture;
 }
 
@@ -215,7 +237,7 @@ TEST_CASE("in made-up time the replay reads and waits as the runtime's cache doe
       const TimedResult expected =
           replayInTime(fixture.problem(), settings, {.keepsPlays = true}).value();
       ReadPaces paces(fixture.reads);
-      TimelineQueue queue(model.file, paces);
+      TimelineQueue queue(model.file, fixture.reads, paces);
       const CacheAllotment &allotment = settings.allotment;
       CacheUnderTest test(model, queue, {allotment.quotaPages.begin(), allotment.quotaPages.end()},
                           allotment.transitPages, kBlock, monotonicNs, rules, false,

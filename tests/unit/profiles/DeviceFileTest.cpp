@@ -127,6 +127,34 @@ TEST_CASE("what reading and computing cost each other may be absent, and then co
         std::string::npos);
 }
 
+TEST_CASE("a disk may be faster into memory that was read into lately, and otherwise is not") {
+  CHECK(parseDevice(kDevice, "device.yaml").value().directReads.reused.empty());
+  auto withReused = [](const std::string &points) {
+    return changed("  direct:\n", "  reused_memory: " + points + "\n  direct:\n");
+  };
+  const DeviceProfile device = parseDevice(withReused("[{bytes: 8388608, share: !measured 1.25}, "
+                                                      "{bytes: 33554432, share: !derived 0.9}]"),
+                                           "device.yaml")
+                                   .value();
+  REQUIRE(device.directReads.reused.size() == 2);
+  CHECK(device.directReads.reused[0].bytes == 8388608);
+  CHECK(device.directReads.reused[0].share == Quantity{1.25, Origin::kMeasured});
+  CHECK(device.directReads.reused[1].share == Quantity{0.9, Origin::kDerived});
+  for (auto [points, expected] : {
+           std::pair("[]", "a list of {bytes, share}"),
+           {"[{bytes: 134217728, share: !measured 1}]", "from 512 to 134217727"},
+           {"[{bytes: 8388608, share: !measured 0}]", "from 0.1 to 10"},
+           {"[{bytes: 8388608, share: 1}]", "!measured"},
+           {"[{bytes: 4096, share: !measured 1}, {bytes: 4096, share: !measured 1}]",
+            "more bytes than 4096, which stand above"},
+       }) {
+    const std::string message = refusalOf(withReused(points));
+    CAPTURE(message);
+    CHECK(message.find("disk.reused_memory") != std::string::npos);
+    CHECK(message.find(expected) != std::string::npos);
+  }
+}
+
 TEST_CASE("keys and values come at half of the memory's rate where a file does not say") {
   const DeviceProfile said = parseDevice(kDevice, "device.yaml").value();
   CHECK(said.attentionMemoryBytesPerSecond.oneThread == Quantity{3e9, Origin::kMeasured});

@@ -1,6 +1,7 @@
 // What the probe writes, the compiler reads. With MOE_PROBED_DEVICE it reads a file that the
 // program wrote; otherwise the probe runs here by a clock that goes twenty times too fast, so
 // that it is over in a moment and its rates mean nothing.
+#include "compiler/plan/DeviceTimes.h"
 #include "profiles/DeviceFile.h"
 #include "tools/moert/probe/MachineProbe.h"
 
@@ -80,6 +81,16 @@ TEST_CASE("the probe measures disk and processor in turn, round by round") {
 
 TEST_CASE("the probe lets a disk rest for as long as the replay says that a rest takes") {
   CHECK(moert::probe::kRestNs == kDiskRestNs);
+}
+
+TEST_CASE("the probe's memory is as large as what the tables are of, and a slow disk's all alike") {
+  CHECK(moert::probe::kProbeMemoryBytes == kLongUnusedBytes);
+  std::vector<std::string> steps;
+  const DeviceProfile device = readBack(probedYaml(1, &steps));
+  // By this clock the disk is many times slower than memory, unless it is one of memory.
+  if (plannedReads(device).bytesPerSecond.back().value < 0.2e9)
+    CHECK(plannedReads(device).reused.empty());
+  CHECK(std::count(steps.begin(), steps.end(), "reading into the same memory") >= 1);
 }
 
 TEST_CASE("a probe with a single thread is a device profile of one core") {

@@ -36,13 +36,23 @@ void appendPoints(std::string &out, const char *key, const std::vector<ReadPoint
                   ", bytes_per_second: ", tagged(point.bytesPerSecond), "}\n");
 }
 
-void appendDisk(std::string &out, const DiskReport &disk, const ContentionReport &contention) {
+void appendReuse(std::string &out, const std::vector<ReusePoint> &points) {
+  if (!points.empty())
+    out += "  reused_memory:\n";
+  for (const ReusePoint &point : points)
+    out += strCat("    - {bytes: ", point.bytes, ", share: ", tagged(point.share), "}\n");
+}
+
+void appendDisk(std::string &out, const DeviceReport &report) {
+  const DiskReport &disk = report.disk;
+  const ContentionReport &contention = report.contention;
   out += strCat("disk:\n  backend: !measured ", ioBackendName(disk.backend),
                 "\n  registered_buffers: !measured ", disk.hasRegisteredBuffers ? "true" : "false",
                 "\n  cached_bytes_per_second: ", tagged(disk.cachedBytesPerSecond),
                 "\n  share_while_computing: ", tagged(contention.readingShare),
                 "\n  submit_ns_per_mib: ", tagged(contention.submitNsPerMiB),
                 "\n  wake_ns: ", tagged(contention.wakeNs), "\n");
+  appendReuse(out, report.reuse);
   appendPoints(out, "direct", disk.direct);
   appendPoints(out, "buffered", disk.buffered);
 }
@@ -83,7 +93,7 @@ std::string toYaml(const DeviceReport &report) {
   out += strCat("memory:\n  total_bytes: !measured ", report.totalMemoryBytes,
                 "\n  available_bytes: !measured ", report.availableMemoryBytes,
                 "\n  bytes_per_second: ", threadNumbers(report.compute.memoryBytesPerSecond));
-  appendDisk(out, report.disk, report.contention);
+  appendDisk(out, report);
   appendProducts(out, report.compute.products);
   out += strCat(
       "attention:\n  bytes_per_second: ", threadNumbers(report.compute.attentionBytesPerSecond),

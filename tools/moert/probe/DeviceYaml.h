@@ -5,6 +5,7 @@
 #include "tools/moert/probe/ComputeProbe.h"
 #include "tools/moert/probe/ContentionProbe.h"
 #include "tools/moert/probe/DiskProbe.h"
+#include "tools/moert/probe/ReuseProbe.h"
 
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ struct DeviceReport {
   uint64_t totalMemoryBytes = 0, availableMemoryBytes = 0;
   ComputeReport compute;
   DiskReport disk;
+  std::vector<ReusePoint> reuse; // None: all memory is alike.
   ContentionReport contention;
 };
 

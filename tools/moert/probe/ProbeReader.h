@@ -16,7 +16,9 @@ namespace moert::probe {
 
 constexpr uint64_t kMostRecordBytes = 4 << 20;
 constexpr uint32_t kMostRecords = 16;
-constexpr uint64_t kProbeMemoryBytes = kMostRecords * kMostRecordBytes;
+/// More than what a host's caches hold of it, where reads go through them.
+constexpr uint64_t kProbeMemoryBytes = uint64_t(128) << 20;
+static_assert(kProbeMemoryBytes >= kMostRecords * kMostRecordBytes);
 
 /// Where the next record is. Through the page cache nothing may be read twice, or it would not come
 /// from the disk: then each place is given once, in random order.
@@ -34,17 +36,23 @@ private:
   bool isRepeated;
 };
 
-/// Pieces of a memory, one behind the other and round again: reads into memory that a processor's
-/// cache holds are faster than those of a pool are.
+/// Pieces of a memory, one behind the other and round again: reads into memory that was read into a
+/// moment ago may be faster than those of a pool are.
 class MemoryRing {
 public:
-  explicit MemoryRing(std::span<std::byte> memoryBytes) : memory(memoryBytes) {}
+  explicit MemoryRing(std::span<std::byte> memoryBytes) : memory(memoryBytes), kept(memoryBytes) {}
 
-  /// Of at most the memory's bytes.
+  /// Of at most the bytes that it is kept to.
   std::byte *next(uint64_t bytes);
 
+  /// Goes round in this part of the memory from now on.
+  void keepTo(uint64_t first, uint64_t bytes) {
+    kept = memory.subspan(first, bytes);
+    used = 0;
+  }
+
 private:
-  std::span<std::byte> memory;
+  std::span<std::byte> memory, kept;
   uint64_t used = 0;
 };
 
@@ -57,6 +65,9 @@ public:
 
   const std::string &describe() const { return queue->describe(); }
   uint32_t underWay() const { return reads; }
+
+  /// Reads into this part of the memory from now on, round and round: all of it to begin with.
+  void keepTo(uint64_t first, uint64_t bytes) { places.keepTo(first, bytes); }
 
   Status begin(uint64_t offset, uint64_t bytes);
   /// How many reads have ended; at least one with `wait`, if any is under way.

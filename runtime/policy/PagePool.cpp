@@ -1,4 +1,4 @@
-#include "runtime/cache/PagePool.h"
+#include "runtime/policy/PagePool.h"
 
 #include "runtime/base/CheckedMath.h"
 
@@ -10,10 +10,9 @@ namespace moert {
 
 static constexpr uint64_t kWordBits = 64;
 
-PagePool::PagePool(std::span<std::byte> memory, uint64_t bytesPerPage)
-    : base(memory.data()), pageBytes(bytesPerPage), count(memory.size() / bytesPerPage),
-      freeCount(count), freeBits(divideUp(count, kWordBits), ~uint64_t(0)) {
-  assert(std::has_single_bit(pageBytes));
+PagePool::PagePool(uint64_t pages)
+    : count(pages), freeCount(pages), freeBits(divideUp(pages, kWordBits), ~uint64_t(0)) {
+  assert(pages <= UINT32_MAX);
   if (count % kWordBits != 0)
     freeBits.back() = (uint64_t(1) << count % kWordBits) - 1;
 }
@@ -57,23 +56,23 @@ void PagePool::take(uint64_t page) {
   --freeCount;
 }
 
-bool PagePool::allocate(std::span<std::byte *> pages) {
+bool PagePool::allocate(std::span<uint32_t> pages) {
   if (pages.size() > freeCount)
     return false;
   uint64_t page;
-  if (!findRun(pages.size(), page))
+  const bool isRun = findRun(pages.size(), page);
+  if (!isRun)
     page = nextFree(0);
-  for (std::byte *&out : pages) {
-    out = base + page * pageBytes;
+  for (uint32_t &out : pages) {
+    out = static_cast<uint32_t>(page);
     take(page);
-    page = nextFree(page + 1);
+    page = isRun ? page + 1 : nextFree(page + 1);
   }
   return true;
 }
 
-void PagePool::release(std::span<std::byte *const> pages) {
-  for (std::byte *data : pages) {
-    uint64_t page = static_cast<uint64_t>(data - base) / pageBytes;
+void PagePool::release(std::span<const uint32_t> pages) {
+  for (uint64_t page : pages) {
     uint64_t bit = uint64_t(1) << page % kWordBits;
     assert(!(freeBits[page / kWordBits] & bit) && "a page was given back twice");
     freeBits[page / kWordBits] |= bit;

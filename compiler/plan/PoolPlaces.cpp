@@ -1,0 +1,44 @@
+#include "compiler/plan/PoolPlaces.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <cassert>
+
+using moert::divideUp;
+
+namespace moec {
+
+PoolPlaces::PoolPlaces(const ReadTable &reads, uint64_t pages, uint64_t bytesOfPage, size_t experts)
+    : shares(reads), pageBytes(bytesOfPage), pool(shares.isAlike() ? 0 : pages),
+      pagesOf(shares.isAlike() ? 0 : experts), readAt(shares.isAlike() ? 0 : pages) {}
+
+double PoolPlaces::take(uint32_t id, uint64_t bytes) {
+  if (shares.isAlike())
+    return 1;
+  std::vector<uint32_t> &pages = pagesOf[id];
+  assert(pages.empty());
+  pages.resize(divideUp(bytes, pageBytes));
+  const bool isTaken = pool.allocate(pages);
+  assert(isTaken && "the directory lets nobody have more than the pool");
+  (void)isTaken;
+  double time = 0, pagesTime = 0; // In shares of a page's at the table's rate.
+  for (size_t i = 0; i < pages.size(); ++i) {
+    // Pages that lie side by side mostly held one record before.
+    if (i == 0 || readAt[pages[i]] != readAt[pages[i - 1]])
+      pagesTime = 1 / shares.of(bytesRead - readAt[pages[i]]);
+    time += pagesTime;
+  }
+  for (uint32_t page : pages)
+    readAt[page] = bytesRead;
+  bytesRead += bytes;
+  return static_cast<double>(pages.size()) / time;
+}
+
+void PoolPlaces::giveBack(uint32_t id) {
+  if (shares.isAlike())
+    return;
+  pool.release(pagesOf[id]);
+  pagesOf[id].clear();
+}
+
+} // namespace moec

@@ -1,0 +1,35 @@
+// Which pages of the cache's pool the records of a replay lie in, and how long ago each page was
+// read into before: a disk may read faster into memory that it has just read into. Pages are given
+// by the runtime's own pool (runtime/policy/PagePool.h).
+#pragma once
+
+#include "compiler/plan/DeviceTimes.h"
+#include "runtime/policy/PagePool.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// Where a table says that all memory is alike, nothing is kept.
+///
+/// Invariant: the lists of experts that have places and the pool's free pages are all pages.
+class PoolPlaces {
+public:
+  PoolPlaces(const ReadTable &reads, uint64_t pages, uint64_t pageBytes, size_t experts);
+
+  /// Gives the expert's record places, of which there are enough, for a read that begins. The share
+  /// of the table's rates that the read has.
+  double take(uint32_t id, uint64_t bytes);
+  void giveBack(uint32_t id);
+
+private:
+  ReusedShares shares;
+  uint64_t pageBytes;
+  moert::PagePool pool;
+  std::vector<std::vector<uint32_t>> pagesOf; // By expert.
+  std::vector<uint64_t> readAt;          // By page: `bytesRead` when its last read began; 0: none.
+  uint64_t bytesRead = kLongUnusedBytes; // By all reads so far, as if there had been many before.
+};
+
+} // namespace moec
