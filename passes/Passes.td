@@ -228,7 +228,8 @@ def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
   let description = [{
     Works out which buffers the instructions of each function will need (with the same expansion that
     lower-to-schedule uses), from which instruction to which each is alive, and where it lies:
-    largest first, each at the lowest offset where nothing alive at the same time is. In-place
+    largest first, each at the lowest offset where nothing alive at the same time is. Predictions
+    that follow each other count as one instruction, since one product makes their scores. In-place
     operation was decided by the expansion. The places are put down as `moe.buffer` ops at the
     function's beginning, in the order in which lowering asks for them.
 

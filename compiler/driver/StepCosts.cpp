@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -68,9 +69,11 @@ public:
     sinceCut.firstNs += times.product(matrixOf(head.weight)).firstNs;
   }
   // Behind its router's product. A guess by gate is the same product elsewhere.
-  void operator()(const RouteInstruction &) {
+  void operator()(const RouteInstruction &route) {
     before += std::exchange(sinceCut, {});
-    router = lastProduct;
+    router.reset();
+    if (lastProduct && lastProduct->dst == route.scores)
+      router = matrixOf(lastProduct->weight);
   }
   void operator()(const ExpertsInstruction &experts) {
     const MoeLayer &layer = artifact.moeLayers[experts.moeLayer];
@@ -97,19 +100,22 @@ private:
       if (!linear || (first && linear->src != first->src) || matrices.size() == kMostTogether)
         break;
       first = first ? first : linear;
+      lastProduct = linear;
       matrices.push_back(matrixOf(linear->weight));
     }
     if (matrices.empty())
       return 0;
     sinceCut += times.products(matrices);
-    lastProduct = matrices.back();
     return matrices.size();
   }
 
   /// Each one's share of so many routers like this layer's in one product.
   std::array<double, kMostAhead> gateCosts() {
-    std::array<double, kMostAhead> each;
-    const std::vector<StoredMatrix> gates(kMostAhead, router);
+    static_assert(kMostAhead <= kMostTogether);
+    std::array<double, kMostAhead> each{};
+    if (!router)
+      return each;
+    const std::vector<StoredMatrix> gates(kMostAhead, *router);
     for (size_t count = 1; count <= gates.size(); ++count)
       each[count - 1] =
           times.products(std::span(gates).first(count)).firstNs / static_cast<double>(count);
@@ -150,8 +156,9 @@ private:
   const DeviceProfile &device;
   OperationTimes times;
   StepCosts costs;
-  TokenCost before, sinceCut;       // The last router, and since it or the last experts.
-  StoredMatrix lastProduct, router; // The second: of the layer whose experts come next.
+  TokenCost before, sinceCut; // The last router, and since it or the last experts.
+  const LinearInstruction *lastProduct = nullptr;
+  std::optional<StoredMatrix> router; // Of the layer whose experts come next, if it is a product.
 };
 
 } // namespace

@@ -127,15 +127,15 @@ static void addUndone(const Judged &taken, const Judged &last,
 }
 
 SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
-                        std::span<const Finalist> finalists) {
+                        std::span<const Finalist> finalists, size_t searched) {
   std::vector<Judged> candidates = candidatesOf(problem, trials, finalists);
-  const size_t searched = candidates.size();
+  const size_t ours = candidates.size();
   for (Preset preset : kRivals)
     candidates.push_back({planPreset(preset, problem)});
   judge(trials, candidates);
 
-  const std::span<const Judged> found = std::span(candidates).first(searched);
-  const std::span<const Judged> rivals = std::span(candidates).subspan(searched);
+  const std::span<const Judged> found = std::span(candidates).first(ours);
+  const std::span<const Judged> rivals = std::span(candidates).subspan(ours);
   SearchedPlan plan;
   size_t best = 0;
   for (size_t i = 0; i < rivals.size(); ++i) {
@@ -152,7 +152,8 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
     const auto pair = static_cast<size_t>(taken - candidates.data()) / 2;
     plan.rule = {Preset::kAuto, finalists[pair].recipe};
     plan.rule.recipe->hasStart = taken->hasStart;
-    addUndone(*taken, found.back(), plan.planned.decisions);
+    if (pair <= searched)
+      addUndone(*taken, found[2 * searched + 1], plan.planned.decisions);
     plan.planned.decisions.push_back(startDecision(found, *taken, origin));
   }
   const std::string name(presetName(kRivals[best]));

@@ -111,10 +111,17 @@ static Status checkTimes(const PlanProblem &problem) {
   for (const Quantity &rate : reads.bytesPerSecond)
     if (!std::isfinite(rate.value) || rate.value <= 0)
       return invalidInput("the device reads ", rate.value, " bytes/s");
-  for (const ReusedMemory &reused : reads.reused)
+  uint64_t before = 0;
+  for (const ReusedMemory &reused : reads.reused) {
     if (!std::isfinite(reused.share.value) || reused.share.value <= 0)
       return invalidInput("the device reads into reused memory at ", reused.share.value,
                           " of its rates");
+    if (reused.bytes <= before || reused.bytes >= kLongUnusedBytes)
+      return invalidInput("the device has a rate for memory reused after ", reused.bytes,
+                          " bytes, expected more than ", before, " and less than ",
+                          kLongUnusedBytes);
+    before = reused.bytes;
+  }
   return {};
 }
 

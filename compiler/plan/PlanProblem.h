@@ -46,8 +46,8 @@ struct StepCosts {
     TokenCost beside{}; // Behind the router, while the experts are read: a shared expert.
     TokenCost expert;   // Computing one expert for the tokens that want it.
     CheckCost checks{}; // Of experts that were read.
-    /// One guess of this layer by gate where it is made, beside so many in all, from one on: they
-    /// are stacked into one product.
+    /// One guess of this layer by gate where it is made: [gates that are guessed with there - 1],
+    /// which are stacked into one product.
     std::array<double, moert::kMostAhead> predictNs{};
   };
   std::vector<Layer> layers; // Per MoE layer.

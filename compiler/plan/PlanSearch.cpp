@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 using namespace moert;
@@ -81,7 +80,8 @@ private:
   PlanRecipe best;
   double bestNs = std::numeric_limits<double>::infinity();
   std::vector<CacheRules> hopeless;
-  std::vector<Finalist> earlier; // What was the best before something was added to it.
+  // What was the best before something was added to it, then the best, then what is near to it.
+  std::vector<Finalist> finalists;
   std::vector<PlanDecision> decisions;
 };
 
@@ -163,7 +163,7 @@ bool Search::decideRules() {
   return decide("eviction", variants);
 }
 
-/// The best plan with other policies, the slowest first.
+/// The best plan with other policies, the fastest first.
 void Search::addNearRules() {
   const std::vector<Variant> variants = ruleVariants();
   const std::vector<double> ns = measure("eviction", variants);
@@ -181,18 +181,17 @@ void Search::addNearRules() {
     else if (ns[i] < ns[*known])
       *known = i;
   }
-  std::ranges::stable_sort(near, std::greater(), [&](size_t i) { return ns[i]; });
-  if (near.size() > kMostNear)
-    near.erase(near.begin(), near.end() - kMostNear);
+  std::ranges::stable_sort(near, {}, [&](size_t i) { return ns[i]; });
+  near.resize(std::min(near.size(), kMostNear));
   for (size_t i : near) {
     Finalist finalist{variants[i].recipe, decisions};
     for (PlanDecision &made : finalist.decisions)
       if (made.decision == "eviction")
         made = {made.decision, variants[i].name,
-                strCat(timeText(ns[i]), " a token; ", made.value, " ", timeText(bestNs),
-                       ", but more on the whole trace"),
+                strCat(timeText(ns[i]), " a token where it was decided, ", made.value, " ",
+                       timeText(bestNs), ", but better on the rest of the trace"),
                 made.origin};
-    earlier.push_back(finalist);
+    finalists.push_back(finalist);
   }
 }
 
@@ -299,7 +298,7 @@ void Search::decideGuesses() {
   if (best.guess.predictor == Predictor::kOff)
     std::erase_if(decisions, [](const PlanDecision &made) { return made.decision == kSilence; });
   else
-    earlier.push_back(unguessed);
+    finalists.push_back(unguessed);
 }
 
 /// Layers whose guesses are wrong too often are not guessed.
@@ -333,20 +332,21 @@ void Search::decideSilence() {
 
 SearchedPlan Search::run() {
   decideRules();
-  earlier.push_back({best, decisions});
+  finalists.push_back({best, decisions});
   decideQuotas();
   decidePins();
   decideGuesses();
   if (best.guess.predictor != Predictor::kOff) {
-    earlier.push_back({best, decisions});
+    finalists.push_back({best, decisions});
     if (decideRules()) {
       decideQuotas();
       refineGuesses();
     }
   }
+  finalists.push_back({best, decisions});
+  const size_t searched = finalists.size() - 1;
   addNearRules();
-  earlier.push_back({best, decisions});
-  return acceptPlan(problem, trials, earlier);
+  return acceptPlan(problem, trials, finalists, searched);
 }
 
 } // namespace

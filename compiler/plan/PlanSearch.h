@@ -49,8 +49,9 @@ struct SearchedPlan {
 ///
 /// Decided is on the first part of the trace, at most two thirds of its decoded tokens. The first
 /// quarter of that says what is popular, so that no cache starts with the future, and does not
-/// count, so that caches are full where it counts. What was the best on the way is then held
-/// against the presets (PlanAcceptance.h): on the whole trace no preset is faster than what is
+/// count, so that caches are full where it counts. What was the best on the way, and the best with
+/// eviction policies that were nearly as good, is then held against the presets
+/// (PlanAcceptance.h): on the whole trace no preset is faster than what is
 /// returned, or one that guesses by less than kGuessesPay. The same problem gives the same plan.
 ///
 /// Refuses what check() refuses and a trace without decode steps.

@@ -111,7 +111,7 @@ private:
   std::vector<LayerGuesses> guessesAt; // By the layer that makes them.
   ReadPaces paces;
   DiskTimeline disk;
-  PoolPlaces places;
+  PoolPlaces memory;
   std::vector<ExpertBytes> experts; // By the directory's ids.
   std::vector<uint32_t> ended;      // Reads that have ended and were not taken yet.
   size_t guessesUnderWay = 0;       // Reads that were begun as guesses.
@@ -140,7 +140,7 @@ Player::Player(const PlanProblem &given, const PlanSettings &settings, CacheDire
                const DirectorySize &size)
     : problem(given), directory(std::move(filled)), guessList(size), guessesAt(size.layers),
       paces(*given.reads), disk(paces, given.costs->contention.wakeNs),
-      places(*given.reads, settings.allotment.totalPages(), given.pageBytes, size.experts) {
+      memory(*given.reads, settings.allotment.totalPages(), given.pageBytes, size.experts) {
   for (uint32_t layer = 0; layer < directory.layerCount(); ++layer)
     for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert) {
       const uint64_t bytes = problem.recordBytes[layer][expert];
@@ -150,7 +150,7 @@ Player::Player(const PlanProblem &given, const PlanSettings &settings, CacheDire
                          .state = isHeld ? State::kReady : State::kAbsent,
                          .isChecked = isHeld});
       if (isHeld)
-        places.take(directory.idOf(layer, expert), bytes);
+        memory.take(directory.idOf(layer, expert), bytes);
     }
   for (uint32_t layer = 0; layer < settings.guesses.size(); ++layer) {
     const GuessRule &rule = settings.guesses[layer];
@@ -220,7 +220,7 @@ void Player::beginPrompt() {
   beginPromptIn(directory);
   for (uint32_t id = 0; id < experts.size(); ++id)
     if (!directory.at(id).isHeld && experts[id].state != State::kAbsent) {
-      places.giveBack(id);
+      memory.giveBack(id);
       experts[id].state = State::kAbsent;
     }
 }
@@ -412,7 +412,7 @@ void Player::startRead(uint32_t id) {
   experts[id].state = State::kLoading;
   experts[id].isChecked = false;
   disk.advanceTo(now, ended);
-  disk.begin(id, experts[id].size, places.take(id, experts[id].bytes));
+  disk.begin(id, experts[id].size, memory.take(id, experts[id].bytes));
   compute(problem.costs->contention.submitNsPerByte * static_cast<double>(experts[id].bytes));
   counts.cache.bytesRead += experts[id].bytes;
 }
@@ -427,7 +427,7 @@ void Player::refute() {
 
 void Player::dropGuess(uint32_t id) {
   directory.dropGuess(id);
-  places.giveBack(id);
+  memory.giveBack(id);
   experts[id].state = State::kAbsent;
   experts[id].isRefuted = false;
   ++counts.cache.refuted;
@@ -435,7 +435,7 @@ void Player::dropGuess(uint32_t id) {
 
 void Player::evict(uint32_t id) {
   directory.drop(id);
-  places.giveBack(id);
+  memory.giveBack(id);
   experts[id].state = State::kAbsent;
   ++counts.cache.evictions;
 }

@@ -120,6 +120,10 @@ Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue) {
     return invalidInput(config.fileName, ": the expert cache has ",
                         config.pool.size() / config.pageBytes,
                         " pages, its layers and the transit ", "pages need ", total);
+  if (config.pool.size() / config.pageBytes > UINT32_MAX)
+    return invalidInput(config.fileName, ": the expert cache has ",
+                        config.pool.size() / config.pageBytes, " pages, expected at most ",
+                        UINT32_MAX);
   if (experts > UINT32_MAX)
     return invalidInput(config.fileName, ": has ", experts, " experts");
   return {};

@@ -14,6 +14,7 @@ namespace moert {
 /// allocate() and not yet given back.
 class PagePool {
 public:
+  /// At most UINT32_MAX.
   explicit PagePool(uint64_t pages);
 
   uint64_t pageCount() const { return count; }

@@ -89,7 +89,10 @@ struct Model {
   std::vector<std::vector<uint64_t>> recordBytes;
   std::vector<uint32_t> topK;
   StepCosts costs;
-  ReadTable reads = {{kRecordBytes}, {1, 4}, {{0.8e9, Origin::kAssumed}, {1e9, Origin::kAssumed}}};
+  ReadTable reads = {{kRecordBytes},
+                     {1, 4},
+                     {{0.8e9, Origin::kAssumed}, {1e9, Origin::kAssumed}},
+                     {{8 << 20, {1.2, Origin::kAssumed}}}};
 };
 
 Model makeModel(uint32_t layers, uint32_t tokens) {

@@ -46,6 +46,16 @@ TEST_CASE("gates of several layers are one product, shared out among threads if 
   CHECK(each[2] == doctest::Approx(alone + 1000.0 / 3));
 }
 
+TEST_CASE("a route of what no product made, which the format allows, has gates that cost nothing") {
+  Artifact artifact = tinyArtifact();
+  for (moert::Program &program : artifact.programs)
+    std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
+      return std::holds_alternative<moert::LinearInstruction>(instruction);
+    });
+  for (const StepCosts::Layer &layer : stepCostsOf(artifact, plainDevice(), {1, 4}).layers)
+    CHECK(layer.predictNs == std::array<double, moert::kMostAhead>{});
+}
+
 TEST_CASE("an attention with a window looks no further back") {
   // The second layer's window is 8.
   const StepCosts near = stepCostsOf(tinyArtifact(), plainDevice(), {1, 8});

@@ -122,9 +122,12 @@ TEST_CASE("no layer computes for less than nothing, wherever experts are begun")
 
 // Apart they are made by one product, in one place by one behind the other.
 TEST_CASE("guesses of several layers are the same wherever their gates' scores lie") {
-  SyntheticOptions apart = modelWith({guessingPlan()}), together = apart;
+  SyntheticOptions unbiased = modelWith({guessingPlan()}), apart = unbiased;
+  apart.biasesGuesses = true;
+  SyntheticOptions together = apart;
   together.sharesScores = true;
   Decoded one = decodeWith(apart, true), other = decodeWith(together, true);
+  CHECK(decodeWith(unbiased, true).sum(&LayerProfile::refuted) != one.sum(&LayerProfile::refuted));
   for (size_t i = 0; i < one.layers.size(); ++i) {
     CHECK(one.layers[i].adopted == other.layers[i].adopted);
     CHECK(one.layers[i].refuted == other.layers[i].refuted);

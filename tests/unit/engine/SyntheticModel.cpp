@@ -121,7 +121,10 @@ private:
   void predict(int32_t src, int32_t scores, uint32_t later, uint32_t ahead, int32_t layer) {
     int32_t router = resident("layer" + std::to_string(later) + ".router", kExperts, options.hidden,
                               WeightKind::kBF16);
-    add(PredictInstruction{src, scores, router, kNone, later, ahead}, layer);
+    int32_t bias = options.biasesGuesses ? resident("layer" + std::to_string(later) + ".guess", 1,
+                                                    kExperts, WeightKind::kF32)
+                                         : kNone;
+    add(PredictInstruction{src, scores, router, bias, later, ahead}, layer);
   }
 
   void experts(int32_t hidden, uint32_t number) {

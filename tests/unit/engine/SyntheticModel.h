@@ -26,6 +26,7 @@ struct SyntheticOptions {
   bool repeatsQuery = false;    // Each layer's query is computed twice, to the same place.
   bool gathersFloats = false;   // The experts' input is floats, whatever the experts are.
   bool routesOutside = false;   // Routes and guesses are said to belong to no layer.
+  bool biasesGuesses = false;   // Gates have biases, which routers have not.
   bool sharesScores = false;    // The guesses of a layer have their scores in one place.
   std::vector<Plan> plans = {}; // Empty: one that caches everything.
   /// The section of activation paths; empty: none.

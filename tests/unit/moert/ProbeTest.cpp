@@ -83,6 +83,9 @@ TEST_CASE("reads that are kept to a part of the memory go round in it") {
   for (uint64_t bytes : {2, 3, 1, 5})
     places.push_back(ring.next(bytes) - memory.data());
   CHECK(places == std::vector<ptrdiff_t>{2, 4, 2, 2});
+  ring.keepTo(0, 10); // What the part was is the last to be read into again.
+  CHECK(ring.next(2) - memory.data() == 7);
+  CHECK(ring.next(2) - memory.data() == 0);
 }
 
 static uint64_t ticks = 0;

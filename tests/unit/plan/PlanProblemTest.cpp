@@ -56,6 +56,18 @@ TEST_CASE("a problem that contradicts itself is refused with the numbers") {
         "the device's table of reads has 1 rates of 1 sizes and 2 depths");
   CHECK(refusal([](PlanFixture &f) { f.reads.bytesPerSecond[0].value = 0; }) ==
         "the device reads 0 bytes/s");
+  auto withReused = [](uint64_t bytes, double share) {
+    return refusal([&](PlanFixture &f) {
+      f.reads.reused = {{4096, {1, Origin::kMeasured}}, {bytes, {share, Origin::kMeasured}}};
+    });
+  };
+  CHECK(withReused(8192, 2) == "");
+  CHECK(withReused(8192, 0) == "the device reads into reused memory at 0 of its rates");
+  CHECK(withReused(4096, 2) == "the device has a rate for memory reused after 4096 bytes, expected "
+                               "more than 4096 and less than 134217728");
+  CHECK(withReused(134217728, 2) ==
+        "the device has a rate for memory reused after 134217728 bytes, "
+        "expected more than 4096 and less than 134217728");
 }
 
 TEST_CASE("the second MoE layer has paths, from the first alone") {

@@ -79,6 +79,8 @@ public:
 
   /// Reads as --io auto does.
   ProbeReader &reader() { return planned; }
+  /// And that is past the page cache.
+  bool readsDirectly() const { return directCells.has_value(); }
 
   static uint64_t plannedNs();
 

@@ -18,7 +18,8 @@ Status probeMachine(ProbeRun &run, const ProbeFile &file, const KernelTable &ker
   MOERT_ASSIGN_OR_RETURN(ComputeProbe compute, ComputeProbe::create(run, processor));
   for (uint32_t round = 0; round < kRounds; ++round) {
     MOERT_RETURN_IF_ERROR(disk.measureRound());
-    MOERT_RETURN_IF_ERROR(reuse.measureRound());
+    if (disk.readsDirectly())
+      MOERT_RETURN_IF_ERROR(reuse.measureRound());
     MOERT_RETURN_IF_ERROR(contention.measureRound());
     MOERT_RETURN_IF_ERROR(compute.measureRound());
   }

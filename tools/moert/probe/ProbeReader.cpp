@@ -24,9 +24,9 @@ std::optional<uint64_t> Places::next() {
 }
 
 std::byte *MemoryRing::next(uint64_t bytes) {
-  if (used + bytes > kept.size())
-    used = 0;
-  return &kept[std::exchange(used, used + bytes)];
+  if (used + bytes > keptEnd)
+    used = keptFirst;
+  return &memory[std::exchange(used, used + bytes)];
 }
 
 Result<ProbeReader> ProbeReader::create(const ArtifactFile &file, HostRegion &memory,

@@ -1,5 +1,7 @@
 #include "tools/moert/probe/ReuseProbe.h"
 
+#include <algorithm>
+
 namespace moert::probe {
 
 namespace {
@@ -10,14 +12,17 @@ constexpr uint64_t kTurnNs = 90'000'000;
 /// A slower disk is bound by itself and not by memory, and would take too long here.
 constexpr double kLeastBytesPerSecond = 0.5e9;
 
+/// What a device profile may say.
+constexpr double kLeastShare = 0.1, kMostShare = 10;
+
 } // namespace
 
 ReuseProbe::ReuseProbe(ProbeRun &probeRun, ProbeReader &reads, uint64_t fileBytes)
     : run(probeRun), reader(reads), places(fileBytes, kRecordBytes, false) {}
 
-/// Half a second, of a disk of 2 GB/s, for what is read to begin with.
+/// A fifth of a second, of a disk of 1 GB/s, for what is read to begin with.
 uint64_t ReuseProbe::plannedNs() {
-  return kRounds * kSizes.size() * kTurnNs + 500'000'000;
+  return kRounds * kSizes.size() * kTurnNs + 200'000'000;
 }
 
 Status ReuseProbe::read() {
@@ -25,13 +30,11 @@ Status ReuseProbe::read() {
   return reader.takeEnded(true).status();
 }
 
-Result<double> ReuseProbe::measure(uint64_t memoryBytes) {
+Result<double> ReuseProbe::measure(uint64_t first, uint64_t memoryBytes) {
   MOERT_RETURN_IF_ERROR(
       run.begin("reading into the same memory", plannedNs() / (kRounds * kSizes.size())));
-  // Another part in each round: how fast it is depends on where it lies in the machine.
-  const uint64_t first = rates.back().size() * kSizes.front();
-  reader.keepTo(memoryBytes < kProbeMemoryBytes ? first : 0, memoryBytes);
-  // All of it was read into in the round before, and much else since.
+  reader.keepTo(first, memoryBytes);
+  // A part of the memory has to be read into before it is read into again.
   for (uint64_t bytes = 0; bytes < memoryBytes && memoryBytes < kProbeMemoryBytes;
        bytes += kRecordBytes)
     MOERT_RETURN_IF_ERROR(read());
@@ -42,20 +45,32 @@ Result<double> ReuseProbe::measure(uint64_t memoryBytes) {
   return 1e9 * static_cast<double>(bytes) / static_cast<double>(ns);
 }
 
+bool ReuseProbe::isTooSlow() const {
+  return !rates.back().empty() && steadyRate(rates.back()) < kLeastBytesPerSecond;
+}
+
 Status ReuseProbe::measureRound() {
-  for (size_t i = kSizes.size(); i-- > 0 && !isTooSlow;) {
-    MOERT_ASSIGN_OR_RETURN(double rate, measure(kSizes[i]));
+  if (isTooSlow())
+    return {};
+  // Another part in each round: how fast it is depends on where it lies in the machine.
+  const uint64_t round = rates.back().size();
+  static_assert((kRounds - 1) * kSizes[0] + kSizes[1] <= kProbeMemoryBytes);
+  for (size_t i = 0; i < kSizes.size(); ++i) {
+    const bool isAll = kSizes[i] == kProbeMemoryBytes;
+    MOERT_ASSIGN_OR_RETURN(double rate, measure(isAll ? 0 : round * kSizes[0], kSizes[i]));
     rates[i].push_back(rate);
-    isTooSlow = rate < kLeastBytesPerSecond;
   }
-  reader.keepTo(0, kProbeMemoryBytes);
   return {};
 }
 
 std::vector<ReusePoint> ReuseProbe::report() const {
   std::vector<ReusePoint> points;
-  for (size_t i = 0; i + 1 < kSizes.size() && !isTooSlow; ++i)
-    points.push_back({kSizes[i], {steadyRate(rates[i]) / steadyRate(rates.back())}});
+  if (rates.back().empty() || isTooSlow())
+    return points;
+  for (size_t i = 0; i + 1 < kSizes.size(); ++i) {
+    const double share = steadyRate(rates[i]) / steadyRate(rates.back());
+    points.push_back({kSizes[i], {std::clamp(share, kLeastShare, kMostShare)}});
+  }
   return points;
 }
 

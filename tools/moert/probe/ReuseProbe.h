@@ -15,7 +15,8 @@ struct ReusePoint {
   Number share;       // Of the rate with kProbeMemoryBytes.
 };
 
-/// Borrows the run and the reader, which reads into all of its memory between rounds.
+/// Borrows the run and the reader, which reads past the page cache, and into all of its memory
+/// between rounds.
 class ReuseProbe {
 public:
   ReuseProbe(ProbeRun &probeRun, ProbeReader &reads, uint64_t fileBytes);
@@ -30,14 +31,14 @@ private:
   /// The last one is of memory that was not read into for long.
   static constexpr std::array<uint64_t, 3> kSizes = {8 << 20, 32 << 20, kProbeMemoryBytes};
 
-  /// Bytes a second.
-  Result<double> measure(uint64_t memoryBytes);
+  /// Bytes a second, into memory from `first` on.
+  Result<double> measure(uint64_t first, uint64_t memoryBytes);
   Status read();
+  bool isTooSlow() const;
 
   ProbeRun &run;
   ProbeReader &reader;
   Places places;
-  bool isTooSlow = false;
   std::array<std::vector<double>, kSizes.size()> rates; // By round.
 };
 
