@@ -21,8 +21,7 @@ static constexpr double kHopelessTime = 0.1;
 
 // Rules of the cache that are slower by no more than this may be the faster ones on the part of the
 // trace that nothing is decided on: so many policies are held against the best once more, on all of
-// it. (Of the widened bundled model at half of its experts LFU was 2% faster than the cyclic score
-// where that was decided, and 7% slower on the rest.)
+// it.
 static constexpr double kNearTime = 0.03;
 static constexpr size_t kMostNear = 3;
 
@@ -36,12 +35,24 @@ struct Variant {
   std::string name;
 };
 
+ReadTable withoutReuse(ReadTable reads) {
+  reads.reused.clear();
+  return reads;
+}
+
+PlanProblem withReads(PlanProblem problem, const ReadTable &reads) {
+  problem.reads = &reads;
+  return problem;
+}
+
 /// One search. Borrows the problem and the options.
 class Search {
 public:
   Search(const PlanProblem &planned, const SearchOptions &asked)
-      : problem(planned), options(asked), trials(planned, asked.threads, asked.stop),
-        book(planned, trials.parts().settlingSteps, trials.parts().steps, asked.threads),
+      : whole(planned), alikeReads(withoutReuse(*planned.reads)),
+        problem(withReads(planned, alikeReads)), options(asked),
+        trials(problem, asked.threads, asked.stop),
+        book(problem, trials.parts().settlingSteps, trials.parts().steps, asked.threads),
         origin(worseOf(Origin::kDerived, planned.costs->origin)) {
     best.hasStart = true;
     for (uint32_t chosen : problem.topK)
@@ -71,7 +82,9 @@ private:
   bool refineGuesses();
   void decideSilence();
 
-  const PlanProblem &problem;
+  const PlanProblem &whole;
+  const ReadTable alikeReads;
+  const PlanProblem problem; // The same as if all memory were alike.
   const SearchOptions &options;
   PlanTrials trials;
   RecipeBook book;
@@ -346,7 +359,10 @@ SearchedPlan Search::run() {
   finalists.push_back({best, decisions});
   const size_t searched = finalists.size() - 1;
   addNearRules();
-  return acceptPlan(problem, trials, finalists, searched);
+  PlanTrials accepted(whole, options.threads, options.stop);
+  SearchedPlan plan = acceptPlan(whole, accepted, finalists, searched);
+  plan.replays += trials.replays();
+  return plan;
 }
 
 } // namespace

@@ -54,6 +54,12 @@ struct SearchedPlan {
 /// (PlanAcceptance.h): on the whole trace no preset is faster than what is
 /// returned, or one that guesses by less than kGuessesPay. The same problem gives the same plan.
 ///
+/// It is decided as if all memory were alike (ReadTable::reused): which lines a host's caches hold
+/// is nothing to rely on. Of the widened bundled model on a virtual machine LFU, which reads into
+/// the same places again and again, would have been taken for the cyclic score at 25 and 50% of its
+/// experts; it read 11 and 20% more, and was no faster. What is found is held against the presets,
+/// and forecast, with all that is known.
+///
 /// Refuses what check() refuses and a trace without decode steps.
 moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,
                                        const SearchOptions &options = {});

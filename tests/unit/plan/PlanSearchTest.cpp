@@ -156,6 +156,20 @@ TEST_CASE("a policy that is nearly the best where it is decided, and better behi
         replayInTime(problem, counting).value().meanNs());
 }
 
+TEST_CASE(
+    "what is decided does not rely on the memory that is read into, what is forecast knows it") {
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    PlanFixture fixture = someProblem(seed, 30);
+    const SearchedPlan alike = searchPlan(fixture.problem()).value();
+    fixture.reads.reused = {{16384, {8, Origin::kMeasured}}};
+    const SearchedPlan reused = searchPlan(fixture.problem()).value();
+    CHECK(settingsOf(reused) == settingsOf(alike));
+    CHECK(reused.forecast.tokenNs < alike.forecast.tokenNs);
+    CHECK(reused.forecast.tokenNs ==
+          replayInTime(fixture.problem(), settingsOf(reused)).value().meanNs());
+  }
+}
+
 TEST_CASE("where everything fits, no preset is taken for the rounding of its times") {
   PlanFixture fixture = someProblem(1, 200);
   fixture.costs.after.firstNs = 0.1;
