@@ -198,7 +198,6 @@ struct Engine::Impl {
   /// Guesses of later layers that follow each other, whose gates are stacked into one product.
   /// From instruction `first` on; how many were played.
   size_t playPredictsFrom(size_t first);
-  void playGates(std::span<const PredictInstruction *const> gates);
   void nameGuess(const PredictInstruction &predict);
   void rememberChosen(const RouteInstruction &route);
   void playStoreKv(const StoreKvInstruction &store);

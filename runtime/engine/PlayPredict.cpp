@@ -8,23 +8,7 @@
 
 namespace moert {
 
-/// What later layers' routers say of this layer's router input.
-void Engine::Impl::playGates(std::span<const PredictInstruction *const> gates) {
-  std::array<Product, kMostTogether> products;
-  for (size_t i = 0; i < gates.size(); ++i) {
-    Rows scores = buffer(gates[i]->scores);
-    products[i] = {&weight(gates[i]->weight), scores.floats(), scores.stride()};
-  }
-  multiply({products.data(), gates.size()}, gates.front()->src, 0, rows());
-  for (const PredictInstruction *gate : gates) {
-    Rows scores = buffer(gate->scores);
-    if (gate->bias != kNone)
-      kernels->addBias(scores.floats(), scores.stride(), vector(gate->bias), rows(),
-                       bufferInfo(gate->scores).width, scores.floats(), scores.stride());
-  }
-}
-
-/// Of the scores, row by row.
+/// With gates: what the later layer's router says of this layer's router input, row by row.
 static void addGateShares(Engine::Impl &engine, const PredictInstruction &predict,
                           std::span<uint32_t> shares) {
   const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(shares.size());
@@ -54,16 +38,21 @@ size_t Engine::Impl::playPredictsFrom(size_t first) {
       togetherFrom(first, &PredictInstruction::scores);
   if (program != decode || guessRules.empty())
     return together.count;
-  TogetherInstructions<PredictInstruction> gates;
+  // A gate is the product of a router that belongs to another layer.
+  std::array<LinearInstruction, kMostTogether> products;
+  TogetherInstructions<LinearInstruction> gates;
   auto isPlanned = [&](const PredictInstruction *predict) {
     const GuessRule &rule = guessRules[predict->moeLayer];
     return rule.predictor != Predictor::kOff && rule.ahead == predict->ahead;
   };
   for (const PredictInstruction *predict : together.span())
-    if (isPlanned(predict) && guessRules[predict->moeLayer].predictor == Predictor::kGate)
-      gates.all[gates.count++] = predict;
+    if (isPlanned(predict) && guessRules[predict->moeLayer].predictor == Predictor::kGate) {
+      LinearInstruction &product = products[gates.count];
+      product = {predict->src, predict->scores, predict->weight, predict->bias};
+      gates.all[gates.count++] = &product;
+    }
   if (gates.count > 0)
-    playGates(gates.span());
+    playLinears(gates.span());
   for (const PredictInstruction *predict : together.span())
     if (isPlanned(predict))
       nameGuess(*predict);
