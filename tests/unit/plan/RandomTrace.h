@@ -21,9 +21,12 @@ inline RoutingTrace randomTrace(std::mt19937 &random, uint32_t layers, uint32_t 
       for (uint32_t rank = 0; rank < topK; ++rank) {
         uint16_t expert;
         do {
-          bool isHabit = token > 0 && random() % 2;
-          expert = isHabit ? layer[(token - 1) * topK + random() % topK]
-                           : static_cast<uint16_t>(random() % (1 + random() % experts));
+          if (token > 0 && random() % 2) {
+            expert = layer[(token - 1) * topK + random() % topK];
+          } else {
+            const size_t most = random() % experts;
+            expert = static_cast<uint16_t>(random() % (1 + most));
+          }
         } while (std::find(layer.end() - rank, layer.end(), expert) != layer.end());
         layer.push_back(expert);
       }
