@@ -1,5 +1,6 @@
 #include "compiler/driver/StepCosts.h"
 
+#include "runtime/engine/StepParts.h"
 #include "runtime/format/WeightLayout.h"
 
 #include <algorithm>
@@ -14,9 +15,6 @@ using namespace moert;
 namespace moec {
 
 static_assert(kOutputsTogether == kPanelRows);
-
-// As the engine has it (runtime/engine/EngineImpl.h).
-constexpr size_t kMostTogether = 4;
 
 static const Program &decodeProgramOf(const Artifact &artifact) {
   auto found = std::find_if(artifact.programs.begin(), artifact.programs.end(),

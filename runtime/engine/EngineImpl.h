@@ -53,9 +53,6 @@ struct MoeLayerTables {
   std::vector<uint32_t> templateOfExpert;
 };
 
-/// Products of one buffer that are shared out together, at most.
-constexpr size_t kMostTogether = 4;
-
 /// Instructions of one kind whose products can be shared out together.
 template <typename T> struct TogetherInstructions {
   std::array<const T *, kMostTogether> all;
