@@ -31,12 +31,19 @@ private:
 
 } // namespace
 
-// The largest page that wastes at most 1/50 of the largest record; slices are multiples of the
-// smallest page, so that one never wastes anything.
-static uint32_t pageBytesFor(uint64_t largestRecord) {
-  for (uint32_t page = 64 * 1024; page > moert::kSliceAlignment; page /= 2)
-    if ((moert::roundUp(largestRecord, page) - largestRecord) * 50 <= largestRecord)
+// The largest page that wastes at most 1/50 of all records; slices are multiples of the smallest
+// page, so that one never wastes anything.
+static uint32_t pageBytesFor(ArrayRef<SmallVector<uint64_t>> recordsOfLayers) {
+  for (uint32_t page = 64 * 1024; page > moert::kSliceAlignment; page /= 2) {
+    uint64_t all = 0, wasted = 0;
+    for (const SmallVector<uint64_t> &records : recordsOfLayers)
+      for (uint64_t bytes : records) {
+        all += bytes;
+        wasted += moert::roundUp(bytes, page) - bytes;
+      }
+    if (wasted <= all / 50)
       return page;
+  }
   return moert::kSliceAlignment;
 }
 
@@ -51,10 +58,7 @@ FailureOr<uint32_t> AllotCache::choosePageBytes() {
   FailureOr<SmallVector<SmallVector<uint64_t>>> records = recordBytesOf(getOperation());
   if (failed(records))
     return failure();
-  uint64_t largest = moert::kSliceAlignment;
-  for (const SmallVector<uint64_t> &layer : *records)
-    largest = std::max(largest, *llvm::max_element(layer));
-  return pageBytesFor(largest);
+  return pageBytesFor(*records);
 }
 
 FailureOr<uint32_t> AllotCache::contextTokens(ModelAttr model) {

@@ -97,8 +97,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
 def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
   let summary = "Choose the cache's page size and share it among the MoE layers, per budget";
   let description = [{
-    The page is the largest power of two from 4 KiB to 64 KiB that wastes at most 2% of the largest
-    record when that is rounded up to pages: large pages mean short lists and long reads.
+    The page is the largest power of two from 4 KiB to 64 KiB that wastes at most 2% of all
+    records' bytes when each is rounded up to pages: large pages mean short lists and long reads.
 
     For each budget, largest first, moert::accountForBudget says how many pages are left beside
     everything else that the process needs, and moert::allotCache shares them: the very functions

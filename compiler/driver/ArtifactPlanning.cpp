@@ -42,6 +42,7 @@ Result<std::optional<PlanProblem>> ArtifactPlanning::problemOf(const WidthAssign
   } else {
     MOERT_ASSIGN_OR_RETURN(
         inputs, PlanInputs::create(*artifact, *basis.trace, basis.paths, *basis.device, use));
+    inputs->takeMemoryAsAlike(); // As every decision does (PlanSearch.h).
   }
   return std::optional(inputs->problem(poolPagesOf(planOf(*artifact))));
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 using namespace moert;
 
@@ -73,9 +74,15 @@ std::string pagesText(uint32_t pages) {
   return strCat(pages, pages == 1 ? " page" : " pages");
 }
 
+uint32_t quotaSum(const Plan &plan) {
+  return std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(), 0u);
+}
+
 std::string quotaText(const Plan &plan) {
   if (plan.quotaPages.empty())
     return "-";
+  if (plan.rules.sharing == CacheSharing::kOnePool)
+    return "shared";
   auto [least, most] = std::minmax_element(plan.quotaPages.begin(), plan.quotaPages.end());
   return *least == *most ? std::to_string(*least) : strCat(*least, " to ", *most);
 }
@@ -90,9 +97,7 @@ std::string tableOfPlans(const Artifact &artifact) {
                    {"in transit"},
                    {"per layer"}});
   for (const Plan &plan : artifact.plans) {
-    uint64_t pages = plan.transitPages;
-    for (uint32_t quota : plan.quotaPages)
-      pages += quota;
+    const uint64_t pages = uint64_t(plan.transitPages) + quotaSum(plan);
     table.addRow({plan.name, plan.budgetBytes == 0 ? "none" : formatBytes(plan.budgetBytes),
                   std::to_string(plan.contextTokens), std::to_string(plan.prefillChunk),
                   formatBytes(pages * artifact.pageBytes), std::to_string(pages),
@@ -136,9 +141,11 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
     add("preset", plan.preset);
   add("eviction", strCat(evictionName(plan.rules.eviction), ", ", sharingName(plan.rules.sharing),
                          "; a new prompt finds ", survivalName(plan.rules.survival)));
-  add("quotas",
-      byLayers(
-          artifact, [&](size_t i) { return pagesText(plan.quotaPages[i]); }, " for each layer"));
+  add("quotas", plan.rules.sharing == CacheSharing::kOnePool
+                    ? strCat("none, ", pagesText(quotaSum(plan)), " for all layers")
+                    : byLayers(
+                          artifact, [&](size_t i) { return pagesText(plan.quotaPages[i]); },
+                          " for each layer"));
   add("pinned", plan.pinned.empty() ? "none" : byLayers(artifact, [&](size_t i) {
         return listOf(plan.pinned[i]);
       }));

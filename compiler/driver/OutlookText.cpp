@@ -5,6 +5,7 @@
 #include "runtime/base/JsonWriter.h"
 #include "runtime/base/Size.h"
 
+#include <algorithm>
 #include <optional>
 
 using namespace moert;
@@ -78,12 +79,18 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
                  " of keys and values\n\n", sizesText(outlook));
   for (size_t i = 0; i < request.budgets.size(); ++i)
     text += budgetText(outlook, i, request.device);
+  if (std::ranges::any_of(outlook.widths, [](const WidthOutlook &width) {
+        return !std::ranges::all_of(width.budgets, &BudgetOutlook::isEnough);
+      }))
+    text += "\nWhat does not fit may do so with a shorter context (--context).\n";
   if (!request.device)
     return text + "\nHow fast it would be: --device says on which machine.\n";
   const std::optional<Origin> origin = worstOrigin(outlook);
   if (!origin)
     return text + "\nSizes are derived from config.json.\n";
-  text += strCat("\nSizes are derived from config.json, times from the rates of this device (",
+  text += strCat("\nSizes are derived from config.json, times of a token behind a full context, "
+                 "from the rates of this "
+                 "device (",
                  worstText(*origin), "): ", request.device->name,
                  ".\nHit rates are assumed to be those of the bundled model with as much "
                  "of its experts in memory; a forecast from\nthe model's own routing needs "

@@ -32,6 +32,8 @@ public:
                                           std::span<const std::byte> paths,
                                           const DeviceProfile &device, const StepUse &use);
 
+  /// Forgets what the device is faster with (ReadTable::reused).
+  void takeMemoryAsAlike() { reads.reused.clear(); }
   /// Takes records and costs of another artifact, of the same model in other widths.
   void resize(const moert::Artifact &artifact, const DeviceProfile &device, const StepUse &use);
 

@@ -25,9 +25,10 @@ std::string plannedText(std::span<const Plan> plans) {
     if (plan.budgetBytes == 0)
       continue;
     text += strCat(text.empty() ? ":" : "", "\n  ", plan.name, ": ", formatBytes(plan.budgetBytes),
-                   " with ", plan.contextTokens, " tokens of context");
+                   " with room for ", plan.contextTokens, " tokens of context");
     if (plan.forecast)
-      text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1), " tokens/s expected");
+      text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
+                     " tokens/s expected of the calibration text");
   }
   return text;
 }

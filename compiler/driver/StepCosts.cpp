@@ -1,6 +1,6 @@
 #include "compiler/driver/StepCosts.h"
 
-#include "runtime/engine/StepParts.h"
+#include "runtime/engine/ProductLimits.h"
 #include "runtime/format/WeightLayout.h"
 
 #include <algorithm>
@@ -70,8 +70,9 @@ public:
   void operator()(const RouteInstruction &route) {
     before += std::exchange(sinceCut, {});
     router.reset();
-    if (lastProduct && lastProduct->dst == route.scores)
-      router = matrixOf(lastProduct->weight);
+    for (const LinearInstruction *linear : lastProducts)
+      if (linear->dst == route.scores)
+        router = matrixOf(linear->weight);
   }
   void operator()(const ExpertsInstruction &experts) {
     const MoeLayer &layer = artifact.moeLayers[experts.moeLayer];
@@ -90,20 +91,22 @@ private:
   }
 
   /// As the engine plays them: those of one source that follow each other are shared out together.
+  /// (It sees to their layers and where results lie, too; our programs split nothing for it.)
   size_t addLinears(std::span<const Instruction> instructions) {
+    std::vector<const LinearInstruction *> linears;
     std::vector<StoredMatrix> matrices;
-    const LinearInstruction *first = nullptr;
     for (const Instruction &instruction : instructions) {
       const auto *linear = std::get_if<LinearInstruction>(&instruction);
-      if (!linear || (first && linear->src != first->src) || matrices.size() == kMostTogether)
+      if (!linear || linears.size() == kMostTogether ||
+          (!linears.empty() && linear->src != linears.front()->src))
         break;
-      first = first ? first : linear;
-      lastProduct = linear;
+      linears.push_back(linear);
       matrices.push_back(matrixOf(linear->weight));
     }
-    if (matrices.empty())
+    if (linears.empty())
       return 0;
     sinceCut += times.products(matrices);
+    lastProducts = std::move(linears);
     return matrices.size();
   }
 
@@ -155,7 +158,7 @@ private:
   OperationTimes times;
   StepCosts costs;
   TokenCost before, sinceCut; // The last router, and since it or the last experts.
-  const LinearInstruction *lastProduct = nullptr;
+  std::vector<const LinearInstruction *> lastProducts; // Computed together.
   std::optional<StoredMatrix> router; // Of the layer whose experts come next, if it is a product.
 };
 

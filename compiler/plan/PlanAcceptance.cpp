@@ -109,16 +109,23 @@ static PlanDecision startDecision(std::span<const Judged> candidates, const Judg
 /// What was decided later, and is not in what was taken.
 static void addUndone(const Judged &taken, const Judged &last,
                       std::vector<PlanDecision> &decisions) {
+  const bool isSlower = last.ns > taken.ns;
+  const PlanSettings &settings = taken.planned.settings;
+  auto isMoot = [&](const std::string &decision) {
+    return decision == "quotas" ? settings.rules.sharing == CacheSharing::kOnePool
+                                : decision == kSilence && !guessesAnything(settings.guesses);
+  };
   const size_t made = decisions.size();
   for (const PlanDecision &later : last.planned.decisions) {
     auto isSame = [&](const PlanDecision &one) { return one.decision == later.decision; };
-    if (std::any_of(decisions.begin(), decisions.begin() + ptrdiff_t(made), isSame))
+    if (std::any_of(decisions.begin(), decisions.begin() + ptrdiff_t(made), isSame) ||
+        isMoot(later.decision))
       continue;
     const std::string without = later.decision == "quotas" ? "even" : "none";
     const std::string reason =
-        strCat("too little faster on the whole trace: ", later.value, " and what came with it, ",
-               timeText(last.ns), " beside ", timeText(taken.ns),
-               wagerOf(last) > wagerOf(taken)
+        strCat(isSlower ? "slower" : "too little faster", " on the whole trace: ", later.value,
+               " and what came with it, ", timeText(last.ns), " beside ", timeText(taken.ns),
+               !isSlower && wagerOf(last) > wagerOf(taken)
                    ? strCat("; guesses have to gain ", std::lround(100 * kGuessesPay), "%")
                    : std::string());
     decisions.push_back(
@@ -152,8 +159,7 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
     const auto pair = static_cast<size_t>(taken - candidates.data()) / 2;
     plan.rule = {Preset::kAuto, finalists[pair].recipe};
     plan.rule.recipe->hasStart = taken->hasStart;
-    if (pair <= searched)
-      addUndone(*taken, found[2 * searched + 1], plan.planned.decisions);
+    addUndone(*taken, found[2 * searched + 1], plan.planned.decisions);
     plan.planned.decisions.push_back(startDecision(found, *taken, origin));
   }
   const std::string name(presetName(kRivals[best]));

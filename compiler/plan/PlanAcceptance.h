@@ -16,6 +16,9 @@ struct Finalist {
   std::vector<PlanDecision> decisions;
 };
 
+/// The decision about layers that the rule of the others does not guess.
+inline constexpr const char *kSilence = "layers not guessed";
+
 /// Each finalist is tried with a cache that starts empty and with one that starts with popular
 /// experts. Of those that are as fast as every preset, on the whole and on the part that nothing
 /// was decided on, the first that is not kSameTime slower than another one is taken: of the first

@@ -27,7 +27,7 @@ struct SearchOptions {
   const std::atomic<bool> *stop = nullptr;
 };
 
-/// A preset beside the search's result, on the whole trace.
+/// A preset beside the search's result, on the whole trace, as if all memory were alike.
 struct PresetTime {
   Preset preset = Preset::kLru;
   double tokenNs = 0;
@@ -51,14 +51,14 @@ struct SearchedPlan {
 /// quarter of that says what is popular, so that no cache starts with the future, and does not
 /// count, so that caches are full where it counts. What was the best on the way, and the best with
 /// eviction policies that were nearly as good, is then held against the presets
-/// (PlanAcceptance.h): on the whole trace no preset is faster than what is
-/// returned, or one that guesses by less than kGuessesPay. The same problem gives the same plan.
+/// (PlanAcceptance.h): on the whole trace no preset is faster than what is returned, or one that
+/// guesses by less than kGuessesPay. The same problem gives the same plan.
 ///
-/// It is decided as if all memory were alike (ReadTable::reused): which lines a host's caches hold
-/// is nothing to rely on. Of the widened bundled model on a virtual machine LFU, which reads into
-/// the same places again and again, would have been taken for the cyclic score at 25 and 50% of its
-/// experts; it read 11 and 20% more, and was no faster. What is found is held against the presets,
-/// and forecast, with all that is known.
+/// All of this as if memory were alike (ReadTable::reused): which lines a host's caches hold is
+/// nothing to rely on. Of the widened bundled model on a virtual machine LFU, which reads into the
+/// same places again and again, would have been taken instead of the cyclic score at 25 and 50% of
+/// its experts; it read 11 and 20% more, and was no faster. What is known of memory is in the
+/// forecast alone.
 ///
 /// Refuses what check() refuses and a trace without decode steps.
 moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,

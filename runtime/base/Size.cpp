@@ -41,7 +41,7 @@ static bool isDigit(char character) {
 
 static Status refuse(std::string_view text, std::string_view why) {
   return invalidInput("size '", excerpt(text), "': ", why,
-                      "; expected a number and a unit such as 512MiB, 6GiB or 25%");
+                      "; expected a number and a unit such as 4096B, 512MiB, 6GiB or 25%");
 }
 
 // Takes the number off the front of rest.

@@ -6,6 +6,7 @@
 #include "runtime/base/HostMemory.h"
 #include "runtime/base/ThreadPool.h"
 #include "runtime/cache/ExpertCache.h"
+#include "runtime/engine/ProductLimits.h"
 #include "runtime/format/BufferWalk.h"
 #include "runtime/predict/PathTable.h"
 

@@ -31,9 +31,6 @@ enum class StepPart : uint8_t {
 constexpr size_t kStepParts = 13;
 using PartNumbers = std::array<uint64_t, kStepParts>; // By StepPart.
 
-/// Products of one buffer that are computed together, at most.
-constexpr size_t kMostTogether = 4;
-
 /// As a profile spells them, by StepPart.
 constexpr std::array<std::string_view, kStepParts> kPartNames = {
     "embedding", "norms",  "quantizing", "attention_products",

@@ -159,7 +159,7 @@ class PresetsTest(E2eTest):
 
     def test_new_plans_are_said_with_what_is_expected(self):
         output = self.scratch / "again.moe"
-        line = r"  30%: \d.* MiB with \d+ tokens of context, [0-9.]+ tokens/s expected\n"
+        line = r"  30%: \d.* MiB with room for \d+ tokens of context, [0-9.]+ tokens/s expected of the calibration text\n"
         replanned = self.expect(DONE, "moec", "replan", self.planned, "--memory", "30%", "--device", DEVICE, "-o", output).err
         self.assertRegex(replanned, r"wrote .*, .* MiB:\n" + line)
         compiled = self.expect(DONE, "moec", "compile", POCKET, "--bits", 4, "--calibration", self.profile, "--memory", "30%",

@@ -108,10 +108,10 @@ static void addPlanOptions(CLI::App &command, mlir::moe::CompileOptions &passes)
           "--preset", passes.presets,
           "How to plan: auto searches where calibration and --device say what to search with, "
           "and takes what is best on most models otherwise; the others are published "
-          "systems and plain caches; several give a plan each (default: auto)")
+          "systems and what they are compared with; several give a plan each (default: auto)")
       ->expected(1, 8)
       ->check(someWord())
-      ->type_name("auto|load-on-demand|lru|edgemoe|fate...");
+      ->type_name("{auto|load-on-demand|lru|edgemoe|fate}...");
   command
       .add_option("--device", passes.device,
                   "Device profile to plan for; moert probe writes one (default: none, and nothing "

@@ -131,7 +131,7 @@ void addPlanCommand(CLI::App &app, Action &chosen) {
                    "Of an artifact: how to plan, as moec replan takes it (default: auto)")
       ->expected(1, 8)
       ->check(someWord())
-      ->type_name("auto|load-on-demand|lru|edgemoe|fate...");
+      ->type_name("{auto|load-on-demand|lru|edgemoe|fate}...");
   command
       ->add_option("--calibration", flags->profilePath,
                    "Of an artifact: calibration profile to take the trace from (default: the "

@@ -29,11 +29,11 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
       ->type_name("SIZE...");
   command
       ->add_option("--preset", request->presets,
-                   "How to plan: auto searches, the others are published systems and plain caches; "
-                   "several give a plan each (default: auto)")
+                   "How to plan: auto searches, the others are published systems and what they are "
+                   "compared with; several give a plan each (default: auto)")
       ->expected(1, 8)
       ->check(someWord())
-      ->type_name("auto|load-on-demand|lru|edgemoe|fate...");
+      ->type_name("{auto|load-on-demand|lru|edgemoe|fate}...");
   command
       ->add_option("--device", request->devicePath,
                    "Device profile to plan for; moert probe writes one (default: none, and nothing "

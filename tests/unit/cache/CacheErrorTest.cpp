@@ -168,6 +168,12 @@ TEST_CASE("configurations that cannot work are refused with their numbers") {
         "m.moe: the expert cache's memory is not aligned at 4096");
 }
 
+TEST_CASE("more pages than a number of 32 bits counts are refused") {
+  CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) {
+          c.pool = {c.pool.data(), (uint64_t(UINT32_MAX) + 1) * 4096}; // Never touched.
+        }) == "m.moe: the expert cache has 4294967296 pages, expected at most 4294967295");
+}
+
 TEST_CASE("records that cannot be right are refused by layer and expert") {
   auto isRefused = [](auto change) {
     return refusal([&](CacheConfig &, CacheLayer &, FakeModel &m) {

@@ -26,7 +26,8 @@ TEST_CASE("the page says what each plan decides, equal layers together, and why"
            "\n"
            "  measured  eviction = some: It reads 1.5% less than lru.\n"
            "  stated    guesses = 1 ahead: The disk idles for 40% of a token.\n",
-           "  eviction  arc, one pool; a new prompt finds pins\n",
+           "  eviction  arc, one pool; a new prompt finds pins\n"
+           "  quotas    none, 2 pages for all layers\n",
            "  pinned    layer 0: expert 0; 1: none\n",
            "  guesses   layer 0: none; 1: paths, 1 ahead, 1 of 4 likeliest\n",
        })

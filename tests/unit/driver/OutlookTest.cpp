@@ -20,6 +20,7 @@ TEST_CASE("text and JSON say which budgets do not fit") {
   OutlookRequest request;
   request.budgets = {"1MiB"};
   CHECK(outlookText(outlook, request).find("does not fit") != std::string::npos);
+  CHECK(outlookText(outlook, request).find("shorter context (--context)") != std::string::npos);
   // Where nothing fits nothing is said of times.
   const DeviceProfile device;
   request.device = &device;
@@ -27,4 +28,6 @@ TEST_CASE("text and JSON say which budgets do not fit") {
   CHECK(outlookText(outlook, request).ends_with("\nSizes are derived from config.json.\n"));
   CHECK(outlookJson(outlook, request).find("{\"budget\":\"1MiB\",\"fits\":false}") !=
         std::string::npos);
+  width.budgets.front().isEnough = true;
+  CHECK(outlookText(outlook, request).find("--context") == std::string::npos);
 }

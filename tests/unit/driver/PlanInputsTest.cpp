@@ -46,6 +46,23 @@ TEST_CASE("gates of several layers are one product, shared out among threads if 
   CHECK(each[2] == doctest::Approx(alone + 1000.0 / 3));
 }
 
+TEST_CASE("a gate costs what its router does, whatever is computed together with that") {
+  Artifact artifact = tinyArtifact();
+  for (moert::Program &program : artifact.programs)
+    for (size_t i = 0; i + 1 < program.instructions.size(); ++i) {
+      const auto *route = std::get_if<moert::RouteInstruction>(&program.instructions[i + 1]);
+      const auto *linear = std::get_if<moert::LinearInstruction>(&program.instructions[i]);
+      if (!route || !linear)
+        continue;
+      moert::LinearInstruction beside = *linear;
+      beside.dst = route->weights;
+      program.instructions.insert(program.instructions.begin() + ptrdiff_t(i) + 1, beside);
+      i += 2;
+    }
+  for (const StepCosts::Layer &layer : stepCostsOf(artifact, plainDevice(), {1, 4}).layers)
+    CHECK(layer.predictNs[0] == doctest::Approx(kRouter));
+}
+
 TEST_CASE("a route of what no product made, which the format allows, has gates that cost nothing") {
   Artifact artifact = tinyArtifact();
   for (moert::Program &program : artifact.programs)

@@ -1,5 +1,6 @@
 #include "compiler/plan/PlanSearch.h"
 
+#include "compiler/plan/PlanAcceptance.h"
 #include "compiler/plan/PlanRecipe.h"
 #include "compiler/plan/PlanTrials.h"
 #include "compiler/plan/Presets.h"
@@ -160,8 +161,7 @@ TEST_CASE("a policy that is nearly the best where it is decided, and better behi
         replayInTime(problem, counting).value().meanNs());
 }
 
-TEST_CASE(
-    "what is decided does not rely on the memory that is read into, what is forecast knows it") {
+TEST_CASE("nothing decided relies on the memory that is read into, what is forecast knows it") {
   for (uint32_t seed = 0; seed < 4; ++seed) {
     PlanFixture fixture = someProblem(seed, 30);
     using Decision = std::tuple<std::string, uint32_t, double>; // Its name, replays, the best time.
@@ -175,10 +175,68 @@ TEST_CASE(
     fixture.reads.reused = {{16384, {8, Origin::kMeasured}}};
     const SearchedPlan reused = searchPlan(fixture.problem(), options).value();
     CHECK(decided == decidedAlike);
+    CHECK(settingsOf(reused) == settingsOf(alike));
     CHECK(reused.forecast.tokenNs < alike.forecast.tokenNs);
     CHECK(reused.forecast.tokenNs ==
           replayInTime(fixture.problem(), settingsOf(reused)).value().meanNs());
+    const std::string expected = timeText(reused.forecast.tokenNs) + " is expected";
+    CHECK(reused.planned.decisions.back().reason.find(expected) != std::string::npos);
+    CHECK(alike.planned.decisions.back().reason.find("is expected") == std::string::npos);
   }
+}
+
+TEST_CASE("a plan with one pool has no quotas of layers among its decisions") {
+  int onePool = 0;
+  for (uint32_t seed = 0; seed < 12; ++seed)
+    for (uint64_t pool : {24, 30, 60}) {
+      CAPTURE(seed);
+      CAPTURE(pool);
+      PlanFixture fixture = someProblem(seed, pool);
+      const SearchedPlan plan = searchPlan(fixture.problem()).value();
+      if (settingsOf(plan).rules.sharing != CacheSharing::kOnePool)
+        continue;
+      ++onePool;
+      CHECK(std::ranges::none_of(plan.planned.decisions, [](const PlanDecision &made) {
+        return made.decision == "quotas" && made.value != "one pool";
+      }));
+    }
+  CHECK(onePool > 0);
+}
+
+TEST_CASE("what is not taken in the end is said to be slower, or too little faster") {
+  // A plan that guesses nothing, and what is accepted of that and the same with guesses.
+  auto reasonOf = [](PlanFixture fixture, const GuessRule &guess) {
+    const PlanProblem problem = fixture.problem();
+    const SearchedPlan found = searchPlan(problem).value();
+    REQUIRE(settingsOf(found).guesses.empty());
+    const Finalist without{found.rule.recipe.value(), {{"eviction", "some", "1 ms"}}};
+    Finalist with = without;
+    with.recipe.guess = guess;
+    with.recipe.guessRecords = 1;
+    with.decisions.push_back({"guesses", "by gate", "2 ms"});
+    with.decisions.push_back({kSilence, "none", "2 ms"});
+    PlanTrials trials(problem, 1);
+    const SearchedPlan accepted = acceptPlan(problem, trials, std::vector{without, with}, 1);
+    REQUIRE(settingsOf(accepted).guesses.empty());
+    std::string reason;
+    for (const PlanDecision &made : accepted.planned.decisions) {
+      CHECK(made.decision != kSilence);
+      if (made.decision == "guesses")
+        reason = made.reason;
+    }
+    return reason;
+  };
+  GuessRule all{.predictor = Predictor::kGate, .candidates = 4, .reads = 4};
+  const std::string slower = reasonOf(someProblem(2, 30), all);
+  CHECK_MESSAGE(slower.starts_with("slower on the whole trace: by gate"), slower);
+  CHECK(slower.find("have to gain") == std::string::npos);
+  PlanFixture fixture = someProblem(0, 30);
+  fixture.costs.after.firstNs = 1e6;
+  GuessRule sure{.predictor = Predictor::kGate, .candidates = 1, .reads = 1};
+  sure.minShare = kWholeShare / 2;
+  const std::string little = reasonOf(fixture, sure);
+  CHECK_MESSAGE(little.starts_with("too little faster on the whole trace: by gate"), little);
+  CHECK(little.ends_with("; guesses have to gain 2%"));
 }
 
 TEST_CASE("where everything fits, no preset is taken for the rounding of its times") {

@@ -31,8 +31,6 @@ Status ReuseProbe::read() {
 }
 
 Result<double> ReuseProbe::measure(uint64_t first, uint64_t memoryBytes) {
-  MOERT_RETURN_IF_ERROR(
-      run.begin("reading into the same memory", plannedNs() / (kRounds * kSizes.size())));
   reader.keepTo(first, memoryBytes);
   // A part of the memory has to be read into before it is read into again.
   for (uint64_t bytes = 0; bytes < memoryBytes && memoryBytes < kProbeMemoryBytes;
@@ -50,12 +48,14 @@ bool ReuseProbe::isTooSlow() const {
 }
 
 Status ReuseProbe::measureRound() {
-  if (isTooSlow())
-    return {};
   // Another part in each round: how fast it is depends on where it lies in the machine.
   const uint64_t round = rates.back().size();
   static_assert((kRounds - 1) * kSizes[0] + kSizes[1] <= kProbeMemoryBytes);
-  for (size_t i = 0; i < kSizes.size(); ++i) {
+  for (size_t i = kSizes.size(); i-- > 0;) { // First what tells a slow disk by one record.
+    MOERT_RETURN_IF_ERROR(
+        run.begin("reading into the same memory", plannedNs() / (kRounds * kSizes.size())));
+    if (isTooSlow())
+      continue;
     const bool isAll = kSizes[i] == kProbeMemoryBytes;
     MOERT_ASSIGN_OR_RETURN(double rate, measure(isAll ? 0 : round * kSizes[0], kSizes[i]));
     rates[i].push_back(rate);
