@@ -140,7 +140,7 @@ Status readReused(const std::string &file, YamlFields &disk, std::vector<ReusedM
     MOERT_ASSIGN_OR_RETURN(one.share, point.quantity("share", kReusedShare));
     MOERT_RETURN_IF_ERROR(point.finish());
     if (!reused.empty() && one.bytes <= reused.back().bytes)
-      return refuseNode(file, node, place,
+      return refuseNode(file, node["bytes"], place + ".bytes",
                         strCat("more bytes than ", reused.back().bytes, ", which stand above"));
     reused.push_back(one);
   }
@@ -334,8 +334,8 @@ Result<DeviceProfile> readDeviceFile(const std::string &path) {
   // A pipe would be waited for.
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
     return moert::invalidInput(path, ": found no regular file, expected a device profile");
-  MOERT_ASSIGN_OR_RETURN(std::string text, moert::readInput(path));
-  return parseDevice(text, path);
+  MOERT_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMaxFileBytes));
+  return parseDevice(text, path == "-" ? "standard input" : path);
 }
 
 } // namespace moec

@@ -20,7 +20,7 @@ std::string describeNode(const YAML::Node &node) {
   case YAML::NodeType::Map:
     return "a map";
   case YAML::NodeType::Sequence:
-    return "a list";
+    return node.size() == 0 ? "an empty list" : "a list";
   case YAML::NodeType::Scalar:
     return strCat("'", moert::excerpt(node.Scalar()), "'");
   default:

@@ -19,6 +19,19 @@ uint64_t poolPagesOf(const Plan &plan) {
   return CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
 }
 
+/// Where a preset's guesses are not what its paper would have them be.
+static std::string guessesText(const Plan &plan) {
+  const Result<Preset> preset = presetOf(plan.preset);
+  if (!preset.isOk() || predictorOf(*preset).predictor == Predictor::kOff || plan.forecast)
+    return "";
+  if (!guessesAnything(plan.guesses))
+    return ", without guesses: nothing is known of the routing (moec inspect says more)";
+  const bool isAssumed = std::ranges::any_of(plan.reasons, [](const PlanReason &made) {
+    return made.decision.starts_with("prefetch") && made.origin == Origin::kAssumed;
+  });
+  return isAssumed ? ", with as many guesses as its paper says: there is no --device" : "";
+}
+
 std::string plannedText(std::span<const Plan> plans) {
   std::string text;
   for (const Plan &plan : plans) {
@@ -26,6 +39,7 @@ std::string plannedText(std::span<const Plan> plans) {
       continue;
     text += strCat(text.empty() ? ":" : "", "\n  ", plan.name, ": ", formatBytes(plan.budgetBytes),
                    " with room for ", plan.contextTokens, " tokens of context");
+    text += guessesText(plan);
     if (plan.forecast)
       text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
                      " tokens/s expected of the calibration text");

@@ -1,5 +1,7 @@
 #include "compiler/plan/PresetRules.h"
 
+#include "runtime/base/Excerpt.h"
+
 #include <algorithm>
 #include <array>
 
@@ -29,7 +31,7 @@ Result<Preset> presetOf(const std::string &name) {
                         "which changes the output and is not offered; of its parts, a quota of "
                         "each layer's own is a setting of a plan; ",
                         kExpected);
-  return invalidInput("preset '", name, "', ", kExpected);
+  return invalidInput("preset '", excerpt(name), "', ", kExpected);
 }
 
 CacheRules rulesOf(Preset preset) {

@@ -1,5 +1,6 @@
 #include "runtime/base/InputText.h"
 
+#include "runtime/base/Size.h"
 #include "runtime/base/Utf8.h"
 
 #include <cerrno>
@@ -10,8 +11,6 @@
 #include <unistd.h>
 
 namespace moert {
-
-constexpr uint64_t kMaxInputBytes = uint64_t(1) << 30;
 
 namespace {
 
@@ -41,7 +40,7 @@ std::string inputName(const std::string &path) {
   return path == "-" ? "standard input" : strCat("'", path, "'");
 }
 
-Result<std::string> readInput(const std::string &path) {
+Result<std::string> readInput(const std::string &path, uint64_t mostBytes) {
   const std::string name = inputName(path);
   InputFile file(path);
   if (file.descriptor() < 0)
@@ -50,8 +49,9 @@ Result<std::string> readInput(const std::string &path) {
   std::string text;
   struct stat status;
   if (::fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode)) {
-    if (static_cast<uint64_t>(status.st_size) > kMaxInputBytes)
-      return invalidInput(name, " has ", status.st_size, " bytes, expected at most 1 GiB");
+    if (static_cast<uint64_t>(status.st_size) > mostBytes)
+      return invalidInput(name, " has ", status.st_size, " bytes, expected at most ",
+                          formatBytes(mostBytes));
     text.reserve(static_cast<size_t>(status.st_size) + 1);
   }
   char block[65536];
@@ -64,9 +64,9 @@ Result<std::string> readInput(const std::string &path) {
     if (count == 0)
       break;
     text.append(block, static_cast<size_t>(count));
-    if (text.size() > kMaxInputBytes)
-      return invalidInput(name, " has more than ", kMaxInputBytes,
-                          " bytes, expected at most 1 GiB");
+    if (text.size() > mostBytes)
+      return invalidInput(name, " has more than ", mostBytes, " bytes, expected at most ",
+                          formatBytes(mostBytes));
   }
   // In a container the page cache counts as this process's memory.
   (void)::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);

@@ -1,5 +1,6 @@
 #include "runtime/engine/PlannedCache.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/format/Reader.h"
 
@@ -23,7 +24,7 @@ static Status refusePreset(const Model &model, const std::string &preset) {
   std::string list;
   for (const std::string &one : held)
     list += strCat(list.empty() ? "'" : ", '", one, "'");
-  return invalidInput(model.path(), " holds no plan of '", preset,
+  return invalidInput(model.path(), " holds no plan of '", excerpt(preset),
                       "', expected one of its own: ", list,
                       "; moec replan makes an artifact with another");
 }

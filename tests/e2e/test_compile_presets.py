@@ -13,7 +13,8 @@ class CompilePresetsTest(E2eTest):
         self.output = self.scratch / "out.moe"
 
     def plans(self, *flags):
-        self.expect(DONE, "moec", "compile", POCKET, "--bits", "4", "--context", "128", *flags, "-o", self.output)
+        command = ("moec", "compile", POCKET, "--bits", "4", "--context", "128", *flags, "-o", self.output)
+        self.said = self.expect(DONE, *command).err
         return json.loads(self.expect(DONE, "moec", "inspect", self.output, "--json").out)["plans"]
 
     def test_each_preset_has_a_plan_for_each_budget_with_reasons(self):
@@ -32,13 +33,16 @@ class CompilePresetsTest(E2eTest):
     def test_a_device_says_how_much_is_read_ahead(self):
         known = self.plans("--memory", "25%", "--preset", "fate", "--device", DEVICE)[0]
         self.assertTrue(any("970 EVO" in reason["reason"] for reason in known["reasons"]), known["reasons"])
+        self.assertNotIn("guesses", self.said)
         assumed = self.plans("--memory", "25%", "--preset", "fate")[0]
+        self.assertIn(", with as many guesses as its paper says: there is no --device\n", self.said)
         self.assertEqual(assumed["guesses"][0]["predictor"], "none")
         self.assertEqual({guess["predictor"] for guess in assumed["guesses"][2:]}, {"gate"})
         self.assertIn("assumed", {reason["origin"] for reason in assumed["reasons"]})
 
     def test_a_preset_that_guesses_by_calibration_says_what_to_give(self):
         plan = self.plans("--memory", "25%", "--preset", "edgemoe", "--device", DEVICE)[0]
+        self.assertIn(", without guesses: nothing is known of the routing (moec inspect says more)\n", self.said)
         self.assertEqual(plan["guesses"], [])
         reason = next(reason for reason in plan["reasons"] if reason["decision"] == "guesses")
         self.assertEqual((reason["value"], reason["origin"]), ("none", "derived"))

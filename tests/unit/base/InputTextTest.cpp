@@ -33,7 +33,7 @@ TEST_CASE("a file of more than 1 GiB is refused by its size, without being read"
   auto text = readInput(path);
   CHECK(text.status().code() == StatusCode::kInvalidInput);
   CHECK(text.status().message() ==
-        "'input_text_test.txt' has 1073741825 bytes, expected at most 1 GiB");
+        "'input_text_test.txt' has 1073741825 bytes, expected at most 1.00 GiB");
   std::remove(path.c_str());
 }
 

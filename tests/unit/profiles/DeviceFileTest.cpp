@@ -141,12 +141,13 @@ TEST_CASE("a disk may be faster into memory that was read into lately, and other
   CHECK(device.directReads.reused[0].share == Quantity{1.25, Origin::kMeasured});
   CHECK(device.directReads.reused[1].share == Quantity{0.9, Origin::kDerived});
   for (auto [points, expected] : {
-           std::pair("[]", "a list of {bytes, share}"),
+           std::pair("[]", "found an empty list, expected a list of {bytes, share}"),
            {"[{bytes: 134217728, share: !measured 1}]", "from 512 to 134217727"},
            {"[{bytes: 8388608, share: !measured 0}]", "from 0.1 to 10"},
            {"[{bytes: 8388608, share: 1}]", "!measured"},
            {"[{bytes: 4096, share: !measured 1}, {bytes: 4096, share: !measured 1}]",
-            "more bytes than 4096, which stand above"},
+            "disk.reused_memory[1].bytes: found '4096', expected more bytes than 4096, which stand "
+            "above"},
        }) {
     const std::string message = refusalOf(withReused(points));
     CAPTURE(message);
