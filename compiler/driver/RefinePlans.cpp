@@ -24,7 +24,7 @@ static std::string guessesText(const Plan &plan) {
   const Result<Preset> preset = presetOf(plan.preset);
   if (!preset.isOk() || predictorOf(*preset).predictor == Predictor::kOff || plan.forecast)
     return "";
-  if (!guessesAnything(plan.guesses))
+  if (predictorOf(*preset).predictor == Predictor::kPaths && plan.guesses.empty())
     return ", without guesses: nothing is known of the routing (moec inspect says more)";
   const bool isAssumed = std::ranges::any_of(plan.reasons, [](const PlanReason &made) {
     return made.decision.starts_with("prefetch") && made.origin == Origin::kAssumed;
