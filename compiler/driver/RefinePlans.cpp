@@ -19,17 +19,13 @@ uint64_t poolPagesOf(const Plan &plan) {
   return CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
 }
 
-/// Where a preset's guesses are not what its paper would have them be.
+/// Where there is nothing to guess with.
 static std::string guessesText(const Plan &plan) {
   const Result<Preset> preset = presetOf(plan.preset);
-  if (!preset.isOk() || predictorOf(*preset).predictor == Predictor::kOff || plan.forecast)
-    return "";
-  if (predictorOf(*preset).predictor == Predictor::kPaths && plan.guesses.empty())
-    return ", without guesses: nothing is known of the routing (moec inspect says more)";
-  const bool isAssumed = std::ranges::any_of(plan.reasons, [](const PlanReason &made) {
-    return made.decision.starts_with("prefetch") && made.origin == Origin::kAssumed;
-  });
-  return isAssumed ? ", with as many guesses as its paper says: there is no --device" : "";
+  const bool isInVain = preset.isOk() && predictorOf(*preset).predictor == Predictor::kPaths &&
+                        plan.guesses.empty() && !plan.forecast;
+  return isInVain ? ", without guesses: nothing is known of the routing (moec inspect says more)"
+                  : "";
 }
 
 std::string plannedText(std::span<const Plan> plans) {

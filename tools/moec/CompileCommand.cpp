@@ -115,7 +115,7 @@ static void addPlanOptions(CLI::App &command, mlir::moe::CompileOptions &passes)
   command
       .add_option("--device", passes.device,
                   "Device profile to plan for; moert probe writes one (default: none, and nothing "
-                  "is guessed ahead)")
+                  "is guessed ahead but by fate, as much as its paper reads)")
       ->check(someWord())
       ->type_name("F.yaml");
 }
