@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -106,6 +107,15 @@ TEST_CASE("a disk has a share for memory that it reads into again, unless it is 
     REQUIRE_MESSAGE(reader.isOk(), reader.status().message());
     ReuseProbe probe(run, *reader, file->bytes());
     REQUIRE(probe.measureRound().isOk());
+    // Others read into all of the memory then.
+    std::memset(memory->data(), 0xab, memory->bytes());
+    for (uint64_t bytes = 0; bytes < memory->bytes(); bytes += 2 * kMiB) {
+      REQUIRE(reader->begin(0, 2 * kMiB).isOk());
+      REQUIRE(reader->takeEnded(true).isOk());
+    }
+    std::vector<std::byte> untouched(4096, std::byte{0xab});
+    for (uint64_t at = 0; at < memory->bytes(); at += 2 * kMiB)
+      CHECK(std::memcmp(memory->data() + at, untouched.data(), untouched.size()) != 0);
     REQUIRE(probe.report().size() == points);
     for (size_t i = 0; i < points; ++i) {
       CHECK(probe.report()[i].bytes == (i == 0 ? 8 : 32) * kMiB);
