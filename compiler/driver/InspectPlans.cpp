@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 using namespace moert;
 
@@ -70,12 +69,8 @@ std::string listOf(const std::vector<uint32_t> &experts) {
   return text.empty() ? "none" : strCat(experts.size() == 1 ? "expert " : "experts ", text);
 }
 
-std::string pagesText(uint32_t pages) {
+std::string pagesText(uint64_t pages) {
   return strCat(pages, pages == 1 ? " page" : " pages");
-}
-
-uint32_t quotaSum(const Plan &plan) {
-  return std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(), 0u);
 }
 
 std::string quotaText(const Plan &plan) {
@@ -97,7 +92,7 @@ std::string tableOfPlans(const Artifact &artifact) {
                    {"in transit"},
                    {"per layer"}});
   for (const Plan &plan : artifact.plans) {
-    const uint64_t pages = uint64_t(plan.transitPages) + quotaSum(plan);
+    const uint64_t pages = CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
     table.addRow({plan.name, plan.budgetBytes == 0 ? "none" : formatBytes(plan.budgetBytes),
                   std::to_string(plan.contextTokens), std::to_string(plan.prefillChunk),
                   formatBytes(pages * artifact.pageBytes), std::to_string(pages),
@@ -142,7 +137,8 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   add("eviction", strCat(evictionName(plan.rules.eviction), ", ", sharingName(plan.rules.sharing),
                          "; a new prompt finds ", survivalName(plan.rules.survival)));
   add("quotas", plan.rules.sharing == CacheSharing::kOnePool
-                    ? strCat("none, ", pagesText(quotaSum(plan)), " for all layers")
+                    ? strCat("none, ", pagesText(CacheAllotment{0, plan.quotaPages}.totalPages()),
+                             " for all layers")
                     : byLayers(
                           artifact, [&](size_t i) { return pagesText(plan.quotaPages[i]); },
                           " for each layer"));

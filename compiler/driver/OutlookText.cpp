@@ -89,8 +89,7 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
   if (!origin)
     return text + "\nSizes are derived from config.json.\n";
   text += strCat("\nSizes are derived from config.json, times of a token behind a full context, "
-                 "from the rates of this "
-                 "device (",
+                 "from the rates of this device (",
                  worstText(*origin), "): ", request.device->name,
                  ".\nHit rates are assumed to be those of the bundled model with as much "
                  "of its experts in memory; a forecast from\nthe model's own routing needs "
