@@ -105,8 +105,9 @@ WorkDirectory::WorkDirectory(WorkDirectory &&other) noexcept
 WorkDirectory::~WorkDirectory() {
   if (lock < 0)
     return;
+  // The lock file last: killed in between, what is left is still told to be one of these.
   std::error_code ignored;
-  if (isRemovedAtEnd)
+  if (isRemovedAtEnd && removeAllButLock(directory).isOk())
     std::filesystem::remove_all(directory, ignored);
   ::close(lock);
 }

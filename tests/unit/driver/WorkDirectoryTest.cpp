@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 using namespace moec;
 using namespace moert;
@@ -112,6 +115,48 @@ TEST_CASE("a work directory that was moved goes once") {
   first.reset();
   CHECK(fs::exists(second.path()));
   checkRefused(WorkDirectory::open(output, false).status(), "another process is working");
+}
+
+// What goes from a directory, in order, while `remove` runs.
+template <typename Remove>
+static std::vector<std::string> removalsFrom(const std::string &path, Remove remove) {
+  const int watch = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  REQUIRE(::inotify_add_watch(watch, path.c_str(), IN_DELETE) >= 0);
+  remove();
+  std::vector<std::string> names;
+  alignas(inotify_event) std::array<char, 1 << 16> events;
+  const ssize_t length = ::read(watch, events.data(), events.size());
+  ::close(watch);
+  for (ssize_t i = 0; i < length;) {
+    auto *event = reinterpret_cast<const inotify_event *>(&events[size_t(i)]);
+    if (event->len)
+      names.emplace_back(event->name);
+    i += ssize_t(sizeof(inotify_event) + event->len);
+  }
+  return names;
+}
+
+TEST_CASE("the mark of a work directory goes last, so that one half removed is known") {
+  constexpr int kFiles = 64;
+  for (bool isMarkNewest : {false, true}) { // File systems list files in either order, or neither.
+    TemporaryDirectory directory;
+    const std::string output = directory.path("out.moe"), lock = output + ".work/moec.lock";
+    {
+      WorkDirectory work = opened(output, false);
+      for (int i = 0; i < kFiles; ++i)
+        write(work.path() + "/" + std::to_string(i));
+      if (isMarkNewest) {
+        fs::remove(lock);
+        write(lock);
+      }
+      work.keep();
+    }
+    auto work = std::make_unique<WorkDirectory>(opened(output, true));
+    auto removed = removalsFrom(work->path(), [&] { work.reset(); });
+    REQUIRE(removed.size() == kFiles + 1);
+    CHECK(removed.back() == "moec.lock");
+    CHECK(directory.fileNames().empty());
+  }
 }
 
 TEST_CASE("a step is marked with its key and no other") {
