@@ -82,9 +82,14 @@ class BrokenArtifactTest(E2eTest):
             if record["layer"] == 3:
                 # The refining slice: the first one is whole.
                 flip(path, record["file_offset"] + record["slices"][1]["offset"] + 1)
+        prompt = ("-p", "The old man", "-n", 4)
         for backend in ("uring", "threads", "buffered"):
             with self.subTest(io=backend):
-                done = run("moert", "run", path, "-p", "The old man", "-n", 4, "--io", backend)
+                whole = run("moert", "run", self.model, *prompt, "--io", backend)
+                if whole.status == REFUSED and f"--io {backend} does not work here" in whole.err:
+                    print(f"not on this machine: {whole.err.strip()}", end=" ... ", flush=True)
+                    continue
+                done = run("moert", "run", path, *prompt, "--io", backend)
                 self.assertIn(done.status, (FAILED, REFUSED), done.err)
                 self.assertRegex(done.err, r"(?i)layer 3\b.*expert \d+")
                 self.assertEqual(done.out.strip(), "")

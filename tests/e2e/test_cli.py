@@ -1,4 +1,5 @@
 """The command line: help, versions, exit codes, refusals, standard input, stopping."""
+import fcntl
 import json
 import os
 import re
@@ -6,7 +7,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 from pathlib import Path
 
 from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, pocket, program
@@ -342,9 +342,10 @@ class InterruptTest(E2eTest):
     def test_ctrl_c_ends_a_run_with_the_text_so_far_and_the_numbers(self):
         process = subprocess.Popen(
             [program("moert"), "run", str(pocket("4")), "-p", "The old man", "-n", "1500", "--temp", "0",
-             "--ignore-eos", "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        first = process.stdout.read(1)  # Text streams: the first byte comes long before the end.
-        time.sleep(0.2)
+             "--ignore-eos", "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        # The pipe is soon full, and the program waits in the middle of its text until it is read.
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        first = process.stdout.read(1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, INTERRUPTED, err.decode())

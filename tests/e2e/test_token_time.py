@@ -121,7 +121,7 @@ class DiskTest(E2eTest):
     def test_a_run_is_watched_while_it_goes_on(self):
         stat, said = self.scratch / "stat", self.scratch / "said"
         stat.write_text("0 0 2 0 0 0 0 0 0 1 0")
-        script = "sleep 0.2; echo begun; sleep 0.2; echo ended >&2; exit 3"
+        script = "sleep 1; echo begun; sleep 1; echo ended >&2; exit 3"  # Some 20 samples of each.
         status, errors, samples = disk_rate.watched_run(["sh", "-c", script], said, stat)
         self.assertEqual((status, errors, said.read_text()), (3, "ended\n", "begun\n"))
         self.assertEqual({counted for _, _, counted in samples}, {(1024, MS, 0)})

@@ -36,7 +36,8 @@ struct SyntheticFile {
   explicit SyntheticFile(WeightKind experts = WeightKind::kBF16,
                          WeightKind residents = WeightKind::kBF16) {
     static int count = 0;
-    path = std::filesystem::temp_directory_path() /
+    // Not in /tmp: it may be tmpfs, where older kernels refuse O_DIRECT.
+    path = std::filesystem::current_path() /
            ("layerwise_" + std::to_string(getpid()) + "_" + std::to_string(count++) + ".moe");
     SyntheticOptions options;
     options.experts = experts;
