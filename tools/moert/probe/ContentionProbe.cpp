@@ -103,7 +103,10 @@ Result<ContentionProbe::Turn> ContentionProbe::turn(bool computes, bool isReadin
 Result<double> ContentionProbe::measureWakeNs() {
   MOERT_ASSIGN_OR_RETURN(double behindRests, burstNs(true));
   MOERT_ASSIGN_OR_RETURN(double behindBursts, burstNs(false));
-  return std::max(0.0, behindRests - behindBursts);
+  // What a device file may say. A disk that has to start up takes longer, but not behind every
+  // rest.
+  constexpr double kLongestWakeNs = 1e9;
+  return std::clamp(behindRests - behindBursts, 0.0, kLongestWakeNs);
 }
 
 Result<double> ContentionProbe::burstNs(bool rests) {
