@@ -1,6 +1,7 @@
 #include "compiler/search/MeasurementLog.h"
 
 #include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
 
 #include <bit>
 #include <fstream>
@@ -75,18 +76,25 @@ static std::string lineOf(uint64_t key, const std::vector<double> &values) {
   return strCat(line, "\n");
 }
 
+// What was there before stays until this is whole.
+Status MeasurementLog::writeAnew() const {
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  MOERT_RETURN_IF_ERROR(file.append(headerOf(fingerprint) + "\n"));
+  for (const auto &[key, values] : known)
+    MOERT_RETURN_IF_ERROR(file.append(lineOf(key, values)));
+  return file.commit();
+}
+
 Status MeasurementLog::add(uint64_t key, std::vector<double> numbers) {
   known[key] = std::move(numbers);
   // The first time anew, which also drops a line that was cut off.
-  std::ofstream file(path, isOnDisk ? std::ios::app : std::ios::trunc);
   if (!isOnDisk) {
-    file << headerOf(fingerprint) << "\n";
-    for (const auto &[knownKey, values] : known)
-      file << lineOf(knownKey, values);
+    MOERT_RETURN_IF_ERROR(writeAnew());
     isOnDisk = true;
-  } else {
-    file << lineOf(key, known[key]);
+    return {};
   }
+  std::ofstream file(path, std::ios::app);
+  file << lineOf(key, known[key]);
   file.flush();
   if (!file)
     return failed("writing ", path, " failed");

@@ -27,6 +27,8 @@ public:
   moert::Status add(uint64_t key, std::vector<double> numbers);
 
 private:
+  moert::Status writeAnew() const;
+
   std::string path;
   uint64_t fingerprint = 0;
   std::map<uint64_t, std::vector<double>> known;

@@ -130,3 +130,15 @@ TEST_CASE("a log that cannot be written is an error with its name") {
   CHECK_FALSE(status.isOk());
   CHECK(status.message().find("absent/log") != std::string::npos);
 }
+
+TEST_CASE("a log that cannot be written anew keeps what it had") {
+  Fixture fixture;
+  {
+    MeasurementLog log = fixture.open();
+    REQUIRE(log.add(1, {2}).isOk());
+  }
+  std::filesystem::create_directory(fixture.path + ".partial");
+  MeasurementLog log = fixture.open();
+  CHECK_FALSE(log.add(3, {4}).isOk());
+  CHECK(has(fixture.open(), 1, {2}));
+}
