@@ -127,6 +127,7 @@ private:
   Status playSegment(uint32_t segment);
   Status finishSegment(uint32_t segment);
   Status commit();
+  bool isKeptAfter(const Status &status) const;
 
   void removeJournal() const { ::unlink(CalibrationJournal::pathOf(options.outputPath).c_str()); }
   const std::vector<int32_t> &tokens() const { return writer->header().info.tokens; }
@@ -297,6 +298,17 @@ Status Calibration::commit() {
   return writer->commit(std::move(inputs));
 }
 
+/// What an earlier run has left is not lost to any error of this one, nor what this one has
+/// finished to a failure of the system.
+bool Calibration::isKeptAfter(const Status &status) const {
+  if (status.isOk())
+    return false;
+  std::error_code ignored;
+  return status.code() == StatusCode::kInterrupted || firstSegment > 0 ||
+         (status.code() == StatusCode::kFailed &&
+          std::filesystem::exists(CalibrationJournal::pathOf(options.outputPath), ignored));
+}
+
 Status Calibration::run(CalibrationInfo info) {
   fingerprint = fingerprintOf(info, model.artifact());
   MOERT_RETURN_IF_ERROR(start(std::move(info)));
@@ -309,8 +321,7 @@ Status Calibration::run(CalibrationInfo info) {
     listeners.progress->end();
   if (status.isOk())
     status = commit();
-  // What an earlier run has left is not lost to a failure of this one.
-  if (status.code() == StatusCode::kInterrupted || (!status.isOk() && firstSegment > 0)) {
+  if (isKeptAfter(status)) {
     writer->keep();
     states->keep();
     return status;

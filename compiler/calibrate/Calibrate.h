@@ -42,7 +42,7 @@ struct CalibrateOptions {
   /// Of the whole process. Absent: what the container's limit and the free memory allow.
   std::optional<moert::BudgetSize> memory;
   unsigned threads = 1;
-  bool resume = false; // Go on with what an interrupted calibration left, if it did.
+  bool resume = false; // Go on with what an unfinished calibration left, if it did.
 };
 
 /// What calibrate() tells while it works; all may be absent.
@@ -53,7 +53,8 @@ struct CalibrateListeners {
 };
 
 /// Writes options.outputPath, whole or not at all. Interrupted, it leaves what --resume needs and
-/// returns kInterrupted; failed, nothing but what it had gone on from.
+/// returns kInterrupted. An error takes nothing away that it went on from; a failure of the system
+/// (kFailed) leaves what it had journaled.
 moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
                         const CalibrateListeners &listeners);
 

@@ -1,4 +1,4 @@
-// What an interrupted calibration has finished: OUT.partial.journal (profile.md). Written as a
+// What an unfinished calibration has finished: OUT.partial.journal (profile.md). Written as a
 // whole after each segment, when everything that it speaks of is on the disk.
 #pragma once
 

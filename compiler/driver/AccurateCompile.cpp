@@ -12,16 +12,20 @@
 #include "compiler/driver/SearchSummary.h"
 #include "compiler/driver/WorkDirectory.h"
 #include "compiler/emit/CheckpointTokenizer.h"
+#include "compiler/emit/Journal.h"
 #include "compiler/plan/EstimateCheck.h"
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/search/ArtifactJudge.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <optional>
 
 using namespace moert;
 
@@ -403,8 +407,8 @@ Status compileAccurately(const AccurateCompileRequest &request, const Session &s
   MOERT_RETURN_IF_ERROR(checkAccurateRequest(request));
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
-  AccurateCompile compile(request, session, std::move(model));
-  MOERT_RETURN_IF_ERROR(compile.readInputs());
+  std::optional<AccurateCompile> compile(std::in_place, request, session, std::move(model));
+  MOERT_RETURN_IF_ERROR(compile->readInputs());
   std::error_code ignored;
   const std::string directory = WorkDirectory::pathOf(request.outputPath);
   const bool isStartingOver = !request.resume && std::filesystem::exists(directory, ignored);
@@ -412,16 +416,10 @@ Status compileAccurately(const AccurateCompileRequest &request, const Session &s
                          WorkDirectory::open(request.outputPath, request.resume));
   if (isStartingOver && session.say)
     session.say(strCat("starting over; --resume would have gone on from ", directory));
-  Status status = compile.run(work);
-  // What an earlier compilation has left is not lost to a full disk or a wrong option of this one.
-  if (!status.isOk() && work.isResumed())
-    work.keep();
-  if (status.code() == StatusCode::kInterrupted) {
-    work.keep();
-    return Status(StatusCode::kInterrupted,
-                  strCat("interrupted; --resume goes on from ", work.path()));
-  }
-  return status;
+  Status status = compile->run(work);
+  compile.reset(); // Not every file system removes a directory whose files are open.
+  return work.keepAfter(std::move(status), std::array{OutputFile::partialPathOf(request.outputPath),
+                                                      Journal::pathOf(request.outputPath)});
 }
 
 } // namespace moec

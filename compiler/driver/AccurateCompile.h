@@ -13,10 +13,10 @@
 namespace moec {
 
 /// Writes request.outputPath, whole or not at all; the same bytes whatever the threads and the
-/// interruptions. Interrupted, or because the target or a budget is out of reach, it keeps the work
-/// directory, from which `resume` goes on, with another target too; a work directory that it went
-/// on from stays unless the artifact is done; otherwise it leaves nothing. A target out of reach is
-/// kFailed, and its message names the best that was found.
+/// interruptions. Interrupted, failed (kFailed), or because the target or a budget is out of reach,
+/// it keeps the work directory, from which `resume` goes on, with another target too; a work
+/// directory that it went on from stays unless the artifact is done; otherwise it leaves nothing. A
+/// target out of reach is kFailed, and its message names the best that was found.
 moert::Status compileAccurately(const AccurateCompileRequest &request, const Session &session);
 
 } // namespace moec

@@ -8,7 +8,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
 
-#include <filesystem>
+#include <array>
 
 using namespace moert;
 
@@ -23,18 +23,6 @@ static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &wor
   return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
 }
 
-// Names all that lies beside the profile: whoever does not go on has it to remove.
-static Status interrupted(const std::string &outputPath, const WorkDirectory &work) {
-  std::string left = work.path();
-  std::error_code ignored;
-  for (const std::string &path :
-       {OutputFile::partialPathOf(outputPath), StateFile::pathOf(outputPath),
-        CalibrationJournal::pathOf(outputPath)})
-    if (std::filesystem::exists(path, ignored))
-      left += strCat(", ", path);
-  return Status(StatusCode::kInterrupted, strCat("interrupted; --resume goes on from ", left));
-}
-
 Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
                            const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
@@ -45,15 +33,12 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(options.outputPath, options.resume));
   Status status = makeAndPlay(model.checkpoint, work, options, session);
-  // What an earlier run has left is not lost to a full disk or a wrong option of this one.
-  const bool isInterrupted = status.code() == StatusCode::kInterrupted;
-  if (isInterrupted || (!status.isOk() && work.isResumed()))
-    work.keep();
-  if (isInterrupted)
-    return interrupted(options.outputPath, work);
   if (status.isOk() && session.say)
     session.say(strCat("wrote ", options.outputPath));
-  return status;
+  return work.keepAfter(std::move(status),
+                        std::array{OutputFile::partialPathOf(options.outputPath),
+                                   StateFile::pathOf(options.outputPath),
+                                   CalibrationJournal::pathOf(options.outputPath)});
 }
 
 } // namespace moec

@@ -8,8 +8,9 @@
 
 namespace moec {
 
-/// options.referencePath is filled in here: the reference lies in OUT.work, which is kept for
-/// --resume after an interruption and removed otherwise. Texts in there are refused.
+/// options.referencePath is filled in here: the reference lies in OUT.work, which stays where
+/// --resume can go on from it (WorkDirectory::keepAfter) and is removed otherwise. Texts in there
+/// are refused.
 moert::Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
                                   const Session &session);
 

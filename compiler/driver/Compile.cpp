@@ -5,6 +5,7 @@
 #include "compiler/driver/DeviceMemory.h"
 #include "compiler/driver/IrContext.h"
 #include "compiler/driver/RefinePlans.h"
+#include "compiler/emit/Journal.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/ParseDepth.h"
 #include "profiles/DeviceFile.h"
@@ -41,6 +42,13 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
   session.say(strCat("wrote ", options.outputPath, ", ", formatBytes(result.fileBytes), resumed,
                      plannedText(plan.artifact.plans)));
   return {};
+}
+
+Status withResumeHint(Status status, const std::string &outputPath) {
+  if (status.code() != StatusCode::kFailed || !Journal(outputPath).exists())
+    return status;
+  return failed(status.message(), "; --resume goes on with ",
+                OutputFile::partialPathOf(outputPath));
 }
 
 Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint) {

@@ -23,6 +23,9 @@ struct CompileRequest {
 /// import, all passes, emit.
 moert::Status compileCheckpoint(const CompileRequest &request, const Session &session);
 
+/// Adds to a failure of one of these commands what --resume goes on with, if there is something.
+moert::Status withResumeHint(moert::Status status, const std::string &outputPath);
+
 /// Refuses an output that stands where one of the checkpoint's own files does: weights are read
 /// while the output is written, and cannot be had again from it.
 moert::Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint);

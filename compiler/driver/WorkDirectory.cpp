@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 using namespace moert;
 
@@ -60,12 +61,22 @@ static Result<int> takeLock(const std::string &directory) {
   return -1;
 }
 
-static Status removeAllButLock(const std::string &directory) {
-  std::error_code error;
+// Everything but the lock; what could be listed before an error.
+static std::vector<std::filesystem::path> contentsOf(const std::string &directory,
+                                                     std::error_code &error) {
+  std::vector<std::filesystem::path> paths;
   std::filesystem::directory_iterator entry(directory, error), end;
   for (; !error && entry != end; entry.increment(error))
     if (entry->path() != lockPathOf(directory))
-      std::filesystem::remove_all(entry->path(), error);
+      paths.push_back(entry->path());
+  return paths;
+}
+
+static Status removeAllButLock(const std::string &directory) {
+  std::error_code error;
+  const std::vector<std::filesystem::path> paths = contentsOf(directory, error);
+  for (size_t i = 0; !error && i < paths.size(); ++i)
+    std::filesystem::remove_all(paths[i], error);
   return error ? systemError(error.value(), strCat("emptying ", directory)) : Status();
 }
 
@@ -110,6 +121,25 @@ WorkDirectory::~WorkDirectory() {
   if (isRemovedAtEnd && removeAllButLock(directory).isOk())
     std::filesystem::remove_all(directory, ignored);
   ::close(lock);
+}
+
+Status WorkDirectory::keepAfter(Status status, std::span<const std::string> beside) {
+  std::error_code error;
+  const bool isInterrupted = status.code() == StatusCode::kInterrupted;
+  const bool isFailed = status.code() == StatusCode::kFailed;
+  if (!isRemovedAtEnd)
+    return status;
+  if (isInterrupted || (!status.isOk() && resumed) ||
+      (isFailed && !contentsOf(directory, error).empty()))
+    keep();
+  if (isRemovedAtEnd || !(isInterrupted || isFailed))
+    return status;
+  std::string left = directory;
+  for (const std::string &path : beside)
+    if (std::filesystem::exists(path, error))
+      left += strCat(", ", path);
+  return Status(status.code(), strCat(isInterrupted ? "interrupted" : status.message(),
+                                      "; --resume goes on from ", left));
 }
 
 static std::string markPathOf(const std::string &directory, const std::string &step) {

@@ -1,5 +1,5 @@
 // Where a long compilation or calibration keeps what it has done: OUT.work, beside its output. It
-// stays after an interruption, so that --resume can go on, and is removed otherwise.
+// stays where --resume can go on from it, and is removed otherwise.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -30,6 +30,11 @@ public:
   /// Whether there was one to go on with.
   bool isResumed() const { return resumed; }
   void keep() { isRemovedAtEnd = false; }
+  /// Keeps the directory where --resume can go on from it behind such an end: an interruption, a
+  /// failure of the system with something done, any error of a resumed run, whose start it was.
+  /// To an interruption or a failure it adds what is kept, with those of the files beside it that
+  /// are there. Nothing where keep() was called before: who did it has said why.
+  moert::Status keepAfter(moert::Status status, std::span<const std::string> beside);
 
   /// A step's result may be used again if it was marked, after it was whole, with the same key. It
   /// is unmarked before another takes its place.

@@ -12,13 +12,12 @@
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
+#include <filesystem>
 
 using namespace moert;
 
 namespace moec {
 
-// What a power failure may cost; a journal is some KB and a wait for the disk.
-constexpr uint64_t kJournalIntervalBytes = uint64_t(512) << 20;
 // More do not help: the disk is busy long before.
 constexpr unsigned kMaxThreads = 16;
 
@@ -30,9 +29,10 @@ class PartWriter {
 public:
   PartWriter(Artifact &target, const RecordSource *finished, const WeightPieces &planned,
              OutputFile &output, const Journal &log, uint64_t planFingerprint,
-             const EmitState &done)
+             const EmitState &done, uint64_t intervalBytes)
       : artifact(target), records(finished), weights(planned), file(output), journal(log),
-        fingerprint(planFingerprint), state(done), journaledBytes(output.position()) {
+        fingerprint(planFingerprint), state(done), journalIntervalBytes(intervalBytes),
+        journaledBytes(output.position()) {
     for (MoeLayer &layer : artifact.moeLayers)
       for (Expert &expert : layer.experts)
         experts.push_back(&expert);
@@ -68,6 +68,7 @@ private:
   const Journal &journal;
   uint64_t fingerprint;
   EmitState state;
+  uint64_t journalIntervalBytes;
   uint64_t journaledBytes;
   std::vector<Expert *> experts; // In file order.
   size_t part = 0;               // Of weights.parts, the one that is being written.
@@ -183,7 +184,7 @@ Status PartWriter::finishPart() {
     ++state.records;
   }
   ++part;
-  if (file.position() - journaledBytes >= kJournalIntervalBytes) {
+  if (file.position() - journaledBytes >= journalIntervalBytes) {
     MOERT_RETURN_IF_ERROR(file.sync());
     MOERT_RETURN_IF_ERROR(storeJournal());
     journaledBytes = file.position();
@@ -271,13 +272,27 @@ static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const Weigh
 }
 
 // What an interruption leaves: everything that is needed to go on.
-static Status keepForLater(OutputFile &file, const PartWriter &writer, const EmitOptions &options) {
+static Status syncForLater(OutputFile &file, const PartWriter &writer, const EmitOptions &options) {
   MOERT_RETURN_IF_ERROR(file.sync());
   MOERT_RETURN_IF_ERROR(writer.storeJournal());
-  file.keep();
   return Status(StatusCode::kInterrupted,
                 strCat("interrupted; the same command with --resume goes on with ",
                        OutputFile::partialPathOf(options.outputPath)));
+}
+
+// Whether what the journal speaks of stays for --resume. Input that is refused will be again, and
+// is another one once it is changed: then only what an earlier emission had stays.
+static bool isKept(const Status &status, bool isResumed, const Journal &journal) {
+  return !status.isOk() && journal.exists() &&
+         (isResumed || status.code() != StatusCode::kInvalidInput);
+}
+
+// Whether the journal is that of an emission which was killed when its artifact had its name
+// already and the journal was still to be removed. There is nothing then to go on with.
+static bool isOfDone(const std::string &outputPath) {
+  std::error_code ignored;
+  return !std::filesystem::exists(OutputFile::partialPathOf(outputPath), ignored) &&
+         std::filesystem::exists(outputPath, ignored);
 }
 
 Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
@@ -297,6 +312,8 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   Journal journal(options.outputPath);
   EmitResult result;
   std::optional<EmitState> done;
+  if (options.resume && isOfDone(options.outputPath))
+    journal.remove();
   if (options.resume) {
     result.hasStartedOver = options.startsOverIfChanged && journal.isOfAnother(fingerprint);
     if (!result.hasStartedOver) {
@@ -312,18 +329,19 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
                             result.resumedBytes);
 
   PartWriter writer(artifact, plan.records, weights, file, journal, fingerprint,
-                    done.value_or(EmitState()));
+                    done.value_or(EmitState()), options.journalIntervalBytes);
   Status status = writeWeights(writer, plan, weights, checkpoint, file, options);
   if (status.code() == StatusCode::kInterrupted)
-    status = keepForLater(file, writer, options);
+    status = syncForLater(file, writer, options);
   else if (status.isOk())
     status = finishFile(plan, tokenizerTable, file);
   if (options.progress)
     options.progress->end();
-  if (status.code() != StatusCode::kInterrupted)
+  if (isKept(status, done.has_value(), journal))
+    file.keep();
+  else
     journal.remove();
-  if (!status.isOk())
-    return status;
+  MOERT_RETURN_IF_ERROR(std::move(status));
   result.fileBytes = artifact.fileBytes;
   return result;
 }

@@ -8,6 +8,7 @@
 #include "runtime/base/Status.h"
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 namespace moec {
@@ -15,13 +16,15 @@ namespace moec {
 struct EmitOptions {
   std::string outputPath;
   unsigned threads = 1;
-  /// Go on with what an interrupted emission left, if it did.
+  /// Go on with what an unfinished emission left, if it did.
   bool resume = false;
   /// What was left is of another plan, or of another program: start over rather than refuse it.
   bool startsOverIfChanged = false;
   /// Set from outside, for instance by a signal: the emission stops soon and can be resumed.
   const std::atomic<bool> *stop = nullptr;
   Progress *progress = nullptr;
+  /// What a crash may cost; a journal is some KB and a wait for the disk.
+  uint64_t journalIntervalBytes = uint64_t(512) << 20;
 };
 
 /// What was done, for a message.
@@ -32,8 +35,9 @@ struct EmitResult {
 };
 
 /// Writes options.outputPath, whole or not at all, the same bytes whatever the number of threads.
-/// Interrupted, it leaves OUT.partial and its journal and returns kInterrupted; failed, nothing.
-/// Fills in the plan's offsets and checksums.
+/// Interrupted, it leaves OUT.partial and its journal and returns kInterrupted. An error takes
+/// nothing away that it went on from; a failure of the system (kFailed) leaves what it had
+/// journaled. Fills in the plan's offsets and checksums.
 moert::Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
                                        const EmitOptions &options);
 

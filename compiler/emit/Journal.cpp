@@ -138,6 +138,10 @@ Status Journal::store(uint64_t fingerprint, const EmitState &state,
   return file.commit();
 }
 
+bool Journal::exists() const {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
 void Journal::remove() const {
   ::unlink(path.c_str());
 }

@@ -1,4 +1,4 @@
-// What an interrupted emission has already written: OUT.partial.journal beside OUT.partial. A line
+// What an unfinished emission has already written: OUT.partial.journal beside OUT.partial. A line
 // of text for each finished part, in the order of the file:
 //
 //   moec-journal 1 FINGERPRINT
@@ -49,6 +49,7 @@ public:
   moert::Status store(uint64_t fingerprint, const EmitState &state,
                       const moert::Artifact &artifact) const;
 
+  bool exists() const;
   void remove() const;
 
 private:

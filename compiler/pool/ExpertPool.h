@@ -3,7 +3,7 @@
 // one that comes of it, are copies of some of them.
 //
 // A file of records and an index (PoolIndex.h) for each MoE layer, in a directory of its own. What
-// an interruption leaves is gone on with: an expert whose bytes are what the index says is kept.
+// an unfinished run leaves is gone on with: an expert whose bytes are what the index says is kept.
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"

@@ -134,7 +134,7 @@ class OutOfReachTest(ItemsTest):
         self.assertEqual(self.left(), ["out.moe.work"])
         said = re.search(r"The best found loses (\S+)%, at most (\S+)% with 95% confidence, in \S+ [KM]iB of experts \(.*\); "
                          rf"{CHOICES} items, of which the reference has points in (\d+), can show no loss below (\S+)%: more are "
-                         r"needed\. --accuracy-loss (\S+)% would be met; with --resume, " + re.escape(str(self.work)), done.err)
+                         r"needed\. --accuracy-loss (\S+)% would be met; with --resume, " + re.escape(f"{self.work} saves most of the time\n"), done.err)
         self.assertTrue(said, done.err)
         known, least, target = int(said[3]), float(said[4]), float(said[5])
         self.assertAlmostEqual(least, 100 * (1 - (0.05 / 3) ** (1 / known)), places=1)

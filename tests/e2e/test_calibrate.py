@@ -112,6 +112,7 @@ class InterruptTest(CalibrateTest):
         output = self.scratch / "cut"
         # Before the reference is made, and behind the first segment, when its journal appears.
         for mark, flags in (("cut.work", ()), ("cut.partial.journal", ("--resume",))):
+            (self.scratch / "cut.partial.journal").unlink(missing_ok=True)  # Of a signal that came late.
             started = support.start("moec", *self.command, *flags, "-o", output)
             status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / mark)
             self.assertEqual(status, INTERRUPTED, error)
@@ -124,13 +125,17 @@ class InterruptTest(CalibrateTest):
     def test_a_killed_calibration_leaves_no_profile_and_resumes_to_the_same_bytes(self):
         self.interrupted(signal.SIGKILL, (-signal.SIGKILL,))
 
-    def killed_with_journal(self):
-        """A calibration killed late enough that its journal is there, which appears behind the first segment: output, journal."""
-        output, journal = self.scratch / "cut", self.scratch / "cut.partial.journal"
-        support.interrupt_at(support.start("moec", *self.command, "-o", output), signal.SIGKILL, journal)
-        if not journal.exists():
+    def killed_at(self, name):
+        """A calibration that is killed once there is such a file: output, journal."""
+        output = self.scratch / "cut"
+        support.interrupt_at(support.start("moec", *self.command, "-o", output), signal.SIGKILL, self.scratch / name)
+        if output.exists():
             self.skipTest("the calibration was over before it could be killed")
-        return output, journal
+        return output, self.scratch / "cut.partial.journal"
+
+    def killed_with_journal(self):
+        """Late enough that the journal is there, which appears behind the first segment."""
+        return self.killed_at("cut.partial.journal")
 
     def test_what_a_kill_behind_the_renaming_leaves_is_in_nobody_s_way(self):
         output, journal = self.killed_with_journal()
@@ -143,15 +148,23 @@ class InterruptTest(CalibrateTest):
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])
 
     def test_what_there_is_to_go_on_from_outlives_a_failure(self):
-        output, journal = self.killed_with_journal()
+        self.outlives_a_failure("cut.partial.journal")
+
+    def test_what_a_failed_run_has_finished_is_gone_on_with(self):
+        self.outlives_a_failure("cut.partial")  # Behind the reference, before anything is in the journal.
+
+    def outlives_a_failure(self, name):
+        output, journal = self.killed_at(name)
         if (self.scratch / "cut.partial").stat().st_size > 12 << 20:
             self.skipTest("the calibration was nearly over before it was killed")
+        if name == "cut.partial":
+            journal.unlink(missing_ok=True)  # It may have come behind what was waited for.
         # The profile grows past this, what is kept beside it does not.
         limited = ["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", "prlimit", f"--fsize={15 << 20}"]
         command = [program("moec"), *map(str, self.command), "--resume", "-o", str(output)]
         done = subprocess.run([*limited, *command], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, FAILED, done.stderr)
-        self.assertIn("File too large", done.stderr)
+        self.assertRegex(done.stderr, f"File too large; --resume goes on from {output}.work, .*{re.escape(journal.name)}\n")
         self.assertTrue(journal.exists())
         done = self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
         self.assertRegex(done.err, "going on behind [1-9]")

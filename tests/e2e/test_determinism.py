@@ -1,9 +1,12 @@
 """Same inputs, same artifact bytes; an interrupted compile leaves no artifact and resumes to the same bytes."""
+import re
+import resource
 import signal
 import time
+from pathlib import Path
 
 import support
-from support import DONE, INTERRUPTED, POCKET, E2eTest, digest, pocket
+from support import DONE, FAILED, INTERRUPTED, POCKET, E2eTest, digest, pocket
 
 
 class DeterminismTest(E2eTest):
@@ -61,6 +64,21 @@ class InterruptTest(E2eTest):
         for output in self.interrupted_early_and_late(signal.SIGKILL, (-signal.SIGKILL,)):
             self.expect(DONE, "moec", *self.command, "-o", output, "--resume")
             self.assertEqual(digest(output), digest(self.scratch / "whole.moe"))
+
+    def test_a_resumed_one_that_fails_can_be_resumed_again(self):
+        output = self.scratch / "failed.moe"
+        partial = Path(f"{output}.partial")
+        support.interrupt_at(support.start("moec", *self.command, "-o", output), signal.SIGINT, partial)
+        if not Path(f"{partial}.journal").exists():
+            self.skipTest("the compile was over before it could be interrupted")
+        limit = (partial.stat().st_size + (256 << 10),) * 2
+        done = support.run("moec", *self.command, "--resume", "-o", output,
+                           preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, limit)))
+        self.assertEqual(done.status, FAILED, done.err)
+        self.assertRegex(done.err, rf"File too large; --resume goes on with {re.escape(str(partial))}\n$")
+        self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
+        self.assertEqual(digest(output), digest(pocket("4")))
+        self.assertEqual([path.name for path in self.scratch.iterdir()], ["failed.moe"])
 
     def test_resuming_with_nothing_to_resume_compiles_anew(self):
         output = self.scratch / "new.moe"

@@ -74,7 +74,7 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
       ->type_name("PROFILE");
   addNumbers(*command, *flags);
   command->add_flag("--resume", flags->options.resume,
-                    "Go on with what an interrupted command left");
+                    "Go on with what a command that did not finish left");
   command->callback([flags, &chosen] { chosen = [flags] { return runCalibrate(*flags); }; });
 }
 

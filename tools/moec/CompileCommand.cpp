@@ -42,7 +42,7 @@ static void addEmitOptions(CLI::App &command, std::string &outputPath, unsigned 
   command.add_option("-o,--output", outputPath, "The artifact to write")
       ->required()
       ->type_name("OUT.moe");
-  command.add_flag("--resume", resume, "Go on with what an interrupted command left");
+  command.add_flag("--resume", resume, "Go on with what a command that did not finish left");
   command
       .add_option("--threads", threads,
                   "Threads that read and quantize (default: the cores that this process may use)")
@@ -99,7 +99,7 @@ static Status runCompile(CompileFlags &flags) {
     printError(
         strCat("resident weights: ", kAutoResidentBits, " bits, as no --resident-bits were given"));
   StepProgress progress;
-  return compileCheckpoint(request, sessionWith(progress));
+  return withResumeHint(compileCheckpoint(request, sessionWith(progress)), request.outputPath);
 }
 
 static void addPlanOptions(CLI::App &command, mlir::moe::CompileOptions &passes) {
@@ -204,7 +204,7 @@ void addEmitCommand(CLI::App &app, Action &chosen) {
   command->callback([request, &chosen] {
     chosen = [request] {
       StepProgress progress;
-      return emitFromFile(*request, sessionWith(progress));
+      return withResumeHint(emitFromFile(*request, sessionWith(progress)), request->outputPath);
     };
   });
 }

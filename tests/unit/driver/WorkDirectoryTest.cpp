@@ -117,19 +117,19 @@ TEST_CASE("a work directory that was moved goes once") {
   checkRefused(WorkDirectory::open(output, false).status(), "another process is working");
 }
 
-// What goes from a directory, in order, while `remove` runs.
-template <typename Remove>
-static std::vector<std::string> removalsFrom(const std::string &path, Remove remove) {
+// What goes from a directory while `act` runs, in order. At most some hundred names.
+template <typename Act>
+static std::vector<std::string> removalsFrom(const std::string &directory, Act act) {
   const int watch = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  REQUIRE(::inotify_add_watch(watch, path.c_str(), IN_DELETE) >= 0);
-  remove();
-  std::vector<std::string> names;
+  REQUIRE(::inotify_add_watch(watch, directory.c_str(), IN_DELETE) >= 0);
+  act();
   alignas(inotify_event) std::array<char, 1 << 16> events;
-  const ssize_t length = ::read(watch, events.data(), events.size());
+  const ssize_t bytes = ::read(watch, events.data(), events.size());
   ::close(watch);
-  for (ssize_t i = 0; i < length;) {
-    auto *event = reinterpret_cast<const inotify_event *>(&events[size_t(i)]);
-    if (event->len)
+  std::vector<std::string> names;
+  for (ssize_t i = 0; i < bytes;) {
+    const auto *event = reinterpret_cast<const inotify_event *>(&events[size_t(i)]);
+    if (event->len > 0) // Without a name it is the watch itself that ends.
       names.emplace_back(event->name);
     i += ssize_t(sizeof(inotify_event) + event->len);
   }
@@ -157,6 +157,52 @@ TEST_CASE("the mark of a work directory goes last, so that one half removed is k
     CHECK(removed.back() == "moec.lock");
     CHECK(directory.fileNames().empty());
   }
+}
+
+TEST_CASE("a work directory is kept where there is something to go on with") {
+  struct End {
+    Status status;
+    bool hasSomething, isResumed, isKept;
+    std::string message;
+  };
+  const std::string goesOn = "; --resume goes on from ";
+  for (const End &end : {End{Status(), true, true, false, ""},
+                         End{invalidInput("no text"), true, false, false, "no text"},
+                         End{invalidInput("no text"), true, true, true, "no text"},
+                         End{failed("disk full"), false, false, false, "disk full"},
+                         End{failed("disk full"), true, false, true, "disk full" + goesOn},
+                         End{failed("disk full"), true, true, true, "disk full" + goesOn},
+                         End{Status(StatusCode::kInterrupted, "interrupted; go on with a step"),
+                             false, false, true, "interrupted" + goesOn}}) {
+    TemporaryDirectory directory;
+    const std::string output = directory.path("out.moe");
+    CAPTURE(end.status.message());
+    if (end.isResumed)
+      opened(output, false).keep();
+    Status status;
+    {
+      WorkDirectory work = opened(output, end.isResumed);
+      if (end.hasSomething)
+        write(work.path() + "/file");
+      write(output + ".partial");
+      status =
+          work.keepAfter(end.status, std::array{output + ".partial", output + ".partial.journal"});
+    }
+    CHECK(status.code() == end.status.code());
+    const bool isTold = end.message.ends_with(goesOn);
+    CHECK(status.message() ==
+          end.message + (isTold ? output + ".work, " + output + ".partial" : ""));
+    CHECK(fs::exists(output + ".work") == end.isKept);
+  }
+}
+
+TEST_CASE("who has kept a work directory says why, and nothing is added") {
+  TemporaryDirectory directory;
+  WorkDirectory work = opened(directory.path("out.moe"), false);
+  write(work.path() + "/file");
+  work.keep();
+  CHECK(work.keepAfter(failed("out of reach; --resume with another target"), {}).message() ==
+        "out of reach; --resume with another target");
 }
 
 TEST_CASE("a step is marked with its key and no other") {

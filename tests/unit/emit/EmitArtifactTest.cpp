@@ -7,10 +7,13 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 
 using namespace moec;
 using namespace moert;
@@ -284,7 +287,11 @@ TEST_CASE("what was begun from other weights is not resumed, and not lost") {
   Fixture fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   auto before = fixture.directory.fileNames();
+  const std::filesystem::path weights = fixture.checkpointPath + "/model.safetensors";
+  const auto written = std::filesystem::last_write_time(weights);
   writeCheckpoint(fixture.checkpointPath, fixture.plan, randomTensors(fixture.plan, 6));
+  // The clock of a file may be coarse.
+  std::filesystem::last_write_time(weights, written + std::chrono::seconds(1));
   CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
   CHECK(fixture.directory.fileNames() == before);
 }
@@ -393,6 +400,130 @@ TEST_CASE("a failed emission leaves the output that was there before") {
   REQUIRE(!fixture.emit().isOk());
   CHECK(contentOf(fixture.output) == before);
   CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+}
+
+namespace {
+
+/// No file of this process grows beyond so many bytes while it lives, as on a full disk.
+class FileSizeLimit {
+public:
+  explicit FileSizeLimit(uint64_t bytes) : signalBefore(std::signal(SIGXFSZ, SIG_IGN)) {
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit limit = {bytes, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, signalBefore);
+  }
+  FileSizeLimit(const FileSizeLimit &) = delete;
+  FileSizeLimit &operator=(const FileSizeLimit &) = delete;
+
+private:
+  rlimit before;
+  void (*signalBefore)(int);
+};
+
+} // namespace
+
+static void failAt(Fixture &fixture, uint64_t bytes, const EmitOptions &options) {
+  Status status;
+  {
+    FileSizeLimit limit(bytes);
+    status = fixture.emit(options).status();
+  }
+  CHECK(status.code() == StatusCode::kFailed);
+  CHECK_MESSAGE(status.message().find("File too large") != std::string::npos, status.message());
+}
+
+TEST_CASE("a resumed emission that fails can be resumed again") {
+  Fixture whole, fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  const auto before = fixture.directory.fileNames();
+  EmitOptions options;
+  options.resume = true;
+  failAt(fixture, 60000, options);
+  CHECK(fixture.directory.fileNames() == before);
+  auto result = fixture.emit(options);
+  REQUIRE_MESSAGE(result.isOk(), result.status().message());
+  CHECK(result->resumedBytes >= 20000);
+  CHECK(contentOf(fixture.output) == whole.emitted());
+}
+
+TEST_CASE("an emission that fails leaves what it had journaled, and nothing before it has") {
+  Fixture whole, fixture;
+  EmitOptions options;
+  failAt(fixture, 60000, options);
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint"});
+  options.journalIntervalBytes = 10000;
+  failAt(fixture, 60000, options);
+  options.resume = true;
+  auto result = fixture.emit(options);
+  REQUIRE_MESSAGE(result.isOk(), result.status().message());
+  CHECK(result->resumedBytes >= 20000);
+  CHECK(contentOf(fixture.output) == whole.emitted());
+}
+
+TEST_CASE("what a kill behind the renaming leaves is in nobody's way") {
+  Fixture whole, fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  const std::string left = contentOf(fixture.output + ".partial.journal");
+  EmitOptions options;
+  options.resume = true;
+  fixture.emitted(options);
+  fixture.directory.write("out.moe.partial.journal", left);
+  CHECK(fixture.emitted(options) == whole.emitted());
+  CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+}
+
+namespace {
+
+/// Puts a directory in the place of the output before it gets its name.
+class BlockingProgress final : public Progress {
+public:
+  explicit BlockingProgress(std::string outputPath) : path(std::move(outputPath)) {}
+  void begin(std::string_view, uint64_t, uint64_t) override {}
+  void advanceTo(uint64_t) override { std::filesystem::create_directory(path); }
+  void end() override {}
+
+private:
+  std::string path;
+};
+
+} // namespace
+
+TEST_CASE("an artifact that cannot get its name can be resumed") {
+  Fixture whole, fixture;
+  BlockingProgress progress(fixture.output);
+  EmitOptions options;
+  options.journalIntervalBytes = 10000;
+  options.progress = &progress;
+  CHECK(fixture.emit(options).status().code() == StatusCode::kFailed);
+  std::filesystem::remove(fixture.output);
+  options.progress = nullptr;
+  options.resume = true;
+  auto result = fixture.emit(options);
+  REQUIRE_MESSAGE(result.isOk(), result.status().message());
+  CHECK(result->resumedBytes > 0);
+  CHECK(contentOf(fixture.output) == whole.emitted());
+}
+
+TEST_CASE("a resumed emission whose input is refused takes nothing away") {
+  Fixture fixture;
+  REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
+  const auto before = fixture.directory.fileNames();
+  const std::filesystem::path weights = fixture.checkpointPath + "/model.safetensors";
+  const auto written = std::filesystem::last_write_time(weights);
+  fixture.tensors["layer1.expert3.down"][0] = NAN;
+  writeCheckpoint(fixture.checkpointPath, fixture.plan, fixture.tensors);
+  std::filesystem::last_write_time(weights, written); // Taken for what it was.
+  EmitOptions options;
+  options.resume = true;
+  Status status = fixture.emit(options).status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK_MESSAGE(status.message().find("layer1.expert3.down") != std::string::npos,
+                status.message());
+  CHECK(fixture.directory.fileNames() == before);
 }
 
 TEST_CASE("a plan that no reader would take is refused before anything is written") {
