@@ -8,8 +8,10 @@
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <optional>
+#include <unistd.h>
 
 using namespace moert;
 
@@ -63,6 +65,7 @@ struct ExpertPool::Impl {
   }
   Status openLayer(size_t layer);
   bool isWhole(const LayerFile &file, size_t expert) const;
+  Result<uint64_t> startIndex(size_t layer) const;
   Status fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
                    const CalibrationProfile &profile, size_t layer);
   Result<FinishedExpert> finish(const LayerFile &file, const std::vector<WeightSource> &sources,
@@ -214,25 +217,37 @@ Result<FinishedExpert> ExpertPool::Impl::finish(const LayerFile &file,
   return finished;
 }
 
+// An index that says just what is whole: of an earlier one its beginning, which is not written
+// again, since a full disk would cost it then. Its size.
+Result<uint64_t> ExpertPool::Impl::startIndex(size_t layer) const {
+  const std::string path = pathOf(layer, ".index"), header = poolIndexHeader(fingerprint);
+  const std::vector<PooledExpert> &pooled = layers[layer].pooled;
+  if (pooled.empty()) {
+    MOERT_ASSIGN_OR_RETURN(RandomFile index, RandomFile::open(path, O_WRONLY | O_CREAT | O_TRUNC));
+    MOERT_RETURN_IF_ERROR(index.writeAt(0, std::as_bytes(std::span(header))));
+    return header.size();
+  }
+  uint64_t bytes = header.size();
+  for (size_t e = 0; e < pooled.size(); ++e)
+    bytes += poolIndexLine(e, pooled[e]).size();
+  if (::truncate(path.c_str(), off_t(bytes)) != 0)
+    return systemError(errno, strCat("cannot cut '", path, "'"));
+  return bytes;
+}
+
 Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
                                    const CalibrationProfile &profile, size_t layer) {
   LayerFile &file = layers[layer];
   MOERT_RETURN_IF_ERROR(openLayer(layer));
   if (file.pooled.size() == file.experts)
     return {};
-  // Anew, to say just what is whole.
-  MOERT_ASSIGN_OR_RETURN(RandomFile index,
-                         RandomFile::open(pathOf(layer, ".index"), O_WRONLY | O_CREAT | O_TRUNC));
-  uint64_t indexBytes = 0;
+  MOERT_ASSIGN_OR_RETURN(uint64_t indexBytes, startIndex(layer));
+  MOERT_ASSIGN_OR_RETURN(RandomFile index, RandomFile::open(pathOf(layer, ".index"), O_WRONLY));
   auto writeLine = [&](const std::string &line) {
     uint64_t at = indexBytes;
     indexBytes += line.size();
     return index.writeAt(at, std::as_bytes(std::span(line)));
   };
-  MOERT_RETURN_IF_ERROR(writeLine(poolIndexHeader(fingerprint)));
-  for (size_t e = 0; e < file.pooled.size(); ++e)
-    MOERT_RETURN_IF_ERROR(writeLine(poolIndexLine(e, file.pooled[e])));
-
   MOERT_ASSIGN_OR_RETURN(LayerInputs inputs, profile.layerInputs(layer));
   MOERT_ASSIGN_OR_RETURN(LayerMoments moments,
                          layerMomentsOf(profile.info().hiddenSize, inputs.rows));

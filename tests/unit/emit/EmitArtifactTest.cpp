@@ -4,16 +4,15 @@
 #include "runtime/format/Verify.h"
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/format/TinyArtifact.h"
+#include "tests/unit/support/FileSizeLimit.h"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sys/resource.h>
 
 using namespace moec;
 using namespace moert;
@@ -401,30 +400,6 @@ TEST_CASE("a failed emission leaves the output that was there before") {
   CHECK(contentOf(fixture.output) == before);
   CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
 }
-
-namespace {
-
-/// No file of this process grows beyond so many bytes while it lives, as on a full disk.
-class FileSizeLimit {
-public:
-  explicit FileSizeLimit(uint64_t bytes) : signalBefore(std::signal(SIGXFSZ, SIG_IGN)) {
-    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-    const rlimit limit = {bytes, before.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before);
-    std::signal(SIGXFSZ, signalBefore);
-  }
-  FileSizeLimit(const FileSizeLimit &) = delete;
-  FileSizeLimit &operator=(const FileSizeLimit &) = delete;
-
-private:
-  rlimit before;
-  void (*signalBefore)(int);
-};
-
-} // namespace
 
 static void failAt(Fixture &fixture, uint64_t bytes, const EmitOptions &options) {
   Status status;

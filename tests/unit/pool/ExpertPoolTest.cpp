@@ -1,4 +1,5 @@
 #include "tests/unit/pool/PoolFixture.h"
+#include "tests/unit/support/FileSizeLimit.h"
 
 #include <doctest/doctest.h>
 
@@ -103,6 +104,19 @@ TEST_CASE("an interrupted pool keeps the experts that are done") {
     CHECK(expertOf(*pool, i / 4, i % 4) == expertOf(expected, i / 4, i % 4));
     CHECK(pool->expert(i / 4, i % 4) == expected.expert(i / 4, i % 4));
   }
+}
+
+TEST_CASE("a full disk takes nothing away of an interrupted pool") {
+  PoolFixture fixture, whole;
+  fixture.fillAndInterruptAfter(2);
+  const std::string index = contentOf(fixture.poolFile("layer-000.index"));
+  {
+    FileSizeLimit limit(0);
+    Status status = fixture.fill().status();
+    CHECK(status.code() == StatusCode::kFailed);
+  }
+  CHECK(contentOf(fixture.poolFile("layer-000.index")) == index);
+  CHECK(recordsOf(*fixture.filled()) == recordsOf(*whole.filled()));
 }
 
 TEST_CASE("a pool can be interrupted again and again") {
