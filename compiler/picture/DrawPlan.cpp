@@ -2,7 +2,9 @@
 #include "compiler/picture/DrawRows.h"
 #include "runtime/base/Utf8.h"
 
+#include <algorithm>
 #include <iterator>
+#include <span>
 
 using Columns = moec::PictureColumns;
 
@@ -104,7 +106,12 @@ struct LegendEntry {
 constexpr LegendEntry kExpertLegend[] = {
     {"found", false, "share of tokens that want the expert and find it in memory"},
     {"wanted", false, "share of tokens that want it and for which it is read"},
+};
+// These where a plan has them.
+constexpr LegendEntry kRoomLegend[] = {
     {"room", false, "up to the line: so many experts the layer keeps between its turns"},
+};
+constexpr LegendEntry kPinLegend[] = {
     {"pin", false, "below a bar: pinned, never leaves memory"},
 };
 constexpr LegendEntry kTimeLegend[] = {
@@ -120,8 +127,8 @@ constexpr LegendEntry kDotLegend[kLegendLines] = {
     {"unused", true, "guessed, read and not wanted"},
 };
 
-template <size_t N>
-void drawEntries(SvgWriter &svg, const LegendEntry (&entries)[N], double x, double y) {
+/// Where the next entry would stand.
+double drawEntries(SvgWriter &svg, std::span<const LegendEntry> entries, double x, double y) {
   for (const LegendEntry &entry : entries) {
     if (entry.isDot)
       svg.circle(x + 5, y - 4, 3.5, entry.className);
@@ -130,6 +137,18 @@ void drawEntries(SvgWriter &svg, const LegendEntry (&entries)[N], double x, doub
     svg.text(x + 16, y, entry.words, "small");
     y += kTextLine;
   }
+  return y;
+}
+
+bool hasRoomOfLayers(const PlanPicture &picture) {
+  return std::ranges::any_of(picture.layers,
+                             [](const PicturedLayer &layer) { return layer.keptExperts > 0; });
+}
+
+bool hasPins(const PlanPicture &picture) {
+  return std::ranges::any_of(picture.layers, [](const PicturedLayer &layer) {
+    return std::ranges::any_of(layer.experts, &PicturedExpert::isPinned);
+  });
 }
 
 constexpr const char *kFootnotes[] = {
@@ -141,8 +160,12 @@ constexpr const char *kFootnotes[] = {
     "alone, or reading that much",
 };
 
-void drawLegend(SvgWriter &svg, double y) {
-  drawEntries(svg, kExpertLegend, kMargin, y);
+void drawLegend(SvgWriter &svg, const PlanPicture &picture, double y) {
+  double expertsY = drawEntries(svg, kExpertLegend, kMargin, y);
+  if (hasRoomOfLayers(picture))
+    expertsY = drawEntries(svg, kRoomLegend, kMargin, expertsY);
+  if (hasPins(picture))
+    drawEntries(svg, kPinLegend, kMargin, expertsY);
   drawEntries(svg, kTimeLegend, Columns::kTime, y);
   drawEntries(svg, kDotLegend, Columns::kTime + 230, y);
   y += kLegendLines * kTextLine + 4;
@@ -171,7 +194,7 @@ std::string drawPlan(const PlanPicture &picture) {
     svg.rect(kMargin, rows.top(i), kPictureWidth - 2 * kMargin, rows.height(), "band");
   drawExperts(svg, picture, rows);
   drawToken(svg, picture, rows);
-  drawLegend(svg, legendY);
+  drawLegend(svg, picture, legendY);
   return std::move(svg).finish();
 }
 

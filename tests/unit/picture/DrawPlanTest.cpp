@@ -53,6 +53,21 @@ TEST_CASE("a picture has a row for each layer") {
   CHECK(countOf(drawn, "<rect class=\"pin\"") == 4 + 1);
 }
 
+TEST_CASE("the legend says what a plan has, and nothing else") {
+  PlanPicture picture = somePicture(10, 32);
+  for (PicturedLayer &layer : picture.layers) {
+    layer.keptExperts = 0; // One pool for all layers.
+    for (PicturedExpert &expert : layer.experts)
+      expert.isPinned = false;
+  }
+  const std::string drawn = drawPlan(picture);
+  CHECK(countOf(drawn, "<rect class=\"found\"") == 1);
+  CHECK(countOf(drawn, "<rect class=\"room\"") == 0);
+  CHECK(countOf(drawn, "<rect class=\"pin\"") == 0);
+  picture.layers[3].experts[5].isPinned = true;
+  CHECK(countOf(drawPlan(picture), "<rect class=\"pin\"") == 1 + 1);
+}
+
 TEST_CASE("what follows the last layer ends its lane") {
   // 10 layers, and the time behind them.
   CHECK(countOf(drawPlan(somePicture(10, 32)), "<rect class=\"before\"") == 10 + 1 + 1);
