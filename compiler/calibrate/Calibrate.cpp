@@ -120,6 +120,7 @@ public:
 
 private:
   Status start(CalibrationInfo info);
+  Result<bool> resume(uint64_t stateBytes);
   bool isOfDone() const;
   Status startOver(CalibrationInfo info, uint64_t stateBytes);
   Status goOn(CalibrationJournal before, uint64_t stateBytes);
@@ -149,11 +150,6 @@ private:
 } // namespace
 
 Status Calibration::startOver(CalibrationInfo info, uint64_t stateBytes) {
-  std::error_code ignored;
-  if (std::filesystem::exists(CalibrationJournal::pathOf(options.outputPath), ignored) &&
-      listeners.say)
-    listeners.say(
-        strCat("starting over; --resume would go on with ", options.outputPath, ".partial"));
   MOERT_ASSIGN_OR_RETURN(ProfileWriter created,
                          ProfileWriter::create(options.outputPath, std::move(info)));
   writer.emplace(std::move(created));
@@ -172,7 +168,10 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   MOERT_ASSIGN_OR_RETURN(StateFile file, StateFile::open(options.outputPath, stateBytes, true));
   file.keep();
   uint64_t bytes = player->stateBytes(journal.segments) * journal.header.info.tokens.size();
-  MOERT_ASSIGN_OR_RETURN(uint64_t found, file.checksumOf(journal.segments, bytes));
+  auto checksum = file.checksumOf(journal.segments, bytes);
+  if (checksum.status().code() == StatusCode::kInvalidInput)
+    return invalidInput(checksum.status().message(), "; start without --resume");
+  MOERT_ASSIGN_OR_RETURN(const uint64_t found, std::move(checksum));
   if (found != journal.stateChecksum)
     return invalidInput(StateFile::pathOf(options.outputPath), ": the states have checksum ",
                         formatChecksum(found), ", the journal says ",
@@ -198,6 +197,22 @@ bool Calibration::isOfDone() const {
          std::filesystem::exists(options.outputPath, ignored);
 }
 
+/// Whether there was something to go on with.
+Result<bool> Calibration::resume(uint64_t stateBytes) {
+  MOERT_ASSIGN_OR_RETURN(std::optional<CalibrationJournal> journal,
+                         loadJournal(options.outputPath));
+  if (!journal)
+    return false;
+  if (isOfDone()) {
+    if (listeners.say)
+      listeners.say(strCat(options.outputPath, " is there already; starting over"));
+    removeJournal();
+    return false;
+  }
+  MOERT_RETURN_IF_ERROR(goOn(std::move(*journal), stateBytes));
+  return true;
+}
+
 Status Calibration::start(CalibrationInfo info) {
   LayerwiseOptions layerwise = layerwiseOptionsOf(options, info, model.artifact());
   MOERT_ASSIGN_OR_RETURN(LayerwiseAccount account, accountLayerwise(model, layerwise));
@@ -217,18 +232,12 @@ Status Calibration::start(CalibrationInfo info) {
   after.reserve(batchTokens * stateBytes);
   stateBytes *= info.tokens.size();
 
-  std::optional<CalibrationJournal> journal;
-  if (options.resume) {
-    MOERT_ASSIGN_OR_RETURN(journal, loadJournal(options.outputPath));
-  }
-  if (journal && isOfDone()) {
-    if (listeners.say)
-      listeners.say(strCat(options.outputPath, " is there already; starting over"));
-    removeJournal();
-    journal.reset();
-  }
-  MOERT_RETURN_IF_ERROR(journal ? goOn(std::move(*journal), stateBytes)
-                                : startOver(std::move(info), stateBytes));
+  Result<bool> resumed = options.resume ? resume(stateBytes) : false;
+  if (options.startsOverIfRefused && resumed.status().code() == StatusCode::kInvalidInput)
+    resumed = false;
+  MOERT_RETURN_IF_ERROR(resumed.status());
+  if (!*resumed)
+    MOERT_RETURN_IF_ERROR(startOver(std::move(info), stateBytes));
   collector.emplace(*writer, player->kernels(), std::move(squaresBefore));
   return {};
 }

@@ -43,6 +43,8 @@ struct CalibrateOptions {
   std::optional<moert::BudgetSize> memory;
   unsigned threads = 1;
   bool resume = false; // Go on with what an unfinished calibration left, if it did.
+  /// What was left is damaged, or of other options: start over rather than refuse it.
+  bool startsOverIfRefused = false;
 };
 
 /// What calibrate() tells while it works; all may be absent.

@@ -145,7 +145,7 @@ Result<std::optional<CalibrationJournal>> loadJournal(const std::string &outputP
   MOERT_RETURN_IF_ERROR(file.read(0, bytes).withContext(path));
   auto journal = decodeJournal(bytes);
   if (!journal.isOk())
-    return journal.status().withContext(path);
+    return invalidInput(path, ": ", journal.status().message(), "; start without --resume");
   return std::optional<CalibrationJournal>(std::move(journal).value());
 }
 

@@ -182,6 +182,7 @@ Status AccurateCompile::makeProfile() {
   options.seed = request.seed;
   options.threads = request.threads;
   options.resume = request.resume;
+  options.startsOverIfRefused = true;
   MOERT_RETURN_IF_ERROR(calibrate(model.checkpoint, options, {session.progress, session.stop, {}}));
   MOERT_RETURN_IF_ERROR(work->mark("calibration", key));
   return openProfile(options.outputPath);
@@ -261,7 +262,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
   EmitOptions options;
   options.outputPath = request.outputPath;
   options.resume = request.resume;
-  options.startsOverIfChanged = true; // What took long is in the work directory.
+  options.startsOverIfRefused = true; // What took long is in the work directory.
   options.progress = session.progress;
   const std::string plans = plannedText(plan->artifact.plans);
   MOERT_RETURN_IF_ERROR(artifacts->emit(std::move(plan).value(), assignment, options));

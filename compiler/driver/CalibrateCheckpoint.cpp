@@ -9,6 +9,8 @@
 #include "runtime/base/OutputFile.h"
 
 #include <array>
+#include <span>
+#include <unistd.h>
 
 using namespace moert;
 
@@ -23,6 +25,14 @@ static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &wor
   return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
 }
 
+// The journal, which is last, goes first: without it nothing is gone on with. Whether it was there.
+static bool dropOlder(std::span<const std::string> beside) {
+  const bool wasThere = ::unlink(beside.back().c_str()) == 0;
+  for (const std::string &path : beside)
+    ::unlink(path.c_str());
+  return wasThere;
+}
+
 Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
                            const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
@@ -32,13 +42,16 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   MOERT_RETURN_IF_ERROR(checkCalibrationTexts(model.checkpoint, options));
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(options.outputPath, options.resume));
+  const std::array beside = {OutputFile::partialPathOf(options.outputPath),
+                             StateFile::pathOf(options.outputPath),
+                             CalibrationJournal::pathOf(options.outputPath)};
+  // With what the work directory had: a later --resume is of this run.
+  if (!options.resume && dropOlder(beside) && session.say)
+    session.say(strCat("starting over; --resume would have gone on with ", beside.front()));
   Status status = makeAndPlay(model.checkpoint, work, options, session);
   if (status.isOk() && session.say)
     session.say(strCat("wrote ", options.outputPath));
-  return work.keepAfter(std::move(status),
-                        std::array{OutputFile::partialPathOf(options.outputPath),
-                                   StateFile::pathOf(options.outputPath),
-                                   CalibrationJournal::pathOf(options.outputPath)});
+  return work.keepAfter(std::move(status), beside);
 }
 
 } // namespace moec

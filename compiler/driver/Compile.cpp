@@ -82,9 +82,9 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
     MOERT_ASSIGN_OR_RETURN(const DeviceProfile device, readDeviceFile(request.passes.device));
     MemoryWarnings().check(plan.artifact.plans, device, session);
   }
-  return emitPlan(std::move(plan), model.checkpoint,
-                  emitOptionsOf(request.outputPath, request.threads, request.resume, session),
-                  session);
+  EmitOptions options = emitOptionsOf(request.outputPath, request.threads, request.resume, session);
+  options.startsOverIfRefused = request.startsOverIfRefused;
+  return emitPlan(std::move(plan), model.checkpoint, options, session);
 }
 
 Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,

@@ -18,6 +18,7 @@ struct CompileRequest {
   mlir::moe::CompileOptions passes;
   unsigned threads = 1;
   bool resume = false;
+  bool startsOverIfRefused = false; // As EmitOptions has it.
 };
 
 /// import, all passes, emit.

@@ -101,8 +101,9 @@ Status PooledArtifacts::emit(EmitPlan plan, const WidthAssignment &assignment,
   options.stop = session.stop;
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, model.checkpoint, options));
   if (result.hasStartedOver && session.say)
-    session.say(strCat(options.outputPath,
-                       ": what was left of it is of other options; it was started over"));
+    session.say(
+        strCat(options.outputPath,
+               ": what was left of it is damaged or of other options; it was started over"));
   return {};
 }
 

@@ -22,6 +22,7 @@ Result<std::string> makeReference(const ReferenceRequest &request, const WorkDir
   compile.passes.residentBits = mlir::moe::ResidentBits::kSource;
   compile.threads = request.threads;
   compile.resume = work.isResumed();
+  compile.startsOverIfRefused = true;
   MOERT_RETURN_IF_ERROR(compileCheckpoint(compile, session).withContext("making the reference"));
   MOERT_RETURN_IF_ERROR(work.mark(kStep, request.key));
   return path;

@@ -252,6 +252,25 @@ static Result<OutputFile> openFile(const Artifact &artifact, const EmitOptions &
   return OutputFile::create(options.outputPath, artifact.fileBytes);
 }
 
+static Result<OutputFile> goOn(Artifact &artifact, const EmitOptions &options, Journal &journal,
+                               uint64_t fingerprint, std::optional<EmitState> &done) {
+  MOERT_ASSIGN_OR_RETURN(done, journal.load(fingerprint, artifact));
+  return openFile(artifact, options, done);
+}
+
+// What an unfinished emission left, if it did, and what the journal says is done of it.
+static Result<OutputFile> resumeFile(Artifact &artifact, const EmitOptions &options,
+                                     Journal &journal, uint64_t fingerprint,
+                                     std::optional<EmitState> &done, bool &hasStartedOver) {
+  auto resumed = goOn(artifact, options, journal, fingerprint, done);
+  hasStartedOver =
+      options.startsOverIfRefused && resumed.status().code() == StatusCode::kInvalidInput;
+  if (!hasStartedOver)
+    return resumed;
+  done.reset();
+  return openFile(artifact, options, done);
+}
+
 static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const WeightPieces &weights,
                            const Checkpoint &checkpoint, const OutputFile &file,
                            const EmitOptions &options) {
@@ -314,13 +333,10 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   std::optional<EmitState> done;
   if (options.resume && isOfDone(options.outputPath))
     journal.remove();
-  if (options.resume) {
-    result.hasStartedOver = options.startsOverIfChanged && journal.isOfAnother(fingerprint);
-    if (!result.hasStartedOver) {
-      MOERT_ASSIGN_OR_RETURN(done, journal.load(fingerprint, artifact));
-    }
-  }
-  MOERT_ASSIGN_OR_RETURN(OutputFile file, openFile(artifact, options, done));
+  auto opened = options.resume ? resumeFile(artifact, options, journal, fingerprint, done,
+                                            result.hasStartedOver)
+                               : openFile(artifact, options, done);
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, std::move(opened));
   result.resumedBytes = file.position();
   if (!done)
     journal.remove();

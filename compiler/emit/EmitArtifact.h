@@ -18,8 +18,8 @@ struct EmitOptions {
   unsigned threads = 1;
   /// Go on with what an unfinished emission left, if it did.
   bool resume = false;
-  /// What was left is of another plan, or of another program: start over rather than refuse it.
-  bool startsOverIfChanged = false;
+  /// What was left is damaged, or of another plan or program: start over rather than refuse it.
+  bool startsOverIfRefused = false;
   /// Set from outside, for instance by a signal: the emission stops soon and can be resumed.
   const std::atomic<bool> *stop = nullptr;
   Progress *progress = nullptr;
@@ -31,7 +31,7 @@ struct EmitOptions {
 struct EmitResult {
   uint64_t fileBytes = 0;
   uint64_t resumedBytes = 0;   // Of them, those that an earlier emission had written.
-  bool hasStartedOver = false; // What was left did not fit.
+  bool hasStartedOver = false; // What was left was refused.
 };
 
 /// Writes options.outputPath, whole or not at all, the same bytes whatever the number of threads.

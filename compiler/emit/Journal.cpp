@@ -4,6 +4,7 @@
 #include "runtime/base/OutputFile.h"
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <unistd.h>
@@ -84,16 +85,13 @@ static std::string firstLineOf(uint64_t fingerprint) {
   return strCat(kHeading, formatChecksum(fingerprint));
 }
 
-bool Journal::isOfAnother(uint64_t fingerprint) const {
-  std::ifstream file(path);
-  std::string line;
-  return std::getline(file, line) && line.starts_with(kHeading) && line != firstLineOf(fingerprint);
-}
-
 Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &artifact) {
-  std::ifstream file(path);
-  if (!file)
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
     return std::optional<EmitState>();
+  if (!std::filesystem::is_regular_file(path, ignored)) // A pipe would be waited for.
+    return invalidInput(path, " is not a regular file; start without --resume");
+  std::ifstream file(path);
   std::stringstream content;
   content << file.rdbuf();
   std::string line;

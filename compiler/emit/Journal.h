@@ -37,9 +37,6 @@ public:
 
   explicit Journal(const std::string &outputPath) : path(pathOf(outputPath)) {}
 
-  /// Whether there is a journal, and of another fingerprint: what load() refuses.
-  bool isOfAnother(uint64_t fingerprint) const;
-
   /// Reads a journal and puts the checksums that it has into the artifact. nullopt: there is none.
   /// Refuses one of another fingerprint: the checkpoint, the options or the program have changed.
   moert::Result<std::optional<EmitState>> load(uint64_t fingerprint, moert::Artifact &artifact);

@@ -187,7 +187,18 @@ class InterruptTest(AccuracyTest):
                     file.truncate(5000)
                 self.resumes()
 
+    def test_what_is_damaged_of_a_step_has_that_step_start_over(self):
+        for name, damage in (("calibration.profile.partial", Path.unlink),
+                             ("calibration.profile.partial.journal", lambda path: os.truncate(path, 100)),
+                             ("calibration.profile.partial.states", lambda path: os.truncate(path, 0))):
+            with self.subTest(name):
+                self.interrupt_at("calibration.profile.partial.journal", signal.SIGKILL)
+                damage(self.work / name)
+                self.resumes()
+
     def test_nothing_of_a_compilation_with_other_options_is_used(self):
+        self.interrupt_at("calibration.profile.partial.journal", signal.SIGKILL, "--seed", "3")
+        self.resumes()
         status, error = self.interrupt_at("measurements", signal.SIGKILL, "--quantizer", "nearest", "--seed", "3")
         self.assertEqual(status, -signal.SIGKILL, error)
         self.resumes()
@@ -309,11 +320,10 @@ class TargetTest(AccuracyTest):
         self.assertGreater(enough, least)
         self.assertIn(f"with --resume and another --memory, {self.work} saves most of the time", said)
         self.assertEqual(self.left(), ["out.moe.work"])
-        # As if the output had been begun for yet another budget.
-        self.scratch.joinpath("out.moe.partial").write_bytes(bytes(4096))
+        # Begun, and what it began with is gone.
         self.scratch.joinpath("out.moe.partial.journal").write_text("moec-journal 1 0123456789abcdef\n")
         done = self.expect(DONE, "moec", *searched("--resume", "--memory", f"{enough}B"), "-o", self.output)
-        self.assertIn("it was started over", done.err)
+        self.assertIn("what was left of it is damaged or of other options; it was started over", done.err)
         self.meets(self.output, 0.05)
         self.assertEqual(self.left(), ["out.moe"])
 

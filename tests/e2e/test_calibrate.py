@@ -125,6 +125,27 @@ class InterruptTest(CalibrateTest):
     def test_a_killed_calibration_leaves_no_profile_and_resumes_to_the_same_bytes(self):
         self.interrupted(signal.SIGKILL, (-signal.SIGKILL,))
 
+    def test_a_run_that_starts_over_is_the_one_that_is_gone_on_with(self):
+        output, journal = self.killed_at("cut.partial.journal")
+        started = support.start("moec", *self.command, "--seed", 5, "-o", output)
+        status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / "cut.work/reference.moe.partial")
+        self.assertEqual(status, INTERRUPTED, error)
+        self.assertIn(f"starting over; --resume would have gone on with {output}.partial", error)
+        self.assertRegex(error, f"--resume goes on from {output}.work\n")
+        self.expect(DONE, "moec", *self.command, "--seed", 5, "--resume", "-o", output)
+        self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])
+
+    def test_what_is_damaged_is_refused_with_what_helps(self):
+        output, journal = self.killed_at("cut.partial.journal")
+        for name in ("cut.partial.journal", "cut.partial.states"):
+            with self.subTest(name):
+                path = self.scratch / name
+                whole = path.read_bytes()
+                path.write_bytes(whole[:len(whole) // 2] if name.endswith("journal") else whole[:100])
+                self.refused("moec", *self.command, "--resume", "-o", output, mention=f"{name}.*; start without --resume")
+                path.write_bytes(whole)
+        self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
+
     def killed_at(self, name):
         """A calibration that is killed once there is such a file: output, journal."""
         output = self.scratch / "cut"

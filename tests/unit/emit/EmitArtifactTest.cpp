@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 
 using namespace moec;
 using namespace moert;
@@ -302,13 +303,38 @@ TEST_CASE("what was begun with another plan is not resumed") {
   CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
 }
 
+TEST_CASE("what is damaged of an emission is refused, or started over where that is asked for") {
+  Fixture whole;
+  const std::string expected = whole.emitted();
+  for (auto damage :
+       {+[](const std::string &partial) { std::filesystem::remove(partial); },
+        +[](const std::string &partial) { std::filesystem::resize_file(partial, 9); },
+        +[](const std::string &partial) { std::ofstream(partial + ".journal") << "nothing\n"; },
+        +[](const std::string &partial) {
+          std::filesystem::remove(partial + ".journal");
+          REQUIRE(::mkfifo((partial + ".journal").c_str(), 0600) == 0);
+        }}) {
+    Fixture fixture;
+    REQUIRE(interruptAfter(fixture, 60000).code() == StatusCode::kInterrupted);
+    damage(fixture.output + ".partial");
+    refusalToResume(fixture);
+    EmitOptions options;
+    options.resume = options.startsOverIfRefused = true;
+    auto result = fixture.emit(options);
+    REQUIRE_MESSAGE(result.isOk(), result.status().message());
+    CHECK(result->hasStartedOver);
+    CHECK(contentOf(fixture.output) == expected);
+    CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
+  }
+}
+
 TEST_CASE("what was begun with another plan is started over where that is asked for") {
   Fixture fixture, whole;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   for (Fixture *each : {&fixture, &whole})
     each->plan.artifact.plans[0].prefillChunk = 3;
   EmitOptions options;
-  options.resume = options.startsOverIfChanged = true;
+  options.resume = options.startsOverIfRefused = true;
   auto result = fixture.emit(options);
   REQUIRE(result.isOk());
   CHECK(result->hasStartedOver);
