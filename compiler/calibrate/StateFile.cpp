@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -16,6 +17,9 @@ static constexpr uint64_t kPieceBytes = uint64_t(4) << 20;
 
 Result<StateFile> StateFile::open(const std::string &outputPath, uint64_t halfBytes, bool resume) {
   std::string path = pathOf(outputPath);
+  struct stat found;
+  if (::lstat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
+    return invalidInput(path, " is not a regular file, expected none or one to write");
   int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_CREAT | O_TRUNC);
   int file = ::open(path.c_str(), flags, 0666);
   if (file < 0 && resume && errno == ENOENT)

@@ -8,9 +8,10 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <span>
-#include <unistd.h>
 
 using namespace moert;
 
@@ -27,9 +28,13 @@ static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &wor
 
 // The journal, which is last, goes first: without it nothing is gone on with. Whether it was there.
 static bool dropOlder(std::span<const std::string> beside) {
-  const bool wasThere = ::unlink(beside.back().c_str()) == 0;
-  for (const std::string &path : beside)
-    ::unlink(path.c_str());
+  auto drop = [](const std::string &path) {
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)) &&
+           std::filesystem::remove(path, ignored);
+  };
+  const bool wasThere = drop(beside.back());
+  std::ranges::for_each(beside, drop);
   return wasThere;
 }
 

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <numeric>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace moec;
@@ -92,6 +93,15 @@ TEST_CASE("states that end early, or are gone, are refused") {
   REQUIRE(file->write(0, 0, bytesFrom(1, 10)).isOk());
   std::vector<std::byte> read(20);
   CHECK(file->read(0, 0, read).code() == StatusCode::kInvalidInput);
+}
+
+TEST_CASE("what is no file in the place of states is refused and stays") {
+  StatesName name;
+  const std::string path = StateFile::pathOf(name.path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  for (bool resume : {false, true})
+    CHECK(StateFile::open(name.path, 1000, resume).status().code() == StatusCode::kInvalidInput);
+  CHECK(std::filesystem::remove(path));
 }
 
 TEST_CASE("states are removed unless they are to be kept") {
