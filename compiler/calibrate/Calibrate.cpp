@@ -5,6 +5,7 @@
 #include "compiler/calibrate/LayerCollector.h"
 #include "compiler/calibrate/StateFile.h"
 #include "compiler/emit/CheckpointTokenizer.h"
+#include "compiler/emit/KeptForResume.h"
 #include "compiler/import/Checkpoint.h"
 #include "moert/Engine.h"
 #include "runtime/base/OutputFile.h"
@@ -121,14 +122,12 @@ public:
 private:
   Status start(CalibrationInfo info);
   Result<bool> resume(uint64_t stateBytes);
-  bool isOfDone() const;
   Status startOver(CalibrationInfo info, uint64_t stateBytes);
   Status goOn(CalibrationJournal before, uint64_t stateBytes);
   Status playAll();
   Status playSegment(uint32_t segment);
   Status finishSegment(uint32_t segment);
   Status commit();
-  bool isKeptAfter(const Status &status) const;
 
   void removeJournal() const { ::unlink(CalibrationJournal::pathOf(options.outputPath).c_str()); }
   const std::vector<int32_t> &tokens() const { return writer->header().info.tokens; }
@@ -189,21 +188,13 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   return {};
 }
 
-/// Whether the journal is that of a calibration which was killed when its profile had its name
-/// already and the journal was still to be removed. There is nothing then to go on with.
-bool Calibration::isOfDone() const {
-  std::error_code ignored;
-  return !std::filesystem::exists(OutputFile::partialPathOf(options.outputPath), ignored) &&
-         std::filesystem::exists(options.outputPath, ignored);
-}
-
 /// Whether there was something to go on with.
 Result<bool> Calibration::resume(uint64_t stateBytes) {
   MOERT_ASSIGN_OR_RETURN(std::optional<CalibrationJournal> journal,
                          loadJournal(options.outputPath));
   if (!journal)
     return false;
-  if (isOfDone()) {
+  if (OutputFile::isCommitted(options.outputPath)) {
     if (listeners.say)
       listeners.say(strCat(options.outputPath, " is there already; starting over"));
     removeJournal();
@@ -307,17 +298,6 @@ Status Calibration::commit() {
   return writer->commit(std::move(inputs));
 }
 
-/// What an earlier run has left is not lost to any error of this one, nor what this one has
-/// finished to a failure of the system.
-bool Calibration::isKeptAfter(const Status &status) const {
-  if (status.isOk())
-    return false;
-  std::error_code ignored;
-  return status.code() == StatusCode::kInterrupted || firstSegment > 0 ||
-         (status.code() == StatusCode::kFailed &&
-          std::filesystem::exists(CalibrationJournal::pathOf(options.outputPath), ignored));
-}
-
 Status Calibration::run(CalibrationInfo info) {
   fingerprint = fingerprintOf(info, model.artifact());
   MOERT_RETURN_IF_ERROR(start(std::move(info)));
@@ -330,7 +310,10 @@ Status Calibration::run(CalibrationInfo info) {
     listeners.progress->end();
   if (status.isOk())
     status = commit();
-  if (isKeptAfter(status)) {
+  std::error_code ignored;
+  const bool hasJournal =
+      std::filesystem::exists(CalibrationJournal::pathOf(options.outputPath), ignored);
+  if (isKeptForResume(status, firstSegment > 0, hasJournal)) {
     writer->keep();
     states->keep();
     return status;

@@ -1,5 +1,6 @@
 #include "compiler/driver/WorkDirectory.h"
 
+#include "compiler/emit/KeptForResume.h"
 #include "runtime/base/OutputFile.h"
 
 #include <algorithm>
@@ -125,15 +126,12 @@ WorkDirectory::~WorkDirectory() {
 
 Status WorkDirectory::keepAfter(Status status, std::span<const std::string> beside) {
   std::error_code error;
+  if (!isRemovedAtEnd || !isKeptForResume(status, resumed, !contentsOf(directory, error).empty()))
+    return status;
+  keep();
+  if (status.code() == StatusCode::kInvalidInput)
+    return status;
   const bool isInterrupted = status.code() == StatusCode::kInterrupted;
-  const bool isFailed = status.code() == StatusCode::kFailed;
-  if (!isRemovedAtEnd)
-    return status;
-  if (isInterrupted || (!status.isOk() && resumed) ||
-      (isFailed && !contentsOf(directory, error).empty()))
-    keep();
-  if (isRemovedAtEnd || !(isInterrupted || isFailed))
-    return status;
   std::string left = directory;
   for (const std::string &path : beside)
     if (std::filesystem::exists(path, error))

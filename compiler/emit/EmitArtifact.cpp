@@ -3,6 +3,7 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/emit/Fingerprint.h"
 #include "compiler/emit/Journal.h"
+#include "compiler/emit/KeptForResume.h"
 #include "compiler/emit/OrderedPipeline.h"
 #include "compiler/emit/WeightPieces.h"
 
@@ -12,7 +13,6 @@
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
-#include <filesystem>
 
 using namespace moert;
 
@@ -262,6 +262,8 @@ static Result<OutputFile> goOn(Artifact &artifact, const EmitOptions &options, J
 static Result<OutputFile> resumeFile(Artifact &artifact, const EmitOptions &options,
                                      Journal &journal, uint64_t fingerprint,
                                      std::optional<EmitState> &done, bool &hasStartedOver) {
+  if (OutputFile::isCommitted(options.outputPath))
+    journal.remove();
   auto resumed = goOn(artifact, options, journal, fingerprint, done);
   hasStartedOver =
       options.startsOverIfRefused && resumed.status().code() == StatusCode::kInvalidInput;
@@ -299,21 +301,6 @@ static Status syncForLater(OutputFile &file, const PartWriter &writer, const Emi
                        OutputFile::partialPathOf(options.outputPath)));
 }
 
-// Whether what the journal speaks of stays for --resume. Input that is refused will be again, and
-// is another one once it is changed: then only what an earlier emission had stays.
-static bool isKept(const Status &status, bool isResumed, const Journal &journal) {
-  return !status.isOk() && journal.exists() &&
-         (isResumed || status.code() != StatusCode::kInvalidInput);
-}
-
-// Whether the journal is that of an emission which was killed when its artifact had its name
-// already and the journal was still to be removed. There is nothing then to go on with.
-static bool isOfDone(const std::string &outputPath) {
-  std::error_code ignored;
-  return !std::filesystem::exists(OutputFile::partialPathOf(outputPath), ignored) &&
-         std::filesystem::exists(outputPath, ignored);
-}
-
 Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
                                 const EmitOptions &options) {
   Artifact &artifact = plan.artifact;
@@ -331,8 +318,6 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   Journal journal(options.outputPath);
   EmitResult result;
   std::optional<EmitState> done;
-  if (options.resume && isOfDone(options.outputPath))
-    journal.remove();
   auto opened = options.resume ? resumeFile(artifact, options, journal, fingerprint, done,
                                             result.hasStartedOver)
                                : openFile(artifact, options, done);
@@ -353,7 +338,7 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
     status = finishFile(plan, tokenizerTable, file);
   if (options.progress)
     options.progress->end();
-  if (isKept(status, done.has_value(), journal))
+  if (isKeptForResume(status, done.has_value(), journal.exists()))
     file.keep();
   else
     journal.remove();

@@ -60,6 +60,10 @@ std::string OutputFile::partialPathOf(const std::string &path) {
   return resolvedPath(path) + ".partial";
 }
 
+bool OutputFile::isCommitted(const std::string &path) {
+  return ::access(partialPathOf(path).c_str(), F_OK) != 0 && ::access(path.c_str(), F_OK) == 0;
+}
+
 // What can be said of the place before anything is touched.
 static Status checkPlace(const std::string &path, const std::string &place) {
   if (path.empty())

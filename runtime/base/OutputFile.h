@@ -35,6 +35,10 @@ public:
   /// it as it is then.
   static Result<OutputFile> resume(const std::string &path, uint64_t bytes, uint64_t expectedBytes);
 
+  /// Whether the file has its name and nothing partial stands beside it: what a writer leaves that
+  /// was killed behind commit(), before it removed what it kept to go on with.
+  static bool isCommitted(const std::string &path);
+
   /// Where the file grows: beside its place, behind a symbolic link.
   static std::string partialPathOf(const std::string &path);
 

@@ -126,7 +126,7 @@ class InterruptTest(CalibrateTest):
         self.interrupted(signal.SIGKILL, (-signal.SIGKILL,))
 
     def test_a_run_that_starts_over_is_the_one_that_is_gone_on_with(self):
-        output, journal = self.killed_at("cut.partial.journal")
+        output, _ = self.killed_with_journal()
         started = support.start("moec", *self.command, "--seed", 5, "-o", output)
         status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / "cut.work/reference.moe.partial")
         self.assertEqual(status, INTERRUPTED, error)
@@ -136,7 +136,7 @@ class InterruptTest(CalibrateTest):
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])
 
     def test_what_is_damaged_is_refused_with_what_helps(self):
-        output, journal = self.killed_at("cut.partial.journal")
+        output, _ = self.killed_with_journal()
         for name in ("cut.partial.journal", "cut.partial.states"):
             with self.subTest(name):
                 path = self.scratch / name

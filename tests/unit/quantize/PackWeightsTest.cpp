@@ -112,8 +112,8 @@ TEST_CASE("the parts of a packed matrix have the sizes of its layout") {
 // symmetric format of 4 or 2 bits has one code less on the side that is not the extreme's, where a
 // value may be a whole step beyond the last code. Rounding the scale moves the largest code by
 // 2^-11 of the value; rounding the offset adds 2^-11 of it. Numbers below 2^-14 are rounded by up
-// to 2^-25 in f16, a scale for each code up to the largest
-// where that is cut off, and otherwise once, beside the offset.
+// to 2^-25 in f16, a scale for each code up to the largest where that is cut off, and
+// otherwise once, beside the offset.
 TEST_CASE("a value comes back within half a step, or one step where its code is cut off") {
   for (float size : {1e-4f, 0.02f, 1.0f, 300.0f})
     for (const WeightFormat &format : kAllFormats)
