@@ -3,7 +3,7 @@
 // loads the artifact.
 #pragma once
 
-#include "runtime/policy/MemoryBudget.h"
+#include "runtime/memory/MemoryBudget.h"
 
 #include "compiler/ir/MoeDialect.h"
 

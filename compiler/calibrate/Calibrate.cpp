@@ -3,15 +3,15 @@
 #include "compiler/calibrate/CalibrationJournal.h"
 #include "compiler/calibrate/CalibrationWindows.h"
 #include "compiler/calibrate/LayerCollector.h"
+#include "compiler/calibrate/Layerwise.h"
 #include "compiler/calibrate/StateFile.h"
 #include "compiler/emit/CheckpointTokenizer.h"
-#include "compiler/emit/KeptForResume.h"
 #include "compiler/import/Checkpoint.h"
+#include "compiler/session/KeptForResume.h"
 #include "moert/Engine.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "runtime/engine/Layerwise.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <algorithm>

@@ -7,10 +7,10 @@
 // and the interruptions.
 #pragma once
 
-#include "compiler/emit/Progress.h"
 #include "compiler/profile/CheckpointHash.h"
+#include "compiler/session/Progress.h"
 #include "runtime/base/Status.h"
-#include "runtime/policy/MemoryBudget.h"
+#include "runtime/memory/MemoryBudget.h"
 
 #include <atomic>
 #include <cstdint>

@@ -3,8 +3,8 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
+#include "runtime/base/RandomStream.h"
 #include "runtime/base/Size.h"
-#include "runtime/engine/RandomStream.h"
 
 #include <algorithm>
 #include <filesystem>

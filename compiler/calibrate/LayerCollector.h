@@ -2,8 +2,8 @@
 // resident matrices' inputs into sums.
 #pragma once
 
+#include "compiler/calibrate/Layerwise.h"
 #include "compiler/profile/ProfileWriter.h"
-#include "runtime/engine/Layerwise.h"
 
 #include <cstdint>
 #include <map>

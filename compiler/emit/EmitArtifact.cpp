@@ -3,9 +3,9 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/emit/Fingerprint.h"
 #include "compiler/emit/Journal.h"
-#include "compiler/emit/KeptForResume.h"
 #include "compiler/emit/OrderedPipeline.h"
 #include "compiler/emit/WeightPieces.h"
+#include "compiler/session/KeptForResume.h"
 
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"

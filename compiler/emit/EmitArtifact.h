@@ -3,8 +3,8 @@
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
-#include "compiler/emit/Progress.h"
 #include "compiler/import/Checkpoint.h"
+#include "compiler/session/Progress.h"
 #include "runtime/base/Status.h"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // One plan as a picture for a person: what each MoE layer's experts are wanted for and which of
 // them the cache keeps, and how one token spends its time. Here are the numbers that it shows and
-// the drawing; where the numbers come from is not known here (compiler/driver/PicturePlan.h).
+// the drawing; where the numbers come from is not known here (compiler/planning/PicturePlan.h).
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 
 #include "compiler/plan/PresetRules.h"
 #include "runtime/base/Status.h"
+#include "runtime/memory/MemoryBudget.h"
 #include "runtime/policy/CacheAllotment.h"
-#include "runtime/policy/MemoryBudget.h"
 
 #include <cstdint>
 #include <span>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "compiler/plan/DeviceTimes.h"
-#include "runtime/policy/PagePool.h"
+#include "runtime/memory/PagePool.h"
 
 #include <cstdint>
 #include <vector>

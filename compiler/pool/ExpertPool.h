@@ -7,13 +7,13 @@
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
-#include "compiler/emit/Progress.h"
 #include "compiler/emit/RecordSource.h"
 #include "compiler/import/Checkpoint.h"
 #include "compiler/pool/PoolIndex.h"
 #include "compiler/profile/CalibrationProfile.h"
 #include "compiler/profile/CheckpointHash.h"
 #include "compiler/quantize/QuantizeExpert.h"
+#include "compiler/session/Progress.h"
 #include "runtime/base/Status.h"
 
 #include <atomic>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/base/RandomFile.h"
-#include "runtime/engine/Evaluation.h"
+#include "runtime/evaluation/Evaluation.h"
 
 #include <cstdint>
 #include <memory>

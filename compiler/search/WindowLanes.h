@@ -6,8 +6,8 @@
 #include "compiler/search/RecordedLogits.h"
 #include "compiler/search/SearchTexts.h"
 #include "moert/Engine.h"
-#include "runtime/engine/EngineSource.h"
-#include "runtime/engine/EvaluationSet.h"
+#include "runtime/evaluation/EngineSource.h"
+#include "runtime/evaluation/EvaluationSet.h"
 
 #include <atomic>
 #include <memory>

@@ -19,9 +19,9 @@
 #include "runtime/base/Status.h"
 #include "runtime/base/ThreadPool.h"
 #include "runtime/io/ReadQueue.h"
+#include "runtime/memory/PagePool.h"
 #include "runtime/policy/CacheDirectory.h"
 #include "runtime/policy/GuessList.h"
-#include "runtime/policy/PagePool.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include "runtime/cache/ExpertCache.h"
 #include "runtime/engine/EngineImpl.h"
-#include "runtime/policy/MemoryBudget.h"
+#include "runtime/memory/MemoryBudget.h"
 
 #include <vector>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/io/ReadQueue.h"
-#include "runtime/policy/MemoryBudget.h"
+#include "runtime/memory/MemoryBudget.h"
 
 namespace moert {
 

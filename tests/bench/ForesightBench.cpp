@@ -14,10 +14,10 @@
 //   score knowing who is wanted by the next 1, 2, 4 or 8 tokens in every layer (of those who are,
 //   the one that is wanted last leaves last), and of Belady's rule; with the share of the way from
 //   LRU to Belady.
-#include "compiler/driver/PlanInputs.h"
-#include "compiler/driver/RefinePlans.h"
-#include "compiler/driver/Replan.h"
 #include "compiler/plan/PlanSearch.h"
+#include "compiler/planning/PlanInputs.h"
+#include "compiler/planning/RefinePlans.h"
+#include "compiler/planning/Replan.h"
 #include "runtime/policy/Eviction.h"
 
 #include <algorithm>

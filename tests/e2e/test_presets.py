@@ -100,11 +100,11 @@ class PresetsTest(E2eTest):
         for path in (self.planned, self.profile):
             said = json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)
             said.pop("provenance", None)  # Its keys are data.
-            self.documented(said, "compiler/driver/inspect.md")
+            self.documented(said, "compiler/inspection/inspect.md")
         command = ("moert", "bench", self.planned, "--memory", "15%", "--tokens", 4, "--repeat", 1, "--json")
         said = json.loads(self.expect(DONE, *command).out)
         self.assertIn("forecast", said)
-        self.documented(said.pop("forecast"), "compiler/driver/inspect.md")
+        self.documented(said.pop("forecast"), "compiler/inspection/inspect.md")
         self.documented(said, "tools/moert/bench.md")
 
     def test_a_profile_of_another_checkpoint_is_refused(self):

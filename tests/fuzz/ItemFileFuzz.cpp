@@ -1,5 +1,5 @@
 // A file of items from a stranger: whatever is accepted can be evaluated.
-#include "runtime/engine/ItemFile.h"
+#include "runtime/evaluation/ItemFile.h"
 
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // The options of moec compile that say which accuracy is wanted and on what it is measured.
 #pragma once
 
-#include "compiler/driver/AccurateCompile.h"
+#include "compiler/accuracy/AccurateCompile.h"
 
 #include <string>
 

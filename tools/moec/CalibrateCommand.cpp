@@ -1,5 +1,5 @@
 // moec calibrate: what a checkpoint's routers and experts see on texts, as a profile.
-#include "compiler/driver/CalibrateCheckpoint.h"
+#include "compiler/commands/CalibrateCheckpoint.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "tools/moec/Command.h"

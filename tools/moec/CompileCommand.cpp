@@ -1,6 +1,6 @@
 // moec compile, import and emit: the way from a checkpoint to an artifact, whole and in its first
 // and last step.
-#include "compiler/driver/Compile.h"
+#include "compiler/commands/Compile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "tools/console/OutputStream.h"

@@ -1,8 +1,8 @@
 // moec inspect and verify: what an artifact says of itself, and whether it is still what was
 // written.
-#include "compiler/driver/Inspect.h"
-#include "compiler/driver/InspectProfile.h"
-#include "compiler/driver/VerifyArtifact.h"
+#include "compiler/inspection/Inspect.h"
+#include "compiler/inspection/InspectProfile.h"
+#include "compiler/inspection/VerifyArtifact.h"
 #include "runtime/base/Size.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"

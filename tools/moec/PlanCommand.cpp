@@ -1,8 +1,8 @@
 // moec plan: what to expect of a model before it is compiled, or of an artifact under other plans.
-#include "compiler/driver/InspectSections.h"
-#include "compiler/driver/Outlook.h"
-#include "compiler/driver/PicturePlan.h"
-#include "compiler/driver/Replan.h"
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/planning/Outlook.h"
+#include "compiler/planning/PicturePlan.h"
+#include "compiler/planning/Replan.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/JsonWriter.h"
 #include "runtime/base/OutputFile.h"

@@ -1,5 +1,5 @@
 // moec replan: other budgets, presets and devices for an artifact that is there.
-#include "compiler/driver/Replan.h"
+#include "compiler/planning/Replan.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"

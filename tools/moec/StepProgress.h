@@ -1,7 +1,7 @@
 // The compiler's progress as lines on standard error.
 #pragma once
 
-#include "compiler/driver/Session.h"
+#include "compiler/session/Session.h"
 #include "tools/console/ProgressLine.h"
 
 #include <optional>

@@ -1,16 +1,16 @@
 // moert bench: how fast a model runs here, as medians over several prompts, with the slow tail.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/InputText.h"
+#include "runtime/generation/Generation.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
-#include "tools/moert/Generation.h"
 #include "tools/moert/LoadedModel.h"
 
-#include "runtime/engine/RandomStream.h"
+#include "runtime/base/RandomStream.h"
 
 #include <CLI/CLI.hpp>
 

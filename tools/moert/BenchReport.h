@@ -1,7 +1,7 @@
 // The results of a bench, for people and for programs.
 #pragma once
 
-#include "tools/moert/Generation.h"
+#include "runtime/generation/Generation.h"
 #include "tools/moert/LoadedModel.h"
 
 #include <cstdint>

@@ -10,9 +10,9 @@
 
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "runtime/engine/EngineSource.h"
-#include "runtime/engine/EvaluationSet.h"
-#include "runtime/engine/RecordedReference.h"
+#include "runtime/evaluation/EngineSource.h"
+#include "runtime/evaluation/EvaluationSet.h"
+#include "runtime/evaluation/RecordedReference.h"
 
 #include <CLI/CLI.hpp>
 

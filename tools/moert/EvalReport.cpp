@@ -1,6 +1,6 @@
 #include "tools/moert/EvalReport.h"
 
-#include "runtime/engine/PairedBootstrap.h"
+#include "runtime/evaluation/PairedBootstrap.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The results of an evaluation, for people and for programs.
 #pragma once
 
-#include "runtime/engine/SampleScore.h"
+#include "runtime/evaluation/SampleScore.h"
 #include "tools/moert/LoadedModel.h"
 
 #include <string>

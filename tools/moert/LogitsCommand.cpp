@@ -1,5 +1,6 @@
 // moert logits: what the model computes for given tokens, as tensors in a file.
 #include "runtime/base/InputText.h"
+#include "runtime/generation/TokenIds.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -8,7 +9,6 @@
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/LogitsFile.h"
 #include "tools/moert/RunContext.h"
-#include "tools/moert/TokenIds.h"
 
 #include <CLI/CLI.hpp>
 

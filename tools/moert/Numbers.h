@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/base/JsonWriter.h"
-#include "tools/moert/Generation.h"
+#include "runtime/generation/Generation.h"
 #include "tools/moert/LoadedModel.h"
 
 #include <string>

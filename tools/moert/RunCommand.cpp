@@ -2,14 +2,14 @@
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/generation/TextStream.h"
+#include "runtime/generation/TokenIds.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/RunContext.h"
-#include "tools/moert/TextStream.h"
-#include "tools/moert/TokenIds.h"
 
 #include <CLI/CLI.hpp>
 
@@ -230,7 +230,8 @@ Status runModel(const RunOptions &options) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(run.sampling, info.vocabularySize));
   RunProfile profile(profileSteps(options, run), info.layers);
-  TextStream text(run.tokenizer, std::move(run.stops), run.length.maxTokens, !options.asJson);
+  TextStream text(run.tokenizer, std::move(run.stops), run.length.maxTokens,
+                  options.asJson ? TextStream::Write{} : writeOutput);
   Generation generation(
       *loaded.engine, *session, sampler,
       [&](const RunStep &step, std::span<const LayerProfile> layers) {

@@ -1,9 +1,9 @@
 // moert tokenize: text to token ids, or back.
 #include "runtime/base/InputText.h"
+#include "runtime/generation/TokenIds.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/LoadedModel.h"
-#include "tools/moert/TokenIds.h"
 
 #include <CLI/CLI.hpp>
 

@@ -13,7 +13,7 @@
 #include "runtime/format/Artifact.h"
 #include "runtime/io/ReadQueue.h"
 #include "runtime/kernels/Kernels.h"
-#include "runtime/policy/MemoryBudget.h"
+#include "runtime/memory/MemoryBudget.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <atomic>

@@ -4,7 +4,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/HostMemory.h"
 #include "runtime/cache/ExpertCache.h"
-#include "runtime/policy/MemoryBudget.h"
+#include "runtime/memory/MemoryBudget.h"
 
 #include <algorithm>
 #include <array>

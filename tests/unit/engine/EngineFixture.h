@@ -1,7 +1,7 @@
 // A synthetic model as a file, loaded engines over it, and what they compute.
 #pragma once
 
-#include "SyntheticModel.h"
+#include "tests/unit/engine/SyntheticModel.h"
 
 #include "moert/Engine.h"
 #include "runtime/engine/Footprint.h"

@@ -1,4 +1,4 @@
-#include "EngineFixture.h"
+#include "tests/unit/engine/EngineFixture.h"
 
 #include "runtime/engine/Footprint.h"
 #include "tests/unit/support/CountAllocations.h"

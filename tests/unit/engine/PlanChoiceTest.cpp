@@ -1,5 +1,5 @@
 // Which of an artifact's plans is taken.
-#include "EngineFixture.h"
+#include "tests/unit/engine/EngineFixture.h"
 
 #include <doctest/doctest.h>
 

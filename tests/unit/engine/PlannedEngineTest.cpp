@@ -1,5 +1,5 @@
 // What plans change of a run, which is never what it computes.
-#include "EngineFixture.h"
+#include "tests/unit/engine/EngineFixture.h"
 
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/PlannedCache.h"

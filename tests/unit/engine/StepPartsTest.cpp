@@ -1,6 +1,6 @@
 #include "runtime/engine/StepParts.h"
 
-#include "EngineFixture.h"
+#include "tests/unit/engine/EngineFixture.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "SyntheticModel.h"
+#include "tests/unit/engine/SyntheticModel.h"
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"

@@ -1,6 +1,6 @@
 #include "tools/moert/BudgetSplit.h"
 
-#include "SyntheticModel.h"
+#include "tests/unit/engine/SyntheticModel.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 // computes the same tokens and waits for each read: play by play, guesses included.
 #include "compiler/plan/CacheReplay.h"
 
-#include "runtime/engine/Layerwise.h"
+#include "compiler/calibrate/Layerwise.h"
 #include "runtime/predict/Candidates.h"
 #include "tests/unit/engine/EngineFixture.h"
 #include "tests/unit/policy/AllCacheRules.h"

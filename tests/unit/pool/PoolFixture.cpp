@@ -1,7 +1,7 @@
 #include "tests/unit/pool/PoolFixture.h"
 
 #include "compiler/profile/ProfileWriter.h"
-#include "runtime/engine/RandomStream.h"
+#include "runtime/base/RandomStream.h"
 #include "tests/unit/profile/TinyProfile.h"
 
 #include <doctest/doctest.h>

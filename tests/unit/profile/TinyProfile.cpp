@@ -2,7 +2,7 @@
 
 #include "compiler/profile/ProfileWriter.h"
 #include "runtime/base/CheckedMath.h"
-#include "runtime/engine/RandomStream.h"
+#include "runtime/base/RandomStream.h"
 
 #include <algorithm>
 #include <cmath>

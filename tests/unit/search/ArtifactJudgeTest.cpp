@@ -3,8 +3,8 @@
 #include "compiler/search/ArtifactJudge.h"
 
 #include "moert/Engine.h"
-#include "runtime/engine/EngineSource.h"
-#include "runtime/engine/RandomStream.h"
+#include "runtime/base/RandomStream.h"
+#include "runtime/evaluation/EngineSource.h"
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/engine/SyntheticModel.h"
 #include "tests/unit/tokenizer/TestTokenizers.h"

@@ -1,7 +1,7 @@
 #include "compiler/search/WindowLanes.h"
 
 #include "tests/unit/emit/TinyPlan.h"
-#include "tests/unit/engine/TableSource.h"
+#include "tests/unit/evaluation/TableSource.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/engine/SyntheticModel.h"
-#include "tests/unit/engine/TableSource.h"
+#include "tests/unit/evaluation/TableSource.h"
 
 #include <doctest/doctest.h>
 

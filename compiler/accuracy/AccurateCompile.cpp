@@ -1,0 +1,426 @@
+#include "compiler/accuracy/AccurateCompile.h"
+
+#include "compiler/accuracy/AcceptanceItems.h"
+#include "compiler/accuracy/PlanMaterial.h"
+#include "compiler/accuracy/PooledArtifacts.h"
+#include "compiler/accuracy/SearchProgress.h"
+#include "compiler/accuracy/SearchResults.h"
+#include "compiler/accuracy/SearchSummary.h"
+#include "compiler/commands/Reference.h"
+#include "compiler/emit/CheckpointTokenizer.h"
+#include "compiler/emit/Journal.h"
+#include "compiler/pipeline/IrContext.h"
+#include "compiler/plan/EstimateCheck.h"
+#include "compiler/plan/WidthSolvers.h"
+#include "compiler/planning/CheckpointMark.h"
+#include "compiler/planning/DeviceMemory.h"
+#include "compiler/search/ArtifactJudge.h"
+#include "compiler/session/WorkDirectory.h"
+#include "profiles/DeviceFile.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
+#include "runtime/format/Writer.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+/// One compilation, step after step. Lives for one call of compileAccurately().
+class AccurateCompile {
+public:
+  AccurateCompile(const AccurateCompileRequest &asked, const Session &told, ImportedModel imported)
+      : request(asked), session(told), model(std::move(imported)), devicePath(asked.passes.device),
+        amounts(asked.amounts) {
+    // The plans of passes are made anew with all that is known here; no pass needs the device.
+    request.passes.device.clear();
+    amounts.isAcceptedOnItems = isOfItems(asked.metric);
+  }
+
+  /// Whatever can be refused is, before an earlier compilation's work is touched.
+  Status readInputs();
+  Status run(WorkDirectory &directory);
+
+private:
+  Status readTexts();
+  Status readAcceptance(const Tokenizer &tokenizer, const std::vector<std::byte> &table);
+  Status openProfile(const std::string &path);
+  Status checkBudgets();
+  Status makeProfile();
+  std::string profileKey() const;
+  Status chooseSearchWindows();
+  Status leaveOutSeenItems();
+  Result<WidthSearchOutcome> search();
+  uint64_t measurementFingerprint() const;
+  Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
+  Status learnRouting();
+  Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured,
+                    const std::optional<WidthsChosen> &chosen);
+  SearchResults resultsOf(const WidthSearchOutcome &outcome) const;
+  void sayEstimates() const;
+  void warnOfMemory(const EmitPlan &plan) {
+    if (material.device)
+      memoryWarnings.check(plan.artifact.plans, *material.device, session);
+  }
+  void say(const std::string &line) const {
+    if (session.say)
+      session.say(line);
+  }
+  std::string at(const char *name) const { return work->path() + "/" + name; }
+
+  AccurateCompileRequest request;
+  const Session &session;
+  ImportedModel model;
+  std::string devicePath;
+  WorkDirectory *work = nullptr; // Of run().
+  CheckpointHash hash;
+  std::string referencePath;
+  std::vector<SearchText> texts, acceptanceTexts;
+  std::unique_ptr<AcceptanceItems> acceptanceItems; // Where the metric is of items.
+  TextAmounts amounts;
+  std::unique_ptr<CalibrationProfile> profile;
+  SearchWindows windows;
+  std::unique_ptr<PooledArtifacts> artifacts;
+  PlanMaterial material;
+  MemoryWarnings memoryWarnings;
+  std::unique_ptr<ArtifactTimes> times; // Where there is a device and a budget.
+  std::unique_ptr<ArtifactJudge> judge;
+  std::optional<EstimateCheck> estimateCheck;
+};
+
+} // namespace
+
+Status AccurateCompile::readTexts() {
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(model.checkpoint));
+  if (table.empty())
+    return invalidInput(model.checkpoint.directory(),
+                        " has no tokenizer.json, expected one for reading texts");
+  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
+  MOERT_ASSIGN_OR_RETURN(texts, readSearchTexts(request.calibrationTexts, tokenizer));
+  MOERT_RETURN_IF_ERROR(readAcceptance(tokenizer, table));
+  if (!request.target || texts.empty())
+    return {};
+  // Too few windows are refused now rather than after the calibration.
+  return chooseWindows(texts, acceptanceTexts, {}, 1, amounts).status();
+}
+
+// The table is copied, not moved: the tokenizer uses it where it lies.
+Status AccurateCompile::readAcceptance(const Tokenizer &tokenizer,
+                                       const std::vector<std::byte> &table) {
+  if (!request.target || !isOfItems(request.metric)) {
+    MOERT_ASSIGN_OR_RETURN(acceptanceTexts, readSearchTexts(request.acceptanceTexts, tokenizer));
+    return {};
+  }
+  MOERT_ASSIGN_OR_RETURN(acceptanceItems, readAcceptanceItems(request, model.description, table));
+  acceptanceTexts = acceptanceItems->files;
+  return {};
+}
+
+Status AccurateCompile::openProfile(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(profile, CalibrationProfile::open(path));
+  return checkSameCheckpoint(profile->info().checkpointHash, path, hash,
+                             strCat("is that of ", model.checkpoint.directory()));
+}
+
+// A budget that the fewest bits do not keep is out of reach whatever the search finds.
+Status AccurateCompile::checkBudgets() {
+  mlir::moe::CompileOptions passes = request.passes;
+  if (!request.bits)
+    passes.bits = mlir::moe::ExpertBits::k2;
+  if (request.areResidentBitsChosen && request.target)
+    passes.residentBits = mlir::moe::ResidentBits::k4;
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
+  MOERT_RETURN_IF_ERROR(
+      checkGuessing(plan.artifact, /*hasTrace=*/true, material.device.has_value()));
+  // What a share of the experts takes is not known before their widths are.
+  std::erase_if(plan.artifact.plans,
+                [](const Plan &one) { return one.name.find('%') != one.name.npos; });
+  warnOfMemory(plan);
+  return {};
+}
+
+Status AccurateCompile::readInputs() {
+  MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint, session.stop));
+  if (!devicePath.empty()) {
+    MOERT_ASSIGN_OR_RETURN(material.device, readDeviceFile(devicePath));
+  }
+  MOERT_RETURN_IF_ERROR(readTexts());
+  if (!request.profilePath.empty())
+    MOERT_RETURN_IF_ERROR(openProfile(request.profilePath));
+  return checkBudgets();
+}
+
+// Everything that decides the bytes of a profile.
+std::string AccurateCompile::profileKey() const {
+  std::string key =
+      strCat(formatChecksum(hash.sample), " ", request.calibrationTokens, " ", request.seed);
+  for (const SearchText &text : texts)
+    key += strCat(" ", formatChecksum(text.hash));
+  return key;
+}
+
+Status AccurateCompile::makeProfile() {
+  if (profile)
+    return {};
+  CalibrateOptions options;
+  options.outputPath = at("calibration.profile");
+  const std::string key = profileKey();
+  // What is damaged of an earlier run is made again.
+  if (work->isMarked("calibration", key) && openProfile(options.outputPath).isOk())
+    return {};
+  MOERT_RETURN_IF_ERROR(work->unmark("calibration"));
+  options.referencePath = referencePath;
+  options.textPaths = request.calibrationTexts;
+  options.tokens = request.calibrationTokens;
+  options.seed = request.seed;
+  options.threads = request.threads;
+  options.resume = request.resume;
+  options.startsOverIfRefused = true;
+  MOERT_RETURN_IF_ERROR(calibrate(model.checkpoint, options, {session.progress, session.stop, {}}));
+  MOERT_RETURN_IF_ERROR(work->mark("calibration", key));
+  return openProfile(options.outputPath);
+}
+
+Status AccurateCompile::chooseSearchWindows() {
+  const CalibrationInfo &info = profile->info();
+  if (texts.empty()) {
+    // The search measures on what the quantizers were fitted to, so losses come out a little too
+    // small; acceptance, on other text, raises the bar by what that amounts to.
+    SearchText &text = texts.emplace_back();
+    text.name = std::filesystem::path(request.profilePath).filename().string();
+    text.tokens = info.tokens;
+    text.isOfCalibration = true;
+    say("the search measures on the profile's own tokens, as no --calibration-text was given");
+  }
+  MOERT_ASSIGN_OR_RETURN(
+      windows, chooseWindows(texts, acceptanceTexts, info.tokens, info.windowTokens, amounts));
+  if (acceptanceItems)
+    return leaveOutSeenItems();
+  if (windows.isSetAside)
+    say(strCat("accepting on ", windows.acceptance.windows, " windows of ",
+               request.amounts.windowTokens,
+               " tokens that are set aside from the calibration texts, as no --eval-text was "
+               "given"));
+  return {};
+}
+
+Status AccurateCompile::leaveOutSeenItems() {
+  const uint64_t all = acceptanceItems->set->samples();
+  std::vector<std::vector<int32_t>> tokens;
+  for (uint64_t item = 0; item < all; ++item)
+    tokens.push_back(acceptanceItems->set->itemTokens(item));
+  const CalibrationInfo &info = profile->info();
+  MOERT_RETURN_IF_ERROR(acceptanceItems->leaveOut(
+      findSeenItems(tokens, info.tokens, info.windowTokens, windows, amounts.windowTokens),
+      *request.target));
+  if (const uint64_t kept = acceptanceItems->kept.size(); kept < all)
+    say(strCat("accepting on ", kept, " of ", all,
+               " items: calibration or the search has read parts of the others"));
+  return {};
+}
+
+// Without budgets: a candidate of many bits may well be beyond the one that is asked for.
+Status AccurateCompile::emitCandidate(const WidthAssignment &assignment,
+                                      const std::string &path) const {
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts->plan(assignment, {}));
+  EmitOptions options;
+  options.outputPath = path;
+  return artifacts->emit(std::move(plan), assignment, options);
+}
+
+// One trace for all that is timed and for the artifact: as long as the fewest bits may have it.
+Status AccurateCompile::learnRouting() {
+  const WidthItems &items = artifacts->items();
+  const WidthAssignment fewest = uniformAssignment(items.input().problem, 0);
+  MOERT_ASSIGN_OR_RETURN(material.learned, learn(*profile, items.expertBytesOf(fewest)));
+  return {};
+}
+
+Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
+                                   std::optional<Measured> measured,
+                                   const std::optional<WidthsChosen> &chosen) {
+  auto plan = artifacts->plan(assignment, request.passes.budgets);
+  if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
+    work->keep();
+    return invalidInput(plan.status().message(), "; with --resume and another --memory, ",
+                        work->path(), " saves most of the time");
+  }
+  MOERT_RETURN_IF_ERROR(plan.status());
+  warnOfMemory(*plan); // Of shares of the experts, too: their bytes are known now.
+  MOERT_RETURN_IF_ERROR(addPlans(*plan, material, session));
+  if (chosen)
+    addWidthsChosen(*chosen, plan->artifact);
+  plan->artifact.measured = std::move(measured);
+  markCheckpoint(hash, plan->artifact);
+  EmitOptions options;
+  options.outputPath = request.outputPath;
+  options.resume = request.resume;
+  options.startsOverIfRefused = true; // What took long is in the work directory.
+  options.progress = session.progress;
+  const std::string plans = plannedText(plan->artifact.plans);
+  MOERT_RETURN_IF_ERROR(artifacts->emit(std::move(plan).value(), assignment, options));
+  std::error_code ignored;
+  say(strCat("wrote ", request.outputPath, ", ",
+             formatBytes(std::filesystem::file_size(request.outputPath, ignored)), plans));
+  return {};
+}
+
+// Of everything but the assignment that decides what is measured; not of the target, so that
+// another one finds the measurements of this one.
+uint64_t AccurateCompile::measurementFingerprint() const {
+  std::string text =
+      strCat("measure ", formatChecksum(hash.sample), " ", nameOf(request.method), " ",
+             request.passes.nested, " ", request.passes.group, " ", request.passes.activationGroup,
+             " ", request.bits.value_or(0), " ", request.areResidentBitsChosen, " ",
+             int(request.passes.residentBits), " ", int(request.passes.headBits), " ",
+             metricName(acceptanceItems ? LossMetric::kKl : request.metric), " ",
+             request.amounts.windowTokens);
+  ChecksumStream stream;
+  stream.update(std::as_bytes(std::span(text)));
+  stream.update(std::as_bytes(std::span(profile->info().tokens)));
+  for (const WindowSet *set : {&windows.probe, &windows.rest, &windows.acceptance})
+    for (const std::vector<int32_t> &ids : set->ids)
+      stream.update(std::as_bytes(std::span(ids)));
+  return stream.digest();
+}
+
+Result<WidthSearchOutcome> AccurateCompile::search() {
+  WidthSearchInput input = artifacts->items().input();
+  input.target = *request.target;
+  // Before a look has said what a divergence is worth in points: as many nats as the share of them
+  // that may be lost. Looks correct it by factors.
+  if (acceptanceItems)
+    input.firstBar = *request.target;
+  input.solver = request.solver;
+  if (times) {
+    constexpr uint32_t kMeasurementsForTimes = 8; // Of two knapsacks instead of one.
+    input.times = &times->times();
+    input.maxMeasurements += kMeasurementsForTimes;
+  }
+  if (request.solver == SolverChoice::kUniform || request.solver == SolverChoice::kEdgeMoe)
+    input.others = uniformAssignment(input.problem, 8);
+  const uint64_t searchWindows = windows.probe.windows + windows.rest.windows;
+  const uint64_t accepted =
+      acceptanceItems ? acceptanceItems->kept.size() : windows.acceptance.windows;
+  constexpr uint64_t kUsualMeasurements = 12, kUsualLooks = 2;
+  const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
+                              ? 0
+                              : 2 + *std::max_element(input.groups.begin(), input.groups.end());
+  SearchProgress progress(session.progress, acceptanceItems ? "windows and items" : "windows",
+                          searchWindows * (1 + kUsualMeasurements) +
+                              windows.probe.windows * probes + kUsualLooks * 2 * accepted +
+                              request.checkedEstimates * windows.probe.windows);
+  JudgeOptions options;
+  options.directory = work->path();
+  options.referencePath = referencePath;
+  options.metric = request.metric;
+  if (acceptanceItems) {
+    options.itemSet = &*acceptanceItems->set;
+    options.items = acceptanceItems->kept;
+  }
+  options.windowTokens = request.amounts.windowTokens;
+  options.threads = request.threads;
+  options.fingerprint = measurementFingerprint();
+  options.stop = session.stop;
+  options.onBegin = [&](const std::string &) { progress.beginPass(); };
+  options.onWindows = [&](uint64_t done) { progress.advanceTo(done); };
+  MOERT_ASSIGN_OR_RETURN(
+      judge, ArtifactJudge::create(options, windows,
+                                   [&](const WidthAssignment &assignment, const std::string &path) {
+                                     return emitCandidate(assignment, path);
+                                   }));
+  MOERT_ASSIGN_OR_RETURN(WidthSearchOutcome outcome, searchWidths(input, *judge));
+  if (outcome.isMet && request.checkedEstimates > 0) {
+    MOERT_ASSIGN_OR_RETURN(estimateCheck, checkEstimates(outcome.estimates, input.isProbedDirectly,
+                                                         request.checkedEstimates, *judge));
+  }
+  return outcome;
+}
+
+SearchResults AccurateCompile::resultsOf(const WidthSearchOutcome &outcome) const {
+  return {request,
+          profile->info(),
+          windows,
+          windows.isSetAside ? texts : acceptanceTexts,
+          acceptanceItems.get(),
+          artifacts->items(),
+          outcome,
+          judge->acceptanceScores(outcome.best.assignment),
+          judge->windowsPlayed()};
+}
+
+void AccurateCompile::sayEstimates() const {
+  char correlation[16];
+  std::snprintf(correlation, sizeof(correlation), "%.2f", estimateCheck->rankCorrelation);
+  say(strCat(estimateCheck->experts, " experts measured alone: the estimates order them with a ",
+             "rank correlation of ", correlation));
+}
+
+Status AccurateCompile::run(WorkDirectory &directory) {
+  work = &directory;
+  Session quiet = session;
+  quiet.say = {};
+  if (request.target || !profile) {
+    MOERT_ASSIGN_OR_RETURN(
+        referencePath,
+        makeReference({request.checkpointDirectory, formatChecksum(hash.sample), request.threads},
+                      *work, quiet));
+  }
+  MOERT_RETURN_IF_ERROR(makeProfile());
+  if (request.target)
+    MOERT_RETURN_IF_ERROR(chooseSearchWindows());
+  MOERT_ASSIGN_OR_RETURN(artifacts,
+                         PooledArtifacts::create(request, model, *profile, work->path(), session));
+  MOERT_RETURN_IF_ERROR(learnRouting());
+  MOERT_ASSIGN_OR_RETURN(times,
+                         ArtifactTimes::create(material, *artifacts, request.passes, session.stop));
+  WidthAssignment assignment(artifacts->items().input().problem.items.size(), 0);
+  std::optional<Measured> measured;
+  std::optional<WidthsChosen> chosen;
+  if (request.target) {
+    MOERT_ASSIGN_OR_RETURN(WidthSearchOutcome outcome, search());
+    say(strCat("measured, the last ", acceptanceItems ? "column" : "columns",
+               " on windows of the search:\n") +
+        measuredTable(outcome, artifacts->items(), artifacts->expertWeights(), request.metric));
+    if (!outcome.isMet) {
+      work->keep();
+      return outOfReach(resultsOf(outcome), work->path());
+    }
+    assignment = outcome.best.assignment;
+    measured = measuredOf(resultsOf(outcome));
+    if (estimateCheck)
+      sayEstimates();
+    chosen = widthsChosen(outcome, times ? times->place() : "");
+    say(resultText(resultsOf(outcome)));
+    say(strCat("widths: ", chosen->reason.value, ", ", chosen->reason.reason));
+  }
+  return emitOutput(assignment, std::move(measured), chosen);
+}
+
+Status compileAccurately(const AccurateCompileRequest &request, const Session &session) {
+  MOERT_RETURN_IF_ERROR(checkAccurateRequest(request));
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
+  MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
+  std::optional<AccurateCompile> compile(std::in_place, request, session, std::move(model));
+  MOERT_RETURN_IF_ERROR(compile->readInputs());
+  std::error_code ignored;
+  const std::string directory = WorkDirectory::pathOf(request.outputPath);
+  const bool isStartingOver = !request.resume && std::filesystem::exists(directory, ignored);
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
+                         WorkDirectory::open(request.outputPath, request.resume));
+  if (isStartingOver && session.say)
+    session.say(strCat("starting over; --resume would have gone on from ", directory));
+  Status status = compile->run(work);
+  compile.reset(); // Not every file system removes a directory whose files are open.
+  return work.keepAfter(std::move(status), std::array{OutputFile::partialPathOf(request.outputPath),
+                                                      Journal::pathOf(request.outputPath)});
+}
+
+} // namespace moec

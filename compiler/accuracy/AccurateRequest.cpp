@@ -1,0 +1,45 @@
+#include "compiler/accuracy/AccurateRequest.h"
+
+#include "compiler/session/WorkDirectory.h"
+#include "runtime/base/InputText.h"
+#include "runtime/base/OutputFile.h"
+
+#include <filesystem>
+
+using namespace moert;
+
+namespace moec {
+
+Status checkAccurateRequest(const AccurateCompileRequest &request) {
+  if (request.target && !(*request.target > 0 && *request.target <= 100))
+    return invalidInput("an accuracy loss of ", *request.target,
+                        ", expected more than 0 and at most 100");
+  if (request.target && isOfItems(request.metric) && *request.target >= 1)
+    return invalidInput("an accuracy loss of all points in ", metricName(request.metric),
+                        " or more, expected less than 100%");
+  if (request.target && isOfItems(request.metric) && request.acceptanceTexts.empty())
+    return invalidInput("--metric ", metricName(request.metric),
+                        " needs --eval-text: its items, one JSON object a line");
+  // Calibration reads them a second time.
+  for (const std::string &path : request.calibrationTexts)
+    if (std::error_code ignored; path == "-" || (std::filesystem::exists(path, ignored) &&
+                                                 !std::filesystem::is_regular_file(path, ignored)))
+      return invalidInput(inputName(path), " is no regular file, expected one for calibration");
+  if (request.calibrationTexts.empty() && request.profilePath.empty())
+    return request.target
+               ? invalidInput("--accuracy-loss needs --calibration-text, or --calibration with "
+                              "--eval-text")
+               : invalidInput("--quantizer ", nameOf(request.method),
+                              " needs --calibration-text or --calibration; nearest needs neither");
+  if (request.target && request.calibrationTexts.empty() && request.acceptanceTexts.empty())
+    return invalidInput("--calibration without --calibration-text needs --eval-text: there is no "
+                        "text to set aside");
+  std::vector<std::string> inputs = request.calibrationTexts;
+  inputs.insert(inputs.end(), request.acceptanceTexts.begin(), request.acceptanceTexts.end());
+  inputs.push_back(request.profilePath);
+  inputs.push_back(request.passes.device);
+  MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(request.outputPath, inputs));
+  return checkReplacesNone(request.outputPath, inputs);
+}
+
+} // namespace moec

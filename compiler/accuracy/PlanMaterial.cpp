@@ -1,0 +1,88 @@
+#include "compiler/accuracy/PlanMaterial.h"
+
+#include "compiler/plan/PlanAcceptance.h"
+#include "runtime/base/SystemLimits.h"
+#include "runtime/format/Writer.h"
+
+#include <cmath>
+
+using namespace moert;
+
+namespace moec {
+
+ArtifactTimes::ArtifactTimes(const PlanMaterial &material, const PooledArtifacts &artifacts,
+                             std::string given, Preset preset, const std::atomic<bool> *stop)
+    : device(material.device->name), budget(std::move(given)), basis(material.basis()),
+      planning(artifacts, basis, budget, preset),
+      replayed(planning, preset, availableCores(), stop) {}
+
+Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial &material,
+                                                             const PooledArtifacts &artifacts,
+                                                             const mlir::moe::CompileOptions &of,
+                                                             const std::atomic<bool> *stop) {
+  if (!material.device || of.budgets.empty())
+    return std::unique_ptr<ArtifactTimes>();
+  Preset preset = Preset::kAuto;
+  if (!of.presets.empty()) {
+    MOERT_ASSIGN_OR_RETURN(preset, presetOf(of.presets.front()));
+  }
+  return std::unique_ptr<ArtifactTimes>(
+      new ArtifactTimes(material, artifacts, of.budgets.front(), preset, stop));
+}
+
+std::string ArtifactTimes::place() const {
+  return strCat("within ", budget, " on ", device);
+}
+
+static std::string timedText(const MeasuredWidths &widths) {
+  return strCat(timeText(widths.tokenNs), " a token by ", widths.solver);
+}
+
+WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &place) {
+  if (!outcome.isTimed)
+    return {false,
+            {},
+            {std::string(kWidthsReason), "fewest bytes",
+             strCat("of what was measured to keep the target; ",
+                    !place.empty() ? "the budget holds none of it"
+                                   : "a device and a budget would let time decide"),
+             Origin::kMeasured}};
+  const MeasuredWidths &best = outcome.best;
+  WidthsChosen chosen{
+      true, place, {std::string(kWidthsReason), "least time", timedText(best), Origin::kDerived}};
+  PlanReason &reason = chosen.reason;
+  const bool isSame = outcome.fewestBytes && outcome.fewestBytes->assignment == best.assignment;
+  if (isSame)
+    reason.reason += ", with the fewest bytes as well";
+  else if (outcome.fewestBytes && !std::isfinite(outcome.fewestBytes->tokenNs))
+    reason.reason += strCat("; with the fewest bytes of those expected to pass, by ",
+                            outcome.fewestBytes->solver, ", it does not fit");
+  else if (outcome.fewestBytes)
+    reason.reason += strCat("; with the fewest bytes of those expected to pass ",
+                            timedText(*outcome.fewestBytes));
+  reason.reason += strCat(", expected ", chosen.place);
+  return chosen;
+}
+
+Status addPlans(EmitPlan &plan, const PlanMaterial &material, const Session &session) {
+  plan.paths = material.learned.sections.paths;
+  plan.trace = material.learned.sections.trace;
+  Artifact artifact = plan.artifact;
+  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {}));
+  artifact.pathsBytes = plan.paths.size();
+  MOERT_RETURN_IF_ERROR(refinePlans(artifact, material.basis(), session));
+  plan.artifact.plans = std::move(artifact.plans);
+  return {};
+}
+
+void addWidthsChosen(const WidthsChosen &chosen, Artifact &artifact) {
+  for (Plan &plan : artifact.plans) {
+    plan.reasons.insert(plan.reasons.begin(), chosen.reason);
+    if (chosen.isBySeconds && plan.forecast)
+      plan.reasons.front().origin = worseOf(chosen.reason.origin, plan.forecast->origin);
+  }
+  artifact.provenance.emplace_back(
+      "widths_by", chosen.isBySeconds ? strCat("seconds ", chosen.place) : std::string("bytes"));
+}
+
+} // namespace moec

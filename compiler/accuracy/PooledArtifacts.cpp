@@ -1,0 +1,110 @@
+#include "compiler/accuracy/PooledArtifacts.h"
+
+#include "compiler/pipeline/IrContext.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/OutputFile.h"
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace moert;
+
+namespace moec {
+
+// Descending, as the search wants them. rowInputs: of the experts' longest rows.
+static std::vector<Grid> gridsFor(const AccurateCompileRequest &request, uint32_t rowInputs) {
+  const bool isPerRow = request.method == QuantizeMethod::kPerChannel;
+  const uint32_t group =
+      isPerRow ? uint32_t(roundUp(uint64_t(rowInputs), request.passes.activationGroup))
+               : request.passes.group;
+  std::vector<Grid> grids;
+  for (uint32_t bits : {8, 6, 4, 3, 2})
+    if (!request.bits || *request.bits == bits)
+      grids.push_back({bits, group, request.method == QuantizeMethod::kHqq});
+  return grids;
+}
+
+Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
+  mlir::moe::CompileOptions passes = request.passes;
+  passes.budgets.clear();
+  MOERT_ASSIGN_OR_RETURN(EmitPlan layers, planModel(model, passes, Session()));
+  uint32_t rowInputs = 0;
+  for (const MoeLayer &layer : layers.artifact.moeLayers)
+    for (const ExpertMatrix &matrix : layer.matrices) {
+      weights += layer.experts.size() * uint64_t(matrix.shape.rows) * matrix.shape.cols;
+      rowInputs = std::max(rowInputs, matrix.shape.cols);
+    }
+  PoolOptions options;
+  options.directory = directory + "/pool";
+  options.method = request.method;
+  options.grids = gridsFor(request, rowInputs);
+  options.activationGroup = passes.activationGroup;
+  options.nested = passes.nested;
+  options.checkpointHash = profile.info().checkpointHash;
+  options.threads = request.threads;
+  options.stop = session.stop;
+  options.progress = session.progress;
+  std::error_code error;
+  std::filesystem::create_directory(options.directory, error);
+  if (error)
+    return openError(error.value(), strCat("cannot make the directory ", options.directory));
+  MOERT_ASSIGN_OR_RETURN(pool, ExpertPool::fill(layers, model.checkpoint, profile, options));
+  return {};
+}
+
+Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
+  std::vector<ResidentClass> residents;
+  if (request.areResidentBitsChosen && request.target) {
+    MOERT_ASSIGN_OR_RETURN(residents, residentClassesOf(model, session));
+  }
+  MOERT_ASSIGN_OR_RETURN(WidthItems made,
+                         WidthItems::create(*pool, info, std::move(residents), request.passes));
+  widthItems.emplace(std::move(made));
+  return {};
+}
+
+Result<std::unique_ptr<PooledArtifacts>>
+PooledArtifacts::create(const AccurateCompileRequest &request, const ImportedModel &model,
+                        const CalibrationProfile &profile, const std::string &directory,
+                        const Session &session) {
+  std::unique_ptr<PooledArtifacts> artifacts(
+      new PooledArtifacts(request, model, directory, session));
+  MOERT_RETURN_IF_ERROR(artifacts->fillPool(profile));
+  MOERT_RETURN_IF_ERROR(artifacts->makeItems(profile.info()));
+  return artifacts;
+}
+
+Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
+                                       const std::vector<std::string> &budgets) const {
+  mlir::moe::CompileOptions passes = request.passes;
+  passes.budgets = budgets;
+  passes.widths = directory + "/widths";
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(passes.widths));
+  MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(widthItems->widthsOf(assignment))));
+  MOERT_RETURN_IF_ERROR(file.commit());
+  MOERT_ASSIGN_OR_RETURN(EmitPlan made, planModel(model, passes, Session()));
+  // The passes know neither the quantizer nor whether the file of widths had a choice.
+  for (auto &[key, value] : made.artifact.provenance) {
+    if (key == "quantizer")
+      value = nameOf(request.method);
+    if (key == "bits" && request.bits)
+      value = std::to_string(*request.bits);
+  }
+  return made;
+}
+
+Status PooledArtifacts::emit(EmitPlan plan, const WidthAssignment &assignment,
+                             EmitOptions options) const {
+  PooledRecords records(*pool, widthItems->gridsOf(assignment));
+  plan.records = &records;
+  options.threads = request.threads;
+  options.stop = session.stop;
+  MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, model.checkpoint, options));
+  if (result.hasStartedOver && session.say)
+    session.say(
+        strCat(options.outputPath,
+               ": what was left of it is damaged or of other options; it was started over"));
+  return {};
+}
+
+} // namespace moec

@@ -1,0 +1,60 @@
+#include "compiler/accuracy/ResidentClasses.h"
+
+#include "compiler/ir/MoeDialect.h"
+#include "compiler/pipeline/IrContext.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+// By what the IR calls it: "layer3.shared.gate".
+static std::string classOf(llvm::StringRef symbol) {
+  llvm::StringRef part = symbol.split('.').second;
+  if (part.empty())
+    return symbol.str(); // embedding, head
+  if (part.starts_with("shared."))
+    return "shared experts";
+  if (part.starts_with("dense."))
+    return "dense networks";
+  return "attention";
+}
+
+Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
+                                                     const Session &session) {
+  IrContext ir(session);
+  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, model));
+  std::vector<ResidentClass> classes;
+  for (mlir::moe::WeightOp weight : module->getOps<mlir::moe::WeightOp>()) {
+    if (weight.getRole() != mlir::moe::WeightRole::kMatrix)
+      continue;
+    std::string name = classOf(weight.getSymName());
+    auto found = std::find_if(classes.begin(), classes.end(),
+                              [&](const ResidentClass &known) { return known.name == name; });
+    if (found == classes.end())
+      found = classes.insert(classes.end(), {name, {}});
+    found->matrices.push_back({weight.getSymName().str(),
+                               {weight.rows(), weight.cols()},
+                               moert::WeightKind(weight.getSource().getType())});
+  }
+  return classes;
+}
+
+Result<uint64_t> storedBytes(const ResidentClass &matrices, uint32_t bits,
+                             const mlir::moe::CompileOptions &passes) {
+  uint64_t bytes = 0;
+  for (const ResidentMatrix &matrix : matrices.matrices) {
+    WeightFormat format;
+    if (bits == 16)
+      format.kind = matrix.stored == WeightKind::kF32 ? WeightKind::kBF16 : matrix.stored;
+    else
+      format = {bits == 8 ? WeightKind::kInt8 : WeightKind::kInt4, passes.group,
+                passes.activationGroup, false, false};
+    MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(matrix.shape, format));
+    bytes += layout.bytes;
+  }
+  return bytes;
+}
+
+} // namespace moec

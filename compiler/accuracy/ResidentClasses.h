@@ -1,0 +1,33 @@
+// Resident matrices that get their width together. Each of them is too small to be worth a choice
+// of its own, and measuring them one by one would take a pass over the text each.
+#pragma once
+
+#include "compiler/commands/Compile.h"
+#include "compiler/import/Checkpoint.h"
+#include "runtime/format/WeightLayout.h"
+
+#include <string>
+#include <vector>
+
+namespace moec {
+
+struct ResidentMatrix {
+  std::string symbol; // In the IR.
+  moert::MatrixShape shape;
+  moert::WeightKind stored = moert::WeightKind::kF32;
+};
+
+struct ResidentClass {
+  std::string name; // "embedding", "attention", "shared experts", "dense networks", "head"
+  std::vector<ResidentMatrix> matrices;
+};
+
+/// The matrices that may be quantized, in the order of the model; classes without any are left out.
+moert::Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
+                                                            const Session &session);
+
+/// What a class takes at 16, 8 or 4 bits, in the groups that moe-assign-bits is asked for.
+moert::Result<uint64_t> storedBytes(const ResidentClass &matrices, uint32_t bits,
+                                    const mlir::moe::CompileOptions &passes);
+
+} // namespace moec

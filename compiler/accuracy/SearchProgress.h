@@ -1,0 +1,45 @@
+// The windows that a search plays, as one step with a remaining time. How many they will be is not
+// known beforehand; the estimate is what a search usually takes.
+#pragma once
+
+#include "compiler/session/Progress.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace moec {
+
+/// Borrows the progress, which may be absent; the step begins and ends with the object. One thread.
+class SearchProgress {
+public:
+  SearchProgress(Progress *told, const char *unit, uint64_t expectedWindows)
+      : progress(told), expected(expectedWindows) {
+    if (progress)
+      progress->beginCounting("measuring losses", unit, 1, expected, 0);
+  }
+  SearchProgress(const SearchProgress &) = delete;
+  SearchProgress &operator=(const SearchProgress &) = delete;
+  ~SearchProgress() {
+    if (progress)
+      progress->end();
+  }
+
+  void beginPass() {
+    done += inPass;
+    inPass = 0;
+  }
+  void advanceTo(uint64_t windowsOfPass) {
+    if (windowsOfPass < inPass) // The pass goes over a second set of windows.
+      beginPass();
+    inPass = windowsOfPass;
+    if (progress)
+      progress->advanceTo(std::min(done + inPass, expected));
+  }
+
+private:
+  Progress *progress;
+  uint64_t expected;
+  uint64_t done = 0, inPass = 0; // Of the passes that ended, and of this one.
+};
+
+} // namespace moec

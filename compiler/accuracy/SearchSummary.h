@@ -1,0 +1,33 @@
+// What a search for widths did, for people.
+#pragma once
+
+#include "compiler/accuracy/WidthItems.h"
+#include "compiler/plan/WidthSearch.h"
+#include "runtime/evaluation/SampleScore.h"
+
+#include <span>
+#include <string>
+
+namespace moec {
+
+/// "2.04%", or "0.0512 nats" for KL.
+std::string formatLoss(double loss, moert::LossMetric metric);
+
+/// A line for each assignment that was measured, the cheapest last, with its expected time where
+/// that is known; of a metric of items, which the search does not measure, with KL alone.
+std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &items,
+                          uint64_t expertWeights, moert::LossMetric metric);
+
+/// "choice loss 1.20%, at most 1.90% with 95% confidence (...)": what was accepted, and on what.
+std::string acceptedText(const WidthSearchOutcome &outcome, const moert::SampleScore &sum,
+                         uint64_t samples, moert::LossMetric metric);
+
+/// What is wrong with items on which no artifact could be accepted: "; ..."; empty where they are
+/// not to blame.
+std::string itemsText(std::span<const moert::SampleScore> scores, moert::LossMetric metric,
+                      double target);
+
+/// "8 bits: 12, 4 bits: 240, 2 bits: 68".
+std::string widthCounts(const WidthAssignment &assignment, const WidthItems &items);
+
+} // namespace moec

@@ -1,0 +1,114 @@
+#include "compiler/accuracy/WidthItems.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+// A layer's experts are probed together, and deep models would take more probes than the search may
+// measure: then neighbouring layers share one.
+constexpr size_t kMaxLayerGroups = 12;
+
+// An expert that calibration hardly saw has hardly an error to go by, which is no reason to give it
+// few bits: as if so many more tokens had come to it, each with the layer's mean error.
+constexpr double kPriorTokens = 8;
+
+void WidthItems::addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, uint32_t group) {
+  const std::vector<Grid> &grids = pool->grids();
+  double tokens = 0;
+  for (uint64_t count : seen.counts)
+    tokens += double(count);
+  std::vector<double> meanErrors(grids.size());
+  for (size_t g = 0; g < grids.size(); ++g) {
+    for (size_t e = 0; e < pool->expertsOf(layer); ++e)
+      meanErrors[g] += pool->expert(layer, e).grids[g].squaredError;
+    meanErrors[g] /= std::max(tokens, 1.0);
+  }
+  for (size_t e = 0; e < pool->expertsOf(layer); ++e) {
+    WidthItem item;
+    item.name = strCat("layer ", seen.layer, " expert ", e);
+    for (size_t g = 0; g < grids.size(); ++g)
+      item.options.push_back(
+          {grids[g].bits, double(pool->payloadBytesOf(layer, g)),
+           pool->expert(layer, e).grids[g].squaredError + kPriorTokens * meanErrors[g]});
+    search.problem.items.push_back(std::move(item));
+    search.groups.push_back(group);
+    search.isProbedDirectly.push_back(false);
+  }
+}
+
+Status WidthItems::addClass(const ResidentClass &matrices, const mlir::moe::CompileOptions &passes,
+                            uint32_t group) {
+  WidthItem item;
+  item.name = matrices.name;
+  for (uint32_t width : {16u, 8u, 4u}) {
+    MOERT_ASSIGN_OR_RETURN(uint64_t bytes, storedBytes(matrices, width, passes));
+    item.options.push_back({width, double(bytes), 0});
+  }
+  search.problem.items.push_back(std::move(item));
+  search.groups.push_back(group);
+  search.isProbedDirectly.push_back(true);
+  return {};
+}
+
+Result<WidthItems> WidthItems::create(const ExpertPool &pool, const CalibrationInfo &info,
+                                      std::vector<ResidentClass> residents,
+                                      const mlir::moe::CompileOptions &passes) {
+  WidthItems items(pool);
+  items.isNested = passes.nested;
+  const size_t layers = pool.layers(), groups = std::min(layers, kMaxLayerGroups);
+  for (size_t l = 0; l < layers; ++l) {
+    items.layerNumbers.push_back(info.moeLayers[l].layer);
+    items.addLayer(l, info.moeLayers[l], uint32_t(l * groups / layers));
+  }
+  for (const ResidentClass &matrices : residents)
+    MOERT_RETURN_IF_ERROR(
+        items.addClass(matrices, passes, uint32_t(groups + size_t(&matrices - residents.data()))));
+  items.classes = std::move(residents);
+  return items;
+}
+
+GridChoice WidthItems::gridsOf(const WidthAssignment &assignment) const {
+  GridChoice choice(pool->layers());
+  size_t item = 0;
+  for (size_t l = 0; l < choice.size(); ++l)
+    for (size_t e = 0; e < pool->expertsOf(l); ++e)
+      choice[l].push_back(assignment[item++]);
+  return choice;
+}
+
+mlir::moe::ChosenWidths WidthItems::widthsOf(const WidthAssignment &assignment) const {
+  mlir::moe::ChosenWidths widths;
+  widths.isNested = isNested;
+  widths.group = pool->grids().front().group; // All grids have the same.
+  size_t item = 0;
+  for (size_t l = 0; l < pool->layers(); ++l)
+    for (uint32_t e = 0; e < pool->expertsOf(l); ++e) {
+      const Grid &grid = pool->grids()[assignment[item++]];
+      widths.experts[{layerNumbers[l], e}] = {grid.bits, grid.hasOffsets};
+    }
+  for (const ResidentClass &matrices : classes) {
+    uint32_t bits = search.problem.items[item].options[assignment[item]].bits;
+    for (const ResidentMatrix &matrix : matrices.matrices)
+      widths.weights[matrix.symbol] = bits;
+    ++item;
+  }
+  return widths;
+}
+
+uint64_t WidthItems::expertBytesOf(const WidthAssignment &assignment) const {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < expertItems(); ++i)
+    bytes += uint64_t(search.problem.items[i].options[assignment[i]].cost);
+  return bytes;
+}
+
+uint64_t WidthItems::residentBytesOf(const WidthAssignment &assignment) const {
+  uint64_t bytes = 0;
+  for (size_t i = expertItems(); i < assignment.size(); ++i)
+    bytes += uint64_t(search.problem.items[i].options[assignment[i]].cost);
+  return bytes;
+}
+
+} // namespace moec

@@ -1,0 +1,46 @@
+// What the search chooses widths for, put into its terms and back: every expert is an item whose
+// options are the pool's grids, every class of resident matrices one whose options are 16, 8 and 4
+// bits.
+#pragma once
+
+#include "compiler/accuracy/ResidentClasses.h"
+#include "compiler/plan/WidthSearch.h"
+#include "compiler/pool/ExpertPool.h"
+#include "passes/WidthFile.h"
+
+#include <vector>
+
+namespace moec {
+
+/// Borrows the pool. One thread.
+class WidthItems {
+public:
+  /// residents: those whose width is chosen too.
+  static moert::Result<WidthItems> create(const ExpertPool &pool, const CalibrationInfo &info,
+                                          std::vector<ResidentClass> residents,
+                                          const mlir::moe::CompileOptions &passes);
+
+  /// The costs are bytes; the losses squared errors. Target and limits are the caller's.
+  const WidthSearchInput &input() const { return search; }
+
+  GridChoice gridsOf(const WidthAssignment &assignment) const;
+  mlir::moe::ChosenWidths widthsOf(const WidthAssignment &assignment) const;
+  /// Of the slices, scales included, padding not.
+  uint64_t expertBytesOf(const WidthAssignment &assignment) const;
+  uint64_t residentBytesOf(const WidthAssignment &assignment) const;
+
+private:
+  explicit WidthItems(const ExpertPool &from) : pool(&from) {}
+  void addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, uint32_t group);
+  moert::Status addClass(const ResidentClass &matrices, const mlir::moe::CompileOptions &passes,
+                         uint32_t group);
+  size_t expertItems() const { return search.problem.items.size() - classes.size(); }
+
+  const ExpertPool *pool;
+  bool isNested = false;
+  std::vector<uint32_t> layerNumbers; // In the model, of each MoE layer.
+  std::vector<ResidentClass> classes; // Items behind those of the experts.
+  WidthSearchInput search;
+};
+
+} // namespace moec

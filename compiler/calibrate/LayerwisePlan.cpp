@@ -1,0 +1,288 @@
+#include "compiler/calibrate/LayerwisePlan.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
+#include "runtime/engine/BufferUses.h"
+#include "runtime/engine/Footprint.h"
+#include "runtime/engine/ProcessFootprint.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace moert {
+
+// Once the layer stays in memory, more windows in a batch save no reading and only grow its
+// buffers. A few are taken, since an expert gets but a small share of one window's tokens and a
+// product of more rows unpacks its weights less often. The number is chosen, not measured.
+static constexpr uint64_t kMaxWindowsWithLayer = 4;
+
+const Program &layerwiseProgram(const Artifact &artifact) {
+  for (const Program &program : artifact.programs)
+    if (program.name == "prefill")
+      return program;
+  return artifact.programs.front();
+}
+
+uint64_t largestSlotBytes(const Artifact &artifact) {
+  uint64_t largest = 0;
+  for (const KvSlot &slot : artifact.kvSlots)
+    largest = std::max(largest, uint64_t(slot.kvHeads) * (uint64_t(slot.keyDim) + slot.valueDim));
+  return largest * sizeof(float);
+}
+
+namespace {
+
+/// A router: the product that gives a MoE layer its scores. Routers are in the order of the layers.
+struct Router {
+  uint32_t moeLayer = 0;
+  LinearInstruction linear;
+};
+
+std::vector<Router> routersOf(const Program &program) {
+  std::vector<Router> routers;
+  for (size_t i = 1; i < program.instructions.size(); ++i) {
+    // Directly before, so that its input is still there.
+    const auto *linear = std::get_if<LinearInstruction>(&program.instructions[i - 1]);
+    const auto *route = std::get_if<RouteInstruction>(&program.instructions[i]);
+    if (linear && route && linear->dst == route->scores)
+      routers.push_back({route->moeLayer, *linear});
+  }
+  return routers;
+}
+
+/// Cuts a program into segments and fills them in. Lives for one call of segmentsOf().
+class SegmentBuilder {
+public:
+  SegmentBuilder(const Artifact &whole, const Program &cut, const LayerwiseOptions &asked)
+      : artifact(whole), program(cut), options(asked), routers(routersOf(cut)) {}
+
+  Result<std::vector<Segment>> build() {
+    for (size_t begin = 0, end = 0; begin < program.instructions.size(); begin = end) {
+      end = begin + 1;
+      while (end < program.layers.size() && program.layers[end] == program.layers[begin])
+        ++end;
+      Segment segment;
+      segment.begin = begin;
+      segment.end = end;
+      segment.layer = program.layers[begin];
+      MOERT_RETURN_IF_ERROR(fill(segment));
+      segments.push_back(std::move(segment));
+    }
+    return std::move(segments);
+  }
+
+private:
+  Status fill(Segment &segment) {
+    MOERT_RETURN_IF_ERROR(checkSlots(segment));
+    MOERT_RETURN_IF_ERROR(findMoeLayer(segment));
+    for (size_t i = segment.begin; i < segment.end; ++i) {
+      const Instruction &instruction = program.instructions[i];
+      if (std::holds_alternative<HeadInstruction>(instruction) && !options.wantsLogits)
+        continue;
+      for (int32_t weight : usesOf(instruction).weights)
+        segment.weights.push_back(weight);
+    }
+    for (const LaterRouter &router : segment.laterRouters)
+      for (int32_t weight : {router.weight, router.bias})
+        if (weight != kNone)
+          segment.weights.push_back(weight);
+    placeWeights(segment);
+    segment.liveBefore =
+        segment.begin == 0 ? std::vector<int32_t>() : liveBuffers(program, segment.begin);
+    for (int32_t buffer : segment.liveBefore)
+      segment.stateBytes += program.buffers[static_cast<size_t>(buffer)].bytesPerToken;
+    return {};
+  }
+
+  // Keys and values are kept for one segment only.
+  Status checkSlots(const Segment &segment) const {
+    std::vector<bool> isStored(artifact.kvSlots.size());
+    for (size_t i = segment.begin; i < segment.end; ++i) {
+      if (const auto *store = std::get_if<StoreKvInstruction>(&program.instructions[i]))
+        isStored[store->slot] = true;
+      if (const auto *attend = std::get_if<AttendInstruction>(&program.instructions[i]))
+        if (!isStored[attend->slot])
+          return invalidInput("layer ", segment.layer,
+                              " reads keys that another layer stored; "
+                              "this model cannot be played by layers");
+    }
+    return {};
+  }
+
+  Status findMoeLayer(Segment &segment) const {
+    for (size_t i = segment.begin; i < segment.end; ++i) {
+      const auto *route = std::get_if<RouteInstruction>(&program.instructions[i]);
+      if (!route)
+        continue;
+      auto own = std::find_if(routers.begin(), routers.end(), [&](const Router &router) {
+        return router.moeLayer == route->moeLayer;
+      });
+      if (segment.moeLayer || own == routers.end())
+        return invalidInput("layer ", segment.layer, " has ",
+                            segment.moeLayer ? "two routers" : "a router whose input is not known",
+                            "; this model cannot be played by layers");
+      segment.moeLayer = route->moeLayer;
+      segment.routerInput = own->linear.src;
+      for (auto later = own + 1; later != routers.end(); ++later) {
+        auto ahead = static_cast<uint32_t>(later - own);
+        if (ahead <= options.laterRouters && isSameInput(own->linear.src, later->linear.weight))
+          segment.laterRouters.push_back({ahead, later->linear.weight, later->linear.bias});
+      }
+    }
+    return {};
+  }
+
+  bool isSameInput(int32_t buffer, int32_t weight) const {
+    return program.buffers[static_cast<size_t>(buffer)].width ==
+           artifact.residents[static_cast<size_t>(weight)].shape.cols;
+  }
+
+  // Weights that lie on common or neighbouring blocks of the file are read as one range.
+  void placeWeights(Segment &segment) const {
+    std::vector<int32_t> &weights = segment.weights;
+    std::sort(weights.begin(), weights.end());
+    weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
+    std::vector<int32_t> inFile = weights;
+    auto at = [this](int32_t weight) -> const ResidentWeight & {
+      return artifact.residents[static_cast<size_t>(weight)];
+    };
+    std::sort(inFile.begin(), inFile.end(),
+              [&](int32_t a, int32_t b) { return at(a).offset < at(b).offset; });
+    for (int32_t weight : inFile) {
+      constexpr uint64_t kBlock = ArtifactFile::kAlignment;
+      uint64_t begin = at(weight).offset / kBlock * kBlock;
+      uint64_t end = roundUp(at(weight).offset + at(weight).bytes, kBlock);
+      ResidentRange *last = segment.ranges.empty() ? nullptr : &segment.ranges.back();
+      if (last && begin <= last->sectionOffset + last->bytes)
+        last->bytes = std::max(last->bytes, end - last->sectionOffset);
+      else
+        segment.ranges.push_back({begin, segment.residentBytes(), end - begin});
+    }
+  }
+
+  const Artifact &artifact;
+  const Program &program;
+  const LayerwiseOptions &options;
+  const std::vector<Router> routers;
+  std::vector<Segment> segments;
+};
+
+} // namespace
+
+Result<std::vector<Segment>> segmentsOf(const Artifact &artifact, const Program &program,
+                                        const LayerwiseOptions &options) {
+  return SegmentBuilder(artifact, program, options).build();
+}
+
+// The largest value of [low, high] for which the condition holds, which holds for low.
+static uint64_t largestThat(uint64_t low, uint64_t high,
+                            const std::function<bool(uint64_t)> &holds) {
+  while (low < high) {
+    uint64_t middle = low + (high - low + 1) / 2;
+    if (holds(middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+std::optional<LayerwiseShare>
+shareLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoolPages,
+               uint64_t layerPoolPages, const std::function<bool(const LayerwiseShare &)> &fits) {
+  auto share = [](uint64_t batch, uint64_t pages) {
+    return LayerwiseShare{static_cast<uint32_t>(batch), pages};
+  };
+  if (!fits(share(1, smallestPoolPages)))
+    return std::nullopt;
+  uint64_t mostWindows = std::min<uint64_t>(windows, UINT32_MAX);
+  uint64_t pages = layerPoolPages;
+  if (fits(share(1, layerPoolPages))) {
+    mostWindows = std::min(mostWindows, kMaxWindowsWithLayer);
+  } else {
+    pages = std::min(workingPoolPages, layerPoolPages);
+    if (!fits(share(1, pages)))
+      return share(1, largestThat(smallestPoolPages, pages,
+                                  [&](uint64_t fewer) { return fits(share(1, fewer)); }));
+  }
+  uint64_t batch =
+      largestThat(1, mostWindows, [&](uint64_t more) { return fits(share(more, pages)); });
+  return share(batch, largestThat(pages, layerPoolPages,
+                                  [&](uint64_t more) { return fits(share(batch, more)); }));
+}
+
+// What a batch of one token needs beside the engine's own buffers.
+static uint64_t bytesPerToken(const Artifact &artifact, const std::vector<Segment> &segments,
+                              const LayerwiseOptions &options) {
+  uint64_t state = 0, widest = 0;
+  for (const Segment &segment : segments)
+    state = std::max(state, segment.stateBytes);
+  for (const MoeLayer &layer : artifact.moeLayers)
+    widest = std::max<uint64_t>(widest, layer.experts.size());
+  // Blocks of KV memory end with the window.
+  uint64_t kv = divideUp(largestSlotBytes(artifact) * roundUp(options.windowTokens, kKvBlockTokens),
+                         options.windowTokens);
+  uint64_t later =
+      options.laterRouters == 0 ? 0 : roundUp(widest * sizeof(float), kBufferAlignment);
+  return 2 * state + kv + later + options.extraBytesPerToken;
+}
+
+Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOptions &options) {
+  const Artifact &artifact = model.artifact();
+  if (options.windowTokens == 0 || options.windowTokens > artifact.model.maxPositions)
+    return invalidInput(model.path(), ": windows of ", options.windowTokens,
+                        " tokens, expected 1 to ", artifact.model.maxPositions,
+                        ", the positions of this model");
+  auto segments = segmentsOf(artifact, layerwiseProgram(artifact), options);
+  if (!segments.isOk())
+    return segments.status().withContext(model.path());
+
+  ModelFootprint footprint = footprintOf(model);
+  footprint.residentBytes = 0;
+  for (const Segment &segment : *segments)
+    footprint.residentBytes = std::max(footprint.residentBytes, segment.residentBytes());
+  footprint.kvBytesPerToken = 0; // In the batch's bytes, since each window has its own.
+  footprint.arenaBytesPerToken += bytesPerToken(artifact, *segments, options);
+  CacheShape layer; // Layers are in memory one at a time: the one that needs most.
+  for (const CacheShape::Layer &one : footprint.cache.layers)
+    if (layer.layers.empty() || uint64_t(one.experts) * one.recordPages > largestPoolPages(layer))
+      layer.layers = {one};
+
+  RunRequest request;
+  request.contextTokens = static_cast<uint32_t>(roundUp(options.windowTokens, kKvBlockTokens));
+  request.threads = options.threads;
+  request.logitsRows = options.wantsLogits ? 1 : 0;
+  request.extraBytes = options.extraBytes;
+  ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
+  auto accountOf = [&](const LayerwiseShare &share) {
+    uint64_t tokens = uint64_t(share.batchWindows) * options.windowTokens;
+    return accountMemory(footprint, process, request,
+                         static_cast<uint32_t>(std::min<uint64_t>(tokens, UINT32_MAX)),
+                         share.poolPages);
+  };
+  uint64_t smallestPool = smallestPoolPages(footprint.cache);
+  uint64_t smallest = accountOf({1, smallestPool}).totalBytes();
+  BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
+  if (budget.expertShare)
+    budget.bytes =
+        smallest + static_cast<uint64_t>(*budget.expertShare *
+                                         static_cast<double>(footprint.expertPayloadBytes));
+  uint64_t largestPool = std::max(largestPoolPages(layer), smallestPool);
+  auto share =
+      shareLayerwise(options.windows, smallestPool, smallestPool * kWorkingRecords, largestPool,
+                     [&](const LayerwiseShare &tried) {
+                       return uint64_t(tried.batchWindows) * options.windowTokens <= UINT32_MAX &&
+                              accountOf(tried).totalBytes() <= budget.bytes;
+                     });
+  if (!share)
+    return invalidInput(
+        options.memory ? "--memory " : "available memory: ", formatExactBytes(budget.bytes),
+        " are not enough; the smallest budget that works is ", formatExactBytes(smallest));
+  LayerwiseAccount account = {accountOf(*share), share->batchWindows,
+                              share->poolPages == largestPool};
+  account.memory.budgetBytes = budget.bytes;
+  return account;
+}
+
+} // namespace moert

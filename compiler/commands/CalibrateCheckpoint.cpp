@@ -1,0 +1,62 @@
+#include "compiler/commands/CalibrateCheckpoint.h"
+
+#include "compiler/calibrate/CalibrationJournal.h"
+#include "compiler/calibrate/StateFile.h"
+#include "compiler/commands/Reference.h"
+#include "compiler/import/Checkpoint.h"
+#include "compiler/session/WorkDirectory.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/base/OutputFile.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+
+using namespace moert;
+
+namespace moec {
+
+static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &work,
+                          CalibrateOptions options, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
+  ReferenceRequest reference = {checkpoint.directory(), formatChecksum(hash.sample),
+                                options.threads};
+  MOERT_ASSIGN_OR_RETURN(options.referencePath, makeReference(reference, work, session));
+  return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
+}
+
+// The journal, which is last, goes first: without it nothing is gone on with. Whether it was there.
+static bool dropOlder(std::span<const std::string> beside) {
+  auto drop = [](const std::string &path) {
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)) &&
+           std::filesystem::remove(path, ignored);
+  };
+  const bool wasThere = drop(beside.back());
+  std::ranges::for_each(beside, drop);
+  return wasThere;
+}
+
+Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
+                           const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
+  // What can be refused is, before the reference costs its time.
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
+  MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(options.outputPath, options.textPaths));
+  MOERT_RETURN_IF_ERROR(checkCalibrationTexts(model.checkpoint, options));
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
+                         WorkDirectory::open(options.outputPath, options.resume));
+  const std::array beside = {OutputFile::partialPathOf(options.outputPath),
+                             StateFile::pathOf(options.outputPath),
+                             CalibrationJournal::pathOf(options.outputPath)};
+  // With what the work directory had: a later --resume is of this run.
+  if (!options.resume && dropOlder(beside) && session.say)
+    session.say(strCat("starting over; --resume would have gone on with ", beside.front()));
+  Status status = makeAndPlay(model.checkpoint, work, options, session);
+  if (status.isOk() && session.say)
+    session.say(strCat("wrote ", options.outputPath));
+  return work.keepAfter(std::move(status), beside);
+}
+
+} // namespace moec

@@ -1,0 +1,17 @@
+// moec calibrate without a command line: the reference is made, played and removed.
+#pragma once
+
+#include "compiler/calibrate/Calibrate.h"
+#include "compiler/commands/Compile.h"
+
+#include <string>
+
+namespace moec {
+
+/// options.referencePath is filled in here: the reference lies in OUT.work, which stays where
+/// --resume can go on from it (WorkDirectory::keepAfter) and is removed otherwise. Texts in there
+/// are refused.
+moert::Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
+                                  const Session &session);
+
+} // namespace moec

@@ -1,0 +1,138 @@
+// An artifact's experts, layer by layer, as a table; what a width is called.
+#include "compiler/inspection/Inspect.h"
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/inspection/TextTable.h"
+
+#include "runtime/base/Size.h"
+#include "runtime/base/Status.h"
+
+#include <functional>
+#include <map>
+#include <set>
+
+using namespace moert;
+
+namespace moec {
+
+std::string nameOfFormat(const WeightFormat &format) {
+  std::string name = nameOf(format.kind);
+  if (isQuantized(format.kind))
+    name += strCat("/", format.group);
+  if (format.hasOffsets)
+    name += "+offsets";
+  return name;
+}
+
+static uint64_t weightsOf(const MoeLayer &layer) {
+  uint64_t weights = 0;
+  for (const ExpertMatrix &matrix : layer.matrices)
+    weights += uint64_t(matrix.shape.rows) * matrix.shape.cols;
+  return weights;
+}
+
+double bitsPerWeight(const MoeLayer &layer, const Expert &expert) {
+  uint64_t bytes = 0;
+  for (uint8_t slice : expert.variants.front())
+    bytes += expert.slices[slice].payloadBytes;
+  return double(bytes) * 8 / double(weightsOf(layer));
+}
+
+uint32_t widthOf(const Expert &expert) {
+  uint32_t bits = 0;
+  for (const Slice &slice : expert.slices)
+    bits += bitsOf(slice.format.kind);
+  return bits;
+}
+
+std::string nameOfSlices(const Expert &expert) {
+  const WeightFormat &format = expert.slices.front().format;
+  if (expert.slices.size() == 1)
+    return nameOfFormat(format);
+  std::string planes;
+  for (const Slice &slice : expert.slices)
+    planes += strCat(planes.empty() ? "" : "+", bitsOf(slice.format.kind));
+  return strCat("int", widthOf(expert), "/", format.group, format.hasOffsets ? "+offsets" : "",
+                " as ", planes);
+}
+
+namespace {
+
+/// What a layer's line in the table of experts says; equal neighbours share a line.
+struct LayerLine {
+  uint64_t experts = 0;
+  std::string shape, bits;
+  std::map<uint32_t, uint64_t> counts; // Experts of each width.
+  uint64_t payload = 0, padding = 0;   // Of one layer.
+
+  friend bool operator==(const LayerLine &, const LayerLine &) = default;
+};
+
+} // namespace
+
+static LayerLine lineOf(const MoeLayer &layer) {
+  LayerLine line;
+  line.experts = layer.experts.size();
+  const MatrixShape &gate = layer.matrices.front().shape;
+  line.shape = strCat(gate.cols, " x ", gate.rows);
+  double bits = 0;
+  for (const Expert &expert : layer.experts) {
+    for (const Slice &slice : expert.slices) {
+      line.payload += slice.payloadBytes;
+      line.padding += slice.bytes - slice.payloadBytes;
+    }
+    ++line.counts[widthOf(expert)];
+    bits += bitsPerWeight(layer, expert);
+  }
+  line.bits = fixed(bits / double(layer.experts.size()), 2);
+  return line;
+}
+
+// A column of counts for each width, the largest first.
+static TextTable tableOf(const std::set<uint32_t, std::greater<>> &widths) {
+  std::vector<TextTable::Column> columns = {
+      {"layers"}, {"experts"}, {"in x width"}, {"bits/weight"}};
+  for (uint32_t width : widths)
+    columns.push_back({strCat(width, "b")});
+  columns.push_back({"size"});
+  return TextTable(std::move(columns));
+}
+
+static std::vector<std::string> rowOf(const LayerLine &line, uint32_t from, uint32_t to,
+                                      const std::set<uint32_t, std::greater<>> &widths) {
+  std::vector<std::string> row = {from == to ? std::to_string(from) : strCat(from, "-", to),
+                                  std::to_string(line.experts), line.shape, line.bits};
+  for (uint32_t width : widths) {
+    auto found = line.counts.find(width);
+    row.push_back(found == line.counts.end() ? "-" : std::to_string(found->second));
+  }
+  row.push_back(formatBytes(line.payload));
+  return row;
+}
+
+std::string describeExperts(const Artifact &artifact) {
+  std::set<uint32_t, std::greater<>> widths;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      widths.insert(widthOf(expert));
+  TextTable table = tableOf(widths);
+  uint64_t experts = 0, payload = 0, padding = 0;
+  for (size_t first = 0; first < artifact.moeLayers.size();) {
+    LayerLine line = lineOf(artifact.moeLayers[first]);
+    size_t end = first + 1;
+    while (end < artifact.moeLayers.size() && lineOf(artifact.moeLayers[end]) == line &&
+           artifact.moeLayers[end].layer == artifact.moeLayers[end - 1].layer + 1)
+      ++end;
+    table.addRow(
+        rowOf(line, artifact.moeLayers[first].layer, artifact.moeLayers[end - 1].layer, widths));
+    experts += line.experts * (end - first);
+    payload += line.payload * (end - first);
+    padding += line.padding * (end - first);
+    first = end;
+  }
+  double share = payload == 0 ? 0 : double(padding) / double(payload + padding) * 100;
+  return strCat("experts, counted by their bits (4b: of 4 bits):\n", table.text(kIndent), kIndent,
+                experts, " experts: ", formatBytes(payload), ", beside ", formatBytes(padding),
+                " of padding (", fixed(share, 1), "% of the records)\n");
+}
+
+} // namespace moec

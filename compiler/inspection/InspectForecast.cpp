@@ -1,0 +1,79 @@
+// What an artifact's plans were expected to do, beside what no plan could better.
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/inspection/TextTable.h"
+
+#include "runtime/base/Size.h"
+#include "runtime/base/Status.h"
+#include "runtime/policy/Guesses.h"
+
+#include <cmath>
+
+using namespace moert;
+
+namespace moec {
+
+using Align = TextTable::Align;
+
+namespace {
+
+std::string share(double value) {
+  return fixed(value * 100, 1) + "%";
+}
+
+std::string bytesText(double bytes) {
+  return formatBytes(static_cast<uint64_t>(std::llround(bytes)));
+}
+
+/// Forecasts that can stand in one table: all of it was assumed of the same machine and text.
+bool areAlike(const Forecast &a, const Forecast &b) {
+  return a.device == b.device && a.threads == b.threads && a.tokens == b.tokens &&
+         a.origin == b.origin;
+}
+
+std::string describeAlike(const std::vector<const Plan *> &plans) {
+  const Forecast &first = *plans.front()->forecast;
+  TextTable times({{"ms a token", Align::kLeft}, {"mean"}, {"median"}, {"95%"}, {"bound"}});
+  TextTable reads({{"reads a token", Align::kLeft},
+                   {"hits"},
+                   {"present"},
+                   {"read"},
+                   {"Belady"},
+                   {"recall"},
+                   {"precision"}});
+  for (const Plan *plan : plans) {
+    const Forecast &of = *plan->forecast;
+    const bool guesses = guessesAnything(plan->guesses);
+    times.addRow({plan->name, fixed(of.tokenNs / 1e6, 2), fixed(of.medianNs / 1e6, 2),
+                  fixed(of.slowNs / 1e6, 2), fixed(of.boundNs / 1e6, 2)});
+    reads.addRow({plan->name, share(of.hitRate), share(of.presentRate), bytesText(of.bytesPerToken),
+                  bytesText(of.leastBytesPerToken), guesses ? share(of.guessRecall) : "-",
+                  guesses ? share(of.guessPrecision) : "-"});
+  }
+  return strCat("forecast, decoding the calibration text on\n", kIndent, first.device, "\n",
+                kIndent, first.threads, first.threads == 1 ? " thread, " : " threads, ",
+                first.tokens, " tokens; the device's numbers are ", worstText(first.origin), ":\n",
+                times.text(kIndent), "\n", reads.text(kIndent));
+}
+
+} // namespace
+
+std::string worstText(Origin worst) {
+  return strCat(originName(worst), worst == Origin::kMeasured ? "" : " at worst");
+}
+
+std::string describeForecasts(const Artifact &artifact) {
+  std::string text;
+  std::vector<const Plan *> alike;
+  for (const Plan &plan : artifact.plans) {
+    if (!plan.forecast)
+      continue;
+    if (!alike.empty() && !areAlike(*alike.front()->forecast, *plan.forecast)) {
+      text += describeAlike(alike) + "\n";
+      alike.clear();
+    }
+    alike.push_back(&plan);
+  }
+  return alike.empty() ? text : text + describeAlike(alike);
+}
+
+} // namespace moec

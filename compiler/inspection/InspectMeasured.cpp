@@ -1,0 +1,135 @@
+// What an artifact says of its accuracy: what was promised, measured, on what and at which cost.
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/inspection/TextTable.h"
+
+#include "runtime/base/Checksum.h"
+#include "runtime/base/Status.h"
+
+using namespace moert;
+
+namespace moec {
+
+using Align = TextTable::Align;
+
+// KL is in nats, every other loss a share.
+static std::string lossText(const Measured &measured, double loss) {
+  return measured.metric == "kl" ? fixed(loss, 5) + " nats per token" : fixed(loss * 100, 2) + "%";
+}
+
+static uint64_t windowsOf(const std::vector<MeasuredText> &texts) {
+  uint64_t windows = 0;
+  for (const MeasuredText &text : texts)
+    windows += text.windows.size();
+  return windows;
+}
+
+static const char *samplesOf(const Measured &measured) {
+  return measured.isOnItems() ? "items" : "windows";
+}
+
+static std::string describeTexts(const Measured &measured) {
+  TextTable table({{"text", Align::kLeft},
+                   {"bytes"},
+                   {"XXH3-64"},
+                   {samplesOf(measured)},
+                   {"read by", Align::kLeft}});
+  for (const MeasuredText &text : measured.calibrationTexts)
+    table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash), "-",
+                  "calibration and search"});
+  for (const MeasuredText &text : measured.acceptanceTexts)
+    table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash),
+                  std::to_string(text.windows.size()), "acceptance"});
+  return table.text(kIndent);
+}
+
+static std::string describeSamples(const Measured &measured) {
+  const std::string count = strCat(windowsOf(measured.acceptanceTexts), " ", samplesOf(measured));
+  if (!measured.isOnItems())
+    return strCat(count, " of ", measured.windowTokens, " tokens",
+                  measured.isSetAside ? ", set aside from the calibration texts"
+                                      : ", of texts that nothing else has read");
+  std::string options;
+  for (const auto &[option, value] : measured.itemOptions)
+    options += strCat(" --", option, " ", value);
+  return strCat(count, " that nothing else has read,", options);
+}
+
+std::string describeMeasured(const Measured &measured) {
+  TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
+  table.addRow({"target", strCat("loss in ", measured.metric, " of at most ",
+                                 lossText(measured, measured.target))});
+  table.addRow(
+      {"measured", strCat(lossText(measured, measured.loss), ", upper 95% bound ",
+                          lossText(measured, measured.upperBound),
+                          measured.looks > 1 ? strCat(", as one of ", measured.looks, " looks")
+                                             : std::string())});
+  table.addRow(
+      {"beside it", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
+                           "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
+  table.addRow({"on", describeSamples(measured)});
+  table.addRow({"chosen by", strCat(measured.solver, ", quantized by ", measured.quantizer)});
+  table.addRow(
+      {"after", strCat(measured.measurements, " measurements, ", measured.windowsPlayed,
+                       measured.isOnItems() ? " windows and items" : " windows",
+                       " played; calibration on ", measured.calibrationTokens, " tokens")});
+  return strCat("accuracy, beside the same model at `source`:\n", table.text(kIndent), "\n",
+                describeTexts(measured));
+}
+
+static void writeTexts(JsonWriter &json, const char *key, const std::vector<MeasuredText> &texts,
+                       bool areItems) {
+  json.key(key).beginArray();
+  for (const MeasuredText &text : texts) {
+    json.beginObject();
+    json.key("name").string(text.name);
+    json.key("hash").string(formatChecksum(text.hash)); // A number of 64 bits is none in JSON.
+    json.key("bytes").number(text.bytes);
+    json.key(areItems ? "items" : "windows").numbers(text.windows);
+    if (areItems)
+      json.key("reference_points").numbers(text.referencePoints);
+    else
+      json.key("reference_nats").numbers(text.referenceNats);
+    json.endObject();
+  }
+  json.endArray();
+}
+
+static void writeItemOptions(JsonWriter &json, const Measured &measured) {
+  json.key("item_options").beginArray();
+  for (const auto &[option, value] : measured.itemOptions) {
+    json.beginObject();
+    json.key("option").string(option);
+    json.key("value").string(value);
+    json.endObject();
+  }
+  json.endArray();
+}
+
+void writeMeasured(JsonWriter &json, const Artifact &artifact) {
+  if (!artifact.measured)
+    return;
+  const Measured &measured = *artifact.measured;
+  json.key("measured").beginObject();
+  json.key("metric").string(measured.metric);
+  json.key("target").number(measured.target);
+  json.key("loss").number(measured.loss);
+  json.key("upper_bound").number(measured.upperBound);
+  json.key("kl_nats").number(measured.klNats);
+  json.key("top_disagreement").number(measured.topDisagreement);
+  json.key("looks").number(measured.looks);
+  json.key("is_set_aside").boolean(measured.isSetAside);
+  if (measured.isOnItems())
+    writeItemOptions(json, measured);
+  else
+    json.key("window_tokens").number(measured.windowTokens);
+  json.key("solver").string(measured.solver);
+  json.key("quantizer").string(measured.quantizer);
+  json.key("measurements").number(measured.measurements);
+  json.key("windows_played").number(measured.windowsPlayed);
+  json.key("calibration_tokens").number(measured.calibrationTokens);
+  writeTexts(json, "calibration_texts", measured.calibrationTexts, false);
+  writeTexts(json, "acceptance_texts", measured.acceptanceTexts, measured.isOnItems());
+  json.endObject();
+}
+
+} // namespace moec

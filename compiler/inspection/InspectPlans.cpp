@@ -1,0 +1,188 @@
+// An artifact's plans for people: a table of all, then what each decides and why.
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/inspection/TextTable.h"
+#include "compiler/plan/PlanProblem.h"
+
+#include "runtime/base/Size.h"
+#include "runtime/base/Status.h"
+
+#include <algorithm>
+#include <functional>
+
+using namespace moert;
+
+namespace moec {
+
+using Align = TextTable::Align;
+
+namespace {
+
+// Columns of a terminal.
+constexpr size_t kLineWidth = 80;
+
+/// Breaks a text at spaces; every line but the first begins with `hanging` spaces, as many columns
+/// as the first one begins behind.
+std::string wrapped(const std::string &text, size_t hanging) {
+  std::string lines;
+  size_t column = hanging;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const size_t length = end - at;
+    if (column > hanging && column + 1 + length > kLineWidth) {
+      lines.append("\n").append(hanging, ' ');
+      column = hanging;
+    } else if (column > hanging) {
+      lines += " ";
+      ++column;
+    }
+    lines += text.substr(at, length);
+    column += length;
+    at = end + 1;
+  }
+  return lines;
+}
+
+/// What is said of each MoE layer, equal neighbours together: "layers 0-3: 8; 4: 6"; what is said
+/// of all of them with `ofAll` behind it: "8 for each layer".
+std::string byLayers(const Artifact &artifact, const std::function<std::string(size_t)> &say,
+                     std::string_view ofAll = "") {
+  const std::vector<MoeLayer> &layers = artifact.moeLayers;
+  std::string text;
+  for (size_t first = 0, end = 0; first < layers.size(); first = end) {
+    const std::string said = say(first);
+    for (end = first + 1; end < layers.size() && say(end) == said; ++end)
+      ;
+    if (first == 0 && end == layers.size())
+      return strCat(said, ofAll);
+    const uint32_t from = layers[first].layer, to = layers[end - 1].layer;
+    const bool isFirst = text.empty();
+    text += strCat(isFirst ? "layer" : "; ", isFirst ? (end - first == 1 ? " " : "s ") : "", from,
+                   end - first == 1 ? std::string() : strCat("-", to), ": ", said);
+  }
+  return text;
+}
+
+std::string listOf(const std::vector<uint32_t> &experts) {
+  std::string text;
+  for (uint32_t expert : experts)
+    text += strCat(text.empty() ? "" : ", ", expert);
+  return text.empty() ? "none" : strCat(experts.size() == 1 ? "expert " : "experts ", text);
+}
+
+std::string pagesText(uint64_t pages) {
+  return strCat(pages, pages == 1 ? " page" : " pages");
+}
+
+std::string quotaText(const Plan &plan) {
+  if (plan.quotaPages.empty())
+    return "-";
+  if (plan.rules.sharing == CacheSharing::kOnePool)
+    return "shared";
+  auto [least, most] = std::minmax_element(plan.quotaPages.begin(), plan.quotaPages.end());
+  return *least == *most ? std::to_string(*least) : strCat(*least, " to ", *most);
+}
+
+std::string tableOfPlans(const Artifact &artifact) {
+  TextTable table({{"name", Align::kLeft},
+                   {"budget"},
+                   {"context"},
+                   {"prefill"},
+                   {"cache"},
+                   {"pages"},
+                   {"in transit"},
+                   {"per layer"}});
+  for (const Plan &plan : artifact.plans) {
+    const uint64_t pages = CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
+    table.addRow({plan.name, plan.budgetBytes == 0 ? "none" : formatBytes(plan.budgetBytes),
+                  std::to_string(plan.contextTokens), std::to_string(plan.prefillChunk),
+                  formatBytes(pages * artifact.pageBytes), std::to_string(pages),
+                  std::to_string(plan.transitPages), quotaText(plan)});
+  }
+  return table.text(kIndent);
+}
+
+bool hasUses(const Plan &plan) {
+  return std::any_of(plan.start.begin(), plan.start.end(), [](const LayerStart &start) {
+    return std::any_of(start.uses.begin(), start.uses.end(),
+                       [](uint32_t uses) { return uses > 0; });
+  });
+}
+
+std::string startText(const Artifact &artifact, const Plan &plan) {
+  if (plan.start.empty())
+    return "empty";
+  return strCat(byLayers(
+                    artifact,
+                    [&](size_t i) {
+                      const size_t experts = plan.start[i].experts.size();
+                      return experts == 0 ? std::string("none")
+                                          : strCat(experts, experts == 1 ? " expert" : " experts");
+                    },
+                    " of each layer"),
+                hasUses(plan) ? strCat(", as ", plan.startTokens,
+                                       plan.startTokens == 1 ? " token" : " tokens", " wanted them")
+                              : ", nothing known of their use");
+}
+
+std::string describeSettings(const Artifact &artifact, const Plan &plan) {
+  std::string text;
+  auto add = [&](const char *name, const std::string &value) {
+    constexpr size_t kNameWidth = 10;
+    std::string label = name;
+    label.resize(kNameWidth, ' ');
+    text += strCat(kIndent, label, wrapped(value, kNameWidth + 2), "\n");
+  };
+  if (!plan.preset.empty())
+    add("preset", plan.preset);
+  add("eviction", strCat(evictionName(plan.rules.eviction), ", ", sharingName(plan.rules.sharing),
+                         "; a new prompt finds ", survivalName(plan.rules.survival)));
+  add("quotas", plan.rules.sharing == CacheSharing::kOnePool
+                    ? strCat("none, ", pagesText(CacheAllotment{0, plan.quotaPages}.totalPages()),
+                             " for all layers")
+                    : byLayers(
+                          artifact, [&](size_t i) { return pagesText(plan.quotaPages[i]); },
+                          " for each layer"));
+  add("pinned", plan.pinned.empty() ? "none" : byLayers(artifact, [&](size_t i) {
+        return listOf(plan.pinned[i]);
+      }));
+  add("start", startText(artifact, plan));
+  add("guesses", plan.guesses.empty() ? "none" : byLayers(artifact, [&](size_t i) {
+        return guessText(plan.guesses[i]);
+      }));
+  return text;
+}
+
+/// The tag in front says how far to believe the numbers of a reason.
+std::string describeReasons(const Plan &plan) {
+  std::string text;
+  for (const PlanReason &reason : plan.reasons) {
+    constexpr size_t kTagWidth = 10;
+    std::string tag(originName(reason.origin));
+    tag.resize(kTagWidth, ' ');
+    const std::string said = strCat(reason.decision, " = ", reason.value, ": ", reason.reason);
+    text += strCat(kIndent, tag, wrapped(said, kTagWidth + 2), "\n");
+  }
+  return text.empty() ? text : strCat("\n", text);
+}
+
+bool decidesNothing(const Plan &plan) {
+  Plan plain{plan.name,          plan.budgetBytes,  plan.prefillChunk,
+             plan.contextTokens, plan.transitPages, plan.quotaPages};
+  plain.forecast = plan.forecast;
+  return plan == plain;
+}
+
+} // namespace
+
+std::string describePlans(const Artifact &artifact) {
+  std::string text =
+      strCat("plans, in pages of ", formatBytes(artifact.pageBytes), ":\n", tableOfPlans(artifact));
+  for (const Plan &plan : artifact.plans)
+    if (!decidesNothing(plan) && !artifact.moeLayers.empty())
+      text += strCat("\nplan ", plan.name, ":\n", describeSettings(artifact, plan),
+                     describeReasons(plan));
+  const std::string forecasts = describeForecasts(artifact);
+  return forecasts.empty() ? text : strCat(text, "\n", forecasts);
+}
+
+} // namespace moec

@@ -1,0 +1,38 @@
+// The checks of moec verify, in the order of what they cost to trust: bytes first, meaning after.
+#include "compiler/inspection/VerifyArtifact.h"
+
+#include "compiler/profile/TraceSection.h"
+#include "runtime/format/Verify.h"
+#include "runtime/predict/PathTable.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+using namespace moert;
+
+namespace moec {
+
+// Checksums that fit say only that someone computed them: a section may still be one that nothing
+// can work with.
+static Status verifySections(const ByteSource &source) {
+  MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, readTokenizerTable(source, artifact));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> paths, readPaths(source, artifact));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> trace, readTrace(source, artifact));
+  auto where = [&](const char *section) { return strCat(source.name(), ": section ", section); };
+  const std::vector<uint32_t> layerExperts = layerExpertsOf(artifact);
+  if (!table.empty())
+    MOERT_RETURN_IF_ERROR(Tokenizer::load(table).status().withContext(where("tokenizer")));
+  if (!paths.empty())
+    MOERT_RETURN_IF_ERROR(
+        PathTable::create(paths, layerExperts).status().withContext(where("paths")));
+  if (!trace.empty())
+    MOERT_RETURN_IF_ERROR(decodeTrace(trace, layerExperts).status().withContext(where("trace")));
+  return {};
+}
+
+Status verifyWholeArtifact(const ByteSource &source,
+                           const std::function<void(uint64_t done, uint64_t total)> &progress) {
+  MOERT_RETURN_IF_ERROR(verifyArtifact(source, progress));
+  return verifySections(source);
+}
+
+} // namespace moec

@@ -1,0 +1,78 @@
+#include "compiler/pipeline/IrContext.h"
+
+#include "compiler/emit/BuildEmitPlan.h"
+#include "compiler/ir/BuildModel.h"
+#include "compiler/ir/MoeDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace moert;
+
+namespace moec {
+
+// The operation is known to us alone unless it stands in a file.
+static std::string textOf(const mlir::Diagnostic &diagnostic) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (auto place = llvm::dyn_cast<mlir::FileLineColLoc>(diagnostic.getLocation()))
+    stream << place.getFilename().getValue() << ":" << place.getLine() << ":" << place.getColumn()
+           << ": ";
+  stream << diagnostic;
+  for (const mlir::Diagnostic &note : diagnostic.getNotes())
+    stream << "\n  " << note;
+  return text;
+}
+
+IrContext::IrContext(const Session &session)
+    : handler(&mlirContext, [this, say = session.say](mlir::Diagnostic &diagnostic) {
+        std::string text = textOf(diagnostic);
+        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+          errors += (errors.empty() ? "" : "\n") + text;
+        else if (say)
+          say(text);
+      }) {
+  mlirContext.loadDialect<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
+  // The whole module, where that is what an error is about.
+  mlirContext.printOpOnDiagnostic(false);
+}
+
+Status IrContext::failure(std::string_view step) const {
+  return invalidInput(errors.empty() ? strCat(step, " failed without a reason") : errors);
+}
+
+Result<mlir::OwningOpRef<mlir::ModuleOp>> buildModule(IrContext &ir, const ImportedModel &model) {
+  const Checkpoint &checkpoint = model.checkpoint;
+  auto module =
+      buildModel(ir.context(), model.description, checkpoint.directory(),
+                 [&](const WeightSource &source) { return checkpoint.storedType(source); });
+  if (!module)
+    return ir.failure("building the IR");
+  return module;
+}
+
+Status runPasses(IrContext &ir, mlir::ModuleOp module, const mlir::moe::CompileOptions &options) {
+  mlir::PassManager passes(ir.context());
+  mlir::moe::buildCompilePipeline(passes, options);
+  if (mlir::failed(passes.run(module)))
+    return ir.failure("planning");
+  return {};
+}
+
+Result<EmitPlan> planOf(IrContext &ir, mlir::ModuleOp module) {
+  EmitPlan plan;
+  if (mlir::failed(buildEmitPlan(module, plan)))
+    return ir.failure("reading the plan");
+  return plan;
+}
+
+Result<EmitPlan> planModel(const ImportedModel &model, const mlir::moe::CompileOptions &options,
+                           const Session &session) {
+  IrContext ir(session);
+  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, model));
+  MOERT_RETURN_IF_ERROR(runPasses(ir, *module, options));
+  return planOf(ir, *module);
+}
+
+} // namespace moec

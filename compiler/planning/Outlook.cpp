@@ -1,0 +1,194 @@
+#include "compiler/planning/Outlook.h"
+
+#include "compiler/import/ConfigOnly.h"
+#include "compiler/ir/BuildModel.h"
+#include "compiler/pipeline/IrContext.h"
+#include "compiler/plan/BudgetPlan.h"
+#include "compiler/plan/DeviceTimes.h"
+#include "compiler/planning/DeviceMemory.h"
+#include "compiler/planning/StepCosts.h"
+#include "passes/Footprint.h"
+#include "runtime/base/Size.h"
+#include "runtime/format/Writer.h"
+#include "runtime/kernels/Kernels.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <algorithm>
+
+using namespace moert;
+using mlir::moe::ExpertBits;
+
+namespace moec {
+
+double assumedHitRate(double cachedShare) {
+  for (size_t i = 1; i < std::size(kAssumedHits); ++i) {
+    const AssumedHit &low = kAssumedHits[i - 1], &high = kAssumedHits[i];
+    if (cachedShare <= high.cachedShare)
+      return low.hitRate + (high.hitRate - low.hitRate) * (cachedShare - low.cachedShare) /
+                               (high.cachedShare - low.cachedShare);
+  }
+  return 1;
+}
+
+namespace {
+
+/// The model at one width, as the passes make it.
+struct SizedModel {
+  Artifact artifact;
+  ModelFootprint footprint;
+};
+
+constexpr struct {
+  uint32_t bits;
+  ExpertBits option;
+} kWidths[] = {{8, ExpertBits::k8}, {4, ExpertBits::k4}, {3, ExpertBits::k3}, {2, ExpertBits::k2}};
+
+// The footprint is taken from functions, the artifact from what they are lowered to.
+Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &request,
+                             ExpertBits bits, const Session &session) {
+  IrContext ir(session);
+  auto module = buildModel(ir.context(), config.description, request.directory,
+                           [&](const WeightSource &) { return Result<StoredType>(config.type); });
+  if (!module)
+    return ir.failure("building the IR");
+  mlir::moe::CompileOptions options;
+  options.bits = bits;
+  options.context = request.context;
+  mlir::OwningOpRef<mlir::ModuleOp> lowered(module->clone());
+  MOERT_RETURN_IF_ERROR(runPasses(ir, *lowered, options));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(ir, *lowered));
+  MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
+  mlir::PassManager passes(ir.context());
+  passes.addPass(mlir::moe::createAssignBitsPass({.bits = bits}));
+  if (mlir::failed(passes.run(*module)))
+    return ir.failure("planning");
+  auto footprint = mlir::moe::footprintWithPredictors(*module, plan.artifact.pageBytes);
+  if (mlir::failed(footprint))
+    return ir.failure("working out the memory");
+  return SizedModel{std::move(plan.artifact), *footprint};
+}
+
+SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint32_t context,
+                     double cachedShare) {
+  const Artifact &artifact = model.artifact;
+  const StepCosts costs = stepCostsOf(artifact, device, {device.cores, context / 2});
+  SpeedOutlook speed;
+  speed.hitRate = assumedHitRate(cachedShare);
+  speed.deviceOrigin = costs.origin;
+  speed.tokenNs = speed.computeNs = costs.after.firstNs;
+  for (size_t i = 0; i < costs.layers.size(); ++i) {
+    const StepCosts::Layer &layer = costs.layers[i];
+    const double wanted = model.footprint.cache.layers[i].topK,
+                 missing = wanted * (1 - speed.hitRate);
+    const uint64_t record = artifact.moeLayers[i].experts.front().bytes;
+    const double readingNs = missing *
+                             readNs(plannedReads(device), record, std::max(1.0, missing)).value /
+                             std::max(1.0, missing);
+    // Shared experts are computed beside the reads, as the experts are that are there.
+    const double besideNs = layer.beside.firstNs + wanted * layer.expert.firstNs;
+    speed.computeNs += layer.before.firstNs + besideNs;
+    // The last expert to arrive is computed when nothing else is left to do.
+    speed.tokenNs += layer.before.firstNs + missing * layer.checks.of(1) +
+                     std::max(besideNs, readingNs + std::min(1.0, missing) * layer.expert.firstNs);
+    speed.bytesPerToken += missing * static_cast<double>(record);
+  }
+  return speed;
+}
+
+class OutlookMaker {
+public:
+  OutlookMaker(const OutlookRequest &asked, const Session &told) : request(asked), session(told) {}
+
+  Result<WidthOutlook> at(const ConfigOnly &config, uint32_t bits, ExpertBits option) {
+    MOERT_ASSIGN_OR_RETURN(SizedModel model, sizeModel(config, request, option, session));
+    use.contextTokens = model.artifact.plans.front().contextTokens;
+    use.contextBlock = kKvBlockTokens;
+    kvBytes = model.footprint.kvBytesPerToken * use.contextTokens;
+    WidthOutlook outlook;
+    outlook.bits = bits;
+    outlook.fileBytes = model.artifact.recordsOffset + model.artifact.recordsBytes;
+    outlook.residentBytes = model.artifact.residentBytes;
+    outlook.expertBytes = model.footprint.expertPayloadBytes;
+    for (const MoeLayer &layer : model.artifact.moeLayers)
+      outlook.recordBytes = std::max(outlook.recordBytes, layer.experts.front().bytes);
+    outlook.smallestBudget = smallestBudget(model.footprint, use);
+    for (const std::string &budget : request.budgets)
+      outlook.budgets.push_back(withBudget(model, budget, outlook.smallestBudget));
+    return outlook;
+  }
+
+  uint32_t contextTokens() const { return use.contextTokens; }
+  uint64_t contextBytes() const { return kvBytes; }
+
+private:
+  BudgetOutlook withBudget(const SizedModel &model, const std::string &budget, uint64_t smallest) {
+    BudgetOutlook outlook;
+    outlook.budget = budget;
+    auto planned = planBudget(model.footprint, budget, Preset::kAuto, use);
+    if (!planned.isOk()) // A share of less than a record.
+      return outlook;
+    const BudgetPlan &plan = *planned;
+    outlook.budgetBytes = plan.budgetBytes;
+    outlook.isEnough = plan.budgetBytes >= smallest;
+    if (!outlook.isEnough)
+      return outlook;
+    const double pages = static_cast<double>(largestPoolPages(model.footprint.cache));
+    outlook.cachedShare = static_cast<double>(plan.allotment.totalPages()) / std::max(1.0, pages);
+    if (request.device)
+      outlook.speed = speedOf(model, *request.device, use.contextTokens, outlook.cachedShare);
+    return outlook;
+  }
+
+  const OutlookRequest &request;
+  const Session &session;
+  PlannedUse use;
+  uint64_t kvBytes = 0;
+};
+
+} // namespace
+
+// A share is of the experts, so that each width has its own bytes of it.
+static Status checkDeviceMemory(const Outlook &outlook, const DeviceProfile &device,
+                                const Session &session) {
+  MemoryWarnings warnings;
+  for (const WidthOutlook &width : outlook.widths)
+    for (const BudgetOutlook &of : width.budgets) {
+      MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(of.budget));
+      if (of.isEnough)
+        warnings.check(size.share ? strCat(of.budget, " at ", width.bits, " bits") : of.budget,
+                       of.budgetBytes, device, session);
+    }
+  return {};
+}
+
+Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(ConfigOnly config, describeConfig(request.directory));
+  Outlook outlook;
+  const ModelDescription &model = config.description;
+  if (request.context > model.maxPositions)
+    return invalidInput(request.directory, "/config.json: a context of ", request.context,
+                        " tokens was asked for, the model has ", model.maxPositions,
+                        " positions (max_position_embeddings)");
+  outlook.modelType = model.modelType;
+  outlook.layers = static_cast<uint32_t>(model.layers.size());
+  for (const LayerDescription &layer : model.layers) {
+    if (!layer.moe)
+      continue;
+    ++outlook.moeLayers;
+    outlook.experts = static_cast<uint32_t>(layer.moe->experts.size());
+    outlook.topK = layer.moe->router.topK;
+  }
+  OutlookMaker maker(request, session);
+  for (const auto &[bits, option] : kWidths) {
+    MOERT_ASSIGN_OR_RETURN(WidthOutlook width, maker.at(config, bits, option));
+    outlook.widths.push_back(std::move(width));
+  }
+  outlook.contextTokens = maker.contextTokens();
+  outlook.kvBytes = maker.contextBytes();
+  if (request.device)
+    MOERT_RETURN_IF_ERROR(checkDeviceMemory(outlook, *request.device, session));
+  return outlook;
+}
+
+} // namespace moec

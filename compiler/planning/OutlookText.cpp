@@ -1,0 +1,155 @@
+#include "compiler/planning/Outlook.h"
+
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/inspection/TextTable.h"
+#include "runtime/base/JsonWriter.h"
+#include "runtime/base/Size.h"
+
+#include <algorithm>
+#include <optional>
+
+using namespace moert;
+
+namespace moec {
+
+using Align = TextTable::Align;
+
+static std::string percent(double share) {
+  return fixed(100 * share, share < 0.1 ? 1 : 0) + "%";
+}
+
+static std::string sizesText(const Outlook &outlook) {
+  TextTable table(
+      {{"bits"}, {"artifact"}, {"resident"}, {"experts"}, {"an expert"}, {"smallest budget"}});
+  for (const WidthOutlook &width : outlook.widths)
+    table.addRow({std::to_string(width.bits), formatBytes(width.fileBytes),
+                  formatBytes(width.residentBytes), formatBytes(width.expertBytes),
+                  formatBytes(width.recordBytes), formatBytes(width.smallestBudget)});
+  return strCat("sizes, with all experts at so many bits and resident weights at 8:\n",
+                table.text(kIndent));
+}
+
+static std::vector<std::string> rowOf(const WidthOutlook &width, const BudgetOutlook &budget) {
+  const std::string bits = std::to_string(width.bits);
+  if (!budget.isEnough)
+    return {bits, "does not fit"};
+  if (!budget.speed)
+    return {bits, percent(budget.cachedShare)};
+  const SpeedOutlook &speed = *budget.speed;
+  return {bits,
+          percent(budget.cachedShare),
+          percent(speed.hitRate),
+          formatBytes(static_cast<uint64_t>(speed.bytesPerToken)),
+          fixed(speed.tokenNs / 1e6, 2) + " ms",
+          fixed(1e9 / speed.tokenNs, 1),
+          fixed(1e9 / speed.computeNs, 1)};
+}
+
+static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpeed) {
+  std::vector<TextTable::Column> columns = {{"bits"}, {"in memory"}};
+  if (hasSpeed)
+    for (const char *heading :
+         {"hit rate", "read per token", "a token", "tokens/s", "tokens/s, all in memory"})
+      columns.push_back({heading});
+  TextTable table(columns);
+  for (const WidthOutlook &width : outlook.widths) {
+    std::vector<std::string> row = rowOf(width, width.budgets[index]);
+    row.resize(columns.size());
+    table.addRow(row);
+  }
+  return strCat("\nwith ", outlook.widths.front().budgets[index].budget, ":\n",
+                table.text(kIndent));
+}
+
+/// Nothing where no budget holds any width.
+static std::optional<Origin> worstOrigin(const Outlook &outlook) {
+  std::optional<Origin> worst;
+  for (const WidthOutlook &width : outlook.widths)
+    for (const BudgetOutlook &budget : width.budgets)
+      if (budget.speed)
+        worst = worst ? worseOf(*worst, budget.speed->deviceOrigin) : budget.speed->deviceOrigin;
+  return worst;
+}
+
+std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
+  std::string text =
+      strCat(outlook.modelType, ": ", outlook.layers, " layers, ", outlook.moeLayers,
+             " with routed experts, ", outlook.topK, " of ", outlook.experts, " for each token\n");
+  text += strCat("context: ", outlook.contextTokens, " tokens, ", formatBytes(outlook.kvBytes),
+                 " of keys and values\n\n", sizesText(outlook));
+  for (size_t i = 0; i < request.budgets.size(); ++i)
+    text += budgetText(outlook, i, request.device);
+  if (std::ranges::any_of(outlook.widths, [](const WidthOutlook &width) {
+        return !std::ranges::all_of(width.budgets, &BudgetOutlook::isEnough);
+      }))
+    text += "\nWhat does not fit may do so with a shorter context (--context).\n";
+  if (!request.device)
+    return text + "\nHow fast it would be: --device says on which machine.\n";
+  const std::optional<Origin> origin = worstOrigin(outlook);
+  if (!origin)
+    return text + "\nSizes are derived from config.json.\n";
+  text += strCat("\nSizes are derived from config.json, times of a token behind a full context, "
+                 "from the rates of this device (",
+                 worstText(*origin), "): ", request.device->name,
+                 ".\nHit rates are assumed to be those of the bundled model with as much "
+                 "of its experts in memory; a forecast from\nthe model's own routing needs "
+                 "calibration: moec compile --calibration-text, then moec plan of the artifact.\n");
+  return text;
+}
+
+static void writeSpeed(JsonWriter &json, const SpeedOutlook &speed) {
+  json.key("hit_rate").number(speed.hitRate);
+  json.key("hit_rate_origin").string(originName(Origin::kAssumed));
+  json.key("bytes_read_per_token").number(speed.bytesPerToken);
+  json.key("token_ns").number(speed.tokenNs);
+  json.key("compute_ns").number(speed.computeNs);
+  json.key("device_origin").string(originName(speed.deviceOrigin));
+}
+
+static void writeBudget(JsonWriter &json, const BudgetOutlook &budget) {
+  json.beginObject();
+  json.key("budget").string(budget.budget);
+  json.key("fits").boolean(budget.isEnough);
+  if (budget.isEnough) {
+    json.key("budget_bytes").number(budget.budgetBytes);
+    json.key("cached_share").number(budget.cachedShare);
+  }
+  if (budget.speed)
+    writeSpeed(json, *budget.speed);
+  json.endObject();
+}
+
+std::string outlookJson(const Outlook &outlook, const OutlookRequest &request) {
+  std::string out;
+  JsonWriter json(out);
+  json.beginObject();
+  json.key("model_type").string(outlook.modelType);
+  json.key("layers").number(outlook.layers);
+  json.key("moe_layers").number(outlook.moeLayers);
+  json.key("experts").number(outlook.experts);
+  json.key("top_k").number(outlook.topK);
+  json.key("context_tokens").number(outlook.contextTokens);
+  json.key("kv_bytes").number(outlook.kvBytes);
+  json.key("device").string(request.device ? request.device->name : "");
+  json.key("widths").beginArray();
+  for (const WidthOutlook &width : outlook.widths) {
+    json.beginObject();
+    json.key("bits").number(width.bits);
+    json.key("file_bytes").number(width.fileBytes);
+    json.key("resident_bytes").number(width.residentBytes);
+    json.key("expert_bytes").number(width.expertBytes);
+    json.key("record_bytes").number(width.recordBytes);
+    json.key("smallest_budget_bytes").number(width.smallestBudget);
+    json.key("budgets").beginArray();
+    for (const BudgetOutlook &budget : width.budgets)
+      writeBudget(json, budget);
+    json.endArray();
+    json.endObject();
+  }
+  json.endArray();
+  json.endObject();
+  out += '\n';
+  return out;
+}
+
+} // namespace moec

@@ -1,0 +1,262 @@
+#include "compiler/planning/PicturePlan.h"
+
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/plan/PlanForecast.h"
+#include "compiler/plan/TimedReplay.h"
+#include "compiler/planning/PlanInputs.h"
+#include "compiler/planning/RefinePlans.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <span>
+
+using namespace moert;
+
+namespace moec {
+
+static Status checkIsKnown(const PlannedArtifact &planned) {
+  if (planned.artifact.moeLayers.empty() || planned.artifact.plans.empty())
+    return invalidInput("a picture of a plan needs layers with experts and a plan of them");
+  std::string missing;
+  if (!planned.trace)
+    missing = "a trace: give --calibration, or compile the artifact with --calibration-text";
+  if (!planned.device)
+    missing += strCat(missing.empty() ? "" : "; and ", "a device: give --device");
+  return missing.empty() ? Status() : invalidInput("a picture of a plan needs ", missing);
+}
+
+//===-- Experts -------------------------------------------------------------------------------===//
+
+namespace {
+
+/// For one expert, or for several.
+struct Demand {
+  uint64_t wanted = 0, found = 0; // Decoded tokens; those that found it in memory.
+
+  double foundShare() const { return wanted == 0 ? 0 : double(found) / double(wanted); }
+  Demand &operator+=(const Demand &other) {
+    wanted += other.wanted;
+    found += other.found;
+    return *this;
+  }
+};
+
+} // namespace
+
+/// What the cache holds when a layer's turn comes does not depend on time.
+static Result<std::vector<std::vector<Demand>>> demandsOf(const PlanProblem &problem,
+                                                          const PlanSettings &settings) {
+  std::vector<std::vector<Demand>> demands;
+  for (uint32_t experts : problem.trace->layerExperts)
+    demands.emplace_back(experts);
+  MOERT_ASSIGN_OR_RETURN(CacheReplay replay, CacheReplay::create(replayCacheOf(problem, settings)));
+  for (const RoutingPlay &play : problem.trace->plays) {
+    if (play.beginsPrompt)
+      replay.beginPrompt();
+    const PlayDemand demand = problem.trace->demandOf(play);
+    if (play.tokens == 1)
+      for (uint32_t expert : demand.wanted) {
+        Demand &of = demands[play.layer][expert];
+        ++of.wanted;
+        of.found += replay.state().at(replay.state().idOf(play.layer, expert)).isHeld;
+      }
+    replay.play(play.layer, demand);
+  }
+  return demands;
+}
+
+static std::string guessText(const PlanSettings &settings, size_t layer) {
+  const GuessRule rule = layer < settings.guesses.size() ? settings.guesses[layer] : GuessRule();
+  if (rule.predictor == Predictor::kOff)
+    return "none";
+  return strCat(predictorName(rule.predictor), " ", uint32_t(rule.ahead), " ahead, ", rule.reads,
+                " of ", rule.candidates);
+}
+
+static Demand sumOf(const std::vector<Demand> &demands) {
+  Demand sum;
+  for (const Demand &demand : demands)
+    sum += demand;
+  return sum;
+}
+
+static std::vector<PicturedExpert> expertsOf(const std::vector<Demand> &demands,
+                                             std::span<const uint32_t> pinned, uint64_t tokens) {
+  std::vector<PicturedExpert> experts;
+  for (const Demand &demand : demands)
+    experts.push_back(
+        {.wantedShare = double(demand.wanted) / double(tokens), .foundShare = demand.foundShare()});
+  for (uint32_t expert : pinned)
+    experts[expert].isPinned = true;
+  std::stable_sort(experts.begin(), experts.end(),
+                   [](const PicturedExpert &a, const PicturedExpert &b) {
+                     return a.wantedShare > b.wantedShare;
+                   });
+  return experts;
+}
+
+/// How many experts of the mean size so many pages hold.
+static uint64_t expertsIn(uint64_t pages, uint64_t pagesOfAll, uint64_t experts) {
+  return std::min(experts, pages * experts / pagesOfAll);
+}
+
+static void pictureExperts(const PlanProblem &problem, const PlanSettings &settings,
+                           const std::vector<std::vector<Demand>> &demands, uint64_t tokens,
+                           PlanPicture &picture) {
+  const CacheShape shape = shapeOf(problem);
+  const std::vector<uint32_t> &quotas = settings.allotment.quotaPages;
+  const bool isShared = settings.rules.sharing == CacheSharing::kOnePool;
+  uint64_t keptInAll = 0, expertsInAll = 0, pagesOfAll = 0;
+  Demand all;
+  for (size_t layer = 0; layer < demands.size(); ++layer) {
+    const uint64_t experts = demands[layer].size();
+    const uint64_t kept = expertsIn(quotas[layer], shape.layers[layer].allPages, experts);
+    const Demand sum = sumOf(demands[layer]);
+    PicturedLayer &row = picture.layers[layer];
+    row.experts = expertsOf(demands[layer],
+                            settings.pinned.empty() ? std::span<const uint32_t>()
+                                                    : std::span(settings.pinned[layer]),
+                            tokens);
+    row.keptExperts = isShared ? 0 : static_cast<double>(kept);
+    row.room = isShared ? "shared" : strCat(kept, " of ", experts);
+    row.hitRate = sum.foundShare();
+    row.guesses = guessText(settings, layer);
+    keptInAll += kept;
+    expertsInAll += experts;
+    pagesOfAll += shape.layers[layer].allPages;
+    all += sum;
+  }
+  if (isShared)
+    keptInAll = expertsIn(std::accumulate(quotas.begin(), quotas.end(), uint64_t(0)), pagesOfAll,
+                          expertsInAll);
+  picture.roomOfAll = strCat(keptInAll, " of ", expertsInAll);
+  picture.hitRateOfAll = all.foundShare();
+}
+
+//===-- One token -----------------------------------------------------------------------------===//
+
+/// The first decoded token that takes the median time: its number among decoded tokens.
+static size_t medianToken(const TimedResult &result) {
+  const double median = result.quantileNs(0.5);
+  return static_cast<size_t>(std::find(result.tokenNs.begin(), result.tokenNs.end(), median) -
+                             result.tokenNs.begin());
+}
+
+/// Where the plays of a decoded token begin in the trace.
+static size_t playsOfToken(const RoutingTrace &trace, size_t token) {
+  const size_t layers = trace.layerExperts.size();
+  size_t play = 0;
+  for (;; play += layers)
+    if (trace.plays[play].tokens == 1 && token-- == 0)
+      return play;
+}
+
+static PicturedTurn turnOf(const TimedPlay &play, double tokenBeginNs, double beforeNs) {
+  const ReplayCounts &counts = play.counts.cache;
+  PicturedTurn turn;
+  turn.beginMs = (beforeNs - tokenBeginNs) / 1e6;
+  turn.routedMs = (play.beginNs - tokenBeginNs) / 1e6;
+  turn.endMs = (play.endNs - tokenBeginNs) / 1e6;
+  turn.waitMs = play.counts.waitNs / 1e6;
+  turn.held = static_cast<uint32_t>(counts.hits);
+  turn.arrived = static_cast<uint32_t>(play.counts.present - counts.hits);
+  turn.late = static_cast<uint32_t>(counts.adopted - turn.arrived);
+  turn.asked = static_cast<uint32_t>(counts.misses - counts.adopted);
+  turn.unused = static_cast<uint32_t>(counts.refuted);
+  return turn;
+}
+
+static void pictureToken(const PlanProblem &problem, const TimedResult &result,
+                         PlanPicture &picture) {
+  const size_t token = medianToken(result);
+  const size_t firstPlay = playsOfToken(*problem.trace, token);
+  // The token begins where its first layer's turn is approached; before() is all that lies there.
+  const double tokenNs = result.tokenNs[token];
+  const size_t lastPlay = firstPlay + picture.layers.size() - 1;
+  const double beginNs = result.plays[lastPlay].endNs + problem.costs->after.of(1) - tokenNs;
+  double beforeNs = beginNs, waitMs = 0, expertMs = 0;
+  for (size_t layer = 0; layer < picture.layers.size(); ++layer) {
+    const TimedPlay &play = result.plays[firstPlay + layer];
+    PicturedTurn &turn = picture.layers[layer].turn;
+    turn = turnOf(play, beginNs, beforeNs);
+    beforeNs = play.endNs;
+    waitMs += turn.waitMs;
+    expertMs += turn.endMs - turn.routedMs - turn.waitMs;
+  }
+  picture.tokenMs = tokenNs / 1e6;
+  picture.tokenText = strCat(fixed(picture.tokenMs, 2), " ms, the median: ", fixed(expertMs, 2),
+                             " experts, ", fixed(waitMs, 2), " waiting, ",
+                             fixed(picture.tokenMs - expertMs - waitMs, 2), " all else");
+}
+
+//===-- Words ---------------------------------------------------------------------------------===//
+
+static std::string percent(double share) {
+  return fixed(100 * share, 0) + "%";
+}
+
+static std::string sizeOf(double bytes) {
+  return formatBytes(static_cast<uint64_t>(bytes));
+}
+
+static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
+                         const PlanForecast &forecast, const std::string &fileName,
+                         PlanPicture &picture) {
+  const std::string shortName = std::filesystem::path(fileName).filename().string();
+  picture.title = strCat("Plan ", plan.name, " of ", shortName, ", preset ", plan.preset);
+  const uint64_t pages =
+      std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(), uint64_t(plan.transitPages));
+  picture.lines = {
+      strCat("on ", planned.device->name, " (its numbers are ", worstText(forecast.origin), ")"),
+      strCat(formatBytes(plan.budgetBytes), " of memory, ",
+             formatBytes(pages * planned.artifact.pageBytes), " of it for experts: ",
+             sharingName(plan.rules.sharing), ", eviction ", evictionName(plan.rules.eviction)),
+      strCat("simulated on ", forecast.tokens, " decoded tokens of the calibration text; room for ",
+             plan.contextTokens, " tokens of context"),
+  };
+  picture.figures = {
+      {fixed(1e9 / forecast.tokenNs, 1), "tokens/s expected"},
+      {fixed(1e9 / forecast.boundNs, 1), "tokens/s, the bound"},
+      {percent(forecast.hitRate), "hits: in memory"},
+      {percent(forecast.presentRate), "there when needed"},
+      {sizeOf(forecast.bytesPerToken), "read for a token"},
+      {sizeOf(forecast.leastBytesPerToken), "Belady reads"},
+  };
+}
+
+Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::string &fileName) {
+  MOERT_RETURN_IF_ERROR(checkIsKnown(planned));
+  const Artifact &artifact = planned.artifact;
+  const Plan &plan = artifact.plans.front();
+  const StepUse use = tracedUse(*planned.device, *planned.trace);
+  MOERT_ASSIGN_OR_RETURN(
+      PlanInputs inputs,
+      PlanInputs::create(artifact, *planned.trace, planned.learned.paths, *planned.device, use));
+  const PlanSettings settings = settingsOf(plan);
+  const PlanProblem problem = inputs.problem(settings.allotment.totalPages());
+  MOERT_RETURN_IF_ERROR(check(problem));
+  MOERT_ASSIGN_OR_RETURN(TimedResult result, replayInTime(problem, settings, {.keepsPlays = true}));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::vector<Demand>> demands, demandsOf(problem, settings));
+  PlanPicture picture;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    picture.layers.emplace_back().number = layer.layer;
+  pictureExperts(problem, settings, demands, result.tokenNs.size(), picture);
+  pictureToken(problem, result, picture);
+  pictureWords(planned, plan, forecastOf(problem, settings, result), fileName, picture);
+  return picture;
+}
+
+Status writePlanPicture(const PlannedArtifact &planned, const std::string &fileName,
+                        const std::string &outputPath) {
+  MOERT_ASSIGN_OR_RETURN(PlanPicture picture, picturePlan(planned, fileName));
+  const std::string drawn = drawPlan(picture);
+  MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(outputPath, drawn.size()));
+  MOERT_RETURN_IF_ERROR(output.append(drawn));
+  return output.commit();
+}
+
+} // namespace moec

@@ -1,0 +1,147 @@
+#include "compiler/planning/PlanInputs.h"
+
+#include "compiler/plan/DeviceTimes.h"
+#include "runtime/predict/Candidates.h"
+#include "runtime/predict/PathTable.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+static Result<RoutingTrace> routesOf(const PlanTrace &trace) {
+  std::vector<LayerRoutes> routes;
+  for (const TracedLayer &layer : trace.layers)
+    routes.push_back({layer.experts, layer.topK, layer.chosen});
+  // A prompt of all but one token still leaves one to decode.
+  const uint32_t prompt = std::min(kPlannedPromptTokens, trace.windowTokens - 1);
+  return makeTrace(routes,
+                   stepsOfWindows(trace.windows, trace.windowTokens, prompt, std::max(1u, prompt)));
+}
+
+static uint32_t shareOfByte(uint8_t share) {
+  return static_cast<uint32_t>(uint64_t(share) * kWholeShare / 255);
+}
+
+bool canGuess(const Artifact &artifact, uint32_t moeLayer, uint32_t ahead) {
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *predict = std::get_if<PredictInstruction>(&instruction))
+        if (predict->moeLayer == moeLayer && predict->ahead == ahead)
+          return true;
+  return false;
+}
+
+static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
+                               std::vector<LayerPredictions> &predictions) {
+  for (uint32_t from = 0; from < trace.layers.size(); ++from)
+    for (uint32_t d = 0; d < trace.layers[from].ahead.size(); ++d) {
+      if (!canGuess(artifact, from + d + 1, d + 1))
+        continue;
+      const TracedPredictions &traced = trace.layers[from].ahead[d];
+      LayerPredictions &gate = predictions.emplace_back();
+      gate.predictor = Predictor::kGate;
+      gate.ahead = d + 1;
+      gate.layer = from + d + 1;
+      gate.perToken = traced.perToken;
+      for (size_t i = 0; i < traced.experts.size(); ++i)
+        gate.candidates.push_back({traced.experts[i], shareOfByte(traced.shares[i])});
+    }
+}
+
+namespace {
+
+/// What a table of activation paths says of one layer of the trace.
+class PathPredictions {
+public:
+  PathPredictions(const PathTable &paths, const PlanTrace &traced, uint32_t guessed)
+      : table(paths), trace(traced), layer(guessed) {}
+
+  LayerPredictions make() const {
+    const TracedLayer &target = trace.layers[layer];
+    LayerPredictions made;
+    made.predictor = Predictor::kPaths;
+    made.layer = layer;
+    made.perToken = candidatesOf(target.experts, target.topK);
+    made.candidates.reserve(trace.tokens() * made.perToken);
+    std::vector<uint32_t> shares(target.experts);
+    std::vector<GuessCandidate> likeliest;
+    for (uint64_t token = 0; token < trace.tokens(); ++token) {
+      table.predict(layer, chosenIn(layer - 1, token),
+                    layer > 1 ? chosenIn(layer - 2, token) : std::vector<int32_t>(), shares);
+      listLikeliest(shares, made.perToken, likeliest);
+      // Fewer, where no more are known: the last one again, which is not read twice.
+      likeliest.resize(made.perToken, likeliest.empty() ? GuessCandidate() : likeliest.back());
+      made.candidates.insert(made.candidates.end(), likeliest.begin(), likeliest.end());
+    }
+    return made;
+  }
+
+private:
+  std::vector<int32_t> chosenIn(uint32_t earlier, uint64_t token) const {
+    const TracedLayer &from = trace.layers[earlier];
+    const auto begin = from.chosen.begin() + static_cast<ptrdiff_t>(token * from.topK);
+    return {begin, begin + from.topK};
+  }
+
+  const PathTable &table;
+  const PlanTrace &trace;
+  uint32_t layer;
+};
+
+} // namespace
+
+static Status addPathPredictions(const Artifact &artifact, const PlanTrace &trace,
+                                 std::span<const std::byte> paths,
+                                 std::vector<LayerPredictions> &predictions) {
+  if (paths.empty())
+    return {};
+  std::vector<uint32_t> experts;
+  for (const TracedLayer &layer : trace.layers)
+    experts.push_back(layer.experts);
+  MOERT_ASSIGN_OR_RETURN(PathTable table, PathTable::create(paths, experts));
+  for (uint32_t layer = 1; layer < trace.layers.size(); ++layer)
+    if (canGuess(artifact, layer, 1))
+      predictions.push_back(PathPredictions(table, trace, layer).make());
+  return {};
+}
+
+StepUse tracedUse(const DeviceProfile &device, const PlanTrace &trace) {
+  return {device.cores, trace.windowTokens / 2};
+}
+
+Result<PlanInputs> PlanInputs::create(const Artifact &artifact, const PlanTrace &trace,
+                                      std::span<const std::byte> paths, const DeviceProfile &device,
+                                      const StepUse &use) {
+  PlanInputs inputs;
+  MOERT_ASSIGN_OR_RETURN(inputs.trace, routesOf(trace));
+  addGatePredictions(artifact, trace, inputs.predictions);
+  MOERT_RETURN_IF_ERROR(addPathPredictions(artifact, trace, paths, inputs.predictions));
+  for (const TracedLayer &layer : trace.layers)
+    inputs.topK.push_back(layer.topK);
+  inputs.reads = plannedReads(device);
+  inputs.resize(artifact, device, use);
+  return inputs;
+}
+
+void PlanInputs::resize(const Artifact &artifact, const DeviceProfile &device, const StepUse &use) {
+  recordBytes.clear();
+  for (const MoeLayer &layer : artifact.moeLayers)
+    recordBytes.push_back(recordBytesOf(layer));
+  pageBytes = artifact.pageBytes;
+  costs = stepCostsOf(artifact, device, use);
+}
+
+PlanProblem PlanInputs::problem(uint64_t poolPages) const {
+  return {.trace = &trace,
+          .predictions = predictions,
+          .recordBytes = recordBytes,
+          .topK = topK,
+          .pageBytes = pageBytes,
+          .poolPages = poolPages,
+          .reads = &reads,
+          .costs = &costs};
+}
+
+} // namespace moec

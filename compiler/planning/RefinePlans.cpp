@@ -1,0 +1,171 @@
+#include "compiler/planning/RefinePlans.h"
+
+#include "compiler/emit/PlanReasonOf.h"
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/plan/PlanForecast.h"
+#include "compiler/plan/PlanSearch.h"
+#include "compiler/plan/Presets.h"
+#include "compiler/planning/PlanInputs.h"
+#include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+uint64_t poolPagesOf(const Plan &plan) {
+  return CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
+}
+
+/// Where there is nothing to guess with.
+static std::string guessesText(const Plan &plan) {
+  const Result<Preset> preset = presetOf(plan.preset);
+  const bool isInVain = preset.isOk() && predictorOf(*preset).predictor == Predictor::kPaths &&
+                        plan.guesses.empty() && !plan.forecast;
+  return isInVain ? ", without guesses: nothing is known of the routing (moec inspect says more)"
+                  : "";
+}
+
+std::string plannedText(std::span<const Plan> plans) {
+  std::string text;
+  for (const Plan &plan : plans) {
+    if (plan.budgetBytes == 0)
+      continue;
+    text += strCat(text.empty() ? ":" : "", "\n  ", plan.name, ": ", formatBytes(plan.budgetBytes),
+                   " with room for ", plan.contextTokens, " tokens of context");
+    text += guessesText(plan);
+    if (plan.forecast)
+      text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
+                     " tokens/s expected of the calibration text");
+  }
+  return text;
+}
+
+PlanSettings settingsOf(const Plan &plan) {
+  PlanSettings settings;
+  settings.allotment = {plan.transitPages, plan.quotaPages};
+  settings.rules = plan.rules;
+  settings.pinned = plan.pinned;
+  for (const LayerStart &start : plan.start) {
+    settings.start.push_back(start.experts);
+    settings.startUses.push_back(start.uses);
+  }
+  settings.startTokens = plan.startTokens;
+  settings.guesses = plan.guesses;
+  return settings;
+}
+
+static void take(PlannedSettings planned, Plan &plan) {
+  PlanSettings &settings = planned.settings;
+  plan.transitPages = settings.allotment.transitPages;
+  plan.quotaPages = std::move(settings.allotment.quotaPages);
+  plan.rules = settings.rules;
+  plan.pinned = std::move(settings.pinned);
+  plan.start.clear();
+  for (size_t i = 0; i < settings.start.size(); ++i)
+    plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
+  plan.startTokens = settings.startTokens;
+  plan.guesses = std::move(settings.guesses);
+  std::erase_if(plan.reasons,
+                [](const PlanReason &reason) { return reason.decision != kWidthsReason; });
+  for (PlanDecision &decision : planned.decisions)
+    plan.reasons.push_back(planReasonOf(std::move(decision)));
+}
+
+static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device) {
+  Forecast forecast;
+  forecast.device = device.name;
+  forecast.threads = device.cores;
+  forecast.tokens = from.tokens;
+  forecast.tokenNs = from.tokenNs;
+  forecast.medianNs = from.medianNs;
+  forecast.slowNs = from.slowNs;
+  forecast.hitRate = from.hitRate;
+  forecast.presentRate = from.presentRate;
+  forecast.bytesPerToken = from.bytesPerToken;
+  forecast.guessRecall = from.guessRecall;
+  forecast.guessPrecision = from.guessPrecision;
+  forecast.leastBytesPerToken = from.leastBytesPerToken;
+  forecast.boundNs = from.boundNs;
+  forecast.origin = from.origin;
+  return forecast;
+}
+
+// Progress counts in thousandths of a plan.
+static constexpr uint64_t kPerPlan = 1000;
+
+/// How far a search is after so many replays. How many there will be is not known; 90 to 130 are
+/// usual.
+static uint64_t progressAfter(uint32_t replays) {
+  constexpr uint64_t kUsualReplays = 130;
+  return std::min(kPerPlan - 1, replays * kPerPlan / kUsualReplays);
+}
+
+static Status refine(const PlanProblem &problem, const DeviceProfile &device, Preset preset,
+                     const Session &session, uint64_t done, Plan &plan) {
+  if (preset == Preset::kAuto) {
+    SearchOptions options{.threads = availableCores(), .stop = session.stop};
+    options.progress = [&](const SearchProgress &progress) {
+      if (session.progress)
+        session.progress->advanceTo(done + progressAfter(progress.replays));
+    };
+    MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, options));
+    take(std::move(found.planned), plan);
+    plan.forecast = asForecast(found.forecast, device);
+    return {};
+  }
+  PlannedSettings planned = planPreset(preset, problem);
+  MOERT_ASSIGN_OR_RETURN(TimedResult replayed, replayInTime(problem, planned.settings));
+  plan.forecast = asForecast(forecastOf(problem, planned.settings, replayed), device);
+  take(std::move(planned), plan);
+  return {};
+}
+
+Status checkGuessing(const Artifact &artifact, bool hasTrace, bool hasDevice) {
+  for (const Plan &plan : artifact.plans) {
+    MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
+    if (predictorOf(preset).predictor == Predictor::kOff)
+      continue;
+    const std::string guesses = strCat("preset ", plan.preset, " guesses experts, for which ");
+    if (!hasTrace)
+      return invalidInput(guesses, "the artifact has to hold a trace: compile it with "
+                                   "--calibration-text, or give this command --calibration");
+    if (!hasDevice)
+      return invalidInput(guesses, "a device has to be known: --device");
+    if (artifact.moeLayers.size() > 1 && !canGuess(artifact, 1, 1))
+      return invalidInput(guesses, "the artifact's program has no place: compile it again");
+  }
+  return {};
+}
+
+Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &session) {
+  MOERT_RETURN_IF_ERROR(checkGuessing(artifact, basis.trace != nullptr, basis.device != nullptr));
+  if (!basis.trace || !basis.device)
+    return {};
+  const StepUse use = tracedUse(*basis.device, *basis.trace);
+  MOERT_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputs::create(artifact, *basis.trace, basis.paths,
+                                                               *basis.device, use));
+  if (session.progress)
+    session.progress->beginCounting("planning", "plans", kPerPlan, kPerPlan * artifact.plans.size(),
+                                    0);
+  uint64_t done = 0;
+  for (Plan &plan : artifact.plans) {
+    if (session.stop && session.stop->load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted, "interrupted");
+    MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
+    const PlanProblem problem = inputs.problem(poolPagesOf(plan));
+    Status refined = refine(problem, *basis.device, preset, session, done, plan);
+    if (refined.code() == StatusCode::kInterrupted)
+      return refined;
+    MOERT_RETURN_IF_ERROR(std::move(refined).withContext(strCat("plan '", plan.name, "'")));
+    if (session.progress)
+      session.progress->advanceTo(done += kPerPlan);
+  }
+  if (session.progress)
+    session.progress->end();
+  return {};
+}
+
+} // namespace moec

@@ -1,0 +1,166 @@
+#include "compiler/session/WorkDirectory.h"
+
+#include "compiler/session/KeptForResume.h"
+#include "runtime/base/OutputFile.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace moert;
+
+namespace moec {
+
+// Says that the directory is one of these, to be removed with what is in it.
+static std::string lockPathOf(const std::string &directory) {
+  return directory + "/moec.lock";
+}
+
+Status WorkDirectory::checkHoldsNone(const std::string &outputPath,
+                                     std::span<const std::string> inputs) {
+  std::error_code error;
+  const std::filesystem::path directory =
+      std::filesystem::weakly_canonical(pathOf(outputPath), error);
+  if (error)
+    return {}; // It cannot be made either, which is refused where that is tried.
+  for (const std::string &input : inputs) {
+    auto path = std::filesystem::weakly_canonical(input, error);
+    auto [end, ignored] =
+        std::mismatch(directory.begin(), directory.end(), path.begin(), path.end());
+    if (!input.empty() && end == directory.end())
+      return invalidInput(input, " lies in ", directory.string(),
+                          ", which is removed at the end, expected it elsewhere");
+  }
+  return {};
+}
+
+// Opens and locks the directory's lock file; -1 where it went in between, together with the
+// directory, as another process ended.
+static Result<int> takeLock(const std::string &directory) {
+  const std::string path = lockPathOf(directory);
+  int lock = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0 && errno == ENOENT)
+    return -1;
+  if (lock < 0)
+    return systemError(errno, strCat("opening ", path));
+  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    ::close(lock);
+    return invalidInput("another process is working in ", directory);
+  }
+  struct stat named, locked;
+  if (::stat(path.c_str(), &named) == 0 && ::fstat(lock, &locked) == 0 &&
+      named.st_ino == locked.st_ino && named.st_dev == locked.st_dev)
+    return lock;
+  ::close(lock);
+  return -1;
+}
+
+// Everything but the lock; what could be listed before an error.
+static std::vector<std::filesystem::path> contentsOf(const std::string &directory,
+                                                     std::error_code &error) {
+  std::vector<std::filesystem::path> paths;
+  std::filesystem::directory_iterator entry(directory, error), end;
+  for (; !error && entry != end; entry.increment(error))
+    if (entry->path() != lockPathOf(directory))
+      paths.push_back(entry->path());
+  return paths;
+}
+
+static Status removeAllButLock(const std::string &directory) {
+  std::error_code error;
+  const std::vector<std::filesystem::path> paths = contentsOf(directory, error);
+  for (size_t i = 0; !error && i < paths.size(); ++i)
+    std::filesystem::remove_all(paths[i], error);
+  return error ? systemError(error.value(), strCat("emptying ", directory)) : Status();
+}
+
+Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool resume) {
+  const std::string directory = pathOf(outputPath);
+  std::error_code error;
+  const bool isThere = std::filesystem::exists(directory, error);
+  if (isThere && !std::filesystem::exists(lockPathOf(directory), error) &&
+      !std::filesystem::is_empty(directory, error))
+    return invalidInput(directory,
+                        " is there and was not made by moec, expected it to be free for "
+                        "what is kept until ",
+                        outputPath, " is done");
+  std::filesystem::create_directory(directory, error);
+  if (error)
+    return openError(error.value(), strCat("cannot make the directory ", directory));
+  auto taken = takeLock(directory);
+  if (!taken.isOk()) {
+    std::filesystem::remove(directory, error); // Refused where something is in it.
+    return taken.status();
+  }
+  const int lock = *taken;
+  if (lock < 0)
+    return open(outputPath, resume);
+  Status emptied = resume ? Status() : removeAllButLock(directory);
+  if (!emptied.isOk()) {
+    ::close(lock);
+    return emptied;
+  }
+  return WorkDirectory(directory, lock, isThere && resume);
+}
+
+WorkDirectory::WorkDirectory(WorkDirectory &&other) noexcept
+    : directory(std::move(other.directory)), lock(std::exchange(other.lock, -1)),
+      resumed(other.resumed), isRemovedAtEnd(other.isRemovedAtEnd) {}
+
+WorkDirectory::~WorkDirectory() {
+  if (lock < 0)
+    return;
+  // The lock file last: killed in between, what is left is still told to be one of these.
+  std::error_code ignored;
+  if (isRemovedAtEnd && removeAllButLock(directory).isOk())
+    std::filesystem::remove_all(directory, ignored);
+  ::close(lock);
+}
+
+Status WorkDirectory::keepAfter(Status status, std::span<const std::string> beside) {
+  std::error_code error;
+  if (!isRemovedAtEnd || !isKeptForResume(status, resumed, !contentsOf(directory, error).empty()))
+    return status;
+  keep();
+  if (status.code() == StatusCode::kInvalidInput)
+    return status;
+  const bool isInterrupted = status.code() == StatusCode::kInterrupted;
+  std::string left = directory;
+  for (const std::string &path : beside)
+    if (std::filesystem::exists(path, error))
+      left += strCat(", ", path);
+  return Status(status.code(), strCat(isInterrupted ? "interrupted" : status.message(),
+                                      "; --resume goes on from ", left));
+}
+
+static std::string markPathOf(const std::string &directory, const std::string &step) {
+  return directory + "/" + step + ".of";
+}
+
+bool WorkDirectory::isMarked(const std::string &step, const std::string &key) const {
+  std::ifstream file(markPathOf(directory, step));
+  std::string line;
+  return std::getline(file, line) && line == key;
+}
+
+Status WorkDirectory::mark(const std::string &step, const std::string &key) const {
+  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(markPathOf(directory, step)));
+  MOERT_RETURN_IF_ERROR(file.append(key + "\n"));
+  return file.commit();
+}
+
+Status WorkDirectory::unmark(const std::string &step) const {
+  const std::string path = markPathOf(directory, step);
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return error ? systemError(error.value(), strCat("removing ", path)) : Status();
+}
+
+} // namespace moec

@@ -1,0 +1,34 @@
+#include "runtime/evaluation/EngineSource.h"
+
+namespace moert {
+
+namespace {
+
+class RowObserver : public StepObserver {
+public:
+  RowObserver(uint32_t first, const LogitsSource::TakeRow &taker)
+      : firstPosition(first), takeRow(taker) {}
+
+  Status onLogits(Session &, uint32_t position, std::span<const float> logits) override {
+    return takeRow(position - firstPosition, logits);
+  }
+
+private:
+  uint32_t firstPosition;
+  const LogitsSource::TakeRow &takeRow;
+};
+
+} // namespace
+
+Result<std::unique_ptr<EngineSource>> EngineSource::create(Engine &loadedEngine) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loadedEngine.createSession());
+  return std::unique_ptr<EngineSource>(new EngineSource(loadedEngine, std::move(session)));
+}
+
+Status EngineSource::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
+  RowObserver observer(session->length(), takeRow);
+  return engine.prefill(
+      {session.get(), tokens, takeRow ? LogitsWanted::kAll : LogitsWanted::kNowhere}, observer);
+}
+
+} // namespace moert

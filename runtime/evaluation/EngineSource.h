@@ -1,0 +1,30 @@
+// A loaded model as a source of logits for an evaluation.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/evaluation/PairedPass.h"
+
+#include <memory>
+
+namespace moert {
+
+/// Borrows the engine, owns a session of it: the source goes before the engine.
+class EngineSource : public LogitsSource {
+public:
+  static Result<std::unique_ptr<EngineSource>> create(Engine &loadedEngine);
+
+  uint32_t vocabularySize() const override {
+    return engine.model().artifact().model.vocabularySize;
+  }
+  void reset() override { session->reset(); }
+  Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
+
+private:
+  EngineSource(Engine &loadedEngine, std::unique_ptr<Session> ownSession)
+      : engine(loadedEngine), session(std::move(ownSession)) {}
+
+  Engine &engine;
+  std::unique_ptr<Session> session;
+};
+
+} // namespace moert

@@ -1,0 +1,225 @@
+#include "runtime/evaluation/EvaluationSet.h"
+
+#include "runtime/base/Checksum.h"
+#include "runtime/base/InputText.h"
+#include "runtime/base/JsonWriter.h"
+#include "runtime/generation/StopText.h"
+
+#include <algorithm>
+
+namespace moert {
+
+/// Rows of the head at a time: its weights are read once for all of them.
+constexpr uint32_t kLogitsRows = 16;
+/// What the reference's rows of one step may take: a step of 55 tokens at a vocabulary of 150,000.
+constexpr uint64_t kReferenceRowsBytes = 32 << 20;
+/// Of an item beside its tokens and texts: its struct, and the allocator's part of its lists.
+constexpr uint64_t kBytesPerItem = 512;
+/// Of a file of items while it is read: the file, the items, and the line that is looked at.
+constexpr uint64_t kCopiesOfFile = 3;
+
+/// Tokens to append at a time: whole sequences, unless a reference's rows would take too much.
+static uint32_t stepTokensOf(uint32_t longestTokens, uint32_t vocabularySize, bool hasReference) {
+  if (!hasReference)
+    return longestTokens;
+  const uint64_t rows = kReferenceRowsBytes / (uint64_t(vocabularySize) * sizeof(float));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, longestTokens));
+}
+
+static Status checkAnswers(const AnswerOptions &options) {
+  if (options.maxTokens == 0)
+    return invalidInput("texts of at most 0 tokens, expected at least 1");
+  for (const std::string &stop : options.stopTexts)
+    MOERT_RETURN_IF_ERROR(checkUtf8(stop, "a stop text"));
+  return StopText::create(options.stopTexts).status();
+}
+
+static std::string quoted(std::string_view text) {
+  std::string out;
+  JsonWriter(out).string(text);
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> itemOptionsOf(const EvaluationRequest &request) {
+  if (!isOfItems(request.metric))
+    return {};
+  if (request.metric == LossMetric::kChoice)
+    return {{"choice-by", request.choiceBy == ChoiceBy::kLetter ? "letter" : "text"}};
+  std::vector<std::pair<std::string, std::string>> options = {
+      {"max-tokens", std::to_string(request.answers.maxTokens)}};
+  for (const std::string &stop : request.answers.stopTexts)
+    options.emplace_back("stop", quoted(stop));
+  if (request.metric == LossMetric::kExact && !request.answers.answerAfter.empty())
+    options.emplace_back("answer-after", quoted(request.answers.answerAfter));
+  return options;
+}
+
+Result<EvaluationSet> EvaluationSet::read(const EvaluationRequest &request,
+                                          const EvaluatedModel &model, const TakeNote &note) {
+  EvaluationSet set;
+  set.metric = request.metric;
+  set.windows = request.windows;
+  set.choiceBy = request.choiceBy;
+  set.answers = request.answers;
+  set.answers.endTokens = model.info.eosTokens;
+  set.vocabularySize = model.info.vocabularySize;
+  set.maxPositions = model.info.maxPositions;
+  set.tokenizer = model.tokenizer;
+  if (!set.tokenizer)
+    return invalidInput(model.name, " has no tokenizer, expected one for reading texts");
+  MOERT_RETURN_IF_ERROR(isOfItems(set.metric) ? checkAnswers(set.answers)
+                                              : checkEvaluation(set.windows));
+  MOERT_RETURN_IF_ERROR(isOfItems(set.metric) ? set.readItems(request.files)
+                                              : set.readTexts(request.files, note));
+  return set;
+}
+
+void EvaluationSet::addIdentity(std::string_view content, uint64_t samplesOfFile) {
+  identities.push_back(
+      {checksum64(std::as_bytes(std::span(content))), content.size(), samplesOfFile});
+}
+
+Status EvaluationSet::readTexts(std::span<const std::string> files, const TakeNote &note) {
+  uint64_t largestFile = 0;
+  for (const std::string &file : files) {
+    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(file));
+    MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(file)));
+    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
+    if (windowCount(ids.size(), windows.windowTokens) == 0)
+      note(strCat(inputName(file), ": ", ids.size(), " tokens, fewer than a window of ",
+                  windows.windowTokens, ": left out"));
+    largestFile = std::max<uint64_t>(largestFile, text.size());
+    heldBytes += ids.size() * sizeof(int32_t) + sizeof(EvaluatedText);
+    addIdentity(text, windowCount(ids.size(), windows.windowTokens));
+    texts.push_back(std::move(ids));
+  }
+  if (samples() == 0)
+    return invalidInput("no text has ", windows.windowTokens,
+                        " tokens, expected at least one window");
+  longestTokens = windows.windowTokens;
+  heldBytes += largestFile;
+  return {};
+}
+
+Status EvaluationSet::readItems(std::span<const std::string> files) {
+  uint64_t largestFile = 0;
+  for (uint32_t file = 0; file < files.size(); ++file) {
+    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(files[file]));
+    const std::string name = inputName(files[file]);
+    const uint64_t before = samples();
+    MOERT_RETURN_IF_ERROR(metric == LossMetric::kChoice ? addChoices(text, name, file)
+                                                        : addAnswers(text, name, file));
+    addIdentity(text, samples() - before);
+    largestFile = std::max<uint64_t>(largestFile, text.size());
+  }
+  heldBytes += kCopiesOfFile * largestFile;
+  return {};
+}
+
+Status EvaluationSet::addChoices(std::string_view text, const std::string &name, uint32_t file) {
+  MOERT_ASSIGN_OR_RETURN(std::vector<ChoiceItem> items, parseChoiceItems(text, name));
+  for (const ChoiceItem &item : items) {
+    const std::string place = strCat(name, " line ", item.line);
+    auto encoded = encodeChoice(item, choiceBy, *tokenizer);
+    if (!encoded.isOk())
+      return encoded.status().withContext(place);
+    MOERT_RETURN_IF_ERROR(takeLength(encoded->longestTokens(), place));
+    encoded->text = file;
+    heldBytes += kBytesPerItem + encoded->question.size() * sizeof(int32_t);
+    for (const std::vector<int32_t> &choice : encoded->choices)
+      heldBytes += choice.capacity() * sizeof(int32_t);
+    choiceItems.push_back(std::move(encoded).value());
+  }
+  return {};
+}
+
+Status EvaluationSet::addAnswers(std::string_view text, const std::string &name, uint32_t file) {
+  MOERT_ASSIGN_OR_RETURN(std::vector<AnswerItem> items, parseAnswerItems(text, name));
+  for (AnswerItem &item : items) {
+    const std::string place = strCat(name, " line ", item.line);
+    auto encoded = encodeAnswer(std::move(item), *tokenizer);
+    if (!encoded.isOk())
+      return encoded.status().withContext(place);
+    MOERT_RETURN_IF_ERROR(takeLength(encoded->longestTokens(answers.maxTokens), place));
+    encoded->text = file;
+    heldBytes += kBytesPerItem +
+                 (encoded->prompt.capacity() + encoded->withAnswer.capacity()) * sizeof(int32_t);
+    for (const std::string &answer : encoded->answers)
+      heldBytes += sizeof(std::string) + answer.capacity();
+    answerItems.push_back(std::move(encoded).value());
+  }
+  return {};
+}
+
+Status EvaluationSet::takeLength(uint64_t tokens, const std::string &place) {
+  if (tokens > maxPositions) {
+    const std::string generated =
+        metric == LossMetric::kChoice
+            ? ""
+            : strCat(", the ", answers.maxTokens, " to generate at most included");
+    return invalidInput(place, ": an item of ", tokens, " tokens", generated, ", expected at most ",
+                        maxPositions, ", the positions of this model");
+  }
+  longestTokens = std::max(longestTokens, static_cast<uint32_t>(tokens));
+  return {};
+}
+
+uint64_t EvaluationSet::samples() const {
+  uint64_t count = choiceItems.size() + answerItems.size();
+  for (const std::vector<int32_t> &text : texts)
+    count += windowCount(text.size(), windows.windowTokens);
+  return count;
+}
+
+uint64_t EvaluationSet::memoryBytes(bool hasReference) const {
+  uint64_t bytes = heldBytes + samples() * sizeof(SampleScore);
+  if (hasReference)
+    bytes += uint64_t(stepTokensOf(longestTokens, vocabularySize, true)) * vocabularySize *
+             sizeof(float);
+  return bytes;
+}
+
+EngineOptions EvaluationSet::engineOptions(EngineOptions engine) const {
+  engine.contextTokens = longestTokens;
+  engine.logitsRows = std::min(kLogitsRows, longestTokens);
+  return engine;
+}
+
+Result<std::vector<SampleScore>> EvaluationSet::evaluate(LogitsSource &artifact,
+                                                         LogitsSource *reference,
+                                                         const EvaluationProgress &progress,
+                                                         const std::atomic<bool> *stop) const {
+  const uint32_t stepTokens = stepTokensOf(longestTokens, vocabularySize, reference != nullptr);
+  if (metric == LossMetric::kChoice)
+    return evaluateChoices(choiceItems, stepTokens, artifact, reference, progress, stop);
+  if (isOfItems(metric))
+    return evaluateAnswers(answerItems, metric, answers, *tokenizer, stepTokens, artifact,
+                           reference, progress, stop);
+  EvaluationOptions options = windows;
+  options.stepTokens = stepTokens;
+  return moert::evaluate(texts, options, artifact, reference, progress, stop);
+}
+
+std::vector<int32_t> EvaluationSet::itemTokens(uint64_t item) const {
+  if (metric != LossMetric::kChoice)
+    return answerItems[item].withAnswer;
+  const EncodedChoice &choice = choiceItems[item];
+  std::vector<int32_t> tokens = choice.question;
+  const std::vector<int32_t> &right = choice.choices[choice.answer];
+  tokens.insert(tokens.end(), right.begin(), right.end());
+  return tokens;
+}
+
+Result<SampleScore> EvaluationSet::evaluateItem(uint64_t item, LogitsSource &artifact,
+                                                LogitsSource *reference,
+                                                const std::atomic<bool> *stop) const {
+  MOERT_RETURN_IF_ERROR(checkVocabularies(artifact, reference));
+  PairedPass pass(stepTokensOf(longestTokens, vocabularySize, reference != nullptr), artifact,
+                  reference, stop);
+  if (metric == LossMetric::kChoice)
+    return evaluateChoice(choiceItems[item], pass);
+  return evaluateAnswer(answerItems[item], {metric, answers, *tokenizer, artifact, reference, stop},
+                        pass);
+}
+
+} // namespace moert

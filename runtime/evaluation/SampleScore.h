@@ -1,0 +1,78 @@
+// Scores of samples, and what they say of an artifact beside its reference: values, losses and
+// their bound.
+//
+// A sample is what is resampled: a window of a text, or an item. Sums are doubles added token after
+// token inside a sample, and sample after sample: the same logits give the same numbers on every
+// machine.
+#pragma once
+
+#include "runtime/evaluation/RowScore.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace moert {
+
+/// The scores of one sample, or the sum over several.
+struct SampleScore {
+  uint32_t text = 0; // The file that it is from.
+  uint64_t tokens = 0;
+  double lossNats = 0, referenceLossNats = 0, klNats = 0;
+  uint64_t agreeing = 0;
+  // Of items alone: how many, and what both models' answers are worth, 0 to 1 for each item.
+  uint64_t items = 0;
+  double points = 0, referencePoints = 0;
+
+  void add(const RowScore &row);
+  void add(const SampleScore &other);
+
+  double perplexity() const { return exp64(lossNats / static_cast<double>(tokens)); }
+  double referencePerplexity() const {
+    return exp64(referenceLossNats / static_cast<double>(tokens));
+  }
+  double kl() const { return klNats / static_cast<double>(tokens); }
+  double agreement() const { return static_cast<double>(agreeing) / static_cast<double>(tokens); }
+};
+
+/// The sum over the samples of one text, or of all.
+SampleScore sumOf(std::span<const SampleScore> samples, std::optional<uint32_t> text = {});
+
+enum class LossMetric { kPerplexity, kKl, kTop1, kChoice, kRouge2, kExact };
+
+/// Whether it is measured on items rather than on windows of texts.
+constexpr bool isOfItems(LossMetric metric) {
+  return metric == LossMetric::kChoice || metric == LossMetric::kRouge2 ||
+         metric == LossMetric::kExact;
+}
+
+/// As --metric spells it: perplexity, kl, top1, choice, rouge2, exact.
+std::string_view metricName(LossMetric metric);
+std::optional<LossMetric> parseMetric(std::string_view name);
+
+/// What was measured of the artifact: perplexity, KL in nats per token, agreement; of items the
+/// mean of their points. Nothing where nothing was scored.
+std::optional<double> valueOf(const SampleScore &score, LossMetric metric);
+
+/// What the reference itself comes to: beside itself it loses nothing and always agrees.
+std::optional<double> referenceValueOf(const SampleScore &score, LossMetric metric);
+
+/// How much worse than the reference: perplexity / reference - 1, KL in nats, 1 - agreement, for
+/// items 1 - points / reference's points. Nothing where nothing was scored, and where the reference
+/// itself has no points: nothing is a share of zero.
+std::optional<double> lossOf(const SampleScore &score, LossMetric metric);
+
+/// The upper bound of lossOf() all samples with 95% confidence (PairedBootstrap.h), resampled
+/// within each text, whose samples are consecutive. looks: how many such bounds have to hold at
+/// once, each of another artifact. Nothing with fewer than 10 samples, which cannot tell. Of items,
+/// at least leastBound95().
+std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, LossMetric metric,
+                                       uint32_t looks = 1);
+
+/// The share of the reference's points that could be lost, with the confidence of a bound, though
+/// none of these items lost any: 1 - 0.05^(1/n) of the n in which the reference has points.
+/// Resampling does not see it: what no item shows is in no resample. 1 without such items.
+double leastBound95(std::span<const SampleScore> items, uint32_t looks = 1);
+
+} // namespace moert

@@ -1,0 +1,106 @@
+#include "runtime/generation/Generation.h"
+
+#include <algorithm>
+
+namespace moert {
+
+static double perSecond(uint64_t count, uint64_t ns) {
+  return ns == 0 ? 0 : static_cast<double>(count) * 1e9 / static_cast<double>(ns);
+}
+
+double GenerationNumbers::promptTokensPerSecond() const {
+  return perSecond(promptTokens, promptNs);
+}
+
+double GenerationNumbers::decodeTokensPerSecond() const {
+  return perSecond(decodeSteps, decodeNs);
+}
+
+/// Samples from the one row of logits that a step was asked for.
+class Generation::Choice : public StepObserver {
+public:
+  Choice(Sampler &tokenSampler, const Model &sampledModel)
+      : sampler(tokenSampler), model(sampledModel) {}
+
+  Status onLogits(Session &, uint32_t position, std::span<const float> logits) override {
+    Result<int32_t> sampled = sampler.sample(logits);
+    if (!sampled.isOk())
+      return sampled.status().withContext(strCat(model.path(), ": after token ", position));
+    token = *sampled;
+    return {};
+  }
+
+  int32_t token = 0;
+
+private:
+  Sampler &sampler;
+  const Model &model;
+};
+
+Generation::Generation(Engine &loadedEngine, Session &emptySession, Sampler &tokenSampler,
+                       TakeStep stepTaker, const std::atomic<bool> &stopFlag, Clock clock)
+    : engine(loadedEngine), session(emptySession), sampler(tokenSampler),
+      takeStep(std::move(stepTaker)), stop(stopFlag), now(clock) {}
+
+Status Generation::step(RunPhase phase, std::span<const int32_t> tokens, LogitsWanted wanted,
+                        Choice &choice) {
+  const uint32_t position = session.length();
+  const uint64_t begin = now();
+  SessionTokens batch = {&session, tokens, wanted};
+  MOERT_RETURN_IF_ERROR(engine.step({&batch, 1}, choice));
+  const uint64_t wallNs = now() - begin;
+
+  const bool isPrefill = phase == RunPhase::kPrefill;
+  (isPrefill ? measured.promptNs : measured.decodeNs) += wallNs;
+  (isPrefill ? measured.promptTokens : measured.decodeSteps) += tokens.size();
+  for (const LayerProfile &layer : engine.lastStep())
+    (isPrefill ? measured.prefill : measured.decode).add(layer);
+  if (takeStep)
+    takeStep(
+        {phase, position, static_cast<uint32_t>(tokens.size()), wallNs, engine.lastStepParts()},
+        engine.lastStep());
+  return {};
+}
+
+/// False once *stop was set.
+Result<bool> Generation::prefill(const GenerationRequest &request, Choice &choice) {
+  std::span<const int32_t> rest = request.prompt;
+  while (!rest.empty()) {
+    if (isStopped())
+      return false;
+    auto chunk = rest.first(std::min<size_t>(rest.size(), engine.prefillChunk()));
+    rest = rest.subspan(chunk.size());
+    bool isWanted = rest.empty() && request.maxTokens > 0;
+    MOERT_RETURN_IF_ERROR(step(RunPhase::kPrefill, chunk,
+                               isWanted ? LogitsWanted::kLast : LogitsWanted::kNowhere, choice));
+  }
+  return true;
+}
+
+Result<GenerationEnd> Generation::run(const GenerationRequest &request, const TakeToken &take) {
+  Choice choice(sampler, engine.model());
+  MOERT_ASSIGN_OR_RETURN(bool isComplete, prefill(request, choice));
+  if (!isComplete)
+    return GenerationEnd::kInterrupted;
+  if (request.maxTokens == 0)
+    return GenerationEnd::kLength;
+  while (true) {
+    const int32_t token =
+        request.given.empty() ? choice.token : request.given[measured.generatedTokens];
+    if (std::find(request.endTokens.begin(), request.endTokens.end(), token) !=
+        request.endTokens.end())
+      return GenerationEnd::kEndToken;
+    ++measured.generatedTokens;
+    MOERT_ASSIGN_OR_RETURN(bool goesOn, take(token));
+    if (!goesOn)
+      return GenerationEnd::kTaken;
+    if (measured.generatedTokens == request.maxTokens)
+      return GenerationEnd::kLength;
+    if (isStopped())
+      return GenerationEnd::kInterrupted;
+    MOERT_RETURN_IF_ERROR(
+        step(RunPhase::kDecode, std::span(&token, 1), LogitsWanted::kLast, choice));
+  }
+}
+
+} // namespace moert

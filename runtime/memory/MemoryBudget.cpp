@@ -1,0 +1,140 @@
+#include "runtime/memory/MemoryBudget.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+
+namespace moert {
+
+static constexpr uint64_t kMiB = 1 << 20;
+
+// Tables of the processor: 8 bytes per 4 KiB page, one page per 512 of them and so on; 1/500 covers
+// all levels. Every separate mapping can begin and end inside a table, which the constant covers.
+static uint64_t pageTableBytes(uint64_t mappedBytes) {
+  return mappedBytes / 500 + 256 * 1024;
+}
+
+// An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state;
+// with the allocator's overhead of each list. 550 bytes were counted for one slice and a cache of
+// one pool; each further slice has 48 in the artifact, 32 in the engine and 24 in the cache.
+static constexpr uint64_t kBytesPerExpert = 640;
+static constexpr uint64_t kBytesPerFurtherSlice = 128;
+// The views of a layer's matrices, once per width: 800 bytes each.
+static constexpr uint64_t kBytesPerLayer = 4096;
+// The row of router probabilities and the lists of an expert-major prefill: 4 bytes each; shares
+// and candidates of a guess: 8 each; lists of guesses of three layers: 76 in all.
+static constexpr uint64_t kBytesPerExpertOfWidestLayer = 112;
+// An instruction with its operands, or a buffer.
+static constexpr uint64_t kBytesPerInstruction = 256;
+// Its entry in the artifact, the tensor's name and the engine's view of it.
+static constexpr uint64_t kBytesPerResident = 512;
+// Its address in the lists of an expert's pages, and its bit among the free ones.
+static constexpr uint64_t kBytesPerPoolPage = 16;
+
+uint64_t tableBytes(const TableEntries &entries) {
+  return entries.experts * kBytesPerExpert + entries.furtherSlices * kBytesPerFurtherSlice +
+         entries.moeLayers * kBytesPerLayer + entries.widestLayer * kBytesPerExpertOfWidestLayer +
+         entries.instructions * kBytesPerInstruction + entries.residents * kBytesPerResident +
+         entries.poolPages * kBytesPerPoolPage;
+}
+
+uint64_t MemoryAccount::totalBytes() const {
+  uint64_t total = 0;
+  for (const MemoryItem &item : items)
+    total += item.bytes;
+  return total;
+}
+
+MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
+                            const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages) {
+  uint64_t poolBytes = poolPages * model.pageBytes;
+  uint64_t scratch = model.attentionScratchBytes +
+                     model.attentionScratchBytesPerContextToken * request.contextTokens;
+  MemoryAccount account;
+  account.prefillChunk = prefillChunk;
+  account.poolPages = poolPages;
+  account.items = {
+      {"program and libraries", process.imageBytes},
+      {"heap and main stack", process.heapBytes},
+      {"threads", process.bytesPerThread * request.threads},
+      {"model tables", model.metadataBytes},
+      {"tokenizer", model.tokenizerBytes},
+      {"resident weights", roundUp(model.residentBytes, 4096)},
+      {"KV cache", roundUp(model.kvBytesPerToken * request.contextTokens, 4096)},
+      {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
+                          roundUp(scratch, 4096) * request.threads},
+      {"logits", roundUp(model.logitsBytes * request.logitsRows, 4096)},
+      {"prompt and output", request.extraBytes},
+      {"I/O", process.ioBytes + process.ioBytesPerPoolMiB * divideUp(poolBytes, kMiB)},
+      {"reserve", process.reserveBytes},
+  };
+  uint64_t mapped = account.totalBytes() + poolBytes;
+  account.items.push_back({"page tables", pageTableBytes(mapped)});
+  account.items.push_back({"expert cache", poolBytes});
+  account.budgetBytes = account.totalBytes();
+  return account;
+}
+
+MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprint &process,
+                              const RunRequest &request) {
+  return accountMemory(model, process, request, request.prefillChunk.value_or(1),
+                       smallestPoolPages(model.cache));
+}
+
+MemoryAccount largestAccount(const ModelFootprint &model, const ProcessFootprint &process,
+                             const RunRequest &request) {
+  return accountMemory(model, process, request,
+                       request.prefillChunk.value_or(request.planPrefillChunk),
+                       largestPoolPages(model.cache));
+}
+
+// The largest pool whose account is within the budget. The account grows with the pool, in steps:
+// page by page would be slow and a formula would have to know the steps, so it is searched by
+// halving.
+static uint64_t largestPoolWithin(const ModelFootprint &model, const ProcessFootprint &process,
+                                  const RunRequest &request, uint32_t chunk, uint64_t budgetBytes) {
+  uint64_t low = smallestPoolPages(model.cache), high = largestPoolPages(model.cache);
+  while (low < high) {
+    uint64_t middle = low + (high - low + 1) / 2;
+    if (accountMemory(model, process, request, chunk, middle).totalBytes() <= budgetBytes)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
+                                              const ProcessFootprint &process,
+                                              const RunRequest &request, const BudgetSize &budget) {
+  uint64_t smallestPool = smallestPoolPages(model.cache);
+  if (budget.expertShare) {
+    uint64_t wanted =
+        static_cast<uint64_t>(*budget.expertShare * static_cast<double>(model.expertPayloadBytes));
+    const uint64_t allPages = largestPoolPages(model.cache);
+    // Of all of them the padding too, which is no expert bytes.
+    uint64_t pages =
+        *budget.expertShare >= 1 ? allPages : std::min(wanted / model.pageBytes, allPages);
+    if (pages < smallestPool)
+      return std::nullopt;
+    uint32_t chunk = request.prefillChunk.value_or(request.planPrefillChunk);
+    return accountMemory(model, process, request, chunk, pages);
+  }
+  if (smallestAccount(model, process, request).totalBytes() > budget.bytes)
+    return std::nullopt;
+  uint32_t chunk = request.prefillChunk.value_or(std::max(1u, request.planPrefillChunk));
+  if (!request.prefillChunk) {
+    uint64_t fixed = accountMemory(model, process, request, 0, 0).totalBytes();
+    uint64_t room = budget.bytes > fixed ? budget.bytes - fixed : 0;
+    while (chunk > 1 && (model.arenaBytesPerToken * chunk > room / 8 ||
+                         accountMemory(model, process, request, chunk, smallestPool).totalBytes() >
+                             budget.bytes))
+      chunk /= 2;
+  }
+  uint64_t pages = largestPoolWithin(model, process, request, chunk, budget.bytes);
+  MemoryAccount account = accountMemory(model, process, request, chunk, pages);
+  account.budgetBytes = budget.bytes;
+  return account;
+}
+
+} // namespace moert

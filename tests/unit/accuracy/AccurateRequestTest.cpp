@@ -1,0 +1,116 @@
+#include "compiler/accuracy/AccurateRequest.h"
+#include "tests/unit/emit/TinyPlan.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+using namespace moec;
+using namespace moert;
+
+namespace {
+
+/// A request that nothing is wrong with, of files that are there.
+struct RequestFixture {
+  RequestFixture() {
+    request.checkpointDirectory = directory.path("checkpoint");
+    request.outputPath = directory.path("out.moe");
+    request.target = 0.02;
+    request.calibrationTexts = {file("calibration.txt")};
+    request.acceptanceTexts = {file("acceptance.txt")};
+  }
+
+  std::string file(const std::string &name) const {
+    std::ofstream(directory.path(name)) << name;
+    return directory.path(name);
+  }
+
+  void checkRefused(const std::string &mention) const {
+    Status status = checkAccurateRequest(request);
+    CHECK(status.code() == StatusCode::kInvalidInput);
+    CHECK_MESSAGE(status.message().find(mention) != std::string::npos, status.message());
+  }
+
+  TemporaryDirectory directory;
+  AccurateCompileRequest request;
+};
+
+} // namespace
+
+TEST_CASE_FIXTURE(RequestFixture, "a target with texts for both is accepted") {
+  CHECK(checkAccurateRequest(request).isOk());
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "a target with one kind of text is accepted") {
+  request.acceptanceTexts.clear();
+  CHECK(checkAccurateRequest(request).isOk());
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "a profile stands in for texts") {
+  request.profilePath = file("profile");
+  request.calibrationTexts.clear();
+  CHECK(checkAccurateRequest(request).isOk());
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "a profile alone serves a quantizer, and no target") {
+  request.profilePath = file("profile");
+  request.calibrationTexts.clear();
+  request.acceptanceTexts.clear();
+  checkRefused("needs --eval-text");
+  request.target.reset();
+  CHECK(checkAccurateRequest(request).isOk());
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "nothing to calibrate with is refused by what needs it") {
+  request.calibrationTexts.clear();
+  checkRefused("--accuracy-loss needs --calibration-text, or --calibration with --eval-text");
+  request.target.reset();
+  request.method = QuantizeMethod::kHqq;
+  checkRefused("--quantizer hqq needs --calibration-text or --calibration; nearest needs neither");
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "targets that are nothing or beyond reason are refused") {
+  for (double target : {0.0, -0.1, 101.0, std::numeric_limits<double>::quiet_NaN()}) {
+    request.target = target;
+    checkRefused("expected more than 0");
+  }
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "metrics of items need items, which texts cannot give") {
+  for (LossMetric metric : {LossMetric::kChoice, LossMetric::kRouge2, LossMetric::kExact}) {
+    request.metric = metric;
+    request.acceptanceTexts = {file("items.jsonl")};
+    CHECK(checkAccurateRequest(request).isOk());
+    request.acceptanceTexts.clear();
+    checkRefused("needs --eval-text: its items");
+  }
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "a loss of all points is no target") {
+  request.target = 1;
+  CHECK(checkAccurateRequest(request).isOk());
+  request.metric = LossMetric::kChoice;
+  checkRefused("expected less than 100%");
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "calibration texts that cannot be read twice are refused") {
+  for (const char *path : {"-", "/dev/null"}) {
+    request.calibrationTexts = {path};
+    checkRefused("no regular file");
+  }
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "an output that would replace an input is refused") {
+  for (const std::string &input : {request.calibrationTexts[0], request.acceptanceTexts[0]}) {
+    request.outputPath = input;
+    checkRefused("would replace");
+  }
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "a profile in the work directory is refused") {
+  std::filesystem::create_directory(directory.path("out.moe.work"));
+  request.profilePath = file("out.moe.work/calibration.profile");
+  checkRefused("removed at the end");
+}

@@ -1,0 +1,145 @@
+#include "compiler/accuracy/WidthItems.h"
+#include "tests/unit/pool/PoolFixture.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using namespace moert;
+
+namespace {
+
+/// Items over the tiny pool of 8, 6, 4, 3 and 2 bits, with two classes of resident matrices.
+struct ItemsFixture : PoolFixture {
+  ItemsFixture() : pool(filled()) {
+    auto profile = CalibrationProfile::open(profilePath);
+    REQUIRE(profile.isOk());
+    info = (*profile)->info();
+  }
+
+  static std::vector<ResidentClass> classes() {
+    return {{"attention",
+             {{"layer0.query", {64, 32}, WeightKind::kBF16},
+              {"layer1.query", {64, 32}, WeightKind::kBF16}}},
+            {"head", {{"head", {96, 32}, WeightKind::kF32}}}};
+  }
+
+  WidthItems itemsWith(std::vector<ResidentClass> residents) const {
+    auto items = WidthItems::create(*pool, info, std::move(residents), passes);
+    REQUIRE_MESSAGE(items.isOk(), items.status().message());
+    return std::move(items).value();
+  }
+
+  size_t experts() const {
+    size_t count = 0;
+    for (size_t l = 0; l < pool->layers(); ++l)
+      count += pool->expertsOf(l);
+    return count;
+  }
+
+  std::unique_ptr<ExpertPool> pool;
+  CalibrationInfo info;
+  mlir::moe::CompileOptions passes;
+};
+
+} // namespace
+
+TEST_CASE_FIXTURE(ItemsFixture, "every expert is an item with the pool's widths and their bytes") {
+  WidthItems made = itemsWith({});
+  const WidthSearchInput &input = made.input();
+  REQUIRE(input.problem.items.size() == experts());
+  CHECK(check(input.problem).isOk());
+  size_t item = 0;
+  for (size_t l = 0; l < pool->layers(); ++l)
+    for (size_t e = 0; e < pool->expertsOf(l); ++e, ++item) {
+      const std::vector<WidthOption> &widths = input.problem.items[item].options;
+      REQUIRE(widths.size() == 5);
+      for (size_t g = 0; g < widths.size(); ++g) {
+        CHECK(widths[g].bits == pool->grids()[g].bits);
+        CHECK(widths[g].cost == double(pool->payloadBytesOf(l, g)));
+        CHECK(widths[g].loss >= pool->expert(l, e).grids[g].squaredError);
+      }
+      CHECK(input.groups[item] == l);
+      CHECK(!input.isProbedDirectly[item]);
+    }
+}
+
+TEST_CASE_FIXTURE(ItemsFixture, "an error counts as if 8 more tokens of the mean error had come") {
+  CalibrationInfo::MoeLayer &layer = info.moeLayers[0];
+  WidthItems made = itemsWith({});
+  double tokens = 0, errors = 0;
+  for (uint64_t count : layer.counts)
+    tokens += double(count);
+  for (size_t e = 0; e < pool->expertsOf(0); ++e)
+    errors += pool->expert(0, e).grids[4].squaredError;
+  const double seen = pool->expert(0, 0).grids[4].squaredError;
+  CHECK(made.input().problem.items[0].options[4].loss ==
+        doctest::Approx(seen + 8 * errors / tokens));
+}
+
+TEST_CASE_FIXTURE(ItemsFixture, "a class of resident matrices is an item of 16, 8 and 4 bits") {
+  WidthItems made = itemsWith(classes());
+  const WidthSearchInput &input = made.input();
+  REQUIRE(input.problem.items.size() == experts() + 2);
+  CHECK(check(input.problem).isOk());
+  const WidthItem &attention = input.problem.items[experts()];
+  CHECK(attention.name == "attention");
+  REQUIRE(attention.options.size() == 3);
+  CHECK(attention.options[0].bits == 16);
+  CHECK(attention.options[1].bits == 8);
+  CHECK(attention.options[2].bits == 4);
+  CHECK(attention.options[0].cost > attention.options[1].cost);
+  CHECK(attention.options[1].cost > attention.options[2].cost);
+  // Each is alone in a group behind those of the layers.
+  for (size_t c = 0; c < 2; ++c) {
+    CHECK(input.isProbedDirectly[experts() + c]);
+    CHECK(input.groups[experts() + c] == pool->layers() + c);
+  }
+}
+
+TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes the pool's grids, expert by expert") {
+  WidthItems made = itemsWith(classes());
+  WidthAssignment assignment;
+  for (size_t i = 0; i < experts(); ++i)
+    assignment.push_back(uint32_t(i % 5));
+  assignment.insert(assignment.end(), {1, 2});
+  GridChoice choice = made.gridsOf(assignment);
+  REQUIRE(choice.size() == pool->layers());
+  size_t item = 0;
+  for (size_t l = 0; l < choice.size(); ++l) {
+    REQUIRE(choice[l].size() == pool->expertsOf(l));
+    for (uint32_t grid : choice[l])
+      CHECK(grid == assignment[item++]);
+  }
+}
+
+TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes widths by the model's layers and symbols") {
+  passes.nested = false;
+  WidthItems made = itemsWith(classes());
+  WidthAssignment assignment(experts(), 4);
+  assignment[0] = 0;
+  assignment.insert(assignment.end(), {0, 2});
+  mlir::moe::ChosenWidths widths = made.widthsOf(assignment);
+  CHECK(!widths.isNested);
+  CHECK(widths.group == 32);
+  REQUIRE(widths.experts.size() == experts());
+  CHECK(widths.experts.at({info.moeLayers[0].layer, 0}).bits == 8);
+  CHECK(widths.experts.at({info.moeLayers[0].layer, 1}).bits == 2);
+  CHECK(widths.experts.at({info.moeLayers[1].layer, 0}).bits == 2);
+  CHECK(widths.weights ==
+        std::map<std::string, uint32_t>{{"layer0.query", 16}, {"layer1.query", 16}, {"head", 4}});
+}
+
+TEST_CASE_FIXTURE(ItemsFixture, "bytes of experts and of resident matrices are counted apart") {
+  WidthItems made = itemsWith(classes());
+  WidthAssignment assignment(experts(), 2);
+  assignment.insert(assignment.end(), {1, 1});
+  uint64_t expertBytes = 0;
+  for (size_t l = 0; l < pool->layers(); ++l)
+    expertBytes += pool->expertsOf(l) * pool->payloadBytesOf(l, 2);
+  CHECK(made.expertBytesOf(assignment) == expertBytes);
+  uint64_t residentBytes = 0;
+  for (const ResidentClass &matrices : classes())
+    residentBytes += storedBytes(matrices, 8, passes).value();
+  CHECK(made.residentBytesOf(assignment) == residentBytes);
+  CHECK(double(expertBytes + residentBytes) == totalsOf(made.input().problem, assignment).cost);
+}

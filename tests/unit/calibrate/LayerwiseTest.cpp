@@ -1,0 +1,396 @@
+// Playing layer by layer gives what steps give, whatever the memory; and only what fits is begun.
+#include "tests/unit/engine/SyntheticModel.h"
+
+#include "compiler/calibrate/Layerwise.h"
+#include "compiler/calibrate/LayerwisePlan.h"
+#include "runtime/engine/BufferUses.h"
+#include "runtime/format/Reader.h"
+
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <map>
+#include <unistd.h>
+#include <vector>
+
+using namespace moert;
+using namespace moert::test;
+
+namespace {
+
+constexpr uint32_t kWindow = 9, kWindows = 5;
+
+std::vector<int32_t> windowTokens() {
+  std::vector<int32_t> tokens;
+  for (uint32_t i = 0; i < kWindow * kWindows; ++i)
+    tokens.push_back(static_cast<int32_t>((i * i + 7 * i + 3) % kVocabulary));
+  return tokens;
+}
+
+struct SyntheticFile {
+  std::string path;
+  std::unique_ptr<Model> model;
+
+  explicit SyntheticFile(WeightKind experts = WeightKind::kBF16,
+                         WeightKind residents = WeightKind::kBF16) {
+    static int count = 0;
+    // Not in /tmp: it may be tmpfs, where older kernels refuse O_DIRECT.
+    path = std::filesystem::current_path() /
+           ("layerwise_" + std::to_string(getpid()) + "_" + std::to_string(count++) + ".moe");
+    SyntheticOptions options;
+    options.experts = experts;
+    options.residents = residents;
+    auto written = writeSyntheticModel(path, options);
+    REQUIRE_MESSAGE(written.isOk(), written.status().message());
+    auto opened = Model::open(path);
+    REQUIRE_MESSAGE(opened.isOk(), opened.status().message());
+    model = std::move(opened).value();
+  }
+  ~SyntheticFile() { std::remove(path.c_str()); }
+};
+
+/// All that was computed: logits and, per MoE layer, the choices of all tokens.
+struct Seen {
+  std::vector<float> logits;
+  std::map<uint32_t, std::vector<int32_t>> experts;
+  std::map<uint32_t, std::vector<float>> weights;
+
+  bool operator==(const Seen &other) const {
+    auto same = [](const std::vector<float> &a, const std::vector<float> &b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+    };
+    bool isSame = same(logits, other.logits) && experts == other.experts;
+    for (const auto &[layer, values] : weights)
+      isSame = isSame && same(values, other.weights.at(layer));
+    return isSame;
+  }
+};
+
+struct StepRecorder : StepObserver {
+  Seen seen;
+  Status onLogits(Session &, uint32_t, std::span<const float> logits) override {
+    seen.logits.insert(seen.logits.end(), logits.begin(), logits.end());
+    return {};
+  }
+  void onRoute(Session &, uint32_t moeLayer, uint32_t, std::span<const int32_t> experts,
+               std::span<const float> weights) override {
+    seen.experts[moeLayer].insert(seen.experts[moeLayer].end(), experts.begin(), experts.end());
+    seen.weights[moeLayer].insert(seen.weights[moeLayer].end(), weights.begin(), weights.end());
+  }
+};
+
+Seen seenStepByStep(const Model &model) {
+  EngineOptions options;
+  options.contextTokens = kWindow;
+  options.memory = BudgetSize{uint64_t(1) << 30, {}};
+  options.io = IoBackend::kThreads;
+  options.prefillChunk = 4;
+  auto account = accountMemory(model, options);
+  REQUIRE_MESSAGE(account.isOk(), account.status().message());
+  auto engine = Engine::load(model, options, *account);
+  REQUIRE_MESSAGE(engine.isOk(), engine.status().message());
+  auto session = (*engine)->createSession();
+  REQUIRE(session.isOk());
+  StepRecorder recorder;
+  std::vector<int32_t> tokens = windowTokens();
+  for (uint32_t window = 0; window < kWindows; ++window) {
+    (*session)->reset();
+    Status status = (*engine)->prefill(
+        {session->get(), std::span(tokens).subspan(window * kWindow, kWindow), LogitsWanted::kAll},
+        recorder);
+    REQUIRE_MESSAGE(status.isOk(), status.message());
+  }
+  return recorder.seen;
+}
+
+struct LayerRecorder : LayerObserver {
+  Seen seen;
+  std::map<uint32_t, std::vector<float>> inputs; // Per MoE layer.
+  std::map<uint32_t, uint64_t> matrixRows;       // Per resident weight.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<float>> laterScores, scores;
+  uint64_t rows = 0; // Of the batch.
+
+  Status onMatrixInput(uint32_t weight, LayerRows<float> x) override {
+    matrixRows[weight] += rows;
+    CHECK(x.width != 0);
+    return {};
+  }
+  Status onRouted(const Routed &routed) override {
+    for (uint64_t row = 0; row < rows; ++row) {
+      append(seen.experts[routed.moeLayer], routed.experts.row(row));
+      append(seen.weights[routed.moeLayer], routed.weights.row(row));
+      append(inputs[routed.moeLayer], routed.input.row(row));
+      append(scores[{routed.moeLayer, 0}], routed.scores.row(row));
+    }
+    return {};
+  }
+  Status onLaterRouter(const Routed &routed, uint32_t ahead, LayerRows<float> later) override {
+    for (uint64_t row = 0; row < rows; ++row)
+      append(laterScores[{routed.moeLayer, ahead}], later.row(row));
+    return {};
+  }
+  Status onLogits(uint64_t token, std::span<const float> logits) override {
+    CHECK(seen.logits.size() % (rows * kVocabulary) == token * kVocabulary);
+    append(seen.logits, logits);
+    return {};
+  }
+
+  template <typename T> static void append(std::vector<T> &to, std::span<const T> values) {
+    to.insert(to.end(), values.begin(), values.end());
+  }
+};
+
+LayerwiseOptions layerwiseOptions() {
+  LayerwiseOptions options;
+  options.windowTokens = kWindow;
+  options.windows = kWindows;
+  options.wantsLogits = true;
+  options.memory = BudgetSize{uint64_t(1) << 30, {}};
+  options.io = IoBackend::kThreads;
+  return options;
+}
+
+struct Played {
+  LayerRecorder recorder;
+  LayerwiseAccount account;
+  uint64_t bytesRead = 0;
+};
+
+Played playLayerwise(const Model &model, const LayerwiseOptions &options) {
+  Played played;
+  auto account = accountLayerwise(model, options);
+  REQUIRE_MESSAGE(account.isOk(), account.status().message());
+  played.account = *account;
+  auto made = LayerwisePlayer::create(model, options, *account);
+  REQUIRE_MESSAGE(made.isOk(), made.status().message());
+  LayerwisePlayer &player = **made;
+  std::vector<int32_t> tokens = windowTokens();
+  std::vector<std::byte> states, next;
+  for (uint32_t segment = 0; segment < player.segments(); ++segment) {
+    uint64_t before = player.stateBytes(segment), after = player.stateBytes(segment + 1);
+    next.assign(tokens.size() * after, std::byte(0));
+    Status status = player.begin(segment);
+    REQUIRE_MESSAGE(status.isOk(), status.message());
+    for (uint64_t begin = 0; begin < tokens.size();) {
+      uint64_t count =
+          std::min<uint64_t>(uint64_t(account->batchWindows) * kWindow, tokens.size() - begin);
+      played.recorder.rows = count;
+      status = player.play(std::span(tokens).subspan(begin, count),
+                           std::span(states).subspan(begin * before, count * before),
+                           std::span(next).subspan(begin * after, count * after), played.recorder);
+      REQUIRE_MESSAGE(status.isOk(), status.message());
+      begin += count;
+    }
+    states.swap(next);
+  }
+  played.bytesRead = player.bytesRead();
+  return played;
+}
+
+uint64_t smallestBudget(const Model &model, LayerwiseOptions options) {
+  options.memory = BudgetSize{1, {}};
+  auto refused = accountLayerwise(model, options);
+  REQUIRE(!refused.isOk());
+  CHECK(refused.status().code() == StatusCode::kInvalidInput);
+  const std::string &message = refused.status().message();
+  return std::strtoull(message.c_str() + message.find("works is ") + 9, nullptr, 10);
+}
+
+/// A bf16 matrix of few rows, which lies in the file row by row.
+std::vector<float> matrixOf(const SyntheticFile &file, const std::string &name) {
+  const Artifact &artifact = file.model->artifact();
+  for (const ResidentWeight &weight : artifact.residents)
+    if (weight.name == name) {
+      REQUIRE(weight.bytes >= uint64_t(weight.shape.rows) * weight.shape.cols * 2);
+      auto source = FileSource::open(file.path);
+      REQUIRE(source.isOk());
+      std::vector<uint16_t> stored(uint64_t(weight.shape.rows) * weight.shape.cols);
+      REQUIRE(source
+                  ->read(artifact.residentOffset + weight.offset,
+                         std::as_writable_bytes(std::span(stored)))
+                  .isOk());
+      std::vector<float> values;
+      for (uint16_t bits : stored)
+        values.push_back(std::bit_cast<float>(uint32_t(bits) << 16));
+      return values;
+    }
+  FAIL("there is no weight " << name);
+  return {};
+}
+
+uint64_t expertBytes(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      bytes += expert.bytes;
+  return bytes;
+}
+
+} // namespace
+
+TEST_CASE("layer by layer gives the logits and choices of steps, float and quantized") {
+  for (auto [experts, residents] : {std::pair(WeightKind::kBF16, WeightKind::kBF16),
+                                    std::pair(WeightKind::kF32, WeightKind::kF32),
+                                    std::pair(WeightKind::kInt4, WeightKind::kInt8)}) {
+    SyntheticFile file(experts, residents);
+    CHECK(playLayerwise(*file.model, layerwiseOptions()).recorder.seen ==
+          seenStepByStep(*file.model));
+  }
+}
+
+TEST_CASE("what is computed does not depend on memory, threads or instruction set") {
+  SyntheticFile file;
+  LayerwiseOptions options = layerwiseOptions();
+  Seen expected = playLayerwise(*file.model, options).recorder.seen;
+  options.threads = 3;
+  CHECK(playLayerwise(*file.model, options).recorder.seen == expected);
+  options.isa = Isa::kReference;
+  CHECK(playLayerwise(*file.model, options).recorder.seen == expected);
+  options.memory = BudgetSize{smallestBudget(*file.model, options), {}};
+  Played smallest = playLayerwise(*file.model, options);
+  CHECK(smallest.account.batchWindows == 1);
+  CHECK(!smallest.account.holdsLayer);
+  CHECK(smallest.recorder.seen == expected);
+}
+
+TEST_CASE("with room for a layer each expert is read once, and the resident weights twice") {
+  SyntheticFile file;
+  Played played = playLayerwise(*file.model, layerwiseOptions());
+  REQUIRE(played.account.holdsLayer);
+  REQUIRE(played.account.batchWindows < kWindows);
+  const Artifact &artifact = file.model->artifact();
+  // Once to check them, once to use them; segments begin and end inside a block.
+  uint64_t residents = 2 * artifact.residentBytes + 2 * 4096 * (kLayers + 2);
+  CHECK(played.bytesRead <= expertBytes(artifact) + residents);
+}
+
+TEST_CASE("the smallest budget works and one byte less is refused") {
+  SyntheticFile file;
+  LayerwiseOptions options = layerwiseOptions();
+  uint64_t smallest = smallestBudget(*file.model, options);
+  // What the process itself needs is counted anew each time, and may change a little.
+  options.memory = BudgetSize{smallest + 65536, {}};
+  CHECK(accountLayerwise(*file.model, options).isOk());
+  options.memory = BudgetSize{smallest - 65536, {}};
+  CHECK(!accountLayerwise(*file.model, options).isOk());
+}
+
+TEST_CASE("without logits nothing is asked of the head") {
+  SyntheticFile file;
+  LayerwiseOptions options = layerwiseOptions();
+  uint64_t whole = playLayerwise(*file.model, options).bytesRead;
+  options.wantsLogits = false;
+  Played played = playLayerwise(*file.model, options);
+  CHECK(played.recorder.seen.logits.empty());
+  CHECK(played.bytesRead < whole);
+  CHECK(played.recorder.seen.experts == seenStepByStep(*file.model).experts);
+}
+
+TEST_CASE("every resident matrix shows the rows of every token once") {
+  SyntheticFile file;
+  Played played = playLayerwise(*file.model, layerwiseOptions());
+  const Artifact &artifact = file.model->artifact();
+  uint64_t matrices = 0;
+  for (size_t i = 0; i < artifact.residents.size(); ++i)
+    if (artifact.residents[i].shape.rows != 1 && artifact.residents[i].name != "embed") {
+      ++matrices;
+      CHECK(played.recorder.matrixRows[static_cast<uint32_t>(i)] == kWindow * kWindows);
+    }
+  CHECK(matrices > kLayers);
+}
+
+TEST_CASE("later routers see this layer's input") {
+  SyntheticFile file;
+  LayerwiseOptions options = layerwiseOptions();
+  options.laterRouters = 2;
+  Played played = playLayerwise(*file.model, options);
+  CHECK(played.recorder.laterScores.size() == 3); // 0 to 1, 0 to 2, 1 to 2.
+  for (const auto &[layers, scores] : played.recorder.laterScores) {
+    std::vector<float> router =
+        matrixOf(file, strCat("layer", layers.first + layers.second, ".router"));
+    const std::vector<float> &inputs = played.recorder.inputs.at(layers.first);
+    REQUIRE(scores.size() == uint64_t(kWindow) * kWindows * kExperts);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      double sum = 0;
+      for (size_t c = 0; c < kHidden; ++c)
+        sum += static_cast<double>(router[i % kExperts * kHidden + c]) *
+               static_cast<double>(inputs[i / kExperts * kHidden + c]);
+      // 64 products of f32, each rounded once.
+      CHECK(static_cast<double>(scores[i]) == doctest::Approx(sum).epsilon(1e-5).scale(1));
+    }
+  }
+}
+
+TEST_CASE("a batch of other than whole windows, or beyond the account, is refused") {
+  SyntheticFile file;
+  LayerwiseOptions options = layerwiseOptions();
+  auto account = accountLayerwise(*file.model, options);
+  REQUIRE(account.isOk());
+  auto player = LayerwisePlayer::create(*file.model, options, *account);
+  REQUIRE(player.isOk());
+  LayerRecorder recorder;
+  std::vector<int32_t> tokens(kWindow * 100, 1);
+  std::vector<std::byte> states(tokens.size() * (*player)->stateBytes(1));
+  auto refuses = [&](size_t count) {
+    auto out = std::span(states).first(count * (*player)->stateBytes(1));
+    return !(*player)->play(std::span(tokens).first(count), {}, out, recorder).isOk();
+  };
+  CHECK(refuses(kWindow)); // No segment was begun.
+  REQUIRE((*player)->begin(0).isOk());
+  CHECK(!refuses(kWindow));
+  CHECK(refuses(kWindow - 1));
+  CHECK(refuses((account->batchWindows + 1) * kWindow));
+  tokens[0] = kVocabulary;
+  CHECK(refuses(kWindow));
+}
+
+TEST_CASE("a window beyond the model's positions is refused with both numbers") {
+  SyntheticFile file;
+  LayerwiseOptions options = layerwiseOptions();
+  options.windowTokens = file.model->artifact().model.maxPositions + 1;
+  auto refused = accountLayerwise(*file.model, options);
+  REQUIRE(!refused.isOk());
+  CHECK(refused.status().message().find(std::to_string(options.windowTokens)) != std::string::npos);
+}
+
+TEST_CASE("a layer that reads another's keys is refused") {
+  SyntheticFile file;
+  Artifact artifact = file.model->artifact();
+  Program program = layerwiseProgram(artifact);
+  for (Instruction &instruction : program.instructions)
+    if (auto *attend = std::get_if<AttendInstruction>(&instruction))
+      attend->slot = 0;
+  auto segments = segmentsOf(artifact, program, layerwiseOptions());
+  REQUIRE(!segments.isOk());
+  CHECK(segments.status().message().find("cannot be played by layers") != std::string::npos);
+}
+
+TEST_CASE("between layers of the synthetic model one row of the hidden size is alive") {
+  SyntheticFile file;
+  const Artifact &artifact = file.model->artifact();
+  auto segments = segmentsOf(artifact, layerwiseProgram(artifact), layerwiseOptions());
+  REQUIRE(segments.isOk());
+  REQUIRE(segments->size() == kLayers + 2);
+  CHECK((*segments)[0].stateBytes == 0);
+  for (size_t i = 1; i < segments->size(); ++i)
+    CHECK((*segments)[i].stateBytes == kHidden * sizeof(float));
+}
+
+TEST_CASE("memory goes to the layer if it fits, and to the batch if not") {
+  auto share = [](uint64_t budget) {
+    return shareLayerwise(8, 10, 40, 100, [budget](const LayerwiseShare &tried) {
+      return tried.batchWindows * 20 + tried.poolPages <= budget;
+    });
+  };
+  CHECK(!share(29));
+  CHECK(share(30)->poolPages == 10);
+  CHECK(share(45)->poolPages == 25); // One window, and what is left.
+  CHECK(share(119)->poolPages == 59);
+  CHECK(share(119)->batchWindows == 3);
+  CHECK(share(120)->poolPages == 100);
+  CHECK(share(120)->batchWindows == 1);
+  CHECK(share(1000)->poolPages == 100);
+  CHECK(share(1000)->batchWindows == 4);
+}

@@ -1,0 +1,135 @@
+#include "runtime/generation/Generation.h"
+
+#include "tests/unit/engine/SyntheticModel.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace moert;
+
+namespace {
+
+/// A loaded synthetic model with an empty session.
+class Loaded {
+public:
+  explicit Loaded(const test::SyntheticOptions &synthetic = {}) {
+    REQUIRE(test::writeSyntheticModel(kPath, synthetic).isOk());
+    auto opened = Model::open(kPath);
+    REQUIRE(opened.isOk());
+    model = std::move(*opened);
+    EngineOptions options;
+    options.contextTokens = 64;
+    options.prefillChunk = 4;
+    options.io = IoBackend::kThreads;
+    auto account = accountMemory(*model, options);
+    REQUIRE(account.isOk());
+    auto loaded = Engine::load(*model, options, *account);
+    REQUIRE(loaded.isOk());
+    engine = std::move(*loaded);
+    session = engine->createSession().value();
+  }
+  ~Loaded() { std::remove(kPath); }
+
+  struct Outcome {
+    Result<GenerationEnd> end = GenerationEnd::kLength;
+    std::vector<int32_t> tokens;
+    std::vector<RunStep> steps;
+    GenerationNumbers numbers;
+  };
+
+  Outcome run(uint32_t maxTokens, std::vector<int32_t> endTokens = {}, size_t takeAtMost = SIZE_MAX,
+              size_t stopAfter = SIZE_MAX, std::vector<int32_t> given = {}) {
+    session->reset();
+    Outcome outcome;
+    std::atomic<bool> stop = stopAfter == 0;
+    auto sampler = Sampler::create({}, test::kVocabulary);
+    Generation generation(
+        *engine, *session, *sampler,
+        [&](const RunStep &step, std::span<const LayerProfile>) { outcome.steps.push_back(step); },
+        stop);
+    const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6};
+    outcome.end =
+        generation.run({prompt, maxTokens, endTokens, given}, [&](int32_t token) -> Result<bool> {
+          outcome.tokens.push_back(token);
+          stop = outcome.tokens.size() >= stopAfter;
+          return outcome.tokens.size() < takeAtMost;
+        });
+    outcome.numbers = generation.numbers();
+    return outcome;
+  }
+
+  static constexpr const char *kPath = "generation_test.moe";
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Session> session;
+};
+
+} // namespace
+
+TEST_CASE("a run has as many tokens as it was asked for, the first from the prompt's last chunk") {
+  Loaded loaded;
+  auto outcome = loaded.run(5);
+  CHECK(*outcome.end == GenerationEnd::kLength);
+  CHECK(outcome.tokens.size() == 5);
+  CHECK(outcome.numbers.promptTokens == 6);
+  CHECK(outcome.numbers.generatedTokens == 5);
+  CHECK(outcome.numbers.decodeSteps == 4);
+  REQUIRE(outcome.steps.size() == 6); // Chunks of 4 and 2, then four tokens.
+  CHECK(outcome.steps[1].phase == RunPhase::kPrefill);
+  CHECK(outcome.steps[1].firstToken == 4);
+  CHECK(outcome.steps[1].tokens == 2);
+  CHECK(outcome.steps[5].phase == RunPhase::kDecode);
+  CHECK(outcome.steps[5].firstToken == 9);
+}
+
+TEST_CASE("no tokens asked for computes the prompt alone") {
+  Loaded loaded;
+  auto outcome = loaded.run(0);
+  CHECK(*outcome.end == GenerationEnd::kLength);
+  CHECK(outcome.tokens.empty());
+  CHECK(outcome.numbers.promptTokens == 6);
+}
+
+TEST_CASE("an end token ends the run and is not handed out") {
+  Loaded loaded;
+  std::vector<int32_t> whole = loaded.run(8).tokens;
+  auto outcome = loaded.run(8, {whole[3]});
+  CHECK(*outcome.end == GenerationEnd::kEndToken);
+  CHECK(outcome.tokens.size() <= 3);
+  CHECK(std::equal(outcome.tokens.begin(), outcome.tokens.end(), whole.begin()));
+}
+
+TEST_CASE("the taker ends the run when it has enough") {
+  Loaded loaded;
+  auto outcome = loaded.run(8, {}, 2);
+  CHECK(*outcome.end == GenerationEnd::kTaken);
+  CHECK(outcome.numbers.generatedTokens == 2);
+}
+
+TEST_CASE("given tokens are taken in place of sampled ones") {
+  Loaded loaded;
+  const std::vector<int32_t> given = {9, 8, 7};
+  auto outcome = loaded.run(3, {}, SIZE_MAX, SIZE_MAX, given);
+  CHECK(*outcome.end == GenerationEnd::kLength);
+  CHECK(outcome.tokens == given);
+  CHECK(loaded.run(3).tokens != given);
+}
+
+TEST_CASE("weights that give no finite logit are refused by the artifact's name") {
+  Loaded loaded({.logitScale = 3e38f});
+  const Status status = loaded.run(4).end.status();
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message().starts_with("generation_test.moe: after token 5: the logit of token "));
+}
+
+TEST_CASE("once stop is set the run ends between steps with what it has") {
+  Loaded loaded;
+  auto atOnce = loaded.run(8, {}, SIZE_MAX, 0);
+  CHECK(*atOnce.end == GenerationEnd::kInterrupted);
+  CHECK(atOnce.steps.empty());
+  auto later = loaded.run(8, {}, SIZE_MAX, 3);
+  CHECK(*later.end == GenerationEnd::kInterrupted);
+  CHECK(later.tokens.size() == 3);
+}

@@ -1,0 +1,207 @@
+#include "runtime/generation/Sampler.h"
+
+#include "tests/unit/support/CountAllocations.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace moert;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// How often each token comes out of `draws` draws.
+static std::vector<int> countsOf(const std::vector<float> &logits, const SamplingOptions &options,
+                                 int draws) {
+  auto sampler = Sampler::create(options, static_cast<uint32_t>(logits.size()));
+  REQUIRE(sampler.isOk());
+  std::vector<int> counts(logits.size());
+  for (int i = 0; i < draws; ++i) {
+    auto token = sampler->sample(logits);
+    REQUIRE(token.isOk());
+    ++counts[static_cast<size_t>(*token)];
+  }
+  return counts;
+}
+
+/// Pearson's statistic against weights that need not sum to 1; tokens of weight 0 must not come.
+static double chiSquare(const std::vector<int> &counts, const std::vector<double> &weights) {
+  double sum = 0, draws = 0, statistic = 0;
+  for (double weight : weights)
+    sum += weight;
+  for (int count : counts)
+    draws += count;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (weights[i] == 0) {
+      CHECK(counts[i] == 0);
+      continue;
+    }
+    double expected = draws * weights[i] / sum;
+    statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+  }
+  return statistic;
+}
+
+static std::vector<double> softWeights(const std::vector<float> &logits, double temperature) {
+  std::vector<double> weights;
+  for (float logit : logits)
+    weights.push_back(std::exp(double(logit) / temperature));
+  return weights;
+}
+
+static const std::vector<float> kLogits = {0.5f, 2.0f, -1.0f, 1.0f, 0.0f, 1.5f, -2.0f, 0.25f};
+
+// Limits of chi-square tests: the 99.9% quantile for the degrees of freedom that stand beside it.
+// Seeds are fixed, so a test passes always or never.
+
+TEST_CASE("greedy takes the lowest index among the largest logits") {
+  CHECK(*greedyToken(std::vector<float>{1, 3, 2, 3}) == 1);
+  CHECK(*greedyToken(std::vector<float>{-kInfinity, -5, -kInfinity}) == 1);
+  CHECK(*greedyToken(std::vector<float>{0.0f, -0.0f}) == 0);
+}
+
+TEST_CASE("temperature 0 and top-k 1 are greedy") {
+  CHECK(countsOf(kLogits, {.temperature = 0, .seed = 1}, 10)[1] == 10);
+  CHECK(countsOf(kLogits, {.temperature = 5, .topK = 1, .seed = 1}, 10)[1] == 10);
+}
+
+TEST_CASE("draws follow the softmax at temperature 1") {
+  auto counts = countsOf(kLogits, {.temperature = 1, .seed = 7}, 20000);
+  CHECK(chiSquare(counts, softWeights(kLogits, 1)) < 24.32); // 7 degrees.
+}
+
+TEST_CASE("draws follow the softmax at another temperature") {
+  auto counts = countsOf(kLogits, {.temperature = 2.5f, .seed = 8}, 20000);
+  CHECK(chiSquare(counts, softWeights(kLogits, 2.5)) < 24.32); // 7 degrees.
+  CHECK(chiSquare(counts, softWeights(kLogits, 1)) > 1000);
+}
+
+TEST_CASE("top-k leaves exactly the k largest, in their own proportions") {
+  auto weights = softWeights(kLogits, 1);
+  for (size_t i : {0, 2, 4, 6, 7})
+    weights[i] = 0;
+  auto counts = countsOf(kLogits, {.temperature = 1, .topK = 3, .seed = 9}, 20000);
+  CHECK(chiSquare(counts, weights) < 13.82); // 2 degrees.
+}
+
+TEST_CASE("top-k cuts through a tie by index") {
+  std::vector<float> logits = {0, 1, 1, 1, 1};
+  auto counts = countsOf(logits, {.temperature = 1, .topK = 2, .seed = 10}, 1000);
+  CHECK(counts[1] + counts[2] == 1000);
+  CHECK(counts[1] > 400);
+  CHECK(counts[2] > 400);
+}
+
+TEST_CASE("top-p keeps the fewest whose probability reaches it") {
+  // Probabilities 1/2, 1/4, 1/8, 1/8; the first two reach 0.75 exactly, which is enough.
+  std::vector<float> logits = {0, float(std::log(4)), float(std::log(2)), 0};
+  auto atShare = countsOf(logits, {.temperature = 1, .topP = 0.749f, .seed = 11}, 2000);
+  CHECK(atShare[1] + atShare[2] == 2000);
+  CHECK(atShare[2] > 500);
+  auto above = countsOf(logits, {.temperature = 1, .topP = 0.76f, .seed = 11}, 2000);
+  CHECK(above[0] > 100); // The tie for third place goes to the lower index.
+  CHECK(above[3] == 0);
+  auto tiny = countsOf(logits, {.temperature = 1, .topP = 1e-6f, .seed = 11}, 100);
+  CHECK(tiny[1] == 100);
+}
+
+TEST_CASE("top-p counts what top-k left as the whole") {
+  // Of 4 equal tokens top-k leaves 2; half of these two is one.
+  std::vector<float> logits = {1, 1, 1, 1};
+  auto counts = countsOf(logits, {.temperature = 1, .topK = 2, .topP = 0.5f, .seed = 12}, 100);
+  CHECK(counts[0] == 100);
+}
+
+TEST_CASE("temperature is applied before top-p") {
+  // At temperature 1 the first token has 88%, at 4 it has 62%.
+  std::vector<float> logits = {2, 0};
+  CHECK(countsOf(logits, {.temperature = 1, .topP = 0.7f, .seed = 13}, 200)[1] == 0);
+  CHECK(countsOf(logits, {.temperature = 4, .topP = 0.7f, .seed = 13}, 200)[1] > 0);
+}
+
+TEST_CASE("a cut that leaves everything draws from the same distribution") {
+  auto counts = countsOf(kLogits, {.temperature = 1, .topK = 7, .topP = 0.999f, .seed = 14}, 20000);
+  auto weights = softWeights(kLogits, 1);
+  weights[6] = 0;
+  CHECK(chiSquare(counts, weights) < 22.46); // 6 degrees.
+}
+
+TEST_CASE("the same seed gives the same tokens and another one does not") {
+  auto tokensOf = [](uint64_t seed) {
+    auto sampler = Sampler::create({.temperature = 1, .seed = seed}, 8);
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < 64; ++i)
+      tokens.push_back(*sampler->sample(kLogits));
+    return tokens;
+  };
+  CHECK(tokensOf(3) == tokensOf(3));
+  CHECK(tokensOf(3) != tokensOf(4));
+}
+
+TEST_CASE("the random numbers are those of xoshiro256++ behind splitmix64") {
+  // Computed with the authors' published C code for seed 0.
+  RandomStream random(0);
+  CHECK(random.next() == 0x53175D61490B23DFu);
+  CHECK(random.next() == 0x61DA6F3DC380D507u);
+  CHECK(random.next() == 0x5C0FDF91EC9A7BFCu);
+}
+
+TEST_CASE("masked tokens are never drawn") {
+  std::vector<float> logits = {-kInfinity, 1, -kInfinity, 1, -kInfinity};
+  auto counts = countsOf(logits, {.temperature = 100, .seed = 15}, 500);
+  CHECK(counts[1] + counts[3] == 500);
+  counts = countsOf(logits, {.temperature = 100, .topK = 4, .seed = 15}, 500);
+  CHECK(counts[1] + counts[3] == 500);
+}
+
+TEST_CASE("a tiny temperature does not overflow") {
+  std::vector<float> logits = {-3e38f, 3e38f, 0};
+  CHECK(countsOf(logits, {.temperature = 1e-30f, .seed = 16}, 20)[1] == 20);
+}
+
+TEST_CASE("a row with NaN or +infinity, or without any finite logit, is an error") {
+  auto sampler = Sampler::create({.temperature = 1}, 3);
+  REQUIRE(sampler.isOk());
+  for (std::vector<float> logits : {std::vector<float>{1, std::nanf(""), 2},
+                                    {std::nanf(""), 1, 2},
+                                    {1, kInfinity, 2},
+                                    {-kInfinity, -kInfinity, -kInfinity}}) {
+    CHECK(sampler->sample(logits).status().code() == StatusCode::kInvalidInput);
+    CHECK(greedyToken(logits).status().code() == StatusCode::kInvalidInput);
+  }
+  CHECK(
+      sampler->sample(std::vector<float>{1, std::nanf(""), 2}).status().message().find("token 1") !=
+      std::string::npos);
+}
+
+TEST_CASE("drawing allocates nothing") {
+  std::vector<SamplingOptions> all = {{},
+                                      {.temperature = 1},
+                                      {.temperature = 1, .topK = 3},
+                                      {.temperature = 1, .topK = 5, .topP = 0.5f}};
+  for (const SamplingOptions &options : all) {
+    auto sampler = Sampler::create(options, 8);
+    bool allDrawn = true;
+    const uint64_t before = allocationsSoFar();
+    for (int i = 0; i < 100; ++i)
+      allDrawn = allDrawn && sampler->sample(kLogits).isOk();
+    const uint64_t after = allocationsSoFar();
+    CHECK(after == before);
+    CHECK(allDrawn);
+  }
+}
+
+TEST_CASE("options outside of their ranges are refused") {
+  auto refused = [](const SamplingOptions &options) {
+    return Sampler::create(options, 8).status().code() == StatusCode::kInvalidInput;
+  };
+  CHECK(refused({.temperature = -0.1f}));
+  CHECK(refused({.temperature = std::nanf("")}));
+  CHECK(refused({.temperature = kInfinity}));
+  CHECK(refused({.temperature = 1, .topP = 0}));
+  CHECK(refused({.temperature = 1, .topP = 1.01f}));
+  CHECK(refused({.temperature = 1, .topP = std::nanf("")}));
+  CHECK(Sampler::create({}, 0).status().code() == StatusCode::kInvalidInput);
+  CHECK(Sampler::create({.temperature = 1, .topP = 1}, 8).isOk());
+}

@@ -1,0 +1,185 @@
+// What an artifact says of its plans.
+#include "compiler/inspection/Inspect.h"
+
+#include "tests/unit/format/TinyArtifact.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <sstream>
+
+using namespace moec;
+using namespace moert;
+
+TEST_CASE("the page says what each plan decides, equal layers together, and why") {
+  Artifact artifact = tinyPlannedArtifact();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *part : {
+           "\nplan default:\n"
+           "  preset    auto\n"
+           "  eviction  lfu, layer quotas; a new prompt finds contents\n"
+           "  quotas    layer 0: 8 pages; 1: 16 pages\n"
+           "  pinned    layer 0: experts 1, 3; 1: expert 0\n"
+           "  start     layer 0: 2 experts; 1: 1 expert, as 8 tokens wanted them\n"
+           "  guesses   layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"
+           "\n"
+           "  measured  eviction = some: It reads 1.5% less than lru.\n"
+           "  stated    guesses = 1 ahead: The disk idles for 40% of a token.\n",
+           "  eviction  arc, one pool; a new prompt finds pins\n"
+           "  quotas    none, 2 pages for all layers\n",
+           "  pinned    layer 0: expert 0; 1: none\n",
+           "  guesses   layer 0: none; 1: paths, 1 ahead, 1 of 4 likeliest\n",
+       })
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
+}
+
+TEST_CASE("what is the same for all layers is said once") {
+  Artifact artifact = tinyPlannedArtifact();
+  Plan &plan = artifact.plans[0];
+  plan.quotaPages = {8, 8};
+  plan.guesses[0] = plan.guesses[1];
+  plan.pinned.clear();
+  plan.start.clear();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line :
+       {"  quotas    8 pages for each layer\n", "  pinned    none\n", "  start     empty\n",
+        "  guesses   gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("of a start nothing may be known of its experts' use") {
+  Artifact artifact = tinyPlannedArtifact();
+  artifact.plans[0].start[0].uses = {0, 0};
+  artifact.plans[0].start[1].uses = {0};
+  artifact.plans[0].startTokens = 1;
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("  start     layer 0: 2 experts; 1: 1 expert, nothing known of their use\n") !=
+        std::string::npos);
+  artifact.plans[0].start[1].uses = {1};
+  text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("1: 1 expert, as 1 token wanted them\n") != std::string::npos);
+}
+
+TEST_CASE("a run of layers is named by its ends") {
+  Artifact artifact = tinyPlannedArtifact();
+  artifact.moeLayers.push_back(artifact.moeLayers[1]);
+  artifact.moeLayers[2].layer = 2;
+  artifact.plans.resize(1);
+  Plan &plan = artifact.plans[0];
+  plan.quotaPages = {8, 16, 16};
+  plan.guesses.clear();
+  plan.pinned = {{1}, {1}, {2}};
+  plan.start.clear();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {"  quotas    layer 0: 8 pages; 1-2: 16 pages\n",
+                           "  pinned    layers 0-1: expert 1; 2: expert 2\n", "  guesses   none\n"})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("forecasts of one device share their tables, which say whether a plan guesses") {
+  Artifact artifact = tinyPlannedArtifact();
+  for (GuessRule &rule : artifact.plans[1].guesses)
+    rule = {};
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK_MESSAGE(
+      text.find("\nforecast, decoding the calibration text on\n"
+                "  laptop\n"
+                "  4 threads, 4096 tokens; the device's numbers are assumed at worst:\n"
+                "  ms a token  mean  median   95%  bound\n"
+                "  default     1.50    1.25  4.00   1.00\n"
+                "  1MiB        1.50    1.25  4.00   1.00\n"
+                "\n"
+                "  reads a token   hits  present      read    Belady  recall  precision\n"
+                "  default        75.0%    87.5%  64.0 KiB  32.0 KiB   50.0%      62.5%\n"
+                "  1MiB           75.0%    87.5%  64.0 KiB  32.0 KiB       -          -\n") !=
+          std::string::npos,
+      text);
+}
+
+TEST_CASE("forecasts of different devices do not, and without any there is no table") {
+  Artifact artifact = tinyPlannedArtifact();
+  artifact.plans[1].forecast->device = "phone";
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("  laptop\n") < text.find("  phone\n"));
+  CHECK(text.find("  phone\n") != std::string::npos);
+  CHECK(describeArtifact(tinyArtifact(), "tiny.moe").find("forecast") == std::string::npos);
+}
+
+TEST_CASE("long reasons and lists are wrapped") {
+  Artifact artifact = tinyPlannedArtifact();
+  for (int i = 0; i < 30; ++i)
+    artifact.plans[0].reasons[0].reason += " and more";
+  artifact.plans[0].pinned[0].resize(60, 3);
+  std::istringstream text(describeArtifact(artifact, "tiny.moe"));
+  size_t continued = 0;
+  for (std::string line; std::getline(text, line);) {
+    CHECK_MESSAGE(line.size() <= 80, line);
+    CHECK_MESSAGE((line.empty() || line.back() != ' '), line);
+    continued += line.starts_with("            and ") || line.starts_with("            3, ");
+  }
+  CHECK(continued >= 4);
+}
+
+TEST_CASE("a plan that decides nothing of its own is a line of the table") {
+  CHECK(describeArtifact(tinyArtifact(), "tiny.moe").find("\nplan ") == std::string::npos);
+}
+
+TEST_CASE("sections of trace and activation paths are listed") {
+  Artifact artifact = tinyPlannedArtifact();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("\n  trace ") != std::string::npos);
+  CHECK(text.find("\n  activation paths ") != std::string::npos);
+  auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  std::map<std::string, uint64_t> bytes;
+  for (const auto &section : json["sections"])
+    bytes[section["name"]] = section["bytes"];
+  CHECK(bytes["trace"] == artifact.traceBytes);
+  CHECK(bytes["paths"] == artifact.pathsBytes);
+}
+
+TEST_CASE("the JSON has all of what a plan decides") {
+  auto plans = nlohmann::json::parse(artifactAsJson(tinyPlannedArtifact(), "tiny.moe"))["plans"];
+  auto plan = plans[0];
+  CHECK(plan["preset"] == "auto");
+  CHECK(plan["eviction"] == "lfu");
+  CHECK(plan["sharing"] == "layer quotas");
+  CHECK(plan["survival"] == "contents");
+  CHECK(plan["pinned"] == std::vector<std::vector<int>>{{1, 3}, {0}});
+  CHECK(plan["start"][0]["experts"] == std::vector<int>{0, 2});
+  CHECK(plan["start"][0]["uses"] == std::vector<int>{5, 0});
+  CHECK(plan["start_tokens"] == 8);
+  CHECK(plan["guesses"][0]["predictor"] == "none");
+  CHECK(plan["guesses"][1]["predictor"] == "gate");
+  CHECK(plan["guesses"][1]["ahead"] == 1);
+  CHECK(plan["guesses"][1]["candidates"] == 3);
+  CHECK(plan["guesses"][1]["reads"] == 2);
+  CHECK(plan["guesses"][1]["min_share"] == 0.0625);
+  CHECK(plan["reasons"][0]["decision"] == "eviction");
+  CHECK(plan["reasons"][0]["value"] == "some");
+  CHECK(plan["reasons"][0]["reason"] == "It reads 1.5% less than lru.");
+  CHECK(plan["reasons"][0]["origin"] == "measured");
+  CHECK(plans[1]["sharing"] == "one pool");
+  CHECK(plans[1]["survival"] == "pins");
+}
+
+TEST_CASE("the JSON has the forecast, and none where there is none") {
+  auto planned = nlohmann::json::parse(artifactAsJson(tinyPlannedArtifact(), "tiny.moe"));
+  auto forecast = planned["plans"][0]["forecast"];
+  CHECK(forecast["device"] == "laptop");
+  CHECK(forecast["threads"] == 4);
+  CHECK(forecast["tokens"] == 4096);
+  CHECK(forecast["token_ns"] == 1.5e6);
+  CHECK(forecast["median_ns"] == 1.25e6);
+  CHECK(forecast["slow_ns"] == 4e6);
+  CHECK(forecast["hit_rate"] == 0.75);
+  CHECK(forecast["present_rate"] == 0.875);
+  CHECK(forecast["bytes_read_per_token"] == 65536.5);
+  CHECK(forecast["guess_recall"] == 0.5);
+  CHECK(forecast["guess_precision"] == 0.625);
+  CHECK(forecast["least_bytes_per_token"] == 32768);
+  CHECK(forecast["bound_ns"] == 1e6);
+  CHECK(forecast["origin"] == "assumed");
+  auto plain = nlohmann::json::parse(artifactAsJson(tinyArtifact(), "tiny.moe"));
+  CHECK_FALSE(plain["plans"][0].contains("forecast"));
+}

@@ -1,0 +1,283 @@
+#include "compiler/inspection/Inspect.h"
+
+#include "tests/unit/format/TinyArtifact.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+using namespace moec;
+using namespace moert;
+
+TEST_CASE("the page for people says what the artifact consists of") {
+  std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
+  for (const char *line : {
+           "tiny.moe: 128 KiB, .moe v1.4\n",
+           "model: tiny\n",
+           "  2 layers, 2 with routed experts; hidden size 32\n",
+           "  BOS 1, EOS 2, 3\n",
+           "  int8/32         5     4608        11.17  6.28 KiB\n",
+           "  layers  experts  in x width  bits/weight  8b  4b  3b  2b      size\n",
+           "       0        4     32 x 24        18.00   -   4   -   -  20.2 KiB\n",
+           "       1        4     32 x 24        36.78   1   1   1   1  41.4 KiB\n",
+           "  0  4444\n  1  8342\n",
+           "  8        8  int8/32+offsets as 2+2+4        1  13120  12.8 KiB   20.8%\n",
+           "  4        4  int4/32                         4  20736  20.2 KiB   32.9%\n",
+           "  all                                         8  63104  61.6 KiB  100.0%\n",
+           "plans, in pages of 4.00 KiB:\n",
+           "  default      none      128       16   116 KiB     29           5    8 to 16\n",
+           "  1MiB     1.00 MiB       64        4  28.0 KiB      7           5     0 to 2\n",
+           "  decode             48       17         2.06 KiB\n",
+           "  compiler  moec test\n",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("the page for people fits into 80 columns and its lines end without spaces") {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = tinyMeasured();
+  for (MoeLayer &layer : artifact.moeLayers) // As many as need two lines, of every width.
+    for (size_t e = 0; e < 124; ++e)
+      layer.experts.push_back(artifact.moeLayers[1].experts[e % 4]);
+  std::istringstream text(describeArtifact(artifact, "tiny.moe"));
+  for (std::string line; std::getline(text, line);) {
+    CHECK_MESSAGE(line.size() <= 80, line);
+    CHECK_MESSAGE((line.empty() || line.back() != ' '), line);
+  }
+}
+
+TEST_CASE("rounding to nearest has the name that the command line has for it") {
+  Artifact artifact = tinyArtifact();
+  artifact.provenance = {{"quantizer", "rtn"}};
+  CHECK(describeArtifact(artifact, "tiny.moe").find("  quantizer  nearest\n") != std::string::npos);
+}
+
+TEST_CASE("layers that are alike share a line") {
+  Artifact artifact = tinyArtifact();
+  artifact.moeLayers[1].experts = artifact.moeLayers[0].experts;
+  CHECK(describeArtifact(artifact, "tiny.moe")
+            .find("\n     0-1        4     32 x 24        18.00   4") != std::string::npos);
+  CHECK(describeArtifact(artifact, "tiny.moe").find("\n  0-1  4444\n") != std::string::npos);
+}
+
+TEST_CASE("experts of several widths in a layer are counted") {
+  Artifact artifact = tinyArtifact();
+  artifact.moeLayers[0].experts[1].slices[0].format = {WeightKind::kInt8, 32, 32, false};
+  artifact.moeLayers.pop_back();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK_MESSAGE(text.find("bits/weight  8b  4b      size\n       0        4     32 x 24        "
+                          "18.00   1   3") != std::string::npos,
+                text);
+  CHECK_MESSAGE(text.find("\n  0  4844\n") != std::string::npos, text);
+}
+
+TEST_CASE("an expert in bit planes is named by its width and its planes") {
+  std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
+  CHECK_MESSAGE(text.find("\n  4        4  int4/32+offsets as 2+2 ") != std::string::npos, text);
+}
+
+// A layer of as many experts as there are cells.
+static Artifact drawnArtifact(const std::string &cells) {
+  Artifact artifact = tinyArtifact();
+  const MoeLayer tiny = artifact.moeLayers[1];
+  artifact.moeLayers.resize(1);
+  artifact.moeLayers[0].experts.clear();
+  for (char cell : cells) {
+    Expert expert = tiny.experts[cell == '8' ? 0 : cell == '3' ? 1 : cell == '4' ? 2 : 3];
+    if (cell == 'H' || cell == 'F')
+      expert.slices[0].format = {cell == 'H' ? WeightKind::kBF16 : WeightKind::kF32, 0, 0, false};
+    artifact.moeLayers[0].experts.push_back(expert);
+  }
+  return artifact;
+}
+
+static std::string repeated(const std::string &text, size_t times) {
+  std::string all;
+  for (size_t i = 0; i < times; ++i)
+    all += text;
+  return all;
+}
+
+TEST_CASE("a layer of more experts than cells in a line goes on with the number of the next") {
+  std::string text = describeArtifact(drawnArtifact(repeated("8433", 25)), "drawn.moe");
+  std::string group = repeated("8433", 4);
+  CHECK_MESSAGE(text.find("\n     0  " + group + " " + group + " " + group + " " + group +
+                          "\n   +64  " + group + " " + group + " 8433\n") != std::string::npos,
+                text);
+}
+
+TEST_CASE("a wide layer of one width is one cell") {
+  std::string text = describeArtifact(drawnArtifact(repeated("4", 65)), "drawn.moe");
+  CHECK_MESSAGE(text.find("\n    0  4, as are all 65\n") != std::string::npos, text);
+}
+
+TEST_CASE("floats have letters, which the legend explains") {
+  std::string text = describeArtifact(drawnArtifact("HF"), "drawn.moe");
+  CHECK_MESSAGE(text.find("\n  0  HF\n") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("\n  F       32  f32 ") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("\n  H       16  bf16 ") != std::string::npos, text);
+}
+
+TEST_CASE("colours change nothing but the colours") {
+  Artifact artifact = drawnArtifact(repeated("84", 10) + "222");
+  std::string text = describeArtifact(artifact, "drawn.moe", true);
+  // 3 cells of one colour: on and off once.
+  CHECK_MESSAGE(text.find("\x1b[48;5;53;38;5;15m222\x1b[0m\n") != std::string::npos, text);
+  CHECK_MESSAGE(
+      text.find("\n  \x1b[48;5;113;38;5;16m8\x1b[0m        8  int8/32") != std::string::npos, text);
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '\x1b')
+      i = text.find('m', i);
+    else
+      plain += text[i];
+  CHECK(plain == describeArtifact(artifact, "drawn.moe", false));
+  CHECK(plain.size() < text.size());
+}
+
+TEST_CASE("the page says what was measured, and nothing of it where nothing was") {
+  Artifact artifact = tinyArtifact();
+  CHECK(describeArtifact(artifact, "tiny.moe").find("accuracy") == std::string::npos);
+  artifact.measured = tinyMeasured();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {
+           "accuracy, beside the same model at `source`:\n",
+           "  target     loss in perplexity of at most 2.00%\n",
+           "  measured   1.25%, upper 95% bound 1.88%, as one of 3 looks\n",
+           "  beside it  KL 0.01562 nats per token, top-1 agreement 93.75%\n",
+           "  on         3 windows of 64 tokens, set aside from the calibration texts\n",
+           "  chosen by  greedy, quantized by nearest\n",
+           "  after      12 measurements, 345 windows played; calibration on 6789 tokens\n",
+           "  two.txt   2000  fedcba9876543210        -  calibration and search\n",
+           "  one.txt   1000  0123456789abcdef        3  acceptance\n",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("what was measured on items is said with how they were put to the models") {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = tinyMeasuredOnItems();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {
+           "  target     loss in exact of at most 2.00%\n",
+           "  on         3 items that nothing else has read, --max-tokens 128 --stop \"\\n\"\n",
+           "  after      12 measurements, 345 windows and items played; calibration on 6789",
+           "  one.jsonl   1000  0123456789abcdef      3  acceptance\n",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("a loss in nats is no share") {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = tinyMeasured();
+  artifact.measured->metric = "kl";
+  artifact.measured->looks = 1;
+  artifact.measured->isSetAside = false;
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {
+           "  target     loss in kl of at most 0.02000 nats per token\n",
+           "  measured   0.01250 nats per token, upper 95% bound 0.01875 nats per token\n",
+           "  on         3 windows of 64 tokens, of texts that nothing else has read\n",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+}
+
+TEST_CASE("an artifact without experts, tokenizer or end tokens is described too") {
+  Artifact artifact = tinyArtifact();
+  artifact.moeLayers.clear();
+  artifact.model.bosToken.reset();
+  artifact.model.eosTokens.clear();
+  artifact.tokenizerBytes = artifact.recordsBytes = 0;
+  for (Plan &plan : artifact.plans)
+    plan.quotaPages.clear();
+  std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("no BOS, no EOS") != std::string::npos);
+  CHECK(text.find("experts:") == std::string::npos);
+  CHECK(text.find("tokenizer") == std::string::npos);
+}
+
+TEST_CASE("bits per weight count the full precision, scales included") {
+  Artifact artifact = tinyArtifact();
+  const MoeLayer &nested = artifact.moeLayers[1];
+  uint64_t bytes = 0;
+  for (const Slice &slice : nested.experts[0].slices)
+    bytes += slice.payloadBytes;
+  CHECK(bitsPerWeight(nested, nested.experts[0]) ==
+        doctest::Approx(double(bytes) * 8 / (3 * 32 * 24)));
+}
+
+TEST_CASE("the JSON is one object that says the same") {
+  Artifact artifact = tinyArtifact();
+  std::string text = artifactAsJson(artifact, "a \"quoted\" name.moe");
+  CHECK(text.back() == '\n');
+  auto json = nlohmann::json::parse(text);
+  CHECK(json["file"] == "a \"quoted\" name.moe");
+  CHECK(json["file_bytes"] == artifact.fileBytes);
+  CHECK(json["model"]["vocabulary_size"] == 48);
+  CHECK(json["model"]["eos_tokens"] == std::vector<int>{2, 3});
+  CHECK(json["sections"][0]["name"] == "resident");
+  CHECK(json["sections"][0]["offset"] == 4096);
+  CHECK(json["residents"].size() == 10);
+  CHECK(json["residents"][2]["file_offset"] ==
+        artifact.residentOffset + artifact.residents[2].offset);
+  REQUIRE(json["experts"].size() == 8);
+  CHECK(json["experts"][6]["layer"] == 1);
+  CHECK(json["experts"][6]["expert"] == 2);
+  CHECK(json["experts"][6]["file_offset"] == artifact.moeLayers[1].experts[2].fileOffset);
+  CHECK(json["experts"][6]["slices"][0]["refines"] == false);
+  CHECK(json["experts"][6]["slices"][1]["format"] == "int2/32");
+  CHECK(json["experts"][6]["slices"][1]["refines"] == true);
+  CHECK(json["experts"][6]["variants"] == std::vector<std::vector<int>>{{0, 1}, {0}});
+  CHECK(json["expert_payload_bytes"] == expertPayloadBytes(artifact));
+  CHECK(json["plans"][1]["quota_pages"] == artifact.plans[1].quotaPages);
+  CHECK(json["programs"][0]["instructions"] == 48);
+  CHECK(json["provenance"]["bits"] == "4");
+  CHECK_FALSE(json.contains("measured"));
+}
+
+TEST_CASE("the JSON has each layer's widths and their sums") {
+  auto json = nlohmann::json::parse(artifactAsJson(tinyArtifact(), "tiny.moe"));
+  REQUIRE(json["widths"].size() == 2);
+  CHECK(json["widths"][1]["layer"] == 1);
+  CHECK(json["widths"][1]["bits"] == std::vector<int>{8, 3, 4, 2});
+  CHECK(json["experts"][5]["bits"] == 3);
+  REQUIRE(json["width_totals"].size() == 5);
+  CHECK(json["width_totals"][2]["bits"] == 4);
+  CHECK(json["width_totals"][2]["format"] == "int4/32");
+  CHECK(json["width_totals"][2]["experts"] == 4);
+  uint64_t payload = 0, padding = 0;
+  for (const auto &total : json["width_totals"]) {
+    payload += total["payload_bytes"].get<uint64_t>();
+    padding += total["padding_bytes"].get<uint64_t>();
+  }
+  CHECK(payload == json["expert_payload_bytes"]);
+  CHECK(padding == json["expert_padding_bytes"]);
+}
+
+TEST_CASE("the JSON has all of what was measured") {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = tinyMeasured();
+  auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"))["measured"];
+  CHECK(json["metric"] == "perplexity");
+  CHECK(json["target"] == 0.02);
+  CHECK(json["loss"] == 0.0125);
+  CHECK(json["upper_bound"] == 0.01875);
+  CHECK(json["kl_nats"] == 0.015625);
+  CHECK(json["top_disagreement"] == 0.0625);
+  CHECK(json["looks"] == 3);
+  CHECK(json["is_set_aside"] == true);
+  CHECK(json["window_tokens"] == 64);
+  CHECK(json["solver"] == "greedy");
+  CHECK(json["quantizer"] == "nearest");
+  CHECK(json["measurements"] == 12);
+  CHECK(json["windows_played"] == 345);
+  CHECK(json["calibration_tokens"] == 6789);
+  CHECK(json["calibration_texts"].size() == 2);
+  auto text = json["acceptance_texts"][0];
+  CHECK(text["name"] == "one.txt");
+  CHECK(text["hash"] == "0123456789abcdef");
+  CHECK(text["bytes"] == 1000);
+  CHECK(text["windows"] == std::vector<int>{0, 2, 5});
+  CHECK(text["reference_nats"] == std::vector<double>{100.5, 90.25, 110.125});
+}

@@ -1,0 +1,72 @@
+#include "runtime/memory/PagePool.h"
+
+#include <doctest/doctest.h>
+#include <random>
+#include <set>
+#include <vector>
+
+using namespace moert;
+
+/// Pages, or none where there are fewer.
+static std::vector<uint32_t> take(PagePool &pool, size_t count) {
+  std::vector<uint32_t> pages(count);
+  if (!pool.allocate(pages))
+    pages.clear();
+  return pages;
+}
+
+TEST_CASE("a pool gives every page once and refuses more than it has") {
+  for (uint64_t count : {1, 63, 64, 65, 200}) {
+    PagePool pool(count);
+    CHECK(pool.pageCount() == count);
+    CHECK(take(pool, count + 1).empty());
+    CHECK(pool.freePages() == count);
+    std::vector<uint32_t> all = take(pool, count);
+    CHECK(std::set<uint32_t>(all.begin(), all.end()).size() == count);
+    CHECK(pool.freePages() == 0);
+    CHECK(take(pool, 1).empty());
+    pool.release(all);
+    CHECK(take(pool, count).size() == count);
+  }
+}
+
+TEST_CASE("a run of neighbours is preferred to scattered pages before it") {
+  PagePool pool(100);
+  std::vector<uint32_t> all = take(pool, 100);
+  for (uint32_t free : {3, 5, 62, 63, 64, 65, 90})
+    pool.release({&all[free], 1});
+  CHECK(take(pool, 4) == std::vector<uint32_t>{62, 63, 64, 65});
+}
+
+TEST_CASE("without a run long enough the free pages come in ascending order") {
+  PagePool pool(100);
+  std::vector<uint32_t> all = take(pool, 100);
+  for (uint32_t free : {90, 5, 6, 70, 3})
+    pool.release({&all[free], 1});
+  CHECK(take(pool, 4) == std::vector<uint32_t>{3, 5, 6, 70});
+  CHECK(pool.freePages() == 1);
+}
+
+TEST_CASE("whatever is taken and given back, no page has two holders and none is lost") {
+  PagePool pool(150);
+  std::mt19937 random(1);
+  std::vector<std::vector<uint32_t>> held;
+  std::set<uint32_t> taken;
+  for (int step = 0; step < 3000; ++step) {
+    size_t wish = 1 + random() % 20;
+    if (random() % 2 == 0) {
+      std::vector<uint32_t> pages = take(pool, wish);
+      REQUIRE(pages.size() == (wish <= 150 - taken.size() ? wish : 0));
+      for (uint32_t page : pages)
+        REQUIRE(taken.insert(page).second);
+      held.push_back(pages);
+    } else if (!held.empty()) {
+      std::swap(held[random() % held.size()], held.back());
+      pool.release(held.back());
+      for (uint32_t page : held.back())
+        taken.erase(page);
+      held.pop_back();
+    }
+    REQUIRE(pool.freePages() == 150 - taken.size());
+  }
+}

@@ -1,0 +1,61 @@
+#include "compiler/planning/CheckpointMark.h"
+
+#include "tests/unit/format/TinyArtifact.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using namespace moert;
+
+static constexpr CheckpointHash kHash = {0x1234, 0x5678};
+
+static std::string refusal(const CheckpointHash &marked, const CheckpointHash &profiled) {
+  Artifact artifact = tinyArtifact();
+  markCheckpoint(marked, artifact);
+  Session session;
+  session.say = [](std::string_view line) { FAIL_CHECK(line); };
+  const Status status = checkSameCheckpoint(artifact, "a.moe", profiled, "b.profile", session);
+  CHECK((status.isOk() || status.code() == StatusCode::kInvalidInput));
+  return status.message();
+}
+
+TEST_CASE("a profile of the checkpoint that an artifact is marked with is taken, without a word") {
+  CHECK(refusal(kHash, kHash) == "");
+}
+
+TEST_CASE("where one side has no sample the first bytes decide") {
+  CHECK(refusal({0x1234, 0}, kHash) == "");
+  CHECK(refusal(kHash, {0x1234, 0}) == "");
+  CHECK(refusal(kHash, {0x1235, 0}) != "");
+}
+
+TEST_CASE("a profile of another checkpoint is refused, naming both files and what differs") {
+  CHECK(refusal(kHash, {0x1235, 0x5679}) ==
+        "b.profile: the profile is of a checkpoint with hash 0000000000001235, expected "
+        "0000000000001234, which a.moe was made from");
+  CHECK(refusal(kHash, {0x1234, 0x5679}) ==
+        "b.profile: the profile is of a checkpoint with sample 0000000000005679, expected "
+        "0000000000005678, which a.moe was made from");
+}
+
+TEST_CASE("a mark that is no number is refused, not taken for none") {
+  for (const char *key : {"checkpoint", "checkpoint_sample"}) {
+    Artifact artifact = tinyArtifact();
+    markCheckpoint(kHash, artifact);
+    for (auto &[name, value] : artifact.provenance)
+      if (name == key)
+        value = "5678";
+    CHECK(checkSameCheckpoint(artifact, "a.moe", kHash, "b.profile", Session()).message() ==
+          std::string("a.moe: '") + key +
+              "' of the provenance is '5678', expected 16 hexadecimal digits");
+  }
+}
+
+TEST_CASE("of an artifact without a mark a profile is taken with a warning") {
+  std::string said;
+  Session session;
+  session.say = [&](std::string_view line) { said += line; };
+  CHECK(checkSameCheckpoint(tinyArtifact(), "a.moe", kHash, "b.profile", session).isOk());
+  CHECK(said == "warning: a.moe does not say which checkpoint it was made from, so that b.profile "
+                "may be of another one");
+}

@@ -1,0 +1,251 @@
+#include "compiler/planning/PlanInputs.h"
+
+#include "runtime/predict/PathTable.h"
+#include "tests/unit/format/TinyArtifact.h"
+#include "tests/unit/planning/TinyPlanning.h"
+
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+
+using namespace moec;
+using moert::Artifact;
+
+namespace {
+
+// Products of 4 projections, the router and the gate of the shared expert.
+constexpr double kProjections = 32 * 32 + 2 * 16 * 32 + 32 * 32, kRouter = 2 * 4 * 32;
+constexpr double kSharedGate = 2 * 32, kHead = 48 * 32, kExpert = 3 * 24 * 32;
+
+} // namespace
+
+TEST_CASE("a layer costs the products and the attention before its experts") {
+  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
+  REQUIRE(costs.layers.size() == 2);
+  // Positions, key and value, bytes; for 2 heads, and once for the one head of keys.
+  const double attention = 4 * (16 + 16) * 4 * (2 * 1 + 1 * 10);
+  CHECK(costs.layers[0].before.firstNs == doctest::Approx(kProjections + attention + kRouter));
+  CHECK(costs.layers[1].before.firstNs ==
+        doctest::Approx(kSharedGate + kProjections + attention + kRouter));
+  CHECK(costs.after.firstNs == doctest::Approx(kSharedGate + kHead));
+  CHECK(costs.layers[0].predictNs[0] == doctest::Approx(kRouter));
+}
+
+TEST_CASE("gates of several layers are one product, shared out among threads if it is enough") {
+  Artifact artifact = tinyArtifact();
+  for (moert::ResidentWeight &weight : artifact.residents)
+    if (weight.name == "router")
+      weight.shape = {32, 2048}; // Two panels, as much work as pays for one thread.
+  DeviceProfile device = plainDevice();
+  device.cores = 2; // Two threads compute at the rate of one, and a dispatch takes 1000 ns.
+  const double alone = 2.0 * 32 * 2048;
+  const std::array<double, moert::kMostAhead> each =
+      stepCostsOf(artifact, device, {2, 4}).layers[0].predictNs;
+  CHECK(each[0] == doctest::Approx(alone));
+  CHECK(each[1] == doctest::Approx(alone + 1000.0 / 2));
+  CHECK(each[2] == doctest::Approx(alone + 1000.0 / 3));
+}
+
+TEST_CASE("a gate costs what its router does, whatever is computed together with that") {
+  Artifact artifact = tinyArtifact();
+  for (moert::Program &program : artifact.programs)
+    for (size_t i = 0; i + 1 < program.instructions.size(); ++i) {
+      const auto *route = std::get_if<moert::RouteInstruction>(&program.instructions[i + 1]);
+      const auto *linear = std::get_if<moert::LinearInstruction>(&program.instructions[i]);
+      if (!route || !linear)
+        continue;
+      moert::LinearInstruction beside = *linear;
+      beside.dst = route->weights;
+      program.instructions.insert(program.instructions.begin() + ptrdiff_t(i) + 1, beside);
+      i += 2;
+    }
+  for (const StepCosts::Layer &layer : stepCostsOf(artifact, plainDevice(), {1, 4}).layers)
+    CHECK(layer.predictNs[0] == doctest::Approx(kRouter));
+}
+
+TEST_CASE("a route of what no product made, which the format allows, has gates that cost nothing") {
+  Artifact artifact = tinyArtifact();
+  for (moert::Program &program : artifact.programs)
+    std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
+      return std::holds_alternative<moert::LinearInstruction>(instruction);
+    });
+  for (const StepCosts::Layer &layer : stepCostsOf(artifact, plainDevice(), {1, 4}).layers)
+    CHECK(layer.predictNs == std::array<double, moert::kMostAhead>{});
+}
+
+TEST_CASE("an attention with a window looks no further back") {
+  // The second layer's window is 8.
+  const StepCosts near = stepCostsOf(tinyArtifact(), plainDevice(), {1, 8});
+  const StepCosts far = stepCostsOf(tinyArtifact(), plainDevice(), {1, 100});
+  CHECK(far.layers[0].before.firstNs > near.layers[0].before.firstNs);
+  CHECK(far.layers[1].before.firstNs == near.layers[1].before.firstNs);
+}
+
+TEST_CASE("what reading and computing cost each other is the device's") {
+  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
+  CHECK(costs.contention.readingWhileComputing == 0.5);
+  CHECK(costs.contention.computingWhileReading == 0.8);
+  CHECK(costs.contention.submitNsPerByte == 1);
+  CHECK(costs.contention.wakeNs == 700);
+  CHECK(costs.origin == Origin::kDerived);
+  DeviceProfile unknown = plainDevice();
+  unknown.shareWhileReading = {1, Origin::kAssumed};
+  CHECK(stepCostsOf(tinyArtifact(), unknown, {1, 4}).origin == Origin::kAssumed);
+}
+
+TEST_CASE("what stands between a router and its experts is computed beside their reads") {
+  Artifact artifact = tinyArtifact();
+  std::vector<moert::Instruction> &decode = artifact.programs[0].instructions;
+  auto experts = std::find_if(decode.begin(), decode.end(), [](const moert::Instruction &each) {
+    return std::holds_alternative<moert::ExpertsInstruction>(each);
+  });
+  auto linear = std::find_if(decode.begin(), decode.end(), [](const moert::Instruction &each) {
+    return std::holds_alternative<moert::LinearInstruction>(each);
+  });
+  REQUIRE(linear < experts);
+  const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 4});
+  CHECK(costs.layers[0].beside.firstNs == 0);
+  std::rotate(linear, linear + 1, experts); // The first projection, behind the router.
+  const StepCosts moved = stepCostsOf(artifact, plainDevice(), {1, 4});
+  CHECK(moved.layers[0].beside.firstNs == doctest::Approx(32 * 32));
+  CHECK(moved.layers[0].before.firstNs ==
+        doctest::Approx(costs.layers[0].before.firstNs - 32 * 32));
+}
+
+TEST_CASE("an expert costs its three matrices, by the rates of wider weights where it has none") {
+  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 1});
+  CHECK(costs.layers[0].expert.firstNs == doctest::Approx(kExpert));
+  CHECK(costs.layers[0].expert.furtherNs == doctest::Approx(kExpert * 3.1 / 31));
+  CHECK(costs.origin == Origin::kDerived);
+}
+
+TEST_CASE("the checksums of an expert cost the reading of its slices' payloads") {
+  const Artifact artifact = tinyArtifact();
+  double bytes = 0;
+  size_t slices = 0; // 2 or 3 an expert.
+  for (const moert::Expert &expert : artifact.moeLayers[1].experts)
+    for (const moert::Slice &slice : expert.slices) {
+      bytes += static_cast<double>(slice.payloadBytes);
+      ++slices;
+    }
+  const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 1});
+  CHECK(costs.layers[1].checks.of(1) == doctest::Approx(bytes / 4 * 0.5));
+  CHECK(costs.layers[1].checks.slices ==
+        static_cast<uint32_t>(std::lround(static_cast<double>(slices) / 4)));
+  DeviceProfile device = plainDevice();
+  device.cores = 2;
+  device.memoryBytesPerSecond.allThreads = {3e9, Origin::kMeasured};
+  const CheckCost two = stepCostsOf(artifact, device, {2, 1}).layers[1].checks;
+  CHECK(two.of(2) == doctest::Approx(bytes / 2 / 3 + 1000));
+}
+
+TEST_CASE("a checksum that a thread computes alone costs what it costs one") {
+  const CheckCost one{{6}}, two{{6, 8}, 1, 1000};
+  CHECK(one.of(3) == 18);
+  CHECK(two.of(1) == 6);
+  CHECK(two.of(2) == 8 + 1000);
+  CHECK(two.of(3) == 2 * 8 + 1000);
+}
+
+TEST_CASE("work that one thread does is not handed to several") {
+  DeviceProfile device = plainDevice();
+  device.cores = 2;
+  const StepCosts two = stepCostsOf(tinyArtifact(), device, {2, 4});
+  const StepCosts one = stepCostsOf(tinyArtifact(), device, {1, 4});
+  // Every matrix is small; the attention is shared out.
+  CHECK(two.layers[0].before.firstNs == doctest::Approx(one.layers[0].before.firstNs + 1000));
+  CHECK(two.layers[0].expert.firstNs == doctest::Approx(one.layers[0].expert.firstNs));
+}
+
+TEST_CASE("planes on top of each other are named by their bits") {
+  const Artifact artifact = tinyArtifact();
+  CHECK(productWeightsOf(artifact.moeLayers[0].experts[0]) == "int4");
+  CHECK(productWeightsOf(artifact.moeLayers[1].experts[0]) == "int2+2+4");
+  CHECK(productWeightsOf(artifact.moeLayers[1].experts[1]) == "int2+1");
+  CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
+}
+
+TEST_CASE("inputs take another artifact's records and costs as if they were made for it") {
+  const Artifact narrow = tinyArtifact();
+  Artifact wide = narrow;
+  for (moert::MoeLayer &layer : wide.moeLayers)
+    for (moert::Expert &expert : layer.experts)
+      expert = wide.moeLayers[1].experts[0];
+  auto inputs = PlanInputs::create(narrow, smallTrace(), {}, plainDevice(), {1, 4});
+  const auto made = PlanInputs::create(wide, smallTrace(), {}, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  REQUIRE(made.isOk());
+  CHECK(inputs->problem(9).recordBytes[0] != made->problem(9).recordBytes[0]);
+  inputs->resize(wide, plainDevice(), {1, 4});
+  const PlanProblem resized = inputs->problem(9), expected = made->problem(9);
+  for (size_t layer = 0; layer < 2; ++layer) {
+    CHECK(resized.recordBytes[layer] == expected.recordBytes[layer]);
+    CHECK(resized.costs->layers[layer].expert.firstNs ==
+          expected.costs->layers[layer].expert.firstNs);
+  }
+  CHECK(resized.predictions.size() == expected.predictions.size());
+}
+
+TEST_CASE("a problem has the trace's plays, the records and what gates said ahead") {
+  const Artifact artifact = tinyArtifact();
+  auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  const PlanProblem problem = inputs->problem(9);
+  CHECK(problem.poolPages == 9);
+  CHECK(problem.pageBytes == 4096);
+  // Two windows of a prompt of one token and one decoded token; two layers.
+  REQUIRE(problem.trace->plays.size() == 8);
+  CHECK(problem.trace->plays[4].beginsPrompt);
+  CHECK(problem.recordBytes[1][0] == artifact.moeLayers[1].experts[0].bytes);
+  CHECK(problem.topK[0] == 2);
+  REQUIRE(problem.predictions.size() == 1);
+  const LayerPredictions &gate = problem.predictions[0];
+  CHECK(gate.predictor == moert::Predictor::kGate);
+  CHECK(gate.layer == 1);
+  CHECK(gate.ahead == 1);
+  REQUIRE(gate.candidates.size() == 8);
+  CHECK(gate.candidates[0].expert == 3);
+  CHECK(gate.candidates[0].share == moert::kWholeShare);
+  CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
+}
+
+TEST_CASE("activation paths say what followed the experts that two layers chose") {
+  // Of the last layer, expert 2 follows 0 of the layer before, and 1 follows 3 of the first one.
+  const uint32_t numbers[] = {moert::PathTableHeader::kMagic, 1, 3, 0, 4, 4, 4};
+  std::vector<std::byte> paths(sizeof numbers + 3 * 16);
+  std::memcpy(paths.data(), numbers, sizeof numbers);
+  paths[sizeof numbers + 16 + 2] = std::byte(200);
+  paths[sizeof numbers + 32 + 3 * 4 + 1] = std::byte(50);
+  Artifact artifact = tinyArtifact();
+  artifact.programs[0].instructions.push_back(
+      moert::PredictInstruction{0, 0, 0, moert::kNone, 2, 1});
+  PlanTrace trace = smallTrace();
+  trace.layers.insert(trace.layers.begin(), trace.layers[1]); // Begins with 3, 2.
+  auto inputs = PlanInputs::create(artifact, trace, paths, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  const PlanProblem problem = inputs->problem(9);
+  const LayerPredictions &predicted = problem.predictions.back();
+  CHECK(predicted.predictor == moert::Predictor::kPaths);
+  CHECK(predicted.layer == 2);
+  REQUIRE(predicted.candidates.size() == 4 * predicted.perToken);
+  CHECK(predicted.candidates[0].expert == 2);
+  CHECK(predicted.candidates[0].share == moert::kWholeShare / 5 * 4);
+  CHECK(predicted.candidates[1].expert == 1);
+  // What is not known is not made up.
+  CHECK(predicted.candidates[2].expert == 1);
+  CHECK_FALSE(PlanInputs::create(artifact, trace, std::span(paths).first(30), plainDevice(), {1, 4})
+                  .isOk());
+}
+
+TEST_CASE("nothing is known of guesses that the programs have no place for") {
+  Artifact artifact = tinyArtifact();
+  CHECK(canGuess(artifact, 1, 1));
+  CHECK_FALSE(canGuess(artifact, 1, 2));
+  for (moert::Program &program : artifact.programs)
+    std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
+      return std::holds_alternative<moert::PredictInstruction>(instruction);
+    });
+  auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});
+  REQUIRE(inputs.isOk());
+  CHECK(inputs->problem(9).predictions.empty());
+}
