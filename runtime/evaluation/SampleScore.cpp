@@ -3,6 +3,7 @@
 #include "runtime/evaluation/PairedBootstrap.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -125,6 +126,12 @@ std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, Los
   if (bound && isOfItems(metric))
     bound = std::max(*bound, leastBound95(samples, looks));
   return bound;
+}
+
+std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossMetric metric,
+                                     double confidence) {
+  const long looks = std::lround(0.05 / (1 - confidence));
+  return lossUpperBound95(samples, metric, static_cast<uint32_t>(std::max(looks, 1L)));
 }
 
 double leastBound95(std::span<const SampleScore> items, uint32_t looks) {

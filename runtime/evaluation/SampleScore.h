@@ -15,9 +15,11 @@
 
 namespace moert {
 
-/// The scores of one sample, or the sum over several.
+/// The scores of one sample, or the sum over several. Consecutive samples with equal text and unit
+/// are one unit: a document's windows, a packed window, or an item.
 struct SampleScore {
   uint32_t text = 0; // The file that it is from.
+  uint32_t unit = 0; // The unit within the file.
   uint64_t tokens = 0;
   double lossNats = 0, referenceLossNats = 0, klNats = 0;
   uint64_t agreeing = 0;
@@ -69,6 +71,10 @@ std::optional<double> lossOf(const SampleScore &score, LossMetric metric);
 /// at least leastBound95().
 std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, LossMetric metric,
                                        uint32_t looks = 1);
+
+/// As lossUpperBound95() with a single look, at another confidence: 0.9 to 0.9999.
+std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossMetric metric,
+                                     double confidence = 0.95);
 
 /// The share of the reference's points that could be lost, with the confidence of a bound, though
 /// none of these items lost any: 1 - 0.05^(1/n) of the n in which the reference has points.

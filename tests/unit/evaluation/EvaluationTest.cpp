@@ -58,7 +58,7 @@ double lossOfGain(double gain) {
 
 SampleScore scoreOf(uint32_t text, uint64_t tokens, double loss, double reference, double kl,
                     uint64_t agreeing) {
-  return {text, tokens, loss, reference, kl, agreeing};
+  return {text, 0, tokens, loss, reference, kl, agreeing};
 }
 
 } // namespace

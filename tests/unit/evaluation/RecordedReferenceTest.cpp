@@ -225,7 +225,7 @@ TEST_CASE("recorded items get the reference's points, in the artifact's order of
                                  "on 6 items of 2 of the 2 texts that it was accepted on"});
   std::vector<SampleScore> samples(7);
   for (uint32_t i = 0; i < 7; ++i)
-    samples[i] = {i < 3 ? 0u : 1u, 10, 5, 0, 0, 0, 1, 0.125 * i, 0};
+    samples[i] = {i < 3 ? 0u : 1u, 0, 10, 5, 0, 0, 0, 1, 0.125 * i, 0};
   std::vector<SampleScore> paired = (*found.reference)->beside(samples);
   const double points[] = {0.375, 0.5, 0.625, 0.75, 0, 0.25}, reference[] = {1, 0, 1, 0, 1, 0.5};
   REQUIRE(paired.size() == 6);
