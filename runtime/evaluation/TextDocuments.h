@@ -1,0 +1,48 @@
+// The documents of a text file. Whatever reads texts (calibration, the search, the acceptance and
+// `moert eval`) reads them here, so that all have the same documents.
+//
+//   NAME.jsonl      one document a line: {"text": "..."}; other keys are ignored, blank lines are
+//                   left out
+//   any other file  one document, or several between lines that equal the separator. A separator
+//                   line, the line break before it and its own belong to no document; in a file
+//                   with a separator, neither does the line break at its end
+//
+// Documents of nothing but white space are skipped.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+/// The default of --document-separator.
+constexpr std::string_view kDocumentSeparator = "<|endoftext|>";
+
+/// A text file that was read.
+struct TextFile {
+  std::string name;   // As messages name it.
+  uint64_t hash = 0;  // XXH3-64 of the file's bytes.
+  uint64_t bytes = 0; // Of the file.
+  std::vector<std::string> documents;
+};
+
+/// The documents of a file, in its order. With an empty separator, a file that is not .jsonl is one
+/// document. Refuses files that cannot be read or are not UTF-8, and lines of a .jsonl file that
+/// are not such an object, naming file and line.
+Result<TextFile> readTextFile(const std::string &path, std::string_view separator);
+
+/// Refuses a --document-separator that no line of a UTF-8 text can equal.
+Status checkDocumentSeparator(std::string_view separator);
+
+/// The documents of a .jsonl file's content. `name` is the file's, as messages have it.
+Result<std::vector<std::string>> parseDocumentLines(std::string_view content,
+                                                    std::string_view name);
+
+/// The documents of any other file's content.
+std::vector<std::string> splitDocuments(std::string content, std::string_view separator);
+
+} // namespace moert

@@ -1,0 +1,104 @@
+#include "runtime/evaluation/TextWindows.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moert {
+
+namespace {
+
+/// Takes one document after the other. The packed window that is not full yet waits outside of the
+/// result, which therefore stays in the order of units.
+class Cut {
+public:
+  Cut(std::optional<int32_t> separatorToken, uint32_t windowTokens) : separator(separatorToken) {
+    result.windowTokens = windowTokens;
+  }
+
+  void add(std::span<const int32_t> document);
+  TextWindows finish() && { return std::move(result); }
+
+private:
+  void addUnit(std::span<const int32_t> tokens, uint32_t documents);
+  void pack(std::span<const int32_t> document);
+  void addPacked();
+
+  const std::optional<int32_t> separator;
+  TextWindows result;
+  std::vector<int32_t> packed;
+  uint32_t packedDocuments = 0;
+};
+
+} // namespace
+
+void Cut::addUnit(std::span<const int32_t> tokens, uint32_t documents) {
+  result.tokens.insert(result.tokens.end(), tokens.begin(), tokens.end());
+  result.units.resize(result.tokens.size() / result.windowTokens,
+                      static_cast<uint32_t>(result.documents.size()));
+  result.documents.push_back(documents);
+}
+
+void Cut::pack(std::span<const int32_t> document) {
+  if (separator)
+    packed.push_back(*separator);
+  if (packed.size() == result.windowTokens) {
+    // No room behind the separator: it ends this window, and the document begins the next one.
+    addPacked();
+    packed.push_back(*separator);
+  }
+  packed.insert(packed.end(), document.begin(), document.end());
+  ++packedDocuments;
+  if (packed.size() >= result.windowTokens)
+    addPacked();
+}
+
+void Cut::addPacked() {
+  addUnit(std::span(packed).first(result.windowTokens), packedDocuments);
+  packed.clear();
+  packedDocuments = 0;
+}
+
+void Cut::add(std::span<const int32_t> document) {
+  ++result.documentsRead;
+  const size_t windows = document.size() / result.windowTokens;
+  result.tokensRead += document.size() + (windows == 0 && separator ? 1 : 0);
+  if (windows > 0)
+    addUnit(document.first(windows * result.windowTokens), 1);
+  else
+    pack(document);
+}
+
+uint64_t TextWindows::documentsUsed() const {
+  return std::accumulate(documents.begin(), documents.end(), uint64_t(0));
+}
+
+TextWindows cutWindows(std::span<const std::vector<int32_t>> documents,
+                       std::optional<int32_t> separator, uint32_t windowTokens) {
+  Cut cut(separator, windowTokens);
+  for (const std::vector<int32_t> &document : documents)
+    cut.add(document);
+  return std::move(cut).finish();
+}
+
+Result<WindowCutter> WindowCutter::create(const Tokenizer &tokenizer,
+                                          std::span<const int32_t> endTokens,
+                                          uint32_t windowTokens) {
+  WindowCutter cutter(tokenizer, windowTokens);
+  // Any text shows whether the tokenizer adds tokens of its own.
+  MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> with, tokenizer.encode("a", true));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> without, tokenizer.encode("a", false));
+  if (with.size() == without.size() && !endTokens.empty())
+    cutter.separator = endTokens.front();
+  return cutter;
+}
+
+Result<TextWindows> WindowCutter::cut(std::span<const std::string> documents) const {
+  Cut cut(separator, windowTokens);
+  for (const std::string &document : documents) {
+    MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer->encode(document, true));
+    cut.add(ids);
+  }
+  return std::move(cut).finish();
+}
+
+} // namespace moert

@@ -1,0 +1,73 @@
+// The windows of a text's documents, and the units that they belong to. Losses are resampled by
+// unit: windows of one document are not independent of each other, documents are.
+//
+//   at least one window long   cut into windows without overlap; a rest is left out. All windows
+//                              of the document are one unit
+//   shorter                    packed into a window, each document after a separator token, until
+//                              the window is full. The part of the last document that does not fit
+//                              is left out, so that no document is in two units. A packed window is
+//                              one unit; the last one of a file is left out where it is not full
+//
+// The separator token is what the tokenizer itself adds to a text (its begin token); otherwise the
+// model's first end token; a model without either has none. Documents longer than a window begin
+// with what the tokenizer adds, and with nothing otherwise.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Windows in the order of units, so that the windows of a unit are consecutive.
+struct TextWindows {
+  uint32_t windowTokens = 0;
+  std::vector<int32_t> tokens;     // [windows][windowTokens]
+  std::vector<uint32_t> units;     // Of each window, ascending from 0 without gaps.
+  std::vector<uint32_t> documents; // Of each unit: how many documents are in it.
+  uint64_t documentsRead = 0;      // Those that are in no window included.
+  uint64_t tokensRead = 0;         // Of all documents, separator tokens included.
+
+  uint64_t windows() const { return units.size(); }
+  uint64_t documentsUsed() const;
+  std::span<const int32_t> window(uint64_t index) const {
+    return std::span(tokens).subspan(index * windowTokens, windowTokens);
+  }
+  uint64_t memoryBytes() const {
+    return tokens.capacity() * sizeof(int32_t) +
+           (units.capacity() + documents.capacity()) * sizeof(uint32_t);
+  }
+};
+
+/// Cuts documents of one model into windows. Borrows the tokenizer.
+class WindowCutter {
+public:
+  /// endTokens: the model's, in the order in which its configuration names them.
+  static Result<WindowCutter> create(const Tokenizer &tokenizer, std::span<const int32_t> endTokens,
+                                     uint32_t windowTokens);
+
+  Result<TextWindows> cut(std::span<const std::string> documents) const;
+
+  /// What stands before each packed document beside what the tokenizer adds; often the end token.
+  std::optional<int32_t> separatorToken() const { return separator; }
+
+private:
+  WindowCutter(const Tokenizer &borrowed, uint32_t tokens)
+      : tokenizer(&borrowed), windowTokens(tokens) {}
+
+  const Tokenizer *tokenizer;
+  uint32_t windowTokens;
+  std::optional<int32_t> separator;
+};
+
+/// The windows of documents that are tokens already. Adds no separator before the first token of a
+/// document that has one window or more.
+TextWindows cutWindows(std::span<const std::vector<int32_t>> documents,
+                       std::optional<int32_t> separator, uint32_t windowTokens);
+
+} // namespace moert

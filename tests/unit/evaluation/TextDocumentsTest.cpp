@@ -1,0 +1,106 @@
+#include "runtime/evaluation/TextDocuments.h"
+
+#include "tests/unit/support/TemporaryDirectory.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+using namespace moert;
+
+using Documents = std::vector<std::string>;
+
+static std::string write(const TemporaryDirectory &directory, const char *name,
+                         const std::string &content) {
+  const std::string path = directory.path(name);
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+TEST_CASE("a text without separator lines is one document, as it is in the file") {
+  const std::string text = "\n one\ntwo <|endoftext|> \n<|endoftext|> three\n\n";
+  CHECK(splitDocuments(text, "<|endoftext|>") == Documents{text});
+  CHECK(splitDocuments("a\n---\nb\n", "") == Documents{"a\n---\nb\n"}); // Never split.
+}
+
+TEST_CASE("separator lines and the line breaks around them are part of no document") {
+  CHECK(splitDocuments("one\n1\n---\ntwo\n---\nthree\n", "---") ==
+        Documents{"one\n1", "two", "three"});
+  CHECK(splitDocuments("one\r\n---\r\n two\n\n---\nthree", "---") ==
+        Documents{"one", " two\n", "three"}); // One line break alone.
+}
+
+TEST_CASE("documents of nothing but white space are skipped") {
+  CHECK(splitDocuments("---\n---\none\n---\n \n\n---\ntwo\n---\n", "---") ==
+        Documents{"one", "two"});
+  CHECK(splitDocuments("---", "---").empty());
+  CHECK(splitDocuments(" \n\n", "---").empty());
+  CHECK(splitDocuments("", "---").empty());
+}
+
+TEST_CASE("a JSONL file has a document a line, its other keys and blank lines left alone") {
+  auto documents = parseDocumentLines("{\"text\": \"one\\n\\u00e9\", \"meta\": {\"text\": [1]}}\r\n"
+                                      "  \n{\"id\": 7, \"text\": \"two\\n---\\nx\"}\n"
+                                      "{\"text\": \" \\n\"}\n{\"text\": \"three\"}",
+                                      "f");
+  REQUIRE_MESSAGE(documents.isOk(), documents.status().message());
+  CHECK(*documents == Documents{"one\n\xC3\xA9", "two\n---\nx", "three"});
+}
+
+TEST_CASE("a line that is no document is refused with its number, what was found and expected") {
+  struct Broken {
+    const char *line, *found;
+  };
+  for (auto [line, found] :
+       {Broken{"{\"txt\": \"a\"}", "no key \"text\", expected one document a line as"},
+        Broken{"{\"text\": 3}", "another kind of value for \"text\""},
+        Broken{"{\"text\": [\"a\"]}", "another kind of value for \"text\""},
+        Broken{"{\"text\": null}", "another kind of value for \"text\""},
+        Broken{"{\"text\": \"a\", \"text\": \"b\"}", "a key twice"},
+        Broken{"[\"a\"]", "expected one object a line"}, Broken{"\"a\"", "no object"},
+        Broken{"{\"text\": \"a\"", "no JSON from byte"},
+        Broken{"{\"text\": \"a\"} {\"text\": \"b\"}", "no JSON from byte"},
+        Broken{"{\"text\": \"\\ud800\"}", "no JSON from byte"}, Broken{"plain text", "no JSON"}}) {
+    CAPTURE(line);
+    auto documents =
+        parseDocumentLines(std::string("{\"text\": \"good\"}\n") + line + "\n", "FILE");
+    CHECK(documents.status().code() == StatusCode::kInvalidInput);
+    INFO(documents.status().message());
+    CHECK(documents.status().message().find("FILE line 2: found ") == 0);
+    CHECK(documents.status().message().find(found) != std::string::npos);
+  }
+}
+
+TEST_CASE("the file's name decides how it is read, and its bytes what it is") {
+  TemporaryDirectory directory;
+  const std::string content = "{\"text\": \"one\"}\n---\n{\"text\": \"two\"}\n";
+  const std::string lines = write(directory, "a.jsonl", "{\"text\": \"one\"}\n"),
+                    text = write(directory, "a.txt", content);
+  auto fromLines = readTextFile(lines, "---"), fromText = readTextFile(text, "---");
+  REQUIRE(fromLines.isOk());
+  REQUIRE(fromText.isOk());
+  CHECK(fromLines->documents == Documents{"one"});
+  CHECK(fromText->documents == Documents{"{\"text\": \"one\"}", "{\"text\": \"two\"}"});
+  CHECK(fromText->bytes == content.size());
+  CHECK(fromText->hash != fromLines->hash);
+  CHECK(fromText->name == "'" + text + "'");
+}
+
+TEST_CASE("files that cannot be read as text are refused by name") {
+  TemporaryDirectory directory;
+  for (const std::string &path :
+       {directory.path("none.jsonl"), write(directory, "bad.txt", "a\xFF"),
+        write(directory, "bad.jsonl", "{\"text\": \"a\xFF\"}"), directory.path("")}) {
+    auto file = readTextFile(path, "---");
+    CHECK(file.status().code() == StatusCode::kInvalidInput);
+    INFO(file.status().message());
+    CHECK(file.status().message().find(path) != std::string::npos);
+  }
+}
+
+TEST_CASE("a separator that is no line is refused") {
+  CHECK(checkDocumentSeparator(kDocumentSeparator).isOk());
+  CHECK(checkDocumentSeparator("").isOk());
+  CHECK(checkDocumentSeparator("a\nb").code() == StatusCode::kInvalidInput);
+  CHECK(checkDocumentSeparator("\xFF").code() == StatusCode::kInvalidInput);
+}
