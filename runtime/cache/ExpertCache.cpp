@@ -394,6 +394,11 @@ void ExpertCache::closePlay() {
   isPlaying = false;
 }
 
+void ExpertCache::abandonPlay() {
+  if (isPlaying)
+    (void)fail({});
+}
+
 /// Ends the play with an error.
 Status ExpertCache::fail(Status reason) {
   drain();

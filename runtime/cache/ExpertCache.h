@@ -147,6 +147,9 @@ public:
   /// policy did not choose to keep.
   Status endLayer();
 
+  /// Ends a play that its caller cannot go on with, as an error does; nothing if none is open.
+  void abandonPlay();
+
   /// A predictor has spoken of a later layer, before the play of the layer where it stands. Which
   /// of its candidates are read is decided when that play begins (GuessList.h). A guess that cannot
   /// be read is let go; the demand tries again.

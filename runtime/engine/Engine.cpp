@@ -124,21 +124,42 @@ Status Engine::Impl::makeStepMemory() {
   return {};
 }
 
+// What was accounted for is what is loaded.
+static Status checkAccount(const Artifact &artifact, const EngineOptions &options,
+                           const MemoryAccount &account) {
+  if (account.plan >= artifact.plans.size())
+    return invalidInput("an account for plan ", account.plan, ", expected one of the ",
+                        artifact.plans.size(), ", counted from 0");
+  if (account.sessions != options.sessions ||
+      account.contextTokens != roundUp(options.contextTokens, kKvBlockTokens))
+    return invalidInput("an account for ", account.sessions, " sessions with a context of ",
+                        account.contextTokens, " tokens, the options have ", options.sessions,
+                        " with ", options.contextTokens,
+                        "; expected the account of the same options");
+  if (account.prefillChunk == 0 || account.logitsRows != options.logitsRows)
+    return invalidInput("an account for batches of ", account.prefillChunk, " tokens and ",
+                        account.logitsRows, " rows of logits, the options have ",
+                        options.logitsRows, "; expected the account of the same options");
+  return {};
+}
+
 Engine::Engine(std::unique_ptr<Impl> loaded) : impl(std::move(loaded)) {}
-Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOptions &options,
                                              const MemoryAccount &account,
                                              const LoadProgress &progress) {
-  auto engine = std::make_unique<Impl>();
   const Artifact &artifact = model.artifact();
+  MOERT_RETURN_IF_ERROR(checkAccount(artifact, options, account).withContext(model.path()));
+  auto engine = std::make_unique<Impl>();
   engine->model = &model;
   engine->artifact = &artifact;
   engine->kernels = &bestKernels();
   if (options.isa) {
     MOERT_ASSIGN_OR_RETURN(engine->kernels, kernelsFor(*options.isa));
   }
-  engine->contextTokens = static_cast<uint32_t>(roundUp(options.contextTokens, kKvBlockTokens));
+  engine->contextTokens = account.contextTokens;
+  engine->mostSessions = account.sessions;
+  engine->sessions.reserve(account.sessions);
   engine->chunk = account.prefillChunk;
   engine->logitsRows = options.logitsRows;
   engine->decode = findProgram(artifact, "decode");
@@ -207,105 +228,6 @@ std::span<const LayerProfile> Engine::lastStep() const {
 }
 const PartNumbers &Engine::lastStepParts() const {
   return impl->partNs;
-}
-
-Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {
-  uint64_t count = 0;
-  bool isDecode = true;
-  for (const SessionTokens &part : batch) {
-    count += part.tokens.size();
-    isDecode = isDecode && part.tokens.size() == 1;
-    const Session &session = *part.session;
-    if (part.tokens.size() > session.capacity() - session.length())
-      return invalidInput("the sequence would have ", session.length() + part.tokens.size(),
-                          " tokens, expected at most the context of ", session.capacity());
-    for (int32_t token : part.tokens)
-      if (token < 0 || static_cast<uint32_t>(token) >= impl->artifact->model.vocabularySize)
-        return invalidInput("token id ", token, ", expected 0 to ",
-                            impl->artifact->model.vocabularySize - 1);
-  }
-  if (count == 0 || count > impl->chunk)
-    return invalidInput("a batch of ", count, " tokens, expected 1 to ", impl->chunk);
-
-  impl->batch.clear();
-  bool beginsPrompt = false; // Of any session: the cache is one for all.
-  for (const SessionTokens &part : batch)
-    beginsPrompt = beginsPrompt || part.session->length() == 0;
-  if (beginsPrompt)
-    MOERT_RETURN_IF_ERROR(impl->cache->beginPrompt());
-  for (const SessionTokens &part : batch) {
-    uint32_t position = part.session->length();
-    for (size_t i = 0; i < part.tokens.size(); ++i) {
-      bool isLast = i + 1 == part.tokens.size();
-      bool wanted =
-          part.wanted == LogitsWanted::kAll || (part.wanted == LogitsWanted::kLast && isLast);
-      impl->batch.push_back({part.session, position++, part.tokens[i], wanted});
-    }
-  }
-  impl->program = isDecode ? impl->decode : impl->prefill;
-  impl->observer = &observer;
-  MOERT_RETURN_IF_ERROR(impl->playProgram());
-  for (const SessionTokens &part : batch)
-    part.session->internals().length += static_cast<uint32_t>(part.tokens.size());
-  return {};
-}
-
-Status Engine::prefill(const SessionTokens &tokens, StepObserver &observer,
-                       const std::atomic<bool> *stop) {
-  for (size_t begin = 0; begin < tokens.tokens.size();) {
-    if (stop && stop->load(std::memory_order_relaxed))
-      return Status(StatusCode::kInterrupted, "interrupted");
-    size_t count = std::min<size_t>(impl->chunk, tokens.tokens.size() - begin);
-    SessionTokens part = {tokens.session, tokens.tokens.subspan(begin, count), tokens.wanted};
-    bool isLast = begin + count == tokens.tokens.size();
-    if (part.wanted == LogitsWanted::kLast && !isLast)
-      part.wanted = LogitsWanted::kNowhere;
-    MOERT_RETURN_IF_ERROR(step({&part, 1}, observer));
-    begin += count;
-  }
-  return {};
-}
-
-Session::Session(std::unique_ptr<Impl> created) : impl(std::move(created)) {}
-Session::~Session() = default;
-uint32_t Session::length() const {
-  return impl->length;
-}
-uint32_t Session::capacity() const {
-  return impl->capacity;
-}
-void Session::reset() {
-  impl->length = 0;
-}
-
-std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, HostRegion memory,
-                                                   uint32_t contextTokens, bool slotsShareMemory) {
-  auto session = std::make_unique<Session::Impl>();
-  session->capacity = contextTokens;
-  session->memory = std::move(memory);
-  const float *first = reinterpret_cast<const float *>(session->memory.data());
-  const float *next = first;
-  uint32_t blocks = contextTokens / kKvBlockTokens;
-  for (const KvSlot &slot : artifact.kvSlots) {
-    Session::Impl::Slot &tables = session->slots.emplace_back();
-    if (slotsShareMemory)
-      next = first;
-    // A head's rows of all blocks one behind the other: they are read in half the time that they
-    // take where a head's blocks lie 64 KiB apart.
-    const float *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyDim;
-    for (uint64_t block = 0; block < blocks; ++block) {
-      tables.keyBlocks.push_back(next + block * kKvBlockTokens * slot.keyDim);
-      tables.valueBlocks.push_back(values + block * kKvBlockTokens * slot.valueDim);
-    }
-    next = values + uint64_t(contextTokens) * slot.kvHeads * slot.valueDim;
-  }
-  return std::unique_ptr<Session>(new Session(std::move(session)));
-}
-
-Result<std::unique_ptr<Session>> Engine::createSession() {
-  MOERT_ASSIGN_OR_RETURN(HostRegion memory,
-                         HostRegion::create(kvBytesOf(*impl->artifact, impl->contextTokens)));
-  return Impl::makeSession(*impl->artifact, std::move(memory), impl->contextTokens, false);
 }
 
 } // namespace moert

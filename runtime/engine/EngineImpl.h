@@ -23,6 +23,9 @@ namespace moert {
 /// The keys and values of a sequence: per slot a table of blocks of kKvBlockTokens tokens, all in
 /// one region that was taken from the system at once.
 struct Session::Impl {
+  /// Lists the session among its own. nullptr once the engine has ended, and of the one session of
+  /// layerwise execution.
+  Engine::Impl *owner = nullptr;
   HostRegion memory;
   uint32_t length = 0;
   uint32_t capacity = 0;
@@ -101,6 +104,7 @@ struct Engine::Impl {
   const Artifact *artifact = nullptr;
   const KernelTable *kernels = nullptr;
   uint32_t contextTokens = 0;
+  uint32_t mostSessions = 0;
   uint32_t chunk = 0;
   uint32_t logitsRows = 0;
   uint64_t logitsStride = 0; // Floats from one row to the next.
@@ -122,7 +126,10 @@ struct Engine::Impl {
   std::unique_ptr<ReadQueue> queue;
   std::unique_ptr<ExpertCache> cache;
 
+  std::vector<Session *> sessions; // That exist; room for mostSessions.
+
   // Of the step being played; sized once, for `chunk` tokens.
+  bool isStepping = false;
   const Program *program = nullptr;
   StepObserver *observer = nullptr;
   std::vector<BatchRow> batch;
@@ -163,6 +170,11 @@ struct Engine::Impl {
   /// one is in use at a time.
   static std::unique_ptr<Session> makeSession(const Artifact &artifact, HostRegion memory,
                                               uint32_t contextTokens, bool slotsShareMemory);
+
+  /// What step() refuses of one session: in a batch of any size.
+  Status checkTokens(const SessionTokens &tokens) const;
+  Status checkBatch(std::span<const SessionTokens> parts) const;
+  Status playBatch(std::span<const SessionTokens> parts);
 
   Status playProgram();
   /// Those of one kind that follow each other from `first` on, of one layer and one source, and

@@ -10,6 +10,9 @@
 
 namespace moert {
 
+// Far beyond use, and far below where an account's numbers would wrap.
+static constexpr uint32_t kMostSessions = 4096;
+
 static uint32_t topKOf(const Artifact &artifact, uint32_t moeLayer) {
   uint32_t topK = 1;
   for (const Program &program : artifact.programs)
@@ -225,6 +228,11 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   MOERT_ASSIGN_OR_RETURN(std::vector<uint32_t> plans, plansToChooseFrom(model, options));
   if (options.prefillChunk && *options.prefillChunk == 0)
     return invalidInput("a prefill chunk of 0 tokens, expected at least 1");
+  if (options.sessions == 0 || options.sessions > kMostSessions)
+    return invalidInput(options.sessions, " sessions, expected 1 to ", kMostSessions);
+  if (options.logitsRows == 0 || options.threads == 0)
+    return invalidInput(options.logitsRows, " rows of logits and ", options.threads,
+                        " threads, expected at least 1 of each");
   RunRequest request;
   request.contextTokens = static_cast<uint32_t>(roundUp(options.contextTokens, kKvBlockTokens));
   // No chunk has more rows than there are tokens; memory for them would lie idle.
@@ -234,6 +242,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   request.threads = options.threads;
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;
+  request.sessions = options.sessions;
   ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
   if (options.sharesProcess)
     process.imageBytes = process.heapBytes = process.reserveBytes = 0;

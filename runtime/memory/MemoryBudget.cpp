@@ -52,6 +52,9 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
                      model.attentionScratchBytesPerContextToken * request.contextTokens;
   MemoryAccount account;
   account.prefillChunk = prefillChunk;
+  account.contextTokens = request.contextTokens;
+  account.sessions = request.sessions;
+  account.logitsRows = request.logitsRows;
   account.poolPages = poolPages;
   account.items = {
       {"program and libraries", process.imageBytes},
@@ -60,7 +63,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
       {"model tables", model.metadataBytes},
       {"tokenizer", model.tokenizerBytes},
       {"resident weights", roundUp(model.residentBytes, 4096)},
-      {"KV cache", roundUp(model.kvBytesPerToken * request.contextTokens, 4096)},
+      {"KV cache", roundUp(model.kvBytesPerToken * request.contextTokens, 4096) * request.sessions},
       {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
                           roundUp(scratch, 4096) * request.threads},
       {"logits", roundUp(model.logitsBytes * request.logitsRows, 4096)},
@@ -77,15 +80,16 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
 
 MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprint &process,
                               const RunRequest &request) {
-  return accountMemory(model, process, request, request.prefillChunk.value_or(1),
+  return accountMemory(model, process, request, request.prefillChunk.value_or(request.sessions),
                        smallestPoolPages(model.cache));
 }
 
 MemoryAccount largestAccount(const ModelFootprint &model, const ProcessFootprint &process,
                              const RunRequest &request) {
-  return accountMemory(model, process, request,
-                       request.prefillChunk.value_or(request.planPrefillChunk),
-                       largestPoolPages(model.cache));
+  return accountMemory(
+      model, process, request,
+      request.prefillChunk.value_or(std::max(request.sessions, request.planPrefillChunk)),
+      largestPoolPages(model.cache));
 }
 
 // The largest pool whose account is within the budget. The account grows with the pool, in steps:
@@ -117,19 +121,22 @@ std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
         *budget.expertShare >= 1 ? allPages : std::min(wanted / model.pageBytes, allPages);
     if (pages < smallestPool)
       return std::nullopt;
-    uint32_t chunk = request.prefillChunk.value_or(request.planPrefillChunk);
+    uint32_t chunk =
+        request.prefillChunk.value_or(std::max(request.sessions, request.planPrefillChunk));
     return accountMemory(model, process, request, chunk, pages);
   }
   if (smallestAccount(model, process, request).totalBytes() > budget.bytes)
     return std::nullopt;
-  uint32_t chunk = request.prefillChunk.value_or(std::max(1u, request.planPrefillChunk));
+  uint32_t chunk =
+      request.prefillChunk.value_or(std::max(request.sessions, request.planPrefillChunk));
   if (!request.prefillChunk) {
     uint64_t fixed = accountMemory(model, process, request, 0, 0).totalBytes();
     uint64_t room = budget.bytes > fixed ? budget.bytes - fixed : 0;
-    while (chunk > 1 && (model.arenaBytesPerToken * chunk > room / 8 ||
-                         accountMemory(model, process, request, chunk, smallestPool).totalBytes() >
-                             budget.bytes))
-      chunk /= 2;
+    while (
+        chunk > request.sessions &&
+        (model.arenaBytesPerToken * chunk > room / 8 ||
+         accountMemory(model, process, request, chunk, smallestPool).totalBytes() > budget.bytes))
+      chunk = std::max(request.sessions, chunk / 2);
   }
   uint64_t pages = largestPoolWithin(model, process, request, chunk, budget.bytes);
   MemoryAccount account = accountMemory(model, process, request, chunk, pages);

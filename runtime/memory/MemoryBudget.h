@@ -64,6 +64,7 @@ struct RunRequest {
   uint32_t threads = 1;
   uint32_t logitsRows = 1; // Rows of logits held at a time.
   uint64_t extraBytes = 0; // Prompt, profile, output: whatever the command itself holds.
+  uint32_t sessions = 1;   // Sequences at a time. A batch has room for a token of each.
 };
 
 /// "512MiB", or a share of the expert bytes on top of everything else.
@@ -81,6 +82,7 @@ struct MemoryAccount {
   std::vector<MemoryItem> items; // The expert cache is the last one.
   uint64_t budgetBytes = 0;      // The limit kept to.
   uint32_t prefillChunk = 0;
+  uint32_t contextTokens = 0, sessions = 0, logitsRows = 0; // As requested.
   uint64_t poolPages = 0;
   uint32_t plan = 0; // Of the artifact's, where the runtime chose among them.
 
@@ -91,7 +93,8 @@ struct MemoryAccount {
 MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
                             const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages);
 
-/// The smallest budget that works: chunk of one token (or the one asked for) and the smallest pool.
+/// The smallest budget that works: chunk of one token per session (or the one asked for) and the
+/// smallest pool.
 MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprint &process,
                               const RunRequest &request);
 

@@ -52,6 +52,7 @@ struct EngineOptions {
   /// Absent: all that the container's limit and the free memory allow.
   std::optional<BudgetSize> memory;
   uint32_t contextTokens = 0; // Tokens of the longest sequence: prompt and generated ones.
+  uint32_t sessions = 1;      // That exist at the same time; each has a KV cache of its own.
   uint32_t threads = 1;
   IoBackend io = IoBackend::kAuto;
   std::optional<Isa> isa;               // Absent: the fastest that the processor has.
@@ -132,17 +133,23 @@ public:
   const std::string &ioDescription() const; // "io_uring, direct, registered buffers"
   uint32_t prefillChunk() const;
 
-  /// A new sequence of at most the options' contextTokens. The account covers one at a time.
+  /// A new sequence of at most the options' contextTokens. Refused while as many sessions exist as
+  /// the options, and so the account, have.
   Result<std::unique_ptr<Session>> createSession();
 
   /// Computes the given tokens of each session, in one batch of at most prefillChunk() tokens, and
   /// appends them. A session's first token begins a prompt: the plan's rules say what the cache
-  /// forgets then, or counts less. Allocates nothing, unless it fails. After an error the sessions
-  /// are unusable.
+  /// forgets then, or counts less. Allocates nothing, unless it fails.
+  ///
+  /// Refused before anything is computed: a batch without tokens or with too many, a session that
+  /// is null, is in the batch twice, has no tokens in it, belongs to another engine or has ended,
+  /// a sequence longer than its context, a token outside the vocabulary. After any error the
+  /// sessions are as before the call. An observer must not call the engine or end a session.
   Status step(std::span<const SessionTokens> batch, StepObserver &observer);
 
-  /// step() for any number of tokens of one session, chunk by chunk; ends between chunks with
-  /// kInterrupted once *stop is set.
+  /// step() for any number of tokens of one session, chunk by chunk, refused as a whole; ends
+  /// between chunks with kInterrupted once *stop is set. After that and other errors the session
+  /// has the tokens of the chunks before.
   Status prefill(const SessionTokens &tokens, StepObserver &observer,
                  const std::atomic<bool> *stop = nullptr);
 
@@ -159,7 +166,8 @@ private:
 };
 
 /// Owned by whoever created it, within the life of the engine that did, whose step() it is for. One
-/// thread at a time: the engine's.
+/// thread at a time: the engine's. A session that is left when its engine ends can only be
+/// destroyed, and asked for its length and capacity.
 class Session {
 public:
   ~Session();

@@ -164,6 +164,7 @@ TEST_CASE("sessions in one batch do not see each other") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();
   std::vector<float> expected = logitsOf(artifact.path, options);
+  options.sessions = 2;
   Loaded loaded = load(artifact.path, options);
   auto other = loaded.engine->createSession();
   REQUIRE(other.isOk());

@@ -249,7 +249,9 @@ TEST_CASE("sessions in one batch do not see each other's guesses") {
   TemporaryArtifact artifact(modelWith({plan}));
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
-  Loaded loaded = load(artifact.path, optionsOf(**model, plan));
+  EngineOptions options = optionsOf(**model, plan);
+  options.sessions = 2;
+  Loaded loaded = load(artifact.path, options);
   std::vector<float> expected = decode(loaded).logits;
   loaded.session->reset();
   auto other = loaded.engine->createSession();

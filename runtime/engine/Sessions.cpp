@@ -1,0 +1,160 @@
+// The sessions of an engine, and the steps that they take.
+#include "runtime/engine/EngineImpl.h"
+
+#include "runtime/engine/Footprint.h"
+
+#include <algorithm>
+
+namespace moert {
+
+//===-- Steps ---------------------------------------------------------------------------------===//
+
+// Sessions that are not the engine's are compared by their address alone: they may have ended.
+Status Engine::Impl::checkTokens(const SessionTokens &tokens) const {
+  if (!tokens.session)
+    return invalidInput("a session that is null, expected one of this engine");
+  if (std::find(sessions.begin(), sessions.end(), tokens.session) == sessions.end())
+    return invalidInput("a session that is not one of this engine, or has ended");
+  if (tokens.tokens.empty())
+    return invalidInput("a session with 0 tokens to compute, expected at least 1");
+  const Session &session = *tokens.session;
+  if (tokens.tokens.size() > session.capacity() - session.length())
+    return invalidInput("the sequence would have ", session.length() + tokens.tokens.size(),
+                        " tokens, expected at most the context of ", session.capacity());
+  for (int32_t token : tokens.tokens)
+    if (token < 0 || static_cast<uint32_t>(token) >= artifact->model.vocabularySize)
+      return invalidInput("token id ", token, ", expected 0 to ",
+                          artifact->model.vocabularySize - 1);
+  return {};
+}
+
+Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
+  uint64_t count = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    MOERT_RETURN_IF_ERROR(checkTokens(parts[i]));
+    for (const SessionTokens &earlier : parts.first(i))
+      if (earlier.session == parts[i].session)
+        return invalidInput("a session is in the batch twice, expected once with all its tokens");
+    count += parts[i].tokens.size();
+  }
+  if (count == 0 || count > chunk)
+    return invalidInput("a batch of ", count, " tokens, expected 1 to ", chunk);
+  return {};
+}
+
+Status Engine::Impl::playBatch(std::span<const SessionTokens> parts) {
+  bool isDecode = true, beginsPrompt = false; // Of any session: the cache is one for all.
+  for (const SessionTokens &part : parts) {
+    isDecode = isDecode && part.tokens.size() == 1;
+    beginsPrompt = beginsPrompt || part.session->length() == 0;
+  }
+  if (beginsPrompt)
+    MOERT_RETURN_IF_ERROR(cache->beginPrompt());
+  batch.clear();
+  for (const SessionTokens &part : parts) {
+    uint32_t position = part.session->length();
+    for (size_t i = 0; i < part.tokens.size(); ++i) {
+      bool isLast = i + 1 == part.tokens.size();
+      bool wantsLogits =
+          part.wanted == LogitsWanted::kAll || (part.wanted == LogitsWanted::kLast && isLast);
+      batch.push_back({part.session, position++, part.tokens[i], wantsLogits});
+    }
+  }
+  program = isDecode ? decode : prefill;
+  Status played = playProgram();
+  if (!played.isOk())
+    cache->abandonPlay();
+  return played;
+}
+
+Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {
+  if (impl->isStepping)
+    return failed("a step within a step: an observer must not call the engine");
+  MOERT_RETURN_IF_ERROR(impl->checkBatch(batch));
+  impl->observer = &observer;
+  impl->isStepping = true;
+  Status played = impl->playBatch(batch);
+  impl->isStepping = false;
+  MOERT_RETURN_IF_ERROR(std::move(played));
+  for (const SessionTokens &part : batch)
+    part.session->internals().length += static_cast<uint32_t>(part.tokens.size());
+  return {};
+}
+
+Status Engine::prefill(const SessionTokens &tokens, StepObserver &observer,
+                       const std::atomic<bool> *stop) {
+  MOERT_RETURN_IF_ERROR(impl->checkTokens(tokens));
+  for (size_t begin = 0; begin < tokens.tokens.size();) {
+    if (stop && stop->load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted, "interrupted");
+    size_t count = std::min<size_t>(impl->chunk, tokens.tokens.size() - begin);
+    SessionTokens part = {tokens.session, tokens.tokens.subspan(begin, count), tokens.wanted};
+    bool isLast = begin + count == tokens.tokens.size();
+    if (part.wanted == LogitsWanted::kLast && !isLast)
+      part.wanted = LogitsWanted::kNowhere;
+    MOERT_RETURN_IF_ERROR(step({&part, 1}, observer));
+    begin += count;
+  }
+  return {};
+}
+
+//===-- Sessions ------------------------------------------------------------------------------===//
+
+Session::Session(std::unique_ptr<Impl> created) : impl(std::move(created)) {}
+Session::~Session() {
+  if (impl->owner)
+    std::erase(impl->owner->sessions, this);
+}
+uint32_t Session::length() const {
+  return impl->length;
+}
+uint32_t Session::capacity() const {
+  return impl->capacity;
+}
+void Session::reset() {
+  impl->length = 0;
+}
+
+std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, HostRegion memory,
+                                                   uint32_t contextTokens, bool slotsShareMemory) {
+  auto session = std::make_unique<Session::Impl>();
+  session->capacity = contextTokens;
+  session->memory = std::move(memory);
+  const float *first = reinterpret_cast<const float *>(session->memory.data());
+  const float *next = first;
+  uint32_t blocks = contextTokens / kKvBlockTokens;
+  for (const KvSlot &slot : artifact.kvSlots) {
+    Session::Impl::Slot &tables = session->slots.emplace_back();
+    if (slotsShareMemory)
+      next = first;
+    // A head's rows of all blocks one behind the other: they are read in half the time that they
+    // take where a head's blocks lie 64 KiB apart.
+    const float *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyDim;
+    for (uint64_t block = 0; block < blocks; ++block) {
+      tables.keyBlocks.push_back(next + block * kKvBlockTokens * slot.keyDim);
+      tables.valueBlocks.push_back(values + block * kKvBlockTokens * slot.valueDim);
+    }
+    next = values + uint64_t(contextTokens) * slot.kvHeads * slot.valueDim;
+  }
+  return std::unique_ptr<Session>(new Session(std::move(session)));
+}
+
+Result<std::unique_ptr<Session>> Engine::createSession() {
+  if (impl->sessions.size() >= impl->mostSessions)
+    return invalidInput("a session beyond the ", impl->mostSessions,
+                        " that the memory account covers; EngineOptions::sessions asks for more");
+  MOERT_ASSIGN_OR_RETURN(HostRegion memory,
+                         HostRegion::create(kvBytesOf(*impl->artifact, impl->contextTokens)));
+  std::unique_ptr<Session> session =
+      Impl::makeSession(*impl->artifact, std::move(memory), impl->contextTokens, false);
+  session->impl->owner = impl.get();
+  impl->sessions.push_back(session.get());
+  return session;
+}
+
+Engine::~Engine() {
+  for (Session *session : impl->sessions)
+    session->impl->owner = nullptr;
+}
+
+} // namespace moert

@@ -1,0 +1,256 @@
+// What an engine refuses of sessions and batches, before it writes anything; run with the address
+// sanitizer too (the asan-ubsan preset).
+#include "tests/unit/engine/EngineFixture.h"
+
+#include <doctest/doctest.h>
+#include <memory>
+#include <vector>
+
+using namespace moert;
+using namespace moert::test;
+
+namespace {
+
+constexpr int32_t kToken = 5;
+constexpr std::span<const int32_t> kOneToken(&kToken, 1);
+
+/// Fails at the first logits that it sees, as long as it is told to.
+struct Refuser : Recorder {
+  bool fails = true;
+  Status onLogits(Session &session, uint32_t position, std::span<const float> values) override {
+    if (fails)
+      return failed("no more logits, please");
+    return Recorder::onLogits(session, position, values);
+  }
+};
+
+std::vector<float> logitsOfPrompt(const std::string &path) {
+  Loaded loaded = load(path, baseOptions());
+  Recorder recorder;
+  REQUIRE(
+      loaded.engine->prefill({loaded.session.get(), kPrompt, LogitsWanted::kAll}, recorder).isOk());
+  return recorder.logits;
+}
+
+void checkRefused(const Status &status, const std::string &message) {
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message() == message);
+}
+
+} // namespace
+
+TEST_CASE("a session that is twice in a batch is refused, and nothing was computed") {
+  TemporaryArtifact artifact;
+  Loaded loaded = load(artifact.path, baseOptions());
+  Recorder recorder;
+  SessionTokens twice[] = {{loaded.session.get(), kOneToken}, {loaded.session.get(), kOneToken}};
+  checkRefused(loaded.engine->step(twice, recorder),
+               "a session is in the batch twice, expected once with all its tokens");
+  CHECK(loaded.session->length() == 0);
+  CHECK(recorder.logits.empty());
+}
+
+TEST_CASE("a session twice cannot pass the end of its context") {
+  TemporaryArtifact artifact;
+  Loaded loaded = load(artifact.path, baseOptions());
+  Recorder recorder;
+  // Each half fits by itself, both together do not.
+  std::vector<int32_t> half(33, kToken);
+  SessionTokens twice[] = {{loaded.session.get(), half}, {loaded.session.get(), half}};
+  CHECK_FALSE(loaded.engine->step(twice, recorder).isOk());
+  CHECK(loaded.session->length() == 0);
+}
+
+TEST_CASE("a session that is null, foreign or ended is refused") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.sessions = 2;
+  Loaded loaded = load(artifact.path, options), other = load(artifact.path, options);
+  Recorder recorder;
+  const std::string foreign = "a session that is not one of this engine, or has ended";
+  auto ended = loaded.engine->createSession();
+  REQUIRE(ended.isOk());
+  Session *pointer = ended->get();
+  ended->reset();
+  for (Session *wrong : {static_cast<Session *>(nullptr), other.session.get(), pointer}) {
+    const std::string message =
+        wrong ? foreign : "a session that is null, expected one of this engine";
+    SessionTokens batch[] = {{loaded.session.get(), kOneToken}, {wrong, kOneToken}};
+    checkRefused(loaded.engine->step(batch, recorder), message);
+    checkRefused(loaded.engine->prefill({wrong, kPrompt}, recorder), message);
+    checkRefused(loaded.engine->prefill({wrong, {}}, recorder), message);
+  }
+  CHECK(recorder.logits.empty());
+  CHECK(loaded.session->length() == 0);
+  CHECK(other.session->length() == 0);
+}
+
+TEST_CASE("an empty batch and a session without tokens are refused") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.sessions = 2;
+  Loaded loaded = load(artifact.path, options);
+  auto second = loaded.engine->createSession();
+  REQUIRE(second.isOk());
+  Recorder recorder;
+  checkRefused(loaded.engine->step({}, recorder), "a batch of 0 tokens, expected 1 to 16");
+  SessionTokens batch[] = {{loaded.session.get(), kOneToken}, {second->get(), {}}};
+  const std::string none = "a session with 0 tokens to compute, expected at least 1";
+  checkRefused(loaded.engine->step(batch, recorder), none);
+  checkRefused(loaded.engine->prefill({loaded.session.get(), {}}, recorder), none);
+  CHECK(loaded.session->length() == 0);
+}
+
+TEST_CASE("a prompt is refused as a whole, before its first chunk is computed") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.prefillChunk = 8;
+  Loaded loaded = load(artifact.path, options);
+  Recorder recorder;
+  std::vector<int32_t> tooLong(65, kToken), wrong(20, kToken);
+  wrong.back() = -1;
+  checkRefused(loaded.engine->prefill({loaded.session.get(), tooLong}, recorder),
+               "the sequence would have 65 tokens, expected at most the context of 64");
+  checkRefused(loaded.engine->prefill({loaded.session.get(), wrong}, recorder),
+               "token id -1, expected 0 to 95");
+  CHECK(loaded.session->length() == 0);
+  tooLong.resize(64);
+  REQUIRE(loaded.engine->prefill({loaded.session.get(), tooLong}, recorder).isOk());
+  SessionTokens one = {loaded.session.get(), kOneToken};
+  checkRefused(loaded.engine->step({&one, 1}, recorder),
+               "the sequence would have 65 tokens, expected at most the context of 64");
+  CHECK(loaded.session->length() == 64);
+}
+
+TEST_CASE("sessions beyond those of the account are refused until one ends") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  Loaded one = load(artifact.path, options);
+  checkRefused(one.engine->createSession().status(),
+               "a session beyond the 1 that the memory account covers; EngineOptions::sessions "
+               "asks for more");
+  options.sessions = 3;
+  Loaded three = load(artifact.path, options);
+  auto second = three.engine->createSession(), third = three.engine->createSession();
+  REQUIRE(second.isOk());
+  REQUIRE(third.isOk());
+  CHECK_FALSE(three.engine->createSession().isOk());
+  second->reset();
+  CHECK(three.engine->createSession().isOk());
+}
+
+TEST_CASE("the account has a KV cache per session, and a batch has room for a token of each") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  auto kvBytes = [&](uint32_t sessions) {
+    EngineOptions options = baseOptions();
+    options.sessions = sessions;
+    auto account = accountMemory(**model, options);
+    REQUIRE(account.isOk());
+    CHECK(account->sessions == sessions);
+    CHECK(account->prefillChunk >= sessions);
+    for (const MemoryItem &item : account->items)
+      if (item.name == "KV cache")
+        return item.bytes;
+    return uint64_t(0);
+  };
+  CHECK(kvBytes(1) >= kvBytesOf((*model)->artifact(), 64));
+  CHECK(kvBytes(5) == 5 * kvBytes(1));
+  CHECK(kvBytes(200) == 200 * kvBytes(1));
+  EngineOptions options = baseOptions();
+  options.sessions = 20;
+  uint64_t smallest = smallestBudget(artifact.path, options);
+  CHECK(smallest > smallestBudget(artifact.path, baseOptions()) + 19 * kvBytes(1));
+  options.memory = BudgetSize{smallest, {}};
+  Loaded loaded = load(artifact.path, options);
+  CHECK(loaded.engine->prefillChunk() == 20);
+}
+
+TEST_CASE("numbers of sessions, logits rows and threads that no engine can have are refused") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  EngineOptions none = baseOptions(), many = baseOptions(), rows = baseOptions(),
+                threads = baseOptions();
+  none.sessions = 0;
+  many.sessions = 4097;
+  rows.logitsRows = 0;
+  threads.threads = 0;
+  checkRefused(accountMemory(**model, none).status(), "0 sessions, expected 1 to 4096");
+  checkRefused(accountMemory(**model, many).status(), "4097 sessions, expected 1 to 4096");
+  checkRefused(accountMemory(**model, rows).status(),
+               "0 rows of logits and 1 threads, expected at least 1 of each");
+  checkRefused(accountMemory(**model, threads).status(),
+               "1 rows of logits and 0 threads, expected at least 1 of each");
+}
+
+TEST_CASE("an engine is loaded with the account of its own options") {
+  TemporaryArtifact artifact;
+  auto model = Model::open(artifact.path);
+  REQUIRE(model.isOk());
+  const EngineOptions options = baseOptions();
+  const MemoryAccount account = accountMemory(**model, options).value();
+  auto isRefused = [&](const EngineOptions &other, const MemoryAccount &of) {
+    return Engine::load(**model, other, of).status().code() == StatusCode::kInvalidInput;
+  };
+  CHECK(Engine::load(**model, options, account).isOk());
+  EngineOptions longer = options, more = options, rows = options;
+  longer.contextTokens = 128;
+  more.sessions = 2;
+  rows.logitsRows = 2;
+  CHECK(isRefused(longer, account));
+  CHECK(isRefused(more, account));
+  CHECK(isRefused(rows, account));
+  MemoryAccount plan = account, chunk = account;
+  plan.plan = 1000;
+  chunk.prefillChunk = 0;
+  CHECK(isRefused(options, plan));
+  CHECK(isRefused(options, chunk));
+  CHECK(isRefused(options, MemoryAccount()));
+}
+
+TEST_CASE("after a step that failed the sessions are as before it, and it can be repeated") {
+  TemporaryArtifact artifact;
+  const std::vector<float> expected = logitsOfPrompt(artifact.path);
+  EngineOptions options = baseOptions();
+  options.prefillChunk = 32;
+  Loaded loaded = load(artifact.path, options);
+  Refuser refuser;
+  SessionTokens all = {loaded.session.get(), kPrompt, LogitsWanted::kAll};
+  CHECK(loaded.engine->step({&all, 1}, refuser).message() == "no more logits, please");
+  CHECK(loaded.session->length() == 0);
+  refuser.fails = false;
+  REQUIRE(loaded.engine->step({&all, 1}, refuser).isOk());
+  CHECK(sameBytes(expected, refuser.logits));
+}
+
+TEST_CASE("a step within a step is refused, and the step goes on") {
+  TemporaryArtifact artifact;
+  const std::vector<float> expected = logitsOfPrompt(artifact.path);
+  EngineOptions options = baseOptions();
+  options.prefillChunk = 32;
+  Loaded loaded = load(artifact.path, options);
+  struct Nested : Recorder {
+    Engine *engine = nullptr;
+    size_t refused = 0;
+    Status onLogits(Session &session, uint32_t position, std::span<const float> values) override {
+      SessionTokens one = {&session, kOneToken};
+      refused += engine->step({&one, 1}, *this).message().find("a step within a step") == 0;
+      return Recorder::onLogits(session, position, values);
+    }
+  } nested;
+  nested.engine = loaded.engine.get();
+  SessionTokens all = {loaded.session.get(), kPrompt, LogitsWanted::kAll};
+  REQUIRE(loaded.engine->step({&all, 1}, nested).isOk());
+  CHECK(nested.refused == kPrompt.size());
+  CHECK(sameBytes(expected, nested.logits));
+}
+
+TEST_CASE("a session that its engine leaves behind can be destroyed") {
+  TemporaryArtifact artifact;
+  Loaded loaded = load(artifact.path, baseOptions());
+  loaded.engine.reset();
+  CHECK(loaded.session->length() == 0);
+  loaded.session.reset();
+}
