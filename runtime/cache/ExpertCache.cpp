@@ -179,7 +179,7 @@ Status ExpertCache::startReads() {
 Status ExpertCache::startRead(uint32_t id) {
   directory.hold(id);
   Status submitted = submitRead(id);
-  if (!submitted.isOk())
+  if (!submitted.isOk() && broken.isOk())
     directory.drop(id);
   return submitted;
 }
@@ -208,7 +208,9 @@ Status ExpertCache::submitRead(uint32_t id) {
   Status submitted = queue.submit(id, record.fileOffset, pieces);
   submittingNs += clock() - before;
   if (!submitted.isOk()) {
-    givePagesBack(id);
+    broken = queue.broken();
+    if (broken.isOk()) // Otherwise some of it may still arrive there.
+      givePagesBack(id);
     return std::move(submitted).withContext(nameOf(id));
   }
   entry.slicesLoading = static_cast<uint16_t>(record.slices.size());

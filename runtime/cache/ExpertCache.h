@@ -125,7 +125,8 @@ public:
   ExpertCache &operator=(const ExpertCache &) = delete;
 
   // An error of any function of a play ends the play: reads under way have been waited for, bytes
-  // handed out are no longer valid, what is ready and kept stays. A new play may begin.
+  // handed out are no longer valid, what is ready and kept stays. A new play may begin, unless the
+  // queue is broken: then no page changes its owner any more, and every call returns that error.
 
   /// Opens a play and starts the reads of missing experts as far as pages allow. The layer is an
   /// index into the configuration; experts are handed out in the order of the demand as far as
@@ -157,7 +158,8 @@ public:
 
   /// Keeps the disk at work; to be called now and then, in a play and between plays.
   Status advance() {
-    return queue.readsUnderWay() > 0 || guesses.hasNext() ? advanceReads() : Status();
+    return queue.readsUnderWay() > 0 || guesses.hasNext() || !broken.isOk() ? advanceReads()
+                                                                            : Status();
   }
 
   /// Before the first token: reads those experts of a layer that fit without an eviction, in their

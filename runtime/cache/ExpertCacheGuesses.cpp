@@ -63,6 +63,8 @@ void ExpertCache::startGuesses() {
 void ExpertCache::startGuess(uint32_t id) {
   guesses.begin(directory);
   if (!submitRead(id).isOk()) {
+    if (!broken.isOk())
+      return;
     guesses.forget(id);
     directory.dropGuess(id);
     return;

@@ -41,8 +41,7 @@ std::optional<IoBackend> parseIoBackend(std::string_view name) {
 
 /// Systems accept what they then do not do (sandboxes above all), so only a read proves that a
 /// queue works.
-static Status probe(ReadQueue &queue) {
-  MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(ArtifactFile::kAlignment));
+static Status probe(ReadQueue &queue, HostRegion &memory) {
   MemoryPiece piece{memory.data(), ArtifactFile::kAlignment};
   MOERT_RETURN_IF_ERROR(queue.submit(0, 0, {&piece, 1}));
   ReadCompletion completion;
@@ -57,10 +56,12 @@ static Result<std::unique_ptr<ReadQueue>> create(IoBackend backend, const Artifa
   options.backend = backend;
   if (backend != IoBackend::kBuffered && file.directDescriptor() < 0)
     return failed("direct I/O was refused (", file.directRefusal(), ")");
+  // Outlives the queue: a read that failed to complete may still arrive.
+  MOERT_ASSIGN_OR_RETURN(HostRegion probed, HostRegion::create(ArtifactFile::kAlignment));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, backend == IoBackend::kUring
                                                                ? createUringQueue(file, options)
                                                                : createThreadsQueue(file, options));
-  MOERT_RETURN_IF_ERROR(probe(*queue));
+  MOERT_RETURN_IF_ERROR(probe(*queue, probed));
   return queue;
 }
 

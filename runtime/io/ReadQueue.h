@@ -82,24 +82,25 @@ public:
 
   /// Starts a read; the tag comes back with its completion. The pieces are copied, together they
   /// are as long as the range. An error if the limits of the options are exceeded or something is
-  /// not a multiple of 4 KiB; nothing is started then.
+  /// not a multiple of 4 KiB. After an error nothing was started, unless the queue is broken.
   virtual Status submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) = 0;
 
   /// Takes finished reads, as many as there are and fit, and keeps the system busy with what is
   /// queued. With wait it returns at least one if any read is under way. An error means that the
-  /// queue itself is broken; a failed read is a completion.
+  /// queue is broken; a failed read is a completion.
   virtual Result<size_t> poll(std::span<ReadCompletion> out, bool wait) = 0;
 
   /// Reads that were submitted and not yet taken by poll(); at most maxReads.
   virtual size_t readsUnderWay() const = 0;
 
+  /// The error after which the queue cannot go on, which every later call returns. Reads that were
+  /// submitted before, and one that submit() failed to start, may still arrive until the queue is
+  /// destroyed: their memory cannot serve anything else until then.
+  const Status &broken() const { return breakdown; }
+
   uint32_t maxReads() const { return limits.maxReads; }
   uint32_t maxPiecesPerRead() const { return limits.maxPiecesPerRead; }
   uint64_t maxReadBytes() const { return limits.maxReadBytes; }
-
-  /// Memory that was taken out of the processor's caches before it was read into (FlushChoice.h);
-  /// io_uring's queue alone does that.
-  uint64_t flushedBytes() const { return flushed; }
 
   /// For people: "io_uring, direct, registered buffers", and what was refused on the way there.
   const std::string &describe() const { return description; }
@@ -111,7 +112,8 @@ protected:
   explicit ReadQueue(const ReadQueueOptions &options)
       : limits{options.maxReads, options.maxPiecesPerRead, options.maxReadBytes} {}
   void setDescription(std::string text) { description = std::move(text); }
-  void countFlushed(uint64_t bytes) { flushed += bytes; }
+  /// Gives the error back.
+  const Status &breakDown(Status reason) { return breakdown = std::move(reason); }
 
 private:
   struct Limits {
@@ -120,7 +122,7 @@ private:
     uint64_t maxReadBytes;
   };
   Limits limits;
-  uint64_t flushed = 0;
+  Status breakdown;
   std::string description;
 };
 

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 namespace moert {
 
@@ -24,8 +25,13 @@ static bool isAligned(uint64_t value) {
   return value % kAlignment == 0;
 }
 
+void pauseBeforeTry() {
+  const timespec millisecond = {0, 1'000'000};
+  nanosleep(&millisecond, nullptr);
+}
+
 bool advanceRequest(ReadRequest &request, ssize_t result) {
-  if (result == -EINTR || result == -EAGAIN)
+  if ((result == -EINTR || result == -EAGAIN) && ++request.tries < kMostTries)
     return false;
   if (result < 0) {
     request.error = static_cast<int>(-result);
@@ -41,6 +47,7 @@ bool advanceRequest(ReadRequest &request, ssize_t result) {
     request.foundBytes = got;
     return true;
   }
+  request.tries = 0;
   request.fileOffset += kept;
   request.bytes -= kept;
   while (kept >= request.pieces->iov_len) {
@@ -178,7 +185,6 @@ Result<ReadTable::Requests> ReadTable::add(uint64_t tag, uint64_t fileOffset,
   reads[slot] = {.tag = tag,
                  .fileOffset = fileOffset,
                  .bytes = offset - fileOffset,
-                 .requests = made.count,
                  .openRequests = made.count};
   return made;
 }

@@ -25,10 +25,17 @@ struct ReadRequest {
   uint32_t pieceCount = 0;
   uint32_t read = 0;          // The slot of the read it belongs to.
   int32_t region = kNoRegion; // The registered region that holds its only piece.
-  bool isFlushed = false;     // Its memory was taken out of the processor's caches.
+  uint32_t tries = 0;         // In a row that brought nothing.
   int error = 0;              // 0, an errno, or kEndOfFile.
   uint64_t foundBytes = 0;    // With kEndOfFile: bytes after fileOffset that the file still has.
 };
+
+/// The system is asked so often in a row for what it has no room for, a millisecond apart, before
+/// that is an error. Memory pressure passes within some of them.
+constexpr uint32_t kMostTries = 1000;
+
+/// Waits that millisecond.
+void pauseBeforeTry();
 
 /// Takes in what a system call said about a request: bytes read, or -errno. True if the request has
 /// ended, well or not; false if the rest of it has to be asked for again.
@@ -58,10 +65,6 @@ public:
 
   Result<Requests> add(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces);
   ReadRequest &request(uint32_t index) { return requests[index]; }
-  /// All that its read was cut into.
-  Requests requestsOf(const ReadRequest &request) const {
-    return {request.read * piecesPerRead, reads[request.read].requests};
-  }
   /// How many requests there can be at once.
   size_t capacity() const { return requests.size(); }
 
@@ -85,8 +88,7 @@ private:
     uint64_t tag = 0;
     uint64_t fileOffset = 0;
     uint64_t bytes = 0;
-    uint32_t requests = 0; // It was cut into so many; openRequests of them have not ended.
-    uint32_t openRequests = 0;
+    uint32_t openRequests = 0;                  // That have not ended.
     const ReadRequest *failedRequest = nullptr; // The one with the lowest offset.
   };
 

@@ -113,13 +113,16 @@ void ThreadsQueue::serveRequests() {
 }
 
 void ThreadsQueue::readRequest(ReadRequest &request) const {
-  ssize_t result;
-  do {
-    result = preadv(descriptor, request.pieces, static_cast<int>(request.pieceCount),
-                    static_cast<off_t>(request.fileOffset));
+  for (;;) {
+    ssize_t result = preadv(descriptor, request.pieces, static_cast<int>(request.pieceCount),
+                            static_cast<off_t>(request.fileOffset));
     if (result < 0)
       result = -errno;
-  } while (!advanceRequest(request, result));
+    if (advanceRequest(request, result))
+      return;
+    if (result == -EAGAIN)
+      pauseBeforeTry();
+  }
 }
 
 Status ThreadsQueue::submit(uint64_t tag, uint64_t fileOffset,

@@ -131,6 +131,49 @@ TEST_CASE("once the queue is broken the cache refuses to work on") {
   CHECK(test.cache->beginLayer(0, {Experts{1}}).message() == "fake: broken");
 }
 
+TEST_CASE("no page changes its owner once the queue broke at a submit") {
+  FakeModel model({std::vector<uint64_t>(16, 2), std::vector<uint64_t>(16, 2)});
+  for (uint64_t submits : {0, 1}) {
+    for (bool isGuess : {false, true}) {
+      CAPTURE(submits);
+      CAPTURE(isGuess);
+      FakeReadQueue queue(model.file);
+      CacheUnderTest test(model, queue, {8, 8}, 8);
+      test.play(0, {10, 11});
+      queue.submitsUntilError = submits;
+      queue.breaksAtError = true;
+      const std::string error = "fake: broken at submit";
+      std::vector<std::byte> before(test.pool.data(), test.pool.data() + test.pool.bytes());
+      if (isGuess) {
+        test.guess(1, {1, 2, 3});
+        (void)test.cache->beginLayer(0, {Experts{10}}); // Begins the guesses.
+      } else {
+        CHECK(errorOf(test, {1, 2, 3}).ends_with(error));
+      }
+      CHECK(!queue.broken().isOk());
+      const size_t submitted = queue.submitted;
+      CHECK(test.cache->advance().message() == error);
+      CHECK(test.cache->beginLayer(0, {Experts{4, 5}}).message() == error);
+      CHECK(test.cache->nextReady().status().message() == error);
+      CHECK(test.cache->endLayer().message() == error);
+      CHECK(test.cache->fill(0, {Experts{4}}).message() == error);
+      CHECK(test.cache->beginPrompt().message() == error);
+      CHECK(test.cache->pin(0, 4).message() == error);
+      test.cache->abandonPlay();
+      CHECK(queue.submitted == submitted);
+      // What was there is there, and what arrives late does not hit it.
+      CHECK(test.readyIn(0) == Experts{10, 11});
+      CHECK(std::equal(before.begin(), before.end(), test.pool.data()));
+      queue.landAll();
+      uint64_t changed = 0;
+      for (uint64_t page = 0; page < test.pool.bytes(); page += kBlock)
+        changed += std::memcmp(&before[page], test.pool.data() + page, kBlock) != 0;
+      CHECK(changed == 2 * (submits + 1));
+      test.cache.reset();
+    }
+  }
+}
+
 TEST_CASE("a cache that goes away in the middle of a play waits for its reads") {
   FakeModel model = sixteenExperts();
   FakeReadQueue queue(model.file);

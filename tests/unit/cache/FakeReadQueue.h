@@ -35,7 +35,9 @@ public:
   }
 
   Status submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) override {
-    if (submitsUntilError-- == 0)
+    MOERT_RETURN_IF_ERROR(broken());
+    const bool isRefused = submitsUntilError-- == 0;
+    if (isRefused && !breaksAtError)
       return failed("fake: submit refused");
     if (underWay == pending.size())
       return failed("fake: too many reads");
@@ -46,11 +48,12 @@ public:
     read.pieces.assign(pieces.begin(), pieces.end());
     mostUnderWay = std::max(mostUnderWay, underWay);
     ++submitted;
-    return {};
+    return isRefused ? breakDown(failed("fake: broken at submit")) : Status();
   }
 
   /// Without wait it completes `eager` reads, with wait at least one.
   Result<size_t> poll(std::span<ReadCompletion> out, bool wait) override {
+    MOERT_RETURN_IF_ERROR(broken());
     if (isBroken)
       return failed("fake: broken");
     size_t wish = wait ? std::max<size_t>(1, eager) : eager;
@@ -62,6 +65,13 @@ public:
 
   size_t readsUnderWay() const override { return underWay; }
 
+  /// What a broken queue's reads still do.
+  void landAll() {
+    ReadCompletion ignored;
+    while (underWay > 0)
+      complete(0, ignored);
+  }
+
   /// Lets one of the pending reads fail.
   void failPending(size_t index) { pending[index].fails = true; }
 
@@ -70,6 +80,7 @@ public:
   size_t eager = 0;
   uint64_t failingOffset = UINT64_MAX; // Of reads that are submitted from now on.
   uint64_t submitsUntilError = UINT64_MAX;
+  bool breaksAtError = false; // That submit: its read was begun, and the queue is broken.
   bool isBroken = false;
   size_t mostUnderWay = 0;
   size_t submitted = 0;

@@ -1,7 +1,5 @@
 #include "runtime/io/ReadQueue.h"
 
-#include "runtime/io/CpuCaches.h"
-
 #include "tests/unit/io/RefusingChild.h"
 #include "tests/unit/io/TestFile.h"
 #include "tests/unit/support/CountAllocations.h"
@@ -256,24 +254,6 @@ TEST_CASE("where registering memory is refused, io_uring reads without and says 
     return queue.isOk() && queue.value()->describe().starts_with(
                                "io_uring, direct, no registered buffers (Cannot allocate memory");
   }));
-}
-
-TEST_CASE("of io_uring's reads some are tried with memory out of the caches, and bring the bytes") {
-  TestFile test(64 * kBlock);
-  ArtifactFile file = test.open();
-  HostRegion memory = HostRegion::create(8 * kBlock).value();
-  Result<std::unique_ptr<ReadQueue>> made = createReadQueue(file, optionsFor(IoBackend::kUring));
-  if (!made.isOk() || !canFlushFromCaches()) {
-    MESSAGE("SKIPPED: " << (made.isOk() ? "no clflushopt" : made.status().message()));
-    return;
-  }
-  MemoryPiece piece{memory.data(), memory.bytes()};
-  for (uint64_t i = 0; i < 56; ++i) {
-    REQUIRE((*made)->submit(i, i * kBlock, {&piece, 1}).isOk());
-    CHECK(takeAll(**made, 1)[0].status.isOk());
-    CHECK(holdsFile(i * kBlock, {&piece, 1}));
-  }
-  CHECK((*made)->flushedBytes() >= 3 * memory.bytes());
 }
 
 TEST_CASE("a missing file, a directory and a file without a single block are refused by name") {

@@ -112,6 +112,19 @@ TEST_CASE("interruptions are asked again, errors and the end of the file end a r
   CHECK(request.error == EIO);
 }
 
+TEST_CASE("a request that the system never has room for ends with that error") {
+  iovec piece = {nullptr, 8192};
+  ReadRequest request{.bytes = 8192, .pieces = &piece, .pieceCount = 1};
+  for (uint32_t round = 0; round < 2; ++round) {
+    for (uint32_t i = 0; i + 1 < kMostTries; ++i)
+      REQUIRE(!advanceRequest(request, -EAGAIN));
+    if (round == 0) // What brings something begins the count anew.
+      REQUIRE(!advanceRequest(request, 4096));
+  }
+  CHECK(advanceRequest(request, -EAGAIN));
+  CHECK(request.error == EAGAIN);
+}
+
 TEST_CASE("a read finishes with its last request and reports its first failure in the file") {
   TestFile test(4096);
   ArtifactFile file = test.open();

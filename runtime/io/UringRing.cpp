@@ -1,0 +1,142 @@
+#include "runtime/io/UringRing.h"
+
+#include "runtime/io/UringQueue.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <liburing.h>
+
+namespace moert {
+
+namespace {
+
+// Threads that the kernel may start for requests that it cannot start without waiting.
+constexpr unsigned kKernelWorkers = 4;
+
+class UringRing final : public RequestRing {
+public:
+  explicit UringRing(int directDescriptor) : descriptor(directDescriptor) {}
+  ~UringRing() override {
+    if (isOpen)
+      io_uring_queue_exit(&ring);
+  }
+
+  Status open(uint32_t depth);
+  /// What was refused, or 0.
+  int registerRegions(std::span<const MemoryPiece> chunks);
+
+  void prepare(uint32_t index, const ReadRequest &request) override;
+  int submit(bool waits) override { return io_uring_submit_and_wait(&ring, waits ? 1 : 0); }
+  int wait() override {
+    io_uring_cqe *completion = nullptr;
+    return io_uring_wait_cqe(&ring, &completion);
+  }
+  void pause() override { pauseBeforeTry(); }
+  uint32_t prepared() const override { return io_uring_sq_ready(&ring); }
+  uint32_t completed() const override { return io_uring_cq_ready(&ring); }
+  size_t take(std::span<RingCompletion> out) override;
+
+private:
+  int descriptor;
+  io_uring ring = {};
+  bool isOpen = false;
+  bool hasRegisteredFile = false;
+};
+
+} // namespace
+
+Status UringRing::open(uint32_t depth) {
+  // Completions wait for the engine's next call instead of interrupting its kernels (Linux 5.19).
+  // IORING_SETUP_DEFER_TASKRUN would do more, but binds the ring to the thread that made it.
+  int error =
+      io_uring_queue_init(depth, &ring, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG);
+  if (error == -EINVAL)
+    error = io_uring_queue_init(depth, &ring, 0);
+  if (error != 0)
+    return systemError(-error, "io_uring was refused");
+  isOpen = true;
+  // They cost memory. Where their number cannot be limited (before Linux 5.15) it hardly ever is
+  // more.
+  unsigned workers[2] = {kKernelWorkers, kKernelWorkers};
+  io_uring_register_iowq_max_workers(&ring, workers);
+  hasRegisteredFile = io_uring_register_files(&ring, &descriptor, 1) == 0;
+  return {};
+}
+
+int UringRing::registerRegions(std::span<const MemoryPiece> chunks) {
+  std::vector<iovec> iovecs;
+  for (const MemoryPiece &chunk : chunks)
+    iovecs.push_back({chunk.data, chunk.bytes});
+  return -io_uring_register_buffers(&ring, iovecs.data(), static_cast<unsigned>(iovecs.size()));
+}
+
+void UringRing::prepare(uint32_t index, const ReadRequest &request) {
+  // There is an entry: no more are ever prepared than the ring has.
+  io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+  const int file = hasRegisteredFile ? 0 : descriptor;
+  if (request.region != ReadRequest::kNoRegion)
+    io_uring_prep_read_fixed(sqe, file, request.pieces->iov_base,
+                             static_cast<unsigned>(request.bytes), request.fileOffset,
+                             request.region);
+  else
+    io_uring_prep_readv(sqe, file, request.pieces, request.pieceCount, request.fileOffset);
+  if (hasRegisteredFile)
+    sqe->flags |= IOSQE_FIXED_FILE;
+  io_uring_sqe_set_data64(sqe, index);
+}
+
+size_t UringRing::take(std::span<RingCompletion> out) {
+  std::array<io_uring_cqe *, 32> completions;
+  const auto most = static_cast<unsigned>(std::min(out.size(), completions.size()));
+  const unsigned count = io_uring_peek_batch_cqe(&ring, completions.data(), most);
+  for (unsigned i = 0; i < count; ++i)
+    out[i] = {static_cast<uint32_t>(io_uring_cqe_get_data64(completions[i])), completions[i]->res};
+  io_uring_cq_advance(&ring, count);
+  return count;
+}
+
+Result<OpenedRing> openUringRing(const ArtifactFile &file, const ReadQueueOptions &options) {
+  auto ring = std::make_unique<UringRing>(file.directDescriptor());
+  MOERT_RETURN_IF_ERROR(ring->open(options.depth));
+  OpenedRing opened{nullptr, "io_uring, direct", {}};
+  for (const MemoryPiece &region : options.registeredRegions)
+    for (uint64_t start = 0; start < region.bytes; start += kRegisteredChunkBytes)
+      opened.regions.push_back(
+          {region.data + start, std::min(kRegisteredChunkBytes, region.bytes - start)});
+  std::sort(opened.regions.begin(), opened.regions.end(),
+            [](const MemoryPiece &a, const MemoryPiece &b) { return a.data < b.data; });
+  if (!opened.regions.empty()) {
+    const int error = ring->registerRegions(opened.regions);
+    opened.description +=
+        error == 0 ? ", registered buffers"
+                   : strCat(", no registered buffers (", std::strerror(error), "; see ulimit -l)");
+    if (error != 0)
+      opened.regions.clear();
+  }
+  opened.ring = std::move(ring);
+  return opened;
+}
+
+uint64_t uringRingMemoryBytes(const ReadQueueOptions &options) {
+  uint64_t entries = std::bit_ceil(uint64_t(options.depth));
+  // Submission and completion entries with their rings; the kernel rounds each up to a power of
+  // two.
+  uint64_t rings = 2 * (entries * (sizeof(io_uring_sqe) + 2 * sizeof(io_uring_cqe) + 4) + 4096);
+  // The kernel's request, a copy of its pieces, and the lists of their pages while it is at the
+  // disk.
+  uint64_t pagesPerRequest = options.maxRequestBytes / 4096;
+  uint64_t perRequest = 1024 + pagesPerRequest * (2 * sizeof(iovec) + 32);
+  constexpr uint64_t kContextBytes =
+      128 * 1024;                              // The ring itself, its tables, the list of buffers.
+  constexpr uint64_t kWorkerBytes = 64 * 1024; // Stack and task of a kernel thread.
+  return sizeof(UringRing) + rings + entries * perRequest + kContextBytes +
+         kKernelWorkers * kWorkerBytes +
+         // The last chunk of registered regions, which costs as much as a whole one, and what
+         // registering needs for a moment.
+         kRegisteredChunkCostBytes + kRegisteredChunkBytes / 4096 * 16;
+}
+
+} // namespace moert
