@@ -36,11 +36,13 @@ const Tokenizer *Model::tokenizer() const {
 }
 
 Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
-  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(path));
+  // What is checked here is what engines read: the file is opened by its name once.
+  MOERT_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::open(path));
+  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::fromOpen(path, file.directDescriptor(),
+                                                                 file.bufferedDescriptor()));
   MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
   MOERT_RETURN_IF_ERROR(checkGathers(artifact).withContext(path));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, readTokenizerTable(source, artifact));
-  MOERT_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::open(path));
   auto opened = std::make_unique<Impl>(
       Impl{std::move(file), std::move(artifact), std::move(table), std::nullopt});
   if (!opened->tokenizerTable.empty()) {

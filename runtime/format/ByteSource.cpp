@@ -61,6 +61,18 @@ Result<FileSource> FileSource::open(const std::string &path) {
   return source;
 }
 
+Result<FileSource> FileSource::fromOpen(const std::string &path, int direct, int buffered) {
+  FileSource source;
+  source.path = path;
+  const bool isDirect = direct >= 0 && readsDirectly(direct);
+  source.descriptor = ::fcntl(isDirect ? direct : buffered, F_DUPFD_CLOEXEC, 0);
+  struct stat status;
+  if (source.descriptor < 0 || ::fstat(source.descriptor, &status) != 0)
+    return systemError(errno, path);
+  source.fileBytes = uint64_t(status.st_size);
+  return source;
+}
+
 FileSource::FileSource(FileSource &&other) noexcept
     : path(std::move(other.path)), fileBytes(other.fileBytes),
       descriptor(std::exchange(other.descriptor, -1)) {}

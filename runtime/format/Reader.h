@@ -47,6 +47,9 @@ private:
 class FileSource : public ByteSource {
 public:
   static Result<FileSource> open(const std::string &path);
+  /// Of a regular file that somebody else has open: its descriptor past the page cache, or -1, and
+  /// the one through it.
+  static Result<FileSource> fromOpen(const std::string &path, int direct, int buffered);
   FileSource(FileSource &&other) noexcept;
   FileSource &operator=(FileSource &&) = delete;
   ~FileSource() override;

@@ -37,6 +37,18 @@ static std::string statedRefusal(int fd) {
   return {};
 }
 
+/// The same file again, past the page cache: by its descriptor, so that a file which has meanwhile
+/// got its name is not opened; where there is no /proc, by its name. -1 and errno on failure.
+static int reopenDirect(int fd, const std::string &path) {
+  const int again = openForReading(strCat("/proc/self/fd/", fd), O_DIRECT);
+  return again < 0 && errno == ENOENT ? openForReading(path, O_DIRECT) : again;
+}
+
+static bool isSameFile(const struct stat &a, const struct stat &b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
 ArtifactFile::ArtifactFile(ArtifactFile &&other) noexcept
     : filePath(std::move(other.filePath)), fileBytes(other.fileBytes),
       bufferedFd(std::exchange(other.bufferedFd, -1)), directFd(std::exchange(other.directFd, -1)),
@@ -61,7 +73,8 @@ ArtifactFile::~ArtifactFile() {
 Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
   ArtifactFile file;
   file.filePath = path;
-  file.bufferedFd = openForReading(path, 0);
+  // A pipe under that name is refused instead of waited for.
+  file.bufferedFd = openForReading(path, O_NONBLOCK);
   if (file.bufferedFd < 0)
     return openError(errno, strCat(path, ": cannot be opened"));
   struct stat stated = {};
@@ -69,20 +82,22 @@ Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
     return systemError(errno, strCat(path, ": stat"));
   if (!S_ISREG(stated.st_mode))
     return invalidInput(path, ": is not a regular file");
+  // Reads of a file that must not block fail with EAGAIN in io_uring.
+  if (fcntl(file.bufferedFd, F_SETFL, 0) != 0)
+    return systemError(errno, strCat(path, ": fcntl"));
   file.fileBytes = static_cast<uint64_t>(stated.st_size);
 
   file.refusal = statedRefusal(file.bufferedFd);
   if (!file.refusal.empty())
     return file;
-  file.directFd = openForReading(path, O_DIRECT);
+  file.directFd = reopenDirect(file.bufferedFd, path);
   if (file.directFd < 0) {
     file.refusal = strCat("opening it for direct I/O: ", std::strerror(errno));
     return file;
   }
   struct stat again = {};
-  if (fstat(file.directFd, &again) != 0 || again.st_dev != stated.st_dev ||
-      again.st_ino != stated.st_ino)
-    return failed(path, ": was replaced while it was being opened");
+  if (fstat(file.directFd, &again) != 0 || !isSameFile(stated, again))
+    return failed(path, ": was replaced or changed while it was being opened");
   return file;
 }
 
