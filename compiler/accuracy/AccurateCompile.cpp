@@ -7,6 +7,7 @@
 #include "compiler/accuracy/SearchResults.h"
 #include "compiler/accuracy/SearchSummary.h"
 #include "compiler/commands/Reference.h"
+#include "compiler/commands/SelfText.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/emit/Journal.h"
 #include "compiler/pipeline/IrContext.h"
@@ -50,6 +51,8 @@ public:
 
 private:
   Status readTexts();
+  Status writeSelfTexts();
+  Status writeSelfText(const char *step, uint64_t first, uint64_t documents);
   Status readAcceptance(const Tokenizer &tokenizer, const std::vector<std::byte> &table);
   Status openProfile(const std::string &path);
   Status checkBudgets();
@@ -105,7 +108,7 @@ Status AccurateCompile::readTexts() {
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
   MOERT_ASSIGN_OR_RETURN(texts, readSearchTexts(request.calibrationTexts, tokenizer));
   MOERT_RETURN_IF_ERROR(readAcceptance(tokenizer, table));
-  if (!request.target || texts.empty())
+  if (!request.target || texts.empty() || acceptsOnSelfText(request))
     return {};
   // Too few windows are refused now rather than after the calibration.
   return chooseWindows(texts, acceptanceTexts, {}, 1, amounts).status();
@@ -121,6 +124,43 @@ Status AccurateCompile::readAcceptance(const Tokenizer &tokenizer,
   MOERT_ASSIGN_OR_RETURN(acceptanceItems, readAcceptanceItems(request, model.description, table));
   acceptanceTexts = acceptanceItems->files;
   return {};
+}
+
+Status AccurateCompile::writeSelfText(const char *step, uint64_t first, uint64_t documents) {
+  const std::string key = strCat(formatChecksum(hash.sample), " ", request.seed, " ", first, " ",
+                                 documents, " ", amounts.windowTokens);
+  SelfTextRequest text;
+  text.referencePath = referencePath;
+  text.outputPath = at(step) + ".jsonl";
+  text.documents = documents;
+  text.firstDocument = first;
+  text.seed = request.seed;
+  text.documentTokens = amounts.windowTokens;
+  text.threads = request.threads;
+  return writeSelfTextInto(*work, step, key, text, session);
+}
+
+// From here on they are texts like others.
+Status AccurateCompile::writeSelfTexts() {
+  constexpr const char *kCalibration = "self-calibration", *kAcceptance = "self-acceptance";
+  const bool calibrates = calibratesOnSelfText(request), accepts = acceptsOnSelfText(request);
+  if (!calibrates && !accepts)
+    return {};
+  const uint64_t accepted = !accepts     ? 0
+                            : calibrates ? request.selfTextDocuments / 2
+                                         : request.selfTextDocuments;
+  const uint64_t calibrated = request.selfTextDocuments - accepted;
+  if (calibrates) {
+    MOERT_RETURN_IF_ERROR(writeSelfText(kCalibration, 0, calibrated));
+    request.calibrationTexts = {at(kCalibration) + ".jsonl"};
+  }
+  if (accepts) {
+    MOERT_RETURN_IF_ERROR(writeSelfText(kAcceptance, calibrated, accepted));
+    request.acceptanceTexts = {at(kAcceptance) + ".jsonl"};
+  }
+  say(strCat("the checkpoint has written ", calibrated,
+             " documents for calibration and search, and ", accepted, " for the acceptance"));
+  return readTexts();
 }
 
 Status AccurateCompile::openProfile(const std::string &path) {
@@ -373,6 +413,7 @@ Status AccurateCompile::run(WorkDirectory &directory) {
         makeReference({request.checkpointDirectory, formatChecksum(hash.sample), request.threads},
                       *work, quiet));
   }
+  MOERT_RETURN_IF_ERROR(writeSelfTexts());
   MOERT_RETURN_IF_ERROR(makeProfile());
   if (request.target)
     MOERT_RETURN_IF_ERROR(chooseSearchWindows());

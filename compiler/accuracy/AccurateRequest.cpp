@@ -10,7 +10,35 @@ using namespace moert;
 
 namespace moec {
 
+/// Of an acceptance: fewer have no bound.
+constexpr uint64_t kLeastDocuments = 20;
+
+bool calibratesOnSelfText(const AccurateCompileRequest &request) {
+  return request.selfTextDocuments > 0 && request.calibrationTexts.empty() &&
+         request.profilePath.empty();
+}
+
+bool acceptsOnSelfText(const AccurateCompileRequest &request) {
+  return request.selfTextDocuments > 0 && request.target && !isOfItems(request.metric) &&
+         request.acceptanceTexts.empty();
+}
+
+static Status checkSelfText(const AccurateCompileRequest &request) {
+  const bool calibrates = calibratesOnSelfText(request), accepts = acceptsOnSelfText(request);
+  if (request.selfTextDocuments > 0 && !calibrates && !accepts)
+    return invalidInput(
+        "--self-text beside texts or a profile for everything, expected --self-text "
+        "in place of --calibration-text or --eval-text");
+  const uint64_t least = accepts ? kLeastDocuments * (1 + calibrates) : 1;
+  if (request.selfTextDocuments > 0 && request.selfTextDocuments < least)
+    return invalidInput("--self-text ", request.selfTextDocuments, ", expected at least ", least,
+                        ": the acceptance needs ", kLeastDocuments, " documents",
+                        calibrates ? ", and half of them are for calibration" : "");
+  return {};
+}
+
 Status checkAccurateRequest(const AccurateCompileRequest &request) {
+  MOERT_RETURN_IF_ERROR(checkSelfText(request));
   if (request.target && !(*request.target > 0 && *request.target <= 100))
     return invalidInput("an accuracy loss of ", *request.target,
                         ", expected more than 0 and at most 100");
@@ -25,13 +53,16 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
     if (std::error_code ignored; path == "-" || (std::filesystem::exists(path, ignored) &&
                                                  !std::filesystem::is_regular_file(path, ignored)))
       return invalidInput(inputName(path), " is no regular file, expected one for calibration");
-  if (request.calibrationTexts.empty() && request.profilePath.empty())
+  if (request.calibrationTexts.empty() && request.profilePath.empty() &&
+      !calibratesOnSelfText(request))
     return request.target
-               ? invalidInput("--accuracy-loss needs --calibration-text, or --calibration with "
-                              "--eval-text")
+               ? invalidInput("--accuracy-loss needs --calibration-text, --self-text, or "
+                              "--calibration with --eval-text")
                : invalidInput("--quantizer ", nameOf(request.method),
-                              " needs --calibration-text or --calibration; nearest needs neither");
-  if (request.target && request.calibrationTexts.empty() && request.acceptanceTexts.empty())
+                              " needs --calibration-text, --self-text or --calibration; nearest "
+                              "needs none");
+  if (request.target && request.calibrationTexts.empty() && request.acceptanceTexts.empty() &&
+      request.selfTextDocuments == 0)
     return invalidInput("--calibration without --calibration-text needs --eval-text: there is no "
                         "text to set aside");
   std::vector<std::string> inputs = request.calibrationTexts;

@@ -38,6 +38,9 @@ struct AccurateCompileRequest {
   /// What the loss is accepted on: texts, or items where the metric is of items; without any,
   /// windows of the calibration texts are set aside.
   std::vector<std::string> acceptanceTexts;
+  /// Documents that the checkpoint writes for what has no text: half for calibration and search,
+  /// half for the acceptance, or all for one of them. 0: none.
+  uint64_t selfTextDocuments = 0;
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;
   uint32_t checkedEstimates = 0; // Experts that are also measured alone.
@@ -45,6 +48,10 @@ struct AccurateCompileRequest {
   unsigned threads = 1;
   bool resume = false;
 };
+
+/// What self-written documents are for: what has no text or profile of its own.
+bool calibratesOnSelfText(const AccurateCompileRequest &request);
+bool acceptsOnSelfText(const AccurateCompileRequest &request);
 
 /// Refuses what contradicts itself, and inputs that the output or its work directory would replace.
 /// Files are not read.

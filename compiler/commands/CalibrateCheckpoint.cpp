@@ -3,6 +3,7 @@
 #include "compiler/calibrate/CalibrationJournal.h"
 #include "compiler/calibrate/StateFile.h"
 #include "compiler/commands/Reference.h"
+#include "compiler/commands/SelfText.h"
 #include "compiler/import/Checkpoint.h"
 #include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Checksum.h"
@@ -18,11 +19,26 @@ using namespace moert;
 namespace moec {
 
 static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &work,
-                          CalibrateOptions options, const Session &session) {
+                          CalibrateOptions options, uint64_t selfTextDocuments,
+                          const Session &session) {
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
   ReferenceRequest reference = {checkpoint.directory(), formatChecksum(hash.sample),
                                 options.threads};
   MOERT_ASSIGN_OR_RETURN(options.referencePath, makeReference(reference, work, session));
+  if (selfTextDocuments > 0) {
+    constexpr const char *kStep = "self-calibration";
+    SelfTextRequest text;
+    text.referencePath = options.referencePath;
+    text.outputPath = strCat(work.path(), "/", kStep, ".jsonl");
+    text.documents = selfTextDocuments;
+    text.seed = options.seed;
+    text.documentTokens = options.windowTokens;
+    text.threads = options.threads;
+    const std::string key = strCat(formatChecksum(hash.sample), " ", text.seed, " ", text.documents,
+                                   " ", text.documentTokens);
+    MOERT_RETURN_IF_ERROR(writeSelfTextInto(work, kStep, key, text, session));
+    options.textPaths = {text.outputPath};
+  }
   return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
 }
 
@@ -39,12 +55,13 @@ static bool dropOlder(std::span<const std::string> beside) {
 }
 
 Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
-                           const Session &session) {
+                           uint64_t selfTextDocuments, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
   // What can be refused is, before the reference costs its time.
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(options.outputPath, options.textPaths));
-  MOERT_RETURN_IF_ERROR(checkCalibrationTexts(model.checkpoint, options));
+  if (selfTextDocuments == 0)
+    MOERT_RETURN_IF_ERROR(checkCalibrationTexts(model.checkpoint, options));
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(options.outputPath, options.resume));
   const std::array beside = {OutputFile::partialPathOf(options.outputPath),
@@ -53,7 +70,7 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   // With what the work directory had: a later --resume is of this run.
   if (!options.resume && dropOlder(beside) && session.say)
     session.say(strCat("starting over; --resume would have gone on with ", beside.front()));
-  Status status = makeAndPlay(model.checkpoint, work, options, session);
+  Status status = makeAndPlay(model.checkpoint, work, options, selfTextDocuments, session);
   if (status.isOk() && session.say)
     session.say(strCat("wrote ", options.outputPath));
   return work.keepAfter(std::move(status), beside);

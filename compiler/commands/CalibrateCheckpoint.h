@@ -11,7 +11,10 @@ namespace moec {
 /// options.referencePath is filled in here: the reference lies in OUT.work, which stays where
 /// --resume can go on from it (WorkDirectory::keepAfter) and is removed otherwise. Texts in there
 /// are refused.
+///
+/// selfTextDocuments: instead of options.textPaths, as many documents that the checkpoint writes
+/// (SelfText.h); 0: none.
 moert::Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
-                                  const Session &session);
+                                  uint64_t selfTextDocuments, const Session &session);
 
 } // namespace moec

@@ -17,6 +17,8 @@ std::string AccuracyFlags::askedBy() const {
     return "--calibration";
   if (!calibrationTexts.empty())
     return "--calibration-text";
+  if (selfText > 0)
+    return "--self-text";
   return acceptanceTexts.empty() ? "" : "--eval-text";
 }
 
@@ -26,13 +28,12 @@ static constexpr const char *kGroup = "Accuracy";
 // An option that would change nothing is refused rather than passed over: `loss` and
 // `calibrationTexts` are what the others serve.
 static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
-  CLI::Option *calibrationTexts =
-      command
-          .add_option("--calibration-text", flags.calibrationTexts,
-                      "Texts, UTF-8, for calibration and for the search")
-          ->check(someWord())
-          ->group(kGroup)
-          ->type_name("FILE");
+  command
+      .add_option("--calibration-text", flags.calibrationTexts,
+                  "Texts, UTF-8, for calibration and for the search")
+      ->check(someWord())
+      ->group(kGroup)
+      ->type_name("FILE");
   CLI::Option *profile = command
                              .add_option("--calibration", flags.profile,
                                          "A profile of moec calibrate in place of calibrating")
@@ -48,9 +49,15 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
       ->group(kGroup)
       ->type_name("FILE");
   command
+      .add_option("--self-text", flags.selfText,
+                  "Let the checkpoint write N documents, for calibration and acceptance where no "
+                  "text is given: half for each, or all for one")
+      ->check(within(1, uint64_t(1) << 24))
+      ->group(kGroup)
+      ->type_name("N");
+  command
       .add_option("--calibration-tokens", flags.calibrationTokens,
-                  withDefault("Tokens to calibrate with", flags.calibrationTokens))
-      ->needs(calibrationTexts)
+                  withDefault("Tokens to calibrate with", kCalibrationTokens))
       ->excludes(profile)
       ->check(within(1, uint64_t(1) << 30))
       ->group(kGroup)
@@ -67,9 +74,7 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
       ->type_name("N");
   command
       .add_option("--seed", flags.seed,
-                  withDefault("Decides which windows of the texts calibration takes", flags.seed))
-      ->needs(calibrationTexts)
-      ->excludes(profile)
+                  withDefault("Seed of the windows that calibration takes, and of --self-text", 0))
       ->check(within(0, UINT64_MAX))
       ->group(kGroup)
       ->type_name("S");
@@ -209,6 +214,10 @@ static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest
 }
 
 Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request) {
+  const bool hasText = !flags.calibrationTexts.empty() || flags.selfText > 0;
+  if (!hasText && (flags.seed || flags.calibrationTokens))
+    return invalidInput(flags.seed ? "--seed" : "--calibration-tokens",
+                        " without --calibration-text or --self-text, which it is for");
   request.metric = *parseMetric(flags.metric);
   if (!flags.loss.empty()) {
     MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.metric));
@@ -229,11 +238,12 @@ Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &req
     return invalidInput("--check-estimates with --solver uniform, which estimates nothing");
   request.calibrationTexts = flags.calibrationTexts;
   request.acceptanceTexts = flags.acceptanceTexts;
+  request.selfTextDocuments = flags.selfText;
   request.profilePath = flags.profile;
-  request.calibrationTokens = flags.calibrationTokens;
+  request.calibrationTokens = flags.calibrationTokens.value_or(kCalibrationTokens);
   request.amounts.searchWindows = flags.searchWindows;
   request.amounts.probeWindows = std::max<uint32_t>(flags.searchWindows / 4, 1);
-  request.seed = flags.seed;
+  request.seed = flags.seed.value_or(0);
   request.checkedEstimates = flags.checkedEstimates;
   return {};
 }

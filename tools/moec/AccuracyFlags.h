@@ -3,6 +3,7 @@
 
 #include "compiler/accuracy/AccurateCompile.h"
 
+#include <optional>
 #include <string>
 
 namespace CLI {
@@ -20,9 +21,9 @@ struct AccuracyFlags {
   std::string choiceBy, answerAfter;
   std::vector<std::string> stopTexts;
   uint32_t maxTokens = 0;
-  uint64_t calibrationTokens = kCalibrationTokens;
+  std::optional<uint64_t> calibrationTokens, seed;
+  uint64_t selfText = 0;
   uint32_t searchWindows = TextAmounts().searchWindows;
-  uint64_t seed = 0;
   uint32_t checkedEstimates = 0;
 
   /// Whether anything asks for more than rounding to nearest at given widths.

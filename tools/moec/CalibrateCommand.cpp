@@ -16,6 +16,7 @@ namespace {
 
 struct CalibrateFlags {
   std::string checkpoint, memory;
+  uint64_t selfText = 0;
   CalibrateOptions options;
 };
 
@@ -27,7 +28,8 @@ static Status runCalibrate(CalibrateFlags &flags) {
     flags.options.memory = BudgetSize{size.bytes, size.share};
   }
   StepProgress progress;
-  return calibrateCheckpoint(flags.checkpoint, flags.options, sessionWith(progress));
+  return calibrateCheckpoint(flags.checkpoint, flags.options, flags.selfText,
+                             sessionWith(progress));
 }
 
 static void addNumbers(CLI::App &command, CalibrateFlags &flags) {
@@ -40,7 +42,7 @@ static void addNumbers(CLI::App &command, CalibrateFlags &flags) {
       ->type_name("N");
   command
       .add_option("--seed", options.seed,
-                  withDefault("Decides where the windows lie in the texts", options.seed))
+                  withDefault("Seed of the windows in the texts, and of --self-text", options.seed))
       ->check(within(0, UINT64_MAX))
       ->type_name("S");
   command
@@ -64,9 +66,18 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
   command->add_option("checkpoint", flags->checkpoint, "Directory of the checkpoint")
       ->required()
       ->type_name("CKPT");
-  command->add_option("--calibration-text", flags->options.textPaths, "Texts, UTF-8")
-      ->required()
+  CLI::Option_group *texts = command->add_option_group("Text", "One of them is required");
+  texts
+      ->add_option(
+          "--calibration-text", flags->options.textPaths,
+          "Texts, UTF-8: .jsonl with a document per line, {\"text\": \"...\"}, or plain text")
       ->type_name("FILE");
+  texts
+      ->add_option("--self-text", flags->selfText,
+                   "Let the checkpoint write N documents to calibrate with")
+      ->check(within(1, uint64_t(1) << 24))
+      ->type_name("N");
+  texts->require_option(1);
   command
       ->add_option("-o,--output", flags->options.outputPath,
                    "The profile to write; moec inspect shows what it says")

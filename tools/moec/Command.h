@@ -17,6 +17,7 @@ using Action = std::function<moert::Status()>;
 
 void addCompileCommand(CLI::App &app, Action &chosen);
 void addCalibrateCommand(CLI::App &app, Action &chosen);
+void addSelfTextCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
 void addEmitCommand(CLI::App &app, Action &chosen);
 void addPlanCommand(CLI::App &app, Action &chosen);

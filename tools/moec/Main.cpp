@@ -18,6 +18,7 @@ static void buildCommandLine(CLI::App &app, moec::cli::Action &chosen) {
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   moec::cli::addCompileCommand(app, chosen);
   moec::cli::addCalibrateCommand(app, chosen);
+  moec::cli::addSelfTextCommand(app, chosen);
   moec::cli::addImportCommand(app, chosen);
   moec::cli::addEmitCommand(app, chosen);
   moec::cli::addPlanCommand(app, chosen);

@@ -65,10 +65,33 @@ TEST_CASE_FIXTURE(RequestFixture, "a profile alone serves a quantizer, and no ta
 
 TEST_CASE_FIXTURE(RequestFixture, "nothing to calibrate with is refused by what needs it") {
   request.calibrationTexts.clear();
-  checkRefused("--accuracy-loss needs --calibration-text, or --calibration with --eval-text");
+  checkRefused("--accuracy-loss needs --calibration-text, --self-text, or --calibration with");
   request.target.reset();
   request.method = QuantizeMethod::kHqq;
-  checkRefused("--quantizer hqq needs --calibration-text or --calibration; nearest needs neither");
+  checkRefused("--quantizer hqq needs --calibration-text, --self-text or --calibration");
+}
+
+TEST_CASE_FIXTURE(RequestFixture, "self-written documents stand in for what has no text") {
+  request.selfTextDocuments = 40;
+  checkRefused("--self-text beside texts or a profile for everything");
+  request.acceptanceTexts.clear();
+  CHECK_FALSE(calibratesOnSelfText(request));
+  CHECK(acceptsOnSelfText(request));
+  CHECK(checkAccurateRequest(request).isOk());
+  request.calibrationTexts.clear();
+  CHECK(calibratesOnSelfText(request));
+  CHECK(checkAccurateRequest(request).isOk());
+}
+
+TEST_CASE_FIXTURE(RequestFixture,
+                  "fewer self-written documents than an acceptance needs are refused") {
+  request.acceptanceTexts.clear();
+  request.selfTextDocuments = 19;
+  checkRefused("--self-text 19, expected at least 20");
+  request.selfTextDocuments = 39;
+  CHECK(checkAccurateRequest(request).isOk());
+  request.calibrationTexts.clear();
+  checkRefused("--self-text 39, expected at least 40");
 }
 
 TEST_CASE_FIXTURE(RequestFixture, "targets that are nothing or beyond reason are refused") {
