@@ -35,8 +35,8 @@ struct SelfTextRequest {
 /// finished documents in the partial file. Refuses a reference without a tokenizer.
 moert::Status writeSelfText(const SelfTextRequest &request, const Session &session);
 
-/// writeSelfText() as a step of a work directory, under `step` and a key that decides the bytes: what
-/// an earlier run finished is used again.
+/// writeSelfText() as a step of a work directory, under `step` and a key that decides the bytes:
+/// what an earlier run finished is used again.
 moert::Status writeSelfTextInto(const WorkDirectory &work, const std::string &step,
                                 const std::string &key, SelfTextRequest request,
                                 const Session &session);

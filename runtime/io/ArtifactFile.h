@@ -12,8 +12,8 @@
 namespace moert {
 
 /// Owns the file's descriptors, both of the one file that had the name when it was opened: a file
-/// that gets its name later is never read. Read queues borrow it and have to go first. Constant once opened,
-/// so any thread may use it.
+/// that gets its name later is never read. Read queues borrow it and have to go first. Constant
+/// once opened, so any thread may use it.
 class ArtifactFile {
 public:
   /// Everything in an artifact that is read directly starts and ends at multiples of this; a file
