@@ -1,8 +1,8 @@
 #include "runtime/evaluation/AnswerEvaluation.h"
 
 #include "runtime/evaluation/AnswerScore.h"
+#include "runtime/generation/GeneratedText.h"
 #include "runtime/generation/Sampler.h"
-#include "runtime/generation/StopText.h"
 
 #include <algorithm>
 
@@ -52,18 +52,17 @@ Status continueGreedily(LogitsSource &source, std::span<const int32_t> prompt,
 
 namespace {
 
-/// What a model writes behind a prompt.
+/// The text with which a model continues a prompt.
 Result<std::string> generate(LogitsSource &source, const EncodedAnswer &item,
                              const AnswerOptions &options, const Tokenizer &tokenizer,
                              const std::atomic<bool> *stop) {
   MOERT_ASSIGN_OR_RETURN(StopText stops, StopText::create(options.stopTexts));
-  StreamingDecoder decoder(tokenizer, true);
+  GeneratedText generated(tokenizer, std::move(stops));
   std::string text;
   MOERT_RETURN_IF_ERROR(continueGreedily(
-      source, item.prompt, options,
-      [&](int32_t token) { return !stops.feed(decoder.feed(token), text); }, stop));
-  stops.feed(decoder.flush(), text);
-  stops.flush(text);
+      source, item.prompt, options, [&](int32_t token) { return !generated.take(token, text); },
+      stop));
+  generated.finish(text);
   return text;
 }
 

@@ -16,6 +16,22 @@ double GenerationNumbers::decodeTokensPerSecond() const {
   return perSecond(decodeSteps, decodeNs);
 }
 
+const char *nameOf(GenerationEnd end) {
+  switch (end) {
+  case GenerationEnd::kLength:
+    return "length";
+  case GenerationEnd::kContext:
+    return "context";
+  case GenerationEnd::kEndToken:
+    return "eos";
+  case GenerationEnd::kStop:
+    return "stop";
+  case GenerationEnd::kInterrupted:
+    return "interrupted";
+  }
+  return "";
+}
+
 /// Samples from the one row of logits that a step was asked for.
 class Generation::Choice : public StepObserver {
 public:
@@ -82,8 +98,10 @@ Result<GenerationEnd> Generation::run(const GenerationRequest &request, const Ta
   MOERT_ASSIGN_OR_RETURN(bool isComplete, prefill(request, choice));
   if (!isComplete)
     return GenerationEnd::kInterrupted;
+  const GenerationEnd fullEnd =
+      request.fillsContext ? GenerationEnd::kContext : GenerationEnd::kLength;
   if (request.maxTokens == 0)
-    return GenerationEnd::kLength;
+    return fullEnd;
   while (true) {
     const int32_t token =
         request.given.empty() ? choice.token : request.given[measured.generatedTokens];
@@ -93,14 +111,24 @@ Result<GenerationEnd> Generation::run(const GenerationRequest &request, const Ta
     ++measured.generatedTokens;
     MOERT_ASSIGN_OR_RETURN(bool goesOn, take(token));
     if (!goesOn)
-      return GenerationEnd::kTaken;
+      return GenerationEnd::kStop;
     if (measured.generatedTokens == request.maxTokens)
-      return GenerationEnd::kLength;
+      return fullEnd;
     if (isStopped())
       return GenerationEnd::kInterrupted;
     MOERT_RETURN_IF_ERROR(
         step(RunPhase::kDecode, std::span(&token, 1), LogitsWanted::kLast, choice));
   }
+}
+
+Result<GenerationEnd> generate(Generation &generation, const GenerationRequest &request,
+                               TextStream &text) {
+  MOERT_ASSIGN_OR_RETURN(GenerationEnd end, generation.run(request, [&text](int32_t token) {
+    return text.take(token);
+  }));
+  MOERT_RETURN_IF_ERROR(text.finish());
+  // A stop text can become complete with the text that was held back.
+  return text.isStopped() ? GenerationEnd::kStop : end;
 }
 
 } // namespace moert

@@ -1,11 +1,12 @@
-// One sequence from prompt to end: the loop that run and bench share. It measures; what becomes of
-// the tokens is the caller's.
+// One sequence from prompt to end, measured: a loop that passes each token to a callback, and
+// generate(), which runs it into a stream of text.
 #pragma once
 
 #include "moert/Engine.h"
 #include "runtime/base/Clock.h"
 #include "runtime/generation/RunProfile.h"
 #include "runtime/generation/Sampler.h"
+#include "runtime/generation/TextStream.h"
 
 #include <atomic>
 #include <cstdint>
@@ -19,14 +20,20 @@ struct GenerationRequest {
   uint32_t maxTokens = 0;
   std::span<const int32_t> endTokens;  // Each ends the sequence and is not handed out.
   std::span<const int32_t> given = {}; // maxTokens that are taken for the sampled ones; or none.
+  bool fillsContext = false;           // maxTokens is all that the context has room for.
 };
 
+/// Why a sequence ended.
 enum class GenerationEnd {
   kLength,      // maxTokens were handed out.
+  kContext,     // The same, and the context is full.
   kEndToken,    // The model ended its text.
-  kTaken,       // The caller has what it wants.
-  kInterrupted, // *stop was set.
+  kStop,        // At a stop text, or the callback wanted no more.
+  kInterrupted, // The stop flag was set.
 };
+
+/// As in a run's JSON and profile: "length", "context", "eos", "stop", "interrupted".
+const char *nameOf(GenerationEnd end);
 
 struct GenerationNumbers {
   uint64_t promptTokens = 0;    // Computed so far.
@@ -43,11 +50,12 @@ struct GenerationNumbers {
 /// but what `take` does.
 class Generation {
 public:
-  /// False: enough.
+  /// False: wants no more.
   using TakeToken = std::function<Result<bool>(int32_t token)>;
   /// Hears of every step.
   using TakeStep = std::function<void(const RunStep &step, std::span<const LayerProfile> layers)>;
 
+  /// stopFlag: may be set by another thread or a signal's handler; it is read between steps.
   Generation(Engine &loadedEngine, Session &emptySession, Sampler &tokenSampler, TakeStep stepTaker,
              const std::atomic<bool> &stopFlag, Clock clock = monotonicNs);
 
@@ -71,5 +79,10 @@ private:
   Clock now;
   GenerationNumbers measured;
 };
+
+/// Generates into a stream and finishes it. An error of the stream's callback is returned as it is,
+/// without finish().
+Result<GenerationEnd> generate(Generation &generation, const GenerationRequest &request,
+                               TextStream &text);
 
 } // namespace moert

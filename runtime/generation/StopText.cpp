@@ -25,46 +25,68 @@ Result<StopText> StopText::create(std::vector<std::string> texts) {
       return invalidInput("a stop text is empty, expected at least one character");
     longest = std::max(longest, text.size());
     std::vector<uint32_t> borders = bordersOf(text);
-    stops.patterns.push_back({std::move(text), std::move(borders), 0});
+    stops.patterns.push_back({std::move(text), std::move(borders)});
   }
   stops.held.reserve(longest);
+  stops.shownBefore.resize(longest + 1);
   return stops;
 }
 
-void StopText::Pattern::advance(char next) {
+void StopText::Pattern::advance(char next, uint32_t &matched) const {
   while (matched > 0 && text[matched] != next)
     matched = borders[matched];
   if (text[matched] == next)
     ++matched;
 }
 
-bool StopText::feedByte(char next, std::string &shown) {
-  held.push_back(next);
-  size_t completed = 0, longestMatch = 0;
-  for (Pattern &pattern : patterns) {
-    pattern.advance(next);
-    longestMatch = std::max<size_t>(longestMatch, pattern.matched);
-    if (pattern.matched == pattern.text.size())
-      completed = std::max<size_t>(completed, pattern.matched);
+size_t StopText::shownAmongLast(size_t bytes) const {
+  return shownSoFar - shownBefore[(bytesSoFar - bytes) % shownBefore.size()];
+}
+
+bool StopText::feedByte(char next, bool isShown, std::string &shown) {
+  if (isShown) {
+    held.push_back(next);
+    ++shownSoFar;
   }
-  isComplete = completed > 0;
-  size_t certain = held.size() - (isComplete ? completed : longestMatch);
+  ++bytesSoFar;
+  shownBefore[bytesSoFar % shownBefore.size()] = shownSoFar;
+  size_t completed = 0, longestMatch = 0; // Shown bytes.
+  auto note = [&](const Pattern &pattern, uint32_t matched, size_t shownBytes) {
+    longestMatch = std::max(longestMatch, shownBytes);
+    if (matched < pattern.text.size())
+      return;
+    isComplete = true;
+    completed = std::max(completed, shownBytes);
+  };
+  for (Pattern &pattern : patterns) {
+    pattern.advance(next, pattern.matchedInAll);
+    note(pattern, pattern.matchedInAll, shownAmongLast(pattern.matchedInAll));
+    if (isShown)
+      pattern.advance(next, pattern.matchedInShown);
+    note(pattern, pattern.matchedInShown, pattern.matchedInShown);
+  }
+  const size_t certain = held.size() - (isComplete ? completed : longestMatch);
   shown.append(held, 0, certain);
   held.erase(0, certain);
   return isComplete;
 }
 
-bool StopText::feed(std::string_view piece, std::string &shown) {
-  if (isComplete)
-    return true;
-  if (patterns.empty()) {
-    shown += piece;
-    return false;
-  }
+bool StopText::feedBytes(std::string_view piece, bool isShown, std::string &shown) {
   for (char next : piece)
-    if (feedByte(next, shown))
-      return true;
+    if (isComplete || feedByte(next, isShown, shown))
+      break;
+  return isComplete;
+}
+
+bool StopText::feed(std::string_view piece, std::string &shown) {
+  if (!patterns.empty())
+    return feedBytes(piece, true, shown);
+  shown += piece;
   return false;
+}
+
+bool StopText::feedHidden(std::string_view piece, std::string &shown) {
+  return !patterns.empty() && feedBytes(piece, false, shown);
 }
 
 void StopText::flush(std::string &shown) {
@@ -72,7 +94,7 @@ void StopText::flush(std::string &shown) {
     shown += held;
   held.clear();
   for (Pattern &pattern : patterns)
-    pattern.matched = 0;
+    pattern.matchedInShown = pattern.matchedInAll = 0;
 }
 
 } // namespace moert

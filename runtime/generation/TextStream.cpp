@@ -12,9 +12,9 @@ constexpr size_t kPieceBytes = 4096;
 
 TextStream::TextStream(const Tokenizer *tokenizer, StopText stopText, uint32_t maxTokens,
                        Write writeText)
-    : stops(std::move(stopText)), write(std::move(writeText)) {
+    : write(std::move(writeText)) {
   if (tokenizer)
-    decoder.emplace(*tokenizer, true);
+    generated.emplace(*tokenizer, std::move(stopText));
   taken.reserve(maxTokens);
   piece.reserve(kPieceBytes);
   if (!write)
@@ -25,10 +25,10 @@ uint64_t TextStream::memoryBytes(uint32_t maxTokens) {
   return maxTokens * (sizeof(int32_t) + kTextBytesPerToken) + kPieceBytes;
 }
 
-Status TextStream::show() {
+Status TextStream::writePiece() {
   if (piece.empty())
     return {};
-  hasShown = true;
+  hasText = true;
   if (!write) {
     kept += piece;
     piece.clear();
@@ -41,23 +41,21 @@ Status TextStream::show() {
 
 Result<bool> TextStream::take(int32_t token) {
   taken.push_back(token);
-  bool isStopped = false;
-  if (decoder) {
-    isStopped = stops.feed(decoder->feed(token), piece);
+  if (generated) {
+    generated->take(token, piece);
   } else {
     if (taken.size() > 1)
       piece += ' ';
     appendTokenIds(std::span(&token, 1), piece);
   }
-  MOERT_RETURN_IF_ERROR(show());
-  return !isStopped;
+  MOERT_RETURN_IF_ERROR(writePiece());
+  return !isStopped();
 }
 
 Status TextStream::finish() {
-  if (decoder)
-    stops.feed(decoder->flush(), piece);
-  stops.flush(piece);
-  return show();
+  if (generated)
+    generated->finish(piece);
+  return writePiece();
 }
 
 } // namespace moert

@@ -52,6 +52,7 @@ public:
   }
 
   void finish(TokenParts &out) override { emit(true, out); }
+  bool holdsText() const override { return !bytes.empty(); }
 
 private:
   void emit(bool atEnd, TokenParts &out) {
@@ -81,9 +82,9 @@ std::optional<char> byteOfToken(std::string_view token) {
   return static_cast<char>(high * 16 + low);
 }
 
-// A row of byte tokens becomes the text that it spells, or one U+FFFD for each if it spells none.
-// Only the end of the row decides, so the row is held back until then.
-class ByteFallbackStage : public DecoderStage {
+// Consecutive byte tokens (a row) become the text that they spell, or one U+FFFD for each of them
+// if they are not valid UTF-8. Only the whole row decides, so it is held back until it ends.
+class WholeByteRowStage : public DecoderStage {
 public:
   void take(const TokenPart &part, TokenParts &out) override {
     if (!whole.add(part))
@@ -107,9 +108,68 @@ public:
     row.clear();
   }
 
+  bool holdsText() const override { return !row.empty(); }
+
 private:
   WholeToken whole;
   std::string row;
+};
+
+// The same character by character: a character is given out with its last byte. From the first byte
+// on that belongs to no character, each byte of the row is one U+FFFD, as in a whole invalid row.
+class StreamedByteRowStage : public DecoderStage {
+public:
+  void take(const TokenPart &part, TokenParts &out) override {
+    if (!whole.add(part))
+      return;
+    if (std::optional<char> byte = byteOfToken(whole.text())) {
+      takeByte(*byte, out);
+      return;
+    }
+    finish(out);
+    out.add(true) = whole.text();
+  }
+
+  void finish(TokenParts &out) override {
+    if (!character.empty())
+      becomeInvalid(out);
+    endToken(out);
+    isInvalid = false;
+  }
+
+  bool holdsText() const override { return !character.empty(); }
+
+private:
+  void takeByte(char byte, TokenParts &out) {
+    character.push_back(byte);
+    const Utf8Kind kind = isInvalid ? Utf8Kind::kInvalid : nextUtf8(character).kind;
+    if (kind == Utf8Kind::kInvalid) {
+      becomeInvalid(out);
+    } else if (kind == Utf8Kind::kValid) {
+      out.add(false) = character; // All valid characters of a row are one token.
+      isTokenOpen = true;
+      character.clear();
+    }
+  }
+
+  void becomeInvalid(TokenParts &out) {
+    endToken(out);
+    for (size_t i = 0; i < character.size(); ++i)
+      out.add(true) = kReplacementCharacter;
+    character.clear();
+    isInvalid = true;
+  }
+
+  void endToken(TokenParts &out) {
+    if (isTokenOpen)
+      out.add(true);
+    isTokenOpen = false;
+  }
+
+  WholeToken whole;
+  std::string character; // Its first bytes; at most three.
+  bool isTokenOpen = false;
+  bool isInvalid = false; // A byte of the row belonged to no character.
 };
 
 // Replaces a text. Of a token that is still growing, what may be the start of a match is held back.
@@ -131,6 +191,7 @@ public:
   }
 
   void finish(TokenParts &) override { pending.clear(); }
+  bool holdsText() const override { return !pending.empty(); }
 
 private:
   // How many bytes at the end of pending, from begin on, are the start of the pattern.
@@ -173,6 +234,7 @@ public:
   }
 
   void finish(TokenParts &) override { reset(); }
+  bool holdsText() const override { return heldBack > 0; }
 
 private:
   void reset() {
@@ -243,13 +305,15 @@ private:
   bool isFirst = true;
 };
 
-std::unique_ptr<DecoderStage> makeStage(const DecoderStep &step) {
+std::unique_ptr<DecoderStage> makeStage(const DecoderStep &step, ByteRows byteRows) {
   using Kind = DecoderStep::Kind;
   switch (step.kind) {
   case Kind::kByteLevel:
     return std::make_unique<ByteLevelStage>();
   case Kind::kByteFallback:
-    return std::make_unique<ByteFallbackStage>();
+    if (byteRows == ByteRows::kStreamed)
+      return std::make_unique<StreamedByteRowStage>();
+    return std::make_unique<WholeByteRowStage>();
   case Kind::kReplace:
     return std::make_unique<ReplaceStage>(step.pattern, step.content);
   case Kind::kStrip:
@@ -283,11 +347,11 @@ Status checkDecoders(std::span<const DecoderStep> steps) {
   return {};
 }
 
-DecoderChain::DecoderChain(const TokenizerPipeline &pipeline) {
+DecoderChain::DecoderChain(const TokenizerPipeline &pipeline, ByteRows byteRows) {
   if (!pipeline.hasDecoder)
     stages.push_back(std::make_unique<JoinStage>());
   for (const DecoderStep &step : pipeline.decoders)
-    stages.push_back(makeStage(step));
+    stages.push_back(makeStage(step, byteRows));
 }
 
 std::string &TokenParts::add(bool endsToken) {
@@ -311,6 +375,11 @@ void DecoderChain::finish(std::string &out) {
     stages[i]->finish(parts);
     runFrom(i + 1, out);
   }
+}
+
+bool DecoderChain::holdsText() const {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const auto &stage) { return stage->holdsText(); });
 }
 
 void DecoderChain::runFrom(size_t stage, std::string &out) {

@@ -39,6 +39,15 @@ public:
   virtual void take(const TokenPart &part, TokenParts &out) = 0;
   /// No more tokens: gives out what was held back and starts anew.
   virtual void finish(TokenParts &out) = 0;
+  /// Whether finish() would give out text, or drop it.
+  virtual bool holdsText() const { return false; }
+};
+
+/// How long a row of byte tokens (<0x0A>) waits. The reference package's decoder makes the whole
+/// row U+FFFD if any of it is invalid, which only the end of the row tells.
+enum class ByteRows {
+  kWhole,    // Until its end; the text is the reference's.
+  kStreamed, // Until a character is complete; valid characters before an invalid byte stay.
 };
 
 /// Refuses a list by which a text could grow beyond all bounds (only a hostile file has one).
@@ -48,13 +57,16 @@ Status checkDecoders(std::span<const DecoderStep> steps);
 /// thread. Once its buffers have grown to the texts, it allocates nothing.
 class DecoderChain {
 public:
-  explicit DecoderChain(const TokenizerPipeline &pipeline);
+  DecoderChain(const TokenizerPipeline &pipeline, ByteRows byteRows);
 
   /// Appends the text that this token makes certain.
   void take(std::string_view token, std::string &out);
 
   /// Appends the rest; the next take() starts a new text.
   void finish(std::string &out);
+
+  /// Whether a token was taken whose text is not certain yet.
+  bool holdsText() const;
 
 private:
   /// What is in `parts` goes through the stages from this one on.

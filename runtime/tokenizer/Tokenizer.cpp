@@ -193,7 +193,8 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view utf8, bool addSp
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skipSpecialTokens) const {
-  StreamingDecoder decoder(*this, skipSpecialTokens);
+  StreamingDecoder decoder(*this, skipSpecialTokens,
+                           std::make_unique<DecoderChain>(state->table.pipeline, ByteRows::kWhole));
   std::string text;
   for (int32_t id : ids)
     text += decoder.feed(id);
@@ -226,9 +227,18 @@ bool Tokenizer::isSpecial(int32_t id) const {
   return std::binary_search(state->specialIds.begin(), state->specialIds.end(), id);
 }
 
+std::string_view Tokenizer::contentOf(int32_t id) const {
+  const VocabularyView &vocabulary = state->table.vocabulary;
+  return vocabulary.hasId(id) ? vocabulary.token(id) : std::string_view();
+}
+
 StreamingDecoder::StreamingDecoder(const Tokenizer &source, bool skipSpecial)
-    : tokenizer(&source), chain(std::make_unique<DecoderChain>(source.state->table.pipeline)),
-      skipSpecialTokens(skipSpecial) {}
+    : StreamingDecoder(
+          source, skipSpecial,
+          std::make_unique<DecoderChain>(source.state->table.pipeline, ByteRows::kStreamed)) {}
+StreamingDecoder::StreamingDecoder(const Tokenizer &source, bool skipSpecial,
+                                   std::unique_ptr<DecoderChain> decoders)
+    : tokenizer(&source), chain(std::move(decoders)), skipSpecialTokens(skipSpecial) {}
 StreamingDecoder::StreamingDecoder(StreamingDecoder &&) noexcept = default;
 StreamingDecoder &StreamingDecoder::operator=(StreamingDecoder &&) noexcept = default;
 StreamingDecoder::~StreamingDecoder() = default;
@@ -246,6 +256,10 @@ std::string_view StreamingDecoder::flush() {
   text.clear();
   chain->finish(text);
   return text;
+}
+
+bool StreamingDecoder::holdsText() const {
+  return chain->holdsText();
 }
 
 } // namespace moert

@@ -53,6 +53,10 @@ public:
   /// Whether decode(skipSpecialTokens) leaves it out.
   bool isSpecial(int32_t id) const;
 
+  /// The exact content of a token, as idOf() takes it; empty if no token has the id. Lies in the
+  /// table.
+  std::string_view contentOf(int32_t id) const;
+
 private:
   friend class StreamingDecoder;
   explicit Tokenizer(std::unique_ptr<TokenizerState> loadedState);
@@ -62,11 +66,16 @@ private:
 
 class DecoderChain;
 
-/// Decodes ids one at a time. The texts returned by feed() and at last by flush(), put together,
-/// are what decode() gives for all the ids; none of them ends inside a character. A run of byte
-/// tokens whose validity is not known yet is held back. A text that was returned is gone with the
-/// next call; once the longest one has come, none allocates. Owned by one thread; the tokenizer has
-/// to outlive it.
+/// Decodes ids one at a time, for text that is shown while it is generated: feed() returns text as
+/// soon as it is certain, always whole characters, and flush() the rest.
+///
+/// Put together these texts are what decode() gives for all the ids, with one exception. decode()
+/// does as the reference package does: a row of byte tokens (<0x0A>) that is not valid UTF-8
+/// becomes one U+FFFD for each byte, the valid characters in it included. Here the valid characters
+/// at the front of the row were returned before the row ended, and stay.
+///
+/// A returned text is valid until the next call; once the longest one has come, none allocates.
+/// Owned by one thread; the tokenizer has to outlive it.
 class StreamingDecoder {
 public:
   StreamingDecoder(const Tokenizer &source, bool skipSpecial);
@@ -80,10 +89,17 @@ public:
   /// What was held back. The next feed() starts a new text.
   std::string_view flush();
 
+  /// Whether the text so far ends in something that only flush() or a later id decides.
+  bool holdsText() const;
+
 private:
+  friend class Tokenizer;
+  StreamingDecoder(const Tokenizer &source, bool skipSpecial,
+                   std::unique_ptr<DecoderChain> decoders);
+
   const Tokenizer *tokenizer;
   std::unique_ptr<DecoderChain> chain;
-  std::string text; // That was returned last.
+  std::string text; // What was returned last.
   bool skipSpecialTokens;
 };
 

@@ -137,20 +137,6 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   return engine;
 }
 
-const char *endName(GenerationEnd end, const RunLength &length) {
-  switch (end) {
-  case GenerationEnd::kLength:
-    return length.isContextBound ? "context" : "length";
-  case GenerationEnd::kEndToken:
-    return "eos";
-  case GenerationEnd::kTaken:
-    return "stop";
-  case GenerationEnd::kInterrupted:
-    return "interrupted";
-  }
-  return "";
-}
-
 Status writeProfile(const std::string &path, const RunProfile &profile, const LoadedModel &loaded,
                     const GenerationNumbers &numbers, const char *end) {
   RunFacts facts;
@@ -194,15 +180,15 @@ Status printJson(const TextStream &text, bool hasTokenizer, const char *end, uin
   return writeOutput(out);
 }
 
-/// Everything behind the last token: the rest of the text, profile, results, numbers.
+/// After the last token: profile, results, numbers.
 Status finishRun(const RunOptions &options, const PreparedRun &run, const LoadedModel &loaded,
                  const RunProfile &profile, const Generation &generation, TextStream &text,
                  const Result<GenerationEnd> &ended) {
   const bool isClosed = isClosedOutput(ended.status());
   if (!ended.isOk() && !isClosed)
     return ended.status();
-  const char *end = isClosed ? "closed" : endName(*ended, run.length);
-  Status shown = isClosed ? ended.status() : text.finish();
+  const char *end = isClosed ? "closed" : nameOf(*ended);
+  Status shown = ended.status();
   if (shown.isOk() && !options.asJson && !text.isEmpty() && (!run.tokenizer || isOutputTerminal()))
     shown = writeOutput("\n");
   if (options.profilePath)
@@ -238,11 +224,15 @@ Status runModel(const RunOptions &options) {
         profile.record(step, layers);
       },
       stop);
-  GenerationRequest request = {run.prompt, run.length.maxTokens, {}};
+  GenerationRequest request = {
+      .prompt = run.prompt,
+      .maxTokens = run.length.maxTokens,
+      .endTokens = {},
+      .fillsContext = run.length.isContextBound,
+  };
   if (!options.ignoresEos)
     request.endTokens = info.eosTokens;
-  Result<GenerationEnd> ended =
-      generation.run(request, [&](int32_t token) { return text.take(token); });
+  Result<GenerationEnd> ended = generate(generation, request, text);
   return finishRun(options, run, loaded, profile, generation, text, ended);
 }
 

@@ -105,3 +105,24 @@ TEST_CASE("an error names the item") {
       evaluateAnswers(items, LossMetric::kExact, {}, loaded.tokenizer, 8, artifact, nullptr);
   CHECK(scores.status().message().find("item 1 of 1") != std::string::npos);
 }
+
+TEST_CASE("a stop text that is a special token ends what is scored") {
+  nlohmann::json json = smallTokenizer();
+  json["model"]["vocab"] = {{"a", 0}, {"b", 1}, {"c", 2}, {"d", 3}, {"<|im_end|>", 4}};
+  json["model"]["merges"] = nlohmann::json::array();
+  json["added_tokens"].push_back(addedToken(4, "<|im_end|>"));
+  json["added_tokens"].back()["special"] = true;
+  LoadedTokenizer loaded = load(json);
+  TableSource artifact = writer(); // After a come b, <|im_end|>, c and d.
+  const std::vector<EncodedAnswer> items = {itemOf(loaded.tokenizer, {"b"})};
+  auto points = [&](std::vector<std::string> stops) {
+    auto scores =
+        evaluateAnswers(items, LossMetric::kExact, {.maxTokens = 5, .stopTexts = std::move(stops)},
+                        loaded.tokenizer, 8, artifact, nullptr);
+    REQUIRE_MESSAGE(scores.isOk(), scores.status().message());
+    return (*scores)[0].points;
+  };
+  CHECK(points({}) == 0); // "bcdd"
+  CHECK(points({"<|im_end|>"}) == 1);
+  CHECK(points({"<|im_end|>c"}) == 1);
+}

@@ -104,7 +104,7 @@ TEST_CASE("an end token ends the run and is not handed out") {
 TEST_CASE("the taker ends the run when it has enough") {
   Loaded loaded;
   auto outcome = loaded.run(8, {}, 2);
-  CHECK(*outcome.end == GenerationEnd::kTaken);
+  CHECK(*outcome.end == GenerationEnd::kStop);
   CHECK(outcome.numbers.generatedTokens == 2);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/generation/StopText.h"
 
+#include "runtime/base/RandomStream.h"
 #include "tests/unit/support/CountAllocations.h"
 
 #include <doctest/doctest.h>
@@ -71,6 +72,101 @@ TEST_CASE("after a stop text nothing is shown") {
   CHECK(matcher->feed("c", shown));
   matcher->flush(shown);
   CHECK(shown == "a");
+}
+
+TEST_CASE("hidden text belongs to a stop text and is not shown") {
+  auto matcher = StopText::create({"b<end>c", "<stop>"});
+  std::string shown;
+  CHECK_FALSE(matcher->feed("ab", shown));
+  CHECK_FALSE(matcher->feedHidden("<end>", shown));
+  CHECK(shown == "a");
+  CHECK_FALSE(matcher->feed("d", shown));
+  CHECK(shown == "abd");
+  CHECK_FALSE(matcher->feed("b", shown));
+  CHECK_FALSE(matcher->feedHidden("<end>", shown));
+  CHECK(matcher->feed("c", shown));
+  CHECK(shown == "abd");
+}
+
+TEST_CASE("a stop text is found in the shown text across hidden text") {
+  auto matcher = StopText::create({"stop"});
+  std::string shown;
+  CHECK_FALSE(matcher->feed("a st", shown));
+  CHECK_FALSE(matcher->feedHidden("<s>", shown));
+  CHECK(shown == "a ");
+  CHECK(matcher->feed("op", shown));
+  CHECK(shown == "a ");
+}
+
+TEST_CASE("hidden text that completes a stop text leaves what was shown before it") {
+  auto matcher = StopText::create({"<end>", "x<end>"});
+  std::string shown;
+  CHECK_FALSE(matcher->feed("abx", shown));
+  CHECK(matcher->feedHidden("<end>", shown));
+  CHECK(shown == "ab"); // The longest of the two.
+  CHECK(matcher->isStopped());
+}
+
+TEST_CASE("no stop text reaches over a flush") {
+  auto matcher = StopText::create({"stop"});
+  std::string shown;
+  matcher->feed("st", shown);
+  matcher->flush(shown);
+  CHECK_FALSE(matcher->feed("op", shown));
+  CHECK(shown == "stop");
+}
+
+/// Every place of every stop text, by comparing at each byte, as the definition says.
+static Shown showByDefinition(const std::vector<std::string> &stops,
+                              const std::vector<std::pair<std::string, bool>> &pieces) {
+  std::string shown, all;
+  std::vector<size_t> shownBefore; // By byte of all.
+  for (const auto &[piece, isShown] : pieces)
+    for (char next : piece) {
+      shownBefore.push_back(shown.size());
+      all += next;
+      if (isShown)
+        shown += next;
+      size_t begin = std::string::npos;
+      for (const std::string &stop : stops) {
+        if (all.ends_with(stop))
+          begin = std::min(begin, shownBefore[all.size() - stop.size()]);
+        if (isShown && shown.ends_with(stop))
+          begin = std::min(begin, shown.size() - stop.size());
+      }
+      if (begin != std::string::npos)
+        return {shown.substr(0, begin), true};
+    }
+  return {shown, false};
+}
+
+TEST_CASE("random pieces end where a comparison at every byte says") {
+  RandomStream random(26);
+  size_t stopped = 0;
+  constexpr size_t kRounds = 4000;
+  for (size_t round = 0; round < kRounds; ++round) {
+    auto word = [&](uint32_t longest) {
+      std::string text(1 + random.nextBelow(longest), 'a');
+      for (char &letter : text)
+        letter = static_cast<char>('a' + random.nextBelow(2));
+      return text;
+    };
+    const std::vector<std::string> stops = {word(7), word(9)};
+    std::vector<std::pair<std::string, bool>> pieces;
+    for (int i = 0; i < 8; ++i)
+      pieces.emplace_back(word(4), random.nextBelow(4) > 0);
+    auto matcher = StopText::create(stops);
+    Shown found;
+    for (const auto &[piece, isShown] : pieces)
+      found.stopped =
+          isShown ? matcher->feed(piece, found.text) : matcher->feedHidden(piece, found.text);
+    matcher->flush(found.text);
+    CAPTURE(round);
+    CHECK(found == showByDefinition(stops, pieces));
+    stopped += found.stopped;
+  }
+  CHECK(stopped > kRounds / 4);
+  CHECK(stopped < kRounds);
 }
 
 TEST_CASE("matching allocates nothing once the shown text has room") {

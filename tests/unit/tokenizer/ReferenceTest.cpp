@@ -6,9 +6,6 @@ using namespace moert;
 
 namespace {
 
-const char *const kKinds[] = {"gpt2",      "granite", "llama3",    "qwen2",   "o200k",
-                              "deepseek3", "llama",   "metaspace", "flavours"};
-
 struct Reference {
   LoadedTokenizer loaded;
   std::vector<std::string> texts;
@@ -38,7 +35,7 @@ std::string decodeStreaming(const Tokenizer &tokenizer, const Ids &ids, bool ski
 } // namespace
 
 TEST_CASE("encoding gives the reference package's ids on every kind of tokenizer") {
-  for (const char *kind : kKinds) {
+  for (const char *kind : kTokenizerKinds) {
     CAPTURE(kind);
     Reference reference = readReference(kind);
     for (size_t i = 0; i < reference.texts.size(); ++i) {
@@ -49,7 +46,7 @@ TEST_CASE("encoding gives the reference package's ids on every kind of tokenizer
 }
 
 TEST_CASE("decoding gives the reference package's text, with and without special tokens") {
-  for (const char *kind : kKinds) {
+  for (const char *kind : kTokenizerKinds) {
     CAPTURE(kind);
     Reference reference = readReference(kind);
     const Tokenizer &tokenizer = reference.loaded.tokenizer;
@@ -62,7 +59,7 @@ TEST_CASE("decoding gives the reference package's text, with and without special
 }
 
 TEST_CASE("decoding id by id gives the same text as decoding all at once") {
-  for (const char *kind : kKinds) {
+  for (const char *kind : kTokenizerKinds) {
     CAPTURE(kind);
     Reference reference = readReference(kind);
     for (size_t i = 0; i < reference.ids.size(); ++i) {

@@ -45,16 +45,38 @@ TEST_CASE("the leading space goes from the first text only") {
   CHECK(feedAll(loaded.tokenizer, {1, 1, 2}) == Parts{"", " ", "b", ""});
 }
 
-TEST_CASE("byte tokens come out together once their row has ended") {
+TEST_CASE("a character of byte tokens comes out with its last byte") {
   LoadedTokenizer loaded = load(llamaLike());
   CHECK(feedAll(loaded.tokenizer, {2, byteId(0xC3), byteId(0xA9), 2}) ==
-        Parts{"b", "", "", "éb", ""});
-  CHECK(feedAll(loaded.tokenizer, {byteId(0xC3), byteId(0xA9)}) == Parts{"", "", "é"});
+        Parts{"b", "", "é", "b", ""});
+  CHECK(feedAll(loaded.tokenizer, {byteId('\n'), byteId('\n')}) == Parts{"\n", "\n", ""});
+  CHECK(feedAll(loaded.tokenizer, {byteId(0xF0), byteId(0x9F), byteId(0x98), byteId(0x80)}) ==
+        Parts{"", "", "", "😀", ""});
 }
 
-TEST_CASE("a row of byte tokens that spells no text is one U+FFFD for each") {
+TEST_CASE("a row of byte tokens that is not valid UTF-8 is one U+FFFD for each from there on") {
   LoadedTokenizer loaded = load(llamaLike());
-  CHECK(feedAll(loaded.tokenizer, {byteId(0xC3), byteId('x'), 2}) == Parts{"", "", "��b", ""});
+  CHECK(feedAll(loaded.tokenizer, {byteId(0xC3), byteId('x'), byteId('y'), 2, byteId('y')}) ==
+        Parts{"", "��", "�", "b", "y", ""});
+  CHECK(feedAll(loaded.tokenizer, {2, byteId(0xE4), byteId(0xBD)}) == Parts{"b", "", "", "��"});
+}
+
+TEST_CASE("characters that were given out stay where their row of byte tokens becomes invalid") {
+  LoadedTokenizer loaded = load(llamaLike());
+  const Ids ids = {byteId('x'), byteId(0xFF), 2};
+  CHECK(feedAll(loaded.tokenizer, ids) == Parts{"x", "�", "b", ""});
+  CHECK(loaded.tokenizer.decode(ids, true) == "��b"); // As the reference package.
+}
+
+TEST_CASE("the valid characters of a row of byte tokens are one token for the decoders after it") {
+  nlohmann::json json = llamaLike();
+  json["decoder"] = nlohmann::json::parse(R"({"type": "Sequence", "decoders": [
+    {"type": "ByteFallback"}, {"type": "Replace", "pattern": {"String": "xy"}, "content": "+"},
+    {"type": "Strip", "content": "z", "start": 1, "stop": 0}]})");
+  LoadedTokenizer loaded = load(json);
+  const Ids ids = {byteId('z'), byteId('z'), byteId('x'), byteId('y'), 2};
+  CHECK(feedAll(loaded.tokenizer, ids) == Parts{"", "z", "", "+", "b", ""});
+  CHECK(loaded.tokenizer.decode(ids, true) == "z+b");
 }
 
 TEST_CASE("a byte-level decoder holds back the start of a character and no more") {
@@ -95,6 +117,19 @@ TEST_CASE("decoding allocates nothing once the longest text has come") {
   CHECK(allocationsSoFar() == warm);
   CHECK(warm > atStart); // The count works.
   CHECK(bytes > 6 * 40);
+}
+
+TEST_CASE("whether text is held back is known") {
+  LoadedTokenizer loaded = load(llamaLike());
+  StreamingDecoder decoder(loaded.tokenizer, true);
+  CHECK_FALSE(decoder.holdsText());
+  decoder.feed(byteId(0xC3));
+  CHECK(decoder.holdsText());
+  decoder.feed(byteId(0xA9));
+  CHECK_FALSE(decoder.holdsText());
+  decoder.feed(byteId(0xC3));
+  decoder.flush();
+  CHECK_FALSE(decoder.holdsText());
 }
 
 TEST_CASE("special tokens are fed through or skipped as asked") {

@@ -13,6 +13,10 @@
 
 namespace moert {
 
+/// The files NAME.json in tests/data/tokenizers.
+inline constexpr const char *kTokenizerKinds[] = {
+    "gpt2", "granite", "llama3", "qwen2", "o200k", "deepseek3", "llama", "metaspace", "flavours"};
+
 inline std::string readTestFile(const std::string &name) {
   std::ifstream file(std::string(MOE_TEST_DATA_DIR) + "/tokenizers/" + name, std::ios::binary);
   REQUIRE(file.is_open());
