@@ -458,10 +458,14 @@ Status compileAccurately(const AccurateCompileRequest &request, const Session &s
                          WorkDirectory::open(request.outputPath, request.resume));
   if (isStartingOver && session.say)
     session.say(strCat("starting over; --resume would have gone on from ", directory));
+  const std::array beside = {OutputFile::partialPathOf(request.outputPath),
+                             Journal::pathOf(request.outputPath)};
+  // Without a work directory they are of another command.
+  if (!work.isResumed() && WorkDirectory::removeFiles(beside) && session.say)
+    session.say(strCat("removed ", beside.front(), ", which an interrupted command had left"));
   Status status = compile->run(work);
   compile.reset(); // Not every file system removes a directory whose files are open.
-  return work.keepAfter(std::move(status), std::array{OutputFile::partialPathOf(request.outputPath),
-                                                      Journal::pathOf(request.outputPath)});
+  return work.keepAfter(std::move(status), beside);
 }
 
 } // namespace moec

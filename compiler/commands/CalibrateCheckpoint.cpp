@@ -42,18 +42,6 @@ static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &wor
   return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
 }
 
-// The journal, which is last, goes first: without it nothing is gone on with. Whether it was there.
-static bool dropOlder(std::span<const std::string> beside) {
-  auto drop = [](const std::string &path) {
-    std::error_code ignored;
-    return std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)) &&
-           std::filesystem::remove(path, ignored);
-  };
-  const bool wasThere = drop(beside.back());
-  std::ranges::for_each(beside, drop);
-  return wasThere;
-}
-
 Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
                            uint64_t selfTextDocuments, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
@@ -68,7 +56,7 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
                              StateFile::pathOf(options.outputPath),
                              CalibrationJournal::pathOf(options.outputPath)};
   // With what the work directory had: a later --resume is of this run.
-  if (!options.resume && dropOlder(beside) && session.say)
+  if (!options.resume && WorkDirectory::removeFiles(beside) && session.say)
     session.say(strCat("starting over; --resume would have gone on with ", beside.front()));
   Status status = makeAndPlay(model.checkpoint, work, options, selfTextDocuments, session);
   if (status.isOk() && session.say)

@@ -8,6 +8,7 @@
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/planning/DeviceMemory.h"
 #include "compiler/planning/RefinePlans.h"
+#include "compiler/session/WorkDirectory.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
@@ -20,13 +21,34 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
+#include <optional>
 
 using namespace moert;
 
 namespace moec {
 
+/// The work directory of an interrupted command with the same output, which this one cannot resume.
+static Result<std::optional<WorkDirectory>> leftWork(const std::string &checkpointDirectory,
+                                                     const EmitOptions &options,
+                                                     const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(
+      std::optional<WorkDirectory> left,
+      WorkDirectory::findLeft(options.outputPath, std::span(&checkpointDirectory, 1)));
+  if (!left)
+    return left;
+  if (options.resume && !Journal(options.outputPath).exists())
+    return invalidInput(left->path(), " was left by another command, such as a compile with "
+                                      "--accuracy-loss; expected --resume with the options of that "
+                                      "command, or no --resume");
+  if (session.say)
+    session.say(left->leftText(options.outputPath));
+  return left;
+}
+
 static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOptions &options,
                        const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
+                         leftWork(checkpoint.directory(), options, session));
   std::string partial = OutputFile::partialPathOf(options.outputPath);
   std::error_code error;
   if (std::filesystem::exists(partial, error) && !options.resume && session.say)
@@ -34,6 +56,8 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
   markCheckpoint(hash, plan.artifact);
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));
+  if (left)
+    left->discard();
   if (!session.say)
     return {};
   std::string resumed;

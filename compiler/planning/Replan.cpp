@@ -9,6 +9,7 @@
 #include "compiler/planning/LearnedSections.h"
 #include "compiler/planning/RefinePlans.h"
 #include "compiler/planning/WeightsCopy.h"
+#include "compiler/session/WorkDirectory.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/OutputFile.h"
@@ -182,9 +183,13 @@ Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session
 }
 
 Status replanArtifact(const ReplanRequest &request, const Session &session) {
-  MOERT_RETURN_IF_ERROR(checkReplacesNone(
-      request.outputPath,
-      std::vector<std::string>{request.artifactPath, request.devicePath, request.profilePath}));
+  const std::vector<std::string> inputs = {request.artifactPath, request.devicePath,
+                                           request.profilePath};
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, inputs));
+  MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
+                         WorkDirectory::findLeft(request.outputPath, inputs));
+  if (left && session.say)
+    session.say(left->leftText(request.outputPath));
   uint64_t weightsEnd = 0;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, session, weightsEnd));
@@ -199,6 +204,8 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(weights.wait(session));
   MOERT_RETURN_IF_ERROR(finishArtifact(planned, sealed, output));
+  if (left)
+    left->discard();
   if (session.say)
     session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes),
                        plannedText(artifact.plans)));

@@ -110,6 +110,35 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool re
   return WorkDirectory(directory, lock, isThere && resume);
 }
 
+Result<std::optional<WorkDirectory>> WorkDirectory::findLeft(const std::string &outputPath,
+                                                             std::span<const std::string> inputs) {
+  std::error_code error;
+  if (!std::filesystem::exists(lockPathOf(pathOf(outputPath)), error))
+    return std::optional<WorkDirectory>();
+  MOERT_RETURN_IF_ERROR(checkHoldsNone(outputPath, inputs));
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory left, open(outputPath, true));
+  left.keep();
+  return std::optional<WorkDirectory>(std::move(left));
+}
+
+std::string WorkDirectory::leftText(const std::string &outputPath) const {
+  return strCat(directory,
+                " was left by an interrupted command, such as a compile with "
+                "--accuracy-loss; this command does not use it and removes it once ",
+                outputPath, " is written");
+}
+
+bool WorkDirectory::removeFiles(std::span<const std::string> paths) {
+  auto remove = [](const std::string &path) {
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)) &&
+           std::filesystem::remove(path, ignored);
+  };
+  const bool wasThere = remove(paths.back());
+  std::ranges::for_each(paths, remove);
+  return wasThere;
+}
+
 WorkDirectory::WorkDirectory(WorkDirectory &&other) noexcept
     : directory(std::move(other.directory)), lock(std::exchange(other.lock, -1)),
       resumed(other.resumed), isRemovedAtEnd(other.isRemovedAtEnd) {}

@@ -4,6 +4,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,6 +20,17 @@ public:
   /// Refuses inputs that lie in the directory, which would go with it.
   static moert::Status checkHoldsNone(const std::string &outputPath,
                                       std::span<const std::string> inputs);
+  /// For a command that uses no work directory: the one that an interrupted command with the same
+  /// output left, locked, and kept unless discard() is called. Nothing where there is none, or one
+  /// that this class did not make. Refuses inputs that lie in it, and one that another process is
+  /// working in.
+  static moert::Result<std::optional<WorkDirectory>> findLeft(const std::string &outputPath,
+                                                              std::span<const std::string> inputs);
+  /// What to say of a directory that findLeft() found.
+  std::string leftText(const std::string &outputPath) const;
+  /// Removes files that an interrupted command left, the last one first, since without it the
+  /// others cannot be resumed. Whether the last one was there.
+  static bool removeFiles(std::span<const std::string> paths);
   static std::string pathOf(const std::string &outputPath) { return outputPath + ".work"; }
 
   WorkDirectory(WorkDirectory &&other) noexcept;
@@ -30,6 +42,7 @@ public:
   /// Whether there was one to go on with.
   bool isResumed() const { return resumed; }
   void keep() { isRemovedAtEnd = false; }
+  void discard() { isRemovedAtEnd = true; }
   /// Keeps the directory where --resume can go on from it behind such an end: an interruption, a
   /// failure of the system with something done, any error of a resumed run, whose start it was.
   /// To an interruption or a failure it adds what is kept, with those of the files beside it that

@@ -262,3 +262,33 @@ TEST_CASE("inputs in the work directory are refused, those beside it are not") {
       WorkDirectory::checkHoldsNone(output, std::vector{directory.path("link") + "/profile"}),
       "removed at the end");
 }
+
+TEST_CASE("a left work directory is found, and goes only where it is discarded") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  CHECK_FALSE(WorkDirectory::findLeft(output, {})->has_value());
+  {
+    WorkDirectory work = opened(output, false);
+    write(work.path() + "/file");
+    work.keep();
+    checkRefused(WorkDirectory::findLeft(output, {}).status(), "another process is working in");
+  }
+  const std::string input = output + ".work/file";
+  checkRefused(WorkDirectory::findLeft(output, std::array{input}).status(), "removed at the end");
+  CHECK(WorkDirectory::findLeft(output, {})->has_value());
+  CHECK(contentOf(input) == "kept");
+  {
+    auto left = WorkDirectory::findLeft(output, {}).value();
+    left->discard();
+  }
+  CHECK(directory.fileNames().empty());
+}
+
+TEST_CASE("a directory that is no work directory is not found") {
+  TemporaryDirectory directory;
+  const std::string path = directory.path("out.moe.work");
+  fs::create_directory(path);
+  write(path + "/file");
+  CHECK_FALSE(WorkDirectory::findLeft(directory.path("out.moe"), {})->has_value());
+  CHECK(contentOf(path + "/file") == "kept");
+}

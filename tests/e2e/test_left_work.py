@@ -1,0 +1,83 @@
+"""A work directory or a partial artifact that one command leaves, and another command with the same output."""
+import random
+import signal
+
+import support
+from support import DONE, REFUSED, E2eTest, artifact, copied, digest
+from test_stop import with_special
+
+PLAIN = ("--bits", "4")
+
+
+class LeftWorkTest(E2eTest):
+    def setUp(self):
+        super().setUp()
+        self.output = self.scratch / "out.moe"
+        self.work = self.scratch / "out.moe.work"
+        self.inputs = self.scratch / "inputs"
+        self.inputs.mkdir()
+        self.text = self.inputs / "text.txt"
+        self.text.write_text("".join(random.Random(26).choices("abcdefgh ", k=24000)))
+
+    def left(self):
+        return sorted(path.name for path in self.scratch.iterdir() if path != self.inputs)
+
+    def accurate(self, *flags, loss="20%"):
+        return ("compile", with_special(), "-o", self.output, "--accuracy-loss", loss, "--calibration-text", self.text,
+                "--calibration-tokens", 1024, "--search-windows", 10, "--solver", "uniform", *flags)
+
+    def killed(self, *command, at):
+        status, error = support.interrupt_at(support.start("moec", *map(str, command)), signal.SIGKILL, at)
+        self.assertEqual(status, -signal.SIGKILL, error)
+
+    def killed_accurately(self):
+        self.killed(*self.accurate(), at=self.work / "reference.moe")
+        self.assertEqual(self.left(), ["out.moe.work"])
+
+    def test_a_plain_compile_names_the_work_directory_and_removes_it(self):
+        self.killed_accurately()
+        done = self.expect(DONE, "moec", "compile", with_special(), "-o", self.output, *PLAIN)
+        self.assertIn(f"{self.work} was left by an interrupted command", done.err)
+        self.assertEqual(self.left(), ["out.moe"])
+        self.assertEqual(digest(self.output), digest(artifact(with_special(), *PLAIN)))
+
+    def test_replan_does_the_same(self):
+        self.killed_accurately()
+        done = self.expect(DONE, "moec", "replan", artifact(with_special(), *PLAIN), "-o", self.output, "--memory", "50%")
+        self.assertIn(f"{self.work} was left by an interrupted command", done.err)
+        self.assertEqual(self.left(), ["out.moe"])
+
+    def test_a_plain_compile_that_is_refused_leaves_the_work_directory(self):
+        self.killed_accurately()
+        self.expect(REFUSED, "moec", "compile", with_special(), "-o", self.output, *PLAIN, "--memory", "1KiB")
+        self.assertEqual(self.left(), ["out.moe.work"])
+        self.assertIn("reference.moe", [path.name for path in self.work.iterdir()])
+
+    def test_resuming_without_the_options_is_refused_and_the_work_directory_stays(self):
+        self.killed_accurately()
+        self.refused("moec", "compile", with_special(), "-o", self.output, *PLAIN, "--resume",
+                     mention="out.moe.work was left by another command.*--resume with the options of that command")
+        self.assertEqual(self.left(), ["out.moe.work"])
+        self.expect(DONE, "moec", *self.accurate("--resume"))
+        self.assertEqual(self.left(), ["out.moe"])
+
+    def test_inputs_in_the_work_directory_are_refused(self):
+        self.work.mkdir()
+        (self.work / "moec.lock").touch()
+        source = copied(artifact(with_special(), *PLAIN), self.work)
+        self.refused("moec", "replan", source, "-o", self.output, "--memory", "50%", mention="copy.moe lies in .*out.moe.work")
+        self.assertTrue(source.exists())
+
+    def test_a_compile_for_a_target_removes_what_a_plain_one_left(self):
+        partial = self.scratch / "out.moe.partial"
+        for flags in (), ("--resume",):
+            for loss, status, left in (("20%", DONE, ["out.moe"]), ("0.0001%", support.FAILED, ["out.moe.work"])):
+                with self.subTest(flags=flags, loss=loss):
+                    # What a killed compile leaves, a journal of another plan.
+                    partial.write_bytes(bytes(4096))
+                    (self.scratch / "out.moe.partial.journal").write_text("moec-journal 1 0123456789abcdef\n")
+                    done = self.expect(status, "moec", *self.accurate(*flags, loss=loss))
+                    self.assertIn(f"removed {partial}, which an interrupted command had left", done.err)
+                    self.assertEqual(self.left(), left)
+                    self.expect(DONE, "moec", *self.accurate("--resume"))
+                    self.output.unlink()
