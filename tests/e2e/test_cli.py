@@ -3,16 +3,18 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import struct
 import subprocess
+import termios
 from pathlib import Path
 
-from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, pocket, program
+from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, pocket, program, run
 
 COMMANDS = {
-    "moec": ["compile", "import", "emit", "calibrate", "plan", "replan", "inspect", "verify"],
+    "moec": ["compile", "import", "emit", "calibrate", "self-text", "plan", "replan", "inspect", "verify"],
     "moert": ["run", "logits", "eval", "tokenize", "bench", "probe"],
 }
 
@@ -27,10 +29,10 @@ class HelpTest(E2eTest):
                     self.assertNotRegex(done.out, r"(?m)^\s*:$")  # A heading without a name.
                     self.assertEqual(done.err, "")
 
-    def test_what_a_command_of_moert_takes_stands_apart_from_its_help(self):
-        for command in COMMANDS["moert"]:
+    def test_the_options_of_a_command_are_apart_from_help_and_version(self):
+        for command in self.helps():
             with self.subTest(command):
-                said = self.expect(DONE, "moert", command, "--help").out
+                said = self.expect(DONE, *command, "--help").out
                 self.assertEqual(re.findall(r"(?m)^  (-\S+)", said.split("\nHelp:\n")[1]), ["-h,", "--version"])
 
     def test_the_help_of_a_program_names_its_commands(self):
@@ -39,8 +41,57 @@ class HelpTest(E2eTest):
             for command in commands:
                 self.assertRegex(said, rf"\b{command}\b")
 
+    def helps(self):
+        return [(name, *word) for name, commands in COMMANDS.items() for word in [(), *((command,) for command in commands)]]
+
+    def help_in_terminal(self, columns, name, *command):
+        """What --help prints where standard output is a terminal of so many columns."""
+        controller, terminal = os.openpty()
+        with os.fdopen(controller, "rb", buffering=0) as reader:
+            with os.fdopen(terminal, "wb") as output:
+                fcntl.ioctl(output, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+                process = subprocess.Popen([program(name), *command, "--help"], stdout=output)
+            text = b""
+            try:
+                while block := reader.read(65536):
+                    text += block
+            except OSError:  # The terminal is closed.
+                pass
+            self.assertEqual(process.wait(), DONE)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_help_is_as_wide_as_the_terminal_within_limits(self):
+        for command in self.helps():
+            with self.subTest(command):
+                plain = self.expect(DONE, *command, "--help").out
+                self.assertEqual(self.help_in_terminal(80, *command), plain)
+                self.assertLessEqual(max(map(len, plain.splitlines())), 80)
+                self.assertLessEqual(max(map(len, self.help_in_terminal(50, *command).splitlines())), 50)
+                self.assertEqual(self.help_in_terminal(300, *command), self.help_in_terminal(100, *command))
+
+    def test_every_command_has_an_example_that_its_command_line_takes(self):
+        for command in self.helps():
+            with self.subTest(command):
+                said = self.expect(DONE, *command, "--help").out
+                self.assertEqual(said.count("\nExample:\n"), 1)
+                example = shlex.split(said.split("\nExample:\n")[1].replace("\\\n", " "))
+                name, *words = example[example.index(command[0]):]
+                self.assertEqual((name, *words)[:len(command)], command)
+                # Refused by what the files are, or for their absence, not for the command line.
+                done = run(name, *words, cwd=self.scratch)
+                self.assertNotIn("--help lists", done.err)
+
+    def test_texts_of_options_are_in_one_column_and_options_in_named_groups(self):
+        for command in self.helps():
+            with self.subTest(command):
+                said = self.expect(DONE, *command, "--help").out
+                self.assertEqual(set(map(len, re.findall(r"(?m)^  -.*?  +(?=\S)", said))), {28})
+                self.assertNotRegex(said, r"(?m)^(Options|Positionals|Subcommands):")
+                self.assertNotRegex(said, r"\n\n\n")
+
     def test_the_help_of_compile_lists_the_quantizers(self):
-        self.assertIn("--quantizer auto|nearest|per-channel|clipped|weighted|hqq|gptq\n", self.expect(DONE, "moec", "compile", "--help").out)
+        said = " ".join(self.expect(DONE, "moec", "compile", "--help").out.split())
+        self.assertIn("auto, nearest, per-channel, clipped, weighted, hqq or gptq", said)
 
     def test_every_program_and_command_says_its_version(self):
         versions = set()

@@ -2,8 +2,10 @@
 
 #include "runtime/base/Excerpt.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace moert::cli {
@@ -42,6 +44,14 @@ Status writeOutput(std::string_view text) {
 
 bool isOutputTerminal() {
   return ::isatty(STDOUT_FILENO) == 1;
+}
+
+size_t outputWidth() {
+  constexpr size_t kDefaultWidth = 80, kLeastWidth = 40, kMostWidth = 100;
+  winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return kDefaultWidth;
+  return std::clamp<size_t>(size.ws_col, kLeastWidth, kMostWidth);
 }
 
 bool isErrorTerminal() {

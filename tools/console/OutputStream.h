@@ -4,6 +4,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <cstddef>
 #include <string_view>
 
 namespace moert::cli {
@@ -17,6 +18,10 @@ bool isClosedOutput(const Status &status);
 
 bool isOutputTerminal();
 bool isErrorTerminal();
+
+/// Characters of a line of text: the terminal's width within limits that are easy to read, 80 where
+/// standard output is no terminal.
+size_t outputWidth();
 
 /// Standard error; where that is closed there is nowhere to complain.
 void writeError(std::string_view text);

@@ -22,7 +22,7 @@ std::string AccuracyFlags::askedBy() const {
   return acceptanceTexts.empty() ? "" : "--eval-text";
 }
 
-// The heading that help has them under.
+// Their heading in --help.
 static constexpr const char *kGroup = "Accuracy";
 
 // An option that would change nothing is refused rather than passed over: `loss` and
@@ -30,28 +30,33 @@ static constexpr const char *kGroup = "Accuracy";
 static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
   command
       .add_option("--calibration-text", flags.calibrationTexts,
-                  "Texts, UTF-8, for calibration and for the search")
+                  "Texts for calibration and for the search, UTF-8: .jsonl with a document per "
+                  "line, {\"text\": "
+                  "\"...\"}, or plain text")
       ->check(someWord())
       ->group(kGroup)
       ->type_name("FILE");
-  CLI::Option *profile = command
-                             .add_option("--calibration", flags.profile,
-                                         "A profile of moec calibrate in place of calibrating")
-                             ->check(someWord())
-                             ->group(kGroup)
-                             ->type_name("PROFILE");
+  CLI::Option *profile =
+      command
+          .add_option("--calibration", flags.profile,
+                      "Profile that moec calibrate wrote, instead of calibrating")
+          ->check(someWord())
+          ->group(kGroup)
+          ->type_name("PROFILE");
   command
-      .add_option("--eval-text", flags.acceptanceTexts,
-                  "Texts that the loss is accepted on, used for nothing else (default: windows set "
-                  "aside from the calibration texts); of choice, rouge2 and exact, items")
+      .add_option(
+          "--eval-text", flags.acceptanceTexts,
+          "Texts on which the loss is accepted, used for nothing else; for choice, rouge2 and "
+          "exact, items (default: windows set aside from the calibration texts)")
       ->check(someWord())
       ->needs(loss)
       ->group(kGroup)
       ->type_name("FILE");
   command
-      .add_option("--self-text", flags.selfText,
-                  "Let the checkpoint write N documents, for calibration and acceptance where no "
-                  "text is given: half for each, or all for one")
+      .add_option(
+          "--self-text", flags.selfText,
+          "Let the checkpoint write N documents, for calibration and for acceptance if no text "
+          "is given for them: half for each, or all for one")
       ->check(within(1, uint64_t(1) << 24))
       ->group(kGroup)
       ->type_name("N");
@@ -65,8 +70,8 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
   command
       .add_option("--search-windows", flags.searchWindows,
                   withDefault(strCat("Windows of ", TextAmounts().windowTokens,
-                                     " tokens that each candidate is measured on; fewer are "
-                                     "faster, and cost bytes since the bound is wider"),
+                                     " tokens on which each candidate is measured; fewer are "
+                                     "faster but widen the bound, which costs bytes"),
                               flags.searchWindows))
       ->needs(loss)
       ->check(within(kLeastWindows, uint64_t(1) << 20))
@@ -74,7 +79,7 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
       ->type_name("N");
   command
       .add_option("--seed", flags.seed,
-                  withDefault("Seed of the windows that calibration takes, and of --self-text", 0))
+                  withDefault("Random seed of the windows for calibration and of --self-text", 0))
       ->check(within(0, UINT64_MAX))
       ->group(kGroup)
       ->type_name("S");
@@ -82,33 +87,37 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
 
 // As moert eval has them.
 static void addItemOptions(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
-  const std::string group = "Accuracy on items (JSONL; moert eval --help says of which form)";
+  const std::string group = "Accuracy on items (JSONL; moert eval --help describes their form)";
   command
-      .add_option("--choice-by", flags.choiceBy,
-                  "choice: what stands behind the question and is compared: the letter of each "
-                  "choice, which are listed in the question, or its text (default: letter)")
+      .add_option(
+          "--choice-by", flags.choiceBy,
+          "choice: letter lists the choices in the question and compares their letters; text "
+          "compares their texts (default: letter)")
       ->check(oneOf({"letter", "text"}))
       ->needs(loss)
       ->group(group)
-      ->type_name("letter|text");
+      ->type_name("NAME");
   command
       .add_option("--max-tokens", flags.maxTokens,
-                  strCat("rouge2, exact: tokens to generate at most (default: ",
+                  strCat("rouge2, exact: most tokens to generate (default: ",
                          AnswerOptions().maxTokens, ")"))
       ->check(within(1, uint64_t(1) << 20))
       ->needs(loss)
       ->group(group)
       ->type_name("N");
   command
-      .add_option("--stop", flags.stopTexts,
-                  "rouge2, exact: texts that end what is generated and do not belong to it")
+      .add_option(
+          "--stop", flags.stopTexts,
+          "rouge2, exact: end the answer before any of these; special tokens such as <|im_end|> "
+          "match as well")
       ->check(someWord())
       ->needs(loss)
       ->group(group)
       ->type_name("TEXT");
   command
-      .add_option("--answer-after", flags.answerAfter,
-                  "exact: compare what stands behind the last such text, here and there (####)")
+      .add_option(
+          "--answer-after", flags.answerAfter,
+          "exact: compare only what follows the last such text in either answer; GSM8K's is ####")
       ->check(someWord())
       ->needs(loss)
       ->group(group)
@@ -119,48 +128,52 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
   CLI::Option *loss =
       command
           .add_option("--accuracy-loss", flags.loss,
-                      "Find the fewest bytes that lose no more than this against the checkpoint, "
-                      "with 95% confidence: 2% of the metric; of kl, nats such as 0.05. With "
-                      "--device and --memory: the widths that are expected to take the least time "
-                      "per token, within the first budget and by the first preset")
+                      "Find the widths of fewest bytes that lose at most this much against the "
+                      "checkpoint, with 95% confidence: a relative loss such as 2%, or for kl a "
+                      "number of nats such as 0.05. With --device and --memory, find the widths "
+                      "with the shortest expected time per token instead, for the first budget and "
+                      "preset")
           ->check(someWord())
           ->group(kGroup)
           ->type_name("LOSS");
   command
       .add_option(
           "--metric", flags.metric,
-          withDefault("What the loss is measured in. On texts: perplexity, kl (nats per "
-                      "token), top1 (agreement); on the items of --eval-text: choice (right "
-                      "answers), rouge2 (F1), exact (matches)",
+          withDefault("How the loss is measured. On texts: perplexity, kl (nats per token), top1 "
+                      "(agreement with the checkpoint). On the items of --eval-text: choice "
+                      "(right answers), rouge2 (F1), exact (matching answers)",
                       flags.metric))
       ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
       ->needs(loss)
       ->group(kGroup)
-      ->type_name("METRIC");
+      ->type_name("NAME");
   addTexts(command, flags, loss);
   command
-      .add_option("--quantizer", flags.quantizer,
-                  strCat("How experts are rounded: auto is ",
-                         nameOf(AccurateCompileRequest().method),
-                         " with calibration and nearest without"))
+      .add_option(
+          "--quantizer", flags.quantizer,
+          strCat("How experts are rounded: auto, nearest, per-channel, clipped, weighted, hqq or "
+                 "gptq (default: auto: ",
+                 nameOf(AccurateCompileRequest().method), " with calibration, nearest without)"))
       ->check(oneOf({"auto", "nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"}))
       ->group(kGroup)
-      ->type_name("auto|nearest|per-channel|clipped|weighted|hqq|gptq");
+      ->type_name("NAME");
   command
       .add_option(
           "--solver", flags.solver,
           withDefault(
-              "What chooses the widths of experts: a knapsack over bytes or seconds, EdgeMoE's "
-              "selection, one width for all, or the best of them",
+              "What chooses the widths of the experts: mckp (a knapsack over bytes or seconds), "
+              "edgemoe "
+              "(that system's selection), uniform (one width for all), or auto (the best of them)",
               flags.solver))
       ->check(oneOf({"auto", "mckp", "edgemoe", "uniform"}))
       ->needs(loss)
       ->group(kGroup)
-      ->type_name("auto|mckp|edgemoe|uniform");
+      ->type_name("NAME");
   command
-      .add_option("--check-estimates", flags.checkedEstimates,
-                  "Measure N experts alone as well, and say how well the search's estimates order "
-                  "them")
+      .add_option(
+          "--check-estimates", flags.checkedEstimates,
+          "Also measure N experts one by one, and print the rank correlation with the search's "
+          "estimates")
       ->check(within(2, uint64_t(1) << 20))
       ->needs(loss)
       ->group(kGroup)

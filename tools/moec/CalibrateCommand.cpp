@@ -1,7 +1,7 @@
 // moec calibrate: what a checkpoint's routers and experts see on texts, as a profile.
 #include "compiler/commands/CalibrateCheckpoint.h"
 #include "runtime/base/Size.h"
-#include "runtime/base/SystemLimits.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
@@ -9,6 +9,7 @@
 #include <memory>
 
 using namespace moert;
+using moert::cli::exampleFooter;
 
 namespace moec::cli {
 
@@ -42,31 +43,29 @@ static void addNumbers(CLI::App &command, CalibrateFlags &flags) {
       ->type_name("N");
   command
       .add_option("--seed", options.seed,
-                  withDefault("Seed of the windows in the texts, and of --self-text", options.seed))
+                  withDefault("Random seed of the windows and of --self-text", options.seed))
       ->check(within(0, UINT64_MAX))
       ->type_name("S");
   command
-      .add_option("--memory", flags.memory,
-                  "Limit of the whole process: 512MiB, 6GiB, or 25% of the experts beside what is "
-                  "needed anyway (default: what the container and the system leave)")
+      .add_option(
+          "--memory", flags.memory,
+          "Memory limit of the whole process: 512MiB, 6GiB, or 25%: a quarter of the experts' "
+          "bytes plus everything else that is needed (default: what the container and the "
+          "free memory allow)")
       ->check(someSize())
       ->type_name("SIZE");
-  options.threads = availableCores();
-  command
-      .add_option("--threads", options.threads,
-                  "Threads that compute (default: the cores that this process may use)")
-      ->check(within(1, 1024))
-      ->type_name("N");
+  setGroup(command, "Calibration", {"--tokens", "--seed", "--memory"});
 }
 
 void addCalibrateCommand(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<CalibrateFlags>();
   CLI::App *command = app.add_subcommand(
-      "calibrate", "Learn from texts what a checkpoint's routers and experts see");
-  command->add_option("checkpoint", flags->checkpoint, "Directory of the checkpoint")
+      "calibrate", "Run a checkpoint on texts and record its routing and its experts' inputs");
+  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint")
       ->required()
       ->type_name("CKPT");
-  CLI::Option_group *texts = command->add_option_group("Text", "One of them is required");
+  CLI::Option_group *texts = command->add_option_group("Text, one of");
+  texts->set_help_flag(); // The command has it.
   texts
       ->add_option(
           "--calibration-text", flags->options.textPaths,
@@ -78,14 +77,14 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
       ->check(within(1, uint64_t(1) << 24))
       ->type_name("N");
   texts->require_option(1);
-  command
-      ->add_option("-o,--output", flags->options.outputPath,
-                   "The profile to write; moec inspect shows what it says")
-      ->required()
+  for (CLI::Option *text : texts->get_options())
+    text->group(texts->get_group());
+  addOutput(*command, flags->options.outputPath, "The profile to write; moec inspect prints it")
       ->type_name("PROFILE");
   addNumbers(*command, *flags);
-  command->add_flag("--resume", flags->options.resume,
-                    "Go on with what a command that did not finish left");
+  addRunning(*command, flags->options.threads, &flags->options.resume);
+  command->footer(exampleFooter("moec calibrate ./qwen --calibration-text wiki.txt code.jsonl -o "
+                                "qwen.profile"));
   command->callback([flags, &chosen] { chosen = [flags] { return runCalibrate(*flags); }; });
 }
 

@@ -1,19 +1,11 @@
-// What the subcommands of moec have in common. Each one is a file: it adds its options to the
-// command line and, when it was the one asked for, sets what main() then runs.
+// The commands of moec.
 #pragma once
 
-#include "runtime/base/Status.h"
-
-#include <functional>
-
-namespace CLI {
-class App;
-}
+#include "tools/console/CommandLine.h"
 
 namespace moec::cli {
 
-/// The chosen command. An error's message goes to stderr and its code decides the exit code.
-using Action = std::function<moert::Status()>;
+using moert::cli::Action;
 
 void addCompileCommand(CLI::App &app, Action &chosen);
 void addCalibrateCommand(CLI::App &app, Action &chosen);

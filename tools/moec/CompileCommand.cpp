@@ -2,7 +2,7 @@
 // and last step.
 #include "compiler/commands/Compile.h"
 #include "runtime/base/Size.h"
-#include "runtime/base/SystemLimits.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/AccuracyFlags.h"
 #include "tools/moec/Command.h"
@@ -15,6 +15,7 @@
 using namespace moert;
 using mlir::moe::ExpertBits;
 using mlir::moe::ResidentBits;
+using moert::cli::exampleFooter;
 using moert::cli::printError;
 
 namespace moec::cli {
@@ -35,20 +36,6 @@ struct CompileFlags {
 };
 
 } // namespace
-
-static void addEmitOptions(CLI::App &command, std::string &outputPath, unsigned &threads,
-                           bool &resume) {
-  threads = availableCores();
-  command.add_option("-o,--output", outputPath, "The artifact to write")
-      ->required()
-      ->type_name("OUT.moe");
-  command.add_flag("--resume", resume, "Go on with what a command that did not finish left");
-  command
-      .add_option("--threads", threads,
-                  "Threads that read and quantize (default: the cores that this process may use)")
-      ->check(within(1, 1024))
-      ->type_name("N");
-}
 
 static Status runAccurately(const CompileFlags &flags) {
   AccurateCompileRequest request;
@@ -102,74 +89,84 @@ static Status runCompile(CompileFlags &flags) {
   return withResumeHint(compileCheckpoint(request, sessionWith(progress)), request.outputPath);
 }
 
-static void addPlanOptions(CLI::App &command, mlir::moe::CompileOptions &passes) {
+static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
   command
       .add_option(
-          "--preset", passes.presets,
-          "How to plan: auto searches where calibration and --device say what to search with, "
-          "and takes what is best on most models otherwise; the others are published "
-          "systems and what they are compared with; several give a plan each (default: auto)")
+          "--bits", flags.bits,
+          strCat("Width of the experts: auto, source (as in the checkpoint), 8, 6, 4, 3 or 2 "
+                 "(default: ",
+                 flags.bits, ": what --accuracy-loss allows, otherwise ", kAutoBits, ")"))
+      ->check(oneOf({"auto", "source", "8", "6", "4", "3", "2"}))
+      ->type_name("BITS");
+  command
+      .add_option("--nested", flags.nested,
+                  withDefault("on or off. On stores experts in bit planes, so that fewer bits of "
+                              "them can be read; products of one row are then slower, by up to "
+                              "about 5% at 4 bits and 20% at 8. Off stores 2, 4 and 8 bits in one "
+                              "piece",
+                              flags.nested))
+      ->check(oneOf({"on", "off"}))
+      ->type_name("SWITCH");
+  command
+      .add_option("--resident-bits", flags.residentBits,
+                  strCat("Width of all other matrices: auto, source, 16, 8 or 4 (default: ",
+                         flags.residentBits, ": what --accuracy-loss allows, otherwise ",
+                         kAutoResidentBits, ")"))
+      ->check(oneOf({"auto", "source", "16", "8", "4"}))
+      ->type_name("BITS");
+  command
+      .add_option("--head-bits", flags.headBits,
+                  strCat("Width of the output head, which loses most by fewer bits, and of an "
+                         "embedding tied to it: same, source, 16, 8 or 4 (default: ",
+                         flags.headBits, " as --resident-bits)"))
+      ->check(oneOf({"same", "source", "16", "8", "4"}))
+      ->type_name("BITS");
+  setGroup(command, "Widths", {"--bits", "--nested", "--resident-bits", "--head-bits"});
+}
+
+static void addPlanOptions(CLI::App &command, CompileFlags &flags) {
+  mlir::moe::CompileOptions &passes = flags.request.passes;
+  addBudgets(command, flags.budgets, "to plan for");
+  command
+      .add_option("--preset", passes.presets,
+                  "How to plan: auto searches for the fastest plan if it has calibration and "
+                  "--device, and otherwise takes what is best on most models; load-on-demand, lru, "
+                  "edgemoe and fate are published systems, for comparison. A plan is made for each "
+                  "(default: auto)")
       ->expected(1, 8)
       ->check(someWord())
-      ->type_name("{auto|load-on-demand|lru|edgemoe|fate}...");
+      ->type_name("NAME");
   command
       .add_option("--device", passes.device,
-                  "Device profile to plan for; moert probe writes one (default: none, and nothing "
-                  "is guessed ahead but by fate, as much as its paper reads)")
+                  "Device profile to plan for, as moert probe writes it (default: none; only fate "
+                  "then plans prefetches, as many as its paper reads)")
       ->check(someWord())
       ->type_name("F.yaml");
+  command
+      .add_option("--context", passes.context,
+                  "Tokens of context to plan for (default: 2048, or fewer if the model has fewer "
+                  "positions)")
+      ->check(within(1, uint32_t(1) << 30))
+      ->type_name("N");
+  setGroup(command, "Plans", {"--memory", "--preset", "--device", "--context"});
 }
 
 void addCompileCommand(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<CompileFlags>();
+  CompileRequest &request = flags->request;
   CLI::App *command = app.add_subcommand("compile", "Compile a checkpoint into an artifact");
   command
-      ->add_option("checkpoint", flags->request.checkpointDirectory,
-                   "Directory with config.json and the weights as safetensors")
+      ->add_option("checkpoint", request.checkpointDirectory,
+                   "Folder with config.json and the weights as safetensors")
       ->required()
       ->type_name("CKPT");
-  addEmitOptions(*command, flags->request.outputPath, flags->request.threads,
-                 flags->request.resume);
-  command
-      ->add_option("--bits", flags->bits,
-                   strCat("Width of the experts (default: ", flags->bits,
-                          ": what --accuracy-loss allows, ", kAutoBits, " without it)"))
-      ->check(oneOf({"auto", "source", "8", "6", "4", "3", "2"}))
-      ->type_name("auto|source|8|6|4|3|2");
-  command
-      ->add_option(
-          "--nested", flags->nested,
-          withDefault("Store experts in bit planes, so that fewer bits of them can be read; that "
-                      "slows products of one row by up to about 5% at 4 bits, about 20% at 8. off: "
-                      "2, 4 and 8 bits in one piece",
-                      flags->nested))
-      ->check(oneOf({"on", "off"}))
-      ->type_name("on|off");
-  command
-      ->add_option(
-          "--resident-bits", flags->residentBits,
-          strCat("Width of everything else that is a matrix (default: ", flags->residentBits,
-                 ": what --accuracy-loss allows, ", kAutoResidentBits, " without it)"))
-      ->check(oneOf({"auto", "source", "16", "8", "4"}))
-      ->type_name("auto|source|16|8|4");
-  command
-      ->add_option("--head-bits", flags->headBits,
-                   strCat("Width of the matrix that logits come from, the one that fewer bits hurt "
-                          "most, and of the embedding where that is the same (default: ",
-                          flags->headBits, ", as --resident-bits)"))
-      ->check(oneOf({"same", "source", "16", "8", "4"}))
-      ->type_name("same|source|16|8|4");
-  command
-      ->add_option("--memory", flags->budgets,
-                   "Budgets to plan for: 512MiB, 6GiB, 25% of the experts")
-      ->expected(1, 64)
-      ->check(someSize())
-      ->type_name("SIZE...");
-  addPlanOptions(*command, flags->request.passes);
+  addOutput(*command, request.outputPath, "The artifact to write")->type_name("OUT.moe");
+  addWidthOptions(*command, *flags);
+  addPlanOptions(*command, *flags);
   addAccuracyFlags(*command, flags->accuracy);
-  command->add_option("--context", flags->request.passes.context, "Tokens of context to plan for")
-      ->check(within(1, uint32_t(1) << 30))
-      ->type_name("N");
+  addRunning(*command, request.threads, &request.resume);
+  command->footer(exampleFooter("moec compile ./qwen -o qwen.moe --memory 25% 6GiB --device "
+                                "laptop.yaml --accuracy-loss 2% --self-text 400"));
   command->callback([flags, &chosen] { chosen = [flags] { return runCompile(*flags); }; });
 }
 
@@ -178,13 +175,13 @@ void addImportCommand(CLI::App &app, Action &chosen) {
     std::string checkpoint, output;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App *command = app.add_subcommand("import", "Write a checkpoint's IR: the first step alone");
-  command->add_option("checkpoint", flags->checkpoint, "Directory of the checkpoint")
+  CLI::App *command =
+      app.add_subcommand("import", "Write a checkpoint's IR: the first step of compile alone");
+  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint")
       ->required()
       ->type_name("CKPT");
-  command->add_option("-o,--output", flags->output, "The module to write")
-      ->required()
-      ->type_name("M.mlir");
+  addOutput(*command, flags->output, "The MLIR module to write")->type_name("M.mlir");
+  command->footer(exampleFooter("moec import ./qwen -o qwen.mlir"));
   command->callback([flags, &chosen] {
     chosen = [flags] {
       StepProgress progress;
@@ -195,12 +192,14 @@ void addImportCommand(CLI::App &app, Action &chosen) {
 
 void addEmitCommand(CLI::App &app, Action &chosen) {
   auto request = std::make_shared<EmitRequest>();
-  CLI::App *command =
-      app.add_subcommand("emit", "Write a planned module's artifact: the last step alone");
-  command->add_option("module", request->modulePath, "The planned module")
+  CLI::App *command = app.add_subcommand(
+      "emit", "Write the artifact of a planned module: the last step of compile alone");
+  command->add_option("module", request->modulePath, "The planned MLIR module")
       ->required()
       ->type_name("M.mlir");
-  addEmitOptions(*command, request->outputPath, request->threads, request->resume);
+  addOutput(*command, request->outputPath, "The artifact to write")->type_name("OUT.moe");
+  addRunning(*command, request->threads, &request->resume);
+  command->footer(exampleFooter("moec emit planned.mlir -o qwen.moe"));
   command->callback([request, &chosen] {
     chosen = [request] {
       StepProgress progress;

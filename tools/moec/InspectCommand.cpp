@@ -4,6 +4,7 @@
 #include "compiler/inspection/InspectProfile.h"
 #include "compiler/inspection/VerifyArtifact.h"
 #include "runtime/base/Size.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/StepProgress.h"
@@ -15,6 +16,7 @@
 #include <string_view>
 
 using namespace moert;
+using moert::cli::exampleFooter;
 using moert::cli::writeOutput;
 
 namespace moec::cli {
@@ -39,11 +41,13 @@ void addInspectCommand(CLI::App &app, Action &chosen) {
     bool isJson = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App *command = app.add_subcommand("inspect", "Say what an artifact or a profile holds");
+  CLI::App *command =
+      app.add_subcommand("inspect", "Print what an artifact or a calibration profile holds");
   command->add_option("file", flags->path, "The artifact or calibration profile")
       ->required()
       ->type_name("FILE");
-  command->add_flag("--json", flags->isJson, "As JSON, for programs");
+  command->add_flag("--json", flags->isJson, "Print one JSON object")->group("Output");
+  command->footer(exampleFooter("moec inspect qwen.moe"));
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Status {
       if (beginsAsProfile(flags->path))
@@ -68,10 +72,10 @@ static Status runVerify(const std::string &path) {
 
 void addVerifyCommand(CLI::App &app, Action &chosen) {
   auto path = std::make_shared<std::string>();
-  CLI::App *command = app.add_subcommand(
-      "verify", "Check every byte of an artifact and every rule of the format, its "
-                "tokenizer's included");
+  CLI::App *command =
+      app.add_subcommand("verify", "Check every byte of an artifact and every rule of its format");
   command->add_option("artifact", *path, "The artifact")->required()->type_name("OUT.moe");
+  command->footer(exampleFooter("moec verify qwen.moe"));
   command->callback([path, &chosen] { chosen = [path] { return runVerify(*path); }; });
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
 
 using namespace moert;
 
@@ -33,6 +34,41 @@ CLI::Validator someSize() {
 CLI::Validator someWord() {
   return CLI::Validator([](std::string &text) { return text.empty() ? "is empty" : std::string(); },
                         "");
+}
+
+void setGroup(CLI::App &command, const std::string &group,
+              std::initializer_list<const char *> names) {
+  for (const char *name : names)
+    command.get_option(name)->group(group);
+}
+
+CLI::Option *addOutput(CLI::App &command, std::string &path, const std::string &description) {
+  return command.add_option("-o,--output", path, description)->required()->group("Output");
+}
+
+CLI::Option *addBudgets(CLI::App &command, std::vector<std::string> &budgets,
+                        const std::string &purpose) {
+  return command
+      .add_option("--memory", budgets,
+                  strCat("Memory budgets ", purpose,
+                         ": 512MiB, 6GiB, or 25%: a quarter of the experts' bytes plus everything "
+                         "else that is needed"))
+      ->expected(1, 64)
+      ->check(someSize())
+      ->type_name("SIZE");
+}
+
+void addRunning(CLI::App &command, unsigned &threads, bool *resume) {
+  threads = availableCores();
+  command
+      .add_option("--threads", threads,
+                  "Compute threads (default: the cores that this process may use)")
+      ->check(within(1, 1024))
+      ->type_name("N")
+      ->group("Running");
+  if (resume)
+    command.add_flag("--resume", *resume, "Resume this command after an interruption")
+        ->group("Running");
 }
 
 } // namespace moec::cli

@@ -1,5 +1,5 @@
-// What the subcommands' options have in common: checks whose words the option's type name says
-// already, and defaults that help takes from the code.
+// What the commands' options have in common: checks, defaults that help takes from the code, and
+// options that several commands have.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,17 @@ CLI::Validator within(uint64_t low, uint64_t high);
 CLI::Validator someSize();
 /// An empty word would pass for an option that was not given.
 CLI::Validator someWord();
+
+/// Puts options under a heading of --help.
+void setGroup(CLI::App &command, const std::string &group,
+              std::initializer_list<const char *> names);
+
+/// What several commands have, with the same words.
+CLI::Option *addOutput(CLI::App &command, std::string &path, const std::string &description);
+CLI::Option *addBudgets(CLI::App &command, std::vector<std::string> &budgets,
+                        const std::string &purpose);
+/// --threads and --resume, under a heading of their own. Sets the default of threads.
+void addRunning(CLI::App &command, unsigned &threads, bool *resume);
 
 template <typename Value>
 std::string withDefault(const std::string &description, const Value &value) {

@@ -6,6 +6,7 @@
 #include "profiles/DeviceFile.h"
 #include "runtime/base/JsonWriter.h"
 #include "runtime/base/OutputFile.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
@@ -16,6 +17,7 @@
 #include <optional>
 
 using namespace moert;
+using moert::cli::exampleFooter;
 using moert::cli::writeOutput;
 
 namespace moec::cli {
@@ -107,49 +109,45 @@ static Status runPlan(const PlanFlags &flags) {
 void addPlanCommand(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App *command = app.add_subcommand(
-      "plan", "Say what to expect before compiling or replanning: will it fit, how fast, and why");
+      "plan", "Forecast before compiling or replanning: what fits, how fast it is, and why");
   command
-      ->add_option("model", flags->modelPath,
-                   "Directory with config.json (the weights need not be there), or an artifact, "
-                   "whose plans moec replan would write")
+      ->add_option(
+          "model", flags->modelPath,
+          "A checkpoint, whose folder needs config.json but no weights; or an artifact, for "
+          "the plans that moec replan would write")
       ->required()
       ->type_name("CKPT|OUT.moe");
-  command
-      ->add_option("--memory", flags->budgets,
-                   "Budgets to look at: 512MiB, 6GiB, 25% of the experts")
-      ->required()
-      ->expected(1, 64)
-      ->check(someSize())
-      ->type_name("SIZE...");
+  addBudgets(*command, flags->budgets, "to look at")->required();
   command
       ->add_option("--device", flags->devicePath,
-                   "Device profile that times are worked out for; moert probe writes one")
+                   "Device profile for the times, as moert probe writes it (default: none, and no "
+                   "times)")
       ->check(someWord())
       ->type_name("F.yaml");
   command
-      ->add_option("--preset", flags->presets,
-                   "Of an artifact: how to plan, as moec replan takes it (default: auto)")
+      ->add_option("--context", flags->context,
+                   "Tokens of context to plan for (default: as moec compile, or those of the "
+                   "artifact's plans)")
+      ->check(within(1, uint32_t(1) << 30))
+      ->type_name("N");
+  setGroup(*command, "Plans", {"--memory", "--device", "--context"});
+  command->add_option("--preset", flags->presets, "How to plan, as in moec replan (default: auto)")
       ->expected(1, 8)
       ->check(someWord())
-      ->type_name("{auto|load-on-demand|lru|edgemoe|fate}...");
+      ->type_name("NAME");
   command
       ->add_option("--calibration", flags->profilePath,
-                   "Of an artifact: calibration profile to take the trace from (default: the "
-                   "artifact's own)")
+                   "Calibration profile whose trace is used (default: the artifact's own)")
       ->check(someWord())
       ->type_name("PROFILE");
   command
-      ->add_option("--context", flags->context,
-                   "Tokens of context to plan for (default: as moec compile, or what the artifact "
-                   "was planned for)")
-      ->check(within(1, uint32_t(1) << 30))
-      ->type_name("N");
-  command
       ->add_option("--picture", flags->picturePath,
-                   "Of an artifact: draw the first plan into this file; needs a device and a trace")
+                   "Draw the first plan into this file; needs a device and a trace")
       ->check(someWord())
       ->type_name("PLAN.svg");
-  command->add_flag("--json", flags->isJson, "As JSON, for programs");
+  setGroup(*command, "Of an artifact only", {"--preset", "--calibration", "--picture"});
+  command->add_flag("--json", flags->isJson, "Print one JSON object")->group("Output");
+  command->footer(exampleFooter("moec plan ./qwen --memory 6GiB 12GiB --device laptop.yaml"));
   command->callback([flags, &chosen] { chosen = [flags] { return runPlan(*flags); }; });
 }
 

@@ -1,5 +1,6 @@
 // moec replan: other budgets, presets and devices for an artifact that is there.
 #include "compiler/planning/Replan.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
@@ -7,6 +8,7 @@
 #include <memory>
 
 using namespace moert;
+using moert::cli::exampleFooter;
 
 namespace moec::cli {
 
@@ -14,43 +16,39 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
   auto request = std::make_shared<ReplanRequest>();
   CLI::App *command = app.add_subcommand(
       "replan", "Plan an artifact for other budgets or another device, without quantizing again");
-  command->add_option("artifact", request->artifactPath, "The artifact, which stays as it is")
+  command->add_option("artifact", request->artifactPath, "The artifact, which is not changed")
       ->required()
       ->type_name("OUT.moe");
-  command->add_option("-o,--output", request->outputPath, "The artifact to write")
-      ->required()
-      ->type_name("NEW.moe");
-  command
-      ->add_option("--memory", request->budgets,
-                   "Budgets to plan for: 512MiB, 6GiB, 25% of the experts")
-      ->required()
-      ->expected(1, 64)
-      ->check(someSize())
-      ->type_name("SIZE...");
+  addOutput(*command, request->outputPath, "The artifact to write")->type_name("NEW.moe");
+  addBudgets(*command, request->budgets, "to plan for")->required();
   command
       ->add_option("--preset", request->presets,
-                   "How to plan: auto searches, the others are published systems and what they are "
-                   "compared with; several give a plan each (default: auto)")
+                   "How to plan: auto searches for the fastest plan; load-on-demand, lru, edgemoe "
+                   "and fate are published systems, for comparison. A plan is made for each "
+                   "(default: auto)")
       ->expected(1, 8)
       ->check(someWord())
-      ->type_name("{auto|load-on-demand|lru|edgemoe|fate}...");
+      ->type_name("NAME");
   command
       ->add_option("--device", request->devicePath,
-                   "Device profile to plan for; moert probe writes one (default: none, and nothing "
-                   "is guessed ahead)")
+                   "Device profile to plan for, as moert probe writes it (default: none, and no "
+                   "prefetching)")
       ->check(someWord())
       ->type_name("F.yaml");
   command
       ->add_option("--calibration", request->profilePath,
-                   "Calibration profile to take the trace from and to keep it (default: the "
-                   "artifact's own)")
+                   "Calibration profile whose trace is used and kept in the new artifact (default: "
+                   "the artifact's own)")
       ->check(someWord())
       ->type_name("PROFILE");
   command
       ->add_option("--context", request->context,
-                   "Tokens of context to plan for (default: what the artifact was planned for)")
+                   "Tokens of context to plan for (default: those of the artifact's plans)")
       ->check(within(1, uint32_t(1) << 30))
       ->type_name("N");
+  setGroup(*command, "Plans", {"--memory", "--preset", "--device", "--calibration", "--context"});
+  command->footer(exampleFooter("moec replan qwen.moe -o small.moe --memory 4GiB --device "
+                                "laptop.yaml"));
   command->callback([request, &chosen] {
     chosen = [request] {
       StepProgress progress;

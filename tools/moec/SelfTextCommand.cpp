@@ -1,6 +1,6 @@
 // moec self-text: documents that a checkpoint writes itself, as .jsonl.
 #include "compiler/commands/SelfText.h"
-#include "runtime/base/SystemLimits.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
@@ -8,6 +8,7 @@
 #include <memory>
 
 using namespace moert;
+using moert::cli::exampleFooter;
 
 namespace moec::cli {
 
@@ -25,20 +26,19 @@ void addSelfTextCommand(CLI::App &app, Action &chosen) {
   CLI::App *command = app.add_subcommand(
       "self-text", "Let a checkpoint write documents, for calibration and for accepting a loss");
   SelfTextRequest &request = flags->request;
-  command->add_option("checkpoint", flags->checkpoint, "Directory of the checkpoint")
+  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint")
       ->required()
       ->type_name("CKPT");
   command->add_option("-n,--documents", request.documents, "Documents to write")
       ->required()
       ->check(within(1, uint64_t(1) << 24))
       ->type_name("N");
-  command
-      ->add_option("-o,--output", request.outputPath,
-                   "The file to write: one document per line, {\"text\": \"...\"}")
-      ->required()
+  addOutput(*command, request.outputPath,
+            "The file to write: one document per line, {\"text\": \"...\"}")
       ->check(someWord())
       ->type_name("OUT.jsonl");
-  command->add_option("--seed", request.seed, withDefault("Seed of the sampling", request.seed))
+  command
+      ->add_option("--seed", request.seed, withDefault("Random seed of the sampling", request.seed))
       ->check(within(0, UINT64_MAX))
       ->type_name("S");
   command
@@ -46,15 +46,11 @@ void addSelfTextCommand(CLI::App &app, Action &chosen) {
                    withDefault("Longest document, in tokens", request.documentTokens))
       ->check(within(2, uint64_t(1) << 20))
       ->type_name("N");
-  request.threads = availableCores();
-  command
-      ->add_option("--threads", request.threads,
-                   "Threads that compute (default: the cores that this process may use)")
-      ->check(within(1, 1024))
-      ->type_name("N");
-  command->add_flag("--resume", request.resume, "Resume an interrupted command");
-  command->footer("Documents are sampled at temperature 1 and differ by seed only.\n"
-                  "Example: moec self-text ./ckpt -n 400 --seed 1 -o calibration.jsonl");
+  setGroup(*command, "Documents", {"--documents", "--seed", "--document-tokens"});
+  addRunning(*command, request.threads, &request.resume);
+  command->footer(
+      "Documents are sampled at temperature 1; the same seed gives the same documents.\n" +
+      exampleFooter("moec self-text ./qwen -n 400 --seed 1 -o calibration.jsonl"));
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Status {
       StepProgress progress;

@@ -2,6 +2,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/InputText.h"
 #include "runtime/generation/Generation.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -162,30 +163,32 @@ Status bench(const BenchOptions &options) {
 
 void addBenchCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<BenchOptions>(); // Shared by the parser and the chosen action.
-  CLI::App *command = app.add_subcommand("bench", "Measure speed: medians, spread, slow tail");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")
-      ->type_name("")
+  CLI::App *command =
+      app.add_subcommand("bench", "Measure speed: medians, spread and slowest tokens");
+  command->add_option("artifact", options->artifact, "The compiled model")
+      ->type_name("OUT.moe")
       ->required();
   const std::string group = "Measure";
   addCount(
       *command, "--prompt-tokens", 1, kMaxTokens,
-      [options](uint32_t n) { options->promptTokens = n; }, "Tokens of a prompt (default: 128)")
+      [options](uint32_t n) { options->promptTokens = n; }, "Tokens per prompt (default: 128)")
       ->group(group);
   addCount(
       *command, "--tokens", 1, kMaxTokens, [options](uint32_t n) { options->tokens = n; },
       "Tokens to generate per prompt (default: 64)")
       ->group(group);
   command
-      ->add_option("--text", options->textFiles,
-                   "Cut the prompts from these texts in turn, another part each time (default: "
-                   "random token ids, whose routing is not that of text)")
+      ->add_option(
+          "--text", options->textFiles,
+          "Cut the prompts from these texts in turn, a different part each time (default: random "
+          "token ids, which are routed unlike text)")
       ->type_name("FILE")
       ->group(group);
   command
       ->add_flag(
           "--given", options->isGiven,
-          "Decode the text itself, as it goes on behind each prompt, instead of tokens drawn "
-          "from what the model says: every plan then does the same work")
+          "After each prompt, decode the tokens that follow in the text instead of sampled ones: "
+          "every plan then does the same work")
       ->group(group);
   addCount(
       *command, "--repeat", 1, kMaxRepeats, [options](uint32_t n) { options->repeats = n; },
@@ -193,13 +196,13 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       ->group(group);
   addCount(
       *command, "--warm-up", 0, kMaxRepeats, [options](uint32_t n) { options->warmUps = n; },
-      "Prompts to decode before; the first one of all starts with what the plan starts with, which "
-      "a forecast makes little of (default: 0)")
+      "Prompts to decode before measuring. Without any, the first prompt starts with the cache "
+      "contents of a fresh start, which forecasts leave out (default: 0)")
       ->group(group);
   command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");
   addEngineFlags(*command, options->engine);
-  command->footer("Without --given, tokens are drawn at temperature 1 with a fixed seed.\n"
-                  "Example: moert bench qwen.moe --text wiki.txt --memory 25% --repeat 5");
+  command->footer("Without --given, tokens are sampled at temperature 1 with a fixed seed.\n" +
+                  exampleFooter("moert bench qwen.moe --text wiki.txt --memory 25% --repeat 5"));
   command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }
 

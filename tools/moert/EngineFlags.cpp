@@ -50,8 +50,10 @@ static void addMemory(CLI::App &command, EngineFlags &flags) {
   command
       .add_option_function<std::string>(
           "--memory", take,
-          "Hard limit on the whole process: 512MiB, 6GiB; or 25%: everything else it needs and a "
-          "quarter of the expert bytes (default: what the container and the free memory allow)")
+          "Memory limit of the whole process: 512MiB, 6GiB; or 25%: a quarter of the experts' "
+          "bytes "
+          "plus everything else that is needed (default: what the container and the free memory "
+          "allow)")
       ->type_name("SIZE");
 }
 
@@ -78,34 +80,35 @@ static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
   };
   command
       .add_option_function<std::string>("--io", takeIo,
-                                        "How experts are read: auto, uring, threads, buffered "
+                                        "How experts are read: auto, uring, threads or buffered "
                                         "(default: auto)")
       ->type_name("NAME");
   command
       .add_option_function<std::string>("--isa", takeIsa,
-                                        "Instruction set: auto, " + isaNames() +
+                                        "Instruction set of the kernels: auto, " + isaNames() +
                                             "; the results are the same (default: auto, the "
-                                            "fastest here)")
+                                            "fastest on this machine)")
       ->type_name("NAME");
 }
 
 void addEngineFlags(CLI::App &command, EngineFlags &flags) {
   addMemory(command, flags);
   command
-      .add_option("--preset", flags.preset,
-                  "Of the artifact's plans take the largest of this preset that fits; moec inspect "
-                  "lists them (default: the first plan's preset)")
+      .add_option(
+          "--preset", flags.preset,
+          "Use the largest of the artifact's plans of this preset that fits; moec inspect lists "
+          "them (default: the first plan's preset)")
       ->type_name("P");
   command.add_flag("--settled", flags.isSettled)->group("");
   addCount(
       command, "--threads", 1, kMaxThreads, [&flags](uint32_t n) { flags.threads = n; },
-      "Threads that compute (default: the cores that this process may use)");
+      "Compute threads (default: the cores that this process may use)");
   addNamedChoices(command, flags);
   addCount(
       command, "--prefill-chunk", 1, kMaxPrefillChunk,
       [&flags](uint32_t n) { flags.prefillChunk = n; },
-      "Prompt tokens computed at once; the results are the same (default: the plan's, less where "
-      "the budget is small)");
+      "Prompt tokens per prefill step; the results are the same (default: the plan's, fewer if the "
+      "budget is small)");
   for (const char *name : {"--memory", "--preset", "--threads", "--io", "--isa", "--prefill-chunk"})
     command.get_option(name)->group("Memory and speed");
 }

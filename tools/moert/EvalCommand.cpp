@@ -1,4 +1,5 @@
 // moert eval: accuracy on texts or items, and the loss beside a reference.
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -167,8 +168,9 @@ void addMetric(CLI::App &command, EvaluationRequest &request) {
   command
       .add_option_function<std::string>(
           "--metric", takeMetric,
-          "What value and loss are. On texts: perplexity, kl (nats per token), top1 (agreement); "
-          "on items: choice (right answers), rouge2 (F1), exact (matches) (default: perplexity)")
+          "What is measured. On texts: perplexity, kl (nats per token), top1 (agreement with the "
+          "reference). On items: choice (right answers), rouge2 (F1), exact (matching answers) "
+          "(default: perplexity)")
       ->type_name("NAME")
       ->group("Measure");
 }
@@ -178,13 +180,13 @@ void addTextOptions(CLI::App &command, EvaluationRequest &request) {
   addCount(
       command, "--window", 2, kMaxWindowTokens,
       [&request](uint32_t n) { request.windows.windowTokens = n; },
-      "Tokens of a window; a rest is left out (default: 512)")
+      "Tokens per window; a shorter rest is left out (default: 512)")
       ->group(group);
   addCount(
       command, "--score-from", 1, kMaxWindowTokens,
       [&request](uint32_t n) { request.windows.scoreFrom = n; },
-      "Score a window's tokens from this one on, counted from 0 (default: 1); 257 of 512, half a "
-      "window and one, are those that llama-perplexity scores")
+      "First token of each window that is scored, counted from 0 (default: 1). 257 of 512 scores "
+      "the tokens that llama-perplexity scores")
       ->group(group);
 }
 
@@ -198,23 +200,26 @@ void addItemOptions(CLI::App &command, EvaluationRequest &request) {
   command
       .add_option_function<std::string>(
           "--choice-by", takeBy,
-          "What stands behind the question and is compared: the letter of each choice, which are "
-          "listed in the question, or its text (default: letter)")
+          "choice: letter lists the choices in the question and compares their letters; text "
+          "compares their texts (default: letter)")
       ->type_name("NAME")
       ->group(group);
   addCount(
       command, "--max-tokens", 1, kMaxAnswerTokens,
       [&request](uint32_t n) { request.answers.maxTokens = n; },
-      "rouge2, exact: tokens to generate at most (default: 128)")
+      "rouge2, exact: most tokens to generate (default: 128)")
       ->group(group);
   command
       .add_option("--stop", request.answers.stopTexts,
-                  "rouge2, exact: texts that end what is generated and do not belong to it")
+                  "rouge2, exact: end the answer before any of these; special tokens such as "
+                  "<|im_end|> match "
+                  "as well")
       ->type_name("TEXT")
       ->group(group);
   command
-      .add_option("--answer-after", request.answers.answerAfter,
-                  "exact: compare what stands behind the last such text, here and there (####)")
+      .add_option(
+          "--answer-after", request.answers.answerAfter,
+          "exact: compare only what follows the last such text in either answer; GSM8K's is ####")
       ->type_name("TEXT")
       ->group(group);
 }
@@ -239,14 +244,14 @@ Status refuseUnused(const CLI::App &command, LossMetric metric) {
 
 void addEvalCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<EvalOptions>(); // Shared by the parser and the chosen action.
-  CLI::App *command =
-      app.add_subcommand("eval", "Measure accuracy on texts or items, alone or beside a reference");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")
-      ->type_name("")
+  CLI::App *command = app.add_subcommand(
+      "eval", "Measure accuracy on texts or items, alone or against a reference");
+  command->add_option("artifact", options->artifact, "The compiled model")
+      ->type_name("OUT.moe")
       ->required();
   command
       ->add_option("--text", options->request.files,
-                   "UTF-8: texts, or items as JSONL, one object a line")
+                   "Texts in UTF-8, or items as JSONL with one object per line")
       ->type_name("FILE")
       ->required()
       ->group("Measure");
@@ -263,26 +268,26 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
   addEngineFlags(*command, options->engine);
   command->footer(
       "Windows do not overlap; every token of a window but the first is scored.\n"
-      "Items of choice: {\"question\": \"...\", \"choices\": [\"...\", ...], \"answer\": 0}, the "
-      "answer\n"
-      "counted from 0, \"subject\" if there is one (MMLU's form). Items of rouge2 and exact:\n"
-      "{\"prompt\": \"...\", \"answer\": \"...\"}, or a list of right answers; the prompt is "
-      "continued as\n"
-      "it is, always with the most likely token. Exact match disregards case, white space, commas\n"
-      "in numbers and a full stop at the end. On items, KL and agreement are over the prompt with\n"
-      "the right answer behind it.\n"
-      "Loss beside a reference: how much worse in proportion; KL in nats; 1 - agreement. Its "
-      "upper\n"
-      "95% bound is a paired bootstrap of windows or items within each file.\n"
-      "A bound on items is at least what as many could hide: 1 - 0.05^(1/n) of the n that the\n"
-      "reference has points in.\n"
-      "Without a reference, the loss is measured on the texts or items that the artifact was\n"
-      "accepted on when its widths were chosen: it carries the reference's scores there.\n"
-      "With a reference, --memory is for both: each gets its smallest budget, the rest in\n"
-      "proportion to use.\n"
-      "Examples: moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json\n"
-      "          moert eval qwen.moe --text mmlu/test.jsonl --metric choice --reference "
-      "source.moe");
+      "Items of choice (MMLU's form): {\"question\": \"...\", \"choices\": [\"...\", ...], "
+      "\"answer\": "
+      "0}. The answer is counted from 0; \"subject\" is optional.\n"
+      "Items of rouge2 and exact: {\"prompt\": \"...\", \"answer\": \"...\"}, where the answer may "
+      "be a "
+      "list of right ones. The model continues the prompt with the most likely token every time. "
+      "Exact match ignores case, white space, commas in numbers and a full stop at the end.\n"
+      "The loss against a reference is the relative increase of the perplexity, the KL divergence "
+      "in "
+      "nats, or the relative decrease of the other metrics; for top1 it is 1 - agreement. On "
+      "items, "
+      "KL and agreement are measured over the prompt followed by the right answer.\n"
+      "The upper 95% bound is a paired bootstrap of windows or items within each file. On n items "
+      "that the reference answers correctly it is at least 1 - 0.05^(1/n), the loss that so few "
+      "items could hide.\n"
+      "Without a reference, the loss is measured on the texts or items on which the artifact was "
+      "accepted when its widths were chosen: the artifact carries the reference's scores there.\n"
+      "With a reference, --memory covers both models: each gets its smallest budget and a part of "
+      "the rest.\n" +
+      exampleFooter("moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json"));
   command->callback([options, command, &chosen] {
     chosen = [options, command]() -> Status {
       MOERT_RETURN_IF_ERROR(refuseUnused(*command, options->request.metric));

@@ -1,6 +1,7 @@
 // moert logits: what the model computes for given tokens, as tensors in a file.
 #include "runtime/base/InputText.h"
 #include "runtime/generation/TokenIds.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -88,8 +89,8 @@ Status writeLogits(const LogitsOptions &options) {
 void addLogitsCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<LogitsOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("logits", "Write the logits of given tokens to a file");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")
-      ->type_name("")
+  command->add_option("artifact", options->artifact, "The compiled model")
+      ->type_name("OUT.moe")
       ->required();
   command
       ->add_option("--ids", options->idsFile,
@@ -104,9 +105,9 @@ void addLogitsCommand(CLI::App &app, Action &chosen) {
       ->group("Input and output");
   addEngineFlags(*command, options->engine);
   command->footer(
-      "Tensors: logits f32 [T, V]; experts i32 and weights f32 [L, T, k], the router's choices\n"
-      "best first, for the L layers with routed experts.\n"
-      "Example: moert logits qwen.moe --ids ids.txt -o logits.safetensors");
+      "Tensors for T tokens and a vocabulary of V: logits f32 [T, V]; for the L layers with routed "
+      "experts, experts i32 and weights f32 [L, T, k], the router's k choices, best first.\n" +
+      exampleFooter("moert logits qwen.moe --ids ids.txt -o logits.safetensors"));
   command->callback([options, &chosen] { chosen = [options] { return writeLogits(*options); }; });
 }
 

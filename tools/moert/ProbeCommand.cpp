@@ -2,6 +2,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -143,19 +144,20 @@ void addProbeCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<ProbeOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("probe", "Measure this machine, for moec to plan with");
   command
-      ->add_option(
-          "--path", options->path,
-          "The model's file, of 64 MiB at least, which is read, or a folder on the disk that will "
-          "hold it, where a temporary file of up to 512 MiB is written: what was written just now "
-          "may be read faster than a model (default: the current folder)")
+      ->add_option("--path", options->path,
+                   "The model's file (at least 64 MiB), which is read; or a folder on the disk "
+                   "that will hold "
+                   "it, where a temporary file of up to 512 MiB is written. A file that was just "
+                   "written may "
+                   "be read faster than a model (default: the current folder)")
       ->type_name("FILE|DIR")
       ->group("Measure");
   command->add_option("-o,--output", options->output, "The device profile to write")
       ->type_name("DEVICE.yaml")
       ->required()
       ->group("Output");
-  command->footer("Takes less than 30 s. The machine should do nothing else meanwhile.\n"
-                  "Example: moert probe -o laptop.yaml --path ~/models/qwen.moe");
+  command->footer("Takes less than 30 s. Nothing else should run on the machine meanwhile.\n" +
+                  exampleFooter("moert probe -o laptop.yaml --path ~/models/qwen.moe"));
   command->callback([options, &chosen] { chosen = [options] { return writeProbe(*options); }; });
 }
 

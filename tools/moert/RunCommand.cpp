@@ -4,6 +4,7 @@
 #include "runtime/engine/Footprint.h"
 #include "runtime/generation/TextStream.h"
 #include "runtime/generation/TokenIds.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
@@ -238,12 +239,13 @@ Status runModel(const RunOptions &options) {
 
 void addPromptOptions(CLI::App &command, RunOptions &options) {
   const std::string group = "Prompt, one of";
-  CLI::Option *text = command.add_option("-p,--prompt", options.promptText, "The prompt itself");
-  CLI::Option *file = command.add_option("-f,--file", options.promptFile,
-                                         "Read it from a file, as it is; - is standard input");
-  CLI::Option *ids =
-      command.add_option("--ids", options.idsFile,
-                         "Read it as token ids, separated by white space; - is standard input");
+  CLI::Option *text = command.add_option("-p,--prompt", options.promptText, "Text of the prompt");
+  CLI::Option *file =
+      command.add_option("-f,--file", options.promptFile,
+                         "Read the prompt from a file, unchanged; - is standard input");
+  CLI::Option *ids = command.add_option(
+      "--ids", options.idsFile,
+      "Read the prompt as token ids, separated by white space; - is standard input");
   text->type_name("TEXT")->group(group)->excludes(file)->excludes(ids);
   file->type_name("FILE")->group(group)->excludes(ids);
   ids->type_name("FILE")->group(group);
@@ -253,18 +255,22 @@ void addGenerationOptions(CLI::App &command, RunOptions &options) {
   const std::string group = "Generation";
   addCount(
       command, "-n,--tokens", 0, kMaxTokens, [&options](uint32_t n) { options.length.tokens = n; },
-      strCat("Tokens to generate at most (default: ", kDefaultTokens,
-             ", or what the context has room for)"))
+      strCat("Most tokens to generate (default: ", kDefaultTokens,
+             ", or what is left of the context if that is less)"))
       ->group(group);
   command
-      .add_option("--stop", options.stopTexts, "Texts that end the generation; they are not shown")
+      .add_option("--stop", options.stopTexts,
+                  "End the text before any of these, which are not printed; special tokens such as "
+                  "<|im_end|> match as well")
       ->type_name("TEXT")
       ->group(group);
-  command.add_flag("--ignore-eos", options.ignoresEos, "Go on where the model would end its text")
+  command
+      .add_flag("--ignore-eos", options.ignoresEos,
+                "Continue after the token with which the model ends a text")
       ->group(group);
   addCount(
       command, "--context", 1, kMaxTokens, [&options](uint32_t n) { options.length.context = n; },
-      "Tokens to reserve memory for (default: the prompt and -n)")
+      "Tokens that the KV cache has room for (default: those of the prompt and -n)")
       ->group(group);
 }
 
@@ -272,17 +278,17 @@ void addSamplingOptions(CLI::App &command, RunOptions &options) {
   const std::string group = "Sampling";
   CLI::Option *temperature =
       addDecimal(command, "--temp", options.sampling.temperature,
-                 "Temperature; 0 always takes the most likely token (default: 0)")
+                 "Sampling temperature; 0 takes the most likely token every time (default: 0)")
           ->type_name("T")
           ->group(group);
   addCount(
       command, "--top-k", 0, UINT32_MAX, [&options](uint32_t k) { options.sampling.topK = k; },
-      "Draw among the K most likely tokens; 0 among all (default: 0)")
+      "Sample from the K most likely tokens; 0 for all (default: 0)")
       ->needs(temperature)
       ->type_name("K")
       ->group(group);
   addDecimal(command, "--top-p", options.sampling.topP,
-             "Draw among the most likely tokens that together have probability P, above 0 and at "
+             "Sample from the most likely tokens whose probabilities add up to P, above 0 and at "
              "most 1 (default: 1)")
       ->needs(temperature)
       ->type_name("P")
@@ -297,8 +303,8 @@ void addSamplingOptions(CLI::App &command, RunOptions &options) {
   };
   command
       .add_option_function<std::string>("--seed", takeSeed,
-                                        "The same seed gives the same text (default: drawn, and "
-                                        "printed)")
+                                        "Random seed; the same seed gives the same text "
+                                        "(default: chosen at random and printed)")
       ->type_name("S")
       ->group(group);
 }
@@ -308,25 +314,26 @@ void addSamplingOptions(CLI::App &command, RunOptions &options) {
 void addRunCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<RunOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("run", "Continue a prompt");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")
-      ->type_name("")
+  command->add_option("artifact", options->artifact, "The compiled model")
+      ->type_name("OUT.moe")
       ->required();
   addPromptOptions(*command, *options);
   addGenerationOptions(*command, *options);
   addSamplingOptions(*command, *options);
   command
-      ->add_option("--profile", options->profilePath,
-                   "Write what every step did, per layer, as JSON")
+      ->add_option(
+          "--profile", options->profilePath,
+          "Write a profile as JSON: times, bytes read, hits and misses of every step and layer")
       ->type_name("RUN.json")
       ->group("Output");
   command
       ->add_flag("--json", options->asJson,
-                 "Print one JSON object at the end instead of text as it comes")
+                 "Print one JSON object at the end instead of text as it is generated")
       ->group("Output");
   addEngineFlags(*command, options->engine);
-  command->footer("Without a tokenizer in the artifact token ids are taken and printed.\n"
-                  "Example: moert run qwen.moe -p \"The old man\" -n 64 --memory 6GiB --temp 0.7 "
-                  "--top-p 0.9");
+  command->footer("An artifact without a tokenizer takes --ids and prints token ids.\n" +
+                  exampleFooter("moert run qwen.moe -p \"The old man\" -n 64 --memory 6GiB --temp "
+                                "0.7 --top-p 0.9"));
   command->callback([options, &chosen] { chosen = [options] { return runModel(*options); }; });
 }
 

@@ -1,6 +1,7 @@
 // moert tokenize: text to token ids, or back.
 #include "runtime/base/InputText.h"
 #include "runtime/generation/TokenIds.h"
+#include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/LoadedModel.h"
@@ -41,17 +42,19 @@ Status tokenize(const TokenizeOptions &options) {
 void addTokenizeCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<TokenizeOptions>(); // Shared by the parser and the chosen action.
   CLI::App *command = app.add_subcommand("tokenize", "Turn text into token ids, or back");
-  command->add_option("OUT.moe", options->artifact, "The compiled model")
-      ->type_name("")
+  command->add_option("artifact", options->artifact, "The compiled model")
+      ->type_name("OUT.moe")
       ->required();
-  command->add_option("-f,--file", options->file, "What to read; - is standard input")
+  command
+      ->add_option("-f,--file", options->file,
+                   "Text, or token ids with --decode; - is standard input")
       ->type_name("FILE")
       ->required()
       ->group("Input");
   command
-      ->add_flag("--decode", options->decodes, "Turn token ids into text; special tokens are shown")
+      ->add_flag("--decode", options->decodes, "Turn token ids into text, special tokens included")
       ->group("Input");
-  command->footer("Example: echo \"The old man\" | moert tokenize qwen.moe -f -");
+  command->footer(exampleFooter("echo \"The old man\" | moert tokenize qwen.moe -f -"));
   command->callback([options, &chosen] { chosen = [options] { return tokenize(*options); }; });
 }
 
