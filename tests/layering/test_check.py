@@ -23,15 +23,15 @@ class Tree:
         file.write_text(text)
         subprocess.run(["git", "-C", str(self.root), "add", path], check=True)
 
-    def check(self, **environment):
+    def check(self, *flags, **environment):
         """The exit status, the failed checks and the whole output of tools/check."""
-        done = subprocess.run([str(ROOT / "tools/check"), "--root", str(self.root)], capture_output=True, text=True,
+        done = subprocess.run([str(ROOT / "tools/check"), "--root", str(self.root), *flags], capture_output=True, text=True,
                               env=os.environ | environment)
         failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAIL")]
         return done.returncode, failed, done.stdout + done.stderr
 
 
-class CheckTest(unittest.TestCase):
+class TreeTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -44,24 +44,26 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(failed, [check], output)
         self.assertIn(mention, output)
 
+
+class CheckTest(TreeTest):
     def test_a_clean_tree_passes_every_check(self):
         status, failed, output = self.tree.check()
         self.assertEqual((status, failed), (0, []), output)
-        self.assertEqual(output.count("ok "), 5)
+        self.assertEqual(output.count("ok "), 6)
 
     def test_a_badly_laid_out_file_is_refused_by_name(self):
         self.tree.write("runtime/base/Bad.cpp", "int  answer( ){return 42;}\n")
         self.refused("format", "runtime/base/Bad.cpp:1")
 
     def test_a_check_that_does_not_run_fails(self):
-        for check, program, ending in (("format", "clang-format", "kill -SEGV $$"), ("spelling", "codespell", "exit 70"),
-                                       ("layering", "python3", "exit 1")):
-            with self.subTest(check), tempfile.TemporaryDirectory() as folder:
+        for checks, program, ending in ((["format"], "clang-format", "kill -SEGV $$"), (["spelling"], "codespell", "exit 70"),
+                                        (["layering", "links"], "python3", "exit 1")):
+            with self.subTest(program), tempfile.TemporaryDirectory() as folder:
                 broken = Path(folder) / program
                 broken.write_text(f"#!/bin/sh\n{ending}\n")
                 broken.chmod(0o755)
                 status, failed, output = self.tree.check(PATH=f"{folder}:{os.environ['PATH']}")
-                self.assertEqual((status, failed), (1, [check]), output)
+                self.assertEqual((status, failed), (1, checks), output)
 
     def test_a_misspelt_word_is_refused_with_its_line(self):
         self.tree.write("README.md", "This is t" + "eh project.\n")
@@ -94,6 +96,117 @@ class CheckTest(unittest.TestCase):
     def test_an_unknown_argument_is_a_usage_error(self):
         done = subprocess.run([str(ROOT / "tools/check"), "--rooot"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
+
+
+PAGE = """# A page
+
+## One, two: `three` & [four](docs/other.md)
+
+## Again
+## Again
+
+[itself](#again-1) [a file](docs/other.md) [its heading](docs/other.md#a-heading) ![a picture](plan.svg) [a folder](docs/)
+[elsewhere](https://example.org/missing.md) `[code](missing.md)` [the first](#one-two-three--four)
+
+    [an example](missing.md)
+
+```
+[more](missing.md)
+```
+"""
+
+
+class LinkTest(TreeTest):
+    def setUp(self):
+        super().setUp()
+        self.tree.write("docs/other.md", "# A heading\n")
+        self.tree.write("plan.svg", "<svg/>\n")
+
+    def test_links_to_files_folders_and_headings_pass(self):
+        self.tree.write("README.md", PAGE)
+        status, failed, output = self.tree.check()
+        self.assertEqual((status, failed), (0, []), output)
+
+    def test_a_link_without_a_file_or_heading_is_refused_with_its_line(self):
+        for link, mention in (("[x](docs/missing.md)", "docs/missing.md: there is no such file"),
+                              ("![x](missing.svg)", "missing.svg: there is no such file"),
+                              ("[x](docs/other.md#b)", "other.md has no such heading"), ("[x](#b)", "README.md has no such heading"),
+                              ("[x]: missing.md", "missing.md: there is no such file"), ("[x](/README.md)", "is relative")):
+            with self.subTest(link):
+                self.tree.write("README.md", f"# A page\n\n{link}\n")
+                self.refused("links", "README.md:3: ")
+                self.refused("links", mention)
+
+    def test_a_page_in_a_folder_links_from_there(self):
+        self.tree.write("docs/more.md", "[x](other.md) [y](../plan.svg)\n")
+        self.assertEqual(self.tree.check()[:2], (0, []))
+        self.tree.write("docs/more.md", "[x](docs/other.md)\n")
+        self.refused("links", "docs/more.md:1: docs/other.md")
+
+
+class IdiomTest(unittest.TestCase):
+    """Each pattern of tools/idioms.txt finds a wording, and none finds plain English."""
+
+    FOUND = [
+        ("// A run that is gone on with.", "resume"), ("// What a step is told by", "found from"), ("// Of every layer, the first.", "subject"),
+        ("// It is a share of the experts.", "fraction"), ("// What comes of the tokens.", "result"), ("// What stands behind it.", "follows"),
+        ("// The text behind the prompt.", "after"), ("// The artifact stays as it is.", "unchanged"), ("// No stop text at all.", "leave it out"),
+        ("// The plan says what to read.", "returns"), ("// What moec inspect says of it.", "reports"), ("uint64_t guessBytes;", "prefetch"),
+        ("bool isDoomed;", "cancelled"), ("uint64_t adopted;", "useful"), ("uint64_t refuted;", "wasted"), ("uint64_t awaited;", "stalled"),
+        ("bool isSettled;", "synchronous"), ("kCyclic,", "decayed"), ("uint64_t transitPages;", "staging"), ("double wager;", "safety"),
+        ("uint32_t looks = lookCount;", "acceptance test"), ("Status playLayer();", "execute"), ("double presentRate;", "resident"),
+        ("double firstBar;", "threshold"), ("class PathTable;", "activation-path"),
+    ]
+    PLAIN = ["// Look up a name; goes on until the end.", "// The replay displays a transition.", "// After the prompt, resume the run.",
+             "// At all times the page has an owner.", "// One of the layers.", "int lookUp();", "// Progress bar of a terminal."]
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = Tree(folder.name)
+
+    def test_every_pattern_finds_its_wording_and_says_what_to_write(self):
+        patterns = [line for line in (ROOT / "tools/idioms.txt").read_text().splitlines() if line[:1] not in ("", "#")]
+        instead = [line.rpartition(" => ")[2] for line in patterns if " => " in line]
+        for place, (wording, _) in enumerate(self.FOUND):
+            self.tree.write(f"runtime/base/Words{place}.h", f"// A file.\n{wording}\n")
+        status, failed, output = self.tree.check("--idioms")
+        self.assertEqual((status, failed), (1, ["idioms"]), output)
+        for place, (wording, mention) in enumerate(self.FOUND):
+            with self.subTest(wording):
+                self.assertRegex(output, rf"runtime/base/Words{place}\.h:2: .*{mention}")
+        self.assertEqual([text for text in instead if text not in output], [])
+
+    def test_plain_english_passes(self):
+        self.tree.write("runtime/base/Words.h", "\n".join(self.PLAIN) + "\n")
+        status, failed, output = self.tree.check("--idioms")
+        self.assertEqual((status, failed), (0, []), output)
+
+    def test_documents_and_messages_count_and_data_does_not(self):
+        self.tree.write("docs/page.md", "The artifact stays as it is.\n")
+        self.tree.write("tests/data/texts/a.md", "The artifact stays as it is.\n")
+        output = self.tree.check("--idioms")[2]
+        self.assertIn("docs/page.md:1", output)
+        self.assertNotIn("tests/data", output)
+
+    def run_with(self, patterns):
+        file = self.tree.root / "patterns.txt"
+        file.write_text(patterns)
+        done = subprocess.run(["python3", str(ROOT / "tests/layering/idioms.py"), "--patterns", str(file), str(self.tree.root)],
+                              capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    def test_an_exception_is_for_one_file_and_the_lines_that_fit(self):
+        self.tree.write("a.h", "// one word\n// one word more\n")
+        self.tree.write("b.h", "// one word\n")
+        status, output = self.run_with("one word => two words\nallow a.h: more$\n")
+        self.assertEqual((status, output), (1, "a.h:1: 'one word': two words\nb.h:1: 'one word': two words\n"))
+
+    def test_a_broken_pattern_is_a_fault(self):
+        for patterns in ("(one => two\n", "no arrow\n"):
+            status, output = self.run_with(patterns)
+            self.assertEqual(status, 1)
+            self.assertIn("patterns.txt:1: ", output)
 
 
 class LibmTest(unittest.TestCase):
