@@ -426,7 +426,7 @@ class RefusalTest(AccuracyTest):
         self.refuses("no regular file", *target, "/dev/null")
         self.refuses("--accuracy-loss needs --calibration-text", checkpoint(), "--accuracy-loss", "2%", "--eval-text", *acceptance)
         for bits in (), ("--bits", "4"):
-            self.refuses("^moec: --quantizer clipped needs --calibration-text or --calibration; nearest needs neither$",
+            self.refuses("^moec: --quantizer clipped needs --calibration-text, --self-text or --calibration; nearest needs none$",
                          checkpoint(), *bits, "--quantizer", "clipped")
 
     def test_profiles_that_cannot_serve(self):

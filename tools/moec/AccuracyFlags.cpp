@@ -226,11 +226,16 @@ static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest
   return {};
 }
 
-Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request) {
+Status checkTextOptions(const AccuracyFlags &flags) {
   const bool hasText = !flags.calibrationTexts.empty() || flags.selfText > 0;
   if (!hasText && (flags.seed || flags.calibrationTokens))
     return invalidInput(flags.seed ? "--seed" : "--calibration-tokens",
-                        " without --calibration-text or --self-text, which it is for");
+                        " requires --calibration-text or --self-text");
+  return {};
+}
+
+Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request) {
+  MOERT_RETURN_IF_ERROR(checkTextOptions(flags));
   request.metric = *parseMetric(flags.metric);
   if (!flags.loss.empty()) {
     MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.metric));

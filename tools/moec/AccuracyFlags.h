@@ -37,6 +37,9 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags);
 /// "2%", "0.02"; of KL nats, without a percent sign.
 moert::Result<double> parseLoss(const std::string &text, moert::LossMetric metric);
 
+/// Refuses options of texts where no text is given.
+moert::Status checkTextOptions(const AccuracyFlags &flags);
+
 /// What the flags say, into the request.
 moert::Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request);
 

@@ -80,6 +80,7 @@ static Status runCompile(CompileFlags &flags) {
   request.passes.budgets = flags.budgets;
   if (flags.accuracy.isAsked())
     return runAccurately(flags);
+  MOERT_RETURN_IF_ERROR(checkTextOptions(flags.accuracy));
   if (flags.bits == kAuto)
     printError(strCat("experts: ", kAutoBits, " bits, as no --bits were given"));
   if (flags.residentBits == kAuto)
