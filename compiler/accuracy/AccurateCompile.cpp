@@ -447,7 +447,7 @@ Status AccurateCompile::run(WorkDirectory &directory) {
 
 Status compileAccurately(const AccurateCompileRequest &request, const Session &session) {
   MOERT_RETURN_IF_ERROR(checkAccurateRequest(request));
-  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory));
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   std::optional<AccurateCompile> compile(std::in_place, request, session, std::move(model));
   MOERT_RETURN_IF_ERROR(compile->readInputs());

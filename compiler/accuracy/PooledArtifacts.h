@@ -6,7 +6,7 @@
 #include "compiler/accuracy/WidthItems.h"
 #include "compiler/commands/Compile.h"
 #include "compiler/emit/EmitArtifact.h"
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "compiler/pool/ExpertPool.h"
 #include "compiler/profile/CalibrationProfile.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/commands/Compile.h"
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "runtime/format/WeightLayout.h"
 
 #include <string>

@@ -4,7 +4,7 @@
 #include "compiler/calibrate/StateFile.h"
 #include "compiler/commands/Reference.h"
 #include "compiler/commands/SelfText.h"
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"

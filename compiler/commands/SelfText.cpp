@@ -1,7 +1,7 @@
 #include "compiler/commands/SelfText.h"
 
 #include "compiler/commands/Reference.h"
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "moert/Engine.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"

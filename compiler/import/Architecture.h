@@ -21,6 +21,9 @@ struct ArchitectureInput {
   ConfigObject config;
   std::optional<ConfigObject> generationConfig;
   std::function<bool(std::string_view tensor)> hasTensor;
+  /// Whether two stored matrices of the model hold the same; asked only of tensors that are there.
+  std::function<moert::Result<bool>(const WeightSource &, const WeightSource &)> areEqual = {};
+  std::function<void(std::string_view line)> warn = {}; // May be empty.
 };
 
 /// Finds the family by model_type and lets it describe the model. An unknown model_type, or an

@@ -1,11 +1,7 @@
 #include "compiler/import/Checkpoint.h"
 
-#include "compiler/import/Architecture.h"
-#include "compiler/import/ConfigOnly.h"
 #include "compiler/import/JsonScan.h"
-#include "compiler/import/ShardFile.h"
-#include "compiler/import/ShardIndex.h"
-#include "compiler/import/TensorCheck.h"
+#include "compiler/import/OptionalFile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HalfFloat.h"
 
@@ -28,10 +24,6 @@ static_assert(std::endian::native == std::endian::little, "weights are read with
 
 namespace {
 
-/// The largest published config.json is under 100 KB.
-constexpr uint64_t kMaxConfigBytes = 16 << 20;
-/// An index of a million tensors is about this long.
-constexpr uint64_t kMaxIndexBytes = kSafetensorsMaxHeaderBytes;
 /// Strided reads go through a buffer of this size.
 constexpr size_t kGatherBytes = 1 << 20;
 /// Once this much was read, what was read leaves the page cache: an import reads every byte once,
@@ -79,28 +71,10 @@ template <float (*convert)(uint16_t)> void widenInPlace(std::span<float> values)
   }
 }
 
-bool isRegularFile(const std::string &path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-Result<Config> readConfig(const std::string &path) {
-  MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(path, kMaxConfigBytes));
-  return Config::parse(path, text);
-}
-
 } // namespace
 
 struct Checkpoint::Impl {
-  struct Entry {
-    std::string_view name; // The shard header's string.
-    TensorLocation location;
-  };
-
   Status openFiles(const std::string &path);
-  Status openWeights();
-  Status openShards(const ShardIndex &index);
-  void listTensors();
 
   Result<StoredPart> resolve(const WeightSource &source) const;
   Status readPart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
@@ -113,8 +87,8 @@ struct Checkpoint::Impl {
   std::optional<Config> config;
   std::optional<Config> generationConfig;
   std::optional<std::string> tokenizer;
-  std::vector<ShardFile> shards;
-  std::vector<Entry> tensors; // Sorted by name.
+  std::vector<std::string_view> otherTokenizers; // Where there is no tokenizer.json.
+  std::optional<ShardSet> shards;                // Always there once open.
   mutable std::atomic<uint64_t> readSinceDrop = 0;
 };
 
@@ -124,62 +98,31 @@ Status Checkpoint::Impl::openFiles(const std::string &path) {
   if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
     return invalidInput(path, ": found no such directory, expected a checkpoint directory with "
                               "config.json and model.safetensors");
-  MOERT_ASSIGN_OR_RETURN(config, readConfig(path + "/config.json"));
-  if (isRegularFile(path + "/generation_config.json")) {
-    MOERT_ASSIGN_OR_RETURN(generationConfig, readConfig(path + "/generation_config.json"));
+  MOERT_ASSIGN_OR_RETURN(config, Config::read(path + "/config.json"));
+  MOERT_ASSIGN_OR_RETURN(const bool hasGeneration,
+                         hasReadableFile(path + "/generation_config.json"));
+  if (hasGeneration) {
+    MOERT_ASSIGN_OR_RETURN(generationConfig, Config::read(path + "/generation_config.json"));
   }
-  if (isRegularFile(path + "/tokenizer.json"))
+  MOERT_ASSIGN_OR_RETURN(const bool hasTokenizer, hasReadableFile(path + "/tokenizer.json"));
+  if (hasTokenizer) {
     tokenizer = path + "/tokenizer.json";
-  return openWeights();
-}
-
-Status Checkpoint::Impl::openWeights() {
-  const std::string single = directory + "/model.safetensors";
-  const std::string indexPath = directory + "/model.safetensors.index.json";
-  if (isRegularFile(single)) {
-    MOERT_ASSIGN_OR_RETURN(ShardFile shard, ShardFile::open(single));
-    shards.push_back(std::move(shard));
-    listTensors();
-    return Status();
+  } else {
+    MOERT_ASSIGN_OR_RETURN(otherTokenizers, otherTokenizerFiles(path));
   }
-  if (!isRegularFile(indexPath))
-    return invalidInput(directory, ": found neither model.safetensors nor "
-                                   "model.safetensors.index.json, expected one of them");
-  MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(indexPath, kMaxIndexBytes));
-  MOERT_ASSIGN_OR_RETURN(const ShardIndex index, parseShardIndex(indexPath, text));
-  return openShards(index).withContext(indexPath);
-}
-
-Status Checkpoint::Impl::openShards(const ShardIndex &index) {
-  for (const std::string &file : index.files) {
-    MOERT_ASSIGN_OR_RETURN(ShardFile shard, ShardFile::open(directory + "/" + file));
-    shards.push_back(std::move(shard));
-  }
-  for (const ShardIndex::Entry &entry : index.entries) {
-    const SafetensorsTensor *tensor = shards[entry.file].header().find(entry.tensor);
-    if (!tensor)
-      return invalidInput("found no tensor ", quoted(entry.tensor), " in ",
-                          shards[entry.file].path(), ", expected it there as weight_map says");
-    tensors.push_back({tensor->name, {entry.file, tensor}});
-  }
+  MOERT_ASSIGN_OR_RETURN(shards, ShardSet::open(path));
   return Status();
-}
-
-void Checkpoint::Impl::listTensors() {
-  for (const SafetensorsTensor &tensor : shards.front().header().tensors)
-    tensors.push_back({tensor.name, {0, &tensor}});
 }
 
 /// Every field of the source is held against the shape on disk, so that no read can leave the
 /// tensor even if nobody called checkTensors.
 Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
-  const auto entry =
-      std::lower_bound(tensors.begin(), tensors.end(), source.tensor,
-                       [](const Entry &a, const std::string &name) { return a.name < name; });
-  if (entry == tensors.end() || entry->name != source.tensor)
-    return invalidInput(directory, ": found no tensor ", quoted(source.tensor), ", expected one");
-  const SafetensorsTensor &tensor = *entry->location.tensor;
-  const ShardFile &shard = shards[entry->location.shard];
+  const std::optional<TensorLocation> location = shards->find(source.tensor);
+  if (!location)
+    return invalidInput(directory, ": found no tensor ", quoted(source.tensor), ", expected one",
+                        shards->absenceText(source.tensor));
+  const SafetensorsTensor &tensor = *location->tensor;
+  const ShardFile &shard = (*shards)[location->shard];
   const auto refuse = [&](std::string_view expected) {
     return invalidInput(shard.path(), ": tensor ", quoted(tensor.name), ": found ",
                         safetensorsTypeName(tensor.type), " ", shapeText(tensor.shape),
@@ -215,17 +158,17 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   const uint64_t matrixElements = layout == Layout::kVector ? shape[0] : shape[0] * shape[1];
   const uint64_t offset =
       shard.header().dataOffset + tensor.begin + index * matrixElements * storedTypeBytes(*type);
-  return StoredPart{entry->location.shard, offset, *type, layout, shape.back()};
+  return StoredPart{location->shard, offset, *type, layout, shape.back()};
 }
 
 /// Counts what was read, and lets the page cache forget it from time to time.
 Status Checkpoint::Impl::read(size_t shard, uint64_t offset, std::span<std::byte> out) const {
-  MOERT_RETURN_IF_ERROR(shards[shard].read(offset, out));
+  MOERT_RETURN_IF_ERROR((*shards)[shard].read(offset, out));
   if (readSinceDrop.fetch_add(out.size()) + out.size() < kDropAfterBytes)
     return Status();
   readSinceDrop = 0;
-  for (const ShardFile &each : shards)
-    each.dropCache();
+  for (size_t each = 0; each < shards->size(); ++each)
+    (*shards)[each].dropCache();
   return Status();
 }
 
@@ -298,24 +241,48 @@ const std::optional<std::string> &Checkpoint::tokenizerPath() const {
 }
 
 std::optional<TensorLocation> Checkpoint::find(std::string_view tensor) const {
-  const auto entry =
-      std::lower_bound(impl->tensors.begin(), impl->tensors.end(), tensor,
-                       [](const Impl::Entry &a, std::string_view name) { return a.name < name; });
-  if (entry == impl->tensors.end() || entry->name != tensor)
-    return std::nullopt;
-  return entry->location;
+  return impl->shards->find(tensor);
 }
 
 std::vector<std::string_view> Checkpoint::tensorNames() const {
-  std::vector<std::string_view> names;
-  names.reserve(impl->tensors.size());
-  for (const Impl::Entry &entry : impl->tensors)
-    names.push_back(entry.name);
-  return names;
+  return impl->shards->tensorNames();
+}
+
+std::string Checkpoint::absenceText(std::string_view tensor) const {
+  return impl->shards->absenceText(tensor);
+}
+
+std::vector<std::string> Checkpoint::warnings() const {
+  std::vector<std::string> lines;
+  if (std::string text = impl->shards->disagreementText(); !text.empty())
+    lines.push_back(std::move(text));
+  if (impl->otherTokenizers.empty())
+    return lines;
+  std::string names;
+  for (const std::string_view name : impl->otherTokenizers)
+    names += strCat(names.empty() ? "" : ", ", name);
+  lines.push_back(strCat(
+      "warning: ", impl->directory, ": found ", names,
+      " and no tokenizer.json, which is the only form that is read; the artifact will have no ",
+      "tokenizer, so that moert takes and prints token ids. What helps: write tokenizer.json, in ",
+      "Python with transformers: AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(",
+      "DIRECTORY)"));
+  return lines;
 }
 
 const std::string &Checkpoint::shardPath(size_t shard) const {
-  return impl->shards[shard].path();
+  return (*impl->shards)[shard].path();
+}
+
+Status Checkpoint::readBytes(const TensorLocation &location, uint64_t offset,
+                             std::span<std::byte> out) const {
+  const SafetensorsTensor &tensor = *location.tensor;
+  const uint64_t bytes = tensor.end - tensor.begin;
+  if (!moert::rangeFits(offset, out.size(), bytes))
+    return invalidInput(shardPath(location.shard), ": tensor ", quoted(tensor.name), ": found ",
+                        bytes, " bytes, expected ", out.size(), " from byte ", offset);
+  const uint64_t dataOffset = (*impl->shards)[location.shard].header().dataOffset;
+  return impl->read(location.shard, dataOffset + tensor.begin + offset, out);
 }
 
 Result<StoredType> Checkpoint::storedType(const WeightSource &source) const {
@@ -351,46 +318,6 @@ Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint3
   if (type == StoredType::kF16)
     widenInPlace<f16ToF32>(out);
   return Status();
-}
-
-// Published checkpoints that say nothing of it are bf16.
-static Result<StoredType> typeOf(const ConfigObject &config) {
-  for (const std::string_view key : {"torch_dtype", "dtype"}) {
-    if (!config.has(key))
-      continue;
-    MOERT_ASSIGN_OR_RETURN(const std::string type, config.string(key));
-    return type == "float32"   ? StoredType::kF32
-           : type == "float16" ? StoredType::kF16
-                               : StoredType::kBf16;
-  }
-  return StoredType::kBf16;
-}
-
-Result<ConfigOnly> describeConfig(const std::string &directory) {
-  MOERT_ASSIGN_OR_RETURN(const Config config, readConfig(directory + "/config.json"));
-  const ArchitectureInput input{config.root(), std::nullopt,
-                                [](std::string_view) { return false; }};
-  ConfigOnly result;
-  MOERT_ASSIGN_OR_RETURN(result.description, describeModel(input));
-  MOERT_ASSIGN_OR_RETURN(result.type, typeOf(config.root()));
-  return result;
-}
-
-Result<ImportedModel> importCheckpoint(const std::string &directory,
-                                       const std::function<void(std::string_view)> &warn) {
-  MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
-  const ArchitectureInput input{
-      checkpoint.config(), checkpoint.generationConfig(),
-      [&checkpoint](std::string_view tensor) { return checkpoint.find(tensor).has_value(); }};
-  MOERT_ASSIGN_OR_RETURN(ModelDescription description, describeModel(input));
-  MOERT_RETURN_IF_ERROR(checkTensors(checkpoint, description));
-  const std::vector<std::string_view> unused = unusedTensors(checkpoint, description);
-  if (warn && !unused.empty())
-    warn(strCat("warning: ", directory, ": ", unused.size(), " of ",
-                checkpoint.tensorNames().size(),
-                " tensors are not used by the model that config.json describes; the first is ",
-                quoted(unused.front())));
-  return ImportedModel{std::move(description), std::move(checkpoint)};
 }
 
 } // namespace moec

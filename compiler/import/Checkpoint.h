@@ -1,14 +1,14 @@
 // A checkpoint directory as it is downloaded: config.json, optionally generation_config.json and
-// tokenizer.json, and the weights in model.safetensors or in the shards that
-// model.safetensors.index.json lists. Opening reads and checks every header; weights are read in
-// pieces, through a bounded buffer, so that a checkpoint larger than memory can be imported.
+// tokenizer.json, and the weights (ShardSet.h). Opening reads and checks every header; weights are
+// read in pieces, through a bounded buffer, so that a checkpoint larger than memory can be
+// imported. An optional file that is there and cannot be read is refused, not skipped.
 //
 // Not here: what the weights mean (Architecture.h).
 #pragma once
 
 #include "compiler/import/Config.h"
 #include "compiler/import/ModelDescription.h"
-#include "compiler/import/Safetensors.h"
+#include "compiler/import/ShardSet.h"
 #include "compiler/import/StoredType.h"
 #include "runtime/base/Status.h"
 
@@ -23,12 +23,6 @@
 #include <vector>
 
 namespace moec {
-
-/// Where a tensor lies: the shard's index and its entry in that shard's header.
-struct TensorLocation {
-  size_t shard = 0;
-  const SafetensorsTensor *tensor = nullptr;
-};
 
 /// An open checkpoint. Owns the file descriptors and the headers; the TensorLocations and
 /// ConfigObjects that it hands out are valid while it lives, also after a move. Reading is const
@@ -49,10 +43,15 @@ public:
   /// The path of tokenizer.json, if there is one. It is not opened here.
   const std::optional<std::string> &tokenizerPath() const;
 
-  /// nullopt if no shard has it (or, with an index, if the index does not name it).
+  /// nullopt if no shard has it.
   std::optional<TensorLocation> find(std::string_view tensor) const;
   /// All tensors that find() knows, by name, ascending.
   std::vector<std::string_view> tensorNames() const;
+  /// Why find() has no such tensor, to be put after a message's end; may be empty.
+  std::string absenceText(std::string_view tensor) const;
+  /// What a user has to be told of the files: an index that disagrees with its shards, a tokenizer
+  /// in a form that is not read. One line each.
+  std::vector<std::string> warnings() const;
   /// The path of a shard, for messages.
   const std::string &shardPath(size_t shard) const;
 
@@ -73,23 +72,14 @@ public:
   moert::Status readStoredRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                                std::span<std::byte> out) const;
 
+  /// Bytes of a tensor's data, from `offset` on; out ends within the tensor.
+  moert::Status readBytes(const TensorLocation &location, uint64_t offset,
+                          std::span<std::byte> out) const;
+
 private:
   struct Impl;
   explicit Checkpoint(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };
-
-/// A checkpoint and what its config makes of it; every tensor that the description names is there,
-/// in the shape and a type that it needs.
-struct ImportedModel {
-  ModelDescription description;
-  Checkpoint checkpoint;
-};
-
-/// Opens, describes and checks. Tensors that no part of the model uses are left out, as the model's
-/// own implementation does; warn, if there is one, gets a line that counts them.
-moert::Result<ImportedModel>
-importCheckpoint(const std::string &directory,
-                 const std::function<void(std::string_view)> &warn = {});
 
 } // namespace moec

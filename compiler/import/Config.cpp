@@ -1,6 +1,7 @@
 #include "compiler/import/Config.h"
 
 #include "compiler/import/JsonScan.h"
+#include "compiler/import/OptionalFile.h"
 #include "runtime/base/Excerpt.h"
 
 #include <nlohmann/json.hpp>
@@ -61,6 +62,15 @@ Config::Config(std::unique_ptr<Impl> content) : impl(std::move(content)) {}
 Config::Config(Config &&) noexcept = default;
 Config &Config::operator=(Config &&) noexcept = default;
 Config::~Config() = default;
+
+/// The largest published config.json is under 100 KB.
+static constexpr uint64_t kMaxConfigBytes = 16 << 20;
+
+Result<Config> Config::read(const std::string &path) {
+  MOERT_RETURN_IF_ERROR(hasReadableFile(path).status()); // Says more of a link that leads nowhere.
+  MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(path, kMaxConfigBytes));
+  return parse(path, text);
+}
 
 Result<Config> Config::parse(std::string fileName, std::string_view text) {
   UniqueKeys uniqueKeys;

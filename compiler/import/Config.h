@@ -64,8 +64,9 @@ private:
 /// A parsed file; owns what its ConfigObjects look at.
 class Config {
 public:
-  /// fileName is for messages. Refuses what is not one JSON object, is nested deeper than any
-  /// config or names a key twice.
+  /// read() takes a file, parse() its text; fileName is for messages. Both refuse what is not one
+  /// JSON object, is nested deeper than any config or names a key twice.
+  static moert::Result<Config> read(const std::string &path);
   static moert::Result<Config> parse(std::string fileName, std::string_view text);
 
   Config(Config &&) noexcept;

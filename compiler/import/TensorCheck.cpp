@@ -116,7 +116,8 @@ Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const 
   const std::optional<TensorLocation> location = checkpoint.find(name);
   if (!location)
     return invalidInput(checkpoint.directory(), ": found no tensor ", quoted(name),
-                        ", expected it with shape ", shapesText(shapes));
+                        ", expected it with shape ", shapesText(shapes),
+                        checkpoint.absenceText(name));
   const std::string &file = checkpoint.shardPath(location->shard);
   const SafetensorsTensor &tensor = *location->tensor;
   if (!extent.isConsistent)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "compiler/session/Session.h"
 #include "passes/Pipeline.h"
 

@@ -23,10 +23,14 @@ constexpr uint32_t kMaxPositions = 1u << 30;
 /// Bounds what a description can take; the largest published model has 15,000.
 constexpr uint64_t kMaxTotalExperts = 1 << 17;
 
+Result<Activation> readActivation(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(const std::string name, config.string("hidden_act", "silu"));
+  if (name == "silu" || name == "swish") // Two names of one function.
+    return Activation::kSilu;
+  return config.mismatch("hidden_act", "\"silu\" or \"swish\", the activations that work here");
+}
+
 Status checkCommonKeys(const ConfigObject &config) {
-  MOERT_ASSIGN_OR_RETURN(const std::string activation, config.string("hidden_act", "silu"));
-  if (activation != "silu" && activation != "swish") // Two names of one function.
-    return config.mismatch("hidden_act", "\"silu\"");
   if (config.has("quantization_config"))
     return config.mismatch("quantization_config",
                            "none: weights are read as BF16, F16 or F32, not quantized");
@@ -108,6 +112,32 @@ Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model
   return Status();
 }
 
+/// The flag of the config is a wish, the stored tensors decide, as in transformers 5: with both
+/// stored and different the head is not tied; with only one of them stored that one is both.
+Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder,
+                    ModelDescription &model) {
+  model.head = linearLayer("lm_head.", decoder.vocabularySize, decoder.hiddenSize);
+  if (!decoder.tiedHead)
+    return Status();
+  const std::string &embedding = model.embedding.tensor, &head = model.head.weight.tensor;
+  model.tiedHead = true;
+  if (input.hasTensor(head) && !input.hasTensor(embedding)) {
+    model.embedding = model.head.weight;
+    return Status();
+  }
+  if (input.hasTensor(head)) {
+    MOERT_ASSIGN_OR_RETURN(model.tiedHead, input.areEqual(model.embedding, model.head.weight));
+  }
+  if (model.tiedHead)
+    model.head.weight = model.embedding;
+  else if (input.warn)
+    input.warn(strCat("warning: ", input.config.fileName(),
+                      ": tie_word_embeddings is true, but the checkpoint holds ", quoted(head),
+                      " and ", quoted(embedding),
+                      ", which differ: the head is not tied, as in transformers 5"));
+  return Status();
+}
+
 Status describeLayers(const DecoderConfig &decoder, const FillLayer &fillLayer,
                       const ConfigObject &config, ModelDescription &model) {
   uint64_t experts = 0;
@@ -150,35 +180,35 @@ void addBias(LinearDescription &linear, const std::string &prefix) {
   linear.bias = vectorSource(prefix + "bias", linear.weight.rows);
 }
 
-GluDescription gluNetwork(const std::string &prefix, const GluNames &names, uint32_t hidden,
-                          uint32_t width) {
+GluDescription gluNetwork(const std::string &prefix, const GluKind &kind) {
   GluDescription network;
-  network.gate = linearLayer(strCat(prefix, names.gate, "."), width, hidden);
-  network.up = linearLayer(strCat(prefix, names.up, "."), width, hidden);
-  network.down = linearLayer(strCat(prefix, names.down, "."), hidden, width);
+  network.activation = kind.activation;
+  network.gate = linearLayer(strCat(prefix, kind.names.gate, "."), kind.width, kind.hidden);
+  network.up = linearLayer(strCat(prefix, kind.names.up, "."), kind.width, kind.hidden);
+  network.down = linearLayer(strCat(prefix, kind.names.down, "."), kind.hidden, kind.width);
   return network;
 }
 
 Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
-                                                    const std::string &prefix,
-                                                    const GluNames &names, uint32_t count,
-                                                    uint32_t hidden, uint32_t width) {
+                                                    const std::string &prefix, const GluKind &kind,
+                                                    uint32_t count) {
   const std::string fusedGateUp = prefix + "gate_up_proj", fusedDown = prefix + "down_proj";
   const bool isFused = input.hasTensor(fusedGateUp);
-  if (isFused && input.hasTensor(strCat(prefix, "0.", names.gate, ".weight")))
+  if (isFused && input.hasTensor(strCat(prefix, "0.", kind.names.gate, ".weight")))
     return invalidInput("found tensor ", quoted(fusedGateUp),
                         " and tensors of single experts beside it, expected one of the two");
   std::vector<GluDescription> experts;
   for (uint32_t expert = 0; expert < count; ++expert) {
     if (!isFused) {
-      experts.push_back(gluNetwork(strCat(prefix, expert, "."), names, hidden, width));
+      experts.push_back(gluNetwork(strCat(prefix, expert, "."), kind));
       continue;
     }
     GluDescription &network = experts.emplace_back();
-    network.gate.weight = matrixSource(fusedGateUp, width, hidden);
-    network.up.weight = matrixSource(fusedGateUp, width, hidden);
-    network.up.weight.firstRow = width;
-    network.down.weight = matrixSource(fusedDown, hidden, width);
+    network.activation = kind.activation;
+    network.gate.weight = matrixSource(fusedGateUp, kind.width, kind.hidden);
+    network.up.weight = matrixSource(fusedGateUp, kind.width, kind.hidden);
+    network.up.weight.firstRow = kind.width;
+    network.down.weight = matrixSource(fusedDown, kind.hidden, kind.width);
     network.gate.weight.index = network.up.weight.index = network.down.weight.index = expert;
   }
   return experts;
@@ -209,6 +239,7 @@ Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key, std
 Result<DecoderConfig> readDecoderConfig(const ConfigObject &config) {
   MOERT_RETURN_IF_ERROR(checkCommonKeys(config));
   DecoderConfig decoder;
+  MOERT_ASSIGN_OR_RETURN(decoder.activation, readActivation(config));
   MOERT_ASSIGN_OR_RETURN(decoder.vocabularySize, config.integer("vocab_size", 1, kMaxWidth));
   MOERT_ASSIGN_OR_RETURN(decoder.hiddenSize, config.integer("hidden_size", 1, kMaxWidth));
   MOERT_ASSIGN_OR_RETURN(decoder.layerCount, config.integer("num_hidden_layers", 1, kMaxLayers));
@@ -235,10 +266,7 @@ Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
   MOERT_RETURN_IF_ERROR(readSpecialTokens(input, model));
   MOERT_RETURN_IF_ERROR(describeLayers(decoder, fillLayer, input.config, model));
   model.finalNorm = describeNorm(decoder, "model.norm.weight");
-  model.tiedHead = decoder.tiedHead;
-  model.head = linearLayer("lm_head.", decoder.vocabularySize, decoder.hiddenSize);
-  if (model.tiedHead)
-    model.head.weight = model.embedding;
+  MOERT_RETURN_IF_ERROR(describeHead(input, decoder, model));
   return model;
 }
 

@@ -27,7 +27,8 @@ struct DecoderConfig {
   uint32_t headDim = 0;
   uint32_t maxPositions = 0;
   float epsilon = 0;
-  bool tiedHead = false;
+  Activation activation = Activation::kSilu;
+  bool tiedHead = false; // As the config says; describeDecoder() holds it against the tensors.
 };
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
@@ -67,16 +68,22 @@ struct GluNames {
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
+/// What a gated network is, but for where its tensors are.
+struct GluKind {
+  GluNames names;
+  uint32_t hidden = 0;
+  uint32_t width = 0;
+  Activation activation = Activation::kSilu;
+};
+
 /// A network whose matrices are prefix + name + ".weight".
-GluDescription gluNetwork(const std::string &prefix, const GluNames &names, uint32_t hidden,
-                          uint32_t width);
+GluDescription gluNetwork(const std::string &prefix, const GluKind &kind);
 
 /// All experts of a layer under prefix ("model.layers.3.mlp.experts."): one tensor per matrix and
 /// expert, or, if the checkpoint has such a tensor, fused as gate_up_proj [E, 2 * width, hidden]
 /// (gate's rows first) and down_proj [E, hidden, width].
 moert::Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
                                                            const std::string &prefix,
-                                                           const GluNames &names, uint32_t count,
-                                                           uint32_t hidden, uint32_t width);
+                                                           const GluKind &kind, uint32_t count);
 
 } // namespace moec

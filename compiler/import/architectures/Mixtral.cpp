@@ -54,9 +54,10 @@ Result<ModelDescription> describeMixtral(const ArchitectureInput &input) {
     moe.router.linear = linearLayer(module + "gate.", mixtral.experts, decoder.hiddenSize);
     moe.router.topK = mixtral.topK;
     moe.router.renormalize = true;
+    const GluKind kind = {
+        {"w1", "w3", "w2"}, decoder.hiddenSize, mixtral.width, decoder.activation};
     MOERT_ASSIGN_OR_RETURN(moe.experts,
-                           describeExperts(input, module + "experts.", {"w1", "w3", "w2"},
-                                           mixtral.experts, decoder.hiddenSize, mixtral.width));
+                           describeExperts(input, module + "experts.", kind, mixtral.experts));
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

@@ -96,15 +96,18 @@ Result<Qwen2MoeConfig> readQwen2Moe(const ConfigObject &config, uint32_t layers)
   return qwen;
 }
 
-Status describeMoe(const ArchitectureInput &input, const Qwen2MoeConfig &qwen, uint32_t hidden,
-                   const std::string &prefix, MoeDescription &moe) {
+Status describeMoe(const ArchitectureInput &input, const Qwen2MoeConfig &qwen,
+                   const DecoderConfig &decoder, const std::string &prefix, MoeDescription &moe) {
+  const uint32_t hidden = decoder.hiddenSize;
   moe.router.linear = linearLayer(prefix + "gate.", qwen.experts, hidden);
   moe.router.topK = qwen.topK;
   moe.router.renormalize = qwen.renormalize;
-  MOERT_ASSIGN_OR_RETURN(moe.experts, describeExperts(input, prefix + "experts.", {}, qwen.experts,
-                                                      hidden, qwen.width));
+  const GluKind kind = {{}, hidden, qwen.width, decoder.activation};
+  MOERT_ASSIGN_OR_RETURN(moe.experts,
+                         describeExperts(input, prefix + "experts.", kind, qwen.experts));
   SharedExpertDescription &shared = moe.shared.emplace();
-  shared.network = gluNetwork(prefix + "shared_expert.", {}, hidden, qwen.sharedWidth);
+  shared.network =
+      gluNetwork(prefix + "shared_expert.", {{}, hidden, qwen.sharedWidth, decoder.activation});
   shared.gate = linearLayer(prefix + "shared_expert_gate.", 1, hidden);
   return Status();
 }
@@ -123,8 +126,8 @@ Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input) {
     layer.attention.window = qwen.windows[number];
     const std::string module = prefix + "mlp.";
     if (qwen.isRouted[number])
-      return describeMoe(input, qwen, decoder.hiddenSize, module, layer.moe.emplace());
-    layer.dense = gluNetwork(module, {}, decoder.hiddenSize, qwen.denseWidth);
+      return describeMoe(input, qwen, decoder, module, layer.moe.emplace());
+    layer.dense = gluNetwork(module, {{}, decoder.hiddenSize, qwen.denseWidth, decoder.activation});
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

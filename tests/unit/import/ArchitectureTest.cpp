@@ -1,7 +1,7 @@
 // What a config may say, and what it then means. BrokenCheckpointTest.cpp has what it may not say.
 #include "compiler/import/Architecture.h"
 
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
 #include <doctest/doctest.h>
@@ -142,14 +142,6 @@ TEST_CASE("Mixtral under the class's own names, fused, is read") {
   CHECK(expert.gate.weight.firstRow == 0);
   CHECK(expert.up.weight.firstRow == 6);
   CHECK(expert.down.weight.tensor == renamed + "experts.down_proj");
-}
-
-TEST_CASE("a tied head may be repeated on disk and is the embedding all the same") {
-  TestCheckpoint checkpoint = tinyMixtral();
-  checkpoint.config["tie_word_embeddings"] = true;
-  CHECK(describe(checkpoint).head.weight.tensor == "model.embed_tokens.weight");
-  checkpoint.remove("lm_head.weight");
-  CHECK(describe(checkpoint).head.weight.tensor == "model.embed_tokens.weight");
 }
 
 TEST_CASE("the end tokens of generation_config.json win over those of config.json:") {

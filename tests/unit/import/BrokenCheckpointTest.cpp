@@ -1,6 +1,6 @@
 // Checkpoints whose index or tensors are wrong: each row is refused with a message that names the
 // file, what was found and what was expected.
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
 #include <doctest/doctest.h>
@@ -120,10 +120,15 @@ const std::vector<Row> kIndexFiles = {
     {"a shard without a name", [](auto &c) { c.index["weight_map"]["lm_head.weight"] = ""; },
      "index.json", "found \"\""},
     {"a shard that is not there", [](auto &c) { c.shards.erase(kShard2); }, kShard2.c_str(),
+     "and there is no such file"},
+    {"no shard that is there", [](auto &c) { c.shards.clear(); }, "-of-00002.safetensors",
      "found no such file"},
     {"a shard name that no file system takes",
-     [](auto &c) { c.index["weight_map"]["lm_head.weight"] = std::string(300, 'x'); }, "index.json",
-     "found no such file"},
+     [](auto &c) {
+       c.remove("lm_head.weight");
+       c.index["weight_map"]["lm_head.weight"] = std::string(300, 'x');
+     },
+     "index.json", "and there is no such file"},
     {"a shard that is cut off",
      [](auto &c) {
        std::string bytes = safetensorsBytes(c.shards[kShard2]);
@@ -132,10 +137,27 @@ const std::vector<Row> kIndexFiles = {
      },
      kShard2.c_str(), "bytes of data, expected"},
     {"a tensor that is missing from its shard", [](auto &c) { c.remove("lm_head.weight"); },
-     "index.json", "found no tensor \"lm_head.weight\" in "},
-    {"a tensor that the index does not name",
-     [](auto &c) { c.index["weight_map"].erase("model.norm.weight"); }, "",
-     "found no tensor \"model.norm.weight\""},
+     "index.json says that it is in ", "found no tensor \"lm_head.weight\""},
+    {"a tensor that neither the index nor a shard has",
+     [](auto &c) {
+       c.remove("lm_head.weight");
+       c.index["weight_map"].erase("lm_head.weight");
+     },
+     "index.json nor a shard that it names has it", "found no tensor \"lm_head.weight\""},
+    {"a tensor in a shard that the index does not name",
+     [](auto &c) {
+       const TestTensor head = c.tensor("lm_head.weight");
+       c.remove("lm_head.weight");
+       c.shards["more.safetensors"] = {head};
+       c.index["weight_map"].erase("lm_head.weight");
+     },
+     "index.json", "it does not name \"more.safetensors\", which is not read"},
+    {"a tensor in two shards, and the index names a third place",
+     [](auto &c) {
+       for (auto &[file, tensors] : c.shards)
+         tensors.push_back(testTensor("model.more.weight", "BF16", {2}));
+     },
+     "index.json", "found tensor \"model.more.weight\" in "},
 };
 
 } // namespace
@@ -168,5 +190,5 @@ TEST_CASE("a shard that is a directory is refused") {
   checkpoint.write(directory);
   std::filesystem::create_directory(directory.path() + "/" + kShard2);
   checkRefused(moec::importCheckpoint(directory.path()).status(),
-               {kShard2, "found no regular file"});
+               {kShard2, "found a directory, expected a regular file"});
 }

@@ -1,6 +1,6 @@
 // Configs with one thing wrong: each row is refused with a message that names the file, what was
 // found and what was expected. ArchitectureTest.cpp has what must be accepted.
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
 #include <doctest/doctest.h>
@@ -106,7 +106,7 @@ const std::vector<Row> kConfigKeys = {
     {"a negative rms_norm_eps", [](auto &c) { c.config["rms_norm_eps"] = -1e-5; }, "config.json",
      "'rms_norm_eps': found -1e-05"},
     {"an activation that is not SiLU", [](auto &c) { c.config["hidden_act"] = "gelu"; },
-     "config.json", "'hidden_act': found \"gelu\", expected \"silu\""},
+     "config.json", "'hidden_act': found \"gelu\", expected \"silu\" or \"swish\""},
     {"quantized weights",
      [](auto &c) {
        c.config["quantization_config"] = {{"quant_method", "gptq"}};

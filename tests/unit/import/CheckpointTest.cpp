@@ -1,5 +1,5 @@
 // Reading weights: every layout that a WeightSource can name, in every stored type.
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The key facts of every checked-in checkpoint: what its config means, and where its weights are.
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "compiler/import/TensorCheck.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // The inverse frequencies of every supported scaling, held against long double arithmetic.
 #include "compiler/import/architectures/Rope.h"
 
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 
 #include <doctest/doctest.h>
 

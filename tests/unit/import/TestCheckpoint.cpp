@@ -1,6 +1,6 @@
 #include "tests/unit/import/TestCheckpoint.h"
 
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // From a checkpoint to IR: everything that the description says is in the module, and a module that
 // was printed and read again is the same.
 #include "compiler/ir/BuildModel.h"
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/MoeDialect.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"

@@ -1,7 +1,7 @@
 // The whole way from a checkpoint to what the emitter takes, judged by the rules of the artifact,
 // which know nothing of the passes.
 #include "compiler/emit/BuildEmitPlan.h"
-#include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/BuildModel.h"
 #include "compiler/ir/MoeDialect.h"
 #include "passes/Pipeline.h"

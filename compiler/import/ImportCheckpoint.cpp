@@ -1,0 +1,81 @@
+#include "compiler/import/ImportCheckpoint.h"
+
+#include "compiler/import/Architecture.h"
+#include "compiler/import/ConfigOnly.h"
+#include "compiler/import/JsonScan.h"
+#include "compiler/import/TensorCheck.h"
+#include "compiler/import/TensorValues.h"
+
+#include <algorithm>
+
+namespace moec {
+
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+// Published checkpoints that say nothing of it are bf16.
+static Result<StoredType> typeOf(const ConfigObject &config) {
+  for (const std::string_view key : {"torch_dtype", "dtype"}) {
+    if (!config.has(key))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const std::string type, config.string(key));
+    return type == "float32"   ? StoredType::kF32
+           : type == "float16" ? StoredType::kF16
+                               : StoredType::kBf16;
+  }
+  return StoredType::kBf16;
+}
+
+Result<ConfigOnly> describeConfig(const std::string &directory) {
+  MOERT_ASSIGN_OR_RETURN(const Config config, Config::read(directory + "/config.json"));
+  const ArchitectureInput input{config.root(), std::nullopt,
+                                [](std::string_view) { return false; }};
+  ConfigOnly result;
+  MOERT_ASSIGN_OR_RETURN(result.description, describeModel(input));
+  MOERT_ASSIGN_OR_RETURN(result.type, typeOf(config.root()));
+  return result;
+}
+
+static std::string zeroText(const std::string &directory, const std::vector<std::string> &names) {
+  constexpr size_t kShown = 3;
+  std::string text =
+      strCat("warning: ", directory, ": ", names.size(), names.size() == 1 ? " tensor" : " tensors",
+             " of the model ", names.size() == 1 ? "is" : "are", " all zero: ");
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    text += strCat(i == 0 ? "" : ", ", quoted(names[i]));
+  if (names.size() > kShown)
+    text += strCat(" and ", names.size() - kShown, " more");
+  return text + "; a download that stopped early leaves such a file: compare it with its source";
+}
+
+Result<ImportedModel> importCheckpoint(const std::string &directory,
+                                       const std::function<void(std::string_view)> &warn) {
+  MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
+  const ArchitectureInput input{
+      checkpoint.config(), checkpoint.generationConfig(),
+      [&checkpoint](std::string_view tensor) { return checkpoint.find(tensor).has_value(); },
+      [&checkpoint](const WeightSource &a, const WeightSource &b) {
+        return areEqualMatrices(checkpoint, a, b);
+      },
+      warn};
+  MOERT_ASSIGN_OR_RETURN(ModelDescription description, describeModel(input));
+  MOERT_RETURN_IF_ERROR(checkTensors(checkpoint, description));
+  if (!warn)
+    return ImportedModel{std::move(description), std::move(checkpoint)};
+  for (const std::string &line : checkpoint.warnings())
+    warn(line);
+  const std::vector<std::string_view> unused = unusedTensors(checkpoint, description);
+  if (!unused.empty())
+    warn(strCat("warning: ", directory, ": ", unused.size(), " of ",
+                checkpoint.tensorNames().size(),
+                " tensors are not used by the model that config.json describes; the first is ",
+                quoted(unused.front())));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> zero,
+                         allZeroTensors(checkpoint, description));
+  if (!zero.empty())
+    warn(zeroText(directory, zero));
+  return ImportedModel{std::move(description), std::move(checkpoint)};
+}
+
+} // namespace moec

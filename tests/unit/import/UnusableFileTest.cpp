@@ -1,0 +1,238 @@
+// Files that are optional: absent ones are no error, ones that are there and cannot be read are.
+// And an index that disagrees with its shards, and tensors that are all zero.
+#include "compiler/import/ImportCheckpoint.h"
+#include "compiler/import/OptionalFile.h"
+#include "tests/unit/import/TestCheckpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using moec::importCheckpoint;
+
+namespace {
+
+const std::string kIndex = "model.safetensors.index.json";
+const std::string kShard1 = "model-00001-of-00002.safetensors";
+
+TestCheckpoint splitMixtral() {
+  TestCheckpoint checkpoint = tinyMixtral();
+  checkpoint.split();
+  return checkpoint;
+}
+
+/// What importing a directory warns of, line by line; fails the test where it is refused.
+std::vector<std::string> warningsOf(const std::string &directory) {
+  std::vector<std::string> lines;
+  auto model =
+      importCheckpoint(directory, [&](std::string_view line) { lines.emplace_back(line); });
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  return lines;
+}
+
+std::vector<std::string> warningsOf(const TestCheckpoint &checkpoint) {
+  const TemporaryDirectory directory;
+  checkpoint.write(directory);
+  return warningsOf(directory.path());
+}
+
+/// One warning, with all these parts.
+void checkWarned(const std::vector<std::string> &lines, const std::vector<std::string> &parts) {
+  REQUIRE(lines.size() == 1);
+  INFO(lines.front());
+  CHECK(lines.front().starts_with("warning: "));
+  for (const std::string &part : parts) {
+    INFO("looked for: " << part);
+    CHECK(lines.front().find(part) != std::string::npos);
+  }
+}
+
+/// Runs as a user without rights, where the test has the right to; root may read any file.
+class WithoutRights {
+public:
+  WithoutRights() : wasRoot(::geteuid() == 0) {
+    if (wasRoot)
+      REQUIRE(::seteuid(65534) == 0);
+  }
+  ~WithoutRights() {
+    if (wasRoot)
+      CHECK(::seteuid(0) == 0);
+  }
+
+private:
+  bool wasRoot;
+};
+
+void refuseOptional(const TestCheckpoint &checkpoint, const std::string &name) {
+  const TemporaryDirectory directory;
+  checkpoint.write(directory);
+  const std::string path = directory.path(name);
+  std::filesystem::remove(path);
+  std::string part;
+  SUBCASE("a link that leads nowhere") {
+    std::filesystem::create_symlink("../../blobs/gone", path);
+    part = "found a link to ../../blobs/gone, which is not there";
+  }
+  SUBCASE("a link through a file") {
+    directory.write("some file", "");
+    std::filesystem::create_symlink("some file/x", path);
+    part = "found a link to some file/x, which is not there";
+  }
+  SUBCASE("a link to itself") {
+    std::filesystem::create_symlink(name, path);
+    part = "which leads in a circle";
+  }
+  SUBCASE("a directory") {
+    std::filesystem::create_directory(path);
+    part = "found a directory";
+  }
+  SUBCASE("a pipe") {
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    part = "found a pipe";
+  }
+  SUBCASE("a file that may not be read") {
+    ::chmod(directory.path().c_str(), 0755);
+    directory.write(name, "{}");
+    ::chmod(path.c_str(), 0);
+    const WithoutRights user;
+    checkRefused(importCheckpoint(directory.path()).status(),
+                 {path, "found a file without permission to read it"});
+    return;
+  }
+  SUBCASE("a link into a directory that may not be entered") {
+    const TemporaryDirectory blobs; // Its owner's alone.
+    blobs.write("blob", "{}");
+    std::filesystem::create_symlink(blobs.path("blob"), path);
+    ::chmod(directory.path().c_str(), 0755);
+    if (::geteuid() != 0)
+      ::chmod(blobs.path().c_str(), 0);
+    {
+      const WithoutRights user;
+      checkRefused(importCheckpoint(directory.path()).status(),
+                   {path, "in a directory without permission to enter it"});
+    }
+    ::chmod(blobs.path().c_str(), 0700);
+    return;
+  }
+  INFO(name);
+  checkRefused(importCheckpoint(directory.path()).status(), {path, part});
+}
+
+} // namespace
+
+TEST_CASE("a tokenizer.json that cannot be read is refused, not taken for absent:") {
+  refuseOptional(tinyMixtral(), "tokenizer.json");
+}
+
+TEST_CASE("a generation_config.json that cannot be read is refused, not taken for absent:") {
+  refuseOptional(tinyMixtral(), "generation_config.json");
+}
+
+TEST_CASE("an index that cannot be read is refused by name:") {
+  refuseOptional(splitMixtral(), kIndex);
+}
+
+TEST_CASE("a model.safetensors that cannot be read is refused, not passed over for the index:") {
+  refuseOptional(splitMixtral(), "model.safetensors");
+}
+
+TEST_CASE("a config.json that cannot be read is refused by name:") {
+  refuseOptional(tinyMixtral(), "config.json");
+}
+
+TEST_CASE("a shard that cannot be read is refused by name:") {
+  refuseOptional(splitMixtral(), kShard1);
+}
+
+TEST_CASE("a tokenizer in another form is named in a warning, whatever lies there") {
+  for (const std::vector<std::string> &names :
+       {std::vector<std::string>{"tokenizer.model"}, {"vocab.json", "merges.txt"}}) {
+    const TemporaryDirectory directory;
+    tinyMixtral().write(directory);
+    for (const std::string &name : names)
+      std::filesystem::create_symlink("../gone", directory.path(name));
+    std::vector<std::string> parts = names;
+    parts.insert(parts.end(), {"no tokenizer.json", "token ids", "What helps"});
+    checkWarned(warningsOf(directory.path()), parts);
+    directory.write("tokenizer.json", "{}"); // Not read here.
+    CHECK(warningsOf(directory.path()).empty());
+  }
+}
+
+TEST_CASE("tensors that the index lists, no shard holds and no part needs bring one warning") {
+  TestCheckpoint checkpoint = splitMixtral();
+  checkpoint.config["tie_word_embeddings"] = true;
+  checkpoint.remove("lm_head.weight");
+  checkpoint.index["weight_map"]["model.layers.0.self_attn.rotary_emb.inv_freq"] = kShard1;
+  checkWarned(warningsOf(checkpoint),
+              {kIndex, "2 tensors", "\"lm_head.weight\"", "rotary_emb.inv_freq"});
+}
+
+TEST_CASE("a shard that is not there may hold what no part needs") {
+  TestCheckpoint checkpoint = splitMixtral();
+  checkpoint.index["weight_map"]["model.layers.9.enorm.weight"] = "model-00003.safetensors";
+  checkWarned(warningsOf(checkpoint),
+              {kIndex, "\"model-00003.safetensors\"", "\"model.layers.9.enorm.weight\""});
+}
+
+TEST_CASE("a tensor is used wherever a shard holds it, with a warning") {
+  TestCheckpoint checkpoint = splitMixtral();
+  SUBCASE("in none that the index says") {
+    checkpoint.index["weight_map"].erase("model.norm.weight");
+    checkWarned(warningsOf(checkpoint), {"1 tensor", "does not list", "\"model.norm.weight\""});
+  }
+  SUBCASE("in another one") {
+    checkpoint.index["weight_map"]["model.norm.weight"] = "model-00002-of-00002.safetensors";
+    checkWarned(warningsOf(checkpoint), {"1 tensor", "another shard", "\"model.norm.weight\""});
+  }
+}
+
+TEST_CASE("of two shards that hold a tensor the one that the index names counts") {
+  TestCheckpoint checkpoint = splitMixtral();
+  const std::string wanted = checkpoint.tensor("model.norm.weight").bytes;
+  for (auto &[file, tensors] : checkpoint.shards)
+    if (checkpoint.index["weight_map"]["model.norm.weight"] != file) {
+      tensors.push_back(testTensor("model.norm.weight", "BF16", {8}));
+      tensors.back().bytes[0] ^= 1;
+    }
+  const TemporaryDirectory directory;
+  checkpoint.write(directory);
+  auto model = importCheckpoint(directory.path());
+  REQUIRE(model.isOk());
+  std::string stored(wanted.size(), '\0');
+  REQUIRE(model->checkpoint
+              .readStoredRows(model->description.finalNorm.weight, 0, 1,
+                              std::as_writable_bytes(std::span(stored)))
+              .isOk());
+  CHECK(stored == wanted);
+}
+
+TEST_CASE("tensors that are all zero are named in a warning, the first ones and how many") {
+  TestCheckpoint checkpoint = tinyQwen2Moe();
+  const auto zero = [&](const std::string &name) {
+    std::string &bytes = checkpoint.tensor(name).bytes;
+    bytes.assign(bytes.size(), '\0');
+  };
+  zero("model.layers.0.self_attn.q_proj.bias"); // As training may leave it.
+  CHECK(warningsOf(checkpoint).empty());
+  zero("model.norm.weight");
+  checkWarned(warningsOf(checkpoint), {"1 tensor", "is all zero", "\"model.norm.weight\""});
+  for (const char *name : {"gate_proj", "up_proj", "down_proj"})
+    zero(std::string("model.layers.0.mlp.experts.1.") + name + ".weight");
+  checkWarned(warningsOf(checkpoint), {"4 tensors", "experts.1.gate_proj", "and 1 more"});
+}
+
+TEST_CASE("a tensor of which only the last element is not zero brings no warning") {
+  TestCheckpoint checkpoint = tinyMixtral();
+  const std::string name = "lm_head.weight";
+  checkpoint.config["vocab_size"] = 4000;
+  for (const std::string &matrix : {name, std::string("model.embed_tokens.weight")})
+    checkpoint.tensor(matrix) = testTensor(matrix, "BF16", {4000, 8});
+  std::string &bytes = checkpoint.tensor(name).bytes;
+  bytes.assign(bytes.size(), '\0');
+  checkWarned(warningsOf(checkpoint), {name});
+  bytes.back() = 1;
+  CHECK(warningsOf(checkpoint).empty());
+}
