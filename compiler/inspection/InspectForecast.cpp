@@ -4,6 +4,7 @@
 
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
+#include "runtime/format/ForecastJson.h"
 #include "runtime/policy/Guesses.h"
 
 #include <cmath>
@@ -27,7 +28,7 @@ std::string bytesText(double bytes) {
 /// Forecasts that can stand in one table: all of it was assumed of the same machine and text.
 bool areAlike(const Forecast &a, const Forecast &b) {
   return a.device == b.device && a.threads == b.threads && a.tokens == b.tokens &&
-         a.origin == b.origin;
+         a.traceTokens == b.traceTokens && a.origin == b.origin;
 }
 
 std::string describeAlike(const std::vector<const Plan *> &plans) {
@@ -50,9 +51,11 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
                   guesses ? share(of.guessPrecision) : "-"});
   }
   return strCat("forecast, decoding the calibration text on\n", kIndent, first.device, "\n",
-                kIndent, first.threads, first.threads == 1 ? " thread, " : " threads, ",
-                first.tokens, " tokens; the device's numbers are ", worstText(first.origin), ":\n",
-                times.text(kIndent), "\n", reads.text(kIndent));
+                kIndent, first.threads, first.threads == 1 ? " thread; " : " threads; ",
+                "the device's numbers are ", worstText(first.origin), "\n", kIndent, first.tokens,
+                " of the trace's ", first.traceTokens,
+                " decoded tokens, on which nothing was decided:\n", times.text(kIndent), "\n",
+                reads.text(kIndent), "\n", kIndent, "Belady: ", kBoundText);
 }
 
 } // namespace

@@ -56,15 +56,21 @@ private:
   std::priority_queue<std::pair<uint32_t, uint32_t>> furthest;
 };
 
-/// The trace's wants as items, numbered over all layers, with the plays that want them next.
+/// The trace's demands as items, numbered over all layers, with the plays that need them next.
 struct Uses {
-  std::vector<uint32_t> item, next; // Per want.
-  std::vector<uint32_t> first;      // Per item: the first play that wants it.
+  std::vector<uint32_t> item, next; // Per demand.
+  std::vector<uint32_t> first;      // Per item: the first play that needs it to be held.
+  std::vector<uint32_t> start;      // Items that the cache begins with.
 };
+
+/// Which reads a bound counts.
+enum class Counted { kAll, kDecoding };
 
 } // namespace
 
-static Uses usesOf(const RoutingTrace &trace) {
+/// With kDecoding an item need not be held for a prompt that comes next, which reads it for
+/// nothing.
+static Uses usesOf(const RoutingTrace &trace, const HeldExperts &start, Counted counted) {
   std::vector<uint32_t> firstItem(1, 0);
   for (uint32_t experts : trace.layerExperts)
     firstItem.push_back(firstItem.back() + experts);
@@ -74,34 +80,31 @@ static Uses usesOf(const RoutingTrace &trace) {
   uses.first.assign(firstItem.back(), kNever);
   for (size_t p = trace.plays.size(); p-- > 0;)
     for (uint64_t i = trace.plays[p].begin; i < trace.plays[p].end; ++i) {
+      const bool isCounted = counted == Counted::kAll || trace.plays[p].tokens == 1;
       uses.item[i] = firstItem[trace.plays[p].layer] + trace.wanted[i];
-      uses.next[i] = std::exchange(uses.first[uses.item[i]], static_cast<uint32_t>(p));
+      uses.next[i] =
+          std::exchange(uses.first[uses.item[i]], isCounted ? static_cast<uint32_t>(p) : kNever);
     }
+  for (size_t layer = 0; layer < start.size(); ++layer)
+    for (uint32_t expert : start[layer])
+      uses.start.push_back(firstItem[layer] + expert);
   return uses;
 }
 
-namespace {
-struct MissingUnits {
-  uint64_t all = 0, atSingleTokens = 0;
-};
-} // namespace
-
-static MissingUnits missingUnits(const RoutingTrace &trace, const Uses &uses,
-                                 const std::vector<uint64_t> &units, uint64_t capacity,
-                                 BoundStart start) {
+static uint64_t missingUnits(const RoutingTrace &trace, const Uses &uses,
+                             const std::vector<uint64_t> &units, uint64_t capacity,
+                             Counted counted) {
   PerfectCache cache(units, capacity);
-  if (start == BoundStart::kBest) {
-    for (uint32_t item = 0; item < units.size(); ++item)
-      cache.use(item, uses.first[item]);
-    cache.shrink();
-  }
-  MissingUnits missing;
+  for (uint32_t item : uses.start)
+    cache.use(item, uses.first[item]);
+  cache.shrink();
+  uint64_t missing = 0;
   for (const RoutingPlay &play : trace.plays) {
-    uint64_t ofPlay = 0;
-    for (uint64_t i = play.begin; i < play.end; ++i)
-      ofPlay += cache.use(uses.item[i], uses.next[i]);
-    missing.all += ofPlay;
-    missing.atSingleTokens += play.tokens == 1 ? ofPlay : 0;
+    const bool isCounted = counted == Counted::kAll || play.tokens == 1;
+    for (uint64_t i = play.begin; i < play.end; ++i) {
+      const uint64_t read = cache.use(uses.item[i], uses.next[i]);
+      missing += isCounted ? read : 0;
+    }
     cache.shrink();
   }
   return missing;
@@ -109,7 +112,7 @@ static MissingUnits missingUnits(const RoutingTrace &trace, const Uses &uses,
 
 BeladyBound beladyBound(const RoutingTrace &trace,
                         std::span<const std::vector<uint64_t>> recordBytes, uint64_t pageBytes,
-                        uint64_t poolPages, BoundStart start) {
+                        uint64_t poolPages, const HeldExperts &start) {
   assert(recordBytes.size() == trace.layerExperts.size());
   std::vector<uint64_t> bytes;
   uint64_t smallestPages = UINT64_MAX;
@@ -118,15 +121,14 @@ BeladyBound beladyBound(const RoutingTrace &trace,
       bytes.push_back(record);
       smallestPages = std::min(smallestPages, divideUp(record, pageBytes));
     }
-  Uses uses = usesOf(trace);
+  const Uses uses = usesOf(trace, start, Counted::kAll);
   assert(bytes.size() == uses.first.size());
   BeladyBound bound;
-  const MissingUnits missing = missingUnits(trace, uses, bytes, poolPages * pageBytes, start);
-  bound.bytesRead = missing.all;
-  bound.decodeBytesRead = missing.atSingleTokens;
+  bound.bytesRead = missingUnits(trace, uses, bytes, poolPages * pageBytes, Counted::kAll);
+  bound.decodeBytesRead = missingUnits(trace, usesOf(trace, start, Counted::kDecoding), bytes,
+                                       poolPages * pageBytes, Counted::kDecoding);
   bound.misses = missingUnits(trace, uses, std::vector<uint64_t>(bytes.size(), 1),
-                              poolPages / std::max<uint64_t>(1, smallestPages), start)
-                     .all;
+                              poolPages / std::max<uint64_t>(1, smallestPages), Counted::kAll);
   return bound;
 }
 

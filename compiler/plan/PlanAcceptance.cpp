@@ -100,8 +100,10 @@ static PlanDecision startDecision(std::span<const Judged> candidates, const Judg
   const double empty = candidates[pair].ns, filled = candidates[pair + 1].ns;
   return {"start", taken.hasStart ? "the trace's most popular experts" : "empty",
           taken.hasStart
-              ? strCat(timeText(filled), " a token on the whole trace; empty ", timeText(empty))
-              : strCat(timeText(empty), " a token on the whole trace; popular experts ",
+              ? strCat(timeText(filled), " a token on the deciding part of the trace; empty ",
+                       timeText(empty))
+              : strCat(timeText(empty),
+                       " a token on the deciding part of the trace; popular experts ",
                        timeText(filled)),
           origin};
 }
@@ -123,8 +125,9 @@ static void addUndone(const Judged &taken, const Judged &last,
       continue;
     const std::string without = later.decision == "quotas" ? "even" : "none";
     const std::string reason =
-        strCat(isSlower ? "slower" : "too little faster", " on the whole trace: ", later.value,
-               " and what came with it, ", timeText(last.ns), " beside ", timeText(taken.ns),
+        strCat(isSlower ? "slower" : "too little faster",
+               " on the deciding part of the trace: ", later.value, " and what came with it, ",
+               timeText(last.ns), " beside ", timeText(taken.ns),
                !isSlower && wagerOf(last) > wagerOf(taken)
                    ? strCat("; guesses have to gain ", std::lround(100 * kGuessesPay), "%")
                    : std::string());
@@ -167,12 +170,13 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
   plan.planned.decisions.push_back(
       {"settings",
        !taken ? name : strCat("searched", isPreset ? strCat(", the same as ", name) : ""),
-       strCat(timeText(judged.ns), " a token on the whole trace, ", timeText(judged.restNs),
-              " on the ", judged.result.tokenNs.size() - trials.parts().decided,
-              " tokens that nothing was decided on; the best preset: ", name, " ",
+       strCat(timeText(judged.ns), " a token on the deciding part of the trace, ",
+              timeText(judged.restNs), " on its ",
+              judged.result.tokenNs.size() - trials.parts().decided,
+              " tokens that only chose among finalists; the best preset: ", name, " ",
               timeText(rivals[best].ns), ", on those tokens ", timeText(rivals[best].restNs)),
        origin});
-  plan.forecast = forecastOf(problem, judged.planned.settings, judged.result);
+  plan.tokenNs = judged.ns;
   plan.replays = trials.replays();
   return plan;
 }

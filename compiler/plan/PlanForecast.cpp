@@ -1,6 +1,7 @@
 #include "compiler/plan/PlanForecast.h"
 
 #include "compiler/plan/BeladyBound.h"
+#include "compiler/plan/TimedReplay.h"
 
 #include <algorithm>
 
@@ -12,9 +13,11 @@ static double ratio(double part, double whole) {
   return whole == 0 ? 0 : part / whole;
 }
 
-double computeNsPerToken(const PlanProblem &problem) {
+double computeNsPerToken(const PlanProblem &problem, size_t fromStep) {
   double ns = 0, tokens = 0;
-  for (const RoutingPlay &play : problem.trace->plays) {
+  const std::vector<RoutingPlay> &plays = problem.trace->plays;
+  const size_t first = std::min(plays.size(), fromStep * problem.trace->layerExperts.size());
+  for (const RoutingPlay &play : std::span(plays).subspan(first)) {
     if (play.tokens != 1)
       continue;
     const StepCosts::Layer &costs = problem.costs->layers[play.layer];
@@ -42,13 +45,22 @@ static double bestBytesPerNs(const PlanProblem &problem) {
   return share * best;
 }
 
-PlanForecast forecastOf(const PlanProblem &problem, const PlanSettings &settings,
-                        const TimedResult &result) {
+static uint64_t decodedTokens(const RoutingTrace &trace) {
+  return static_cast<uint64_t>(std::ranges::count_if(
+      trace.plays, [](const RoutingPlay &play) { return play.layer == 0 && play.tokens == 1; }));
+}
+
+Result<PlanForecast> forecastOf(const PlanProblem &problem, const PlanSettings &settings,
+                                size_t fromStep) {
+  const RoutingTrace &trace = *problem.trace;
+  MOERT_ASSIGN_OR_RETURN(const TimedResult result,
+                         replayInTime(problem, settings, {.fromStep = fromStep}));
   const TimedCounts &decode = result.decode;
   const double tokens = static_cast<double>(result.tokenNs.size());
   const double wanted = static_cast<double>(decode.cache.hits + decode.cache.misses);
   PlanForecast forecast;
   forecast.tokens = result.tokenNs.size();
+  forecast.traceTokens = decodedTokens(trace);
   forecast.tokenNs = result.meanNs();
   forecast.medianNs = result.quantileNs(0.5);
   forecast.slowNs = result.quantileNs(0.95);
@@ -58,11 +70,12 @@ PlanForecast forecastOf(const PlanProblem &problem, const PlanSettings &settings
   const double adopted = static_cast<double>(decode.cache.adopted);
   forecast.guessRecall = ratio(adopted, static_cast<double>(decode.cache.misses));
   forecast.guessPrecision = ratio(adopted, static_cast<double>(decode.cache.guessesRead));
-  const BeladyBound bound =
-      beladyBound(*problem.trace, problem.recordBytes, problem.pageBytes, problem.poolPages,
-                  settings.start.empty() ? BoundStart::kEmpty : BoundStart::kBest);
+  const RoutingTrace counted =
+      partOf(trace, fromStep, trace.plays.size() / trace.layerExperts.size());
+  const BeladyBound bound = beladyBound(counted, problem.recordBytes, problem.pageBytes,
+                                        problem.poolPages, result.heldBefore);
   forecast.leastBytesPerToken = ratio(static_cast<double>(bound.decodeBytesRead), tokens);
-  forecast.boundNs = std::max(computeNsPerToken(problem),
+  forecast.boundNs = std::max(computeNsPerToken(problem, fromStep),
                               ratio(forecast.leastBytesPerToken, bestBytesPerNs(problem)));
   forecast.origin = problem.costs->origin;
   for (const Quantity &rate : problem.reads->bytesPerSecond)

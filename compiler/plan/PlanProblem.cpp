@@ -145,7 +145,9 @@ static Status checkPredictions(const PlanProblem &problem, uint64_t tokens) {
       return invalidInput("predictions of MoE layer ", made.layer, " from ", made.ahead,
                           " layers before it, of ", layerCount(problem));
     const uint32_t experts = problem.trace->layerExperts[made.layer];
-    if (made.perToken > experts || made.candidates.size() != tokens * made.perToken)
+    if (made.perToken > experts || made.candidates.size() < tokens * made.perToken ||
+        (made.perToken == 0 ? !made.candidates.empty()
+                            : made.candidates.size() % made.perToken != 0))
       return invalidInput("predictions of MoE layer ", made.layer, " have ", made.candidates.size(),
                           " candidates, ", made.perToken, " a token, expected those of ", tokens,
                           " tokens and ", experts, " experts");

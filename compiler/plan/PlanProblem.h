@@ -27,7 +27,9 @@ struct LayerPredictions {
   uint32_t layer = 0; // The one that is guessed.
   uint32_t ahead = 1; // MoE layers from the one that guesses.
   uint32_t perToken = 0;
-  std::vector<moert::GuessCandidate> candidates; // [tokens][perToken], likeliest first.
+  /// [tokens][perToken], likeliest first. Of more tokens than the trace has: it is the beginning of
+  /// a longer one.
+  std::vector<moert::GuessCandidate> candidates;
 };
 
 /// What computing and reading cost each other.

@@ -190,7 +190,7 @@ void Search::addNearRules() {
       if (made.decision == "eviction")
         made = {made.decision, variants[i].name,
                 strCat(timeText(ns[i]), " a token where it was decided, ", made.value, " ",
-                       timeText(bestNs), "; taken for its time on the whole trace"),
+                       timeText(bestNs), "; taken for its time on the whole of it"),
                 made.origin};
     if (finalist.recipe.rules.sharing == CacheSharing::kOnePool)
       forgetQuotas(finalist.decisions);
@@ -369,15 +369,6 @@ Result<SearchedPlan> searchPlan(const PlanProblem &problem, const SearchOptions 
   SearchedPlan found = search.run();
   if (search.isStopped())
     return Status(StatusCode::kInterrupted, "interrupted");
-  if (!problem.reads->reused.empty()) {
-    const PlanSettings &settings = found.planned.settings;
-    MOERT_ASSIGN_OR_RETURN(TimedResult replayed, replayInTime(problem, settings));
-    found.forecast = forecastOf(problem, settings, replayed);
-    found.planned.decisions.back().reason +=
-        strCat("; ", timeText(found.forecast.tokenNs),
-               " is expected, since memory that was just read into is read into faster, which no "
-               "decision counts on");
-  }
   return found;
 }
 

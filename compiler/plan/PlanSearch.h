@@ -1,7 +1,6 @@
 // The plan that decodes the trace in the least time, as far as the timed replay knows: `auto`.
 #pragma once
 
-#include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanProblem.h"
 #include "compiler/plan/PlanRule.h"
 
@@ -36,7 +35,9 @@ struct PresetTime {
 struct SearchedPlan {
   PlannedSettings planned;
   PlanRule rule; // That the settings follow.
-  PlanForecast forecast;
+  /// A token's mean time on the whole trace, as if all memory were alike. Settings were chosen by
+  /// it, so it is no forecast (PlanForecast.h): that takes another trace, or more of this one.
+  double tokenNs = 0;
   std::vector<PresetTime> presets;
   uint32_t replays = 0;
 };
@@ -57,8 +58,7 @@ struct SearchedPlan {
 /// All of this as if memory were alike (ReadTable::reused): which lines a host's caches hold is
 /// nothing to rely on. Of the widened bundled model on a virtual machine LFU, which reads into the
 /// same places again and again, would have been taken instead of the cyclic score at 25 and 50% of
-/// its experts; it read 11 and 20% more, and was no faster. What is known of memory is in the
-/// forecast alone.
+/// its experts; it read 11 and 20% more, and was no faster. Only forecasts use the faster rate.
 ///
 /// Refuses what check() refuses and a trace without decode steps.
 moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,

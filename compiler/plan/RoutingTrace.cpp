@@ -24,6 +24,22 @@ std::vector<TraceStep> stepsOfWindows(uint32_t windows, uint32_t windowTokens,
   return steps;
 }
 
+RoutingTrace partOf(const RoutingTrace &trace, size_t beginStep, size_t endStep) {
+  const size_t layers = trace.layerExperts.size();
+  RoutingTrace part;
+  part.layerExperts = trace.layerExperts;
+  for (size_t p = beginStep * layers; p < endStep * layers; ++p) {
+    RoutingPlay play = trace.plays[p];
+    const auto begin = static_cast<ptrdiff_t>(play.begin), end = static_cast<ptrdiff_t>(play.end);
+    play.begin = part.wanted.size();
+    part.wanted.insert(part.wanted.end(), trace.wanted.begin() + begin, trace.wanted.begin() + end);
+    part.uses.insert(part.uses.end(), trace.uses.begin() + begin, trace.uses.begin() + end);
+    play.end = part.wanted.size();
+    part.plays.push_back(play);
+  }
+  return part;
+}
+
 static Status check(std::span<const LayerRoutes> layers, uint64_t tokens) {
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerRoutes &layer = layers[i];

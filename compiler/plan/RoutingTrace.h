@@ -47,6 +47,9 @@ struct RoutingTrace {
 std::vector<TraceStep> stepsOfWindows(uint32_t windows, uint32_t windowTokens,
                                       uint32_t promptTokens, uint32_t chunkTokens);
 
+/// Steps of a trace from the one to the other, which it has.
+RoutingTrace partOf(const RoutingTrace &trace, size_t beginStep, size_t endStep);
+
 /// Refuses steps and layers that do not have the same number of tokens, and experts that a layer
 /// does not have.
 moert::Result<RoutingTrace> makeTrace(std::span<const LayerRoutes> layers,

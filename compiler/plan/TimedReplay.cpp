@@ -81,6 +81,7 @@ public:
 private:
   using State = ExpertBytes::State;
 
+  std::vector<std::vector<uint32_t>> heldExperts() const;
   void playLayer(const RoutingPlay &play);
   void beginPrompt();
   void computeOperations(double ns);
@@ -167,21 +168,27 @@ TimedResult Player::play(const TimedOptions &options) {
   const RoutingTrace &trace = *problem.trace;
   const size_t layers = trace.layerExperts.size();
   const size_t steps = std::min(options.steps, trace.plays.size() / layers);
+  TimedCounts uncounted;
   for (size_t step = 0; step < steps; ++step) {
     const std::span<const RoutingPlay> plays(&trace.plays[step * layers], layers);
     const uint32_t tokens = plays.front().tokens;
-    TimedCounts &sum = tokens == 1 ? result.decode : result.prefill;
+    const bool isCounted = step >= options.fromStep;
+    TimedCounts &sum = !isCounted ? uncounted : tokens == 1 ? result.decode : result.prefill;
+    if (step == options.fromStep)
+      result.heldBefore = heldExperts();
     const double begin = now;
     for (const RoutingPlay &play : plays) {
       playLayer(play);
       sum += counts;
-      if (options.keepsPlays)
+      if (options.keepsPlays && isCounted)
         result.plays.push_back({counts, beginNs, now});
     }
     token += tokens;
     counts = {};
     computeOperations(problem.costs->after.of(tokens));
     sum += counts;
+    if (!isCounted)
+      continue;
     if (tokens == 1) {
       result.tokenNs.push_back(now - begin);
       continue;
@@ -191,6 +198,15 @@ TimedResult Player::play(const TimedOptions &options) {
   }
   result.diskBusyNs = disk.busyNs();
   return result;
+}
+
+std::vector<std::vector<uint32_t>> Player::heldExperts() const {
+  std::vector<std::vector<uint32_t>> held(directory.layerCount());
+  for (uint32_t layer = 0; layer < held.size(); ++layer)
+    for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert)
+      if (experts[directory.idOf(layer, expert)].state != State::kAbsent)
+        held[layer].push_back(expert);
+  return held;
 }
 
 //===-- A play --------------------------------------------------------------------------------===//

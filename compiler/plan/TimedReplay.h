@@ -44,6 +44,8 @@ struct TimedResult {
   double diskBusyNs = 0;
   uint64_t startBytes = 0;
   std::vector<TimedPlay> plays; // If they were asked for.
+  /// Per layer: experts in memory, or on their way there, before the first step that counts.
+  std::vector<std::vector<uint32_t>> heldBefore;
 
   /// Of decode steps from the one to the other; 0 where there are none.
   double meanNs(size_t begin = 0, size_t end = SIZE_MAX) const;
@@ -53,6 +55,8 @@ struct TimedResult {
 
 struct TimedOptions {
   size_t steps = SIZE_MAX; // Of the trace, at most.
+  /// The first step that counts. Those before it fill the cache and are in no figure.
+  size_t fromStep = 0;
   bool keepsPlays = false;
 };
 

@@ -28,7 +28,8 @@ struct Learned {
 };
 
 /// Of a profile, for an artifact whose experts have so many bytes: a trace takes no more than a
-/// sixteenth of that, or a MiB where that is more.
+/// sixteenth of that, or 2 MiB where that is more. The paths are counted on other tokens than those
+/// that plans are forecast on (heldOutTokens()).
 moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes);
 
 /// Of an artifact, checksums checked.

@@ -47,18 +47,22 @@ struct Demand {
 
 } // namespace
 
-/// What the cache holds when a layer's turn comes does not depend on time.
-static Result<std::vector<std::vector<Demand>>> demandsOf(const PlanProblem &problem,
-                                                          const PlanSettings &settings) {
+/// Of the steps from `fromStep` on. What the cache holds when a layer pass begins does not depend
+/// on time.
+static Result<std::vector<std::vector<Demand>>>
+demandsOf(const PlanProblem &problem, const PlanSettings &settings, size_t fromStep) {
+  const std::vector<RoutingPlay> &plays = problem.trace->plays;
+  const size_t firstPlay = fromStep * problem.trace->layerExperts.size();
   std::vector<std::vector<Demand>> demands;
   for (uint32_t experts : problem.trace->layerExperts)
     demands.emplace_back(experts);
   MOERT_ASSIGN_OR_RETURN(CacheReplay replay, CacheReplay::create(replayCacheOf(problem, settings)));
-  for (const RoutingPlay &play : problem.trace->plays) {
+  for (size_t p = 0; p < plays.size(); ++p) {
+    const RoutingPlay &play = plays[p];
     if (play.beginsPrompt)
       replay.beginPrompt();
     const PlayDemand demand = problem.trace->demandOf(play);
-    if (play.tokens == 1)
+    if (play.tokens == 1 && p >= firstPlay)
       for (uint32_t expert : demand.wanted) {
         Demand &of = demands[play.layer][expert];
         ++of.wanted;
@@ -146,11 +150,10 @@ static size_t medianToken(const TimedResult &result) {
                              result.tokenNs.begin());
 }
 
-/// Where the plays of a decoded token begin in the trace.
-static size_t playsOfToken(const RoutingTrace &trace, size_t token) {
+/// Where the plays of a decoded token begin in the trace; tokens are counted from a play on.
+static size_t playsOfToken(const RoutingTrace &trace, size_t fromPlay, size_t token) {
   const size_t layers = trace.layerExperts.size();
-  size_t play = 0;
-  for (;; play += layers)
+  for (size_t play = fromPlay;; play += layers)
     if (trace.plays[play].tokens == 1 && token-- == 0)
       return play;
 }
@@ -170,10 +173,12 @@ static PicturedTurn turnOf(const TimedPlay &play, double tokenBeginNs, double be
   return turn;
 }
 
-static void pictureToken(const PlanProblem &problem, const TimedResult &result,
+/// Of the steps from `fromStep` on, whose plays the result has.
+static void pictureToken(const PlanProblem &problem, const TimedResult &result, size_t fromStep,
                          PlanPicture &picture) {
   const size_t token = medianToken(result);
-  const size_t firstPlay = playsOfToken(*problem.trace, token);
+  const size_t uncountedPlays = fromStep * problem.trace->layerExperts.size();
+  const size_t firstPlay = playsOfToken(*problem.trace, uncountedPlays, token) - uncountedPlays;
   // The token begins where its first layer's turn is approached; before() is all that lies there.
   const double tokenNs = result.tokenNs[token];
   const size_t lastPlay = firstPlay + picture.layers.size() - 1;
@@ -215,8 +220,10 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
       strCat(formatBytes(plan.budgetBytes), " of memory, ",
              formatBytes(pages * planned.artifact.pageBytes), " of it for experts: ",
              sharingName(plan.rules.sharing), ", eviction ", evictionName(plan.rules.eviction)),
-      strCat("simulated on ", forecast.tokens, " decoded tokens of the calibration text; room for ",
-             plan.contextTokens, " tokens of context"),
+      strCat("simulated on ", forecast.tokens, " of ", forecast.traceTokens,
+             " traced tokens, on which nothing was decided; Belady: the least that any cache of "
+             "this size reads there, from the same start"),
+      strCat("room for ", plan.contextTokens, " tokens of context"),
   };
   picture.figures = {
       {fixed(1e9 / forecast.tokenNs, 1), "tokens/s expected"},
@@ -224,7 +231,7 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
       {percent(forecast.hitRate), "hits: in memory"},
       {percent(forecast.presentRate), "there when needed"},
       {sizeOf(forecast.bytesPerToken), "read for a token"},
-      {sizeOf(forecast.leastBytesPerToken), "Belady reads"},
+      {sizeOf(forecast.leastBytesPerToken), "Belady's bound of it"},
   };
 }
 
@@ -237,16 +244,21 @@ Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::strin
       PlanInputs inputs,
       PlanInputs::create(artifact, *planned.trace, planned.learned.paths, *planned.device, use));
   const PlanSettings settings = settingsOf(plan);
-  const PlanProblem problem = inputs.problem(settings.allotment.totalPages());
+  const PlanProblem problem = inputs.forecastProblem(settings.allotment.totalPages());
+  const size_t fromStep = inputs.decidingSteps();
   MOERT_RETURN_IF_ERROR(check(problem));
-  MOERT_ASSIGN_OR_RETURN(TimedResult result, replayInTime(problem, settings, {.keepsPlays = true}));
-  MOERT_ASSIGN_OR_RETURN(std::vector<std::vector<Demand>> demands, demandsOf(problem, settings));
+  MOERT_ASSIGN_OR_RETURN(
+      TimedResult result,
+      replayInTime(problem, settings, {.fromStep = fromStep, .keepsPlays = true}));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::vector<Demand>> demands,
+                         demandsOf(problem, settings, fromStep));
+  MOERT_ASSIGN_OR_RETURN(const PlanForecast forecast, inputs.forecast(settings));
   PlanPicture picture;
   for (const MoeLayer &layer : artifact.moeLayers)
     picture.layers.emplace_back().number = layer.layer;
   pictureExperts(problem, settings, demands, result.tokenNs.size(), picture);
-  pictureToken(problem, result, picture);
-  pictureWords(planned, plan, forecastOf(problem, settings, result), fileName, picture);
+  pictureToken(problem, result, fromStep, picture);
+  pictureWords(planned, plan, forecast, fileName, picture);
   return picture;
 }
 

@@ -14,10 +14,18 @@ static Result<RoutingTrace> routesOf(const PlanTrace &trace) {
   std::vector<LayerRoutes> routes;
   for (const TracedLayer &layer : trace.layers)
     routes.push_back({layer.experts, layer.topK, layer.chosen});
-  // A prompt of all but one token still leaves one to decode.
-  const uint32_t prompt = std::min(kPlannedPromptTokens, trace.windowTokens - 1);
+  const uint32_t prompt = trace.promptTokens();
   return makeTrace(routes,
                    stepsOfWindows(trace.windows, trace.windowTokens, prompt, std::max(1u, prompt)));
+}
+
+/// The steps of the first tokens.
+static RoutingTrace beginningOf(const RoutingTrace &trace, uint64_t tokens) {
+  const size_t layers = trace.layerExperts.size();
+  size_t steps = 0;
+  for (uint64_t done = 0; done < tokens; ++steps)
+    done += trace.plays[steps * layers].tokens;
+  return partOf(trace, 0, steps);
 }
 
 static uint32_t shareOfByte(uint8_t share) {
@@ -115,7 +123,13 @@ Result<PlanInputs> PlanInputs::create(const Artifact &artifact, const PlanTrace 
                                       std::span<const std::byte> paths, const DeviceProfile &device,
                                       const StepUse &use) {
   PlanInputs inputs;
-  MOERT_ASSIGN_OR_RETURN(inputs.trace, routesOf(trace));
+  if (trace.decidingTokens() == trace.tokens())
+    return invalidInput("the trace has 1 window of ", trace.windowTokens,
+                        trace.windowTokens == 1 ? " token" : " tokens",
+                        ", expected more: plans are decided on one part of it and forecast on the "
+                        "other; calibrate on more text");
+  MOERT_ASSIGN_OR_RETURN(inputs.whole, routesOf(trace));
+  inputs.deciding = beginningOf(inputs.whole, trace.decidingTokens());
   addGatePredictions(artifact, trace, inputs.predictions);
   MOERT_RETURN_IF_ERROR(addPathPredictions(artifact, trace, paths, inputs.predictions));
   for (const TracedLayer &layer : trace.layers)
@@ -133,7 +147,7 @@ void PlanInputs::resize(const Artifact &artifact, const DeviceProfile &device, c
   costs = stepCostsOf(artifact, device, use);
 }
 
-PlanProblem PlanInputs::problem(uint64_t poolPages) const {
+PlanProblem PlanInputs::problemOf(const RoutingTrace &trace, uint64_t poolPages) const {
   return {.trace = &trace,
           .predictions = predictions,
           .recordBytes = recordBytes,
@@ -142,6 +156,22 @@ PlanProblem PlanInputs::problem(uint64_t poolPages) const {
           .poolPages = poolPages,
           .reads = &reads,
           .costs = &costs};
+}
+
+PlanProblem PlanInputs::problem(uint64_t poolPages) const {
+  return problemOf(deciding, poolPages);
+}
+
+PlanProblem PlanInputs::forecastProblem(uint64_t poolPages) const {
+  return problemOf(whole, poolPages);
+}
+
+size_t PlanInputs::decidingSteps() const {
+  return deciding.plays.size() / deciding.layerExperts.size();
+}
+
+Result<PlanForecast> PlanInputs::forecast(const PlanSettings &settings) const {
+  return forecastOf(forecastProblem(settings.allotment.totalPages()), settings, decidingSteps());
 }
 
 } // namespace moec

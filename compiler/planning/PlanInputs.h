@@ -2,6 +2,7 @@
 // sizes of its records, what its steps cost on a device.
 #pragma once
 
+#include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanProblem.h"
 #include "compiler/planning/StepCosts.h"
 #include "compiler/profile/TraceSection.h"
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace moec {
-
-/// Of each window of the trace the first tokens are a prompt, the others are decoded one by one.
-constexpr uint32_t kPlannedPromptTokens = 64;
 
 /// Whether the artifact's programs have a place where a MoE layer is guessed from so far ahead.
 bool canGuess(const moert::Artifact &artifact, uint32_t moeLayer, uint32_t ahead);
@@ -37,11 +35,17 @@ public:
   /// Takes records and costs of another artifact, of the same model in other widths.
   void resize(const moert::Artifact &artifact, const DeviceProfile &device, const StepUse &use);
 
+  /// What is decided on: the beginning of the trace (PlanTrace::decidingTokens()).
   PlanProblem problem(uint64_t poolPages) const;
-  const RoutingTrace &routes() const { return trace; }
+  /// The whole trace, whose steps from decidingSteps() on decide nothing.
+  PlanProblem forecastProblem(uint64_t poolPages) const;
+  size_t decidingSteps() const;
+  moert::Result<PlanForecast> forecast(const PlanSettings &settings) const;
 
 private:
-  RoutingTrace trace;
+  PlanProblem problemOf(const RoutingTrace &trace, uint64_t poolPages) const;
+
+  RoutingTrace whole, deciding;
   std::vector<LayerPredictions> predictions;
   std::vector<std::vector<uint64_t>> recordBytes;
   std::vector<uint32_t> topK;

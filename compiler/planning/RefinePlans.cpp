@@ -79,6 +79,7 @@ static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device
   forecast.device = device.name;
   forecast.threads = device.cores;
   forecast.tokens = from.tokens;
+  forecast.traceTokens = from.traceTokens;
   forecast.tokenNs = from.tokenNs;
   forecast.medianNs = from.medianNs;
   forecast.slowNs = from.slowNs;
@@ -103,22 +104,36 @@ static uint64_t progressAfter(uint32_t replays) {
   return std::min(kPerPlan - 1, replays * kPerPlan / kUsualReplays);
 }
 
-static Status refine(const PlanProblem &problem, const DeviceProfile &device, Preset preset,
+/// Why a forecast's time is not the one that was decided by.
+static std::string forecastText(const PlanForecast &forecast, const ReadTable &reads) {
+  return strCat("; ", fixed(forecast.tokenNs / 1e6, 2), " ms a token is forecast on ",
+                forecast.tokens, " other tokens",
+                reads.reused.empty() ? ""
+                                     : ", with the faster rate into memory that was just read "
+                                       "into, which no decision counts on");
+}
+
+static Result<PlannedSettings> settle(const PlanProblem &problem, Preset preset,
+                                      const Session &session, uint64_t done) {
+  if (preset != Preset::kAuto)
+    return planPreset(preset, problem);
+  SearchOptions options{.threads = availableCores(), .stop = session.stop};
+  options.progress = [&](const SearchProgress &progress) {
+    if (session.progress)
+      session.progress->advanceTo(done + progressAfter(progress.replays));
+  };
+  MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, options));
+  return std::move(found.planned);
+}
+
+static Status refine(const PlanInputs &inputs, const DeviceProfile &device, Preset preset,
                      const Session &session, uint64_t done, Plan &plan) {
-  if (preset == Preset::kAuto) {
-    SearchOptions options{.threads = availableCores(), .stop = session.stop};
-    options.progress = [&](const SearchProgress &progress) {
-      if (session.progress)
-        session.progress->advanceTo(done + progressAfter(progress.replays));
-    };
-    MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, options));
-    take(std::move(found.planned), plan);
-    plan.forecast = asForecast(found.forecast, device);
-    return {};
-  }
-  PlannedSettings planned = planPreset(preset, problem);
-  MOERT_ASSIGN_OR_RETURN(TimedResult replayed, replayInTime(problem, planned.settings));
-  plan.forecast = asForecast(forecastOf(problem, planned.settings, replayed), device);
+  const PlanProblem problem = inputs.problem(poolPagesOf(plan));
+  MOERT_ASSIGN_OR_RETURN(PlannedSettings planned, settle(problem, preset, session, done));
+  MOERT_ASSIGN_OR_RETURN(const PlanForecast forecast, inputs.forecast(planned.settings));
+  plan.forecast = asForecast(forecast, device);
+  if (preset == Preset::kAuto && !planned.decisions.empty())
+    planned.decisions.back().reason += forecastText(forecast, *problem.reads);
   take(std::move(planned), plan);
   return {};
 }
@@ -155,8 +170,7 @@ Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &se
     if (session.stop && session.stop->load(std::memory_order_relaxed))
       return Status(StatusCode::kInterrupted, "interrupted");
     MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
-    const PlanProblem problem = inputs.problem(poolPagesOf(plan));
-    Status refined = refine(problem, *basis.device, preset, session, done, plan);
+    Status refined = refine(inputs, *basis.device, preset, session, done, plan);
     if (refined.code() == StatusCode::kInterrupted)
       return refined;
     MOERT_RETURN_IF_ERROR(std::move(refined).withContext(strCat("plan '", plan.name, "'")));

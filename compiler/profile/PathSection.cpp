@@ -2,6 +2,7 @@
 
 #include "runtime/predict/PathTable.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -32,7 +33,21 @@ template <typename T> static void append(std::vector<std::byte> &bytes, std::spa
   bytes.insert(bytes.end(), raw.begin(), raw.end());
 }
 
-Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile) {
+/// Removes the tokens' experts; the rest of the trace is not used here.
+static void holdOut(std::span<const TokenRange> heldOut, LayerTrace &trace) {
+  std::vector<bool> isHeldOut(trace.experts.size() / trace.topK);
+  for (const TokenRange &range : heldOut)
+    std::fill(isHeldOut.begin() + static_cast<ptrdiff_t>(range.begin),
+              isHeldOut.begin() + static_cast<ptrdiff_t>(range.end), true);
+  size_t kept = 0;
+  for (size_t i = 0; i < trace.experts.size(); ++i)
+    if (!isHeldOut[i / trace.topK])
+      trace.experts[kept++] = trace.experts[i];
+  trace.experts.resize(kept);
+}
+
+Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile,
+                                               std::span<const TokenRange> heldOut) {
   const std::vector<CalibrationInfo::MoeLayer> &layers = profile.info().moeLayers;
   PathTableHeader header;
   header.layers = static_cast<uint32_t>(layers.size());
@@ -44,6 +59,7 @@ Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile
   std::array<LayerTrace, 3> traces; // Of layer t in place t % 3.
   for (size_t t = 0; t < layers.size(); ++t) {
     MOERT_ASSIGN_OR_RETURN(traces[t % 3], profile.layerTrace(t));
+    holdOut(heldOut, traces[t % 3]);
     for (size_t back = 1; back <= 2 && back <= t; ++back) {
       const std::vector<uint8_t> shares = followingShares(
           traces[(t - back) % 3], layers[t - back].experts, traces[t % 3], layers[t].experts);

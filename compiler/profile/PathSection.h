@@ -3,10 +3,12 @@
 #pragma once
 
 #include "compiler/profile/CalibrationProfile.h"
+#include "compiler/profile/TraceSection.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace moec {
@@ -16,8 +18,9 @@ namespace moec {
 std::vector<uint8_t> followingShares(const LayerTrace &before, uint32_t expertsBefore,
                                      const LayerTrace &layer, uint32_t experts);
 
-/// The section's bytes. Refuses a profile that cannot be read. Holds three layers' traces at a
-/// time.
-moert::Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile);
+/// The section's bytes, counted on all tokens but those held out. Refuses a profile that cannot be
+/// read. Holds three layers' traces at a time.
+moert::Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile,
+                                                      std::span<const TokenRange> heldOut = {});
 
 } // namespace moec

@@ -204,20 +204,56 @@ static uint64_t bytesPerToken(const CalibrationInfo &info) {
   return bytes;
 }
 
+// Every third window is one that plans are forecast on.
+static uint32_t forecastWindows(uint32_t windows) {
+  return (windows + 1) / 3;
+}
+
+uint64_t PlanTrace::decidingTokens() const {
+  if (windows > 1)
+    return uint64_t(windows - forecastWindows(windows)) * windowTokens;
+  const uint32_t decoded = windowTokens - std::min(windowTokens, promptTokens());
+  return windowTokens - (decoded > 1 ? std::max(1u, decoded / 3) : 0);
+}
+
+std::vector<uint32_t> tracedWindows(uint32_t windows, uint32_t picked) {
+  std::vector<uint32_t> deciding, forecast;
+  for (uint64_t i = 0; i < picked; ++i) {
+    const uint64_t window = (2 * i + 1) * windows / (2 * uint64_t(picked));
+    (i % 3 == 1 ? forecast : deciding).push_back(static_cast<uint32_t>(window));
+  }
+  deciding.insert(deciding.end(), forecast.begin(), forecast.end());
+  return deciding;
+}
+
+std::vector<TokenRange> heldOutTokens(const CalibrationInfo &info, const PlanTrace &trace) {
+  const bool hasOthers = info.windows() >= 2 * trace.windows;
+  const uint64_t firstToken = hasOthers ? 0 : trace.decidingTokens();
+  const std::vector<uint32_t> windows = tracedWindows(info.windows(), trace.windows);
+  std::vector<TokenRange> ranges;
+  for (uint64_t i = 0; i < windows.size(); ++i) {
+    const uint64_t begin = i * trace.windowTokens, end = begin + trace.windowTokens;
+    const uint64_t profileBegin = uint64_t(windows[i]) * trace.windowTokens;
+    if (end > firstToken)
+      ranges.push_back(
+          {profileBegin + std::max(begin, firstToken) - begin, profileBegin + trace.windowTokens});
+  }
+  return ranges;
+}
+
 namespace {
 
 /// Copies the chosen windows of something that has so many elements for each token.
 class WindowPicker {
 public:
   WindowPicker(uint32_t windows, uint32_t picked, uint32_t windowTokens)
-      : all(windows), count(picked), tokens(windowTokens) {}
+      : chosen(tracedWindows(windows, picked)), tokens(windowTokens) {}
 
   template <typename From, typename To, typename Convert>
   void pick(const std::vector<From> &from, uint64_t perToken, std::vector<To> &to,
             Convert convert) const {
-    to.reserve(uint64_t(count) * tokens * perToken);
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint64_t window = (2 * i + 1) * all / (2 * uint64_t(count));
+    to.reserve(chosen.size() * tokens * perToken);
+    for (uint64_t window : chosen) {
       auto begin = from.begin() + static_cast<ptrdiff_t>(window * tokens * perToken);
       std::transform(begin, begin + static_cast<ptrdiff_t>(tokens * perToken),
                      std::back_inserter(to), convert);
@@ -225,7 +261,8 @@ public:
   }
 
 private:
-  uint32_t all, count, tokens;
+  std::vector<uint32_t> chosen;
+  uint32_t tokens;
 };
 
 } // namespace

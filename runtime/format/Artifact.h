@@ -112,19 +112,23 @@ struct PlanReason {
   friend bool operator==(const PlanReason &, const PlanReason &) = default;
 };
 
-/// What a plan was expected to do on a device, decoding the text that calibration saw, token by
-/// token. For people and for comparing with what happens; no token depends on it.
+/// What a plan is expected to do on a device, decoding text of the kind that calibration saw, token
+/// by token. Made on tokens of the trace on which nothing of the plan was decided, after the others
+/// filled the cache. For people and for comparing with what happens; no token depends on it.
 struct Forecast {
   std::string device; // The device profile's name.
   uint32_t threads = 0;
-  uint64_t tokens = 0;                          // Simulated ones.
+  uint64_t tokens = 0;                          // Decoded ones that the figures are of.
+  uint64_t traceTokens = 0;                     // Decoded ones of the trace.
   double tokenNs = 0, medianNs = 0, slowNs = 0; // Of a token: mean, median, 95% quantile.
   double hitRate = 0;                           // Of routed experts, 0 to 1.
   double presentRate = 0;                       // Hits, and guesses that had arrived in time.
   double bytesPerToken = 0;                     // Read; guesses included.
   double guessRecall = 0, guessPrecision = 0;   // Misses that were guessed; guesses that were used.
-  double leastBytesPerToken = 0;                // Belady's: no cache of that size reads less.
-  double boundNs = 0;               // max(computing alone, Belady's bytes at the best rate)
+  /// Belady's bound: no cache with as many pages that holds the same experts before these tokens
+  /// reads less while decoding them.
+  double leastBytesPerToken = 0;
+  double boundNs = 0;               // max(computing alone, these bytes at the device's best rate)
   Origin origin = Origin::kDerived; // The worst of the device's numbers that count.
   friend bool operator==(const Forecast &, const Forecast &) = default;
 };

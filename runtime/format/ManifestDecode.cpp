@@ -99,6 +99,7 @@ Status ManifestDecoder::decodeForecast(const fb::Forecast &forecast, Forecast &v
   MOERT_RETURN_IF_ERROR(decodeString(*forecast.device(), value.device));
   value.threads = forecast.threads();
   value.tokens = forecast.tokens();
+  value.traceTokens = forecast.trace_tokens();
   value.tokenNs = forecast.token_ns();
   value.medianNs = forecast.median_ns();
   value.slowNs = forecast.slow_ns();

@@ -177,7 +177,8 @@ Offset<fb::Forecast> encodeForecast(Builder &builder, const Forecast &f) {
   auto device = builder.CreateString(f.device);
   return fb::CreateForecast(builder, device, f.threads, f.tokens, f.tokenNs, f.medianNs, f.slowNs,
                             f.hitRate, f.presentRate, f.bytesPerToken, f.guessRecall,
-                            f.guessPrecision, f.leastBytesPerToken, f.boundNs, uint8_t(f.origin));
+                            f.guessPrecision, f.leastBytesPerToken, f.boundNs, uint8_t(f.origin),
+                            f.traceTokens);
 }
 
 Offset<fb::PlanReason> encodeReason(Builder &builder, const PlanReason &reason) {

@@ -54,9 +54,9 @@ Status printGuesses(const PlannedArtifact &planned, const Plan &plan, const Plan
   MOERT_ASSIGN_OR_RETURN(PlanInputs inputs,
                          PlanInputs::create(planned.artifact, trace, {}, *planned.device, use));
   MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(inputs.problem(poolPagesOf(plan))));
+  MOERT_ASSIGN_OR_RETURN(const PlanForecast forecast, inputs.forecast(found.planned.settings));
   std::printf("  %-28s there %5.1f%%, hits %5.1f%%, %.2f ms a token\n", name,
-              100 * found.forecast.presentRate, 100 * found.forecast.hitRate,
-              found.forecast.tokenNs / 1e6);
+              100 * forecast.presentRate, 100 * forecast.hitRate, forecast.tokenNs / 1e6);
   std::fflush(stdout);
   return {};
 }

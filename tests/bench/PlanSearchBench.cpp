@@ -151,11 +151,12 @@ int main(int argc, char **argv) {
       return 1;
     }
     const PlanSettings lru = planPreset(Preset::kLru, problem).settings;
-    const PlanForecast ofLru = forecastOf(problem, lru, replayInTime(problem, lru).value());
+    const PlanForecast ofLru = forecastOf(problem, lru).value();
+    const PlanForecast ofFound = forecastOf(problem, plan->planned.settings).value();
     std::printf("%2.0f%% of the experts: %.1f s, %u replays; %.1f ms a token, hits %.1f%%, of lru "
                 "%.1f%%\n",
-                100 * share, seconds, plan->replays, plan->forecast.tokenNs / 1e6,
-                100 * plan->forecast.hitRate, 100 * ofLru.hitRate);
+                100 * share, seconds, plan->replays, plan->tokenNs / 1e6, 100 * ofFound.hitRate,
+                100 * ofLru.hitRate);
     for (const PresetTime &preset : plan->presets)
       std::printf("    %-15s %.1f ms\n", std::string(presetName(preset.preset)).c_str(),
                   preset.tokenNs / 1e6);

@@ -150,7 +150,7 @@ class PresetsTest(E2eTest):
 
     def test_a_search_says_what_it_comes_to_and_what_its_guesses_had_to_gain(self):
         said = self.reasons("15%", DEVICE)
-        self.assertRegex(said, r"settings = searched: [0-9.]+ ms a token on the whole trace")
+        self.assertRegex(said, r"settings = searched: [0-9.]+ ms a token on the deciding part of the trace")
         said = self.reasons("100%", "phone-ufs31.yaml")
         self.assertIn("settings = searched, the same as lru: ", said)
         self.assertRegex(said, r"quotas +\d+ pages for each layer ")

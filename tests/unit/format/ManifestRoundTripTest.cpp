@@ -90,7 +90,7 @@ private:
                        u32()};
     });
     if (below(2) == 0)
-      p.forecast = {text(), u32(), u64(), f64(), f64(), f64(), f64(),
+      p.forecast = {text(), u32(), u64(), u64(), f64(), f64(), f64(),           f64(),
                     f64(),  f64(), f64(), f64(), f64(), f64(), Origin(below(4))};
     p.reasons = list<PlanReason>([&] {
       return PlanReason{text(), text(), text(), Origin(below(4))};

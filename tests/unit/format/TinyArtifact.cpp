@@ -222,6 +222,7 @@ static void decide(Plan &plan, EvictionPolicy eviction, CacheSharing sharing,
   forecast.device = "laptop";
   forecast.threads = 4;
   forecast.tokens = 4096;
+  forecast.traceTokens = 12288;
   forecast.tokenNs = 1.5e6;
   forecast.medianNs = 1.25e6;
   forecast.slowNs = 4e6;

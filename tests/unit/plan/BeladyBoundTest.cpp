@@ -30,10 +30,24 @@ TEST_CASE("what is needed last is let go, the newcomer too if that is it") {
   CHECK(bound.bytesRead == 4 * 8192);
 }
 
-TEST_CASE("with the best start the first wants are hits, too") {
+TEST_CASE("experts that the cache starts with are hits, as far as the pages hold them") {
   RoutingTrace trace = traceOf(3, 1, {0, 1, 2, 0, 1, 2, 0, 1});
-  CHECK(beladyBound(trace, evenBytes(1, 3, 8192), 4096, 4, BoundStart::kBest).misses == 2);
-  CHECK(beladyBound(trace, evenBytes(1, 3, 8192), 4096, 6, BoundStart::kBest).misses == 0);
+  const HeldExperts all = {{2, 1, 0}}, last = {{2}};
+  CHECK(beladyBound(trace, evenBytes(1, 3, 8192), 4096, 4, all).misses == 2);
+  CHECK(beladyBound(trace, evenBytes(1, 3, 8192), 4096, 6, all).misses == 0);
+  CHECK(beladyBound(trace, evenBytes(1, 3, 8192), 4096, 6, last).misses == 2);
+}
+
+TEST_CASE("the bound while decoding is that of decode steps alone: prompts read for nothing") {
+  // A prompt demands 0 and 1, then a token 2, a prompt 0, a token 0.
+  std::vector<uint16_t> chosen{0, 1, 2, 0, 0, 0};
+  LayerRoutes layer{3, 1, chosen};
+  const std::vector<TraceStep> steps{{2, true}, {1}, {2, true}, {1}};
+  const RoutingTrace trace = makeTrace(std::span(&layer, 1), steps).value();
+  const BeladyBound one = beladyBound(trace, evenBytes(1, 3, 4096), 4096, 1);
+  CHECK(one.bytesRead == 3 * 4096);   // 0 stays.
+  CHECK(one.decodeBytesRead == 4096); // 2; the second prompt brings 0.
+  CHECK(beladyBound(trace, evenBytes(1, 3, 4096), 4096, 1, {{2}}).decodeBytesRead == 0);
 }
 
 TEST_CASE("the pages are one pool for all layers") {
@@ -55,11 +69,15 @@ TEST_CASE("records of different sizes may stay in part") {
   CHECK(bound.misses == 2); // As if both were of one page.
 }
 
-/// The fewest misses of any cache at all, by trying every content after every play.
-static uint32_t fewestMisses(const RoutingTrace &trace, uint32_t capacity) {
+/// The fewest misses of any cache at all, by trying every content after every play; those of decode
+/// steps alone where they alone count.
+static uint32_t fewestMisses(const RoutingTrace &trace, uint32_t capacity, uint32_t start,
+                             bool countsPrompts) {
   uint32_t experts = trace.layerExperts[0], sets = 1u << experts;
   std::vector<uint32_t> misses(sets, UINT32_MAX);
-  misses[0] = 0;
+  for (uint32_t held = 0; held < sets; ++held)
+    if ((held & ~start) == 0 && static_cast<uint32_t>(__builtin_popcount(held)) <= capacity)
+      misses[held] = 0;
   for (const RoutingPlay &play : trace.plays) {
     uint32_t wanted = 0;
     for (uint32_t expert : trace.demandOf(play).wanted)
@@ -68,7 +86,8 @@ static uint32_t fewestMisses(const RoutingTrace &trace, uint32_t capacity) {
     for (uint32_t held = 0; held < sets; ++held) {
       if (misses[held] == UINT32_MAX)
         continue;
-      uint32_t cost = misses[held] + static_cast<uint32_t>(__builtin_popcount(wanted & ~held));
+      const auto missing = static_cast<uint32_t>(__builtin_popcount(wanted & ~held));
+      const uint32_t cost = misses[held] + (countsPrompts || play.tokens == 1 ? missing : 0);
       for (uint32_t after = held | wanted, part = after;; part = (part - 1) & after) {
         if (static_cast<uint32_t>(__builtin_popcount(part)) <= capacity)
           next[part] = std::min(next[part], cost);
@@ -89,8 +108,13 @@ TEST_CASE("no cache of whole experts of one size can do better, and one can do a
     for (int i = 0; i < 20; ++i)
       steps.push_back({random() % 3 == 0 ? 3u : 1u});
     RoutingTrace trace = randomTrace(random, 1, 6, 1 + random() % 3, steps);
+    const HeldExperts starts[] = {{}, {{1, 4, 5}}};
     for (uint32_t capacity = 0; capacity <= 6; ++capacity)
-      REQUIRE(beladyBound(trace, evenBytes(1, 6, 4096), 4096, capacity).misses ==
-              fewestMisses(trace, capacity));
+      for (uint32_t start : {0u, 1u << 1 | 1u << 4 | 1u << 5}) {
+        const BeladyBound bound =
+            beladyBound(trace, evenBytes(1, 6, 4096), 4096, capacity, starts[start != 0]);
+        REQUIRE(bound.misses == fewestMisses(trace, capacity, start, true));
+        REQUIRE(bound.decodeBytesRead == 4096 * fewestMisses(trace, capacity, start, false));
+      }
   }
 }

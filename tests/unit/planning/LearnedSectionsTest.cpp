@@ -1,7 +1,10 @@
 #include "compiler/planning/LearnedSections.h"
 
+#include "compiler/profile/PathSection.h"
+#include "runtime/format/Reader.h"
 #include "tests/unit/format/TinyArtifact.h"
 #include "tests/unit/planning/TinyPlanning.h"
+#include "tests/unit/profile/TinyProfile.h"
 
 #include <doctest/doctest.h>
 
@@ -21,4 +24,18 @@ TEST_CASE("a trace of another routing is refused") {
   CHECK(readTraceOf(tinyArtifact(), encodeTrace(other)).status().message() ==
         "the trace has 1 experts per token in MoE layer 1, expected 2, as many as its router "
         "chooses");
+}
+
+TEST_CASE("the activation paths do not count what plans are forecast on") {
+  const std::vector<std::byte> file = tinyProfile();
+  const moert::MemorySource source("tiny", file);
+  auto profile = CalibrationProfile::open(source);
+  REQUIRE(profile.isOk());
+  auto learned = learn(**profile, 0);
+  REQUIRE(learned.isOk());
+  // Three windows, all of them in the trace; the middle one is forecast on.
+  const uint64_t tokens = (*profile)->info().windowTokens;
+  const TokenRange heldOut{tokens, 2 * tokens};
+  CHECK(learned->sections.paths == *makePathSection(**profile, {&heldOut, 1}));
+  CHECK(learned->sections.paths != *makePathSection(**profile));
 }

@@ -193,9 +193,14 @@ TEST_CASE("a problem has the trace's plays, the records and what gates said ahea
   const PlanProblem problem = inputs->problem(9);
   CHECK(problem.poolPages == 9);
   CHECK(problem.pageBytes == 4096);
-  // Two windows of a prompt of one token and one decoded token; two layers.
-  REQUIRE(problem.trace->plays.size() == 8);
-  CHECK(problem.trace->plays[4].beginsPrompt);
+  // Two windows of a prompt of one token and one decoded token; two layers. Plans are decided on
+  // the first window and forecast on the second.
+  REQUIRE(problem.trace->plays.size() == 4);
+  CHECK(check(problem).message() == "");
+  const PlanProblem whole = inputs->forecastProblem(9);
+  REQUIRE(whole.trace->plays.size() == 8);
+  CHECK(whole.trace->plays[4].beginsPrompt);
+  CHECK(inputs->decidingSteps() == 2);
   CHECK(problem.recordBytes[1][0] == artifact.moeLayers[1].experts[0].bytes);
   CHECK(problem.topK[0] == 2);
   REQUIRE(problem.predictions.size() == 1);
@@ -207,6 +212,21 @@ TEST_CASE("a problem has the trace's plays, the records and what gates said ahea
   CHECK(gate.candidates[0].expert == 3);
   CHECK(gate.candidates[0].share == moert::kWholeShare);
   CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
+}
+
+TEST_CASE("a trace that leaves nothing to forecast on is refused with its size") {
+  PlanTrace trace = smallTrace();
+  trace.windows = 1;
+  for (TracedLayer &layer : trace.layers) {
+    layer.chosen.resize(4);
+    for (TracedPredictions &ahead : layer.ahead) {
+      ahead.experts.resize(4);
+      ahead.shares.resize(4);
+    }
+  }
+  auto inputs = PlanInputs::create(tinyArtifact(), trace, {}, plainDevice(), {1, 4});
+  REQUIRE(!inputs.isOk());
+  CHECK(inputs.status().message().find("the trace has 1 window of 2 tokens, expected more") == 0);
 }
 
 TEST_CASE("activation paths say what followed the experts that two layers chose") {

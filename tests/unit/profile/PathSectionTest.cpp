@@ -59,6 +59,27 @@ TEST_CASE("a profile's section is the table of its layers, and of no others") {
         0);
 }
 
+TEST_CASE("tokens that are held out are not counted") {
+  const std::vector<std::byte> file = tinyProfile();
+  const moert::MemorySource source("tiny", file);
+  auto profile = CalibrationProfile::open(source);
+  REQUIRE(profile.isOk());
+  const TokenRange heldOut[] = {{0, 4}, {9, 12}};
+  LayerTrace two = tinyTrace((*profile)->info(), 2), four = tinyTrace((*profile)->info(), 4);
+  for (LayerTrace *trace : {&two, &four}) {
+    const auto at = [&](uint64_t token) {
+      return trace->experts.begin() + static_cast<ptrdiff_t>(token * trace->topK);
+    };
+    trace->experts = std::vector<uint16_t>(at(4), at(9)); // All others.
+  }
+  const std::vector<uint8_t> rows = followingShares(two, 6, four, 3);
+  auto section = makePathSection(**profile, heldOut);
+  REQUIRE(section.isOk());
+  CHECK(std::memcmp(section->data() + section->size() - rows.size(), rows.data(), rows.size()) ==
+        0);
+  CHECK(*section != *makePathSection(**profile));
+}
+
 TEST_CASE("a profile that is damaged gives no section") {
   std::vector<std::byte> file = tinyProfile();
   const moert::MemorySource source("tiny", file);

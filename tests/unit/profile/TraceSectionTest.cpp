@@ -46,9 +46,19 @@ TEST_CASE("a trace has what the profile's layers chose and what later routers sa
   CHECK(trace.windows == 3);
   REQUIRE(trace.layers.size() == 5);
   const LayerTrace second = tinyTrace(tinyProfileInfo(), 1);
-  CHECK(trace.layers[1].chosen == second.experts);
+  // The middle window comes last: plans are forecast on it.
+  const auto reordered = [&](const std::vector<uint16_t> &ids, uint32_t perToken) {
+    std::vector<uint16_t> moved;
+    const size_t windowIds = size_t(trace.windowTokens) * perToken;
+    for (size_t window : {0, 2, 1})
+      moved.insert(moved.end(), ids.begin() + ptrdiff_t(window * windowIds),
+                   ids.begin() + ptrdiff_t((window + 1) * windowIds));
+    return moved;
+  };
+  CHECK(trace.layers[1].chosen == reordered(second.experts, second.topK));
   REQUIRE(trace.layers[1].ahead.size() == 3);
-  CHECK(trace.layers[1].ahead[2].experts == second.predictions[2].experts);
+  CHECK(trace.layers[1].ahead[2].experts ==
+        reordered(second.predictions[2].experts, second.predictions[2].perToken));
   CHECK(trace.layers[1].ahead[0].shares[0] == 128); // 0.5 * 255, rounded
   CHECK(trace.layers[4].ahead.empty());
 }
@@ -69,11 +79,37 @@ TEST_CASE("experts beyond 256 take two bytes each") {
   CHECK(*read == trace);
 }
 
+TEST_CASE("a third of a trace's windows is for forecasts, spread over the text like the others") {
+  CHECK(tracedWindows(12, 6) == std::vector<uint32_t>{1, 5, 7, 11, 3, 9});
+  CHECK(tracedWindows(7, 1) == std::vector<uint32_t>{3});
+  const auto deciding = [](uint32_t windowTokens, uint32_t windows) {
+    return PlanTrace{windowTokens, windows, {}}.decidingTokens();
+  };
+  CHECK(deciding(512, 6) == 4 * 512);
+  CHECK(deciding(512, 2) == 512);
+  CHECK(deciding(100, 1) == 100 - 50 / 3); // A prompt of 50.
+  CHECK(deciding(3, 1) == 2);
+  CHECK(deciding(2, 1) == 2); // One decoded token is not two.
+}
+
+TEST_CASE(
+    "no table counts what plans are forecast on, nor the trace if there is enough beside it") {
+  CalibrationInfo info;
+  info.windowTokens = 10;
+  info.tokens.resize(30);
+  const PlanTrace small{10, 3, {}};
+  CHECK(heldOutTokens(info, small) == std::vector<TokenRange>{{10, 20}});
+  info.tokens.resize(60);
+  CHECK(heldOutTokens(info, small) == std::vector<TokenRange>{{10, 20}, {50, 60}, {30, 40}});
+  info.tokens.resize(10);
+  CHECK(heldOutTokens(info, PlanTrace{10, 1, {}}) == std::vector<TokenRange>{{9, 10}});
+}
+
 TEST_CASE("fewer bytes take fewer windows, spread over the text, and never none") {
   const PlanTrace all = tracedTiny(), one = tracedTiny(1);
   REQUIRE(one.windows == 1);
-  // The middle one of three.
-  const auto begin = all.layers[0].chosen.begin() + 4 * 2;
+  // The middle one of three, which is the last in a trace of all three.
+  const auto begin = all.layers[0].chosen.begin() + 2 * 4 * 2;
   CHECK(one.layers[0].chosen == std::vector<uint16_t>(begin, begin + 4 * 2));
   CHECK(encodeTrace(one).size() < encodeTrace(all).size());
 }
