@@ -42,11 +42,12 @@ class PresetsTest(E2eTest):
     def test_there_is_a_plan_for_each_budget_and_preset(self):
         self.assertEqual(set(self.plans()), {f"{budget} {preset}" for budget in BUDGETS for preset in PRESETS})
 
-    def test_the_search_is_never_expected_to_be_slower(self):
+    def test_the_search_is_expected_to_be_as_fast_as_every_preset(self):
+        # Nothing was decided on the tokens of a forecast, so a preset may be faster there by chance: by what a search takes for a gain.
         plans = self.plans()
         for budget in BUDGETS:
             expected = {preset: plans[f"{budget} {preset}"]["forecast"]["token_ns"] for preset in PRESETS}
-            self.assertEqual(min(expected.values()), expected["auto"], expected)
+            self.assertLessEqual(expected["auto"], 1.02 * min(expected.values()), expected)
             self.assertLess(expected["lru"], expected["load-on-demand"])
 
     def test_no_plan_changes_a_logit(self):
@@ -155,7 +156,7 @@ class PresetsTest(E2eTest):
         self.assertIn("settings = searched, the same as lru: ", said)
         self.assertRegex(said, r"quotas +\d+ pages for each layer ")
         said = self.reasons("30%", "raspberry-pi-5-sd.yaml")
-        self.assertRegex(said, "too little faster on the whole trace: .* ms beside [0-9.]+ ms; guesses have to gain 2%")
+        self.assertRegex(said, "too little faster on the deciding part of the trace: .* ms beside [0-9.]+ ms; guesses have to gain 2%")
 
     def test_new_plans_are_said_with_what_is_expected(self):
         output = self.scratch / "again.moe"
