@@ -116,6 +116,7 @@ void AllotCache::runOnOperation() {
   if (mlir::failed(footprint))
     return signalPassFailure();
   const std::vector<std::string> asked(budgets.begin(), budgets.end());
+  footprint->metadataBytes += measuredBytes;
   auto budgeted = moec::planBudgets(*footprint, asked, *use);
   if (!budgeted.isOk()) {
     emitError(module.getLoc(), budgeted.status().message());

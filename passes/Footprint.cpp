@@ -6,6 +6,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/kernels/Kernels.h"
+#include "runtime/predict/PathTable.h"
 
 namespace mlir::moe {
 
@@ -176,6 +177,10 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   entries.residents = llvm::range_size(module.getOps<WeightOp>());
   entries.poolPages = moert::largestPoolPages(footprint.cache);
   footprint.metadataBytes = moert::tableBytes(entries);
+  SmallVector<uint32_t> experts;
+  for (const moert::CacheShape::Layer &layer : shape->layers)
+    experts.push_back(layer.experts);
+  footprint.pathsBytes = moert::pathTableBytes(experts);
   return footprint;
 }
 

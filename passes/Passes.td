@@ -138,6 +138,8 @@ def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
            "tokens of context to plan for; 0: 2048, or the model's positions if they are fewer">,
     Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "tokens of a prefill chunk, at most">,
     Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
+    Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
+           "memory of what the artifact will say was measured of it">,
   ];
 }
 
@@ -255,12 +257,15 @@ def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
       ...
     ```
 
-    On completion every function has its buffers, and, if there are plans, the module has
-    `moe.accounts`, one `#moe.account` per plan. Needs the formats of assign-bits.
+    On completion every function has its buffers, and every plan's budget is proved. Needs the
+    formats of assign-bits.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
     Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
+    Option<"paths", "paths", "bool", "false", "the artifact will hold activation paths">,
+    Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
+           "memory of what the artifact will say was measured of it">,
   ];
 }
 

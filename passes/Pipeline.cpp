@@ -24,9 +24,13 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   cache.context = options.context;
   cache.prefillChunk = options.prefillChunk;
   cache.threads = options.threads;
+  cache.paths = options.paths;
+  cache.measuredBytes = options.measuredBytes;
   passes.addPass(createAllotCachePass(cache));
 
-  passes.addPass(createPlacePredictorsPass());
+  PlacePredictorsPassOptions predictors;
+  predictors.paths = options.paths;
+  passes.addPass(createPlacePredictorsPass(predictors));
 
   SchedulePrefetchPassOptions prefetch;
   prefetch.device = options.device;
@@ -35,6 +39,8 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
 
   PlanMemoryPassOptions memory;
   memory.threads = options.threads;
+  memory.paths = options.paths;
+  memory.measuredBytes = options.measuredBytes;
   passes.addPass(createPlanMemoryPass(memory));
 
   passes.addPass(createLowerToSchedulePass());
@@ -75,6 +81,8 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
   Option<uint32_t> context{*this, "context", llvm::cl::init(0)};
   Option<uint32_t> prefillChunk{*this, "prefill-chunk", llvm::cl::init(512)};
   Option<uint32_t> threads{*this, "threads", llvm::cl::init(4)};
+  Option<bool> paths{*this, "paths", llvm::cl::init(false)};
+  Option<uint64_t> measuredBytes{*this, "measured-bytes", llvm::cl::init(0)};
 };
 
 } // namespace
@@ -99,6 +107,8 @@ void registerMoePassesAndPipeline() {
         options.context = text.context;
         options.prefillChunk = text.prefillChunk;
         options.threads = text.threads;
+        options.paths = text.paths;
+        options.measuredBytes = text.measuredBytes;
         buildCompilePipeline(passes, options);
       });
 }

@@ -24,6 +24,9 @@ struct CompileOptions {
   uint32_t context = 0;
   uint32_t prefillChunk = moec::kDefaultPrefillChunk;
   uint32_t threads = moec::kDefaultThreads;
+  /// What later steps put into the artifact, and the runtime holds in memory.
+  bool paths = false;         // Activation paths.
+  uint64_t measuredBytes = 0; // What was measured of the artifact (moert::measuredBytesOf).
 };
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options);

@@ -2,7 +2,7 @@
 // budget holds all that a run needs. Places are chosen by placeProgram().
 #include "passes/Passes.h"
 
-#include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/PlanAttrs.h"
 #include "compiler/plan/BudgetPlan.h"
 #include "passes/ExpandProgram.h"
 #include "passes/Footprint.h"
@@ -25,7 +25,7 @@ public:
   void runOnOperation() override;
 
 private:
-  FailureOr<AccountAttr> prove(PlanAttr plan, const moert::ModelFootprint &model);
+  LogicalResult prove(const moert::Plan &plan, const moert::ModelFootprint &model);
   LogicalResult provePlans();
 };
 
@@ -46,49 +46,36 @@ static LogicalResult placeFunction(func::FuncOp function) {
   return success();
 }
 
-FailureOr<AccountAttr> PlanMemory::prove(PlanAttr plan, const moert::ModelFootprint &model) {
-  moec::BudgetPlan planned = {plan.getName().str(),
-                              plan.getBudgetBytes(),
-                              plan.getContextTokens(),
-                              plan.getPrefillChunk(),
-                              {plan.getTransitPages(), {}}};
-  for (int64_t pages : plan.getQuotaPages().asArrayRef())
-    planned.allotment.quotaPages.push_back(static_cast<uint32_t>(pages));
+LogicalResult PlanMemory::prove(const moert::Plan &plan, const moert::ModelFootprint &model) {
+  moec::BudgetPlan planned = {plan.name,
+                              plan.budgetBytes,
+                              plan.contextTokens,
+                              plan.prefillChunk,
+                              {plan.transitPages, plan.quotaPages}};
   moec::PlannedUse use;
   use.contextBlock = moert::kKvBlockTokens;
   use.threads = threads;
+  use.hasPaths = paths;
   moert::Result<moert::MemoryAccount> account = moec::accountOf(model, planned, use);
-  if (!account.isOk())
-    return emitError(getOperation().getLoc(), account.status().message());
-  Builder builder(&getContext());
-  SmallVector<Attribute> items;
-  SmallVector<int64_t> bytes;
-  for (const moert::MemoryItem &item : account->items) {
-    items.push_back(builder.getStringAttr(item.name));
-    bytes.push_back(static_cast<int64_t>(item.bytes));
-  }
-  return AccountAttr::get(&getContext(), plan.getName(), builder.getArrayAttr(items),
-                          builder.getDenseI64ArrayAttr(bytes));
+  return account.isOk() ? success()
+                        : emitError(getOperation().getLoc(), account.status().message());
 }
 
 LogicalResult PlanMemory::provePlans() {
   ModuleOp module = getOperation();
-  auto plans = module->getAttrOfType<ArrayAttr>(kPlansAttr);
   auto pageBytes = module->getAttrOfType<IntegerAttr>(kPageBytesAttr);
-  if (!plans || !pageBytes)
+  if (!module->hasAttr(kPlansAttr) || !pageBytes)
     return success();
   FailureOr<moert::ModelFootprint> footprint =
       footprintOf(module, static_cast<uint32_t>(pageBytes.getInt()));
   if (mlir::failed(footprint))
     return failure();
-  SmallVector<Attribute> accounts;
-  for (PlanAttr plan : plans.getAsRange<PlanAttr>()) {
-    FailureOr<AccountAttr> account = prove(plan, *footprint);
-    if (failed(account))
+  const std::vector<moert::Plan> plans = plansOf(module);
+  footprint->metadataBytes += measuredBytes;
+  const moert::ModelFootprint model = moec::withPlans(*footprint, plans.size());
+  for (const moert::Plan &plan : plans)
+    if (failed(prove(plan, model)))
       return failure();
-    accounts.push_back(*account);
-  }
-  module->setAttr(kAccountsAttr, ArrayAttr::get(&getContext(), accounts));
   return success();
 }
 

@@ -286,7 +286,8 @@ Status AccurateCompile::learnRouting() {
 Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
                                    std::optional<Measured> measured,
                                    const std::optional<WidthsChosen> &chosen) {
-  auto plan = artifacts->plan(assignment, request.passes.budgets);
+  auto plan =
+      artifacts->plan(assignment, request.passes.budgets, measured ? memoryBytesOf(*measured) : 0);
   if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
     work->keep();
     return invalidInput(plan.status().message(), "; with --resume and another --memory, ",

@@ -75,8 +75,11 @@ PooledArtifacts::create(const AccurateCompileRequest &request, const ImportedMod
 }
 
 Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
-                                       const std::vector<std::string> &budgets) const {
+                                       const std::vector<std::string> &budgets,
+                                       uint64_t measuredBytes) const {
   mlir::moe::CompileOptions passes = request.passes;
+  passes.paths = true; // Calibration counts them.
+  passes.measuredBytes = measuredBytes;
   passes.budgets = budgets;
   passes.widths = directory + "/widths";
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(passes.widths));

@@ -29,9 +29,11 @@ public:
   const WidthItems &items() const { return *widthItems; }
   uint64_t expertWeights() const { return weights; }
 
-  /// All decisions for an assignment's artifact. Refuses budgets that it does not keep.
+  /// All decisions for an assignment's artifact. Refuses budgets that it does not keep, with what
+  /// the artifact will say was measured of it (memoryBytesOf).
   moert::Result<EmitPlan> plan(const WidthAssignment &assignment,
-                               const std::vector<std::string> &budgets) const;
+                               const std::vector<std::string> &budgets,
+                               uint64_t measuredBytes = 0) const;
   /// Writes the artifact of an assignment that `plan` is of; threads and stop are filled in here.
   moert::Status emit(EmitPlan plan, const WidthAssignment &assignment, EmitOptions options) const;
 

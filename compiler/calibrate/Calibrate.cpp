@@ -90,7 +90,7 @@ static uint64_t fingerprintOf(const CalibrationInfo &info, const Artifact &artif
 }
 
 static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
-                                           const CalibrationInfo &info, const Artifact &artifact) {
+                                           const CalibrationInfo &info) {
   // Pieces of states on their way to the disk, and small things.
   constexpr uint64_t kOwnBytes = uint64_t(8) << 20;
   LayerwiseOptions layerwise;
@@ -102,10 +102,6 @@ static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
   // The model's tables, the tokens, and whatever the caller did before, are in memory by now.
   layerwise.extraBytes = privateMemoryBytes() + ProfileWriter::memoryBytes(info) +
                          LayerCollector::memoryBytes(info) + kOwnBytes;
-  // The sums, the journal as it is put together, and the profile's header.
-  for (const ResidentWeight &weight : artifact.residents)
-    if (weight.shape.rows != 1)
-      layerwise.extraBytes += uint64_t(weight.shape.cols) * sizeof(double) * 4;
   return layerwise;
 }
 
@@ -127,7 +123,6 @@ private:
   Status playAll();
   Status playSegment(uint32_t segment);
   Status finishSegment(uint32_t segment);
-  Status commit();
 
   void removeJournal() const { ::unlink(CalibrationJournal::pathOf(options.outputPath).c_str()); }
   const std::vector<int32_t> &tokens() const { return writer->header().info.tokens; }
@@ -137,7 +132,6 @@ private:
   const Model &model;
   uint64_t fingerprint = 0;
   uint32_t firstSegment = 0; // The ones before were played earlier.
-  ResidentSquares squaresBefore;
   uint32_t batchWindows = 0;
   std::unique_ptr<LayerwisePlayer> player;
   std::optional<ProfileWriter> writer;
@@ -179,7 +173,6 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
       ProfileWriter resumed,
       ProfileWriter::resume(options.outputPath, std::move(journal.header), journal.finishedLayers));
   firstSegment = journal.segments;
-  squaresBefore = std::move(journal.squares);
   writer.emplace(std::move(resumed));
   states.emplace(std::move(file));
   if (listeners.say)
@@ -205,7 +198,7 @@ Result<bool> Calibration::resume(uint64_t stateBytes) {
 }
 
 Status Calibration::start(CalibrationInfo info) {
-  LayerwiseOptions layerwise = layerwiseOptionsOf(options, info, model.artifact());
+  LayerwiseOptions layerwise = layerwiseOptionsOf(options, info);
   MOERT_ASSIGN_OR_RETURN(LayerwiseAccount account, accountLayerwise(model, layerwise));
   if (listeners.say)
     listeners.say(strCat("memory: ", formatBytes(account.memory.totalBytes()), " of ",
@@ -229,7 +222,7 @@ Status Calibration::start(CalibrationInfo info) {
   MOERT_RETURN_IF_ERROR(resumed.status());
   if (!*resumed)
     MOERT_RETURN_IF_ERROR(startOver(std::move(info), stateBytes));
-  collector.emplace(*writer, player->kernels(), std::move(squaresBefore));
+  collector.emplace(*writer, player->kernels());
   return {};
 }
 
@@ -269,7 +262,6 @@ Status Calibration::finishSegment(uint32_t segment) {
   journal.stateChecksum =
       player->stateBytes(segment + 1) == 0 ? ChecksumStream().digest() : states->checksum();
   journal.finishedLayers = static_cast<uint32_t>(writer->finishedLayers());
-  journal.squares = collector->squares();
   journal.header = writer->header();
   return storeJournal(options.outputPath, journal);
 }
@@ -287,17 +279,6 @@ Status Calibration::playAll() {
   return {};
 }
 
-Status Calibration::commit() {
-  std::vector<CalibrationInfo::ResidentInput> inputs;
-  for (const auto &[weight, squares] : collector->squares()) {
-    CalibrationInfo::ResidentInput &input = inputs.emplace_back();
-    input.name = model.artifact().residents[weight].name;
-    for (double sum : squares.sums)
-      input.meanSquares.push_back(static_cast<float>(sum / static_cast<double>(squares.rows)));
-  }
-  return writer->commit(std::move(inputs));
-}
-
 Status Calibration::run(CalibrationInfo info) {
   fingerprint = fingerprintOf(info, model.artifact());
   MOERT_RETURN_IF_ERROR(start(std::move(info)));
@@ -309,7 +290,7 @@ Status Calibration::run(CalibrationInfo info) {
   if (listeners.progress)
     listeners.progress->end();
   if (status.isOk())
-    status = commit();
+    status = writer->commit();
   std::error_code ignored;
   const bool hasJournal =
       std::filesystem::exists(CalibrationJournal::pathOf(options.outputPath), ignored);

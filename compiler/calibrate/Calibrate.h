@@ -64,8 +64,8 @@ moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &op
 /// reference was made.
 moert::Status checkCalibrationTexts(const Checkpoint &checkpoint, const CalibrateOptions &options);
 
-/// A profile of another checkpoint is refused by it; profile.md says what it reads. Once *stop is
-/// set it ends soon, with kInterrupted.
+/// A profile of another checkpoint is refused by it; docs/calibration-profile.md says what it
+/// reads. Once *stop is set it ends soon, with kInterrupted.
 moert::Result<CheckpointHash> checkpointHash(const Checkpoint &checkpoint,
                                              const std::atomic<bool> *stop = nullptr);
 

@@ -4,7 +4,6 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/format/Reader.h"
 
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -15,8 +14,7 @@ namespace moec {
 namespace {
 
 constexpr unsigned char kMagic[8] = {0x89, 'M', 'O', 'J', '\r', '\n', 0x1a, '\n'};
-// The header's limit and as much again for sums, which are the larger part of it.
-constexpr uint64_t kMaxJournalBytes = 4 * kMaxProfileHeaderBytes;
+constexpr uint64_t kMaxJournalBytes = kMaxProfileHeaderBytes + 4096;
 
 void put(std::vector<std::byte> &bytes, std::span<const std::byte> more) {
   if (more.empty())
@@ -60,23 +58,6 @@ private:
   bool isBroken = false;
 };
 
-bool takeSquares(Cursor &cursor, ResidentSquares &squares) {
-  for (uint64_t count = cursor.number(); count > 0 && cursor.isSound(); --count) {
-    uint64_t weight = cursor.number();
-    SquareSums entry;
-    entry.rows = cursor.number();
-    uint64_t width = cursor.number();
-    if (weight > UINT32_MAX || width > cursor.left() / sizeof(double))
-      return false;
-    entry.sums.resize(width);
-    auto bytes = cursor.take(width * sizeof(double));
-    if (!bytes.empty())
-      std::memcpy(entry.sums.data(), bytes.data(), bytes.size());
-    squares.emplace(static_cast<uint32_t>(weight), std::move(entry));
-  }
-  return cursor.isSound();
-}
-
 } // namespace
 
 std::vector<std::byte> encodeJournal(const CalibrationJournal &journal) {
@@ -85,13 +66,6 @@ std::vector<std::byte> encodeJournal(const CalibrationJournal &journal) {
   putNumber(body, journal.segments);
   putNumber(body, journal.stateChecksum);
   putNumber(body, journal.finishedLayers);
-  putNumber(body, journal.squares.size());
-  for (const auto &[weight, entry] : journal.squares) {
-    putNumber(body, weight);
-    putNumber(body, entry.rows);
-    putNumber(body, entry.sums.size());
-    put(body, std::as_bytes(std::span(entry.sums)));
-  }
   put(body, encodeProfileHeader(journal.header));
   std::vector<std::byte> bytes;
   put(bytes, std::as_bytes(std::span(kMagic)));
@@ -114,7 +88,7 @@ Result<CalibrationJournal> decodeJournal(std::span<const std::byte> bytes) {
   uint64_t segments = cursor.number();
   journal.stateChecksum = cursor.number();
   uint64_t finished = cursor.number();
-  if (segments > UINT32_MAX || finished > UINT32_MAX || !takeSquares(cursor, journal.squares))
+  if (segments > UINT32_MAX || finished > UINT32_MAX || !cursor.isSound())
     return invalidInput("the journal is cut short or has numbers that cannot be");
   journal.segments = static_cast<uint32_t>(segments);
   journal.finishedLayers = static_cast<uint32_t>(finished);

@@ -1,5 +1,5 @@
-// What an unfinished calibration has finished: OUT.partial.journal (profile.md). Written as a
-// whole after each segment, when everything that it speaks of is on the disk.
+// What an unfinished calibration has finished: OUT.partial.journal (docs/calibration-profile.md).
+// Written as a whole after each segment, when everything that it speaks of is on the disk.
 #pragma once
 
 #include "compiler/calibrate/LayerCollector.h"
@@ -20,7 +20,6 @@ struct CalibrationJournal {
   uint32_t segments = 0;       // Played for all tokens.
   uint64_t stateChecksum = 0;  // Of the states behind them.
   uint32_t finishedLayers = 0; // MoE layers in OUT.partial.
-  ResidentSquares squares;
   ProfileHeader header;
 
   static std::string pathOf(const std::string &outputPath) {

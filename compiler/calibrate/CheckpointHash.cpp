@@ -16,7 +16,7 @@ using namespace moert;
 
 namespace moec {
 
-// profile.md says why these.
+// docs/calibration-profile.md says why these.
 static constexpr uint64_t kFirstBytes = 64;
 static constexpr uint64_t kBlockBytes = 4096, kLeastBlocks = 8;
 static constexpr uint64_t kBytesPerBlock = uint64_t(512) << 10;

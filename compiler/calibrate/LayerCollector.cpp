@@ -10,9 +10,8 @@ using namespace moert;
 
 namespace moec {
 
-LayerCollector::LayerCollector(ProfileWriter &profile, const KernelTable &kernelTable,
-                               ResidentSquares before)
-    : writer(profile), kernels(kernelTable), residentSquares(std::move(before)) {
+LayerCollector::LayerCollector(ProfileWriter &profile, const KernelTable &kernelTable)
+    : writer(profile), kernels(kernelTable) {
   uint32_t widest = 0, most = 0;
   for (const CalibrationInfo::MoeLayer &layer : writer.header().info.moeLayers) {
     widest = std::max(widest, layer.experts);
@@ -32,18 +31,6 @@ uint64_t LayerCollector::memoryBytes(const CalibrationInfo &info) {
     perToken = std::max(perToken, (info.moeLayers[i].topK + candidates) * 6 + sizeof(float));
   }
   return perToken * info.tokens.size();
-}
-
-Status LayerCollector::onMatrixInput(uint32_t weight, LayerRows<float> x) {
-  SquareSums &entry = residentSquares[weight];
-  entry.sums.resize(x.width);
-  entry.rows += rows;
-  for (uint64_t row = 0; row < rows; ++row) {
-    const float *values = x.row(row).data();
-    for (uint32_t i = 0; i < x.width; ++i)
-      entry.sums[i] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
-  return {};
 }
 
 // In doubles, in ascending order: the same bits everywhere.

@@ -295,18 +295,8 @@ Status LayerwisePlayer::Impl::playInstruction(const Segment &segment,
   // Guesses are for the cache of a whole model; the weights that they would need are not here.
   if (std::holds_alternative<PredictInstruction>(instruction))
     return {};
-  auto observeInput = [&](int32_t weight, int32_t src) {
-    if (engine.bufferInfo(src).kind != BufferKind::kF32)
-      return Status();
-    return observer.onMatrixInput(static_cast<uint32_t>(weight), rowsOf<float>(src));
-  };
-  if (const auto *linear = std::get_if<LinearInstruction>(&instruction))
-    MOERT_RETURN_IF_ERROR(observeInput(linear->weight, linear->src));
-  if (const auto *head = std::get_if<HeadInstruction>(&instruction)) {
-    MOERT_RETURN_IF_ERROR(observeInput(head->weight, head->src));
-    if (!options.wantsLogits)
-      return {};
-  }
+  if (std::holds_alternative<HeadInstruction>(instruction) && !options.wantsLogits)
+    return {};
   MOERT_RETURN_IF_ERROR(engine.playInstruction(instruction, engine.profile.back()));
   if (const auto *route = std::get_if<RouteInstruction>(&instruction))
     return observeRoute(segment, *route, observer);

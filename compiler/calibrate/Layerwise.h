@@ -69,8 +69,6 @@ public:
   };
 
   virtual ~LayerObserver() = default;
-  /// A resident matrix is about to be multiplied with these float rows.
-  virtual Status onMatrixInput(uint32_t /*weight*/, LayerRows<float> /*rows*/) { return {}; }
   virtual Status onRouted(const Routed &) { return {}; }
   /// After onRouted: what the router of a MoE layer `ahead` (1...) further on says of the input.
   virtual Status onLaterRouter(const Routed &, uint32_t /*ahead*/, LayerRows<float> /*scores*/) {

@@ -6,8 +6,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <numeric>
-
 namespace moec {
 
 using namespace mlir;
@@ -57,16 +55,6 @@ static LogicalResult addResidents(ModuleOp module, EmitPlan &plan) {
   return success();
 }
 
-// All slices first, then one fewer each.
-static std::vector<std::vector<uint8_t>> prefixVariants(size_t slices) {
-  std::vector<std::vector<uint8_t>> variants;
-  for (size_t count = slices; count > 0; --count) {
-    std::vector<uint8_t> &variant = variants.emplace_back(count);
-    std::iota(variant.begin(), variant.end(), uint8_t(0));
-  }
-  return variants;
-}
-
 static LogicalResult addMoeLayers(ModuleOp module, EmitPlan &plan) {
   for (MoeLayerOp op : module.getOps<MoeLayerOp>()) {
     if (!op.getSlices())
@@ -77,7 +65,6 @@ static LogicalResult addMoeLayers(ModuleOp module, EmitPlan &plan) {
       moert::Expert expert;
       for (FormatAttr format : formats.getAsRange<FormatAttr>())
         expert.slices.emplace_back().format = toWeightFormat(format);
-      expert.variants = prefixVariants(expert.slices.size());
       layer.experts.push_back(expert);
       std::vector<WeightSource> &matrices = sources.emplace_back();
       for (const moert::ExpertMatrix &matrix : layer.matrices)

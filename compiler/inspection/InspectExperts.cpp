@@ -32,8 +32,8 @@ static uint64_t weightsOf(const MoeLayer &layer) {
 
 double bitsPerWeight(const MoeLayer &layer, const Expert &expert) {
   uint64_t bytes = 0;
-  for (uint8_t slice : expert.variants.front())
-    bytes += expert.slices[slice].payloadBytes;
+  for (const Slice &slice : expert.slices)
+    bytes += slice.payloadBytes;
   return double(bytes) * 8 / double(weightsOf(layer));
 }
 

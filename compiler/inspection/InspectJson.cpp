@@ -1,5 +1,5 @@
 // What an artifact says of itself as JSON: everything that the text for people sums up, in numbers.
-// inspect.md is the document of the keys.
+// docs/inspect.md is the document of the keys.
 #include "compiler/inspection/Inspect.h"
 #include "compiler/inspection/InspectSections.h"
 
@@ -84,10 +84,6 @@ static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index)
     json.key("payload_bytes").number(slice.payloadBytes);
     json.endObject();
   }
-  json.endArray();
-  json.key("variants").beginArray();
-  for (const std::vector<uint8_t> &variant : expert.variants)
-    json.numbers(variant);
   json.endArray();
   json.endObject();
 }

@@ -72,14 +72,12 @@ std::string describeProfile(const CalibrationInfo &info, const std::string &file
                    strCat(std::count(layer.counts.begin(), layer.counts.end(), uint64_t(0))),
                    best});
   }
-  return strCat(fileName, ": calibration profile v", kProfileMajor, ".",
-                info.checkpointHash.sample ? kProfileMinor : 0, "\n\n", info.tokens.size(),
-                " tokens in ", info.windows(), " windows of ", info.windowTokens, ", seed ",
-                info.seed, "\nhidden size ", info.hiddenSize, ", vocabulary of ",
-                info.vocabularySize, ", ", info.residentInputs.size(),
-                " resident matrices\ncheckpoint ", formatChecksum(info.checkpointHash.first),
-                sampleText(info.checkpointHash), "\n\n", texts.text("  "), "\nrouting, in bits:\n",
-                layers.text("  "));
+  return strCat(fileName, ": calibration profile v", kProfileMajor, ".", kProfileMinor, "\n\n",
+                info.tokens.size(), " tokens in ", info.windows(), " windows of ",
+                info.windowTokens, ", seed ", info.seed, "\nhidden size ", info.hiddenSize,
+                ", vocabulary of ", info.vocabularySize, "\ncheckpoint ",
+                formatChecksum(info.checkpointHash.first), sampleText(info.checkpointHash), "\n\n",
+                texts.text("  "), "\nrouting, in bits:\n", layers.text("  "));
 }
 
 std::string profileAsJson(const CalibrationInfo &info, const std::string &fileName) {

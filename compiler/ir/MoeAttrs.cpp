@@ -76,15 +76,6 @@ LogicalResult ModelAttr::verify(EmitError emitError, StringRef type, uint32_t vo
   return success();
 }
 
-LogicalResult AccountAttr::verify(EmitError emitError, StringRef plan, ArrayAttr items,
-                                  DenseI64ArrayAttr bytes) {
-  if (items.size() != static_cast<size_t>(bytes.size()) ||
-      !llvm::all_of(items, llvm::IsaPred<StringAttr>))
-    return emitError() << "the account of plan '" << plan
-                       << "' expected a size for each named item";
-  return success();
-}
-
 LogicalResult BufferType::verify(EmitError emitError, BufferKind kind, uint32_t width,
                                  uint32_t group) {
   if (width == 0)

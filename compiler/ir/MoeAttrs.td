@@ -297,21 +297,6 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let genVerifyDecl = 1;
 }
 
-def Moe_AccountAttr : Moe_Attr<"Account", "account"> {
-  let summary = "What a run with a plan needs in memory, item by item (moert::MemoryAccount)";
-  let description = [{
-    The items in the account's order; the expert cache is the last one.
-
-    ```mlir
-    #moe.account<plan = "64MiB", items = ["resident weights", "expert cache"], bytes = [1024, 4096]>
-    ```
-  }];
-  let parameters = (ins StringRefParameter<>:$plan, "::mlir::ArrayAttr":$items,
-                        "::mlir::DenseI64ArrayAttr":$bytes);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
 //===----------------------------------------------------------------------===//
 // Types
 //===----------------------------------------------------------------------===//

@@ -151,12 +151,6 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   }
   if (key == kPlansAttr)
     return verifyPlans(op, value);
-  if (key == kAccountsAttr) {
-    auto accounts = dyn_cast<ArrayAttr>(value);
-    return accounts && llvm::all_of(accounts, llvm::IsaPred<AccountAttr>)
-               ? success()
-               : emitError(op->getLoc(), "'moe.accounts' expected an array of #moe.account");
-  }
   return emitError(op->getLoc()) << "unknown attribute '" << key << "' of the dialect moe";
 }
 

@@ -50,7 +50,6 @@ constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
 constexpr llvm::StringLiteral kHeadBitsAttr = "moe.head_bits";
 constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";
 constexpr llvm::StringLiteral kPlansAttr = "moe.plans";
-constexpr llvm::StringLiteral kAccountsAttr = "moe.accounts";
 
 /// Of ops on layers and instructions: the model's layer that they belong to, an i32.
 constexpr llvm::StringLiteral kLayerAttr = "moe.layer";

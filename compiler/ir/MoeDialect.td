@@ -30,7 +30,6 @@ def Moe_Dialect : Dialect {
         assign-bits was asked for.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from allot-cache;
         place-predictors and schedule-prefetch add what is guessed.
-      - `moe.accounts`, an array of `#moe.account`, one per plan: from plan-memory.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect"];
   let useDefaultAttributePrinterParser = 1;

@@ -24,11 +24,37 @@ static ProcessFootprint typicalProcess() {
   return process;
 }
 
-static RunRequest plannedRun(const PlannedUse &use) {
+// Of one plan: an expert's entries in the lists of pins and of the start, and its uses; a layer's
+// lists and its rule of prefetching.
+static constexpr uint64_t kPlanBytesPerExpert = 12, kPlanBytesPerLayer = 128;
+// The reasons of a plan: about ten of at most 600 bytes, and the rest of the plan.
+static constexpr uint64_t kBytesPerPlan = 16 * kKiB;
+
+ModelFootprint withPlans(ModelFootprint model, size_t plans) {
+  uint64_t bytes = kBytesPerPlan;
+  for (const CacheShape::Layer &layer : model.cache.layers)
+    bytes += kPlanBytesPerLayer + layer.experts * kPlanBytesPerExpert;
+  model.metadataBytes += plans * bytes;
+  return model;
+}
+
+/// With the table of activation paths, of which the search may make use. All presets of a budget
+/// count it, so that they are plans of the same size and stay in their order.
+static ModelFootprint withPaths(ModelFootprint model, const PlannedUse &use) {
+  model.metadataBytes += use.hasPaths ? model.pathsBytes : 0;
+  return model;
+}
+
+// Beside the model's own memory a run holds its prompt and what it generates: text and ids of each
+// token of the context, and a sampler's copies of the logits.
+static constexpr uint64_t kTextBytesPerToken = 32, kSamplerCopies = 4;
+
+static RunRequest plannedRun(const ModelFootprint &model, const PlannedUse &use) {
   RunRequest request;
   request.contextTokens = uint32_t(roundUp(use.contextTokens, use.contextBlock));
   request.planPrefillChunk = std::min(use.prefillChunk, use.contextTokens);
   request.threads = use.threads;
+  request.extraBytes = use.contextTokens * kTextBytesPerToken + model.logitsBytes * kSamplerCopies;
   return request;
 }
 
@@ -46,9 +72,10 @@ static Result<Size> parseBudget(const std::string &budget) {
   return parsed;
 }
 
-Result<BudgetPlan> planBudget(const ModelFootprint &model, const std::string &budget, Preset preset,
-                              const PlannedUse &use) {
-  const RunRequest request = plannedRun(use);
+Result<BudgetPlan> planBudget(const ModelFootprint &withoutPaths, const std::string &budget,
+                              Preset preset, const PlannedUse &use) {
+  const ModelFootprint model = withPaths(withoutPaths, use);
+  const RunRequest request = plannedRun(model, use);
   MOERT_ASSIGN_OR_RETURN(const Size size, parseBudget(budget));
   std::optional<MemoryAccount> account =
       accountForBudget(model, typicalProcess(), request, {size.bytes, size.share});
@@ -101,14 +128,17 @@ static BudgetPlan planWithoutBudget(const ModelFootprint &model, Preset preset,
           preset};
 }
 
-uint64_t smallestBudget(const ModelFootprint &model, const PlannedUse &use) {
-  return smallestAccount(model, typicalProcess(), plannedRun(use)).totalBytes();
+uint64_t smallestBudget(const ModelFootprint &withoutPaths, const PlannedUse &use) {
+  const ModelFootprint model = withPaths(withoutPaths, use);
+  return smallestAccount(model, typicalProcess(), plannedRun(model, use)).totalBytes();
 }
 
-Result<std::vector<BudgetPlan>> planBudgets(const ModelFootprint &model,
+Result<std::vector<BudgetPlan>> planBudgets(const ModelFootprint &bare,
                                             std::span<const std::string> budgets,
                                             const PlannedUse &use) {
   MOERT_RETURN_IF_ERROR(checkOnce(budgets, use.presets));
+  const ModelFootprint model =
+      withPlans(bare, std::max<size_t>(1, budgets.size()) * use.presets.size());
   std::vector<BudgetPlan> plans;
   for (const std::string &budget : budgets)
     for (Preset preset : use.presets) {
@@ -127,12 +157,13 @@ Result<std::vector<BudgetPlan>> planBudgets(const ModelFootprint &model,
   return plans;
 }
 
-Result<MemoryAccount> accountOf(const ModelFootprint &model, const BudgetPlan &plan,
+Result<MemoryAccount> accountOf(const ModelFootprint &withoutPaths, const BudgetPlan &plan,
                                 const PlannedUse &use) {
+  const ModelFootprint model = withPaths(withoutPaths, use);
   PlannedUse planned = use;
   planned.contextTokens = plan.contextTokens;
   planned.prefillChunk = plan.prefillChunk;
-  const RunRequest request = plannedRun(planned);
+  const RunRequest request = plannedRun(model, planned);
   MemoryAccount account = accountMemory(model, typicalProcess(), request, plan.prefillChunk,
                                         plan.allotment.totalPages());
   if (plan.budgetBytes == 0 || account.totalBytes() <= plan.budgetBytes)

@@ -39,6 +39,10 @@ struct BudgetPlan {
   Preset preset = Preset::kAuto;
 };
 
+/// The model with what so many plans take in memory, at most: all of an artifact's plans stay
+/// there, with their lists and reasons.
+moert::ModelFootprint withPlans(moert::ModelFootprint model, size_t plans);
+
 /// The best use of a budget, for a process as estimated. One that is too small gets the smallest
 /// pool, which accountOf() then refuses with numbers; a share that is less than a record is refused
 /// here.
@@ -48,15 +52,16 @@ moert::Result<BudgetPlan> planBudget(const moert::ModelFootprint &model, const s
 /// The smallest budget that works for such a use, in bytes.
 uint64_t smallestBudget(const moert::ModelFootprint &model, const PlannedUse &use);
 
-/// One plan for each budget and preset: the largest budget first, the presets of one in the order
-/// in which they were given. Without budgets "default", which has pages for every expert. Refuses a
-/// budget or a preset that is given twice.
+/// One plan for each budget and preset, of a model without plans: the largest budget first, the
+/// presets of one in the order in which they were given. Without budgets "default", which has pages
+/// for every expert. Refuses a budget or a preset that is given twice.
 moert::Result<std::vector<BudgetPlan>> planBudgets(const moert::ModelFootprint &model,
                                                    std::span<const std::string> budgets,
                                                    const PlannedUse &use);
 
-/// What a plan's run needs, item by item; of the use only what the plan does not say counts.
-/// Refuses one that its budget does not hold, with the smallest that works.
+/// What a run of one of the model's plans needs (withPlans()), item by item; of the use only what
+/// the plan does not say counts. Refuses one that its budget does not hold, with the smallest that
+/// works.
 moert::Result<moert::MemoryAccount> accountOf(const moert::ModelFootprint &model,
                                               const BudgetPlan &plan, const PlannedUse &use);
 

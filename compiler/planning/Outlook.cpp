@@ -66,7 +66,8 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
   auto footprint = mlir::moe::footprintWithPredictors(*module, plan.artifact.pageBytes);
   if (mlir::failed(footprint))
     return ir.failure("working out the memory");
-  return SizedModel{std::move(plan.artifact), *footprint};
+  const size_t plans = std::max<size_t>(1, request.budgets.size());
+  return SizedModel{std::move(plan.artifact), withPlans(*footprint, plans)};
 }
 
 SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint32_t context,

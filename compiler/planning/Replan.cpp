@@ -69,9 +69,10 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
     return invalidInput("a context of ", use.contextTokens, " tokens, the model has ",
                         artifact.model.maxPositions, " positions");
   ModelFootprint footprint = footprintOf(model);
-  footprint.metadataBytes += pathsBytes; // Some of the plans may guess by them.
+  footprint.pathsBytes = pathsBytes;
   MOERT_ASSIGN_OR_RETURN(std::vector<BudgetPlan> planned,
                          planBudgets(footprint, request.budgets, use));
+  footprint = withPlans(footprint, planned.size());
   std::vector<Plan> plans;
   for (const BudgetPlan &plan : planned) {
     MOERT_RETURN_IF_ERROR(accountOf(footprint, plan, use).status());

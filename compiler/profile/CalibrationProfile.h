@@ -1,6 +1,6 @@
 // What was learned of a model on text: which experts its routers chose and what the experts were
 // given. Calibration writes it once; every later compilation of the same checkpoint may use it.
-// profile.md is the document of the file.
+// docs/calibration-profile.md is the document of the file.
 #pragma once
 
 #include "compiler/profile/CheckpointHash.h"
@@ -55,13 +55,6 @@ struct CalibrationInfo {
     friend bool operator==(const MoeLayer &, const MoeLayer &) = default;
   };
   std::vector<MoeLayer> moeLayers;
-  /// What the resident matrices were given.
-  struct ResidentInput {
-    std::string name;               // The tensor's in the checkpoint.
-    std::vector<float> meanSquares; // Per input, over all tokens.
-    friend bool operator==(const ResidentInput &, const ResidentInput &) = default;
-  };
-  std::vector<ResidentInput> residentInputs; // In the order of the model.
 
   uint32_t windows() const { return static_cast<uint32_t>(tokens.size() / windowTokens); }
   friend bool operator==(const CalibrationInfo &, const CalibrationInfo &) = default;

@@ -1,5 +1,5 @@
 // What tells checkpoints from each other without reading all their weights: artifacts and profiles
-// keep it. profile.md says what it is of.
+// keep it. docs/calibration-profile.md says what it is of.
 #pragma once
 
 #include <cstdint>

@@ -52,11 +52,6 @@ public:
       MOERT_RETURN_IF_ERROR(take(*layer->weight_sums(), out.weightSums));
       header.checksums.push_back({layer->rows_checksum(), layer->trace_checksum()});
     }
-    for (const fb::ResidentInput *input : *in.resident_inputs()) {
-      CalibrationInfo::ResidentInput &out = info.residentInputs.emplace_back();
-      MOERT_RETURN_IF_ERROR(takeName(*input->name(), out.name));
-      MOERT_RETURN_IF_ERROR(take(*input->mean_squares(), out.meanSquares));
-    }
     return header;
   }
 
@@ -98,19 +93,12 @@ std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header) {
     layers.push_back(fb::CreateMoeLayer(builder, layer.layer, layer.experts, layer.topK, counts,
                                         sums, header.checksums[i].rows, header.checksums[i].trace));
   }
-  std::vector<flatbuffers::Offset<fb::ResidentInput>> inputs;
-  for (const CalibrationInfo::ResidentInput &input : info.residentInputs) {
-    auto name = builder.CreateString(input.name);
-    inputs.push_back(
-        fb::CreateResidentInput(builder, name, builder.CreateVector(input.meanSquares)));
-  }
   auto textsOffset = builder.CreateVector(texts);
   auto tokens = builder.CreateVector(info.tokens);
   auto layersOffset = builder.CreateVector(layers);
-  auto inputsOffset = builder.CreateVector(inputs);
-  builder.Finish(fb::CreateProfile(builder, info.checkpointHash.first, info.seed, info.windowTokens,
-                                   info.hiddenSize, info.vocabularySize, textsOffset, tokens,
-                                   layersOffset, inputsOffset, info.checkpointHash.sample),
+  builder.Finish(fb::CreateProfile(builder, info.checkpointHash.first, info.checkpointHash.sample,
+                                   info.seed, info.windowTokens, info.hiddenSize,
+                                   info.vocabularySize, textsOffset, tokens, layersOffset),
                  fb::ProfileIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());
@@ -193,11 +181,6 @@ Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers) {
     if (!status.isOk())
       return std::move(status).withContext(strCat("MoE layer ", i));
   }
-  for (const CalibrationInfo::ResidentInput &input : info.residentInputs)
-    for (float square : input.meanSquares)
-      if (!std::isfinite(square) || square < 0)
-        return invalidInput("the inputs of ", input.name, " have a mean square of ", square,
-                            ", expected at least 0");
   return {};
 }
 

@@ -1,4 +1,4 @@
-// The first page of a profile; profile.md has the table of its bytes.
+// The first page of a profile; docs/calibration-profile.md has the table of its bytes.
 #include "compiler/profile/ProfileHeader.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -74,9 +74,12 @@ static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceByte
   if (found != expected)
     return invalidInput("the first page is damaged: its checksum is ", formatChecksum(found),
                         ", the page says ", formatChecksum(expected));
-  if (load<uint16_t>(page, kMajorAt) != kProfileMajor)
-    return invalidInput("profile v", load<uint16_t>(page, kMajorAt), ".",
-                        load<uint16_t>(page, kMinorAt), ", this reads v", kProfileMajor, ".x");
+  const uint16_t major = load<uint16_t>(page, kMajorAt);
+  if (major != kProfileMajor)
+    return invalidInput("the profile is format ", major, ".", load<uint16_t>(page, kMinorAt),
+                        ", this program reads ", kProfileMajor, ".x; ",
+                        major < kProfileMajor ? "calibrate again"
+                                              : "it takes a newer version of this program");
   uint64_t fileBytes = load<uint64_t>(page, kFileBytesAt);
   if (fileBytes != sourceBytes)
     return invalidInput("the file has ", sourceBytes, " bytes, its first page says ", fileBytes,

@@ -107,8 +107,7 @@ Status ProfileWriter::finishLayer(const LayerTrace &trace) {
   return {};
 }
 
-Status ProfileWriter::commit(std::vector<CalibrationInfo::ResidentInput> residentInputs) {
-  content.info.residentInputs = std::move(residentInputs);
+Status ProfileWriter::commit() {
   MOERT_RETURN_IF_ERROR(checkProfileHeader(content, content.info.moeLayers.size()));
   std::vector<std::byte> bytes = encodeProfileHeader(content);
   MOERT_RETURN_IF_ERROR(file.append(bytes));

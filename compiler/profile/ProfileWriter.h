@@ -16,7 +16,7 @@ namespace moec {
 /// finishLayer(); at last commit(). keep() lets OUT.partial stay for a later resume().
 class ProfileWriter {
 public:
-  /// info.moeLayers as yet without counts, and no residentInputs.
+  /// info.moeLayers as yet without counts.
   static moert::Result<ProfileWriter> create(const std::string &outputPath, CalibrationInfo info);
   /// `header` is what header() gave after so many layers and a sync().
   static moert::Result<ProfileWriter> resume(const std::string &outputPath, ProfileHeader header,
@@ -32,7 +32,7 @@ public:
   moert::Status finishLayer(const LayerTrace &trace);
   /// All finished layers are on the disk when this returns.
   moert::Status sync() { return file.sync(); }
-  moert::Status commit(std::vector<CalibrationInfo::ResidentInput> residentInputs);
+  moert::Status commit();
   void keep() { file.keep(); }
 
   /// Held beside the caller's rows and trace.

@@ -1,4 +1,4 @@
-// The trace that an artifact keeps (section "trace" of runtime/format/format.md): what its routers
+// The trace that an artifact keeps (section "trace" of docs/format.md): what its routers
 // chose on calibration text and what they would have said of earlier layers' inputs. Plans for
 // other budgets and devices are made from it, without the calibration profile.
 #pragma once

@@ -1,5 +1,6 @@
 // Second moments of a matrix' inputs, E[x x^T]: what GPTQ and the weighted quantizers know of the
-// text. Sums are made in f32 over 256 tokens (sums.md) and added up in f64, in the tokens' order.
+// text. Sums are made in f32 over 256 tokens (docs/numbers.md) and added up in f64, in the tokens'
+// order.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"

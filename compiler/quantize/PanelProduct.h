@@ -1,5 +1,5 @@
 // Float matrices as the runtime's kernels take them, and products with them. The kernels' result is
-// defined to the bit (runtime/format/sums.md), which is why the quantizers compute with them: what
+// defined to the bit (docs/numbers.md), which is why the quantizers compute with them: what
 // reaches an artifact may not depend on the machine.
 #pragma once
 

@@ -58,19 +58,6 @@ uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens) {
   return roundUp(contextTokens, kKvBlockTokens) * kvBytesPerToken(artifact);
 }
 
-// What was measured of the artifact stays with the rest of its description.
-static uint64_t measuredBytesOf(const Artifact &artifact) {
-  if (!artifact.measured)
-    return 0;
-  uint64_t bytes = 0;
-  for (const auto *texts :
-       {&artifact.measured->calibrationTexts, &artifact.measured->acceptanceTexts})
-    for (const MeasuredText &text : *texts)
-      bytes += sizeof(text) + text.name.capacity() + text.windows.capacity() * sizeof(uint32_t) +
-               text.referenceNats.capacity() * sizeof(double);
-  return bytes;
-}
-
 static uint64_t textBytes(std::initializer_list<const std::string *> texts) {
   uint64_t bytes = 0;
   for (const std::string *text : texts)
@@ -130,7 +117,9 @@ ModelFootprint footprintOf(const Model &model) {
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
   footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
   footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
-  footprint.metadataBytes = tableBytes(entries) + measuredBytesOf(artifact) + planBytesOf(artifact);
+  footprint.metadataBytes = tableBytes(entries) +
+                            (artifact.measured ? memoryBytesOf(*artifact.measured) : 0) +
+                            planBytesOf(artifact);
   if (const Tokenizer *tokenizer = model.tokenizer())
     footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();
   return footprint;

@@ -11,7 +11,7 @@ namespace moert {
 
 //===-- Which plan ----------------------------------------------------------------------------===//
 
-// Plans of files before 1.4 have no preset: they go by their names.
+// A plan that no preset made goes by its name.
 static const std::string &presetOf(const Plan &plan) {
   return plan.preset.empty() ? plan.name : plan.preset;
 }

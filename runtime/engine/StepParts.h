@@ -1,5 +1,5 @@
 // What the time of a step is told by: kinds of instructions, where a product is told by what it is
-// for, and what the cache does beside computing. run-profile.md says what each part is.
+// for, and what the cache does beside computing. docs/run-profile.md says what each part is.
 #pragma once
 
 #include "runtime/format/Artifact.h"

@@ -4,6 +4,18 @@
 
 namespace moert {
 
+uint64_t memoryBytesOf(const Measured &measured) {
+  uint64_t bytes = sizeof(measured);
+  for (const std::vector<MeasuredText> *texts :
+       {&measured.calibrationTexts, &measured.acceptanceTexts})
+    for (const MeasuredText &text : *texts)
+      bytes += sizeof(text) + text.name.capacity() + text.windows.capacity() * sizeof(uint32_t) +
+               (text.referenceNats.capacity() + text.referencePoints.capacity()) * sizeof(double);
+  for (const auto &[option, value] : measured.itemOptions)
+    bytes += sizeof(std::pair<std::string, std::string>) + option.capacity() + value.capacity();
+  return bytes;
+}
+
 uint64_t expertPayloadBytes(const Artifact &artifact) {
   uint64_t bytes = 0;
   for (const MoeLayer &layer : artifact.moeLayers)

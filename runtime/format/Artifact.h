@@ -1,6 +1,6 @@
 // What a .moe file says, as plain data: the reader fills it in after checking it, the writer takes
 // it, the engine and the compiler work with it. FlatBuffers and bytes stay inside runtime/format.
-// format.md is the document of the file itself.
+// docs/format.md is the document of the file itself.
 //
 // Everything in an Artifact that was read is consistent: every index is in range, every size
 // follows from the shapes, every instruction's operands have the kinds and widths that it needs.
@@ -33,8 +33,7 @@ struct ResidentWeight {
 constexpr uint64_t kResidentAlignment = kRegionAlignment;
 
 /// A contiguous part of a record. Slice 0 alone is the expert at its lowest width; each further one
-/// refines the same matrices' codes by lower bits (WeightLayout.h). Files of version 1.0 may hold
-/// slices that add up instead, which nothing plays.
+/// refines the same matrices' codes by lower bits (WeightLayout.h).
 struct Slice {
   WeightFormat format;
   uint64_t offset = 0;       // From the record's first byte; a multiple of kSliceAlignment.
@@ -46,13 +45,12 @@ struct Slice {
 
 constexpr uint64_t kSliceAlignment = 4096;
 
-/// One expert: a contiguous range of the file. A variant is a list of slices to be read together;
-/// the first variant is all of them, every other one their beginning.
+/// One expert: a contiguous range of the file. Its first slices, however many, are the expert at a
+/// lower width.
 struct Expert {
   uint64_t fileOffset = 0; // From the file's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;      // The sum of its slices.
   std::vector<Slice> slices;
-  std::vector<std::vector<uint8_t>> variants;
   friend bool operator==(const Expert &, const Expert &) = default;
 };
 
@@ -204,6 +202,9 @@ struct Measured {
   bool isOnItems() const { return windowTokens == 0; }
   friend bool operator==(const Measured &, const Measured &) = default;
 };
+
+/// Memory that it takes: it stays with the rest of an artifact's description.
+uint64_t memoryBytesOf(const Measured &measured);
 
 /// Bounds what it takes to compute the bound again: resamples grow with the looks.
 constexpr uint32_t kMaxMeasuredLooks = 100;

@@ -108,8 +108,10 @@ static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceByte
                         ", the page says ", formatChecksum(expected));
   uint16_t major = load<uint16_t>(page, kMajorAt);
   if (major != kFormatMajor)
-    return invalidInput("file v", major, ".", load<uint16_t>(page, kMinorAt), ", this reads v",
-                        kFormatMajor, ".x");
+    return invalidInput("the file is format ", major, ".", load<uint16_t>(page, kMinorAt),
+                        ", this program reads ", kFormatMajor, ".x; ",
+                        major < kFormatMajor ? "compile it again"
+                                             : "it takes a newer version of this program");
   uint64_t fileBytes = load<uint64_t>(page, kFileBytesAt);
   if (fileBytes > kMaxFileBytes)
     return invalidInput("the first page says ", fileBytes, " bytes, expected at most ",

@@ -1,5 +1,5 @@
-// The first page of a .moe file: what it is, which version, and where its sections lie. format.md
-// has the table of the bytes. Only the reader and the writer need this.
+// The first page of a .moe file: what it is, which version, and where its sections lie.
+// docs/format.md has the table of the bytes. Only the reader and the writer need this.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -23,7 +23,7 @@ enum class SectionKind : uint32_t {
   kRecords = 2,
   kTokenizer = 3,
   kManifest = 4,
-  kTrace = 5, // Since 1.4, like kPaths.
+  kTrace = 5,
   kPaths = 6,
 };
 const char *nameOf(SectionKind kind); // "resident weights", "records", "tokenizer", ...

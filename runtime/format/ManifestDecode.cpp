@@ -9,7 +9,7 @@ namespace moert {
 
 // Deep enough for manifest, program, step, instruction and the vectors between them.
 static constexpr uint32_t kMaxDepth = 16;
-// As many as 300,000 experts with two variants each would need.
+// As many as 900,000 experts would need.
 static constexpr uint32_t kMaxTables = 1'000'000;
 
 static MatrixShape decodeShape(const fb::MatrixShape &shape) {
@@ -48,16 +48,12 @@ Status ManifestDecoder::decodeResident(const fb::ResidentWeight &weight, Residen
 Status ManifestDecoder::decodeExpert(const fb::Expert &expert, Expert &value) {
   value.fileOffset = expert.file_offset();
   value.bytes = expert.bytes();
-  MOERT_RETURN_IF_ERROR(decodeEach(
+  return decodeEach(
       *expert.slices(), sizeof(fb::Slice), value.slices, "slice",
       [this](const fb::Slice &slice, Slice &out) {
         out = {{}, slice.offset(), slice.bytes(), slice.payload_bytes(), slice.checksum()};
         return decodeFormat(slice.format(), out.format);
-      }));
-  return decodeEach(*expert.variants(), sizeof(uint32_t), value.variants, "variant",
-                    [this](const fb::Variant &variant, std::vector<uint8_t> &out) {
-                      return decodeScalars(*variant.slices(), out);
-                    });
+      });
 }
 
 Status ManifestDecoder::decodeMoeLayer(const fb::MoeLayer &layer, MoeLayer &value) {
@@ -127,8 +123,7 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
   value.contextTokens = plan.context_tokens();
   value.transitPages = plan.transit_pages();
   MOERT_RETURN_IF_ERROR(decodeScalars(*plan.quota_pages(), value.quotaPages));
-  if (plan.preset())
-    MOERT_RETURN_IF_ERROR(decodeString(*plan.preset(), value.preset));
+  MOERT_RETURN_IF_ERROR(decodeString(*plan.preset(), value.preset));
   MOERT_RETURN_IF_ERROR(decodeRules(plan, value.rules));
   value.startTokens = plan.start_tokens();
   if (plan.pinned())
@@ -204,23 +199,6 @@ Status ManifestDecoder::decodeMeasured(const fb::Measured &measured, Measured &v
   return decodePairs(*measured.item_options(), value.itemOptions, "item option");
 }
 
-// What was measured on items has a field of its own, which readers before 1.3 overlook: they would
-// take the items for windows.
-Status ManifestDecoder::decodeMeasured(const fb::Manifest &manifest) {
-  const fb::Measured *onWindows = manifest.measured(), *onItems = manifest.measured_on_items();
-  if (!onWindows && !onItems)
-    return {};
-  if (onWindows && onItems)
-    return invalidInput("both on windows and on items, expected one of the two");
-  Measured &value = artifact.measured.emplace();
-  MOERT_RETURN_IF_ERROR(decodeMeasured(onItems ? *onItems : *onWindows, value));
-  if (onItems && !value.isOnItems())
-    return invalidInput("windows of ", value.windowTokens, " tokens, expected items, which have 0");
-  if (onWindows && value.isOnItems())
-    return invalidInput("windows of 0 tokens, expected at least 2");
-  return {};
-}
-
 Status ManifestDecoder::decode(const fb::Manifest &manifest) {
   artifact.pageBytes = manifest.page_bytes();
   MOERT_RETURN_IF_ERROR(decodeModel(*manifest.model()).withContext("model"));
@@ -244,7 +222,9 @@ Status ManifestDecoder::decode(const fb::Manifest &manifest) {
   MOERT_RETURN_IF_ERROR(
       decodeEach(*manifest.plans(), sizeof(uint32_t), artifact.plans, "plan",
                  [this](const auto &in, auto &out) { return decodePlan(in, out); }));
-  MOERT_RETURN_IF_ERROR(decodeMeasured(manifest).withContext("measured"));
+  if (manifest.measured())
+    MOERT_RETURN_IF_ERROR(
+        decodeMeasured(*manifest.measured(), artifact.measured.emplace()).withContext("measured"));
   return decodePairs(*manifest.provenance(), artifact.provenance, "provenance");
 }
 

@@ -49,18 +49,13 @@ Offset<fb::ResidentWeight> encodeResident(Builder &builder, const ResidentWeight
   return fb::CreateResidentWeight(builder, name, &shape, &format, weight.offset, weight.bytes);
 }
 
-Offset<fb::Variant> encodeVariant(Builder &builder, const std::vector<uint8_t> &variant) {
-  return fb::CreateVariant(builder, builder.CreateVector(variant));
-}
-
 Offset<fb::Expert> encodeExpert(Builder &builder, const Expert &expert) {
   std::vector<fb::Slice> slices;
   for (const Slice &slice : expert.slices)
     slices.emplace_back(encode(slice.format), slice.offset, slice.bytes, slice.payloadBytes,
                         slice.checksum);
   auto slicesOffset = builder.CreateVectorOfStructs(slices);
-  auto variants = encodeTables<fb::Variant>(builder, expert.variants, encodeVariant);
-  return fb::CreateExpert(builder, expert.fileOffset, expert.bytes, slicesOffset, variants);
+  return fb::CreateExpert(builder, expert.fileOffset, expert.bytes, slicesOffset);
 }
 
 Offset<fb::MoeLayer> encodeMoeLayer(Builder &builder, const MoeLayer &layer) {
@@ -175,10 +170,10 @@ Offset<fb::LayerStart> encodeLayerStart(Builder &builder, const LayerStart &star
 
 Offset<fb::Forecast> encodeForecast(Builder &builder, const Forecast &f) {
   auto device = builder.CreateString(f.device);
-  return fb::CreateForecast(builder, device, f.threads, f.tokens, f.tokenNs, f.medianNs, f.slowNs,
-                            f.hitRate, f.presentRate, f.bytesPerToken, f.guessRecall,
-                            f.guessPrecision, f.leastBytesPerToken, f.boundNs, uint8_t(f.origin),
-                            f.traceTokens);
+  return fb::CreateForecast(builder, device, f.threads, f.tokens, f.traceTokens, f.tokenNs,
+                            f.medianNs, f.slowNs, f.hitRate, f.presentRate, f.bytesPerToken,
+                            f.guessRecall, f.guessPrecision, f.leastBytesPerToken, f.boundNs,
+                            uint8_t(f.origin));
 }
 
 Offset<fb::PlanReason> encodeReason(Builder &builder, const PlanReason &reason) {
@@ -188,13 +183,11 @@ Offset<fb::PlanReason> encodeReason(Builder &builder, const PlanReason &reason) 
   return fb::CreatePlanReason(builder, decision, value, sentence, uint8_t(reason.origin));
 }
 
-// Lists that are empty are absent, so that plans which use nothing of 1.4 have the bytes of 1.3.
+// Lists that are empty are absent.
 Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   auto name = builder.CreateString(plan.name);
   auto quotas = builder.CreateVector(plan.quotaPages);
-  Offset<flatbuffers::String> preset = 0;
-  if (!plan.preset.empty())
-    preset = builder.CreateString(plan.preset);
+  auto preset = builder.CreateString(plan.preset);
   auto pinned = encodeIfAny<fb::ExpertList>(builder, plan.pinned, encodeExpertList);
   auto start = encodeIfAny<fb::LayerStart>(builder, plan.start, encodeLayerStart);
   std::vector<fb::GuessRule> rules;
@@ -260,13 +253,11 @@ std::vector<std::byte> encodeManifest(const Artifact &artifact) {
   auto programs = encodeTables<fb::Program>(builder, artifact.programs, encodeProgram);
   auto plans = encodeTables<fb::Plan>(builder, artifact.plans, encodePlan);
   auto provenance = encodeTables<fb::Provenance>(builder, artifact.provenance, encodeProvenance);
-  Offset<fb::Measured> measured = 0, onItems = 0; // Optional fields that are absent.
+  Offset<fb::Measured> measured = 0; // An optional field that is absent.
   if (artifact.measured)
-    (artifact.measured->isOnItems() ? onItems : measured) =
-        encodeMeasured(builder, *artifact.measured);
+    measured = encodeMeasured(builder, *artifact.measured);
   builder.Finish(fb::CreateManifest(builder, model, artifact.pageBytes, residents, layers,
-                                    slotsOffset, ropes, programs, plans, provenance, measured,
-                                    onItems),
+                                    slotsOffset, ropes, programs, plans, provenance, measured),
                  fb::ManifestIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());

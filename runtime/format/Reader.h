@@ -1,7 +1,7 @@
 // Reading a .moe file's description. Only the prefix page and the manifest are read; weights,
 // records and the other sections stay on the disk.
 //
-// The file is not trusted: what readArtifact() gives has passed every rule of format.md
+// The file is not trusted: what readArtifact() gives has passed every rule of docs/format.md
 // (Validate.h), so that whoever holds an Artifact may use its indices, offsets and sizes as they
 // are. Checksums find accidents, not intent; the rules do not rely on them.
 #pragma once

@@ -61,7 +61,7 @@ struct NormInstruction {
   friend bool operator==(const NormInstruction &, const NormInstruction &) = default;
 };
 
-/// dst = src as int8 with a scale per group (sums.md).
+/// dst = src as int8 with a scale per group (docs/numbers.md).
 struct QuantizeInstruction {
   int32_t src, dst;
   friend bool operator==(const QuantizeInstruction &, const QuantizeInstruction &) = default;

@@ -76,10 +76,6 @@ static Status checkSections(const Artifact &artifact) {
       return invalidInput("section ", place.name, " at offset ", place.offset, " has ", place.bytes,
                           " bytes, the file ends at ", artifact.fileBytes);
   }
-  if (artifact.minorVersion < kPlansDecideMinor &&
-      (artifact.pathsBytes != 0 || artifact.traceBytes != 0))
-    return invalidInput("sections of paths and traces, which version 1.", artifact.minorVersion,
-                        " does not have");
   return {};
 }
 

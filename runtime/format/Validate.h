@@ -20,7 +20,7 @@ constexpr size_t kMaxInstructions = 65536;
 constexpr uint32_t kMinPageBytes = 4096;
 constexpr uint32_t kMaxPageBytes = uint32_t(1) << 20;
 
-/// Every rule of format.md that does not need the file's bytes.
+/// Every rule of docs/format.md that does not need the file's bytes.
 Status validateArtifact(const Artifact &artifact);
 
 /// The part of it about layers with experts and their records; sections have passed already.

@@ -8,9 +8,6 @@
 
 namespace moert {
 
-// The first versions that have it.
-constexpr uint16_t kMeasuredMinor = 2, kMeasuredOnItemsMinor = 3;
-
 static Status checkFinite(std::string_view what, double value) {
   if (!std::isfinite(value))
     return invalidInput(what, " is ", value, ", expected a finite number");
@@ -128,10 +125,6 @@ static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
 Status validateMeasured(const Artifact &artifact) {
   if (!artifact.measured)
     return {};
-  const bool isOnItems = artifact.measured->isOnItems();
-  if (artifact.minorVersion < (isOnItems ? kMeasuredOnItemsMinor : kMeasuredMinor))
-    return invalidInput("what was measured ", isOnItems ? "on items " : "",
-                        "is said, which version 1.", artifact.minorVersion, " does not have");
   return checkMeasured(*artifact.measured, artifact.model).withContext("measured");
 }
 

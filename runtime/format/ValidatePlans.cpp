@@ -1,29 +1,48 @@
 // The rules about plans: room for every record, lists that name experts once, guesses that the
-// program makes, numbers that can be printed.
+// program makes, numbers that can be printed. All of it is arithmetic on the file alone: no policy
+// of the cache is asked, so a file stays valid when a policy changes.
 #include "runtime/format/Validate.h"
 
+#include "runtime/base/CheckedMath.h"
 #include "runtime/format/ValidateRules.h"
-#include "runtime/policy/CacheAllotment.h"
 
 #include <string_view>
 #include <unordered_set>
 
 namespace moert {
 
+namespace {
+
+/// Pages of a layer's records, each in pages of its own.
+struct RecordPages {
+  uint64_t all = 0, largest = 0;
+};
+
+} // namespace
+
+static RecordPages pagesOf(const MoeLayer &layer, uint32_t pageBytes) {
+  RecordPages pages;
+  for (const Expert &expert : layer.experts) {
+    const uint64_t one = divideUp(expert.bytes, pageBytes);
+    pages.all += one;
+    pages.largest = std::max(pages.largest, one);
+  }
+  return pages;
+}
+
 static Status checkQuotas(const Artifact &artifact, const Plan &plan) {
   if (plan.quotaPages.size() != artifact.moeLayers.size())
     return invalidInput("quotas of ", plan.quotaPages.size(), " layers, expected ",
                         artifact.moeLayers.size());
   for (size_t i = 0; i < artifact.moeLayers.size(); ++i) {
-    CacheShape::Layer pages =
-        cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes, 1);
+    const RecordPages pages = pagesOf(artifact.moeLayers[i], artifact.pageBytes);
     uint64_t room = uint64_t(plan.quotaPages[i]) + plan.transitPages;
-    if (room < pages.recordPages)
+    if (room < pages.largest)
       return invalidInput("MoE layer ", i, " has ", room, " pages with those in transit, its ",
-                          "largest record needs ", pages.recordPages);
-    if (plan.quotaPages[i] > pages.allPages)
+                          "largest record needs ", pages.largest);
+    if (plan.quotaPages[i] > pages.all)
       return invalidInput("MoE layer ", i, " has a quota of ", plan.quotaPages[i],
-                          " pages, all its records need ", pages.allPages);
+                          " pages, all its records need ", pages.all);
   }
   return {};
 }
@@ -48,27 +67,41 @@ static Status checkExperts(const std::vector<uint32_t> &experts, size_t expertCo
   return {};
 }
 
-// The directory itself says how much may be pinned: it is what pins when the plan is played.
+namespace {
+
+/// Layers that share their quotas, as far as pins are concerned: a layer alone, or all of them.
+struct PinGroup {
+  uint64_t quotaPages = 0, largestRecordPages = 0;
+  uint64_t pinnedPages = 0;
+};
+
+} // namespace
+
+// docs/format.md, "Pins": what is pinned fits into the quotas and leaves room for the largest
+// record, which may be in transit.
 static Status checkPinnedPages(const Artifact &artifact, const Plan &plan) {
-  DirectorySize size = {artifact.moeLayers.size(), 0, 0};
-  for (const MoeLayer &layer : artifact.moeLayers) {
-    size.experts += layer.experts.size();
-    size.widestLayer = std::max(size.widestLayer, layer.experts.size());
-  }
-  CacheDirectory directory(plan.rules, plan.transitPages, size);
+  const bool isOnePool = plan.rules.sharing == CacheSharing::kOnePool;
+  std::vector<PinGroup> groups(isOnePool ? 1 : artifact.moeLayers.size());
+  auto groupOf = [&](size_t layer) -> PinGroup & { return groups[isOnePool ? 0 : layer]; };
   for (size_t i = 0; i < artifact.moeLayers.size(); ++i) {
-    directory.addLayer(plan.quotaPages[i]);
-    for (uint64_t bytes : recordBytesOf(artifact.moeLayers[i]))
-      directory.addExpert(uint32_t(bytes / artifact.pageBytes + (bytes % artifact.pageBytes != 0)));
+    PinGroup &group = groupOf(i);
+    group.quotaPages += plan.quotaPages[i];
+    group.largestRecordPages = std::max(group.largestRecordPages,
+                                        pagesOf(artifact.moeLayers[i], artifact.pageBytes).largest);
   }
-  for (uint32_t i = 0; i < plan.pinned.size(); ++i)
+  for (size_t i = 0; i < plan.pinned.size(); ++i)
     for (uint32_t expert : plan.pinned[i]) {
-      uint32_t id = directory.idOf(i, expert);
-      if (!directory.pin(id))
-        return invalidInput(
-            "expert ", expert, " of MoE layer ", i, " is pinned: ", directory.at(id).pages,
-            " pages, ", directory.pinnedPages(id), " before it, expected at most ",
-            directory.pinLimitPages(id), ", which leave room for the largest record");
+      PinGroup &group = groupOf(i);
+      const uint64_t pages =
+          divideUp(artifact.moeLayers[i].experts[expert].bytes, artifact.pageBytes);
+      // The quotas and transit together hold the largest record (checkQuotas).
+      const uint64_t limit = std::min(group.quotaPages, group.quotaPages + plan.transitPages -
+                                                            group.largestRecordPages);
+      if (group.pinnedPages + pages > limit)
+        return invalidInput("expert ", expert, " of MoE layer ", i, " is pinned: ", pages,
+                            " pages, ", group.pinnedPages, " before it, expected at most ", limit,
+                            ", which leave room for the largest record");
+      group.pinnedPages += pages;
     }
   return {};
 }
@@ -143,6 +176,9 @@ static Status checkGuesses(const Artifact &artifact, const Plan &plan,
 
 static Status checkForecast(const Forecast &forecast) {
   MOERT_RETURN_IF_ERROR(checkText(forecast.device, "the device"));
+  if (forecast.tokens > forecast.traceTokens)
+    return invalidInput("it is of ", forecast.tokens, " tokens, expected at most the ",
+                        forecast.traceTokens, " that the trace decodes");
   for (const auto &[what, value] : {std::pair{"time per token", forecast.tokenNs},
                                     {"median time per token", forecast.medianNs},
                                     {"time of slow tokens", forecast.slowNs},
@@ -166,17 +202,8 @@ static Status checkReasons(const Plan &plan) {
   return {};
 }
 
-// What a plan of an earlier version says.
-static bool decidesNothingNew(const Plan &plan) {
-  return plan.preset.empty() && plan.rules == CacheRules{EvictionPolicy::kCyclic} &&
-         plan.pinned.empty() && plan.start.empty() && plan.startTokens == 1 &&
-         plan.guesses.empty() && !plan.forecast && plan.reasons.empty();
-}
-
 static Status checkPlan(const Artifact &artifact, const Plan &plan,
                         const std::vector<uint8_t> &programGuesses) {
-  if (artifact.minorVersion < kPlansDecideMinor && !decidesNothingNew(plan))
-    return invalidInput("it decides what version 1.", artifact.minorVersion, " does not have");
   MOERT_RETURN_IF_ERROR(checkText(plan.name, "the name"));
   MOERT_RETURN_IF_ERROR(checkText(plan.preset, "the preset"));
   MOERT_RETURN_IF_ERROR(checkRange("prefill chunk", plan.prefillChunk, 1, kMaxPrefillChunk));

@@ -253,8 +253,6 @@ Status ProgramCheck::check(const ExpertsInstruction &i) {
 
 // Its scores are scratch: what is in them depends on the plan, so that nothing may read them.
 Status ProgramCheck::check(const PredictInstruction &i) {
-  if (artifact.minorVersion < kPlansDecideMinor)
-    return invalidInput("version 1.", artifact.minorVersion, " does not have it");
   MOERT_ASSIGN_OR_RETURN(const MoeLayer *layer, moeLayer(i.moeLayer));
   MOERT_ASSIGN_OR_RETURN(const ResidentWeight *matrix, weight(i.weight));
   MOERT_RETURN_IF_ERROR(checkRange("ahead", i.ahead, 1, kMostAhead));

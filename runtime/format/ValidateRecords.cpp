@@ -1,5 +1,4 @@
-// The rules about layers with experts: their matrices, slices and variants, and the records that
-// hold them.
+// The rules about layers with experts: their matrices and slices, and the records that hold them.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/Validate.h"
 #include "runtime/format/ValidateRules.h"
@@ -58,54 +57,6 @@ static Status checkPlanes(const Expert &expert) {
   return checkSliceFormats(formats);
 }
 
-// The first variant is everything, any other the beginning of it: a plane means nothing without
-// those before it.
-static Status checkVariants(const Expert &expert) {
-  if (expert.variants.empty())
-    return invalidInput("no variants, expected at least 1");
-  for (size_t v = 0; v < expert.variants.size(); ++v) {
-    const std::vector<uint8_t> &variant = expert.variants[v];
-    if (variant.empty())
-      return invalidInput("variant ", v, " has no slices");
-    if (variant.size() > expert.slices.size() || (v == 0 && variant.size() < expert.slices.size()))
-      return invalidInput("variant ", v, " has ", variant.size(), " slices, the expert has ",
-                          expert.slices.size());
-    for (size_t i = 0; i < variant.size(); ++i)
-      if (variant[i] != i)
-        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), " where slice ",
-                            i, " is expected");
-  }
-  return {};
-}
-
-// Version 1.0 knew no planes: slices with scales of their own that add up, variants of any of them.
-// Such files were never played, but they are read.
-static Status checkAddedSlices(const Expert &expert) {
-  MOERT_RETURN_IF_ERROR(checkRange("number of slices", expert.slices.size(), 1, UINT8_MAX));
-  for (size_t i = 0; i < expert.slices.size(); ++i)
-    if (expert.slices[i].format.refines)
-      return invalidInput("slice ", i, " refines another, which version 1.0 does not have");
-  if (expert.variants.empty())
-    return invalidInput("no variants, expected at least 1");
-  for (size_t v = 0; v < expert.variants.size(); ++v) {
-    const std::vector<uint8_t> &variant = expert.variants[v];
-    if (variant.empty())
-      return invalidInput("variant ", v, " has no slices");
-    for (size_t i = 0; i < variant.size(); ++i) {
-      if (variant[i] >= expert.slices.size())
-        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), ", there are ",
-                            expert.slices.size());
-      if (i > 0 && variant[i] <= variant[i - 1])
-        return invalidInput("variant ", v, " names slice ", uint32_t(variant[i]), " after slice ",
-                            uint32_t(variant[i - 1]), ", expected ascending slices");
-      if (variant.size() > 1 && !isQuantized(expert.slices[variant[i]].format.kind))
-        return invalidInput("variant ", v, " adds ", nameOf(expert.slices[variant[i]].format.kind),
-                            " slices, only quantized ones can be added");
-    }
-  }
-  return {};
-}
-
 // y = down(activation(gate x) * up x): the one shape of an expert that instructions can compute.
 static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
   if (layer.matrices.size() != 3)
@@ -124,14 +75,9 @@ static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
   return {};
 }
 
-static Status checkExpert(const Artifact &artifact, const MoeLayer &layer, const Expert &expert) {
-  if (artifact.minorVersion == 0) {
-    MOERT_RETURN_IF_ERROR(checkAddedSlices(expert));
-    return checkSlices(layer, expert);
-  }
+static Status checkExpert(const MoeLayer &layer, const Expert &expert) {
   MOERT_RETURN_IF_ERROR(checkPlanes(expert));
-  MOERT_RETURN_IF_ERROR(checkSlices(layer, expert));
-  return checkVariants(expert);
+  return checkSlices(layer, expert);
 }
 
 static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
@@ -148,7 +94,7 @@ static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
     // checkFitsLayer() looks at the first expert's first slice.
     if (expert.slices.empty())
       return invalidInput("expert ", e, ": no slices, expected at least 1");
-    MOERT_RETURN_IF_ERROR(checkExpert(artifact, layer, expert).withContext(strCat("expert ", e)));
+    MOERT_RETURN_IF_ERROR(checkExpert(layer, expert).withContext(strCat("expert ", e)));
     records.push_back({expert.fileOffset, expert.bytes, index, e});
   }
   return {};

@@ -16,9 +16,6 @@ inline Status checkRange(std::string_view what, uint64_t value, uint64_t low, ui
   return {};
 }
 
-/// The first minor version with what plans decide: rules, pins, guesses and what belongs to them.
-constexpr uint16_t kPlansDecideMinor = 4;
-
 /// Both rules refuse NaN.
 Status checkAtLeast0(std::string_view what, double value);
 Status checkShare(std::string_view what, double value);

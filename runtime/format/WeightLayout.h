@@ -1,6 +1,6 @@
 // Where every number of a weight matrix lies, in the artifact and in memory: one layout for
 // resident weights and records, made for the kernels (runtime/kernels), so that nothing is repacked
-// at load. format.md, "Weights", says the same in prose.
+// at load. docs/format.md, "Weights", says the same in prose.
 //
 // A matrix has `rows` outputs and `cols` inputs: y = W x.
 //
@@ -18,7 +18,7 @@
 // is
 //   w = scale * q + offset.
 // A slice that refines another holds lower bits of the same codes and neither scales nor offsets:
-// format.md, "Records", has the planes that there are and what fewer of them mean.
+// docs/format.md, "Records", has the planes that there are and what fewer of them mean.
 // Inputs are padded to a multiple of the activation group with q = 0; the scale and the offset of a
 // weight group that has real inputs apply to its padding too, where the activation is zero.
 //

@@ -19,9 +19,9 @@
 
 namespace moert {
 
-/// Version of the files that sealArtifact() writes; format.md has the rules of versions.
-constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 4;
+/// Version of the files that sealArtifact() writes; docs/format.md has the rules of versions.
+constexpr uint16_t kFormatMajor = 2;
+constexpr uint16_t kFormatMinor = 0;
 
 /// Sections whose size does not follow from the rest; 0: absent.
 struct RawSectionBytes {
@@ -29,7 +29,7 @@ struct RawSectionBytes {
 };
 
 /// Fills in the version, all offsets and sizes of resident weights, slices, records and sections.
-/// Needs the shapes, formats and variants. Residents and records keep their order.
+/// Needs the shapes and formats. Residents and records keep their order.
 Status layOutArtifact(Artifact &artifact, const RawSectionBytes &raw);
 
 struct SealedArtifact {

@@ -1,5 +1,5 @@
 // What every step of a run did, layer by layer: recorded in memory that was there before the first
-// step, written as JSON at the end. run-profile.md describes the file.
+// step, written as JSON at the end. docs/run-profile.md describes the file.
 #pragma once
 
 #include "moert/Engine.h"

@@ -1,4 +1,4 @@
-// The operations on numbers, each defined to the bit (runtime/format/sums.md): the order
+// The operations on numbers, each defined to the bit (docs/numbers.md): the order
 // of every sum is fixed, so a reference twin in plain loops and every vector version give the same
 // bytes, whatever the batch, the number of threads and the pages that hold the weights.
 //
@@ -55,7 +55,7 @@ struct WeightView {
   uint32_t missingBits = 0; // Of the matrix's grid, below the bits that are read.
 };
 
-/// Rows of activations as int8 (sums.md): for each group of `group` inputs,
+/// Rows of activations as int8 (docs/numbers.md): for each group of `group` inputs,
 /// scale = amax / 127, code = rne(x / scale) in [-127, 127], sum = the sum of the codes. cols
 /// counts padded inputs; the padding's codes are 0. A group whose scale is 0 has codes 0; so has
 /// one with an infinity (scale inf) or a NaN (scale NaN), and its products are NaN. Strides count

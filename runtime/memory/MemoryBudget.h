@@ -20,6 +20,7 @@ namespace moert {
 struct ModelFootprint {
   uint64_t residentBytes = 0;
   uint64_t metadataBytes = 0;         // The manifest and everything built from it.
+  uint64_t pathsBytes = 0;            // The table of activation paths, for plans that use it.
   uint64_t tokenizerBytes = 0;        // The table and everything built from it.
   uint64_t kvBytesPerToken = 0;       // All slots.
   uint64_t arenaBytesPerToken = 0;    // Of the largest program.

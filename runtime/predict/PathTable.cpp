@@ -41,6 +41,14 @@ static Status checkHeader(std::span<const std::byte> section,
   return {};
 }
 
+uint64_t pathTableBytes(std::span<const uint32_t> layerExperts) {
+  uint64_t bytes = sizeof(PathTableHeader) + layerExperts.size_bytes();
+  for (size_t t = 0; t < layerExperts.size(); ++t)
+    for (size_t back = 1; back <= 2 && back <= t; ++back)
+      bytes += uint64_t(layerExperts[t - back]) * layerExperts[t];
+  return bytes;
+}
+
 Result<PathTable> PathTable::create(std::span<const std::byte> section,
                                     std::span<const uint32_t> layerExperts) {
   MOERT_RETURN_IF_ERROR(checkHeader(section, layerExperts));

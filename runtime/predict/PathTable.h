@@ -32,6 +32,9 @@ struct PathTableHeader {
   uint32_t magic = kMagic, version = kVersion, layers = 0, zero = 0;
 };
 
+/// Bytes of the section of MoE layers with so many experts each.
+uint64_t pathTableBytes(std::span<const uint32_t> layerExperts);
+
 /// A view: the section outlives it. Reading from several threads is safe; allocates nothing but in
 /// create.
 class PathTable {

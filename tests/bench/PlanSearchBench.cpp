@@ -7,6 +7,7 @@
 // took, so that LRU hits 47, 69 and 86% with a quarter, half and three quarters of the experts in
 // memory (the bundled model's trace: 45, 72, 90). Gates one to three layers ahead name 79, 71 and
 // 63% of what is wanted among their first eight.
+#include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanSearch.h"
 #include "compiler/plan/Presets.h"
 #include "runtime/base/Clock.h"

@@ -38,7 +38,7 @@ class MeasuredTest(E2eTest):
     def said(self):
         path, _ = accepted()
         said = json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["measured"]
-        self.documented(said, "compiler/inspection/inspect.md")
+        self.documented(said, "docs/inspect.md")
         return said
 
     def test_eval_gives_the_accepted_loss_without_the_reference(self):

@@ -101,12 +101,12 @@ class PresetsTest(E2eTest):
         for path in (self.planned, self.profile):
             said = json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)
             said.pop("provenance", None)  # Its keys are data.
-            self.documented(said, "compiler/inspection/inspect.md")
+            self.documented(said, "docs/inspect.md")
         command = ("moert", "bench", self.planned, "--memory", "15%", "--tokens", 4, "--repeat", 1, "--json")
         said = json.loads(self.expect(DONE, *command).out)
         self.assertIn("forecast", said)
-        self.documented(said.pop("forecast"), "compiler/inspection/inspect.md")
-        self.documented(said, "tools/moert/bench.md")
+        self.documented(said.pop("forecast"), "docs/inspect.md")
+        self.documented(said, "docs/bench.md")
 
     def test_a_profile_of_another_checkpoint_is_refused(self):
         other, profile = self.scratch / "other", self.scratch / "other.profile"
@@ -153,7 +153,7 @@ class PresetsTest(E2eTest):
         said = self.reasons("15%", DEVICE)
         self.assertRegex(said, r"settings = searched: [0-9.]+ ms a token on the deciding part of the trace")
         said = self.reasons("100%", "phone-ufs31.yaml")
-        self.assertIn("settings = searched, the same as lru: ", said)
+        self.assertIn("start = the trace's most popular experts: ", said)
         self.assertRegex(said, r"quotas +\d+ pages for each layer ")
         said = self.reasons("30%", "raspberry-pi-5-sd.yaml")
         self.assertRegex(said, "too little faster on the deciding part of the trace: .* ms beside [0-9.]+ ms; guesses have to gain 2%")

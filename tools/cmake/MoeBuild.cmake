@@ -30,7 +30,7 @@ if(LLD_PROGRAM)
   add_link_options(-fuse-ld=lld)
 endif()
 
-# Numbers are part of the contract (runtime/format/sums.md): no contraction, no fast-math.
+# Numbers are part of the contract (docs/numbers.md): no contraction, no fast-math.
 add_compile_options(-ffp-contract=off -fno-fast-math)
 add_link_options(-Wl,--gc-sections)
 add_compile_options(-ffunction-sections -fdata-sections)

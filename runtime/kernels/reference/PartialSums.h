@@ -1,5 +1,5 @@
 // The order in which sums along a row are made: element i goes to partial sum i mod 16, and the
-// partial sums are added as a tree (runtime/format/sums.md).
+// partial sums are added as a tree (docs/numbers.md).
 #pragma once
 
 #include <cstdint>

@@ -222,18 +222,6 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // -----
 
-// An account has a size for each item.
-// expected-error@+1 {{the account of plan 'p' expected a size for each named item}}
-module attributes {moe.accounts = [#moe.account<plan = "p", items = ["a", "b"], bytes = [1]>]} {}
-
-// -----
-
-// Accounts are accounts.
-// expected-error@+1 {{'moe.accounts' expected an array of #moe.account}}
-module attributes {moe.accounts = ["p"]} {}
-
-// -----
-
 // Pages are powers of two.
 // expected-error@+1 {{'moe.page_bytes' expected a power of two from 4 KiB to 1 MiB as i64}}
 module attributes {moe.page_bytes = 5000 : i64} {}

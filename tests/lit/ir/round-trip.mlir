@@ -10,7 +10,6 @@
 // CHECK-DAG: !quantizedx64g32 = !moe.buffer<quantized, 64, group = 32>
 
 // CHECK: module attributes
-// CHECK-SAME: moe.accounts = [#moe.account<plan = "64MiB", items = ["everything"], bytes = [4096]>]
 // CHECK-SAME: moe.expert_bits = "2"
 // CHECK-SAME: moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2, 3], checkpoint = "models/tiny", bos = 1>
 // CHECK-SAME: moe.page_bytes = 4096 : i64
@@ -33,8 +32,7 @@ module attributes {
                          reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
                #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8,
                          transitPages = 4, quotaPages = [4, 0], preset = "", eviction = cyclic, sharing = layer_quotas,
-                         survival = everything, startTokens = 1>],
-  moe.accounts = [#moe.account<plan = "64MiB", items = ["everything"], bytes = [4096]>]
+                         survival = everything, startTokens = 1>]
 } {
   // A frequency keeps its bits: six digits would not be enough for the second.
   // CHECK: moe.rope @rope0 interleaved factor 1.500000e+00 frequencies [1.000000e+00 : f32, 0.177827939 : f32]

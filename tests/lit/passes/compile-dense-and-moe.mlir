@@ -7,8 +7,7 @@
 // Through bytecode between the passes it is the same, too.
 // RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-allot-cache --moe-place-predictors --moe-schedule-prefetch --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
 
-// CHECK: moe.accounts = [#moe.account<plan = "default"
-// CHECK-SAME: moe.expert_bits = "4"
+// CHECK: moe.expert_bits = "4"
 // 8 experts of 12288 bytes (3 pages), see allot-cache.mlir.
 // CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
 // CHECK-SAME: moe.resident_bits = "8"

@@ -2,8 +2,6 @@
 // Planning again gives the same.
 // RUN: moec-opt %s --moe-plan-memory --moe-plan-memory | FileCheck %s
 
-// The account is put down with its items in order, the cache last; here it holds nothing.
-// CHECK: moe.accounts = [#moe.account<plan = "default", items = ["program and libraries", {{.*}}, "expert cache"], bytes = [{{.*}}, 0]>]
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">,
                    moe.page_bytes = 4096 : i64,
                    moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 0, quotaPages = []>]} {

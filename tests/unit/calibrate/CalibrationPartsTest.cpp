@@ -117,7 +117,6 @@ CalibrationJournal tinyJournal() {
   journal.fingerprint = 11;
   journal.segments = 2;
   journal.stateChecksum = 22;
-  journal.squares = {{3, {12, {1.5, 0.0, 2.0}}}, {9, {12, {}}}};
   journal.header.info = tinyProfileInfo();
   journal.header.checksums.resize(journal.header.info.moeLayers.size());
   return journal;

@@ -1,4 +1,4 @@
-// What tells checkpoints apart, as profile.md has it.
+// What tells checkpoints apart, as docs/calibration-profile.md has it.
 #include "compiler/calibrate/Calibrate.h"
 #include "compiler/emit/FieldChecksum.h"
 #include "compiler/import/Checkpoint.h"

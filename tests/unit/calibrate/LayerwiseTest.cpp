@@ -108,15 +108,9 @@ Seen seenStepByStep(const Model &model) {
 struct LayerRecorder : LayerObserver {
   Seen seen;
   std::map<uint32_t, std::vector<float>> inputs; // Per MoE layer.
-  std::map<uint32_t, uint64_t> matrixRows;       // Per resident weight.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<float>> laterScores, scores;
   uint64_t rows = 0; // Of the batch.
 
-  Status onMatrixInput(uint32_t weight, LayerRows<float> x) override {
-    matrixRows[weight] += rows;
-    CHECK(x.width != 0);
-    return {};
-  }
   Status onRouted(const Routed &routed) override {
     for (uint64_t row = 0; row < rows; ++row) {
       append(seen.experts[routed.moeLayer], routed.experts.row(row));
@@ -286,19 +280,6 @@ TEST_CASE("without logits nothing is asked of the head") {
   CHECK(played.recorder.seen.logits.empty());
   CHECK(played.bytesRead < whole);
   CHECK(played.recorder.seen.experts == seenStepByStep(*file.model).experts);
-}
-
-TEST_CASE("every resident matrix shows the rows of every token once") {
-  SyntheticFile file;
-  Played played = playLayerwise(*file.model, layerwiseOptions());
-  const Artifact &artifact = file.model->artifact();
-  uint64_t matrices = 0;
-  for (size_t i = 0; i < artifact.residents.size(); ++i)
-    if (artifact.residents[i].shape.rows != 1 && artifact.residents[i].name != "embed") {
-      ++matrices;
-      CHECK(played.recorder.matrixRows[static_cast<uint32_t>(i)] == kWindow * kWindows);
-    }
-  CHECK(matrices > kLayers);
 }
 
 TEST_CASE("later routers see this layer's input") {

@@ -240,13 +240,11 @@ Expert expertOf(const SyntheticOptions &options, uint32_t index) {
   for (WeightKind kind : kinds)
     bits += bitsOf(kind);
   Expert expert;
-  expert.variants.resize(1);
   for (size_t s = 0; s < kinds.size(); ++s) {
     Slice &slice = expert.slices.emplace_back();
     slice.format = formatOf(kinds[s]);
     slice.format.hasOffsets = bits <= 3 && s == 0;
     slice.format.refines = s > 0;
-    expert.variants[0].push_back(static_cast<uint8_t>(s));
   }
   return expert;
 }

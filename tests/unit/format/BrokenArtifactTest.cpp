@@ -171,33 +171,6 @@ TEST_CASE("broken experts and records are refused") {
        "slice 1: the offset is"},
       {"a record longer than its slices",
        [](Artifact &a) { a.moeLayers[0].experts[1].bytes += 4096; }, "its slices have"},
-      {"no variants", [](Artifact &a) { a.moeLayers[0].experts[0].variants.clear(); },
-       "expert 0: no variants"},
-      {"an empty variant", [](Artifact &a) { a.moeLayers[0].experts[0].variants = {{}}; },
-       "variant 0 has no slices"},
-      {"a variant of a slice that is not there",
-       [](Artifact &a) { a.moeLayers[0].experts[0].variants = {{1}}; },
-       "variant 0 names slice 1 where slice 0 is expected"},
-      {"a first variant that is not everything",
-       [](Artifact &a) {
-         a.moeLayers[1].experts[0].variants = {{0, 1}};
-       },
-       "variant 0 has 2 slices, the expert has 3"},
-      {"a variant with more slices than there are",
-       [](Artifact &a) {
-         a.moeLayers[0].experts[0].variants = {{0, 1}};
-       },
-       "variant 0 has 2 slices, the expert has 1"},
-      {"a variant that leaves a slice out",
-       [](Artifact &a) {
-         a.moeLayers[1].experts[0].variants[1] = {0, 2};
-       },
-       "variant 1 names slice 2 where slice 1 is expected"},
-      {"a variant with a slice twice",
-       [](Artifact &a) {
-         a.moeLayers[1].experts[0].variants[1] = {0, 0};
-       },
-       "variant 1 names slice 0 where slice 1 is expected"},
       {"a record on another",
        [](Artifact &a) {
          a.moeLayers[0].experts[1].fileOffset = a.moeLayers[0].experts[0].fileOffset;

@@ -16,7 +16,7 @@
 
 using namespace moert;
 
-// Where format.md puts things on the first page.
+// Where docs/format.md puts things on the first page.
 constexpr size_t kByteOrderAt = 8, kMajorAt = 12, kMinorAt = 14, kFileBytesAt = 16, kCountAt = 24,
                  kReservedAt = 28, kSectionsAt = 32, kEntryBytes = 32, kOffsetInEntry = 8,
                  kBytesInEntry = 16, kChecksumInEntry = 24;
@@ -60,14 +60,16 @@ TEST_CASE("something that is not a .moe file is named as that") {
 }
 
 TEST_CASE("another version is refused with both") {
-  checkRefused("file v2.1, this reads v1.x", [](auto &f) {
-    put<uint16_t>(f, kMajorAt, 2);
-    put<uint16_t>(f, kMinorAt, 1);
+  checkRefused("the file is format 1.7, this program reads 2.x; compile it again", [](auto &f) {
+    put<uint16_t>(f, kMajorAt, 1);
+    put<uint16_t>(f, kMinorAt, 7);
   });
-  checkRefused("file v0.9, this reads v1.x", [](auto &f) {
-    put<uint16_t>(f, kMajorAt, 0);
-    put<uint16_t>(f, kMinorAt, 9);
-  });
+  checkRefused("the file is format 3.1, this program reads 2.x; it takes a newer version of this "
+               "program",
+               [](auto &f) {
+                 put<uint16_t>(f, kMajorAt, 3);
+                 put<uint16_t>(f, kMinorAt, 1);
+               });
 }
 
 TEST_CASE("a later minor version that uses nothing unknown is read") {

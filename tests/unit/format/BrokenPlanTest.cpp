@@ -72,6 +72,25 @@ TEST_CASE("pins of one pool are held against all of its quotas") {
       1);
 }
 
+TEST_CASE("what may be pinned depends on pages alone, whatever the cache's policy") {
+  // Layer 0 has records of 2 pages. With 3 pages in transit all of a quota of 6 may be pinned.
+  for (int eviction = 0; eviction <= int(EvictionPolicy::kCyclic); ++eviction)
+    for (int survival = 0; survival <= int(PromptSurvival::kPins); ++survival) {
+      CAPTURE(eviction);
+      CAPTURE(survival);
+      Artifact artifact = tinyPlannedArtifact();
+      Plan &plan = artifact.plans[0];
+      plan.rules = {EvictionPolicy(eviction), CacheSharing::kLayerQuotas, PromptSurvival(survival)};
+      plan.quotaPages[0] = 6;
+      plan.transitPages = 3; // The largest record of layer 1.
+      plan.pinned = {{0, 1, 2}, {}};
+      CHECK(readBack(artifact).message() == "");
+      artifact.plans[0].pinned = {{0, 1, 2, 3}, {}};
+      CHECK(readBack(artifact).message().find("2 pages, 6 before it, expected at most 6") !=
+            std::string::npos);
+    }
+}
+
 TEST_CASE("starts that are not there, there twice or of other counts are refused") {
   checkPlansRefused({
       {"no tokens", [](Plan &p) { p.startTokens = 0; }, "plan 0: start tokens is 0, expected 1 to"},
@@ -133,6 +152,8 @@ TEST_CASE("forecasts and reasons that cannot be printed are refused") {
   checkPlansRefused({
       {"a device with a control character", [](Plan &p) { p.forecast->device.push_back('\x1b'); },
        "plan 0: forecast: the device is not plain UTF-8"},
+      {"more tokens than the trace has", [](Plan &p) { p.forecast->traceTokens = 4095; },
+       "it is of 4096 tokens, expected at most the 4095"},
       {"a time that is none", [](Plan &p) { p.forecast->tokenNs = NAN; },
        "forecast: time per token is nan"},
       {"an endless time", [](Plan &p) { p.forecast->medianNs = INFINITY; },

@@ -68,10 +68,7 @@ private:
   }
   MoeLayer moeLayer() {
     auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };
-    auto variant = [&] { return list<uint8_t>([&] { return uint8_t(below(256)); }); };
-    auto expert = [&] {
-      return Expert{u64(), u64(), list<Slice>(slice), list<std::vector<uint8_t>>(variant)};
-    };
+    auto expert = [&] { return Expert{u64(), u64(), list<Slice>(slice)}; };
     auto matrix = [&] { return ExpertMatrix{ExpertPart(below(3)), shape()}; };
     return {u32(), Activation::kSilu, list<ExpertMatrix>(matrix), list<Expert>(expert)};
   }

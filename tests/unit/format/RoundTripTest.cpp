@@ -17,7 +17,7 @@ TEST_CASE("the tiny artifact is read back as it was written") {
   auto read = readArtifact(MemorySource("tiny.moe", file));
   REQUIRE_MESSAGE(read.isOk(), read.status().message());
   CHECK(encodeManifest(*read) == encodeManifest(written));
-  CHECK(read->majorVersion == 1);
+  CHECK(read->majorVersion == 2);
   CHECK(read->fileBytes == file.size());
   CHECK(read->residentOffset == written.residentOffset);
   CHECK(read->residentBytes == written.residentBytes);

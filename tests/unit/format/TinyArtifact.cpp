@@ -139,12 +139,6 @@ static MoeLayer tinyMoeLayer(uint32_t number) {
       slice.format = format;
       expert.slices.push_back(slice);
     }
-    // All slices, then one fewer each.
-    for (size_t count = expert.slices.size(); count > 0; --count) {
-      std::vector<uint8_t> &variant = expert.variants.emplace_back();
-      for (size_t s = 0; s < count; ++s)
-        variant.push_back(uint8_t(s));
-    }
     layer.experts.push_back(expert);
   }
   return layer;

@@ -24,7 +24,7 @@ static std::string written(const RunProfile &profile, const RunFacts &facts) {
 static const std::vector<LayerProfile> kLayers = {
     {10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
 
-TEST_CASE("a profile is written as run-profile.md says") {
+TEST_CASE("a profile is written as docs/run-profile.md says") {
   RunProfile profile(2, 2);
   PartNumbers partNs{};
   partNs[size_t(StepPart::kExperts)] = 30;

@@ -13,7 +13,7 @@ using namespace moert;
 TEST_CASE("the page for people says what the artifact consists of") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   for (const char *line : {
-           "tiny.moe: 128 KiB, .moe v1.4\n",
+           "tiny.moe: 128 KiB, .moe v2.0\n",
            "model: tiny\n",
            "  2 layers, 2 with routed experts; hidden size 32\n",
            "  BOS 1, EOS 2, 3\n",
@@ -228,7 +228,7 @@ TEST_CASE("the JSON is one object that says the same") {
   CHECK(json["experts"][6]["slices"][0]["refines"] == false);
   CHECK(json["experts"][6]["slices"][1]["format"] == "int2/32");
   CHECK(json["experts"][6]["slices"][1]["refines"] == true);
-  CHECK(json["experts"][6]["variants"] == std::vector<std::vector<int>>{{0, 1}, {0}});
+  CHECK_FALSE(json["experts"][6].contains("variants"));
   CHECK(json["expert_payload_bytes"] == expertPayloadBytes(artifact));
   CHECK(json["plans"][1]["quota_pages"] == artifact.plans[1].quotaPages);
   CHECK(json["programs"][0]["instructions"] == 48);

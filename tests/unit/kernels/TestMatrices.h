@@ -221,7 +221,7 @@ inline void putCodes(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
         for (uint32_t i = 0; i < 4; ++i) {
           uint32_t byte = 0;
           for (uint32_t part = 0; part < parts; ++part) {
-            // format.md: bits 0 to 7 of int1 hold inputs i, i + 4, i + 16, ...
+            // docs/format.md: bits 0 to 7 of int1 hold inputs i, i + 4, i + 16, ...
             constexpr uint32_t kInt1Inputs[] = {0, 4, 16, 20, 8, 12, 24, 28};
             uint32_t input = bits == 1 ? kInt1Inputs[part] : 4 * part;
             byte |= code(panel * kPanelRows + o, unit + input + i) << (part * bits);

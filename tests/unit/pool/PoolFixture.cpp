@@ -46,7 +46,7 @@ void PoolFixture::writeProfile(uint32_t seed) const {
     REQUIRE(writer->appendRows(rows).isOk());
     REQUIRE(writer->finishLayer(tinyTrace(info, layer)).isOk());
   }
-  REQUIRE(writer->commit({}).isOk());
+  REQUIRE(writer->commit().isOk());
 }
 
 Result<std::unique_ptr<ExpertPool>> PoolFixture::fill() const {

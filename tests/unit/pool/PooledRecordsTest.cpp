@@ -17,11 +17,8 @@ static void takeFormats(Artifact &artifact, const ExpertPool &pool, const GridCh
     for (size_t e = 0; e < artifact.moeLayers[l].experts.size(); ++e) {
       Expert &expert = artifact.moeLayers[l].experts[e];
       expert.slices.clear();
-      expert.variants.assign(1, {});
-      for (const WeightFormat &format : pool.formatsOf(choice[l][e])) {
-        expert.variants[0].push_back(uint8_t(expert.slices.size()));
+      for (const WeightFormat &format : pool.formatsOf(choice[l][e]))
         expert.slices.emplace_back().format = format;
-      }
     }
 }
 

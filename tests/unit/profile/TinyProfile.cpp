@@ -79,10 +79,6 @@ LayerTrace tinyTrace(const CalibrationInfo &info, size_t moeLayer) {
   return trace;
 }
 
-std::vector<CalibrationInfo::ResidentInput> tinyResidentInputs() {
-  return {{"query", {0.5f, 0.0f, 3.0f}}, {"head", {1.0f}}};
-}
-
 std::vector<std::byte> bytesOfFile(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
@@ -104,7 +100,7 @@ std::vector<std::byte> tinyProfile() {
     if (!written.isOk())
       throw written.message();
   }
-  if (auto committed = writer->commit(tinyResidentInputs()); !committed.isOk())
+  if (auto committed = writer->commit(); !committed.isOk())
     throw committed.message();
   std::vector<std::byte> bytes = bytesOfFile(path);
   ::unlink(path.c_str());

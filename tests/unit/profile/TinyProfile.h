@@ -15,7 +15,6 @@ moec::CalibrationInfo tinyProfileInfo();
 /// Rows of a layer, some of them large, small or zero.
 std::vector<float> tinyRows(const moec::CalibrationInfo &info, size_t moeLayer);
 moec::LayerTrace tinyTrace(const moec::CalibrationInfo &info, size_t moeLayer);
-std::vector<moec::CalibrationInfo::ResidentInput> tinyResidentInputs();
 
 /// Written through a file in the current directory, which is gone again.
 std::vector<std::byte> tinyProfile();

@@ -23,7 +23,7 @@ static GridMatrix randomGrid(const MatrixShape &shape, const Grid &grid) {
   return matrix;
 }
 
-// One plane's bits of an element, from format.md's table alone.
+// One plane's bits of an element, from docs/format.md's table alone.
 static uint32_t planeBits(const WeightFormat &format, const PackedWeights &packed,
                           uint32_t paddedCols, uint32_t row, uint32_t col) {
   const uint32_t bits = bitsOf(format.kind), unitInputs = 32 / bits;
