@@ -40,9 +40,9 @@ Status AcceptanceItems::leaveOut(const std::vector<bool> &seen, double target) {
     if (!seen[item])
       kept.push_back(item);
   const char *which = kept.size() < seen.size() ? " that calibration and search have not read" : "";
-  if (kept.size() < kLeastWindows)
+  if (kept.size() < kLeastUnits)
     return invalidInput("--eval-text has ", kept.size(), " items", which, ", expected at least ",
-                        kLeastWindows, ": fewer have no bound");
+                        kLeastUnits, ": fewer have no bound");
   SampleScore known;
   known.referencePoints = 1;
   const double least = leastBound95(std::vector(kept.size(), known), kMaxLooks);

@@ -53,11 +53,14 @@ private:
   Status readTexts();
   Status writeSelfTexts();
   Status writeSelfText(const char *step, uint64_t first, uint64_t documents);
-  Status readAcceptance(const Tokenizer &tokenizer, const std::vector<std::byte> &table);
+  Status readAcceptance(const WindowCutter &cutter, const std::vector<std::byte> &table);
+  CalibrateOptions calibrateOptions() const;
+  Status checkTexts();
   Status openProfile(const std::string &path);
   Status checkBudgets();
   Status makeProfile();
   std::string profileKey() const;
+  std::vector<SearchText> searchTexts() const;
   Status chooseSearchWindows();
   Status leaveOutSeenItems();
   Result<WidthSearchOutcome> search();
@@ -106,19 +109,20 @@ Status AccurateCompile::readTexts() {
     return invalidInput(model.checkpoint.directory(),
                         " has no tokenizer.json, expected one for reading texts");
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
-  MOERT_ASSIGN_OR_RETURN(texts, readSearchTexts(request.calibrationTexts, tokenizer));
-  MOERT_RETURN_IF_ERROR(readAcceptance(tokenizer, table));
-  if (!request.target || texts.empty() || acceptsOnSelfText(request))
-    return {};
-  // Too few windows are refused now rather than after the calibration.
-  return chooseWindows(texts, acceptanceTexts, {}, 1, amounts).status();
+  MOERT_ASSIGN_OR_RETURN(
+      const WindowCutter cutter,
+      WindowCutter::create(tokenizer, model.description.eosTokens, amounts.windowTokens));
+  MOERT_ASSIGN_OR_RETURN(
+      texts, readSearchTexts(request.calibrationTexts, request.documentSeparator, cutter));
+  return readAcceptance(cutter, table);
 }
 
 // The table is copied, not moved: the tokenizer uses it where it lies.
-Status AccurateCompile::readAcceptance(const Tokenizer &tokenizer,
+Status AccurateCompile::readAcceptance(const WindowCutter &cutter,
                                        const std::vector<std::byte> &table) {
   if (!request.target || !isOfItems(request.metric)) {
-    MOERT_ASSIGN_OR_RETURN(acceptanceTexts, readSearchTexts(request.acceptanceTexts, tokenizer));
+    MOERT_ASSIGN_OR_RETURN(acceptanceTexts, readSearchTexts(request.acceptanceTexts,
+                                                            request.documentSeparator, cutter));
     return {};
   }
   MOERT_ASSIGN_OR_RETURN(acceptanceItems, readAcceptanceItems(request, model.description, table));
@@ -160,7 +164,8 @@ Status AccurateCompile::writeSelfTexts() {
   }
   say(strCat("the checkpoint has written ", calibrated,
              " documents for calibration and search, and ", accepted, " for the acceptance"));
-  return readTexts();
+  MOERT_RETURN_IF_ERROR(readTexts());
+  return checkTexts();
 }
 
 Status AccurateCompile::openProfile(const std::string &path) {
@@ -194,13 +199,48 @@ Status AccurateCompile::readInputs() {
   MOERT_RETURN_IF_ERROR(readTexts());
   if (!request.profilePath.empty())
     MOERT_RETURN_IF_ERROR(openProfile(request.profilePath));
+  if (!calibratesOnSelfText(request) && !acceptsOnSelfText(request))
+    MOERT_RETURN_IF_ERROR(checkTexts());
   return checkBudgets();
+}
+
+CalibrateOptions AccurateCompile::calibrateOptions() const {
+  CalibrateOptions options;
+  options.textPaths = request.calibrationTexts;
+  options.documentSeparator = request.documentSeparator;
+  options.endTokens = model.description.eosTokens;
+  options.tokens = request.calibrationTokens;
+  options.seed = request.seed;
+  return options;
+}
+
+// What calibration will read is known before it does: too few windows and units are refused now.
+Status AccurateCompile::checkTexts() {
+  if (!request.target)
+    return {};
+  if (profile)
+    return chooseWindows(searchTexts(), acceptanceTexts, profile->info().tokens,
+                         profile->info().windowTokens, amounts)
+        .status();
+  const CalibrateOptions options = calibrateOptions();
+  MOERT_ASSIGN_OR_RETURN(const CalibrationWindows read,
+                         calibrationWindowsOf(model.checkpoint, options));
+  return chooseWindows(texts, acceptanceTexts, read.tokens, options.windowTokens, amounts).status();
+}
+
+// The search measures on what the quantizers were fitted to where there is no other text. Its
+// losses then come out a little too small; acceptance, on other text, corrects for it.
+std::vector<SearchText> AccurateCompile::searchTexts() const {
+  if (!texts.empty())
+    return texts;
+  return {textOfCalibration(std::filesystem::path(request.profilePath).filename().string(),
+                            profile->info().tokens, amounts.windowTokens)};
 }
 
 // Everything that decides the bytes of a profile.
 std::string AccurateCompile::profileKey() const {
-  std::string key =
-      strCat(formatChecksum(hash.sample), " ", request.calibrationTokens, " ", request.seed);
+  std::string key = strCat(formatChecksum(hash.sample), " ", request.calibrationTokens, " ",
+                           request.seed, " '", request.documentSeparator, "'");
   for (const SearchText &text : texts)
     key += strCat(" ", formatChecksum(text.hash));
   return key;
@@ -209,7 +249,7 @@ std::string AccurateCompile::profileKey() const {
 Status AccurateCompile::makeProfile() {
   if (profile)
     return {};
-  CalibrateOptions options;
+  CalibrateOptions options = calibrateOptions();
   options.outputPath = at("calibration.profile");
   const std::string key = profileKey();
   // What is damaged of an earlier run is made again.
@@ -217,9 +257,6 @@ Status AccurateCompile::makeProfile() {
     return {};
   MOERT_RETURN_IF_ERROR(work->unmark("calibration"));
   options.referencePath = referencePath;
-  options.textPaths = request.calibrationTexts;
-  options.tokens = request.calibrationTokens;
-  options.seed = request.seed;
   options.threads = request.threads;
   options.resume = request.resume;
   options.startsOverIfRefused = true;
@@ -230,23 +267,18 @@ Status AccurateCompile::makeProfile() {
 
 Status AccurateCompile::chooseSearchWindows() {
   const CalibrationInfo &info = profile->info();
-  if (texts.empty()) {
-    // The search measures on what the quantizers were fitted to, so losses come out a little too
-    // small; acceptance, on other text, raises the bar by what that amounts to.
-    SearchText &text = texts.emplace_back();
-    text.name = std::filesystem::path(request.profilePath).filename().string();
-    text.tokens = info.tokens;
-    text.isOfCalibration = true;
+  if (texts.empty())
     say("the search measures on the profile's own tokens, as no --calibration-text was given");
-  }
+  texts = searchTexts();
   MOERT_ASSIGN_OR_RETURN(
       windows, chooseWindows(texts, acceptanceTexts, info.tokens, info.windowTokens, amounts));
   if (acceptanceItems)
     return leaveOutSeenItems();
   if (windows.isSetAside)
-    say(strCat("accepting on ", windows.acceptance.windows, " windows of ",
-               request.amounts.windowTokens,
-               " tokens that are set aside from the calibration texts, as no --eval-text was "
+    say(strCat("accepting on ", windows.acceptance.unitCount(), " units (",
+               windows.acceptance.documentCount(), " documents, ", windows.acceptance.windows,
+               " windows of ", amounts.windowTokens,
+               " tokens) that are set aside from the calibration texts, as no --eval-text was "
                "given"));
   return {};
 }
@@ -327,8 +359,10 @@ uint64_t AccurateCompile::measurementFingerprint() const {
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(profile->info().tokens)));
   for (const WindowSet *set : {&windows.probe, &windows.rest, &windows.acceptance})
-    for (const std::vector<int32_t> &ids : set->ids)
-      stream.update(std::as_bytes(std::span(ids)));
+    for (size_t t = 0; t < set->ids.size(); ++t) {
+      stream.update(std::as_bytes(std::span(set->ids[t])));
+      stream.update(std::as_bytes(std::span(set->units[t])));
+    }
   return stream.digest();
 }
 
@@ -448,7 +482,8 @@ Status AccurateCompile::run(WorkDirectory &directory) {
 
 Status compileAccurately(const AccurateCompileRequest &request, const Session &session) {
   MOERT_RETURN_IF_ERROR(checkAccurateRequest(request));
-  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(request.checkpointDirectory, session.say));
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model,
+                         importCheckpoint(request.checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   std::optional<AccurateCompile> compile(std::in_place, request, session, std::move(model));
   MOERT_RETURN_IF_ERROR(compile->readInputs());

@@ -10,9 +10,6 @@ using namespace moert;
 
 namespace moec {
 
-/// Of an acceptance: fewer have no bound.
-constexpr uint64_t kLeastDocuments = 20;
-
 bool calibratesOnSelfText(const AccurateCompileRequest &request) {
   return request.selfTextDocuments > 0 && request.calibrationTexts.empty() &&
          request.profilePath.empty();
@@ -29,10 +26,10 @@ static Status checkSelfText(const AccurateCompileRequest &request) {
     return invalidInput(
         "--self-text beside texts or a profile for everything, expected --self-text "
         "in place of --calibration-text or --eval-text");
-  const uint64_t least = accepts ? kLeastDocuments * (1 + calibrates) : 1;
+  const uint64_t least = accepts ? kLeastUnits * (1 + calibrates) : 1;
   if (request.selfTextDocuments > 0 && request.selfTextDocuments < least)
     return invalidInput("--self-text ", request.selfTextDocuments, ", expected at least ", least,
-                        ": the acceptance needs ", kLeastDocuments, " documents",
+                        ": the acceptance needs ", kLeastUnits, " documents",
                         calibrates ? ", and half of them are for calibration" : "");
   return {};
 }
@@ -48,6 +45,7 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
   if (request.target && isOfItems(request.metric) && request.acceptanceTexts.empty())
     return invalidInput("--metric ", metricName(request.metric),
                         " needs --eval-text: its items, one JSON object a line");
+  MOERT_RETURN_IF_ERROR(checkDocumentSeparator(request.documentSeparator));
   // Calibration reads them a second time.
   for (const std::string &path : request.calibrationTexts)
     if (std::error_code ignored; path == "-" || (std::filesystem::exists(path, ignored) &&

@@ -41,6 +41,7 @@ struct AccurateCompileRequest {
   /// Documents that the checkpoint writes for what has no text: half for calibration and search,
   /// half for the acceptance, or all for one of them. 0: none.
   uint64_t selfTextDocuments = 0;
+  std::string documentSeparator = std::string(moert::kDocumentSeparator); // Of both kinds of texts.
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;
   uint32_t checkedEstimates = 0; // Experts that are also measured alone.

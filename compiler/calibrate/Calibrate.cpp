@@ -22,22 +22,24 @@ using namespace moert;
 
 namespace moec {
 
-static Result<CalibrationWindows> readWindows(const Checkpoint &checkpoint,
-                                              const CalibrateOptions &options,
-                                              const std::function<void(std::string_view)> &say) {
+Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
+                                                const CalibrateOptions &options,
+                                                const std::function<void(std::string_view)> &say) {
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(checkpoint));
   if (table.empty())
     return invalidInput(checkpoint.directory(),
                         " has no tokenizer.json, expected one for reading calibration texts");
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
-  WindowRequest request = {options.textPaths, options.windowTokens, options.tokens, options.seed,
-                           options.memory && !options.memory->expertShare ? options.memory->bytes
-                                                                          : availableMemoryBytes()};
+  WindowRequest request;
+  request.textPaths = options.textPaths;
+  request.documentSeparator = options.documentSeparator;
+  request.endTokens = options.endTokens;
+  request.windowTokens = options.windowTokens;
+  request.tokens = options.tokens;
+  request.seed = options.seed;
+  request.memoryBytes = options.memory && !options.memory->expertShare ? options.memory->bytes
+                                                                       : availableMemoryBytes();
   return readCalibrationWindows(request, tokenizer, say);
-}
-
-Status checkCalibrationTexts(const Checkpoint &checkpoint, const CalibrateOptions &options) {
-  return readWindows(checkpoint, options, {}).status();
 }
 
 // The reference has to be the checkpoint itself: the profile is what later losses are held against.
@@ -308,7 +310,7 @@ Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
                  const CalibrateListeners &listeners) {
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
   MOERT_ASSIGN_OR_RETURN(CalibrationWindows windows,
-                         readWindows(checkpoint, options, listeners.say));
+                         calibrationWindowsOf(checkpoint, options, listeners.say));
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, listeners.stop));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.referencePath));
   MOERT_RETURN_IF_ERROR(checkReference(model->artifact()).withContext(options.referencePath));

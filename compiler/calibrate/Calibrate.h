@@ -7,9 +7,11 @@
 // and the interruptions.
 #pragma once
 
+#include "compiler/calibrate/CalibrationWindows.h"
 #include "compiler/profile/CheckpointHash.h"
 #include "compiler/session/Progress.h"
 #include "runtime/base/Status.h"
+#include "runtime/evaluation/TextDocuments.h"
 #include "runtime/memory/MemoryBudget.h"
 
 #include <atomic>
@@ -33,7 +35,9 @@ constexpr uint32_t kCalibrationWindowTokens = 512;
 struct CalibrateOptions {
   /// The checkpoint compiled at `source`, experts and resident weights alike.
   std::string referencePath;
-  std::vector<std::string> textPaths; // UTF-8.
+  std::vector<std::string> textPaths; // UTF-8: documents (TextDocuments.h).
+  std::string documentSeparator = std::string(moert::kDocumentSeparator);
+  std::vector<int32_t> endTokens; // The model's.
   /// The profile. While it is made, OUT.partial and its journal and states stand beside it.
   std::string outputPath;
   uint64_t tokens = kCalibrationTokens; // Rounded up to whole windows.
@@ -60,9 +64,11 @@ struct CalibrateListeners {
 moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
                         const CalibrateListeners &listeners);
 
-/// Whether the texts can be read and have windows enough: what calibrate() would refuse after the
-/// reference was made.
-moert::Status checkCalibrationTexts(const Checkpoint &checkpoint, const CalibrateOptions &options);
+/// The windows that calibrate() reads: refuses, before the reference is made, what it would refuse
+/// after that. `say` may be absent.
+moert::Result<CalibrationWindows>
+calibrationWindowsOf(const Checkpoint &checkpoint, const CalibrateOptions &options,
+                     const std::function<void(std::string_view)> &say = {});
 
 /// A profile of another checkpoint is refused by it; docs/calibration-profile.md says what it
 /// reads. Once *stop is set it ends soon, with kInterrupted.

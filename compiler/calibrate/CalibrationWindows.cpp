@@ -5,6 +5,8 @@
 #include "runtime/base/InputText.h"
 #include "runtime/base/RandomStream.h"
 #include "runtime/base/Size.h"
+#include "runtime/evaluation/TextDocuments.h"
+#include "runtime/evaluation/TextWindows.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -32,39 +34,89 @@ std::vector<uint64_t> shareWindows(std::span<const uint64_t> available, uint64_t
   return shares;
 }
 
-static Result<std::vector<int32_t>> readText(const std::string &path, const WindowRequest &request,
-                                             const Tokenizer &tokenizer, CalibrationText &about) {
+namespace {
+
+/// A text that windows are taken from. Of one document the tokens, of several the windows.
+struct Source {
+  std::vector<int32_t> tokens;
+  TextWindows windows;
+  uint64_t available = 0; // Windows.
+};
+
+} // namespace
+
+static Result<Source> readText(const std::string &path, const WindowRequest &request,
+                               const Tokenizer &tokenizer, CalibrationText &about) {
   const std::string name = inputName(path);
   std::error_code ignored;
   uint64_t size = std::filesystem::file_size(path, ignored);
   if (!ignored && size > request.memoryBytes / kTokenizingBytesPerByte)
     return invalidInput(name, ": ", formatBytes(size), " of text, more than can be read in ",
                         formatBytes(request.memoryBytes), " of memory");
-  MOERT_ASSIGN_OR_RETURN(std::string text, readInput(path));
-  MOERT_RETURN_IF_ERROR(checkUtf8(text, name));
-  if (text.empty())
+  MOERT_ASSIGN_OR_RETURN(TextFile file, readTextFile(path, request.documentSeparator));
+  if (file.documents.empty())
     return invalidInput(name, ": the text is empty, expected at least a window of ",
                         request.windowTokens, " tokens");
   about.name = std::filesystem::path(path).filename().string();
-  about.bytes = text.size();
-  about.hash = checksum64(std::as_bytes(std::span(text)));
-  auto ids = tokenizer.encode(text, true);
-  if (!ids.isOk())
-    return ids.status().withContext(name);
-  if (ids->size() < request.windowTokens)
-    return invalidInput(name, ": ", ids->size(), " tokens, expected at least a window of ",
+  about.bytes = file.bytes;
+  about.hash = file.hash;
+  MOERT_ASSIGN_OR_RETURN(const WindowCutter cutter,
+                         WindowCutter::create(tokenizer, request.endTokens, request.windowTokens));
+  Source source;
+  auto cut = cutter.cut(file.documents);
+  if (!cut.isOk())
+    return cut.status().withContext(name);
+  if (cut->windows() == 0)
+    return invalidInput(name, ": ", cut->tokensRead, " tokens, expected at least a window of ",
                         request.windowTokens);
-  return ids;
+  source.available = cut->windows();
+  if (file.documents.size() == 1) {
+    MOERT_ASSIGN_OR_RETURN(source.tokens, tokenizer.encode(file.documents.front(), true));
+  } else {
+    source.windows = std::move(cut).value();
+  }
+  return source;
 }
 
-// Window i of a text lies somewhere in the i-th of its equal parts.
-static void takeWindows(std::span<const int32_t> ids, uint64_t windows, uint32_t windowTokens,
-                        RandomStream &random, std::vector<int32_t> &tokens) {
+// Window i of a document lies somewhere in the i-th of its equal parts.
+static void takeAnywhere(std::span<const int32_t> ids, uint64_t windows, uint32_t windowTokens,
+                         RandomStream &random, std::vector<int32_t> &tokens) {
   for (uint64_t i = 0; i < windows; ++i) {
     uint64_t begin = ids.size() * i / windows, end = ids.size() * (i + 1) / windows;
     uint64_t places = end - begin - windowTokens + 1;
     uint64_t at = begin + random.nextBelow(static_cast<uint32_t>(places));
     auto window = ids.subspan(at, windowTokens);
+    tokens.insert(tokens.end(), window.begin(), window.end());
+  }
+}
+
+// Half of the units, or as many as have `wanted` windows: whether each is drawn.
+static std::vector<bool> drawUnits(const TextWindows &text, uint64_t wanted, RandomStream &random) {
+  std::vector<uint32_t> order(text.documents.size());
+  std::iota(order.begin(), order.end(), 0u);
+  for (size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[random.nextBelow(static_cast<uint32_t>(i))]);
+  std::vector<uint64_t> windowsOf(order.size());
+  for (uint32_t unit : text.units)
+    ++windowsOf[unit];
+  std::vector<bool> isDrawn(order.size());
+  uint64_t windows = 0;
+  for (size_t i = 0; i < order.size() && (windows < wanted || i < divideUp(order.size(), 2)); ++i) {
+    isDrawn[order[i]] = true;
+    windows += windowsOf[order[i]];
+  }
+  return isDrawn;
+}
+
+static void takeOfUnits(const TextWindows &text, uint64_t windows, RandomStream &random,
+                        std::vector<int32_t> &tokens) {
+  const std::vector<bool> isDrawn = drawUnits(text, windows, random);
+  std::vector<uint64_t> drawn;
+  for (uint64_t w = 0; w < text.windows(); ++w)
+    if (isDrawn[text.units[w]])
+      drawn.push_back(w);
+  for (uint64_t i = 0; i < windows; ++i) {
+    const auto window = text.window(drawn[i * drawn.size() / windows]);
     tokens.insert(tokens.end(), window.begin(), window.end());
   }
 }
@@ -80,18 +132,21 @@ readCalibrationWindows(const WindowRequest &request, const Tokenizer &tokenizer,
     return invalidInput(request.textPaths.size(), " calibration texts for ", wanted, " windows of ",
                         request.windowTokens, " tokens, expected 1 text to as many as windows");
   CalibrationWindows windows;
-  std::vector<std::vector<int32_t>> ids;
+  std::vector<Source> sources;
   std::vector<uint64_t> available;
   for (const std::string &path : request.textPaths) {
-    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> read,
+    MOERT_ASSIGN_OR_RETURN(Source read,
                            readText(path, request, tokenizer, windows.texts.emplace_back()));
-    available.push_back(read.size() / request.windowTokens);
-    ids.push_back(std::move(read));
+    available.push_back(read.available);
+    sources.push_back(std::move(read));
   }
   std::vector<uint64_t> shares = shareWindows(available, wanted);
   RandomStream random(request.seed);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    takeWindows(ids[i], shares[i], request.windowTokens, random, windows.tokens);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].windows.windows() == 0)
+      takeAnywhere(sources[i].tokens, shares[i], request.windowTokens, random, windows.tokens);
+    else
+      takeOfUnits(sources[i].windows, shares[i], random, windows.tokens);
     windows.texts[i].windows = static_cast<uint32_t>(shares[i]);
   }
   if (uint64_t taken = windows.tokens.size() / request.windowTokens; taken < wanted && say)

@@ -16,6 +16,8 @@ namespace moec {
 
 struct WindowRequest {
   std::vector<std::string> textPaths;
+  std::string documentSeparator;  // TextDocuments.h.
+  std::vector<int32_t> endTokens; // The model's.
   uint32_t windowTokens = 0;
   uint64_t tokens = 0; // Rounded up to whole windows.
   uint64_t seed = 0;
@@ -28,10 +30,16 @@ struct CalibrationWindows {
 };
 
 /// As many windows as were asked for, or all that there are, which `say` then hears. Every text
-/// gives as many as every other, as far as it has them, so that a long one does not drown the rest;
-/// inside a text they are spread over its whole length, each at a random place in its part: what
-/// stands together is alike, and beginnings are unlike everything else. Refuses texts that cannot
-/// be read, are not UTF-8, are empty or shorter than a window, and fewer windows than texts.
+/// gives as many as every other, as far as it has them, so that a long one does not drown the rest.
+///
+/// In a text of one document the windows are spread over its whole length, each at a random place
+/// in its part: neighbouring windows are alike, and beginnings are unlike everything else. A text
+/// of several documents gives windows of half of its units (TextWindows.h), drawn at random, or of
+/// more where these have too few: the others stay for an acceptance, which takes only documents of
+/// which calibration has read nothing.
+///
+/// Refuses texts that cannot be read, are not UTF-8 or fill no window, and fewer windows than
+/// texts.
 moert::Result<CalibrationWindows>
 readCalibrationWindows(const WindowRequest &request, const moert::Tokenizer &tokenizer,
                        const std::function<void(std::string_view)> &say);

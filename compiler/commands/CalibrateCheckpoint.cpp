@@ -48,8 +48,10 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   // What can be refused is, before the reference costs its time.
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(options.outputPath, options.textPaths));
+  MOERT_RETURN_IF_ERROR(checkDocumentSeparator(options.documentSeparator));
+  options.endTokens = model.description.eosTokens;
   if (selfTextDocuments == 0)
-    MOERT_RETURN_IF_ERROR(checkCalibrationTexts(model.checkpoint, options));
+    MOERT_RETURN_IF_ERROR(calibrationWindowsOf(model.checkpoint, options).status());
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(options.outputPath, options.resume));
   const std::array beside = {OutputFile::partialPathOf(options.outputPath),

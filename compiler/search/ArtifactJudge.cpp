@@ -1,6 +1,7 @@
 #include "compiler/search/ArtifactJudge.h"
 
 #include "runtime/base/Checksum.h"
+#include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
 #include <cmath>
@@ -110,9 +111,15 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candi
   for (size_t i = 0; i < referenceRest.size(); ++i)
     rest[i].referenceLossNats = referenceRest[i].lossNats;
   probe.insert(probe.end(), rest.begin(), rest.end());
-  // Resampling is stratified by text, whose windows are consecutive.
-  std::stable_sort(probe.begin(), probe.end(),
-                   [](const SampleScore &a, const SampleScore &b) { return a.text < b.text; });
+  // The windows of a unit have to be consecutive.
+  std::stable_sort(probe.begin(), probe.end(), [](const SampleScore &a, const SampleScore &b) {
+    return std::pair(a.text, a.unit) < std::pair(b.text, b.unit);
+  });
+  // Long documents alone are too few units for an error of the search's losses, which only have to
+  // put candidates in order: there, windows stand in for them.
+  if (unitCount(probe) < kLeastUnits)
+    for (uint32_t i = 0; i < probe.size(); ++i)
+      probe[i].unit = i;
   return probe;
 }
 
@@ -196,16 +203,18 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
 static std::vector<WindowSet> partsOf(const WindowSet &set, uint32_t windowTokens,
                                       uint64_t windowsOfPart) {
   std::vector<WindowSet> parts;
-  for (size_t text = 0; text < set.ids.size(); ++text) {
-    std::span<const int32_t> ids = set.ids[text];
-    for (; ids.size() >= windowTokens; ids = ids.subspan(windowTokens)) {
-      if (parts.empty() || parts.back().windows == windowsOfPart)
+  for (size_t text = 0; text < set.ids.size(); ++text)
+    for (size_t w = 0; w < set.units[text].size(); ++w) {
+      if (parts.empty() || parts.back().windows == windowsOfPart) {
         parts.emplace_back().ids.resize(set.ids.size());
-      std::vector<int32_t> &part = parts.back().ids[text];
-      part.insert(part.end(), ids.begin(), ids.begin() + windowTokens);
+        parts.back().units.resize(set.ids.size());
+      }
+      const auto window = std::span(set.ids[text]).subspan(w * windowTokens, windowTokens);
+      std::vector<int32_t> &ids = parts.back().ids[text];
+      ids.insert(ids.end(), window.begin(), window.end());
+      parts.back().units[text].push_back(set.units[text][w]);
       ++parts.back().windows;
     }
-  }
   return parts;
 }
 

@@ -1,10 +1,13 @@
 #include "compiler/search/SearchTexts.h"
 
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
+#include "runtime/evaluation/TextDocuments.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -32,19 +35,32 @@ Result<std::string> nameOfText(const std::string &path) {
 }
 
 Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> paths,
-                                                const Tokenizer &tokenizer) {
+                                                std::string_view documentSeparator,
+                                                const WindowCutter &cutter) {
   std::vector<SearchText> texts;
   for (const std::string &path : paths) {
-    MOERT_ASSIGN_OR_RETURN(std::string content, readInput(path));
-    MOERT_RETURN_IF_ERROR(checkUtf8(content, inputName(path)));
+    MOERT_ASSIGN_OR_RETURN(const TextFile file, readTextFile(path, documentSeparator));
     SearchText &text = texts.emplace_back();
     MOERT_ASSIGN_OR_RETURN(text.name, nameOfText(path));
-    text.hash = checksum64(std::as_bytes(std::span(content)));
-    text.bytes = content.size();
-    MOERT_ASSIGN_OR_RETURN(text.tokens, tokenizer.encode(content, true));
+    text.hash = file.hash;
+    text.bytes = file.bytes;
+    auto windows = cutter.cut(file.documents);
+    if (!windows.isOk())
+      return windows.status().withContext(file.name);
+    text.windows = std::move(windows).value();
   }
   MOERT_RETURN_IF_ERROR(checkDistinct(texts, paths));
   return texts;
+}
+
+SearchText textOfCalibration(std::string name, std::vector<int32_t> tokens, uint32_t windowTokens) {
+  SearchText text;
+  text.name = std::move(name);
+  text.windows = cutWindows(std::vector<std::vector<int32_t>>{std::move(tokens)}, {}, windowTokens);
+  std::iota(text.windows.units.begin(), text.windows.units.end(), 0);
+  text.windows.documents.assign(text.windows.units.size(), 1);
+  text.isOfCalibration = true;
+  return text;
 }
 
 Status checkDistinct(std::span<const SearchText> texts, std::span<const std::string> paths) {
@@ -62,11 +78,15 @@ struct Place {
   size_t text, window;
 };
 
+struct UnitPlace {
+  size_t text, firstWindow, windows;
+};
+
 /// What was seen so far, as the hashes of every 16 tokens in a row. A window that shares none with
 /// it does not overlap it, wherever the windows that were seen began.
 class SeenText {
 public:
-  /// Windows, one behind the other.
+  /// Windows, one after another.
   void add(std::span<const int32_t> tokens, uint32_t windowTokens) {
     for (size_t begin = 0; begin + windowTokens <= tokens.size(); begin += windowTokens)
       for (size_t i = begin; i + kRun <= begin + windowTokens; ++i)
@@ -91,47 +111,102 @@ private:
 
 } // namespace
 
-static std::span<const int32_t> tokensAt(std::span<const SearchText> texts, const Place &place,
-                                         uint32_t windowTokens) {
-  return std::span(texts[place.text].tokens).subspan(place.window * windowTokens, windowTokens);
+static std::span<const int32_t> tokensAt(std::span<const SearchText> texts, const Place &place) {
+  return texts[place.text].windows.window(place.window);
 }
 
 // Every window of the texts that `seen` does not overlap.
-static std::vector<Place> freePlaces(std::span<const SearchText> texts, const SeenText &seen,
-                                     uint32_t windowTokens) {
+static std::vector<Place> freePlaces(std::span<const SearchText> texts, const SeenText &seen) {
   std::vector<Place> places;
   for (size_t t = 0; t < texts.size(); ++t)
-    for (size_t w = 0; w < texts[t].tokens.size() / windowTokens; ++w)
-      if (texts[t].isOfCalibration || !seen.contains(tokensAt(texts, {t, w}, windowTokens)))
+    for (size_t w = 0; w < texts[t].windows.windows(); ++w)
+      if (texts[t].isOfCalibration || !seen.contains(tokensAt(texts, {t, w})))
         places.push_back({t, w});
   return places;
+}
+
+// Every unit of which `seen` overlaps no window. Part of a document that calibration or the search
+// has read is no independent test of them.
+static std::vector<UnitPlace> freeUnits(std::span<const SearchText> texts, const SeenText &seen) {
+  std::vector<UnitPlace> units;
+  for (size_t t = 0; t < texts.size(); ++t) {
+    const TextWindows &windows = texts[t].windows;
+    for (size_t begin = 0, end = 0; begin < windows.windows(); begin = end) {
+      bool isSeen = false;
+      for (; end < windows.windows() && windows.units[end] == windows.units[begin]; ++end)
+        isSeen = isSeen || seen.contains(windows.window(end));
+      if (!isSeen)
+        units.push_back({t, begin, end - begin});
+    }
+  }
+  return units;
+}
+
+// Whether the i-th of `size` is among `count` that are evenly spaced: the count so far steps up.
+static bool isTakenEvenly(size_t i, size_t count, size_t size) {
+  return (i + 1) * count / size > i * count / size;
 }
 
 // `count` of the places, evenly spaced over all texts; the others are left.
 static std::vector<Place> takeEvenly(std::vector<Place> &places, size_t count) {
   count = std::min(count, places.size());
   std::vector<Place> taken, left;
-  for (size_t i = 0; i < places.size(); ++i) {
-    // The i-th is taken where the count so far steps up.
-    bool isTaken = (i + 1) * count / places.size() > i * count / places.size();
-    (isTaken ? taken : left).push_back(places[i]);
-  }
+  for (size_t i = 0; i < places.size(); ++i)
+    (isTakenEvenly(i, count, places.size()) ? taken : left).push_back(places[i]);
   places = std::move(left);
   return taken;
 }
 
-static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Place> places,
-                           uint32_t windowTokens) {
+// Units, evenly spaced over all texts and each with all its windows: as many as have `wanted`
+// windows or fewer, but kLeastUnits where these have no more than `most`.
+static std::vector<Place> takeUnits(const std::vector<UnitPlace> &units, size_t wanted,
+                                    size_t most) {
+  size_t all = 0;
+  for (const UnitPlace &unit : units)
+    all += unit.windows;
+  // A first estimate; evenly spaced units have nearly their part of all windows.
+  size_t count = all <= wanted ? units.size() : divideUp(units.size() * wanted, all);
+  count = std::min(std::max<size_t>(count, kLeastUnits), units.size());
+  for (;; --count) {
+    std::vector<Place> places;
+    for (size_t i = 0; i < units.size(); ++i)
+      for (size_t w = 0; w < units[i].windows && isTakenEvenly(i, count, units.size()); ++w)
+        places.push_back({units[i].text, units[i].firstWindow + w});
+    if (places.size() <= most && (places.size() <= wanted || count <= kLeastUnits))
+      return places;
+  }
+}
+
+static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Place> places) {
   WindowSet set;
   set.ids.resize(texts.size());
   set.indices.resize(texts.size());
+  set.units.resize(texts.size());
+  set.documents.resize(texts.size());
   for (const Place &place : places) {
-    const auto tokens = tokensAt(texts, place, windowTokens);
+    const TextWindows &windows = texts[place.text].windows;
+    const auto tokens = windows.window(place.window);
+    const uint32_t unit = windows.units[place.window];
     set.ids[place.text].insert(set.ids[place.text].end(), tokens.begin(), tokens.end());
     set.indices[place.text].push_back(uint32_t(place.window));
+    if (set.units[place.text].empty() || set.units[place.text].back() != unit)
+      set.documents[place.text] += windows.documents[unit];
+    set.units[place.text].push_back(unit);
   }
   set.windows = places.size();
   return set;
+}
+
+uint64_t WindowSet::unitCount() const {
+  uint64_t count = 0;
+  for (const std::vector<uint32_t> &ofText : units)
+    for (size_t i = 0; i < ofText.size(); ++i)
+      count += i == 0 || ofText[i] != ofText[i - 1];
+  return count;
+}
+
+uint64_t WindowSet::documentCount() const {
+  return std::accumulate(documents.begin(), documents.end(), uint64_t(0));
 }
 
 static Status checkDistinct(std::span<const SearchText> texts,
@@ -144,51 +219,71 @@ static Status checkDistinct(std::span<const SearchText> texts,
   return {};
 }
 
+// Of texts of which the search has taken none yet: what is set aside is no place for it any more.
+static WindowSet setAside(std::span<const SearchText> texts, const SeenText &seen,
+                          std::vector<Place> &places, const TextAmounts &amounts) {
+  const size_t half = places.size() / 2;
+  const std::vector<Place> taken =
+      takeUnits(freeUnits(texts, seen), std::min<size_t>(amounts.setAsideWindows, half), half);
+  WindowSet set = windowsAt(texts, taken);
+  // A text may repeat itself.
+  SeenText accepted;
+  for (const std::vector<int32_t> &ids : set.ids)
+    accepted.add(ids, amounts.windowTokens);
+  std::erase_if(places,
+                [&](const Place &place) { return accepted.contains(tokensAt(texts, place)); });
+  return set;
+}
+
+static Status checkEnough(uint64_t searchWindows, const SearchWindows &windows,
+                          const TextAmounts &amounts) {
+  if (searchWindows < kLeastWindows)
+    return invalidInput("the texts have ", searchWindows, " windows of ", amounts.windowTokens,
+                        " tokens for the search that repeat neither calibration nor the "
+                        "acceptance; expected at least ",
+                        kLeastWindows);
+  const uint64_t units = windows.acceptance.unitCount();
+  if (amounts.isAcceptedOnItems || units >= kLeastUnits)
+    return {};
+  const std::string found =
+      strCat(units, " units (", windows.acceptance.documentCount(), " documents, ",
+             windows.acceptance.windows, " windows of ", amounts.windowTokens, " tokens)");
+  const std::string expected =
+      strCat("expected at least ", kLeastUnits,
+             ": a unit is a document, or a window of short "
+             "documents. More documents help, not longer ones: a JSONL file with one document a "
+             "line, or --document-separator");
+  if (windows.isSetAside)
+    return invalidInput("the calibration texts have ", found, " to set aside for the acceptance, ",
+                        expected, "; or --eval-text");
+  return invalidInput("--eval-text has ", found, " that calibration and the search have not read, ",
+                      expected);
+}
+
 Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                     std::span<const SearchText> acceptanceTexts,
                                     std::span<const int32_t> calibrationTokens,
                                     uint32_t calibrationWindowTokens, const TextAmounts &amounts) {
   MOERT_RETURN_IF_ERROR(checkDistinct(texts, acceptanceTexts));
-  const uint32_t length = amounts.windowTokens;
   SeenText seen;
   seen.add(calibrationTokens, calibrationWindowTokens);
-  std::vector<Place> places = freePlaces(texts, seen, length);
+  std::vector<Place> places = freePlaces(texts, seen);
   SearchWindows result;
   result.isSetAside = acceptanceTexts.empty() && !amounts.isAcceptedOnItems;
-  if (result.isSetAside) {
-    size_t count = std::min<size_t>(amounts.setAsideWindows, places.size() / 2);
-    result.acceptance = windowsAt(texts, takeEvenly(places, count), length);
-    // A text may repeat itself.
-    SeenText accepted;
-    for (const std::vector<int32_t> &ids : result.acceptance.ids)
-      accepted.add(ids, length);
-    std::erase_if(places, [&](const Place &place) {
-      return accepted.contains(tokensAt(texts, place, length));
-    });
-  }
+  if (result.isSetAside)
+    result.acceptance = setAside(texts, seen, places, amounts);
   std::vector<Place> search = takeEvenly(places, amounts.searchWindows);
   if (!result.isSetAside && !amounts.isAcceptedOnItems) {
     // A text of another content may still have parts in common with those of the search.
-    for (const std::vector<int32_t> &ids : windowsAt(texts, search, length).ids)
-      seen.add(ids, length);
-    std::vector<Place> unseen = freePlaces(acceptanceTexts, seen, length);
-    result.acceptance =
-        windowsAt(acceptanceTexts, takeEvenly(unseen, amounts.acceptanceWindows), length);
+    for (const std::vector<int32_t> &ids : windowsAt(texts, search).ids)
+      seen.add(ids, amounts.windowTokens);
+    result.acceptance = windowsAt(acceptanceTexts, takeUnits(freeUnits(acceptanceTexts, seen),
+                                                             amounts.acceptanceWindows, SIZE_MAX));
   }
-  if (amounts.isAcceptedOnItems && search.size() < kLeastWindows)
-    return invalidInput("the texts have ", search.size(), " windows of ", length,
-                        " tokens for the search that do not repeat calibration; expected at least ",
-                        kLeastWindows);
-  if (!amounts.isAcceptedOnItems &&
-      (search.size() < kLeastWindows || result.acceptance.windows < kLeastWindows))
-    return invalidInput(
-        "the texts have ", search.size(), " windows of ", length, " tokens for the search and ",
-        result.acceptance.windows,
-        " for the acceptance that repeat neither each other nor calibration; expected at least ",
-        kLeastWindows, " of each");
+  MOERT_RETURN_IF_ERROR(checkEnough(search.size(), result, amounts));
   std::vector<Place> probe = takeEvenly(search, amounts.probeWindows);
-  result.probe = windowsAt(texts, probe, length);
-  result.rest = windowsAt(texts, search, length);
+  result.probe = windowsAt(texts, probe);
+  result.rest = windowsAt(texts, search);
   return result;
 }
 

@@ -1,14 +1,16 @@
 // Which windows of which text serve what. Calibration has seen some; the search measures on others;
-// acceptance is on windows that neither has seen: of texts of their own, or, where there are none,
-// set aside from the calibration texts.
+// acceptance is on whole units (TextWindows.h: the windows of a document) that neither has seen: of
+// texts of their own, or, where there are none, set aside from the calibration texts.
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/evaluation/TextWindows.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moec {
@@ -25,31 +27,39 @@ struct TextAmounts {
   uint32_t probeWindows = 24;
   /// Set aside where there is no text for the acceptance alone: enough for a narrow bound.
   uint32_t setAsideWindows = 192;
-  /// Of the texts for the acceptance, evenly spaced: the bound of a loss of 1% is some 0.15% above
-  /// it, and each look plays them twice.
+  /// Of the texts for the acceptance, whole units evenly spaced: the bound of a loss of 1% is some
+  /// 0.15% above it, and each look plays them twice.
   uint32_t acceptanceWindows = 256;
   /// The loss is accepted on items: no windows serve that.
   bool isAcceptedOnItems = false;
 };
 
-/// Fewer windows have no bound.
+/// Fewer windows cannot put the search's candidates in order.
 constexpr uint64_t kLeastWindows = 10;
+
+/// Fewer units, or items, have no bound.
+constexpr uint64_t kLeastUnits = 20;
 
 /// A text that was read, or a file of items.
 struct SearchText {
   std::string name;  // The file's name without its directory.
   uint64_t hash = 0; // XXH3-64 of its bytes.
   uint64_t bytes = 0;
-  std::vector<int32_t> tokens;
+  moert::TextWindows windows; // Of TextAmounts::windowTokens.
   /// It is calibration's windows, and the search measures on it all the same.
   bool isOfCalibration = false;
 };
 
-/// Windows, whole, one behind the other; a list for each text, empty ones included.
+/// Windows, one after another; a list for each text, empty ones included.
 struct WindowSet {
   std::vector<std::vector<int32_t>> ids;
   std::vector<std::vector<uint32_t>> indices; // Of each text's windows here, ascending.
+  std::vector<std::vector<uint32_t>> units;   // Of each of these windows: its unit in the text.
+  std::vector<uint64_t> documents;            // Of each text: those in the units that are here.
   uint64_t windows = 0;
+
+  uint64_t unitCount() const;
+  uint64_t documentCount() const;
 };
 
 struct SearchWindows {
@@ -65,13 +75,20 @@ moert::Status checkDistinct(std::span<const SearchText> texts, std::span<const s
 /// A file's name without its directory, as an artifact may carry it; refuses others.
 moert::Result<std::string> nameOfText(const std::string &path);
 
+/// Reads texts as documents (TextDocuments.h) and cuts them into windows.
 moert::Result<std::vector<SearchText>> readSearchTexts(std::span<const std::string> paths,
-                                                       const moert::Tokenizer &tokenizer);
+                                                       std::string_view documentSeparator,
+                                                       const moert::WindowCutter &cutter);
 
-/// calibrationTokens: the windows that calibration has seen, one behind the other; windows that
-/// share 16 tokens in a row with them are left out, of the acceptance texts also those that share
-/// them with the search's. acceptanceTexts may be empty; of items they are compared by content
-/// alone. Refuses texts of both kinds with the same content, and too few windows.
+/// Calibration's own tokens, for a search that has no text; each window is a unit.
+SearchText textOfCalibration(std::string name, std::vector<int32_t> tokens, uint32_t windowTokens);
+
+/// calibrationTokens: the windows that calibration has seen, one after another; windows that share
+/// 16 tokens in a row with them are left out of the search, and units with such a window out of the
+/// acceptance. Units of acceptance texts are also left out where they share as much with the
+/// search's windows. acceptanceTexts may be empty; of items they are compared by content alone.
+/// Refuses texts of both kinds with the same content, fewer than kLeastWindows for the search and
+/// fewer than kLeastUnits for the acceptance.
 moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                            std::span<const SearchText> acceptanceTexts,
                                            std::span<const int32_t> calibrationTokens,

@@ -83,14 +83,15 @@ Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
                                              const EvaluationProgress &progress,
                                              const std::atomic<bool> *stop) {
   struct Window {
-    uint32_t text;
+    uint32_t text, unit;
     std::span<const int32_t> tokens;
   };
   std::vector<Window> windows;
   const uint32_t length = evaluation.windowTokens;
   for (uint32_t text = 0; text < set.ids.size(); ++text)
-    for (uint64_t w = 0; w < windowCount(set.ids[text].size(), length); ++w)
-      windows.push_back({text, std::span(set.ids[text]).subspan(w * length, length)});
+    for (size_t w = 0; w < set.units[text].size(); ++w)
+      windows.push_back(
+          {text, set.units[text][w], std::span(set.ids[text]).subspan(w * length, length)});
   SampleQueue queue("window", windows.size(), progress);
   playLanes(lanes, [&](const WindowLane &lane) {
     PairedPass pass(evaluation.stepTokens, *lane.artifact, lane.reference, stop);
@@ -98,8 +99,10 @@ Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
       if (lane.rows)
         lane.rows->seek(*window);
       auto score = scoreTokens(pass, windows[*window].tokens, evaluation.scoreFrom);
-      if (score.isOk())
+      if (score.isOk()) {
         score->text = windows[*window].text;
+        score->unit = windows[*window].unit;
+      }
       queue.give(*window, std::move(score));
     }
   });

@@ -87,6 +87,7 @@ Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &r
   MOERT_ASSIGN_OR_RETURN(std::string text, generate(artifact, item, options, tokenizer, stop));
   score.points = pointsOf(text, item, metric, options);
   score.text = item.text;
+  score.unit = item.line;
   score.items = 1;
   return score;
 }

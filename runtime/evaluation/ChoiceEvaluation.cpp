@@ -87,6 +87,7 @@ public:
       if (choice != item.answer && item.choices[choice].size() > 1)
         MOERT_RETURN_IF_ERROR(passOfRest(choice));
     score.text = item.text;
+    score.unit = item.line;
     score.items = 1;
     score.points = likeliest(losses) == item.answer;
     score.referencePoints = likeliest(referenceLosses) == item.answer;

@@ -14,7 +14,7 @@ Status checkEvaluation(const EvaluationOptions &options) {
   return {};
 }
 
-Result<std::vector<SampleScore>> evaluate(std::span<const std::vector<int32_t>> texts,
+Result<std::vector<SampleScore>> evaluate(std::span<const TextWindows> texts,
                                           const EvaluationOptions &options, LogitsSource &artifact,
                                           LogitsSource *reference,
                                           const EvaluationProgress &progress,
@@ -22,20 +22,19 @@ Result<std::vector<SampleScore>> evaluate(std::span<const std::vector<int32_t>> 
   MOERT_RETURN_IF_ERROR(checkEvaluation(options));
   MOERT_RETURN_IF_ERROR(checkVocabularies(artifact, reference));
   uint64_t total = 0;
-  for (const std::vector<int32_t> &text : texts)
-    total += windowCount(text.size(), options.windowTokens);
+  for (const TextWindows &text : texts)
+    total += text.windows();
 
   std::vector<SampleScore> scores;
   scores.reserve(total);
   PairedPass pass(options.stepTokens, artifact, reference, stop);
   for (uint32_t text = 0; text < texts.size(); ++text) {
-    uint64_t windows = windowCount(texts[text].size(), options.windowTokens);
-    for (uint64_t window = 0; window < windows; ++window) {
-      auto tokens = std::span(texts[text]).subspan(window * options.windowTokens);
-      auto score = scoreTokens(pass, tokens.first(options.windowTokens), options.scoreFrom);
+    for (uint64_t window = 0; window < texts[text].windows(); ++window) {
+      auto score = scoreTokens(pass, texts[text].window(window), options.scoreFrom);
       if (!score.isOk())
         return score.status().withContext(strCat("window ", scores.size() + 1, " of ", total));
       score->text = text;
+      score->unit = texts[text].units[window];
       scores.push_back(*score);
       if (progress)
         progress(scores.size(), total);

@@ -1,7 +1,6 @@
-// Measures an artifact on windows of texts, alone or beside a reference.
+// Measures an artifact on windows of texts (TextWindows.h), alone or beside a reference.
 //
-// Each text is cut into windows without overlap, a rest shorter than a window is left out; in each
-// window every token from index `scoreFrom` on (1: all but the first) is scored with its
+// In each window every token from index `scoreFrom` on (1: all but the first) is scored with its
 // predecessors in the window. Perplexity is exp of the mean loss over all scored tokens, KL the
 // mean of KL(reference || artifact) in nats per token, agreement the share of tokens for which both
 // have the same most likely next token.
@@ -11,6 +10,7 @@
 #pragma once
 
 #include "runtime/evaluation/PairedPass.h"
+#include "runtime/evaluation/TextWindows.h"
 
 #include <functional>
 
@@ -22,20 +22,16 @@ struct EvaluationOptions {
   uint32_t stepTokens = 1; // Appended at a time: as many rows of the reference are held.
 };
 
-/// Windows that a text of so many tokens has.
-constexpr uint64_t windowCount(uint64_t tokens, uint32_t windowTokens) {
-  return tokens / windowTokens;
-}
-
 /// Refuses windows of fewer than 2 tokens and a first scored token outside of them.
 Status checkEvaluation(const EvaluationOptions &options);
 
 using EvaluationProgress = std::function<void(uint64_t doneSamples, uint64_t samples)>;
 
-/// The scores of all windows, text after text. Both sources see the same tokens, a few at a time,
+/// The scores of all windows, text after text; the texts' windows have options.windowTokens. Both
+/// sources see the same tokens, a few at a time,
 /// so that no more than stepTokens rows are held. Ends with kInterrupted between steps once *stop
 /// is set.
-Result<std::vector<SampleScore>> evaluate(std::span<const std::vector<int32_t>> texts,
+Result<std::vector<SampleScore>> evaluate(std::span<const TextWindows> texts,
                                           const EvaluationOptions &options, LogitsSource &artifact,
                                           LogitsSource *reference,
                                           const EvaluationProgress &progress = {},

@@ -17,6 +17,8 @@ constexpr uint64_t kReferenceRowsBytes = 32 << 20;
 constexpr uint64_t kBytesPerItem = 512;
 /// Of a file of items while it is read: the file, the items, and the line that is looked at.
 constexpr uint64_t kCopiesOfFile = 3;
+/// Of a text while it is read: the file and its documents.
+constexpr uint64_t kCopiesOfText = 2;
 
 /// Tokens to append at a time: whole sequences, unless a reference's rows would take too much.
 static uint32_t stepTokensOf(uint32_t longestTokens, uint32_t vocabularySize, bool hasReference) {
@@ -67,37 +69,48 @@ Result<EvaluationSet> EvaluationSet::read(const EvaluationRequest &request,
   set.tokenizer = model.tokenizer;
   if (!set.tokenizer)
     return invalidInput(model.name, " has no tokenizer, expected one for reading texts");
+  MOERT_RETURN_IF_ERROR(checkDocumentSeparator(request.documentSeparator));
   MOERT_RETURN_IF_ERROR(isOfItems(set.metric) ? checkAnswers(set.answers)
                                               : checkEvaluation(set.windows));
   MOERT_RETURN_IF_ERROR(isOfItems(set.metric) ? set.readItems(request.files)
-                                              : set.readTexts(request.files, note));
+                                              : set.readTexts(request, model.info, note));
   return set;
 }
 
-void EvaluationSet::addIdentity(std::string_view content, uint64_t samplesOfFile) {
-  identities.push_back(
-      {checksum64(std::as_bytes(std::span(content))), content.size(), samplesOfFile});
+// What of a file is in no window, if anything is.
+static std::string leftOut(const TextFile &file, const TextWindows &windows) {
+  if (windows.windows() == 0)
+    return strCat(file.name, ": ", windows.tokensRead, " tokens, fewer than a window of ",
+                  windows.windowTokens, ": left out");
+  const uint64_t used = windows.documentsUsed();
+  return used == windows.documentsRead
+             ? std::string()
+             : strCat(file.name, ": ", windows.documentsRead - used, " of ", windows.documentsRead,
+                      " documents fill no window: left out");
 }
 
-Status EvaluationSet::readTexts(std::span<const std::string> files, const TakeNote &note) {
+Status EvaluationSet::readTexts(const EvaluationRequest &request, const ModelInfo &info,
+                                const TakeNote &note) {
+  MOERT_ASSIGN_OR_RETURN(const WindowCutter cutter,
+                         WindowCutter::create(*tokenizer, info.eosTokens, windows.windowTokens));
   uint64_t largestFile = 0;
-  for (const std::string &file : files) {
-    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(file));
-    MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(file)));
-    MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
-    if (windowCount(ids.size(), windows.windowTokens) == 0)
-      note(strCat(inputName(file), ": ", ids.size(), " tokens, fewer than a window of ",
-                  windows.windowTokens, ": left out"));
-    largestFile = std::max<uint64_t>(largestFile, text.size());
-    heldBytes += ids.size() * sizeof(int32_t) + sizeof(EvaluatedText);
-    addIdentity(text, windowCount(ids.size(), windows.windowTokens));
-    texts.push_back(std::move(ids));
+  for (const std::string &path : request.files) {
+    MOERT_ASSIGN_OR_RETURN(const TextFile file, readTextFile(path, request.documentSeparator));
+    auto cut = cutter.cut(file.documents);
+    if (!cut.isOk())
+      return cut.status().withContext(file.name);
+    if (const std::string left = leftOut(file, *cut); !left.empty())
+      note(left);
+    largestFile = std::max(largestFile, file.bytes);
+    heldBytes += cut->memoryBytes() + cut->units.size() * sizeof(uint32_t) + sizeof(EvaluatedText);
+    identities.push_back({file.hash, file.bytes, cut->windows(), cut->units, cut->documentsUsed()});
+    texts.push_back(std::move(cut).value());
   }
   if (samples() == 0)
     return invalidInput("no text has ", windows.windowTokens,
                         " tokens, expected at least one window");
   longestTokens = windows.windowTokens;
-  heldBytes += largestFile;
+  heldBytes += kCopiesOfText * largestFile;
   return {};
 }
 
@@ -109,7 +122,8 @@ Status EvaluationSet::readItems(std::span<const std::string> files) {
     const uint64_t before = samples();
     MOERT_RETURN_IF_ERROR(metric == LossMetric::kChoice ? addChoices(text, name, file)
                                                         : addAnswers(text, name, file));
-    addIdentity(text, samples() - before);
+    identities.push_back(
+        {checksum64(std::as_bytes(std::span(text))), text.size(), samples() - before});
     largestFile = std::max<uint64_t>(largestFile, text.size());
   }
   heldBytes += kCopiesOfFile * largestFile;
@@ -166,8 +180,8 @@ Status EvaluationSet::takeLength(uint64_t tokens, const std::string &place) {
 
 uint64_t EvaluationSet::samples() const {
   uint64_t count = choiceItems.size() + answerItems.size();
-  for (const std::vector<int32_t> &text : texts)
-    count += windowCount(text.size(), windows.windowTokens);
+  for (const TextWindows &text : texts)
+    count += text.windows();
   return count;
 }
 

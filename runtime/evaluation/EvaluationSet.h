@@ -10,6 +10,7 @@
 #include "runtime/evaluation/AnswerEvaluation.h"
 #include "runtime/evaluation/ChoiceEvaluation.h"
 #include "runtime/evaluation/Evaluation.h"
+#include "runtime/evaluation/TextDocuments.h"
 
 #include <string>
 
@@ -17,10 +18,11 @@ namespace moert {
 
 struct EvaluationRequest {
   LossMetric metric = LossMetric::kPerplexity;
-  std::vector<std::string> files;        // Texts, or items (ItemFile.h).
-  EvaluationOptions windows;             // Of perplexity, KL and agreement.
-  ChoiceBy choiceBy = ChoiceBy::kLetter; // Of multiple choice.
-  AnswerOptions answers;                 // Of generated text; end tokens are the model's.
+  std::vector<std::string> files; // Texts (TextDocuments.h), or items (ItemFile.h).
+  EvaluationOptions windows;      // Of perplexity, KL and agreement.
+  std::string documentSeparator = std::string(kDocumentSeparator); // Of texts.
+  ChoiceBy choiceBy = ChoiceBy::kLetter;                           // Of multiple choice.
+  AnswerOptions answers; // Of generated text; end tokens are the model's.
 };
 
 /// How items are put to the models, as options of `moert eval`; texts as JSON spells them. Two
@@ -31,7 +33,9 @@ std::vector<std::pair<std::string, std::string>> itemOptionsOf(const EvaluationR
 struct EvaluatedText {
   uint64_t hash = 0; // XXH3-64 of the file's bytes.
   uint64_t bytes = 0;
-  uint64_t samples = 0; // Windows or items.
+  uint64_t samples = 0;             // Windows or items.
+  std::vector<uint32_t> units = {}; // Of each window; empty for items, which are units each.
+  uint64_t documents = 0;           // That are in a window; 0 for items.
 };
 
 /// What reading takes of a model. Borrows; no tokenizer: it has none.
@@ -47,7 +51,7 @@ public:
   using TakeNote = std::function<void(const std::string &)>;
 
   /// Refuses files that cannot be read or are not what the metric is measured on, naming file and
-  /// line; texts of which none has a whole window; items longer than the model's positions; and
+  /// line; texts of which none fills a window; items longer than the model's positions; and
   /// options outside of their ranges. `note` hears, in a sentence, of what is left out.
   static Result<EvaluationSet> read(const EvaluationRequest &request, const EvaluatedModel &model,
                                     const TakeNote &note);
@@ -83,11 +87,10 @@ public:
 
 private:
   EvaluationSet() = default;
-  Status readTexts(std::span<const std::string> files, const TakeNote &note);
+  Status readTexts(const EvaluationRequest &request, const ModelInfo &info, const TakeNote &note);
   Status readItems(std::span<const std::string> files);
   Status addChoices(std::string_view text, const std::string &name, uint32_t file);
   Status addAnswers(std::string_view text, const std::string &name, uint32_t file);
-  void addIdentity(std::string_view content, uint64_t samplesOfFile);
   Status takeLength(uint64_t tokens, const std::string &place);
 
   LossMetric metric = LossMetric::kPerplexity;
@@ -99,10 +102,10 @@ private:
   uint32_t maxPositions = 0;
   uint32_t longestTokens = 0; // Of a sequence that a model reads or writes.
   uint64_t heldBytes = 0;
-  std::vector<std::vector<int32_t>> texts; // Of windows.
-  std::vector<EvaluatedText> identities;   // Of each file.
-  std::vector<EncodedChoice> choiceItems;  // Of multiple choice.
-  std::vector<EncodedAnswer> answerItems;  // Of generated text.
+  std::vector<TextWindows> texts;         // Of each file.
+  std::vector<EvaluatedText> identities;  // Of each file.
+  std::vector<EncodedChoice> choiceItems; // Of multiple choice.
+  std::vector<EncodedAnswer> answerItems; // Of generated text.
 };
 
 } // namespace moert

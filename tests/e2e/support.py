@@ -32,6 +32,26 @@ DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 Done = namedtuple("Done", "status out err")  # out and err as text
 
 
+@functools.cache
+def documents(kind, count, first=0):
+    """A .jsonl file of some of the documents that the bundled model has written: calibration, acceptance, validation."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    path = SCRATCH / f"{kind}-{first}-{count}.jsonl"
+    lines = (DATA / "documents" / f"{kind}.jsonl").read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[first:first + count]))
+    return path
+
+
+@functools.cache
+def plain_text(kind):
+    """All of these documents as one text."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    path = SCRATCH / f"{kind}.txt"
+    lines = (DATA / "documents" / f"{kind}.jsonl").read_text().splitlines()
+    path.write_text("\n\n".join(json.loads(line)["text"] for line in lines) + "\n")
+    return path
+
+
 def program(name):
     path = BUILD / "bin" / name
     if not path.is_file():

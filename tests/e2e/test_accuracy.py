@@ -15,13 +15,12 @@ import time
 from pathlib import Path
 
 import support
-from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, ROOT, SCRATCH, E2eTest, digest, program, run
+from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, ROOT, SCRATCH, E2eTest, digest, plain_text, program, run
 
 DEVICE = ROOT / "profiles/laptop-nvme.yaml"
 LAYERS = 2
-TEXTS = ("books.txt", "math.txt")
-# A window is about 1,600 bytes: 4 windows for calibration, the search and the acceptance have the fewest that there may be.
-TEXT_BYTES = {"calibration": 15000, "acceptance": 9600}
+# Documents in each of two files: the search and the acceptance have about the fewest windows that there may be.
+DOCUMENTS = {"calibration": 24, "acceptance": 30}
 AMOUNTS = ("--calibration-tokens", "2048", "--search-windows", "10")
 TARGET = "5%"
 
@@ -59,11 +58,8 @@ def checkpoint():
 
 @functools.cache
 def texts(kind):
-    paths = []
-    for name in TEXTS:
-        paths.append(folder() / f"{kind}-{name}")
-        paths[-1].write_bytes((DATA / "texts" / kind / name).read_bytes()[:TEXT_BYTES[kind]])
-    return tuple(paths)
+    count = DOCUMENTS[kind]
+    return support.documents(kind, count), support.documents(kind, count, count)
 
 
 def searched(*flags, loss=TARGET, solver="uniform"):
@@ -296,11 +292,10 @@ class TargetTest(AccuracyTest):
         self.assertEqual(self.left(), ["out.moe"])
 
     def test_without_acceptance_texts_windows_are_set_aside(self):
-        text = self.scratch / "text.txt"
-        text.write_bytes((DATA / "texts/calibration/books.txt").read_bytes()[:60000])
+        text = support.documents("calibration", 160)
         done = self.expect(DONE, "moec", "compile", checkpoint(), "--accuracy-loss", TARGET, "--calibration-text", text,
                            "--solver", "uniform", *AMOUNTS, "-o", self.output)
-        self.assertRegex(done.err, r"\d+ windows of 512 tokens that are set aside")
+        self.assertRegex(done.err, r"accepting on \d+ units \(\d+ documents, \d+ windows of 512 tokens\) that are set aside")
         self.meets(self.output, 0.05)
 
     def test_a_profile_stands_in_for_calibration(self):
@@ -412,13 +407,16 @@ class RefusalTest(AccuracyTest):
         self.refuses("text.txt.*UTF-8", *target, *calibration, "--eval-text", text)
         self.refuses("text.txt.*UTF-8", *target, text)
         text.write_text("Too short for a window.")
-        self.refuses("0 for the acceptance.*expected at least 10", *target, *calibration, "--eval-text", text)
-        self.refuses("0 windows of 512 tokens.*expected at least 10", *target, text, "--eval-text", *acceptance)
-        text.write_bytes(calibration[0].read_bytes())
-        self.refuses("text.txt is the calibration text", *target, *calibration, "--eval-text", text)
-        self.refuses("text.txt' has the same content as .*calibration-books.txt', expected different texts", *target, *calibration, text)
-        text.write_bytes(acceptance[1].read_bytes())
-        self.refuses("text.txt' has the same content as .*acceptance-math.txt'", *target, *calibration, "--eval-text", *acceptance, text)
+        self.refuses("0 units.*expected at least 20", *target, *calibration, "--eval-text", text, *AMOUNTS)
+        self.refuses("text.txt': 8 tokens, expected at least a window of 512", *target, text, "--eval-text", *acceptance)
+        text.write_bytes(plain_text("acceptance").read_bytes())
+        self.refuses("1 unit.*expected at least 20.*More documents help", *target, *calibration, "--eval-text", text, *AMOUNTS)
+        copy = self.scratch / "copy.jsonl"
+        copy.write_bytes(calibration[0].read_bytes())
+        self.refuses("copy.jsonl is the calibration text", *target, *calibration, "--eval-text", copy)
+        self.refuses("copy.jsonl' has the same content as .*calibration-0-24.jsonl', expected different texts", *target, *calibration, copy)
+        copy.write_bytes(acceptance[1].read_bytes())
+        self.refuses("copy.jsonl' has the same content as .*acceptance-30-30.jsonl'", *target, *calibration, "--eval-text", *acceptance, copy)
         odd = self.scratch / "odd\x1bname.txt"
         odd.write_bytes(calibration[0].read_bytes())
         self.refuses("odd[?]name.txt.*control characters", *target, odd)
@@ -493,8 +491,8 @@ class WholeModelTest(AccuracyTest):
     def test_the_bundled_model_keeps_two_percent(self):
         if not FULL:
             self.skipTest("minutes; run with --full")
-        given = [["--calibration-text", *(DATA / "texts/calibration" / name for name in TEXTS)],
-                 ["--eval-text", *(DATA / "texts/acceptance" / name for name in TEXTS)]]
+        given = [["--calibration-text", DATA / "documents/calibration.jsonl"],
+                 ["--eval-text", DATA / "documents/acceptance.jsonl"]]
         self.expect(DONE, "moec", "compile", POCKET, "--accuracy-loss", "2%", *given[0], *given[1], "-o", self.output,
                     timeout=3600)
         measured = json.loads(self.expect(DONE, "moec", "inspect", self.output, "--json").out)["measured"]

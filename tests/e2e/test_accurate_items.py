@@ -6,10 +6,11 @@ import functools
 import json
 import re
 
-from support import DATA, DONE, FAILED, run
+import support
+from support import DONE, FAILED, run
 from test_accuracy import TARGET, AMOUNTS, AccuracyTest, checkpoint, folder, profile, searched, texts
 
-CHOICES, PROMPTS = 60, 16
+CHOICES, PROMPTS = 60, 24
 MANY = 6  # Words of a choice.
 
 
@@ -22,7 +23,7 @@ def write(name, items):
 @functools.cache
 def choices():
     """A sentence's beginning with its own end and those of others: two layers know some of them."""
-    words = (DATA / "texts/acceptance/books.txt").read_text().split()
+    words = support.plain_text("acceptance").read_text().split()
     places = [200 + 40 * i for i in range(CHOICES)]
     ends = [" ".join(words[at:at + MANY]) for at in places]
     items = []
@@ -46,14 +47,14 @@ def source():
 @functools.cache
 def answers():
     """What the reference itself writes up to a full stop: it has every point."""
-    words = (DATA / "texts/acceptance/books.txt").read_text().split()
+    words = support.plain_text("acceptance").read_text().split()
     prompts = [" ".join(words[50 * i:50 * i + 12]) for i in range(PROMPTS)]
     return write("answers.jsonl", [{"prompt": prompt, "answer": run("moert", "run", source(), "-p", prompt, "-n", 3).out}
                                    for prompt in prompts])
 
 
-def on_items(metric, files, *flags, loss):
-    return ("compile", checkpoint(), "--accuracy-loss", loss, "--metric", metric, "--calibration", profile(), "--eval-text",
+def on_items(metric, files, *flags, loss, calibration=None):
+    return ("compile", checkpoint(), "--accuracy-loss", loss, "--metric", metric, "--calibration", calibration or profile(), "--eval-text",
             *files, "--solver", "uniform", *flags)
 
 
@@ -106,12 +107,15 @@ class TargetTest(ItemsTest):
                 self.output.unlink()
 
     def test_items_that_calibration_has_read_are_left_out(self):
-        # Each longer than the windows that calibration passes over.
-        known = [{"question": path.read_bytes()[at:at + 3200].decode(errors="ignore"), "choices": ["it", "went on"], "answer": 0}
-                 for path in texts("calibration") for at in range(0, 14000, 3700)]
+        # Calibration reads all windows of these documents.
+        documents = support.documents("calibration", 40)
+        read = folder() / "read.profile"
+        self.expect(DONE, "moec", "calibrate", checkpoint(), "--calibration-text", documents, "-o", read)
+        written = [json.loads(line)["text"] for line in documents.read_text().splitlines()]
+        known = [{"question": "\n".join(written[i:i + 3]), "choices": ["it", "went on"], "answer": 0} for i in range(0, 24, 3)]
         items = [json.loads(line) for line in choices()[1].read_text().splitlines()]
         mixed = write("mixed.jsonl", known[:4] + items[:20] + known[4:] + items[20:])
-        done, measured = self.compiled(*on_items("choice", (mixed,), "--choice-by", "text", loss="70%"))
+        done, measured = self.compiled(*on_items("choice", (mixed,), "--choice-by", "text", loss="70%", calibration=read))
         self.assertIn("accepting on 40 of 48 items", done.err)
         self.assertEqual(measured["acceptance_texts"][0]["items"], [*range(4, 24), *range(28, 48)])
         found, said = self.evaluated("--metric", "choice", "--choice-by", "text", "--text", mixed)
@@ -143,9 +147,9 @@ class OutOfReachTest(ItemsTest):
         self.assertLessEqual(measured["upper_bound"], target / 100)
 
     def test_a_reference_that_knows_nothing_is_said(self):
-        never = write("never.jsonl", [{"prompt": f"{i} old men", "answer": "never"} for i in range(10)])
+        never = write("never.jsonl", [{"prompt": f"{i} old men", "answer": "never"} for i in range(24)])
         done = self.expect(FAILED, "moec", *on_items("exact", (never,), "--max-tokens", 2, loss="50%"), "-o", self.output)
-        self.assertRegex(done.err, "the reference has no points in exact on the 10 items")
+        self.assertRegex(done.err, "the reference has no points in exact on the 24 items")
         self.assertEqual(self.left(), ["out.moe.work"])
 
 
@@ -160,7 +164,7 @@ class RefusalTest(ItemsTest):
         broken = write("broken.jsonl", [json.loads(line) for line in good.read_text().splitlines()] + [{"question": "why"}])
         self.refuses(r"broken\.jsonl' line 21: found no key \"choices\", expected a list of texts",
                      *on_items("choice", (good, broken), loss="5%"))
-        self.refuses(r"line 1: .*JSON", *on_items("choice", texts("acceptance"), loss="5%"))
+        self.refuses(r"acceptance-0-30\.jsonl' line 1: found no key \"choices\"|line 1: found no key \"question\"", *on_items("choice", texts("acceptance"), loss="5%"))
         self.refuses(r"answers\.jsonl' line 1: found no key \"question\"", *on_items("choice", (good, answers()), loss="5%"))
         self.refuses(r"first\.jsonl' line 1: found no key \"prompt\"", *on_items("exact", (answers(), good), loss="5%"))
         copy = folder() / "copy.jsonl"
@@ -173,12 +177,13 @@ class RefusalTest(ItemsTest):
     def test_too_few_items_and_none(self):
         few = write("few.jsonl", [{"prompt": "a", "answer": "b"}] * 9)
         self.refuses(rf"{CHOICES} items, which can show no loss below 6\.60%.*than 6\.00%", *on_items("choice", choices(), loss="6%"))
-        self.refuses("9 items, expected at least 10", *on_items("exact", (few,), loss="5%"))
+        self.refuses("9 items, expected at least 20", *on_items("exact", (few,), loss="5%"))
         self.refuses("--metric choice needs --eval-text", "compile", checkpoint(), "--accuracy-loss", TARGET, "--metric",
                      "choice", "--calibration-text", *texts("calibration"), *AMOUNTS)
 
     def test_items_that_calibration_has_read(self):
-        both = write("both.jsonl", [json.loads(line) for path in choices() for line in path.read_text().splitlines()])
+        items = [json.loads(line) for path in choices() for line in path.read_text().splitlines()]
+        both = write("both.jsonl", [{**item, "text": item["question"]} for item in items])
         self.refuses("both.jsonl is the calibration text both.jsonl", "compile", checkpoint(), "--accuracy-loss", "50%",
                      "--metric", "choice", "--calibration-text", *texts("calibration"), both, "--eval-text", both, *AMOUNTS)
 

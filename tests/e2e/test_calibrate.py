@@ -10,7 +10,7 @@ import cgroups
 import support
 from support import DATA, DONE, FAILED, INTERRUPTED, POCKET, REFUSED, E2eTest, digest, program, run
 
-TEXTS = sorted((DATA / "pocket/validation").glob("*.txt"))
+TEXTS = (support.documents("validation", 60), support.documents("validation", 60, 60))
 TOKENS = 4096
 
 

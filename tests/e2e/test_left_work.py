@@ -1,4 +1,5 @@
 """A work directory or a partial artifact that one command leaves, and another command with the same output."""
+import json
 import random
 import signal
 
@@ -7,6 +8,7 @@ from support import DONE, REFUSED, E2eTest, artifact, copied, digest
 from test_stop import with_special
 
 PLAIN = ("--bits", "4")
+DOCUMENTS = 80  # Each a little longer than a window.
 
 
 class LeftWorkTest(E2eTest):
@@ -16,8 +18,9 @@ class LeftWorkTest(E2eTest):
         self.work = self.scratch / "out.moe.work"
         self.inputs = self.scratch / "inputs"
         self.inputs.mkdir()
-        self.text = self.inputs / "text.txt"
-        self.text.write_text("".join(random.Random(26).choices("abcdefgh ", k=24000)))
+        self.text = self.inputs / "text.jsonl"
+        letters = random.Random(26)
+        self.text.write_text("".join(json.dumps({"text": "".join(letters.choices("abcdefgh ", k=600))}) + "\n" for _ in range(DOCUMENTS)))
 
     def left(self):
         return sorted(path.name for path in self.scratch.iterdir() if path != self.inputs)

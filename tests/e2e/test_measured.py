@@ -6,24 +6,14 @@ import pty
 import re
 import subprocess
 
-from support import DATA, DONE, POCKET, SCRATCH, E2eTest, pocket, program, run
-
-TEXTS = DATA / "texts"
-
-
-def beginning(folder, name, size):
-    """The first bytes of a bundled text: what takes minutes with all of it takes seconds."""
-    path = SCRATCH / f"{folder}-{name}"
-    path.write_bytes((TEXTS / folder / name).read_bytes()[:size])
-    return path
-
+from support import DONE, POCKET, SCRATCH, E2eTest, documents, pocket, program, run
 
 @functools.cache
 def accepted():
     """An artifact that a loss was accepted for, and the texts that it was accepted on."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
-    calibration = [beginning("calibration", name, 40000) for name in ("books.txt", "math.txt")]
-    acceptance = [beginning("acceptance", name, 12000) for name in ("books.txt", "math.txt")]
+    calibration = [documents("calibration", 40), documents("calibration", 40, 40)]
+    acceptance = [documents("acceptance", 32), documents("acceptance", 32, 32)]
     path = SCRATCH / "accepted.moe"
     path.unlink(missing_ok=True)
     done = run("moec", "compile", POCKET, "-o", path, "--accuracy-loss", "40%", "--calibration-text", *calibration,
@@ -65,7 +55,7 @@ class MeasuredTest(E2eTest):
     def test_a_text_of_other_content_has_no_loss(self):
         path, texts = accepted()
         other = self.scratch / texts[0].name
-        other.write_bytes(texts[0].read_bytes() + b"One line more.\n")
+        other.write_text(texts[0].read_text() + json.dumps({"text": "One line more."}) + "\n")
         done = self.expect(DONE, "moert", "eval", path, "--text", other, "--json")
         self.assertIn("no loss: its content", done.err)
         self.assertNotIn("loss", json.loads(done.out))

@@ -5,9 +5,9 @@ import os
 import subprocess
 
 import cgroups
-from support import DATA, DONE, POCKET, ROOT, E2eTest, pocket, program, read_safetensors, smallest_budget
+from support import DATA, DONE, POCKET, ROOT, E2eTest, plain_text, pocket, program, read_safetensors, smallest_budget
 
-TEXT = DATA / "pocket/validation/math.txt"
+TEXT = plain_text("validation")
 PROMPT = "The old man looked at"
 
 

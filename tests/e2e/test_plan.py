@@ -127,8 +127,7 @@ def profile():
     """A calibration profile of the bundled model, made at the first call of this process."""
     path = SCRATCH / "artifacts" / "plan.profile"
     path.parent.mkdir(parents=True, exist_ok=True)
-    texts = sorted((DATA / "pocket/validation").glob("*.txt"))
-    done = run("moec", "calibrate", POCKET, "--calibration-text", *texts, "--tokens", "2048", "-o", path)
+    done = run("moec", "calibrate", POCKET, "--calibration-text", DATA / "documents/validation.jsonl", "--tokens", "2048", "-o", path)
     if done.status != DONE:
         raise AssertionError(f"moec calibrate: exit {done.status}\n{done.err[-4000:]}")
     return path

@@ -30,9 +30,9 @@ static constexpr const char *kGroup = "Accuracy";
 static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
   command
       .add_option("--calibration-text", flags.calibrationTexts,
-                  "Texts for calibration and for the search, UTF-8: .jsonl with a document per "
-                  "line, {\"text\": "
-                  "\"...\"}, or plain text")
+                  "Texts, UTF-8, for calibration and for the search: .jsonl files with one "
+                  "document a line as {\"text\": \"...\"}; any other file is one document, or "
+                  "several between separator lines")
       ->check(someWord())
       ->group(kGroup)
       ->type_name("FILE");
@@ -46,12 +46,19 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
   command
       .add_option(
           "--eval-text", flags.acceptanceTexts,
-          "Texts on which the loss is accepted, used for nothing else; for choice, rouge2 and "
-          "exact, items (default: windows set aside from the calibration texts)")
+          strCat("Texts on which the loss is accepted, used for nothing else (default: "
+                 "documents set aside from the calibration texts). The bound is over "
+                 "documents like theirs: at least ",
+                 kLeastUnits,
+                 " documents, or windows of short ones, better hundreds. For choice, rouge2 "
+                 "and exact, items"))
       ->check(someWord())
       ->needs(loss)
       ->group(kGroup)
       ->type_name("FILE");
+  addDocumentSeparator(command, flags.documentSeparator)
+      ->each([&flags](const std::string &) { flags.isSeparatorGiven = true; })
+      ->group(kGroup);
   command
       .add_option(
           "--self-text", flags.selfText,
@@ -257,6 +264,7 @@ Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &req
   request.calibrationTexts = flags.calibrationTexts;
   request.acceptanceTexts = flags.acceptanceTexts;
   request.selfTextDocuments = flags.selfText;
+  request.documentSeparator = flags.documentSeparator;
   request.profilePath = flags.profile;
   request.calibrationTokens = flags.calibrationTokens.value_or(kCalibrationTokens);
   request.amounts.searchWindows = flags.searchWindows;

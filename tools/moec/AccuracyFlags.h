@@ -16,6 +16,8 @@ namespace moec::cli {
 struct AccuracyFlags {
   std::string loss, metric = "perplexity", quantizer = "auto", solver = "auto";
   std::vector<std::string> calibrationTexts, acceptanceTexts;
+  std::string documentSeparator = std::string(moert::kDocumentSeparator); // Of texts.
+  bool isSeparatorGiven = false;
   std::string profile;
   // How items are put to the models; empty or 0: not given.
   std::string choiceBy, answerAfter;

@@ -69,7 +69,8 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
   texts
       ->add_option(
           "--calibration-text", flags->options.textPaths,
-          "Texts, UTF-8: .jsonl with a document per line, {\"text\": \"...\"}, or plain text")
+          "Texts, UTF-8: .jsonl files with one document a line as {\"text\": \"...\"}; any "
+          "other file is one document, or several between separator lines")
       ->type_name("FILE");
   texts
       ->add_option("--self-text", flags->selfText,
@@ -77,6 +78,7 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
       ->check(within(1, uint64_t(1) << 24))
       ->type_name("N");
   texts->require_option(1);
+  addDocumentSeparator(*command, flags->options.documentSeparator)->group("Calibration");
   for (CLI::Option *text : texts->get_options())
     text->group(texts->get_group());
   addOutput(*command, flags->options.outputPath, "The profile to write; moec inspect prints it")

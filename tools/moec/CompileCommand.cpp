@@ -78,6 +78,10 @@ static Status runCompile(CompileFlags &flags) {
       flags.headBits == kSame ? ResidentBits::kSame : kResidentBits.at(flags.headBits);
   request.passes.nested = flags.nested == "on";
   request.passes.budgets = flags.budgets;
+  if (flags.accuracy.isSeparatorGiven && flags.accuracy.calibrationTexts.empty() &&
+      flags.accuracy.acceptanceTexts.empty())
+    return invalidInput("--document-separator without a text, expected --calibration-text or "
+                        "--eval-text");
   if (flags.accuracy.isAsked())
     return runAccurately(flags);
   MOERT_RETURN_IF_ERROR(checkTextOptions(flags.accuracy));

@@ -71,4 +71,13 @@ void addRunning(CLI::App &command, unsigned &threads, bool *resume) {
         ->group("Running");
 }
 
+CLI::Option *addDocumentSeparator(CLI::App &command, std::string &separator) {
+  return command
+      .add_option("--document-separator", separator,
+                  withDefault("The line between two documents of a text that is not .jsonl; \"\": "
+                              "each file is one document",
+                              separator))
+      ->type_name("LINE");
+}
+
 } // namespace moec::cli

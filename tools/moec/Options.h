@@ -31,6 +31,9 @@ CLI::Option *addBudgets(CLI::App &command, std::vector<std::string> &budgets,
 /// --threads and --resume, under a heading of their own. Sets the default of threads.
 void addRunning(CLI::App &command, unsigned &threads, bool *resume);
 
+/// --document-separator, of texts; `separator` has its default.
+CLI::Option *addDocumentSeparator(CLI::App &command, std::string &separator);
+
 template <typename Value>
 std::string withDefault(const std::string &description, const Value &value) {
   return moert::strCat(description, " (default: ", value, ")");

@@ -177,10 +177,18 @@ void addMetric(CLI::App &command, EvaluationRequest &request) {
 
 void addTextOptions(CLI::App &command, EvaluationRequest &request) {
   const std::string group = "On texts";
+  command
+      .add_option("--document-separator", request.documentSeparator,
+                  strCat("The line between two documents of a text that is not .jsonl; \"\": each "
+                         "file is one document (default: ",
+                         kDocumentSeparator, ")"))
+      ->type_name("LINE")
+      ->group(group);
   addCount(
       command, "--window", 2, kMaxWindowTokens,
       [&request](uint32_t n) { request.windows.windowTokens = n; },
-      "Tokens per window; a shorter rest is left out (default: 512)")
+      "Tokens of a window (default: 512). The rest of a document is left out; documents shorter "
+      "than a window are packed, each after the model's separator token")
       ->group(group);
   addCount(
       command, "--score-from", 1, kMaxWindowTokens,
@@ -230,10 +238,13 @@ Status refuseUnused(const CLI::App &command, LossMetric metric) {
   const struct {
     const char *name;
     bool isUsed;
-  } kOptions[] = {
-      {"--window", !isOnItems},           {"--score-from", !isOnItems},
-      {"--choice-by", isChoice},          {"--max-tokens", isOnItems && !isChoice},
-      {"--stop", isOnItems && !isChoice}, {"--answer-after", metric == LossMetric::kExact}};
+  } kOptions[] = {{"--window", !isOnItems},
+                  {"--score-from", !isOnItems},
+                  {"--document-separator", !isOnItems},
+                  {"--choice-by", isChoice},
+                  {"--max-tokens", isOnItems && !isChoice},
+                  {"--stop", isOnItems && !isChoice},
+                  {"--answer-after", metric == LossMetric::kExact}};
   for (const auto &[name, isUsed] : kOptions)
     if (!isUsed && command.count(name) > 0)
       return invalidInput(name, " has no use for --metric ", metricName(metric));
@@ -250,8 +261,11 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
       ->type_name("OUT.moe")
       ->required();
   command
-      ->add_option("--text", options->request.files,
-                   "Texts in UTF-8, or items as JSONL with one object per line")
+      ->add_option(
+          "--text", options->request.files,
+          "UTF-8: texts, or items as JSONL, one object a line. Of texts, a .jsonl file has "
+          "one document a line as {\"text\": \"...\"}; any other file is one document, or "
+          "several between separator lines")
       ->type_name("FILE")
       ->required()
       ->group("Measure");

@@ -2,7 +2,7 @@
 """Makes the tokenizers and the expected ids in this folder with the reference package.
 
     pip install tokenizers==0.23.3
-    ./make.py TEXT...            TEXT: files to train on; here books.txt and math.txt
+    ./make.py TEXT.jsonl...      TEXT: documents to train on; here ../documents/calibration.jsonl
 
 Small byte-pair encoders of the kinds that checkpoints have, each trained on the given texts and on
 corpus.json, and what the package makes of every text in corpus.json. The tests never run this script; they
@@ -178,7 +178,8 @@ def compact(document):
 
 def main():
     corpus = json.loads((HERE / "corpus.json").read_text())
-    texts = [pathlib.Path(name).read_text() for name in sys.argv[1:]] + corpus
+    lines = [line for name in sys.argv[1:] for line in pathlib.Path(name).read_text().splitlines()]
+    texts = [json.loads(line)["text"] for line in lines] + corpus
 
     def train(tokenizer, trainer):
         tokenizer.train_from_iterator(texts, trainer)

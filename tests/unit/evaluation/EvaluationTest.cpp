@@ -44,11 +44,11 @@ public:
 };
 
 /// 0 1 2 3 4 0 1 2 ...: every token follows its predecessor.
-std::vector<int32_t> counting(size_t tokens) {
+TextWindows counting(size_t tokens, uint32_t windowTokens) {
   std::vector<int32_t> text(tokens);
   for (size_t i = 0; i < tokens; ++i)
     text[i] = static_cast<int32_t>(i % kVocabulary);
-  return text;
+  return cutWindows(std::vector<std::vector<int32_t>>{text}, {}, windowTokens);
 }
 
 /// -log of the successor's probability.
@@ -65,7 +65,7 @@ SampleScore scoreOf(uint32_t text, uint64_t tokens, double loss, double referenc
 
 TEST_CASE("windows do not overlap, their first tokens are not scored, a rest is left out") {
   SuccessorSource source(2);
-  std::vector<std::vector<int32_t>> texts = {counting(35), counting(9), counting(20)};
+  std::vector<TextWindows> texts = {counting(35, 10), counting(9, 10), counting(20, 10)};
   auto windows = evaluate(texts, {.windowTokens = 10, .stepTokens = 4}, source, nullptr);
   REQUIRE(windows.isOk());
   REQUIRE(windows->size() == 5);
@@ -76,12 +76,13 @@ TEST_CASE("windows do not overlap, their first tokens are not scored, a rest is 
   }
   CHECK((*windows)[2].text == 0);
   CHECK((*windows)[3].text == 2);
+  CHECK((*windows)[2].unit == 0); // All windows of a document are one unit.
   CHECK(sumOf(*windows).perplexity() == doctest::Approx(std::exp(lossOfGain(2))));
 }
 
 TEST_CASE("scoring starts where it was asked to and earlier logits are not computed") {
   SuccessorSource source(1);
-  std::vector<std::vector<int32_t>> texts = {counting(12)};
+  std::vector<TextWindows> texts = {counting(12, 12)};
   auto windows =
       evaluate(texts, {.windowTokens = 12, .scoreFrom = 8, .stepTokens = 4}, source, nullptr);
   REQUIRE(windows.isOk());
@@ -92,7 +93,7 @@ TEST_CASE("scoring starts where it was asked to and earlier logits are not compu
 TEST_CASE("from half a window and one on as many tokens are scored as llama-perplexity scores") {
   // It takes the logits after the tokens n/2 to n - 2: n - 1 - n/2 of them.
   SuccessorSource source(1);
-  std::vector<std::vector<int32_t>> texts = {counting(1024)};
+  std::vector<TextWindows> texts = {counting(1024, 512)};
   auto windows =
       evaluate(texts, {.windowTokens = 512, .scoreFrom = 257, .stepTokens = 512}, source, nullptr);
   REQUIRE(windows.isOk());
@@ -101,7 +102,7 @@ TEST_CASE("from half a window and one on as many tokens are scored as llama-perp
 }
 
 TEST_CASE("steps change nothing but how much is appended at a time") {
-  std::vector<std::vector<int32_t>> texts = {counting(64)};
+  std::vector<TextWindows> texts = {counting(64, 32)};
   std::vector<double> losses;
   for (uint32_t step : {1u, 3u, 16u, 64u}) {
     SuccessorSource source(1.5f), reference(2);
@@ -116,7 +117,7 @@ TEST_CASE("steps change nothing but how much is appended at a time") {
 
 TEST_CASE("beside a reference the losses of both, their divergence and agreement are measured") {
   SuccessorSource source(1), reference(3);
-  std::vector<std::vector<int32_t>> texts = {counting(20)};
+  std::vector<TextWindows> texts = {counting(20, 10)};
   auto windows = evaluate(texts, {.windowTokens = 10, .stepTokens = 3}, source, &reference);
   REQUIRE(windows.isOk());
   SampleScore sum = sumOf(*windows);
@@ -132,7 +133,7 @@ TEST_CASE("beside a reference the losses of both, their divergence and agreement
 
 TEST_CASE("an artifact that answers otherwise does not agree") {
   SuccessorSource source(-1), reference(1);
-  std::vector<std::vector<int32_t>> texts = {counting(10)};
+  std::vector<TextWindows> texts = {counting(10, 10)};
   auto windows = evaluate(texts, {.windowTokens = 10, .stepTokens = 10}, source, &reference);
   CHECK(sumOf(*windows).agreement() == 0);
   CHECK(*lossOf(sumOf(*windows), LossMetric::kTop1) == 1);
@@ -147,7 +148,7 @@ TEST_CASE("the sum of one text leaves the others out") {
 TEST_CASE("an error names the window") {
   SuccessorSource source(1);
   source.brokenAt = 4;
-  std::vector<std::vector<int32_t>> texts = {counting(20)};
+  std::vector<TextWindows> texts = {counting(20, 10)};
   auto windows = evaluate(texts, {.windowTokens = 10, .stepTokens = 5}, source, nullptr);
   CHECK(windows.status().code() == StatusCode::kInvalidInput);
   CHECK(windows.status().message().find("window 1 of 2: after token 4") != std::string::npos);
@@ -167,7 +168,7 @@ TEST_CASE("windows that cannot be scored and vocabularies that differ are refuse
 TEST_CASE("once stop is set the evaluation ends as interrupted") {
   SuccessorSource source(1);
   std::atomic<bool> stop = true;
-  std::vector<std::vector<int32_t>> texts = {counting(20)};
+  std::vector<TextWindows> texts = {counting(20, 10)};
   CHECK(evaluate(texts, {.windowTokens = 10}, source, nullptr, {}, &stop).status().code() ==
         StatusCode::kInterrupted);
 }

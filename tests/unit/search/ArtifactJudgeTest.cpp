@@ -7,6 +7,7 @@
 #include "runtime/evaluation/EngineSource.h"
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/engine/SyntheticModel.h"
+#include "tests/unit/search/WindowSetTexts.h"
 #include "tests/unit/tokenizer/TestTokenizers.h"
 
 #include <doctest/doctest.h>
@@ -28,6 +29,8 @@ static WindowSet randomWindows(RandomStream &random, std::vector<uint64_t> ofTex
     std::vector<int32_t> &ids = set.ids.emplace_back();
     for (uint64_t i = 0; i < windows * kWindow; ++i)
       ids.push_back(int32_t(random.nextBelow(test::kVocabulary)));
+    set.units.emplace_back(windows);
+    std::iota(set.units.back().begin(), set.units.back().end(), 0); // Each is a document.
     set.windows += windows;
   }
   return set;
@@ -107,7 +110,7 @@ static std::vector<SampleScore> sideBySide(const Fixture &fixture, const WindowS
   Played candidate(path), reference(fixture.options.referencePath);
   EvaluationOptions options;
   options.windowTokens = options.stepTokens = kWindow;
-  auto scores = evaluate(set.ids, options, *candidate.source, reference.source.get());
+  auto scores = evaluate(textsOf(set, kWindow), options, *candidate.source, reference.source.get());
   REQUIRE(scores.isOk());
   return std::move(scores).value();
 }
@@ -260,6 +263,7 @@ TEST_CASE("an acceptance in parts is the same as at once") {
   REQUIRE(judgeInParts->acceptanceScores({1}).size() == 12);
   for (size_t i = 0; i < 12; ++i) {
     CHECK(judgeInParts->acceptanceScores({1})[i].text == (i < 5 ? 0 : 1));
+    CHECK(judgeInParts->acceptanceScores({1})[i].unit == (i < 5 ? i : i - 5));
     CHECK(judgeInParts->acceptanceScores({1})[i].kl() == judge->acceptanceScores({1})[i].kl());
   }
 }

@@ -2,6 +2,7 @@
 
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/evaluation/TableSource.h"
+#include "tests/unit/search/WindowSetTexts.h"
 
 #include <doctest/doctest.h>
 
@@ -13,13 +14,15 @@ using namespace moert;
 
 constexpr uint32_t kWindow = 4;
 
-static WindowSet textsOf(std::vector<std::vector<int32_t>> ids) {
+static WindowSet setOf(std::vector<std::vector<int32_t>> ids) {
   WindowSet set;
   set.ids = std::move(ids);
+  for (const std::vector<int32_t> &text : set.ids)
+    set.units.emplace_back(text.size() / kWindow);
   return set;
 }
 
-static const WindowSet kTexts = textsOf({{0, 1, 2, 3, 4, 3, 2, 1}, {}, {2, 2, 0, 4}});
+static const WindowSet kTexts = setOf({{0, 1, 2, 3, 4, 3, 2, 1}, {}, {2, 2, 0, 4}});
 
 static EvaluationOptions windowsOf(uint32_t stepTokens) {
   EvaluationOptions options;
@@ -55,7 +58,7 @@ static bool areSameBits(const std::vector<SampleScore> &a, const std::vector<Sam
 TEST_CASE("a recording does not change what is measured") {
   TemporaryDirectory directory;
   TableSource model = tableModel(1);
-  auto plain = evaluate(kTexts.ids, windowsOf(kWindow), model, nullptr);
+  auto plain = evaluate(textsOf(kTexts, kWindow), windowsOf(kWindow), model, nullptr);
   auto recording = RecordingLogits::create(model, directory.path("rows"), kWindow);
   REQUIRE(recording.isOk());
   CHECK((*recording)->vocabularySize() == 5);
@@ -68,7 +71,7 @@ TEST_CASE("a recording does not change what is measured") {
 TEST_CASE("rows play back bit for bit, in any steps, as often as asked for") {
   TemporaryDirectory directory;
   TableSource candidate = tableModel(2), reference = tableModel(1);
-  auto expected = evaluate(kTexts.ids, windowsOf(kWindow), candidate, &reference);
+  auto expected = evaluate(textsOf(kTexts, kWindow), windowsOf(kWindow), candidate, &reference);
   REQUIRE(expected.isOk());
   REQUIRE(expected->size() == 3);
   REQUIRE(expected->front().kl() > 0);
@@ -96,7 +99,7 @@ TEST_CASE("a recording that ends early is refused with the row, whole rows befor
   auto played = PlayedLogits::open(path, 5, kWindow);
   REQUIRE(played.isOk());
   TableSource candidate = tableModel(2);
-  const WindowSet first = textsOf({{0, 1, 2, 3}});
+  const WindowSet first = setOf({{0, 1, 2, 3}});
   CHECK(playAlone(first, 1, candidate, played->get(), played->get()).isOk());
   Status status = playAlone(kTexts, 1, candidate, played->get(), played->get()).status();
   CHECK(status.code() == StatusCode::kFailed);

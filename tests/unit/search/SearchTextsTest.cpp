@@ -1,5 +1,8 @@
 #include "compiler/search/SearchTexts.h"
 
+#include "tests/unit/support/TemporaryDirectory.h"
+#include "tests/unit/tokenizer/TestTokenizers.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,19 +15,43 @@ using Ids = std::vector<int32_t>;
 
 constexpr uint32_t kWindow = 32;
 
+static Ids numbered(int32_t first, size_t tokens) {
+  Ids ids(tokens);
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
+}
+
+/// Windows of the tokens, in documents of so many windows.
+static moert::TextWindows windowsOf(const Ids &tokens, size_t windowsOfDocument = 1) {
+  std::vector<Ids> documents;
+  for (size_t begin = 0; begin < tokens.size();) {
+    const size_t end = std::min(begin + windowsOfDocument * kWindow, tokens.size());
+    documents.emplace_back(tokens.begin() + ptrdiff_t(begin), tokens.begin() + ptrdiff_t(end));
+    begin = end;
+  }
+  return moert::cutWindows(documents, {}, kWindow);
+}
+
 /// A text of windows that share no two tokens with each other or with any other text's: the tokens
 /// are numbered from `first` on.
-static SearchText textOf(std::string name, int32_t first, size_t tokens) {
+static SearchText textOf(std::string name, int32_t first, size_t tokens,
+                         size_t windowsOfDocument = 1) {
   SearchText text;
   text.name = std::move(name);
   text.hash = uint64_t(first) + 1;
   text.bytes = tokens * 4;
-  text.tokens.resize(tokens);
-  std::iota(text.tokens.begin(), text.tokens.end(), first);
+  text.windows = windowsOf(numbered(first, tokens), windowsOfDocument);
   return text;
 }
 
-static TextAmounts amounts(uint32_t search = 20, uint32_t probe = 5, uint32_t setAside = 12) {
+/// The text with windows of other tokens after its own.
+static void append(SearchText &text, const Ids &tokens) {
+  Ids all = text.windows.tokens;
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  text.windows = windowsOf(all);
+}
+
+static TextAmounts amounts(uint32_t search = 20, uint32_t probe = 5, uint32_t setAside = 24) {
   return {kWindow, search, probe, setAside, 256};
 }
 
@@ -52,11 +79,11 @@ static std::set<int32_t> firstTokens(const WindowSet &set, const std::vector<Sea
   for (size_t t = 0; t < texts.size(); ++t) {
     REQUIRE(set.ids[t].size() % kWindow == 0);
     for (size_t begin = 0; begin < set.ids[t].size(); begin += kWindow) {
-      auto offset = size_t(set.ids[t][begin] - texts[t].tokens.front());
+      auto offset = size_t(set.ids[t][begin] - texts[t].windows.tokens.front());
       REQUIRE(offset % kWindow == 0);
       CHECK(std::equal(set.ids[t].begin() + ptrdiff_t(begin),
                        set.ids[t].begin() + ptrdiff_t(begin + kWindow),
-                       texts[t].tokens.begin() + ptrdiff_t(offset)));
+                       texts[t].windows.tokens.begin() + ptrdiff_t(offset)));
       firsts.insert(set.ids[t][begin]);
     }
   }
@@ -96,7 +123,7 @@ TEST_CASE("windows for probes, for the rest of the search and set aside have not
   CHECK(windows.isSetAside);
   CHECK(windows.probe.windows == 5);
   CHECK(windows.rest.windows == 15);
-  CHECK(windows.acceptance.windows == 12);
+  CHECK(windows.acceptance.windows == 24);
   std::set<int32_t> all;
   for (const WindowSet *set : {&windows.probe, &windows.rest, &windows.acceptance}) {
     std::set<int32_t> firsts = firstTokens(*set, texts);
@@ -104,15 +131,14 @@ TEST_CASE("windows for probes, for the rest of the search and set aside have not
     CHECK(firsts.lower_bound(10000) != firsts.end()); // Some of each text.
     CHECK(firsts.lower_bound(10000) != firsts.begin());
   }
-  CHECK(all.size() == 32);
+  CHECK(all.size() == 44);
 }
 
 TEST_CASE("what is set aside is not searched where the text repeats it") {
   SearchText text = textOf("a", 0, 25 * kWindow);
-  const Ids once = text.tokens;
-  text.tokens.insert(text.tokens.end(), once.begin(), once.end());
+  append(text, Ids(text.windows.tokens));
   const SearchWindows windows = chosen({text}, {});
-  CHECK(windows.acceptance.windows == 12);
+  CHECK(windows.acceptance.windows == 24);
   std::set<int32_t> accepted(windows.acceptance.ids[0].begin(), windows.acceptance.ids[0].end());
   for (const WindowSet *set : {&windows.probe, &windows.rest})
     for (int32_t token : set->ids[0])
@@ -120,19 +146,20 @@ TEST_CASE("what is set aside is not searched where the text repeats it") {
 }
 
 TEST_CASE("no more than half of the windows are set aside") {
-  SearchWindows windows = chosen({textOf("a", 0, 22 * kWindow)}, {});
-  CHECK(windows.acceptance.windows == 11);
-  CHECK(windows.probe.windows + windows.rest.windows == 11);
+  SearchWindows windows =
+      chosen({textOf("a", 0, 44 * kWindow)}, {}, {}, kWindow, amounts(30, 5, 24));
+  CHECK(windows.acceptance.windows == 22);
+  CHECK(windows.probe.windows + windows.rest.windows == 22);
 }
 
 TEST_CASE("texts of the acceptance's own are used whole, and none is set aside") {
   const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)},
-                                acceptance = {textOf("b", 10000, 10 * kWindow + 31),
+                                acceptance = {textOf("b", 10000, 20 * kWindow + 31),
                                               textOf("c", 20000, 31),
                                               textOf("d", 30000, 2 * kWindow)};
   SearchWindows windows = chosen(texts, acceptance);
   CHECK_FALSE(windows.isSetAside);
-  CHECK(windows.acceptance.windows == 12);
+  CHECK(windows.acceptance.windows == 22);
   CHECK(windows.acceptance.ids[1].empty());
   firstTokens(windows.acceptance, acceptance);
   CHECK(windows.probe.windows + windows.rest.windows == 20);
@@ -142,7 +169,7 @@ TEST_CASE("texts of the acceptance's own are used whole, and none is set aside")
 // windows from 96 and 128 on, and that from 160 on by 4 tokens only, which are too few to tell.
 TEST_CASE("windows that calibration has seen are left out, wherever its own began") {
   const std::vector<SearchText> texts = {textOf("a", 0, 23 * kWindow)},
-                                acceptance = {textOf("b", 10000, 10 * kWindow)};
+                                acceptance = {textOf("b", 10000, 20 * kWindow)};
   Ids calibrated(64);
   std::iota(calibrated.begin(), calibrated.end(), 100);
   SearchWindows windows = chosen(texts, acceptance, calibrated, 64, amounts(100, 5));
@@ -157,13 +184,15 @@ TEST_CASE("windows that calibration has seen are left out, wherever its own bega
 
 TEST_CASE("a run of tokens across two windows of calibration was not seen") {
   const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)},
-                                acceptance = {textOf("b", 10000, 10 * kWindow)};
+                                acceptance = {textOf("b", 10000, 20 * kWindow)};
   // Tokens 64 to 95 in two windows of 16 whose halves are swapped: no run of 16 is in the text.
   Ids calibrated(16);
   std::iota(calibrated.begin(), calibrated.begin() + 8, 88);
   std::iota(calibrated.begin() + 8, calibrated.end(), 64);
-  calibrated.insert(calibrated.end(), texts[0].tokens.begin() + 72, texts[0].tokens.begin() + 80);
-  calibrated.insert(calibrated.end(), texts[0].tokens.begin() + 300, texts[0].tokens.begin() + 308);
+  for (int32_t first : {72, 300}) {
+    const Ids half = numbered(first, 8);
+    calibrated.insert(calibrated.end(), half.begin(), half.end());
+  }
   CHECK(chosen(texts, acceptance, calibrated, 16).probe.windows == 5);
   CHECK(chosen(texts, acceptance, calibrated, 16, amounts(100)).rest.windows == 15);
 }
@@ -171,13 +200,10 @@ TEST_CASE("a run of tokens across two windows of calibration was not seen") {
 TEST_CASE("the acceptance leaves out what calibration or the search has seen") {
   const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)};
   // A file that holds some of the calibration text beside text of its own.
-  std::vector<SearchText> acceptance = {textOf("b", 10000, 10 * kWindow)};
-  SearchText &longer = acceptance[0];
-  longer.tokens.insert(longer.tokens.end(), texts[0].tokens.begin() + 5,
-                       texts[0].tokens.begin() + 5 + 3 * kWindow);
-  const Ids calibrated(texts[0].tokens.begin(), texts[0].tokens.begin() + 2 * kWindow);
-  SearchWindows windows = chosen(texts, acceptance, calibrated);
-  CHECK(windows.acceptance.windows == 10);
+  std::vector<SearchText> acceptance = {textOf("b", 10000, 20 * kWindow)};
+  append(acceptance[0], numbered(5, 3 * kWindow));
+  SearchWindows windows = chosen(texts, acceptance, numbered(0, 2 * kWindow));
+  CHECK(windows.acceptance.windows == 20);
   firstTokens(windows.acceptance, acceptance);
 }
 
@@ -186,23 +212,96 @@ TEST_CASE("no more windows are accepted on than asked for, from all of the texts
                                 acceptance = {textOf("b", 10000, 30 * kWindow),
                                               textOf("c", 20000, 10 * kWindow)};
   TextAmounts wanted = amounts();
-  wanted.acceptanceWindows = 12;
+  wanted.acceptanceWindows = 24;
   SearchWindows windows = chosen(texts, acceptance, {}, kWindow, wanted);
-  CHECK(windows.acceptance.windows == 12);
-  CHECK(windows.acceptance.ids[0].size() == 9 * kWindow);
-  CHECK(windows.acceptance.ids[1].size() == 3 * kWindow);
-  CHECK(windows.acceptance.indices[1].size() == 3);
+  CHECK(windows.acceptance.windows == 24);
+  CHECK(windows.acceptance.ids[0].size() == 18 * kWindow);
+  CHECK(windows.acceptance.ids[1].size() == 6 * kWindow);
+  CHECK(windows.acceptance.indices[1].size() == 6);
 }
 
 TEST_CASE("the search may measure on calibration's own windows, the acceptance never") {
-  std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)};
-  texts[0].isOfCalibration = true;
-  std::vector<SearchText> acceptance = {textOf("b", 10000, 10 * kWindow)};
-  acceptance[0].tokens.insert(acceptance[0].tokens.end(), texts[0].tokens.begin(),
-                              texts[0].tokens.begin() + 2 * kWindow);
-  SearchWindows windows = chosen(texts, acceptance, texts[0].tokens, kWindow, amounts(10));
+  const std::vector<SearchText> texts = {
+      textOfCalibration("a", numbered(0, 20 * kWindow), kWindow)};
+  std::vector<SearchText> acceptance = {textOf("b", 10000, 20 * kWindow)};
+  append(acceptance[0], numbered(0, 2 * kWindow));
+  SearchWindows windows = chosen(texts, acceptance, texts[0].windows.tokens, kWindow, amounts(10));
   CHECK(windows.probe.windows + windows.rest.windows == 10);
-  CHECK(windows.acceptance.windows == 10);
+  CHECK(windows.acceptance.windows == 20);
+}
+
+/// How many windows each chosen unit has, text after text.
+static std::vector<size_t> windowsOfUnits(const WindowSet &set) {
+  std::vector<size_t> counts;
+  for (const std::vector<uint32_t> &units : set.units)
+    for (size_t i = 0; i < units.size(); ++i)
+      if (i == 0 || units[i] != units[i - 1])
+        counts.push_back(size_t(std::count(units.begin(), units.end(), units[i])));
+  return counts;
+}
+
+TEST_CASE(
+    "of the acceptance texts whole units are taken, evenly and within the windows asked for") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)},
+                                acceptance = {textOf("b", 10000, 90 * kWindow, 3)};
+  TextAmounts wanted = amounts();
+  wanted.acceptanceWindows = 68;
+  const WindowSet set = chosen(texts, acceptance, {}, kWindow, wanted).acceptance;
+  CHECK(windowsOfUnits(set) == std::vector<size_t>(22, 3));
+  CHECK(set.unitCount() == 22);
+  CHECK(set.documentCount() == 22);
+  CHECK(set.windows == 66);
+  firstTokens(set, acceptance);
+  // 22 of 30: no two units in a row are left out.
+  CHECK(set.units[0].front() <= 1);
+  CHECK(set.units[0].back() == 29);
+  for (size_t i = 1; i < set.units[0].size(); ++i)
+    CHECK(set.units[0][i] - set.units[0][i - 1] <= 2);
+}
+
+TEST_CASE("no fewer units are taken than have a bound, however many windows they have") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)},
+                                acceptance = {textOf("b", 10000, 90 * kWindow, 3)};
+  TextAmounts wanted = amounts();
+  wanted.acceptanceWindows = 30;
+  CHECK(windowsOfUnits(chosen(texts, acceptance, {}, kWindow, wanted).acceptance) ==
+        std::vector<size_t>(20, 3));
+}
+
+TEST_CASE("units of unequal length keep to the windows asked for") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)};
+  const std::vector<SearchText> acceptance = {textOf("b", 10000, 21 * kWindow),
+                                              textOf("c", 20000, 90 * kWindow, 10)};
+  TextAmounts wanted = amounts();
+  wanted.acceptanceWindows = 90;
+  const WindowSet set = chosen(texts, acceptance, {}, kWindow, wanted).acceptance;
+  CHECK(set.windows <= 90);
+  CHECK(set.unitCount() >= 20);
+  for (size_t windows : windowsOfUnits(set))
+    CHECK((windows == 1 || windows == 10));
+}
+
+TEST_CASE("a unit of which calibration or the search has read one window is not accepted on") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)};
+  const std::vector<SearchText> acceptance = {textOf("b", 10000, 66 * kWindow, 3)};
+  const Ids calibrated = numbered(10000 + 4 * kWindow, kWindow); // In the middle of the second.
+  const WindowSet set = chosen(texts, acceptance, calibrated).acceptance;
+  CHECK(windowsOfUnits(set) == std::vector<size_t>(21, 3));
+  CHECK(set.units[0][3] == 2);
+}
+
+TEST_CASE("units are set aside whole, and only such as calibration has read nothing of") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 135 * kWindow, 3)};
+  const Ids calibrated = numbered(kWindow, kWindow);
+  const SearchWindows windows = chosen(texts, {}, calibrated, kWindow, amounts(200, 5, 64));
+  CHECK(windowsOfUnits(windows.acceptance) == std::vector<size_t>(21, 3));
+  CHECK(windows.acceptance.units[0].front() != 0);
+  std::set<uint32_t> accepted(windows.acceptance.units[0].begin(),
+                              windows.acceptance.units[0].end());
+  for (const WindowSet *set : {&windows.probe, &windows.rest})
+    for (uint32_t unit : set->units[0])
+      CHECK_FALSE(accepted.contains(unit));
+  CHECK(windows.probe.windows + windows.rest.windows == 134 - 63);
 }
 
 TEST_CASE("an acceptance text with the content of a calibration text is refused, naming both") {
@@ -226,29 +325,62 @@ TEST_CASE("the same text twice is refused, under whatever name") {
   CHECK(status.message().find("x/a") != std::string::npos);
 }
 
-TEST_CASE("too few windows for the search or the acceptance are refused with both numbers") {
-  const std::vector<SearchText> enough = {textOf("a", 0, 10 * kWindow)},
-                                few = {textOf("b", 10000, 10 * kWindow - 1)};
-  CHECK(chosen(enough, {textOf("c", 20000, 10 * kWindow)}).acceptance.windows == 10);
-  CHECK(refusal(few, enough).message().find("9 windows") != std::string::npos);
-  CHECK(refusal(enough, few).message().find("9 for the acceptance") != std::string::npos);
-  CHECK(refusal({textOf("a", 0, 19 * kWindow)}, {}).message().find("9 for the acceptance") !=
-        std::string::npos);
+TEST_CASE("too few windows for the search and too few units for the acceptance are refused") {
+  auto says = [](const moert::Status &status, const char *text) {
+    INFO(status.message());
+    CHECK(status.message().find(text) != std::string::npos);
+  };
+  const SearchText search = textOf("a", 0, 10 * kWindow), few = textOf("a", 0, 10 * kWindow - 1);
+  const SearchText units = textOf("b", 10000, 40 * kWindow, 2);
+  CHECK(chosen({search}, {units}).acceptance.unitCount() == 20);
+  says(refusal({few}, {units}), "the texts have 9 windows of 32 tokens for the search");
   // What calibration has seen is no longer there for the search.
-  const Ids seen(enough[0].tokens.begin(), enough[0].tokens.begin() + kWindow);
-  CHECK(refusal(enough, {textOf("c", 20000, 10 * kWindow)}, seen).message().find("9 windows") !=
-        std::string::npos);
+  says(refusal({search}, {units}, numbered(0, kWindow)), "the texts have 9 windows");
+  // 95 windows of 19 documents say less than 20 documents of one.
+  const moert::Status status = refusal({search}, {textOf("b", 10000, 95 * kWindow, 5)});
+  says(status, "--eval-text has 19 units (19 documents, 95 windows of 32 tokens)");
+  says(status, "More documents help, not longer ones: a JSONL file with one document a line, or "
+               "--document-separator");
+  says(refusal({textOf("a", 0, 39 * kWindow)}, {}), "the calibration texts have 19 units");
+  says(refusal({textOf("a", 0, 300 * kWindow, 10)}, {}), "the calibration texts have 15 units");
+}
+
+TEST_CASE("texts are read as documents, short ones packed after the separator token") {
+  TemporaryDirectory directory;
+  directory.write("a.jsonl", R"({"text": "c"})"
+                             "\n"
+                             R"({"text": "cb"})"
+                             "\n"
+                             R"({"text": "cbcbc"})"
+                             "\n");
+  directory.write("b.txt", "c\n---\ncb\n---\ncbcbc\n");
+  nlohmann::json json = moert::smallTokenizer();
+  json["added_tokens"] = {moert::addedToken(7, "<e>")};
+  const moert::LoadedTokenizer loaded = moert::load(json);
+  auto cutter = moert::WindowCutter::create(loaded.tokenizer, Ids{7}, 4);
+  REQUIRE(cutter.isOk());
+  const std::vector<std::string> paths = {directory.path("a.jsonl"), directory.path("b.txt")};
+  auto texts = readSearchTexts(paths, "---", *cutter);
+  REQUIRE_MESSAGE(texts.isOk(), texts.status().message());
+  CHECK((*texts)[0].name == "a.jsonl");
+  CHECK((*texts)[0].windows.tokens == Ids{7, 2, 7, 2, 2, 1, 2, 1});
+  CHECK((*texts)[0].windows.units == std::vector<uint32_t>{0, 1});
+  CHECK((*texts)[1].windows.tokens == (*texts)[0].windows.tokens);
+  directory.write("a.jsonl", "\n{}\n");
+  CHECK(readSearchTexts(paths, "---", *cutter).status().message() ==
+        moert::strCat("'", paths[0], "' line 2: found no key \"text\", expected one document a ",
+                      R"(line as {"text": "..."})"));
 }
 
 TEST_CASE("more probes than windows of the search take them all") {
-  SearchWindows windows = chosen({textOf("a", 0, 10 * kWindow)}, {textOf("b", 10000, 10 * kWindow)},
+  SearchWindows windows = chosen({textOf("a", 0, 10 * kWindow)}, {textOf("b", 10000, 20 * kWindow)},
                                  {}, kWindow, amounts(96, 24));
   CHECK(windows.probe.windows == 10);
   CHECK(windows.rest.windows == 0);
 }
 
 TEST_CASE("items that calibration or the search has read parts of are found") {
-  auto tokens = [](int32_t first, size_t count) { return textOf("", first, count).tokens; };
+  auto tokens = numbered;
   const Ids calibrated = tokens(0, 2 * kWindow);
   SearchWindows windows;
   windows.probe.ids = {tokens(1000, kWindow)};
@@ -267,7 +399,7 @@ TEST_CASE("items that calibration or the search has read parts of are found") {
 
 TEST_CASE("what many items begin with is no part of them, what two have in common is") {
   auto asked = [](int32_t first) {
-    Ids item = textOf("", 0, 20).tokens, rest = textOf("", first, 20).tokens;
+    Ids item = numbered(0, 20), rest = numbered(first, 20);
     item.insert(item.end(), rest.begin(), rest.end());
     return item;
   };

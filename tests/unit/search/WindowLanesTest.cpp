@@ -3,6 +3,7 @@
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/engine/SyntheticModel.h"
 #include "tests/unit/evaluation/TableSource.h"
+#include "tests/unit/search/WindowSetTexts.h"
 
 #include <doctest/doctest.h>
 
@@ -24,6 +25,7 @@ static WindowSet manyWindows() {
     std::vector<int32_t> &ids = set.ids.emplace_back();
     for (int32_t i = 0; i < 40; ++i)
       ids.push_back((i * i + 3 * i * text + i / 4) % 5);
+    set.units.push_back({0, 0, 0, 1, 2, 2, 2, 3, 3, 4});
   }
   return set;
 }
@@ -31,7 +33,7 @@ static WindowSet manyWindows() {
 TEST_CASE("scores come in the order of the windows, whoever played them") {
   const WindowSet set = manyWindows();
   TableSource one = tableModel(2), reference = tableModel(1);
-  auto expected = evaluate(set.ids, windowsOfFour(), one, &reference);
+  auto expected = evaluate(textsOf(set, kWindow), windowsOfFour(), one, &reference);
   REQUIRE(expected.isOk());
   REQUIRE(expected->size() == 20);
   for (size_t count : {1u, 2u, 5u}) {
@@ -54,6 +56,7 @@ TEST_CASE("scores come in the order of the windows, whoever played them") {
     REQUIRE(scores->size() == 20);
     for (size_t i = 0; i < 20; ++i) {
       CHECK((*scores)[i].text == (*expected)[i].text);
+      CHECK((*scores)[i].unit == (*expected)[i].unit);
       CHECK((*scores)[i].lossNats == (*expected)[i].lossNats);
       CHECK((*scores)[i].kl() == (*expected)[i].kl());
     }
@@ -63,6 +66,7 @@ TEST_CASE("scores come in the order of the windows, whoever played them") {
 TEST_CASE("a failure names its window and ends all lanes") {
   WindowSet set;
   set.ids = {{0, 1, 2, 3, 0, 1, 1, 1, 4, 1, 2, 3}};
+  set.units = {{0, 1, 1}};
   TableSource first = tableModel(1), second = tableModel(1);
   first.brokenToken = second.brokenToken = 4;
   const WindowLane lanes[] = {{&first, nullptr, nullptr}, {&second, nullptr, nullptr}};

@@ -1,0 +1,52 @@
+#include "runtime/evaluation/UnitSpread.h"
+
+#include <cmath>
+#include <vector>
+
+namespace moert {
+
+// The sum over each unit.
+static std::vector<SampleScore> unitsOf(std::span<const SampleScore> samples) {
+  std::vector<SampleScore> units;
+  for (const SampleScore &sample : samples) {
+    const bool isNew =
+        units.empty() || units.back().text != sample.text || units.back().unit != sample.unit;
+    if (isNew)
+      units.push_back(sample);
+    else
+      units.back().add(sample);
+  }
+  return units;
+}
+
+uint64_t unitCount(std::span<const SampleScore> samples) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < samples.size(); ++i)
+    count +=
+        i == 0 || samples[i].text != samples[i - 1].text || samples[i].unit != samples[i - 1].unit;
+  return count;
+}
+
+std::optional<double> unitSpread(std::span<const SampleScore> samples, LossMetric metric) {
+  const std::vector<SampleScore> units = unitsOf(samples);
+  const SampleScore sum = sumOf(samples);
+  if (units.size() < 2 || !lossOf(sum, metric))
+    return std::nullopt;
+  const double count = static_cast<double>(units.size());
+  std::vector<double> losses;
+  double mean = 0;
+  for (const SampleScore &unit : units) {
+    // A single item's own fraction is not defined where the reference has no points.
+    const double loss = isOfItems(metric)
+                            ? (unit.referencePoints - unit.points) / (sum.referencePoints / count)
+                            : lossOf(unit, metric).value_or(0);
+    losses.push_back(loss);
+    mean += loss / count;
+  }
+  double squares = 0;
+  for (double loss : losses)
+    squares += (loss - mean) * (loss - mean);
+  return std::sqrt(squares / (count - 1));
+}
+
+} // namespace moert
