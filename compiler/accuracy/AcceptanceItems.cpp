@@ -3,6 +3,7 @@
 #include "compiler/accuracy/SearchSummary.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/Utf8.h"
+#include "runtime/evaluation/LossBound.h"
 
 using namespace moert;
 
@@ -40,12 +41,12 @@ Status AcceptanceItems::leaveOut(const std::vector<bool> &seen, double target) {
     if (!seen[item])
       kept.push_back(item);
   const char *which = kept.size() < seen.size() ? " that calibration and search have not read" : "";
-  if (kept.size() < kLeastUnits)
+  if (kept.size() < kMinimumBoundUnits)
     return invalidInput("--eval-text has ", kept.size(), " items", which, ", expected at least ",
-                        kLeastUnits, ": fewer have no bound");
+                        kMinimumBoundUnits, ": fewer have no bound");
   SampleScore known;
   known.referencePoints = 1;
-  const double least = leastBound95(std::vector(kept.size(), known), kMaxLooks);
+  const double least = leastBound(std::vector(kept.size(), known), kAcceptanceConfidence);
   if (least > target)
     return invalidInput("--eval-text has ", kept.size(), " items", which,
                         ", which can show no loss below ", formatLoss(least, LossMetric::kChoice),

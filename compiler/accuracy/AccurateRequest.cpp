@@ -26,10 +26,10 @@ static Status checkSelfText(const AccurateCompileRequest &request) {
     return invalidInput(
         "--self-text beside texts or a profile for everything, expected --self-text "
         "in place of --calibration-text or --eval-text");
-  const uint64_t least = accepts ? kLeastUnits * (1 + calibrates) : 1;
+  const uint64_t least = accepts ? kMinimumBoundUnits * (1 + calibrates) : 1;
   if (request.selfTextDocuments > 0 && request.selfTextDocuments < least)
     return invalidInput("--self-text ", request.selfTextDocuments, ", expected at least ", least,
-                        ": the acceptance needs ", kLeastUnits, " documents",
+                        ": the acceptance needs ", kMinimumBoundUnits, " documents",
                         calibrates ? ", and half of them are for calibration" : "");
   return {};
 }

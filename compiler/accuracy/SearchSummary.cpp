@@ -2,6 +2,7 @@
 
 #include "compiler/inspection/TextTable.h"
 #include "runtime/base/Size.h"
+#include "runtime/evaluation/LossBound.h"
 
 #include <algorithm>
 #include <cmath>
@@ -67,7 +68,7 @@ std::string acceptedText(const WidthSearchOutcome &outcome, const SampleScore &s
   std::string text =
       strCat(metricName(metric), " loss ", formatLoss(outcome.acceptance.loss, metric),
              ", at most ", formatLoss(outcome.acceptance.upperBound, metric),
-             " with 95% confidence, as one of ", kMaxLooks, " looks\n(", samples,
+             " with 95% confidence, as one of ", kMaxLooks, " acceptance tests\n(", samples,
              isOfItems(metric) ? " items" : " windows", " that nothing else has seen); ");
   if (isOfItems(metric))
     text += strCat(formatted("%.4f", *valueOf(sum, metric)), " beside the reference's ",
@@ -77,7 +78,7 @@ std::string acceptedText(const WidthSearchOutcome &outcome, const SampleScore &s
 }
 
 std::string itemsText(std::span<const SampleScore> scores, LossMetric metric, double target) {
-  const double least = leastBound95(scores, kMaxLooks);
+  const double least = leastBound(scores, kAcceptanceConfidence);
   if (!isOfItems(metric) || least <= target)
     return {};
   const auto known = std::count_if(scores.begin(), scores.end(), [](const SampleScore &score) {

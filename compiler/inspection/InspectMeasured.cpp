@@ -61,7 +61,7 @@ std::string describeMeasured(const Measured &measured) {
   table.addRow(
       {"measured", strCat(lossText(measured, measured.loss), ", upper 95% bound ",
                           lossText(measured, measured.upperBound),
-                          measured.looks > 1 ? strCat(", as one of ", measured.looks, " looks")
+                          measured.looks > 1 ? strCat(", as one of ", measured.looks, " acceptance tests")
                                              : std::string())});
   table.addRow(
       {"beside it", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",

@@ -65,6 +65,8 @@ public:
 
 /// Each look needs a bound that holds beside the others, so more looks make all of them wider.
 constexpr uint32_t kMaxLooks = 3;
+/// Each acceptance test's own, so that all of them hold together with 95% (Bonferroni).
+constexpr double kAcceptanceConfidence = 1 - 0.05 / kMaxLooks;
 
 /// Who proposed an assignment, as people and artifacts spell it.
 constexpr const char *kUniformSolver = "uniform", *kKnapsackSolver = "mckp",

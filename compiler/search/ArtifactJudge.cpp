@@ -1,6 +1,7 @@
 #include "compiler/search/ArtifactJudge.h"
 
 #include "runtime/base/Checksum.h"
+#include "runtime/evaluation/LossBound.h"
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
@@ -117,7 +118,7 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candi
   });
   // Long documents alone are too few units for an error of the search's losses, which only have to
   // put candidates in order: there, windows stand in for them.
-  if (unitCount(probe) < kLeastUnits)
+  if (unitCount(probe) < kMinimumBoundUnits)
     for (uint32_t i = 0; i < probe.size(); ++i)
       probe[i].unit = i;
   return probe;
@@ -184,7 +185,7 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   ::unlink(path.c_str());
   Measurement measurement;
   measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kHopeless), kHopeless);
-  double bound = lossUpperBound95(scores, searchMetric()).value_or(kHopeless);
+  double bound = lossUpperBound(scores, searchMetric()).value_or(kHopeless);
   // Of items nothing can be predicted: looks say what a divergence is worth.
   if (!options.itemSet)
     bound = predictedBound(measurement.loss, bound);
@@ -271,10 +272,10 @@ Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
   const double worst = options.itemSet ? 1 : kHopeless;
   Measurement measurement;
   measurement.loss = std::min(lossOf(sum, options.metric).value_or(worst), worst);
-  measurement.upperBound = lossUpperBound95(scores, options.metric, kMaxLooks).value_or(worst);
+  measurement.upperBound = lossUpperBound(scores, options.metric, kAcceptanceConfidence).value_or(worst);
   measurement.klNats = sum.kl();
   if (options.itemSet)
-    measurement.leastBound = leastBound95(scores, kMaxLooks);
+    measurement.leastBound = leastBound(scores, kAcceptanceConfidence);
   accepted[assignment] = std::move(scores);
   return measurement;
 }

@@ -158,7 +158,7 @@ static std::vector<Place> takeEvenly(std::vector<Place> &places, size_t count) {
 }
 
 // Units, evenly spaced over all texts and each with all its windows: as many as have `wanted`
-// windows or fewer, but kLeastUnits where these have no more than `most`.
+// windows or fewer, but kMinimumBoundUnits where these have no more than `most`.
 static std::vector<Place> takeUnits(const std::vector<UnitPlace> &units, size_t wanted,
                                     size_t most) {
   size_t all = 0;
@@ -166,13 +166,13 @@ static std::vector<Place> takeUnits(const std::vector<UnitPlace> &units, size_t 
     all += unit.windows;
   // A first estimate; evenly spaced units have nearly their part of all windows.
   size_t count = all <= wanted ? units.size() : divideUp(units.size() * wanted, all);
-  count = std::min(std::max<size_t>(count, kLeastUnits), units.size());
+  count = std::min(std::max<size_t>(count, kMinimumBoundUnits), units.size());
   for (;; --count) {
     std::vector<Place> places;
     for (size_t i = 0; i < units.size(); ++i)
       for (size_t w = 0; w < units[i].windows && isTakenEvenly(i, count, units.size()); ++w)
         places.push_back({units[i].text, units[i].firstWindow + w});
-    if (places.size() <= most && (places.size() <= wanted || count <= kLeastUnits))
+    if (places.size() <= most && (places.size() <= wanted || count <= kMinimumBoundUnits))
       return places;
   }
 }
@@ -243,13 +243,13 @@ static Status checkEnough(uint64_t searchWindows, const SearchWindows &windows,
                         "acceptance; expected at least ",
                         kLeastWindows);
   const uint64_t units = windows.acceptance.unitCount();
-  if (amounts.isAcceptedOnItems || units >= kLeastUnits)
+  if (amounts.isAcceptedOnItems || units >= kMinimumBoundUnits)
     return {};
   const std::string found =
       strCat(units, " units (", windows.acceptance.documentCount(), " documents, ",
              windows.acceptance.windows, " windows of ", amounts.windowTokens, " tokens)");
   const std::string expected =
-      strCat("expected at least ", kLeastUnits,
+      strCat("expected at least ", kMinimumBoundUnits,
              ": a unit is a document, or a window of short "
              "documents. More documents help, not longer ones: a JSONL file with one document a "
              "line, or --document-separator");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/evaluation/RatioBound.h"
 #include "runtime/evaluation/TextWindows.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
@@ -36,9 +37,6 @@ struct TextAmounts {
 
 /// Fewer windows cannot put the search's candidates in order.
 constexpr uint64_t kLeastWindows = 10;
-
-/// Fewer units, or items, have no bound.
-constexpr uint64_t kLeastUnits = 20;
 
 /// A text that was read, or a file of items.
 struct SearchText {
@@ -88,7 +86,7 @@ SearchText textOfCalibration(std::string name, std::vector<int32_t> tokens, uint
 /// acceptance. Units of acceptance texts are also left out where they share as much with the
 /// search's windows. acceptanceTexts may be empty; of items they are compared by content alone.
 /// Refuses texts of both kinds with the same content, fewer than kLeastWindows for the search and
-/// fewer than kLeastUnits for the acceptance.
+/// fewer than kMinimumBoundUnits for the acceptance.
 moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                            std::span<const SearchText> acceptanceTexts,
                                            std::span<const int32_t> calibrationTokens,

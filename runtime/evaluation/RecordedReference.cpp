@@ -1,7 +1,7 @@
 #include "runtime/evaluation/RecordedReference.h"
 
 #include "runtime/base/InputText.h"
-#include "runtime/evaluation/PairedBootstrap.h"
+#include "runtime/evaluation/LossBound.h"
 
 #include <algorithm>
 #include <string_view>
@@ -84,7 +84,7 @@ RecordedReference::find(const Measured &measured, const EvaluationRequest &reque
     return std::optional<RecordedReference>();
   }
   RecordedReference reference;
-  reference.lookCount = measured.looks;
+  reference.acceptanceTests = measured.looks;
   reference.isOnItems = measured.isOnItems();
   std::vector<uint64_t> firstSamples(texts.size());
   for (size_t i = 1; i < texts.size(); ++i)
@@ -126,7 +126,7 @@ std::vector<SampleScore> RecordedReference::beside(std::span<const SampleScore> 
 
 uint64_t RecordedReference::memoryBytes() const {
   return recorded.capacity() * (sizeof(Recorded) + sizeof(SampleScore)) +
-         boundMemoryBytes(recorded.size(), lookCount);
+         lossBoundMemoryBytes(recorded.size());
 }
 
 } // namespace moert

@@ -38,8 +38,8 @@ public:
   /// What it holds, and what the bound takes.
   uint64_t memoryBytes() const;
 
-  /// How many acceptances their bound is corrected for.
-  uint32_t looks() const { return lookCount; }
+  /// How many acceptance tests their bound is corrected for.
+  uint32_t tests() const { return acceptanceTests; }
 
 private:
   struct Recorded {
@@ -50,7 +50,7 @@ private:
   RecordedReference() = default;
   Status take(const MeasuredText &text, const EvaluatedText &found, uint64_t firstSample);
 
-  uint32_t lookCount = 1;
+  uint32_t acceptanceTests = 1;
   bool isOnItems = false;
   std::vector<Recorded> recorded;
 };

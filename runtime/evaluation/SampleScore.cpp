@@ -1,12 +1,6 @@
 #include "runtime/evaluation/SampleScore.h"
 
-#include "runtime/evaluation/PairedBootstrap.h"
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
-#include <vector>
 
 namespace moert {
 
@@ -106,38 +100,6 @@ std::optional<double> lossOf(const SampleScore &score, LossMetric metric) {
     return exp64((score.lossNats - score.referenceLossNats) / static_cast<double>(score.tokens)) -
            1;
   }
-}
-
-std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, LossMetric metric,
-                                       uint32_t looks) {
-  std::vector<uint32_t> texts;
-  texts.reserve(samples.size());
-  for (const SampleScore &sample : samples)
-    texts.push_back(sample.text);
-  std::optional<double> bound = upperBound95(
-      texts,
-      [&](std::span<const uint32_t> drawn) {
-        SampleScore sum;
-        for (uint32_t sample : drawn)
-          sum.add(samples[sample]);
-        return lossOf(sum, metric).value_or(std::numeric_limits<double>::infinity());
-      },
-      looks);
-  if (bound && isOfItems(metric))
-    bound = std::max(*bound, leastBound95(samples, looks));
-  return bound;
-}
-
-std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossMetric metric,
-                                     double confidence) {
-  const long looks = std::lround(0.05 / (1 - confidence));
-  return lossUpperBound95(samples, metric, static_cast<uint32_t>(std::max(looks, 1L)));
-}
-
-double leastBound95(std::span<const SampleScore> items, uint32_t looks) {
-  const auto count = std::count_if(
-      items.begin(), items.end(), [](const SampleScore &item) { return item.referencePoints > 0; });
-  return count == 0 ? 1 : 1 - exp64(log64(0.05 / looks) / static_cast<double>(count));
 }
 
 } // namespace moert

@@ -1,7 +1,7 @@
-// Scores of samples, and what they say of an artifact beside its reference: values, losses and
-// their bound.
+// Scores of samples, and what they say of an artifact beside its reference: values and losses
+// (LossBound.h: how sure a loss is).
 //
-// A sample is what is resampled: a window of a text, or an item. Sums are doubles added token after
+// A sample is a window of a text, or an item. Sums are doubles added token after
 // token inside a sample, and sample after sample: the same logits give the same numbers on every
 // machine.
 #pragma once
@@ -64,21 +64,5 @@ std::optional<double> referenceValueOf(const SampleScore &score, LossMetric metr
 /// items 1 - points / reference's points. Nothing where nothing was scored, and where the reference
 /// itself has no points: nothing is a share of zero.
 std::optional<double> lossOf(const SampleScore &score, LossMetric metric);
-
-/// The upper bound of lossOf() all samples with 95% confidence (PairedBootstrap.h), resampled
-/// within each text, whose samples are consecutive. looks: how many such bounds have to hold at
-/// once, each of another artifact. Nothing with fewer than 10 samples, which cannot tell. Of items,
-/// at least leastBound95().
-std::optional<double> lossUpperBound95(std::span<const SampleScore> samples, LossMetric metric,
-                                       uint32_t looks = 1);
-
-/// As lossUpperBound95() with a single look, at another confidence: 0.9 to 0.9999.
-std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossMetric metric,
-                                     double confidence = 0.95);
-
-/// The share of the reference's points that could be lost, with the confidence of a bound, though
-/// none of these items lost any: 1 - 0.05^(1/n) of the n in which the reference has points.
-/// Resampling does not see it: what no item shows is in no resample. 1 without such items.
-double leastBound95(std::span<const SampleScore> items, uint32_t looks = 1);
 
 } // namespace moert

@@ -73,7 +73,7 @@ class ItemsTest(AccuracyTest):
 class TargetTest(ItemsTest):
     def test_a_target_in_choices_is_held_and_found_again_with_the_reference_and_without(self):
         done, measured = self.compiled(*on_items("choice", choices(), "--choice-by", "text", loss="30%"))
-        self.assertRegex(done.err, rf"choice loss \S+, at most \S+ with 95% confidence, as one of 3 looks\n\({CHOICES} items")
+        self.assertRegex(done.err, rf"choice loss \S+, at most \S+ with 95% confidence, as one of 3 acceptance tests\n\({CHOICES} items")
         self.assertEqual((measured["metric"], measured["target"]), ("choice", 0.3))
         self.assertLessEqual(measured["upper_bound"], 0.3)
         self.assertEqual([text["items"] for text in measured["acceptance_texts"]], [list(range(20)), list(range(40))])

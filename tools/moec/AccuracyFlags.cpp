@@ -49,7 +49,7 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
           strCat("Texts on which the loss is accepted, used for nothing else (default: "
                  "documents set aside from the calibration texts). The bound is over "
                  "documents like theirs: at least ",
-                 kLeastUnits,
+                 kMinimumBoundUnits,
                  " documents, or windows of short ones, better hundreds. For choice, rouge2 "
                  "and exact, items"))
       ->check(someWord())

@@ -1,6 +1,6 @@
 #include "tools/moert/EvalReport.h"
 
-#include "runtime/evaluation/PairedBootstrap.h"
+#include "runtime/evaluation/LossBound.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uin
   json.key("loss").number(numberOf(lossOf(sumOf(samples, text), report.metric)));
   if (!text) {
     json.key("upper95").number(
-        numberOf(lossUpperBound95(samples, report.metric, report.recorded->looks)));
-    json.key("looks").number(report.recorded->looks);
+        numberOf(lossUpperBound(samples, report.metric, report.recorded->confidence())));
+    json.key("looks").number(report.recorded->tests);
   }
   json.key(strCat("loss_", report.sampleName)).number(recorded);
 }
@@ -60,7 +60,7 @@ void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32
   json.key("reference").number(numberOf(referenceValueOf(score, report.metric)));
   json.key("loss").number(numberOf(lossOf(score, report.metric)));
   if (!text)
-    json.key("upper95").number(numberOf(lossUpperBound95(report.samples, report.metric)));
+    json.key("upper95").number(numberOf(lossUpperBound(report.samples, report.metric)));
   json.key("kl").number(numberOf(valueOf(score, LossMetric::kKl)));
   json.key("top1").number(numberOf(valueOf(score, LossMetric::kTop1)));
 }
@@ -127,7 +127,8 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
 std::string lossLine(const EvalReport &report) {
   const std::vector<SampleScore> &samples =
       report.recorded ? report.recorded->samples : report.samples;
-  const uint32_t looks = report.recorded ? report.recorded->looks : 1;
+  const uint32_t tests = report.recorded ? report.recorded->tests : 1;
+  const double confidence = report.recorded ? report.recorded->confidence() : 0.95;
   std::ostringstream out;
   const std::optional<double> loss = lossOf(sumOf(samples), report.metric);
   out << "loss (" << metricName(report.metric) << ") ";
@@ -136,14 +137,15 @@ std::string lossLine(const EvalReport &report) {
   out << formatDigits(*loss, 6);
   if (samples.size() < report.samples.size())
     out << " on " << samples.size() << " of " << report.samples.size() << " " << report.sampleName;
-  if (const auto bound = lossUpperBound95(samples, report.metric, looks)) {
+  if (const auto bound = lossUpperBound(samples, report.metric, confidence)) {
     out << ", upper 95% bound " << formatDigits(bound, 6);
-    if (looks > 1)
-      out << ", as one of " << looks << " looks";
-  } else if (samples.size() < kMinimumBoundSamples)
-    out << ", no bound: fewer than " << kMinimumBoundSamples << " " << report.sampleName;
+    if (tests > 1)
+      out << ", as one of " << tests << " acceptance tests";
+  } else if (isOfItems(report.metric))
+    out << ", no bound: it takes " << kMinimumBoundUnits << " items or more";
   else
-    out << ", no bound: the reference has points in too few " << report.sampleName;
+    out << ", no bound: it takes " << kMinimumBoundUnits
+        << " documents or more, not longer documents";
   out << "\n";
   return out.str();
 }

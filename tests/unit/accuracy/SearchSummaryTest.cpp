@@ -46,12 +46,12 @@ TEST_CASE("what was accepted on items is said with both models' points") {
   outcome.acceptance.upperBound = 0.1;
   const SampleScore sum = sumOf(itemsOf(40, 60));
   CHECK(acceptedText(outcome, sum, 100, LossMetric::kExact) ==
-        "exact loss 1.25%, at most 10.00% with 95% confidence, as one of 3 looks\n(100 items that "
+        "exact loss 1.25%, at most 10.00% with 95% confidence, as one of 3 acceptance tests\n(100 items that "
         "nothing else has seen); 0.4000 beside the reference's 0.4000, KL 0.0500 nats, top-1 "
         "agreement "
         "90.00%");
   CHECK(
       acceptedText(outcome, sum, 100, LossMetric::kPerplexity) ==
-      "perplexity loss 1.25%, at most 10.00% with 95% confidence, as one of 3 looks\n(100 windows "
+      "perplexity loss 1.25%, at most 10.00% with 95% confidence, as one of 3 acceptance tests\n(100 windows "
       "that nothing else has seen); KL 0.0500 nats, top-1 agreement 90.00%");
 }

@@ -173,47 +173,6 @@ TEST_CASE("once stop is set the evaluation ends as interrupted") {
         StatusCode::kInterrupted);
 }
 
-TEST_CASE("the bound of windows that are all alike is their loss") {
-  std::vector<SampleScore> windows(20, scoreOf(0, 10, 22, 20, 1, 9));
-  CHECK(*lossUpperBound95(windows, LossMetric::kPerplexity) == doctest::Approx(std::exp(0.2) - 1));
-  CHECK(*lossUpperBound95(windows, LossMetric::kTop1) == doctest::Approx(0.1));
-}
-
-// Tolerance: 2,000 resamples place this quantile with a standard deviation of 0.0024 (that of the
-// tenth look below with 0.0055), and the means of 400 windows of 0 or 2 come in steps of 0.005.
-TEST_CASE("the bound is the normal one where windows vary and are many") {
-  // KL of a window is 0 or 2 with equal shares: mean 1, standard deviation of the mean 1 / sqrt(n).
-  std::vector<SampleScore> windows;
-  for (uint32_t i = 0; i < 400; ++i)
-    windows.push_back(scoreOf(i / 100, 1, 1, 1, i % 2 ? 2 : 0, 1));
-  CHECK(*lossUpperBound95(windows, LossMetric::kKl) ==
-        doctest::Approx(1 + 1.645 / 20).epsilon(0.01));
-}
-
-TEST_CASE("resampling stays within each text") {
-  // The texts differ, their own windows do not: nothing varies.
-  std::vector<SampleScore> windows(10, scoreOf(0, 1, 1, 1, 5, 1));
-  windows.insert(windows.end(), 10, scoreOf(1, 1, 1, 1, 1, 1));
-  CHECK(*lossUpperBound95(windows, LossMetric::kKl) == doctest::Approx(3));
-}
-
-TEST_CASE("too few windows have no bound") {
-  std::vector<SampleScore> windows(9, scoreOf(0, 1, 1, 1, 1, 1));
-  CHECK_FALSE(lossUpperBound95(windows, LossMetric::kKl));
-}
-
-TEST_CASE("a bound among several looks is the one that each of them needs") {
-  // KL of a window is 0 or 2: the bound of one look among 10 is at 1 - 0.05 / 10 of a normal
-  // distribution, 2.576 deviations of the mean above it.
-  std::vector<SampleScore> windows;
-  for (uint32_t i = 0; i < 400; ++i)
-    windows.push_back(scoreOf(0, 1, 1, 1, i % 2 ? 2 : 0, 1));
-  CHECK(*lossUpperBound95(windows, LossMetric::kKl, 10) ==
-        doctest::Approx(1 + 2.576 / 20).epsilon(0.01));
-  CHECK(*lossUpperBound95(windows, LossMetric::kKl, 2) >
-        *lossUpperBound95(windows, LossMetric::kKl));
-}
-
 TEST_CASE("nothing scored has no value and no loss") {
   CHECK_FALSE(valueOf({}, LossMetric::kPerplexity));
   CHECK_FALSE(referenceValueOf({}, LossMetric::kTop1));

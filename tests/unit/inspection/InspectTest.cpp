@@ -144,7 +144,7 @@ TEST_CASE("the page says what was measured, and nothing of it where nothing was"
   for (const char *line : {
            "accuracy, beside the same model at `source`:\n",
            "  target     loss in perplexity of at most 2.00%\n",
-           "  measured   1.25%, upper 95% bound 1.88%, as one of 3 looks\n",
+           "  measured   1.25%, upper 95% bound 1.88%, as one of 3 acceptance tests\n",
            "  beside it  KL 0.01562 nats per token, top-1 agreement 93.75%\n",
            "  on         3 windows of 64 tokens, set aside from the calibration texts\n",
            "  chosen by  greedy, quantized by nearest\n",

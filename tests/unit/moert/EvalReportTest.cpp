@@ -1,8 +1,12 @@
 #include "tools/moert/EvalReport.h"
 
+#include "runtime/evaluation/LossBound.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <span>
 
 using namespace moert;
 using namespace moert::cli;
@@ -20,48 +24,69 @@ TEST_CASE("the table has a line per text and one for all") {
   CHECK(text.find("reference") == std::string::npos);
 }
 
+static std::string boundText(std::span<const SampleScore> samples, LossMetric metric,
+                             double confidence) {
+  char text[64];
+  std::snprintf(text, sizeof text, ", upper 95%% bound %.6f",
+                *lossUpperBound(samples, metric, confidence));
+  return text;
+}
+
+/// Each of them a document, or an item, of its own.
+static std::vector<SampleScore> documents(uint32_t count, SampleScore score) {
+  std::vector<SampleScore> scores;
+  for (score.unit = 0; score.unit < count; ++score.unit)
+    scores.push_back(score);
+  return scores;
+}
+
 TEST_CASE("losses that the artifact carries are stated with the windows that they are of") {
-  // Of 14 windows the first text's 12 have one: 22 nats instead of 20 in 10 tokens.
-  RecordedLoss recorded = {std::vector<SampleScore>(12, SampleScore{0, 0, 10, 22, 20, 0, 0}), 3};
-  std::vector<SampleScore> windows(12, SampleScore{0, 0, 10, 22, 0, 0, 0});
-  windows.resize(14, SampleScore{1, 0, 10, 30, 0, 0, 0});
+  // Of 52 windows the first text's 50 have one: 22 nats instead of 20 in 10 tokens.
+  RecordedLoss recorded = {documents(50, {0, 0, 10, 22, 20, 0, 0}), 3};
+  std::vector<SampleScore> windows = documents(50, {0, 0, 10, 22, 0, 0, 0});
+  windows.resize(52, SampleScore{1, 0, 10, 30, 0, 0, 0});
   std::string text =
       reportText({LossMetric::kPerplexity, kTexts, windows, "windows", false, &recorded});
   // exp(2.2), exp(2) and exp(0.2) - 1.
-  CHECK(text.find("a.txt      12       120        9.0250        7.3891   22.14%          12\n") !=
+  CHECK(text.find("a.txt      50       500        9.0250        7.3891   22.14%          50\n") !=
         std::string::npos);
   CHECK(text.find("b.txt       2        20       20.0855             -        -           0\n") !=
         std::string::npos);
-  CHECK(text.find("loss (perplexity) 0.221403 on 12 of 14 windows, upper 95% bound 0.221403, "
-                  "as one of 3 looks\n") != std::string::npos);
+  // The bound that the artifact was accepted with: one of three that hold together.
+  CHECK(text.find(strCat("loss (perplexity) 0.221403 on 50 of 52 windows",
+                         boundText(recorded.samples, LossMetric::kPerplexity, 1 - 0.05 / 3),
+                         ", as one of 3 acceptance tests\n")) != std::string::npos);
   CHECK(text.find("KL") == std::string::npos);
   recorded.samples.pop_back(); // Now the reference's value would be of other windows.
   text = reportText({LossMetric::kPerplexity, kTexts, windows, "windows", false, &recorded});
-  CHECK(text.find("a.txt      12       120        9.0250             -   22.14%          11\n") !=
+  CHECK(text.find("a.txt      50       500        9.0250             -   22.14%          49\n") !=
         std::string::npos);
 }
 
 TEST_CASE(
     "losses beside the points that an artifact carries are stated with the items they are of") {
-  std::vector<SampleScore> items(12, SampleScore{0, 0, 0, 0, 0, 0, 0, 1, 0.5, 0});
+  std::vector<SampleScore> items = documents(22, {0, 0, 0, 0, 0, 0, 0, 1, 0.5, 0});
   RecordedLoss recorded = {items, 1};
   for (SampleScore &item : recorded.samples)
     item.referencePoints = 1;
-  items.resize(14, SampleScore{1, 0, 0, 0, 0, 0, 0, 1, 0, 0});
+  items.resize(24, SampleScore{1, 0, 0, 0, 0, 0, 0, 1, 0, 0});
   std::string text = reportText({LossMetric::kExact, kTexts, items, "items", false, &recorded});
   CHECK(text.find("loss    of items\n") != std::string::npos);
-  CHECK(text.find("a.txt      12         0        0.5000        1.0000   50.00%          12\n") !=
+  CHECK(text.find("a.txt      22         0        0.5000        1.0000   50.00%          22\n") !=
         std::string::npos);
-  CHECK(text.find("loss (exact) 0.500000 on 12 of 14 items, upper 95% bound 0.500000\n") !=
+  CHECK(text.find(strCat("loss (exact) 0.500000 on 22 of 24 items",
+                         boundText(recorded.samples, LossMetric::kExact, 0.95), "\n")) !=
         std::string::npos);
 }
 
-TEST_CASE("beside a reference the loss is stated, with its bound where windows are enough") {
-  std::vector<SampleScore> windows(12, SampleScore{0, 0, 10, 22, 20, 1, 9});
+TEST_CASE("beside a reference the loss is stated, with its bound where documents are enough") {
+  std::vector<SampleScore> windows = documents(20, {0, 0, 10, 22, 20, 1, 9});
   std::string text = reportText({LossMetric::kTop1, kTexts, windows, "windows", true});
-  CHECK(text.find("loss (top1) 0.1") != std::string::npos);
-  CHECK(text.find("upper 95% bound 0.1") != std::string::npos);
-  windows.resize(2);
+  CHECK(text.find(strCat("loss (top1) 0.100000", boundText(windows, LossMetric::kTop1, 0.95),
+                         "\n")) != std::string::npos);
+  // As many windows, but of 19 documents.
+  windows.back().unit = 18;
   text = reportText({LossMetric::kTop1, kTexts, windows, "windows", true});
-  CHECK(text.find("no bound") != std::string::npos);
+  CHECK(text.find("no bound: it takes 20 documents or more, not longer documents\n") !=
+        std::string::npos);
 }

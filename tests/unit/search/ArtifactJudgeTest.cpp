@@ -5,6 +5,7 @@
 #include "moert/Engine.h"
 #include "runtime/base/RandomStream.h"
 #include "runtime/evaluation/EngineSource.h"
+#include "runtime/evaluation/LossBound.h"
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/engine/SyntheticModel.h"
 #include "tests/unit/search/WindowSetTexts.h"
@@ -49,8 +50,8 @@ struct Fixture {
   explicit Fixture(LossMetric metric = LossMetric::kPerplexity) {
     RandomStream random(3);
     windows.probe = randomWindows(random, {2, 2});
-    windows.rest = randomWindows(random, {3, 5});
-    windows.acceptance = randomWindows(random, {10});
+    windows.rest = randomWindows(random, {9, 11});
+    windows.acceptance = randomWindows(random, {24});
     options.directory = directory.path("work");
     options.referencePath = directory.path("reference.moe");
     options.metric = metric;
@@ -150,17 +151,19 @@ TEST_CASE("a measurement is what both artifacts side by side give, by any metric
   }
 }
 
-TEST_CASE("an acceptance is of its own windows, its scores are kept, and its bound is of a look") {
+TEST_CASE(
+    "an acceptance test has its own windows, keeps their scores, and has its own confidence") {
   Fixture fixture;
   auto judge = fixture.judge();
   std::vector<SampleScore> expected = sideBySide(fixture, fixture.windows.acceptance);
   auto accepted = judge->accept({1});
   REQUIRE_MESSAGE(accepted.isOk(), accepted.status().message());
-  REQUIRE(judge->acceptanceScores({1}).size() == 10);
+  REQUIRE(judge->acceptanceScores({1}).size() == 24);
   CHECK(accepted->loss == *lossOf(sumOf(expected), LossMetric::kPerplexity));
-  CHECK(accepted->upperBound == *lossUpperBound95(expected, LossMetric::kPerplexity, kMaxLooks));
+  CHECK(accepted->upperBound ==
+        *lossUpperBound(expected, LossMetric::kPerplexity, kAcceptanceConfidence));
   CHECK(accepted->klNats == sumOf(expected).kl());
-  for (size_t i = 0; i < 10; ++i)
+  for (size_t i = 0; i < 24; ++i)
     CHECK(judge->acceptanceScores({1})[i].lossNats == expected[i].lossNats);
 }
 
@@ -181,8 +184,9 @@ namespace {
 struct ItemsFixture : Fixture {
   ItemsFixture() : Fixture(LossMetric::kExact) {
     std::ofstream file(directory.path("items.jsonl"));
-    const char *prompts[] = {"a",   "b",   "c",   "ab", "ba",   "abc",
-                             "cab", "bab", "aba", "cc", "abab", "cba"};
+    const char *prompts[] = {"a",   "b",   "c",    "ab",  "ba",  "abc", "cab",  "bab",
+                             "aba", "cc",  "abab", "cba", "aa",  "bb",  "ca",   "ac",
+                             "bc",  "cbb", "acc",  "bca", "bac", "ccc", "caca", "abc"};
     for (const char *prompt : prompts) // What is no token of the tokenizer is written as nothing.
       file << R"({"prompt": ")" << prompt << R"(", "answer": ["", "a", "b", "c", "ab"]})"
            << "\n";
@@ -233,14 +237,14 @@ TEST_CASE("an acceptance on items is of every item, with KL there and what as ma
     const uint64_t before = judge->windowsPlayed();
     auto accepted = judge->accept({1});
     REQUIRE_MESSAGE(accepted.isOk(), accepted.status().message());
-    CHECK(judge->windowsPlayed() == before + 24);
+    CHECK(judge->windowsPlayed() == before + 48);
     const std::vector<SampleScore> &scores = judge->acceptanceScores({1});
-    REQUIRE(scores.size() == 12);
+    REQUIRE(scores.size() == 24);
     const SampleScore sum = sumOf(scores);
-    REQUIRE(sum.items == 12);
+    REQUIRE(sum.items == 24);
     REQUIRE(sum.referencePoints > 0);
     CHECK(accepted->loss == *lossOf(sum, LossMetric::kExact));
-    CHECK(accepted->leastBound == leastBound95(scores, kMaxLooks));
+    CHECK(accepted->leastBound == leastBound(scores, kAcceptanceConfidence));
     CHECK(accepted->upperBound >= accepted->leastBound);
     CHECK(accepted->klNats == sum.kl());
     CHECK(accepted->klNats > 0);
@@ -256,14 +260,14 @@ TEST_CASE("an acceptance in parts is the same as at once") {
   Fixture whole, parts;
   // Two texts, so that a part ends inside of one.
   RandomStream random(5);
-  whole.windows.acceptance = parts.windows.acceptance = randomWindows(random, {5, 7});
+  whole.windows.acceptance = parts.windows.acceptance = randomWindows(random, {11, 13});
   parts.options.acceptanceRowsBytes = 3 * kWindow * test::kVocabulary * sizeof(float);
   auto judge = whole.judge(), judgeInParts = parts.judge();
   CHECK(*judge->accept({1}) == *judgeInParts->accept({1}));
-  REQUIRE(judgeInParts->acceptanceScores({1}).size() == 12);
-  for (size_t i = 0; i < 12; ++i) {
-    CHECK(judgeInParts->acceptanceScores({1})[i].text == (i < 5 ? 0 : 1));
-    CHECK(judgeInParts->acceptanceScores({1})[i].unit == (i < 5 ? i : i - 5));
+  REQUIRE(judgeInParts->acceptanceScores({1}).size() == 24);
+  for (size_t i = 0; i < 24; ++i) {
+    CHECK(judgeInParts->acceptanceScores({1})[i].text == (i < 11 ? 0 : 1));
+    CHECK(judgeInParts->acceptanceScores({1})[i].unit == (i < 11 ? i : i - 11));
     CHECK(judgeInParts->acceptanceScores({1})[i].kl() == judge->acceptanceScores({1})[i].kl());
   }
 }

@@ -1,0 +1,76 @@
+#include "runtime/evaluation/LossBound.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace moert {
+
+// Every loss is a function of a ratio of sums: these are a sample's parts of them.
+static std::pair<double, double> ratioParts(const SampleScore &sample, LossMetric metric) {
+  const double tokens = static_cast<double>(sample.tokens);
+  switch (metric) {
+  case LossMetric::kPerplexity:
+    return {sample.lossNats - sample.referenceLossNats, tokens};
+  case LossMetric::kKl:
+    return {sample.klNats, tokens};
+  case LossMetric::kTop1:
+    return {tokens - static_cast<double>(sample.agreeing), tokens};
+  default:
+    return {sample.referencePoints - sample.points, sample.referencePoints};
+  }
+}
+
+static std::vector<RatioUnit> unitsOf(std::span<const SampleScore> samples, LossMetric metric) {
+  auto isNewUnit = [&](size_t i) {
+    return i == 0 || samples[i].text != samples[i - 1].text ||
+           samples[i].unit != samples[i - 1].unit;
+  };
+  size_t count = 0;
+  for (size_t i = 0; i < samples.size(); ++i)
+    count += isNewUnit(i);
+  std::vector<RatioUnit> units;
+  units.reserve(count);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (isNewUnit(i))
+      units.push_back({samples[i].text, 0, 0});
+    const auto [total, size] = ratioParts(samples[i], metric);
+    units.back().total += total;
+    units.back().size += size;
+  }
+  return units;
+}
+
+std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossMetric metric,
+                                     double confidence) {
+  const std::optional<double> loss = lossOf(sumOf(samples), metric);
+  if (!loss)
+    return std::nullopt;
+  // An item can lose all of its points, which many items are needed to rule out. A document could
+  // as well lose the agreement on all of its tokens, but that says nothing about real ones.
+  std::optional<double> largestRatio;
+  if (isOfItems(metric))
+    largestRatio = 1;
+  std::optional<double> bound = ratioUpperBound(unitsOf(samples, metric), confidence, largestRatio);
+  if (!bound)
+    return std::nullopt;
+  if (metric == LossMetric::kPerplexity)
+    bound = exp64(*bound) - 1;
+  else if (metric != LossMetric::kKl)
+    bound = std::min(*bound, 1.0);
+  if (isOfItems(metric))
+    bound = std::max(*bound, leastBound(samples, confidence));
+  return std::max(*bound, *loss);
+}
+
+double leastBound(std::span<const SampleScore> items, double confidence) {
+  const auto count = std::count_if(
+      items.begin(), items.end(), [](const SampleScore &item) { return item.referencePoints > 0; });
+  return count == 0 ? 1 : 1 - exp64(log64(1 - confidence) / static_cast<double>(count));
+}
+
+uint64_t lossBoundMemoryBytes(size_t samples) {
+  return samples * sizeof(RatioUnit) + ratioBoundMemoryBytes(samples);
+}
+
+} // namespace moert

@@ -1,0 +1,29 @@
+// The upper confidence bound of a loss that was measured on samples.
+#pragma once
+
+#include "runtime/evaluation/RatioBound.h"
+#include "runtime/evaluation/SampleScore.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace moert {
+
+/// The one-sided upper confidence bound of the loss in the population that the samples' units were
+/// drawn from (RatioBound.h); each text is a stratum. Never below lossOf() the samples. Nothing
+/// with fewer than kMinimumBoundUnits units, and where the loss is not defined. Samples of a unit
+/// and of a text are consecutive. Confidence: 0.9 to 0.9999. The same samples give the same bound
+/// on every machine.
+std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossMetric metric,
+                                     double confidence = 0.95);
+
+/// The fraction of the reference's points that could be lost, with this confidence, although none
+/// of these items lost any: 1 - (1 - confidence)^(1/n) of the n in which the reference has points.
+/// 1 without such items. No bound of items is below it.
+double leastBound(std::span<const SampleScore> items, double confidence = 0.95);
+
+/// Bytes that lossUpperBound() allocates for so many samples, at most.
+uint64_t lossBoundMemoryBytes(size_t samples);
+
+} // namespace moert
