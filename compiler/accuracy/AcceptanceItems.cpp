@@ -46,7 +46,8 @@ Status AcceptanceItems::leaveOut(const std::vector<bool> &seen, double target) {
                         kMinimumBoundUnits, ": fewer have no bound");
   SampleScore known;
   known.referencePoints = 1;
-  const double least = leastBound(std::vector(kept.size(), known), kAcceptanceConfidence);
+  const double least = leastBound(std::vector(kept.size(), known),
+                                  acceptanceLevels(1)->confidence(AcceptanceChain::kMain));
   if (least > target)
     return invalidInput("--eval-text has ", kept.size(), " items", which,
                         ", which can show no loss below ", formatLoss(least, LossMetric::kChoice),

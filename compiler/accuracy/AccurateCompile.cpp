@@ -15,10 +15,12 @@
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/planning/DeviceMemory.h"
+#include "compiler/search/AcceptanceLog.h"
 #include "compiler/search/ArtifactJudge.h"
 #include "compiler/session/WorkDirectory.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/format/Writer.h"
@@ -65,6 +67,8 @@ private:
   Status leaveOutSeenItems();
   Result<WidthSearchOutcome> search();
   uint64_t measurementFingerprint() const;
+  uint64_t compileFingerprint() const;
+  Status takeAcceptanceLevels();
   Status emitCandidate(const WidthAssignment &assignment, const std::string &path) const;
   Status learnRouting();
   Status emitOutput(const WidthAssignment &assignment, std::optional<Measured> measured,
@@ -85,12 +89,15 @@ private:
   const Session &session;
   ImportedModel model;
   std::string devicePath;
+  uint64_t deviceHash = 0;       // Of the file at devicePath.
   WorkDirectory *work = nullptr; // Of run().
   CheckpointHash hash;
   std::string referencePath;
   std::vector<SearchText> texts, acceptanceTexts;
   std::unique_ptr<AcceptanceItems> acceptanceItems; // Where the metric is of items.
   TextAmounts amounts;
+  AcceptanceLevels levels;
+  uint32_t compileNumber = 1; // Of this checkpoint on its acceptance texts.
   std::unique_ptr<CalibrationProfile> profile;
   SearchWindows windows;
   std::unique_ptr<PooledArtifacts> artifacts;
@@ -195,6 +202,8 @@ Status AccurateCompile::readInputs() {
   MOERT_ASSIGN_OR_RETURN(hash, checkpointHash(model.checkpoint, session.stop));
   if (!devicePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(material.device, readDeviceFile(devicePath));
+    MOERT_ASSIGN_OR_RETURN(const std::string device, readInput(devicePath));
+    deviceHash = checksum64(std::as_bytes(std::span(device)));
   }
   MOERT_RETURN_IF_ERROR(readTexts());
   if (!request.profilePath.empty())
@@ -345,16 +354,16 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
   return {};
 }
 
-// Of everything but the assignment that decides what is measured; not of the target, so that
-// another one finds the measurements of this one.
+// Everything but the assignment that decides a measurement. Without the target, so that a resumed
+// compile with another one finds the measurements.
 uint64_t AccurateCompile::measurementFingerprint() const {
-  std::string text =
-      strCat("measure ", formatChecksum(hash.sample), " ", nameOf(request.method), " ",
-             request.passes.nested, " ", request.passes.group, " ", request.passes.activationGroup,
-             " ", request.bits.value_or(0), " ", request.areResidentBitsChosen, " ",
-             int(request.passes.residentBits), " ", int(request.passes.headBits), " ",
-             metricName(acceptanceItems ? LossMetric::kKl : request.metric), " ",
-             request.amounts.windowTokens);
+  std::string text = strCat("measure ", MOE_VERSION, " ", formatChecksum(hash.sample), " ",
+                            nameOf(request.method), " ", request.passes.nested, " ",
+                            request.passes.group, " ", request.passes.activationGroup, " ",
+                            request.bits.value_or(0), " ", request.areResidentBitsChosen, " ",
+                            int(request.passes.residentBits), " ", int(request.passes.headBits),
+                            " ", metricName(acceptanceItems ? LossMetric::kKl : request.metric),
+                            " ", request.amounts.windowTokens);
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(profile->info().tokens)));
@@ -366,13 +375,59 @@ uint64_t AccurateCompile::measurementFingerprint() const {
   return stream.digest();
 }
 
+// Everything that decides which candidates are tested: an equal compile repeats the same tests.
+uint64_t AccurateCompile::compileFingerprint() const {
+  std::string text =
+      strCat("accept ", formatChecksum(measurementFingerprint()), " ", *request.target, " ",
+             metricName(request.metric), " ", int(request.solver));
+  if (material.device) // Then times choose between candidates.
+    for (const std::string &word :
+         {std::string(formatChecksum(deviceHash)),
+          request.passes.budgets.empty() ? std::string() : request.passes.budgets.front(),
+          request.passes.presets.empty() ? std::string() : request.passes.presets.front(),
+          std::to_string(request.passes.context), std::to_string(request.passes.prefillChunk),
+          std::to_string(request.passes.threads)})
+      text += strCat(" '", word, "'");
+  if (acceptanceItems)
+    for (const auto &[option, value] : acceptanceItems->options)
+      text += strCat(" --", option, " '", value, "'");
+  return checksum64(std::as_bytes(std::span(text)));
+}
+
+Status AccurateCompile::takeAcceptanceLevels() {
+  std::string path = request.acceptanceLogPath;
+  if (path.empty()) {
+    MOERT_ASSIGN_OR_RETURN(path, defaultAcceptanceLog());
+  }
+  std::vector<uint64_t> hashes;
+  for (const SearchText &text : windows.isSetAside ? texts : acceptanceTexts)
+    hashes.push_back(text.hash);
+  MOERT_ASSIGN_OR_RETURN(compileNumber,
+                         addToAcceptanceLog(path, {hash.sample, compileFingerprint(), hashes}));
+  const std::optional<AcceptanceLevels> given = acceptanceLevels(compileNumber);
+  if (!given) {
+    work->keep();
+    return invalidInput(kMaxCompilesOfText,
+                        " compiles have tested this checkpoint on these texts (", path,
+                        "), which leaves no probability of error for another one; expected other "
+                        "documents: --eval-text, or --self-text with another --seed");
+  }
+  levels = *given;
+  if (compileNumber > 1)
+    say(strCat("compile ", compileNumber,
+               " of this checkpoint on these texts: its acceptance tests need ",
+               formatConfidence(levels.confidence(AcceptanceChain::kMain)),
+               " confidence, which takes more bits than on other documents"));
+  return {};
+}
+
 Result<WidthSearchOutcome> AccurateCompile::search() {
   WidthSearchInput input = artifacts->items().input();
   input.target = *request.target;
-  // Before a look has said what a divergence is worth in points: as many nats as the share of them
-  // that may be lost. Looks correct it by factors.
+  // A divergence of so many nats is a first guess of what loses this fraction of the points. The
+  // chain of tests goes from a fraction of it to a multiple.
   if (acceptanceItems)
-    input.firstBar = *request.target;
+    input.firstThreshold = *request.target;
   input.solver = request.solver;
   if (times) {
     constexpr uint32_t kMeasurementsForTimes = 8; // Of two knapsacks instead of one.
@@ -384,18 +439,20 @@ Result<WidthSearchOutcome> AccurateCompile::search() {
   const uint64_t searchWindows = windows.probe.windows + windows.rest.windows;
   const uint64_t accepted =
       acceptanceItems ? acceptanceItems->kept.size() : windows.acceptance.windows;
-  constexpr uint64_t kUsualMeasurements = 12, kUsualLooks = 2;
+  constexpr uint64_t kUsualMeasurements = 14, kUsualTests = 4;
   const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
                               ? 0
                               : 2 + *std::max_element(input.groups.begin(), input.groups.end());
   SearchProgress progress(session.progress, acceptanceItems ? "windows and items" : "windows",
                           searchWindows * (1 + kUsualMeasurements) +
-                              windows.probe.windows * probes + kUsualLooks * 2 * accepted +
+                              windows.probe.windows * probes + kUsualTests * 2 * accepted +
                               request.checkedEstimates * windows.probe.windows);
   JudgeOptions options;
   options.directory = work->path();
   options.referencePath = referencePath;
   options.metric = request.metric;
+  options.target = *request.target;
+  options.levels = levels;
   if (acceptanceItems) {
     options.itemSet = &*acceptanceItems->set;
     options.items = acceptanceItems->kept;
@@ -427,7 +484,8 @@ SearchResults AccurateCompile::resultsOf(const WidthSearchOutcome &outcome) cons
           acceptanceItems.get(),
           artifacts->items(),
           outcome,
-          judge->acceptanceScores(outcome.best.assignment),
+          judge->acceptance(outcome.best.assignment),
+          compileNumber,
           judge->windowsPlayed()};
 }
 
@@ -450,8 +508,10 @@ Status AccurateCompile::run(WorkDirectory &directory) {
   }
   MOERT_RETURN_IF_ERROR(writeSelfTexts());
   MOERT_RETURN_IF_ERROR(makeProfile());
-  if (request.target)
+  if (request.target) {
     MOERT_RETURN_IF_ERROR(chooseSearchWindows());
+    MOERT_RETURN_IF_ERROR(takeAcceptanceLevels());
+  }
   MOERT_ASSIGN_OR_RETURN(artifacts,
                          PooledArtifacts::create(request, model, *profile, work->path(), session));
   MOERT_RETURN_IF_ERROR(learnRouting());

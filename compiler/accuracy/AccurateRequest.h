@@ -44,6 +44,7 @@ struct AccurateCompileRequest {
   std::string documentSeparator = std::string(moert::kDocumentSeparator); // Of both kinds of texts.
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;
+  std::string acceptanceLogPath; // Empty: defaultAcceptanceLog().
   uint32_t checkedEstimates = 0; // Experts that are also measured alone.
   TextAmounts amounts;
   unsigned threads = 1;

@@ -2,7 +2,10 @@
 
 #include "compiler/accuracy/SearchSummary.h"
 #include "runtime/base/Size.h"
+#include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/UnitSpread.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace moert;
@@ -15,7 +18,7 @@ static MeasuredText acceptanceText(const SearchResults &results, size_t index) {
   MeasuredText text = {accepted.name, accepted.hash, accepted.bytes, {}, {}, {}};
   text.windows = results.acceptanceItems ? results.acceptanceItems->keptOf(index)
                                          : results.windows.acceptance.indices[index];
-  for (const SampleScore &score : results.scores) {
+  for (const SampleScore &score : results.acceptance.samples) {
     if (score.text != index)
       continue;
     if (results.acceptanceItems)
@@ -29,15 +32,20 @@ static MeasuredText acceptanceText(const SearchResults &results, size_t index) {
 Measured measuredOf(const SearchResults &results) {
   const AccurateCompileRequest &request = results.request;
   const WidthSearchOutcome &outcome = results.outcome;
-  SampleScore sum = sumOf(results.scores);
+  const std::vector<SampleScore> &samples = results.acceptance.samples;
+  SampleScore sum = sumOf(samples);
   Measured measured;
   measured.metric = metricName(request.metric);
   measured.target = *request.target;
-  measured.loss = outcome.acceptance.loss;
-  measured.upperBound = outcome.acceptance.upperBound;
+  measured.loss = results.acceptance.loss;
+  measured.upperBound = results.acceptance.upperBound;
   measured.klNats = sum.kl();
   measured.topDisagreement = 1 - sum.agreement();
-  measured.looks = kMaxLooks; // Whether they were needed or not.
+  measured.confidence = results.acceptance.confidence;
+  measured.units = unitCount(samples);
+  measured.documents =
+      results.acceptanceItems ? measured.units : results.windows.acceptance.documentCount();
+  measured.unitSpread = unitSpread(samples, request.metric).value_or(0);
   measured.isSetAside = results.windows.isSetAside;
   measured.windowTokens = results.acceptanceItems ? 0 : request.amounts.windowTokens;
   if (results.acceptanceItems)
@@ -56,37 +64,52 @@ Measured measuredOf(const SearchResults &results) {
 
 std::string resultText(const SearchResults &results) {
   const MeasuredWidths &best = results.outcome.best;
-  return strCat(acceptedText(results.outcome, sumOf(results.scores), results.scores.size(),
+  return strCat(acceptedText(results.acceptance, *results.request.target,
+                             results.acceptanceItems
+                                 ? std::nullopt
+                                 : std::optional(results.windows.acceptance.documentCount()),
                              results.request.metric),
                 "\nexperts: ", widthCounts(best.assignment, results.items), "; ",
                 formatBytes(results.items.expertBytesOf(best.assignment)), ", by ",
-                best.solver == "uniform" ? "one width for all, which is best here" : best.solver);
+                best.solver == kUniformSolver ? "one width for all, which is best here"
+                                              : best.solver);
+}
+
+// The next compile on these texts has a level of its own, and its first test is not at the best.
+static double reachableTarget(const SearchResults &results) {
+  const std::vector<SampleScore> &samples = results.acceptance.samples;
+  double bound = results.acceptance.upperBound;
+  if (const auto next = acceptanceLevels(results.compileNumber + 1))
+    bound = std::max(bound, lossUpperBound(samples, results.request.metric,
+                                           next->confidence(AcceptanceChain::kMain))
+                                .value_or(bound));
+  constexpr double kRoom = 1.05;
+  return std::ceil(bound * kRoom * 1e4) / 1e4; // Rounded up to what can be typed.
 }
 
 Status outOfReach(const SearchResults &results, const std::string &workDirectory) {
   const LossMetric metric = results.request.metric;
-  if (results.acceptanceItems && sumOf(results.scores).referencePoints == 0)
-    return failed("the reference has no points in ", metricName(metric), " on the ",
-                  results.scores.size(),
-                  " items of --eval-text, and nothing is a share of zero; with --resume and other "
-                  "items, ",
-                  workDirectory, " saves most of the time");
+  const AcceptanceScores &found = results.acceptance;
+  if (results.acceptanceItems && sumOf(found.samples).referencePoints == 0)
+    return failed(
+        "the reference has no points in ", metricName(metric), " on the ", found.samples.size(),
+        " items of --eval-text, and a loss relative to zero is not defined; with --resume "
+        "and other items, ",
+        workDirectory, " saves most of the time");
   const WidthAssignment &best = results.outcome.best.assignment;
-  const Measurement &measurement = results.outcome.acceptance;
-  // Rounded up to what can be typed, with a little room: the bound is one of several looks.
-  const double reachable = std::ceil(measurement.upperBound * 1.05 * 1e4) / 1e4;
+  const double reachable = reachableTarget(results);
   const std::string target =
       metric == LossMetric::kKl ? strCat(reachable) : formatLoss(reachable, metric);
   const bool isReachable = !results.acceptanceItems || reachable < 1;
-  return failed("no widths meet ", formatLoss(*results.request.target, metric), " in ",
-                metricName(metric), ". The best found loses ", formatLoss(measurement.loss, metric),
-                ", at most ", formatLoss(measurement.upperBound, metric),
-                " with 95% confidence, in ", formatBytes(results.items.expertBytesOf(best)),
-                " of experts (", widthCounts(best, results.items), ")",
-                itemsText(results.scores, metric, *results.request.target), ". ",
-                isReachable ? strCat("--accuracy-loss ", target, " would be met; with")
-                            : std::string("With"),
-                " --resume, ", workDirectory, " saves most of the time");
+  return failed(
+      "no widths meet ", formatLoss(*results.request.target, metric), " in ", metricName(metric),
+      ". The best found loses ", formatLoss(found.loss, metric), ", at most ",
+      formatLoss(found.upperBound, metric), " with ", formatConfidence(found.confidence),
+      " confidence, in ", formatBytes(results.items.expertBytesOf(best)), " of experts (",
+      widthCounts(best, results.items), ")", itemsText(found, metric, *results.request.target),
+      ". ",
+      isReachable ? strCat("--accuracy-loss ", target, " would be met; with") : std::string("With"),
+      " --resume, ", workDirectory, " saves most of the time");
 }
 
 } // namespace moec

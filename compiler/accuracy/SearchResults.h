@@ -6,6 +6,7 @@
 #include "compiler/accuracy/WidthItems.h"
 #include "compiler/plan/WidthSearch.h"
 #include "compiler/profile/CalibrationProfile.h"
+#include "compiler/search/ArtifactJudge.h"
 #include "compiler/search/SearchTexts.h"
 #include "runtime/evaluation/SampleScore.h"
 #include "runtime/format/Artifact.h"
@@ -25,7 +26,8 @@ struct SearchResults {
   const AcceptanceItems *acceptanceItems; // Null where the metric is not of items.
   const WidthItems &items;
   const WidthSearchOutcome &outcome;
-  std::span<const moert::SampleScore> scores; // Of the acceptance, of the best.
+  const AcceptanceScores &acceptance; // Of the best.
+  uint32_t compileNumber;             // Of this checkpoint on these texts, from 1.
   uint64_t windowsPlayed;
 };
 

@@ -3,6 +3,7 @@
 #include "compiler/inspection/TextTable.h"
 #include "runtime/base/Size.h"
 #include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +40,7 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
       {"solver", TextTable::Align::kLeft}, {"bits/weight"}, {"experts"}, {"resident"}};
   if (!isOfItems(metric)) {
     columns.push_back({"loss"});
-    columns.push_back({"bound"});
+    columns.push_back({"expected bound"});
   }
   columns.push_back({"KL"});
   if (outcome.isTimed)
@@ -52,7 +53,7 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
         formatBytes(bytes), formatBytes(items.residentBytesOf(widths->assignment))};
     if (!isOfItems(metric)) {
       row.push_back(formatLoss(widths->measurement.loss, metric));
-      row.push_back(formatLoss(widths->measurement.upperBound, metric));
+      row.push_back(formatLoss(widths->measurement.predictedBound, metric));
     }
     row.push_back(formatted("%.4f", widths->measurement.klNats));
     if (outcome.isTimed)
@@ -63,28 +64,41 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
   return table.text("  ");
 }
 
-std::string acceptedText(const WidthSearchOutcome &outcome, const SampleScore &sum,
-                         uint64_t samples, LossMetric metric) {
+std::string formatConfidence(double confidence) {
+  return formatted(confidence < 0.999 ? "%.1f%%" : "%.3f%%", confidence * 100);
+}
+
+std::string acceptedText(const AcceptanceScores &found, double target,
+                         std::optional<uint64_t> documents, LossMetric metric) {
+  const SampleScore sum = sumOf(found.samples);
   std::string text =
-      strCat(metricName(metric), " loss ", formatLoss(outcome.acceptance.loss, metric),
-             ", at most ", formatLoss(outcome.acceptance.upperBound, metric),
-             " with 95% confidence, as one of ", kMaxLooks, " acceptance tests\n(", samples,
-             isOfItems(metric) ? " items" : " windows", " that nothing else has seen); ");
-  if (isOfItems(metric))
-    text += strCat(formatted("%.4f", *valueOf(sum, metric)), " beside the reference's ",
-                   formatted("%.4f", *referenceValueOf(sum, metric)), ", ");
-  return strCat(text, "KL ", formatLoss(sum.kl(), LossMetric::kKl), ", top-1 agreement ",
+      strCat("accepted: ", metricName(metric), " loss of at most ", formatLoss(target, metric),
+             " with 95% confidence, all tests of these texts taken together\nmeasured: ",
+             formatLoss(found.loss, metric), ", at most ", formatLoss(found.upperBound, metric),
+             " with the ", formatConfidence(found.confidence), " confidence of this test, on ",
+             unitCount(found.samples));
+  if (documents)
+    text += strCat(" units of ", *documents, " documents in ", found.samples.size(), " windows");
+  else
+    text += strCat(" items, with ", formatted("%.4f", *valueOf(sum, metric)),
+                   " beside the reference's ", formatted("%.4f", *referenceValueOf(sum, metric)));
+  if (const std::optional<double> spread = unitSpread(found.samples, metric))
+    text += strCat("; standard deviation between ", documents ? "units " : "items ",
+                   formatLoss(*spread, metric));
+  return strCat(text, "; KL ", formatLoss(sum.kl(), LossMetric::kKl), ", top-1 agreement ",
                 formatLoss(sum.agreement(), LossMetric::kTop1));
 }
 
-std::string itemsText(std::span<const SampleScore> scores, LossMetric metric, double target) {
-  const double least = leastBound(scores, kAcceptanceConfidence);
-  if (!isOfItems(metric) || least <= target)
+std::string itemsText(const AcceptanceScores &found, LossMetric metric, double target) {
+  if (!isOfItems(metric))
     return {};
-  const auto known = std::count_if(scores.begin(), scores.end(), [](const SampleScore &score) {
-    return score.referencePoints > 0;
-  });
-  return strCat("; ", scores.size(), " items, of which the reference has points in ", known,
+  const double least = leastBound(found.samples, found.confidence);
+  if (least <= target)
+    return {};
+  const auto known =
+      std::count_if(found.samples.begin(), found.samples.end(),
+                    [](const SampleScore &score) { return score.referencePoints > 0; });
+  return strCat("; ", found.samples.size(), " items, of which the reference has points in ", known,
                 ", can show no loss below ", formatLoss(least, metric), ": more are needed");
 }
 

@@ -3,9 +3,10 @@
 
 #include "compiler/accuracy/WidthItems.h"
 #include "compiler/plan/WidthSearch.h"
+#include "compiler/search/ArtifactJudge.h"
 #include "runtime/evaluation/SampleScore.h"
 
-#include <span>
+#include <optional>
 #include <string>
 
 namespace moec {
@@ -18,14 +19,17 @@ std::string formatLoss(double loss, moert::LossMetric metric);
 std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &items,
                           uint64_t expertWeights, moert::LossMetric metric);
 
-/// "choice loss 1.20%, at most 1.90% with 95% confidence (...)": what was accepted, and on what.
-std::string acceptedText(const WidthSearchOutcome &outcome, const moert::SampleScore &sum,
-                         uint64_t samples, moert::LossMetric metric);
+/// "96.4%", or "99.985%"
+std::string formatConfidence(double confidence);
+
+/// What was accepted, the test's own bound, its units, and the spread between them. documents:
+/// absent for items.
+std::string acceptedText(const AcceptanceScores &found, double target,
+                         std::optional<uint64_t> documents, moert::LossMetric metric);
 
 /// What is wrong with items on which no artifact could be accepted: "; ..."; empty where they are
 /// not to blame.
-std::string itemsText(std::span<const moert::SampleScore> scores, moert::LossMetric metric,
-                      double target);
+std::string itemsText(const AcceptanceScores &found, moert::LossMetric metric, double target);
 
 /// "8 bits: 12, 4 bits: 240, 2 bits: 68".
 std::string widthCounts(const WidthAssignment &assignment, const WidthItems &items);

@@ -58,15 +58,19 @@ std::string describeMeasured(const Measured &measured) {
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
   table.addRow({"target", strCat("loss in ", measured.metric, " of at most ",
                                  lossText(measured, measured.target))});
-  table.addRow(
-      {"measured", strCat(lossText(measured, measured.loss), ", upper 95% bound ",
-                          lossText(measured, measured.upperBound),
-                          measured.looks > 1 ? strCat(", as one of ", measured.looks, " acceptance tests")
-                                             : std::string())});
+  table.addRow({"measured", strCat(lossText(measured, measured.loss), ", at most ",
+                                   lossText(measured, measured.upperBound), " with ",
+                                   fixed(measured.confidence * 100, 2), "% confidence")});
   table.addRow(
       {"beside it", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
                            "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
   table.addRow({"on", describeSamples(measured)});
+  table.addRow(
+      {"units",
+       strCat(measured.units,
+              measured.isOnItems() ? " items" : strCat(" of ", measured.documents, " documents"),
+              ", whose losses have a standard deviation of ",
+              lossText(measured, measured.unitSpread))});
   table.addRow({"chosen by", strCat(measured.solver, ", quantized by ", measured.quantizer)});
   table.addRow(
       {"after", strCat(measured.measurements, " measurements, ", measured.windowsPlayed,
@@ -116,7 +120,10 @@ void writeMeasured(JsonWriter &json, const Artifact &artifact) {
   json.key("upper_bound").number(measured.upperBound);
   json.key("kl_nats").number(measured.klNats);
   json.key("top_disagreement").number(measured.topDisagreement);
-  json.key("looks").number(measured.looks);
+  json.key("confidence").number(measured.confidence);
+  json.key("units").number(measured.units);
+  json.key("documents").number(measured.documents);
+  json.key("unit_spread").number(measured.unitSpread);
   json.key("is_set_aside").boolean(measured.isSetAside);
   if (measured.isOnItems())
     writeItemOptions(json, measured);

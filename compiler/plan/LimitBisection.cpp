@@ -15,7 +15,7 @@ namespace {
 /// A limit and the bound that came of it.
 struct Point {
   double limit, bound;
-  const MeasuredWidths *widths; // Null: nothing was measured on this side of the bar.
+  const MeasuredWidths *widths; // Null: nothing was measured on this side of the threshold.
 };
 
 } // namespace
@@ -58,7 +58,7 @@ std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &e
   auto pointOf = [&](const MeasuredWidths &known) {
     double limit =
         std::isnan(known.limit) ? totalsOf(estimates, known.assignment).loss : known.limit;
-    return Point{limit, known.measurement.upperBound, &known};
+    return Point{limit, known.measurement.predictedBound, &known};
   };
   Point bad{std::numeric_limits<double>::infinity(), 0, nullptr}, good{0, 0, nullptr};
   for (const MeasuredWidths &known : trials.measured())
@@ -75,8 +75,8 @@ std::optional<double> nextLimit(const WidthTrials &trials, const WidthProblem &e
     return good.limit > 0 ? good.limit * 2 : averageLoss(estimates);
   // Without a good point above nothing: losses in proportion to the limit.
   if (good.limit <= 0 || good.bound <= 0)
-    return bad.limit * std::clamp(trials.bar() / bad.bound, 0.05, 0.9);
-  double limit = limitAt(trials.bar(), good, bad), ratio = bad.limit / good.limit;
+    return bad.limit * std::clamp(trials.threshold() / bad.bound, 0.05, 0.9);
+  double limit = limitAt(trials.threshold(), good, bad), ratio = bad.limit / good.limit;
   return std::clamp(limit, good.limit * deterministicPow(ratio, 0.1),
                     good.limit * deterministicPow(ratio, 0.9));
 }

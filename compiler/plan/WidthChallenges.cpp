@@ -53,7 +53,8 @@ static Status challengeWithUniform(WidthTrials &trials, const WidthAssignment &o
 }
 
 // Between the neighbouring uniform widths around the best: as many of the list at the lower one
-// that the bytes are those of the best, and then more for as long as the bar is met.
+// that the bytes are those of the best, and then more for as long as the threshold
+// is met.
 static Status challengeWithEdgeMoe(WidthTrials &trials, const WidthProblem &estimates,
                                    const WidthAssignment &others) {
   const MeasuredWidths *best = trials.cheapest();

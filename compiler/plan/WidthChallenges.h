@@ -6,12 +6,13 @@
 
 namespace moec {
 
-/// Each of them at what the best so far costs, and on from there for as long as it meets the bar.
+/// Each of them at what the best so far costs, and on from there for as long as it meets the
+/// threshold.
 /// Does nothing while nothing meets it.
 moert::Status challengeBest(WidthTrials &trials, const WidthProblem &estimates);
 
-/// The published selection by itself: between the uniform widths around the bar, as many of the
-/// list at the lower one as the bar allows, found with at most `most` measurements.
+/// The published selection by itself: between the uniform widths around the threshold, as many
+/// of the list at the lower one as the threshold allows, found with at most `most` measurements.
 moert::Status bisectEdgeMoe(WidthTrials &trials, const WidthProblem &estimates, uint32_t most);
 
 } // namespace moec

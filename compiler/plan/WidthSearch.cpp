@@ -1,9 +1,9 @@
-// The order of the search: uniform widths, probes, improvements and looks. Its parts are beside it:
-// WidthTrials.h (what was measured), WidthProbes.h, LimitBisection.h, WidthChallenges.h.
+// The order of the search: uniform widths, probes, improvements and acceptance tests. Its parts are
+// beside it: WidthTrials.h (what was measured), WidthProbes.h, LimitBisection.h, WidthChallenges.h,
+// AcceptanceTests.h.
 #include "compiler/plan/WidthSearch.h"
 
 #include "compiler/plan/LimitBisection.h"
-#include "compiler/plan/ProxyBar.h"
 #include "compiler/plan/WidthChallenges.h"
 #include "compiler/plan/WidthProbes.h"
 #include "compiler/plan/WidthSolvers.h"
@@ -17,24 +17,20 @@ using namespace moert;
 
 namespace moec {
 
-// A bar that was not met is raised by at least this much: a look is worth more than its bytes.
-constexpr double kLeastTightening = 0.95;
-// Text differs from text by no more than this; a look that says more is taken for noise.
-constexpr double kMostBarShift = 4;
-// What one look says of the bar for another assignment is right to within a few hundredths.
-constexpr double kBarMargin = 0.97;
-constexpr uint32_t kMeasurementsBeforeLooking = 3;
-constexpr uint32_t kMeasurementsPerBisection = 7;
+constexpr uint32_t kMeasurementsAtCenter = 7;
 constexpr uint32_t kMeasurementsInSeconds = 4;
+// Around the center the neighbours are known, so that few more find the limit.
+constexpr uint32_t kMeasurementsPerThreshold = 2;
+constexpr uint32_t kMeasurementsPerReserve = 4;
 
 namespace {
 
-/// One search from its uniform widths to its last look. Borrows the input and the judge; one
+/// One search from its uniform widths to its last test. Borrows the input and the judge; one
 /// thread.
 class WidthSearch {
 public:
   WidthSearch(const WidthSearchInput &given, WidthJudge &measuring)
-      : input(given), judge(measuring), trials(given, measuring), proxyBar(given.target) {
+      : input(given), judge(measuring), trials(given, measuring) {
     outcome.estimates = given.problem;
   }
 
@@ -46,18 +42,20 @@ private:
   Status bisect(uint32_t most);
   Status beginTiming();
   Status bisectInSeconds(uint32_t most);
-  Status improveInSeconds();
+  Status improveInSeconds(uint32_t most);
   Status improve(uint32_t most);
-  void moveBar(const MeasuredWidths &widths, const Measurement &acceptance);
-  Result<bool> look();
-  Status lookAndImprove();
+  Status improveAtCenter();
+  Result<TestResult> test(AcceptanceChain chain, const MeasuredWidths &widths);
+  Result<bool> testFrom(AcceptanceChain chain, double center, double above, double below);
+  Status runChains(double center);
+  Status searchWithoutCandidate();
 
   const WidthSearchInput &input;
   WidthJudge &judge;
   WidthTrials trials;
-  ProxyBar proxyBar; // Where there is a first bar.
   uint32_t probeBits = 0;
-  WidthAssignment lastLook;
+  double passedThreshold = 0; // That of the last test that passed.
+  bool isOutOfReach = false;
   WidthSearchOutcome outcome;
 };
 
@@ -76,8 +74,9 @@ static Status checkInput(const WidthSearchInput &input) {
                           ", which has ", input.problem.items[i].options.size());
   if (!(input.target > 0) || !std::isfinite(input.target))
     return invalidInput("a target of ", input.target, ", expected more than 0");
-  if (input.firstBar && (!(*input.firstBar > 0) || !std::isfinite(*input.firstBar)))
-    return invalidInput("a first bar of ", *input.firstBar, ", expected more than 0");
+  if (input.firstThreshold &&
+      (!(*input.firstThreshold > 0) || !std::isfinite(*input.firstThreshold)))
+    return invalidInput("a first threshold of ", *input.firstThreshold, ", expected more than 0");
   if (input.maxMeasurements == 0)
     return invalidInput("0 measurements, expected at least 1");
   if (std::find(input.isProbedDirectly.begin(), input.isProbedDirectly.end(), false) ==
@@ -129,13 +128,13 @@ Status WidthSearch::beginTiming() {
     return {};
   MOERT_RETURN_IF_ERROR(trials.beginTiming(*input.times));
   outcome.isTimed = true;
-  if (const MeasuredWidths *looked = trials.find(outcome.best.assignment))
-    outcome.best = *looked;
+  if (const MeasuredWidths *tested = trials.find(outcome.best.assignment))
+    outcome.best = *tested;
   return {};
 }
 
 // Losses are as estimated, whoever chose the widths, so that the first limit is where the cheapest
-// of all has met the bar.
+// of all has met the threshold.
 Status WidthSearch::bisectInSeconds(uint32_t most) {
   const MeasuredWidths *best = trials.cheapest();
   if (!best)
@@ -158,24 +157,24 @@ Status WidthSearch::bisectInSeconds(uint32_t most) {
   return {};
 }
 
-Status WidthSearch::improveInSeconds() {
+Status WidthSearch::improveInSeconds(uint32_t most) {
   if (!input.times)
     return {};
   MOERT_RETURN_IF_ERROR(beginTiming());
   if (trials.isTimed() &&
       (input.solver == SolverChoice::kAuto || input.solver == SolverChoice::kKnapsack))
-    return bisectInSeconds(kMeasurementsInSeconds);
+    return bisectInSeconds(most);
   return {};
 }
 
-// Looks for something cheaper than what met the bar so far.
+// Finds something cheaper than what met the threshold so far.
 Status WidthSearch::improve(uint32_t most) {
   switch (input.solver) {
   case SolverChoice::kAuto:
   case SolverChoice::kKnapsack:
     return bisect(most);
   case SolverChoice::kEdgeMoe:
-    MOERT_RETURN_IF_ERROR(measureUniforms()); // The bar may have risen beyond those measured.
+    MOERT_RETURN_IF_ERROR(measureUniforms()); // The threshold may be beyond those measured.
     return bisectEdgeMoe(trials, outcome.estimates, most);
   case SolverChoice::kUniform:
     return measureUniforms();
@@ -183,83 +182,97 @@ Status WidthSearch::improve(uint32_t most) {
   return {};
 }
 
-// Whether losses on unseen text are larger or smaller than on the search's is seen by looking, and
-// the bar on the search's text moves accordingly: up where a look failed, down where one found
-// room.
-void WidthSearch::moveBar(const MeasuredWidths &widths, const Measurement &acceptance) {
-  if (input.firstBar) {
-    trials.setBar(proxyBar.after(widths.measurement.upperBound, acceptance.upperBound));
-    return;
-  }
-  double ratio = acceptance.upperBound / std::max(widths.measurement.upperBound, 1e-9);
-  double bar = input.target / std::clamp(ratio, 1 / kMostBarShift, kMostBarShift) * kBarMargin;
-  if (acceptance.upperBound > input.target)
-    bar = std::min(bar, widths.measurement.upperBound * kLeastTightening);
-  trials.setBar(bar);
-}
-
-// False: nothing that was not looked at yet meets the bar, or would save anything, or no look can
-// meet the target.
-Result<bool> WidthSearch::look() {
-  const MeasuredWidths *best = trials.cheapest();
-  // What a look says of another loss elsewhere is too rough to spare the one that is likeliest.
-  if (!best && input.firstBar && !outcome.isMet)
-    best = trials.safest();
-  if (!best || outcome.looks == kMaxLooks)
-    return false;
-  if (outcome.looks > 0 && best->assignment == lastLook)
-    return false;
-  if (outcome.isMet && !trials.isClearlyCheaper(*best, outcome.best))
-    return false;
-  MeasuredWidths widths = *best;
-  lastLook = widths.assignment;
-  ++outcome.looks;
-  MOERT_ASSIGN_OR_RETURN(Measurement acceptance, judge.accept(widths.assignment));
-  const bool isAccepted = acceptance.upperBound <= input.target;
-  if (isAccepted || !outcome.isMet) {
-    outcome.best = widths;
-    outcome.acceptance = acceptance;
-  }
-  outcome.isMet = outcome.isMet || isAccepted;
-  moveBar(widths, acceptance);
-  return acceptance.leastBound <= input.target;
-}
-
-// The first look is at what a few measurements have found, to learn where the bar has to be; the
-// others are at the best for that bar.
-Status WidthSearch::lookAndImprove() {
-  MOERT_RETURN_IF_ERROR(improve(kMeasurementsBeforeLooking));
-  bool hasLooked = true;
-  while (hasLooked) {
-    MOERT_ASSIGN_OR_RETURN(hasLooked, look());
-    if (!hasLooked || outcome.looks == kMaxLooks)
-      return {};
-    MOERT_RETURN_IF_ERROR(improve(kMeasurementsPerBisection));
-    if (input.solver == SolverChoice::kAuto && outcome.looks == 1)
-      MOERT_RETURN_IF_ERROR(challengeBest(trials, outcome.estimates));
-    MOERT_RETURN_IF_ERROR(improveInSeconds());
-  }
-  return {};
-}
-
-Status WidthSearch::search() {
-  MOERT_RETURN_IF_ERROR(measureUniforms());
-  if (!trials.cheapest()) {
-    // Of the search's text nothing is good enough; unseen text may be kinder.
-    trials.setBar(trials.safest()->measurement.upperBound);
-    MOERT_ASSIGN_OR_RETURN(bool hasLooked, look());
-    if (!hasLooked || !outcome.isMet)
-      return {};
-    MOERT_RETURN_IF_ERROR(measureUniforms());
-  }
+Status WidthSearch::improveAtCenter() {
   if (input.solver != SolverChoice::kUniform) {
     MOERT_ASSIGN_OR_RETURN(outcome.estimates, probeGroups(trials, probeBits));
   }
-  return lookAndImprove();
+  MOERT_RETURN_IF_ERROR(improve(kMeasurementsAtCenter));
+  if (input.solver == SolverChoice::kAuto)
+    MOERT_RETURN_IF_ERROR(challengeBest(trials, outcome.estimates));
+  return improveInSeconds(kMeasurementsInSeconds);
+}
+
+Result<TestResult> WidthSearch::test(AcceptanceChain chain, const MeasuredWidths &widths) {
+  const MeasuredWidths tested = widths; // Measuring moves what is pointed to.
+  ++outcome.tests;
+  MOERT_ASSIGN_OR_RETURN(TestResult result, judge.accept(tested.assignment, chain));
+  isOutOfReach = isOutOfReach || result == TestResult::kOutOfReach;
+  const bool isSafest = outcome.tests == 1 ||
+                        tested.measurement.predictedBound < outcome.best.measurement.predictedBound;
+  if (result == TestResult::kPassed || (!outcome.isMet && isSafest)) {
+    outcome.best = tested;
+    outcome.chain = chain;
+  }
+  if (result == TestResult::kPassed) {
+    outcome.isMet = true;
+    passedThreshold = trials.threshold();
+  }
+  return result;
+}
+
+// One chain, at its thresholds above one limit and up to another. False: a test failed.
+Result<bool> WidthSearch::testFrom(AcceptanceChain chain, double center, double above,
+                                   double below) {
+  const MeasuredWidths *central = trials.cheapest();
+  std::optional<double> spread;
+  if (!input.firstThreshold && central)
+    spread = central->measurement.spread;
+  // Little is measured near the thresholds of the reserve chain.
+  const uint32_t measurements =
+      chain == AcceptanceChain::kMain ? kMeasurementsPerThreshold : kMeasurementsPerReserve;
+  for (double threshold : chainThresholds(chain, center, spread)) {
+    if (threshold <= above || threshold >= below)
+      continue;
+    trials.setThreshold(threshold);
+    MOERT_RETURN_IF_ERROR(improve(measurements));
+    MOERT_RETURN_IF_ERROR(improveInSeconds(measurements));
+    const MeasuredWidths *best = trials.cheapest();
+    if (!best || best->measurement.predictedBound >= below ||
+        (outcome.isMet && !trials.isClearlyCheaper(*best, outcome.best)))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(TestResult result, test(chain, *best));
+    if (result != TestResult::kPassed)
+      return false;
+  }
+  return true;
+}
+
+// What the reserve chain tests is safer than what failed in the main one.
+Status WidthSearch::runChains(double center) {
+  constexpr double kAll = std::numeric_limits<double>::infinity();
+  MOERT_RETURN_IF_ERROR(testFrom(AcceptanceChain::kMain, center, 0, kAll).status());
+  if (outcome.isMet || isOutOfReach || outcome.tests == 0)
+    return {};
+  const double failed = outcome.best.measurement.predictedBound;
+  return testFrom(AcceptanceChain::kReserve, center, 0, failed).status();
+}
+
+// Nothing is good enough on the search's text; unseen text may be kinder.
+Status WidthSearch::searchWithoutCandidate() {
+  const double center = trials.safest()->measurement.predictedBound;
+  trials.setThreshold(center);
+  MOERT_ASSIGN_OR_RETURN(TestResult result, test(AcceptanceChain::kMain, *trials.safest()));
+  if (result != TestResult::kPassed)
+    return {};
+  MOERT_RETURN_IF_ERROR(measureUniforms());
+  MOERT_RETURN_IF_ERROR(improveAtCenter());
+  constexpr double kAll = std::numeric_limits<double>::infinity();
+  return testFrom(AcceptanceChain::kMain, center, center, kAll).status();
+}
+
+Status WidthSearch::search() {
+  const double center = trials.threshold();
+  MOERT_RETURN_IF_ERROR(measureUniforms());
+  if (!trials.cheapest())
+    return searchWithoutCandidate();
+  MOERT_RETURN_IF_ERROR(improveAtCenter());
+  return runChains(center);
 }
 
 Result<WidthSearchOutcome> WidthSearch::run() {
   MOERT_RETURN_IF_ERROR(search());
+  if (outcome.isMet)
+    trials.setThreshold(passedThreshold);
   outcome.measured = trials.measured();
   outcome.measurements = trials.measurements();
   if (const MeasuredWidths *fewest = trials.fewestBytes(); fewest && outcome.isTimed)

@@ -9,25 +9,25 @@
 //      width. The divergence that it adds, divided by the group's squared error, is what a squared
 //      error costs there: errors become nats, which add up as long as they are small. Divergence
 //      and not the loss itself, whose noise is larger than what one layer does to it.
-//   4. The knapsack at a limit of nats; measured; the limit is bisected until the measured loss,
-//      with its bound, meets the target closely. So no estimate has to be right, only the order
+//   4. The knapsack at a limit of nats; measured; the limit is bisected until the predicted bound
+//   is
+//      close to the threshold, at first the target. So no estimate has to be right, only the order
 //      that it puts the items in.
-//   5. After the first few of these, a look at text that neither calibration nor search has seen.
-//      What loses less there than on the search's text may have fewer bits, what loses more needs
-//      more: the bar that 4 aims at moves accordingly, and 4 goes on.
-//   6. The other solvers at what the knapsack costs: if one meets the bar there, it goes on from
-//      it. `auto` is the cheapest that was measured to meet the bar.
-//   7. Where it is known what widths take in time (WidthTimes.h): a plan is made for the cheapest
+//   5. The other solvers at what the knapsack costs: if one meets the threshold there, it is
+//      continued from there. `auto` is the cheapest that meets the threshold.
+//   6. Where it is known what widths take in time (WidthTimes.h): a plan is made for the cheapest
 //   so
 //      far, the knapsack of seconds is measured beginning at the limit that the one of bytes came
-//      to, and from here on cheap is what takes the least time.
-//   8. Another look; if that fails, the bar is raised by as much as it failed by. Of what was
-//      accepted the cheapest is the outcome.
+//      to, and from then on cheap means the least time.
+//   7. Acceptance tests on text that neither calibration nor search has seen (AcceptanceTests.h):
+//      for a chain of rising thresholds, the cheapest candidate that meets the threshold on the
+//      search's text, until a test fails. The last candidate that passed is the outcome.
 //
-// Where acceptance is of another loss than the search can measure (a few items cannot steer it),
-// 1 to 4 hold divergence against a first bar, and looks alone say where it has to be: ProxyBar.h.
+// Where the acceptance tests are of another loss than the search can measure (a few items cannot
+// steer it), 1 to 7 use divergence and a first threshold that is a guess; its chains are longer.
 #pragma once
 
+#include "compiler/plan/AcceptanceTests.h"
 #include "compiler/plan/WidthProblem.h"
 #include "compiler/plan/WidthTimes.h"
 
@@ -39,14 +39,21 @@
 
 namespace moec {
 
-/// What an assignment came to on some text.
+/// What an assignment came to on the search's text.
 struct Measurement {
   double loss = 0;
-  double upperBound = 0; // What is held against the target: at least the loss.
+  /// What an acceptance test is expected to find as the loss's upper bound...
+  double predictedBound = 0;
+  /// ...and the standard error of that, relative to it. Absent: the tests are of another loss.
+  std::optional<double> spread;
   double klNats = 0;
-  /// Of an acceptance: no assignment's bound can be below this. 0: nothing is known of that.
-  double leastBound = 0;
   friend bool operator==(const Measurement &, const Measurement &) = default;
+};
+
+enum class TestResult : uint8_t {
+  kPassed,
+  kFailed,
+  kOutOfReach, // Failed, as would any assignment: the text cannot show a loss within the target.
 };
 
 /// Measures assignments. Borrowed by the search; one thread. The same assignment gives the same
@@ -56,17 +63,14 @@ public:
   virtual ~WidthJudge() = default;
   /// The divergence from the reference in nats per token, on a few windows.
   virtual moert::Result<double> probe(const WidthAssignment &assignment) = 0;
-  /// On the text of the search: the loss that is accepted, or where there is a first bar another
-  /// one.
+  /// On the text of the search: the loss that is accepted, or where there is a first threshold
+  /// another one.
   virtual moert::Result<Measurement> measure(const WidthAssignment &assignment) = 0;
-  /// On the text of the acceptance; at most kMaxLooks times, each of another assignment.
-  virtual moert::Result<Measurement> accept(const WidthAssignment &assignment) = 0;
+  /// On the text of the acceptance, at the level of the chain. The search sees nothing else of that
+  /// text: no score may decide what is tested next.
+  virtual moert::Result<TestResult> accept(const WidthAssignment &assignment,
+                                           AcceptanceChain chain) = 0;
 };
-
-/// Each look needs a bound that holds beside the others, so more looks make all of them wider.
-constexpr uint32_t kMaxLooks = 3;
-/// Each acceptance test's own, so that all of them hold together with 95% (Bonferroni).
-constexpr double kAcceptanceConfidence = 1 - 0.05 / kMaxLooks;
 
 /// Who proposed an assignment, as people and artifacts spell it.
 constexpr const char *kUniformSolver = "uniform", *kKnapsackSolver = "mckp",
@@ -90,10 +94,10 @@ struct WidthSearchInput {
   /// of its options is probed; left at the most bits by uniform widths.
   std::vector<bool> isProbedDirectly;
   double target = 0; // Of the loss that accept() measures.
-  /// Where measure() measures another loss than accept(): what its bounds have to meet before the
-  /// first look.
-  std::optional<double> firstBar;
-  uint32_t maxMeasurements = 40;
+  /// Where measure() measures another loss than accept(): the predicted bound that is most likely
+  /// to pass.
+  std::optional<double> firstThreshold;
+  uint32_t maxMeasurements = 48;
   SolverChoice solver = SolverChoice::kAuto;
   /// Parallel to the items: the options of directly probed items beside which uniform widths and
   /// EdgeMoE's are measured where the knapsack does not choose them; nothing of it is used for
@@ -115,17 +119,18 @@ struct MeasuredWidths {
 
 struct WidthSearchOutcome {
   bool isMet = false;
-  /// The cheapest of the accepted; where there is none, the one that was looked at last.
+  /// The cheapest that passed; where nothing did, the safest that was tested.
   MeasuredWidths best;
-  Measurement acceptance; // Of the best.
-  uint32_t looks = 0;
+  AcceptanceChain chain = AcceptanceChain::kMain; // In which the best was tested.
+  uint32_t tests = 0;
   std::vector<MeasuredWidths> measured; // In the order in which it was done.
   uint32_t measurements = 0;            // Probes and measurements.
   /// The problem with losses in nats per token, as the probes gave them.
   WidthProblem estimates;
   /// Times have decided between the measured ones.
   bool isTimed = false;
-  /// Where times have decided: what bytes would have chosen, of what met the last bar. Absent:
+  /// Where times have decided: what bytes would have chosen, of what met the last
+  /// threshold that passed. Absent:
   /// nothing but what seconds proposed has met it.
   std::optional<MeasuredWidths> fewestBytes;
 };

@@ -97,7 +97,8 @@ bool WidthTrials::mayTake(const MeasuredWidths &widths) const {
 const MeasuredWidths *WidthTrials::safest() const {
   const MeasuredWidths *best = nullptr;
   for (const MeasuredWidths &known : trials)
-    if (mayTake(known) && (!best || known.measurement.upperBound < best->measurement.upperBound))
+    if (mayTake(known) &&
+        (!best || known.measurement.predictedBound < best->measurement.predictedBound))
       best = &known;
   return best;
 }

@@ -1,6 +1,6 @@
-// What a search for widths has measured so far, what of it meets the bar, and how many measurements
-// are left. Which assignment is worth the next one is decided elsewhere: WidthSearch.cpp,
-// WidthProbes.h, WidthChallenges.h.
+// What a search for widths has measured so far, what of it meets the threshold, and how many
+// measurements are left. Which assignment is worth the next one is decided elsewhere:
+// WidthSearch.cpp, WidthProbes.h, WidthChallenges.h.
 #pragma once
 
 #include "compiler/plan/WidthSearch.h"
@@ -26,19 +26,18 @@ class WidthTrials {
 public:
   WidthTrials(const WidthSearchInput &searched, WidthJudge &measuring)
       : given(searched), judge(measuring),
-        upperBoundLimit(searched.firstBar.value_or(searched.target)) {}
+        mostBound(searched.firstThreshold.value_or(searched.target)) {}
 
   const WidthSearchInput &input() const { return given; }
   bool canMeasure() const { return measurementCount < given.maxMeasurements; }
   uint32_t measurements() const { return measurementCount; }
   const std::vector<MeasuredWidths> &measured() const { return trials; }
 
-  /// What upper bounds on the search's text have to meet, which is not the target: unseen text may
-  /// be kinder or harsher, or another loss is accepted. At first the target, or the first bar.
-  double bar() const { return upperBoundLimit; }
-  void setBar(double bar) { upperBoundLimit = bar; }
+  /// The most that a predicted bound may be. At first the target, or the first threshold.
+  double threshold() const { return mostBound; }
+  void setThreshold(double threshold) { mostBound = threshold; }
   bool meets(const MeasuredWidths &widths) const {
-    return widths.measurement.upperBound <= upperBoundLimit;
+    return widths.measurement.predictedBound <= mostBound;
   }
 
   /// Measures, or finds what was measured before. False: no measurements are left.
@@ -53,15 +52,15 @@ public:
   moert::Status beginTiming(WidthTimes &clock);
   bool isTimed() const { return times != nullptr; }
 
-  /// The cheapest that meets the bar and may be taken; of about equal ones the simplest, which is
-  /// uniform. Cheap is what has few bytes; once there are times, what takes little time, and of
-  /// about equal times few bytes. Null: none does.
+  /// The cheapest that meets the threshold and may be taken; of about equal ones the simplest,
+  /// which is uniform. Cheap is what has few bytes; once there are times, what takes little time,
+  /// and of about equal times few bytes. Null: none does.
   const MeasuredWidths *cheapest() const;
   /// The same by bytes, of all but what was proposed by seconds.
   const MeasuredWidths *fewestBytes() const;
-  /// Whether one of two is cheaper by enough to be worth a look.
+  /// Whether one of two is cheaper by enough to be worth an acceptance test.
   bool isClearlyCheaper(const MeasuredWidths &one, const MeasuredWidths &other) const;
-  /// What has the smallest bound of those that may be taken. Null: nothing may be.
+  /// The smallest predicted bound of those that may be taken. Null: nothing may be.
   const MeasuredWidths *safest() const;
 
   double costOf(const WidthAssignment &assignment) const {
@@ -84,7 +83,7 @@ private:
   const WidthSearchInput &given;
   WidthJudge &judge;
   WidthTimes *times = nullptr;
-  double upperBoundLimit;
+  double mostBound;
   uint32_t measurementCount = 0;
   std::vector<MeasuredWidths> trials;
 };

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Checksum.h"
 #include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/NormalQuantile.h"
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
@@ -76,7 +77,6 @@ Status ArtifactJudge::recordReference() {
   if (options.onBegin)
     options.onBegin("reference");
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
-  vocabularySize = crew.members.front().source->vocabularySize();
   played += windows.probe.windows + windows.rest.windows;
   MOERT_RETURN_IF_ERROR(playReference(crew, windows.probe, rowsPath("probe")).status());
   if (needsAllRows())
@@ -157,24 +157,28 @@ Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
   return kl;
 }
 
-// Acceptance measures other text, and its bound has to hold beside those of other looks. Both
-// errors are known from this one's: the loss may move by the errors of both texts (one standard
-// error of the difference is allowed for, which five in six stay within), and the bound is that
-// of one of three looks, 2.13 standard errors above its loss.
-double ArtifactJudge::predictedBound(double loss, double bound) const {
-  constexpr double kErrorsAt95 = 1.645, kErrorsOfALook = 2.13;
-  double error = std::max(bound - loss, 0.0) / kErrorsAt95;
-  double ratio = std::sqrt(double(windows.probe.windows + windows.rest.windows) /
-                           double(windows.acceptance.windows));
-  return loss + error * (kErrorsOfALook * ratio + std::sqrt(1 + ratio * ratio));
+// An acceptance test has other units, so both the search's loss and the test's have an error. The
+// bound is expected to be as far above the loss as the test's confidence and number of units say.
+static void predictTest(Measurement &measurement, double bound, double unitRatio,
+                        double confidence) {
+  constexpr double kErrorsAt95 = 1.6448536269514722;
+  const double error = std::max(bound - measurement.loss, 0.0) / kErrorsAt95;
+  const double predicted =
+      measurement.loss + error * std::sqrt(unitRatio) * upperNormalQuantile(confidence);
+  measurement.predictedBound = std::min(predicted, kHopeless);
+  if (measurement.predictedBound > 0)
+    measurement.spread = error * std::sqrt(1 + unitRatio) / measurement.predictedBound;
 }
 
 Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   played += windows.probe.windows + windows.rest.windows;
   const uint64_t key = keyOf("measure", assignment);
-  if (const std::vector<double> *known = log.find(key); known && known->size() == 3) {
+  if (const std::vector<double> *known = log.find(key); known && known->size() == 4) {
     tellKnown("candidate", windows.probe.windows + windows.rest.windows);
-    return Measurement{(*known)[0], (*known)[1], (*known)[2]};
+    Measurement measurement{(*known)[0], (*known)[1], {}, (*known)[3]};
+    if ((*known)[2] > 0)
+      measurement.spread = (*known)[2];
+    return measurement;
   }
   if (options.onBegin)
     options.onBegin("candidate");
@@ -185,99 +189,71 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   ::unlink(path.c_str());
   Measurement measurement;
   measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kHopeless), kHopeless);
-  double bound = lossUpperBound(scores, searchMetric()).value_or(kHopeless);
-  // Of items nothing can be predicted: looks say what a divergence is worth.
-  if (!options.itemSet)
-    bound = predictedBound(measurement.loss, bound);
-  measurement.upperBound = std::min(bound, kHopeless);
+  const double bound = lossUpperBound(scores, searchMetric()).value_or(kHopeless);
+  // A divergence does not predict what answers lose.
+  if (options.itemSet)
+    measurement.predictedBound = std::min(bound, kHopeless);
+  else
+    predictTest(measurement, bound,
+                double(unitCount(scores)) / double(windows.acceptance.unitCount()),
+                options.levels.confidence(AcceptanceChain::kMain));
   SampleScore withRows;
   for (const SampleScore &score : scores)
     if (score.klNats > 0)
       withRows.add(score);
   measurement.klNats = withRows.tokens > 0 ? withRows.kl() : 0;
-  MOERT_RETURN_IF_ERROR(
-      log.add(key, {measurement.loss, measurement.upperBound, measurement.klNats}));
+  MOERT_RETURN_IF_ERROR(log.add(key, {measurement.loss, measurement.predictedBound,
+                                      measurement.spread.value_or(0), measurement.klNats}));
   return measurement;
 }
 
-// Of the set so many windows at a time, in its order; each part has all the texts.
-static std::vector<WindowSet> partsOf(const WindowSet &set, uint32_t windowTokens,
-                                      uint64_t windowsOfPart) {
-  std::vector<WindowSet> parts;
-  for (size_t text = 0; text < set.ids.size(); ++text)
-    for (size_t w = 0; w < set.units[text].size(); ++w) {
-      if (parts.empty() || parts.back().windows == windowsOfPart) {
-        parts.emplace_back().ids.resize(set.ids.size());
-        parts.back().units.resize(set.ids.size());
-      }
-      const auto window = std::span(set.ids[text]).subspan(w * windowTokens, windowTokens);
-      std::vector<int32_t> &ids = parts.back().ids[text];
-      ids.insert(ids.end(), window.begin(), window.end());
-      parts.back().units[text].push_back(set.units[text][w]);
-      ++parts.back().windows;
-    }
-  return parts;
+static std::vector<WindowLane> lanesBeside(std::span<EngineCrew> crews) {
+  std::vector<WindowLane> lanes;
+  for (size_t member = 0; member < crews[0].members.size(); ++member)
+    lanes.push_back(
+        {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
+  return lanes;
 }
 
-Status ArtifactJudge::recordAcceptance(const WindowSet &part, const std::string &rows) {
+// Both engines share the memory: the reference's rows on all windows can be too large for a file.
+Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &path) {
+  const std::string paths[] = {path, options.referencePath};
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
+                         loadCrews(paths, options.windowTokens, options.threads));
   if (options.onBegin)
     options.onBegin("acceptance");
-  MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
-  return playReference(crew, part, rows).status();
+  played += 2 * windows.acceptance.windows;
+  return playWindows(windows.acceptance, evaluationOptions(crews[0], true), lanesBeside(crews),
+                     progress(), options.stop);
 }
 
-// One engine after the other has all the memory that there is: the reference's rows wait in a file
-// meanwhile, for as many windows as fit.
-Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &path) {
-  const std::string rows = rowsPath("acceptance");
-  const uint64_t windowBytes = uint64_t(options.windowTokens) * vocabularySize * sizeof(float);
-  Scores scores;
-  for (const WindowSet &part :
-       partsOf(windows.acceptance, options.windowTokens,
-               std::max<uint64_t>(options.acceptanceRowsBytes / windowBytes, 1))) {
-    MOERT_RETURN_IF_ERROR(recordAcceptance(part, rows));
-    if (options.onBegin)
-      options.onBegin("acceptance");
-    MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
-    MOERT_ASSIGN_OR_RETURN(Scores scored, playCandidate(crew, part, rows));
-    scores.insert(scores.end(), scored.begin(), scored.end());
-  }
-  ::unlink(rows.c_str());
-  return scores;
-}
-
-// Items are few and short, so candidate and reference play them side by side.
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path) {
   const std::string paths[] = {path, options.referencePath};
   MOERT_ASSIGN_OR_RETURN(
       std::vector<EngineCrew> crews,
       loadCrews(paths, options.itemSet->engineOptions({}).contextTokens, options.threads));
-  std::vector<WindowLane> lanes;
-  for (size_t member = 0; member < crews[0].members.size(); ++member)
-    lanes.push_back(
-        {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
   if (options.onBegin)
     options.onBegin("acceptance");
-  return playItems(*options.itemSet, options.items, lanes, progress(), options.stop);
+  played += 2 * options.items.size();
+  return playItems(*options.itemSet, options.items, lanesBeside(crews), progress(), options.stop);
 }
 
-Result<Measurement> ArtifactJudge::accept(const WidthAssignment &assignment) {
-  played += 2 * (options.itemSet ? options.items.size() : windows.acceptance.windows);
+Result<TestResult> ArtifactJudge::accept(const WidthAssignment &assignment, AcceptanceChain chain) {
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, options.itemSet ? scoreItems(path) : scoreWindows(path));
+  AcceptanceScores &found = accepted[assignment];
+  MOERT_ASSIGN_OR_RETURN(found.samples, options.itemSet ? scoreItems(path) : scoreWindows(path));
   ::unlink(path.c_str());
-  SampleScore sum = sumOf(scores);
-  // Of items no more than everything can be lost.
-  const double worst = options.itemSet ? 1 : kHopeless;
-  Measurement measurement;
-  measurement.loss = std::min(lossOf(sum, options.metric).value_or(worst), worst);
-  measurement.upperBound = lossUpperBound(scores, options.metric, kAcceptanceConfidence).value_or(worst);
-  measurement.klNats = sum.kl();
-  if (options.itemSet)
-    measurement.leastBound = leastBound(scores, kAcceptanceConfidence);
-  accepted[assignment] = std::move(scores);
-  return measurement;
+  const double worst = options.itemSet ? 1 : kHopeless; // No more than all answers can be lost.
+  found.confidence = options.levels.confidence(chain);
+  found.loss = std::min(lossOf(sumOf(found.samples), options.metric).value_or(worst), worst);
+  found.upperBound =
+      lossUpperBound(found.samples, options.metric, found.confidence).value_or(worst);
+  if (found.upperBound <= options.target)
+    return TestResult::kPassed;
+  const bool isOutOfReach =
+      options.itemSet && leastBound(found.samples, found.confidence) > options.target;
+  return isOutOfReach ? TestResult::kOutOfReach : TestResult::kFailed;
 }
 
 } // namespace moec

@@ -20,22 +20,29 @@ namespace moec {
 struct JudgeOptions {
   std::string directory; // For what is recorded and for candidates.
   std::string referencePath;
-  /// Of the acceptance. The search measures the same; where it is of items, KL.
+  /// The loss that acceptance tests measure. The search measures the same; for items, KL.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
+  double target = 0;
+  AcceptanceLevels levels;
   /// What such a metric is accepted on: these items of the set. Borrowed.
   const moert::EvaluationSet *itemSet = nullptr;
   std::span<const uint32_t> items;
   uint32_t windowTokens = 512;
   unsigned threads = 1;
-  /// Of the reference's rows on acceptance windows: what waits in a file at a time. A window's are
-  /// 8 MiB for a vocabulary of 4,096 tokens.
-  uint64_t acceptanceRowsBytes = 256 << 20;
   /// Of everything but the assignment that decides a measurement.
   uint64_t fingerprint = 0;
   const std::atomic<bool> *stop = nullptr;
   /// Hears what is about to be measured and, while it is, the windows or items done.
   std::function<void(const std::string &what)> onBegin;
   std::function<void(uint64_t windows)> onWindows;
+};
+
+/// What an acceptance test found.
+struct AcceptanceScores {
+  std::vector<moert::SampleScore> samples;
+  double confidence = 0; // Of the bound.
+  double loss = 0;
+  double upperBound = 0; // At least the loss. The test passed if it is at most the target.
 };
 
 /// Writes the artifact of an assignment.
@@ -51,10 +58,11 @@ public:
 
   moert::Result<double> probe(const WidthAssignment &assignment) override;
   moert::Result<Measurement> measure(const WidthAssignment &assignment) override;
-  moert::Result<Measurement> accept(const WidthAssignment &assignment) override;
+  moert::Result<TestResult> accept(const WidthAssignment &assignment,
+                                   AcceptanceChain chain) override;
 
-  /// Of an assignment that accept() was called with.
-  const std::vector<moert::SampleScore> &acceptanceScores(const WidthAssignment &assignment) const {
+  /// What accept() found for an assignment.
+  const AcceptanceScores &acceptance(const WidthAssignment &assignment) const {
     return accepted.at(assignment);
   }
   /// Windows and items that were played, reference and candidates, in this run or one that it goes
@@ -83,22 +91,19 @@ private:
   /// What a loss is accepted on: items, or windows text after text.
   moert::Result<Scores> scoreItems(const std::string &path);
   moert::Result<Scores> scoreWindows(const std::string &path);
-  moert::Status recordAcceptance(const WindowSet &part, const std::string &rows);
   /// With a reference each lane holds the rows of a step.
   moert::EvaluationOptions evaluationOptions(const EngineCrew &crew, bool hasReference) const;
   moert::EvaluationProgress progress() const;
   std::string rowsPath(const char *set) const;
   void tellKnown(const char *what, uint64_t count) const;
-  double predictedBound(double loss, double bound) const;
 
   JudgeOptions options;
   const SearchWindows &windows;
   MakeArtifact makeArtifact;
   MeasurementLog log;
   Scores referenceRest; // The reference's own losses on the windows without rows.
-  std::map<WidthAssignment, Scores> accepted;
+  std::map<WidthAssignment, AcceptanceScores> accepted;
   uint64_t played = 0;
-  uint32_t vocabularySize = 0;
 };
 
 } // namespace moec

@@ -1,5 +1,7 @@
 #include "runtime/evaluation/LossBound.h"
 
+#include "runtime/evaluation/UnitSpread.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -22,17 +24,10 @@ static std::pair<double, double> ratioParts(const SampleScore &sample, LossMetri
 }
 
 static std::vector<RatioUnit> unitsOf(std::span<const SampleScore> samples, LossMetric metric) {
-  auto isNewUnit = [&](size_t i) {
-    return i == 0 || samples[i].text != samples[i - 1].text ||
-           samples[i].unit != samples[i - 1].unit;
-  };
-  size_t count = 0;
-  for (size_t i = 0; i < samples.size(); ++i)
-    count += isNewUnit(i);
   std::vector<RatioUnit> units;
-  units.reserve(count);
+  units.reserve(unitCount(samples));
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (isNewUnit(i))
+    if (beginsUnit(samples, i))
       units.push_back({samples[i].text, 0, 0});
     const auto [total, size] = ratioParts(samples[i], metric);
     units.back().total += total;

@@ -84,7 +84,7 @@ RecordedReference::find(const Measured &measured, const EvaluationRequest &reque
     return std::optional<RecordedReference>();
   }
   RecordedReference reference;
-  reference.acceptanceTests = measured.looks;
+  reference.boundConfidence = measured.confidence;
   reference.isOnItems = measured.isOnItems();
   std::vector<uint64_t> firstSamples(texts.size());
   for (size_t i = 1; i < texts.size(); ++i)

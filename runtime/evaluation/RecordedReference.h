@@ -38,8 +38,8 @@ public:
   /// What it holds, and what the bound takes.
   uint64_t memoryBytes() const;
 
-  /// How many acceptance tests their bound is corrected for.
-  uint32_t tests() const { return acceptanceTests; }
+  /// Of the bound that the artifact was accepted with.
+  double confidence() const { return boundConfidence; }
 
 private:
   struct Recorded {
@@ -50,7 +50,7 @@ private:
   RecordedReference() = default;
   Status take(const MeasuredText &text, const EvaluatedText &found, uint64_t firstSample);
 
-  uint32_t acceptanceTests = 1;
+  double boundConfidence = 0.95;
   bool isOnItems = false;
   std::vector<Recorded> recorded;
 };

@@ -23,6 +23,10 @@ void SampleScore::add(const SampleScore &other) {
   referencePoints += other.referencePoints;
 }
 
+bool beginsUnit(std::span<const SampleScore> samples, size_t i) {
+  return i == 0 || samples[i].text != samples[i - 1].text || samples[i].unit != samples[i - 1].unit;
+}
+
 SampleScore sumOf(std::span<const SampleScore> samples, std::optional<uint32_t> text) {
   SampleScore sum;
   for (const SampleScore &sample : samples)

@@ -38,6 +38,9 @@ struct SampleScore {
   double agreement() const { return static_cast<double>(agreeing) / static_cast<double>(tokens); }
 };
 
+/// Whether sample i is the first of its unit.
+bool beginsUnit(std::span<const SampleScore> samples, size_t i);
+
 /// The sum over the samples of one text, or of all.
 SampleScore sumOf(std::span<const SampleScore> samples, std::optional<uint32_t> text = {});
 

@@ -8,22 +8,18 @@ namespace moert {
 // The sum over each unit.
 static std::vector<SampleScore> unitsOf(std::span<const SampleScore> samples) {
   std::vector<SampleScore> units;
-  for (const SampleScore &sample : samples) {
-    const bool isNew =
-        units.empty() || units.back().text != sample.text || units.back().unit != sample.unit;
-    if (isNew)
-      units.push_back(sample);
+  for (size_t i = 0; i < samples.size(); ++i)
+    if (beginsUnit(samples, i))
+      units.push_back(samples[i]);
     else
-      units.back().add(sample);
-  }
+      units.back().add(samples[i]);
   return units;
 }
 
 uint64_t unitCount(std::span<const SampleScore> samples) {
   uint64_t count = 0;
   for (size_t i = 0; i < samples.size(); ++i)
-    count +=
-        i == 0 || samples[i].text != samples[i - 1].text || samples[i].unit != samples[i - 1].unit;
+    count += beginsUnit(samples, i);
   return count;
 }
 

@@ -182,11 +182,15 @@ struct Measured {
   std::string metric;         // As `moert eval --metric` spells it.
   double target = 0;          // The loss that was allowed.
   double loss = 0;            // On the acceptance windows or items, like bound, KL and top-1.
-  double upperBound = 0;      // Of the loss: one-sided, 95% for all looks together.
+  double upperBound = 0;      // Of the loss: one-sided, at `confidence`.
   double klNats = 0;          // KL(reference || artifact), nats per scored token.
   double topDisagreement = 0; // Share of scored tokens, 0 to 1: 1 - top-1 agreement.
-  uint32_t looks = 1;        // Acceptances that the bound is corrected for: 1 to kMaxMeasuredLooks.
-  bool isSetAside = false;   // The acceptance windows are of the calibration texts.
+  double confidence = 0.95;   // Of this test's bound. With it, all acceptance tests of these texts
+                              // together keep their targets with 95% (docs/accuracy.md).
+  uint64_t units = 0;      // Independent observations: documents, or windows of packed ones; items.
+  uint64_t documents = 0;  // In the acceptance windows; of items, as many as units.
+  double unitSpread = 0;   // Standard deviation of a unit's loss, in the metric's unit.
+  bool isSetAside = false; // The acceptance windows are of the calibration texts.
   uint32_t windowTokens = 0; // Of an acceptance window; 0: it was accepted on items (ItemFile.h).
   std::string solver;        // Of the widths.
   std::string quantizer;
@@ -205,9 +209,6 @@ struct Measured {
 
 /// Memory that it takes: it stays with the rest of an artifact's description.
 uint64_t memoryBytesOf(const Measured &measured);
-
-/// Bounds what it takes to compute the bound again: resamples grow with the looks.
-constexpr uint32_t kMaxMeasuredLooks = 100;
 
 struct Artifact {
   uint16_t majorVersion = 0;

@@ -182,7 +182,10 @@ Status ManifestDecoder::decodeMeasured(const fb::Measured &measured, Measured &v
   value.upperBound = measured.upper_bound();
   value.klNats = measured.kl_nats();
   value.topDisagreement = measured.top_disagreement();
-  value.looks = measured.looks();
+  value.confidence = measured.confidence();
+  value.units = measured.units();
+  value.documents = measured.documents();
+  value.unitSpread = measured.unit_spread();
   value.windowTokens = measured.window_tokens();
   value.measurements = measured.measurements();
   value.windowsPlayed = measured.windows_played();

@@ -232,10 +232,10 @@ Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
       encodeTables<fb::MeasuredText>(builder, m.calibrationTexts, encodeMeasuredText);
   auto acceptance = encodeTables<fb::MeasuredText>(builder, m.acceptanceTexts, encodeMeasuredText);
   auto options = encodeIfAny<fb::Provenance>(builder, m.itemOptions, encodeProvenance);
-  return fb::CreateMeasured(builder, metric, m.target, m.loss, m.upperBound, m.klNats,
-                            m.topDisagreement, m.looks, uint8_t(m.isSetAside), m.windowTokens,
-                            solver, quantizer, m.measurements, m.windowsPlayed, m.calibrationTokens,
-                            calibration, acceptance, options);
+  return fb::CreateMeasured(
+      builder, metric, m.target, m.loss, m.upperBound, m.klNats, m.topDisagreement, m.confidence,
+      m.units, m.documents, m.unitSpread, uint8_t(m.isSetAside), m.windowTokens, solver, quantizer,
+      m.measurements, m.windowsPlayed, m.calibrationTokens, calibration, acceptance, options);
 }
 
 } // namespace

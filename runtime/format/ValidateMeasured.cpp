@@ -116,7 +116,10 @@ static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
   // Never negative but for rounding.
   MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", measured.klNats));
   MOERT_RETURN_IF_ERROR(checkShare("the top-1 disagreement", measured.topDisagreement));
-  MOERT_RETURN_IF_ERROR(checkRange("number of looks", measured.looks, 1, kMaxMeasuredLooks));
+  if (!(measured.confidence >= 0.9 && measured.confidence <= 0.9999))
+    return invalidInput("the bound's confidence is ", measured.confidence,
+                        ", expected 0.9 to 0.9999");
+  MOERT_RETURN_IF_ERROR(checkAtLeast0("the spread between units", measured.unitSpread));
   MOERT_RETURN_IF_ERROR(measured.isOnItems() ? checkItemOptions(measured)
                                              : checkWindows(measured, model));
   return checkTexts(measured);

@@ -172,7 +172,7 @@ class ReferenceTest(E2eTest):
         self.assertEqual(said["value"], self.evaluate(pocket("4"))["value"])
         self.assertTrue(math.isclose(said["loss"], said["value"] / said["reference"] - 1, abs_tol=1e-12))
         self.assertGreaterEqual(said["windows"], 10)
-        self.assertGreater(said["upper95"], said["loss"])
+        self.assertGreater(said["upper_bound"], said["loss"])
         self.assertTrue(0 < said["kl"] < 0.1 and 0.8 < said["top1"] < 1, said)
 
     def test_kl_and_agreement_are_those_of_the_logits(self):
@@ -195,7 +195,7 @@ class ReferenceTest(E2eTest):
                                          stdin=" ".join(ids)).out)
         said = self.evaluate(pocket("4"), "--reference", pocket("source"), "--metric", "kl")
         self.assertEqual(said["windows"], 1)
-        self.assertIsNone(said["upper95"])
+        self.assertIsNone(said["upper_bound"])
         self.assertTrue(math.isclose(said["kl"], kl / 127, rel_tol=1e-6), (said, kl / 127))
         self.assertEqual(said["top1"], agreeing / 127)
         alone = self.evaluate(pocket("4"))

@@ -85,6 +85,15 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
       ->group(kGroup)
       ->type_name("N");
   command
+      .add_option("--acceptance-log", flags.acceptanceLog,
+                  "Record of the compiles that tested checkpoints on texts. Each further compile "
+                  "of a checkpoint on the same texts needs a higher confidence (default: "
+                  "moec/acceptance-tests.jsonl in $XDG_STATE_HOME or ~/.local/state)")
+      ->check(someWord())
+      ->needs(loss)
+      ->group(kGroup)
+      ->type_name("FILE");
+  command
       .add_option("--seed", flags.seed,
                   withDefault("Random seed of the windows for calibration and of --self-text", 0))
       ->check(within(0, UINT64_MAX))
@@ -264,6 +273,7 @@ Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &req
   request.calibrationTexts = flags.calibrationTexts;
   request.acceptanceTexts = flags.acceptanceTexts;
   request.selfTextDocuments = flags.selfText;
+  request.acceptanceLogPath = flags.acceptanceLog;
   request.documentSeparator = flags.documentSeparator;
   request.profilePath = flags.profile;
   request.calibrationTokens = flags.calibrationTokens.value_or(kCalibrationTokens);

@@ -24,6 +24,7 @@ struct AccuracyFlags {
   std::vector<std::string> stopTexts;
   uint32_t maxTokens = 0;
   std::optional<uint64_t> calibrationTokens, seed;
+  std::string acceptanceLog;
   uint64_t selfText = 0;
   uint32_t searchWindows = TextAmounts().searchWindows;
   uint32_t checkedEstimates = 0;

@@ -108,7 +108,7 @@ Status report(const EvalOptions &options, const EvaluationSet &set,
               const Source *reference, const std::optional<RecordedReference> &recorded) {
   RecordedLoss recordedLoss;
   if (recorded)
-    recordedLoss = {recorded->beside(samples), recorded->tests()};
+    recordedLoss = {recorded->beside(samples), recorded->confidence()};
   const EvalReport results = {
       options.request.metric, options.request.files, samples,
       set.sampleName(),       reference != nullptr,  recorded ? &recordedLoss : nullptr};

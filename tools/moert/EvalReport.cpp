@@ -1,6 +1,7 @@
 #include "tools/moert/EvalReport.h"
 
 #include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/UnitSpread.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>
@@ -8,6 +9,9 @@
 #include <limits>
 
 namespace moert::cli {
+
+/// Of the bounds of losses that were measured here.
+constexpr double kConfidence = 0.95;
 
 namespace {
 
@@ -29,6 +33,14 @@ std::optional<double> comparableReference(const EvalReport &report, std::optiona
   return referenceValueOf(sumOf(report.recorded->samples, text), report.metric);
 }
 
+void writeBound(JsonWriter &json, const std::vector<SampleScore> &samples, LossMetric metric,
+                double confidence) {
+  json.key("upper_bound").number(numberOf(lossUpperBound(samples, metric, confidence)));
+  json.key("confidence").number(confidence);
+  json.key("units").number(unitCount(samples));
+  json.key("unit_spread").number(numberOf(unitSpread(samples, metric)));
+}
+
 void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
   const std::vector<SampleScore> &samples = report.recorded->samples;
   const uint64_t recorded = countOf(samples, text);
@@ -37,11 +49,8 @@ void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uin
   if (const std::optional<double> reference = comparableReference(report, text))
     json.key("reference").number(*reference);
   json.key("loss").number(numberOf(lossOf(sumOf(samples, text), report.metric)));
-  if (!text) {
-    json.key("upper95").number(
-        numberOf(lossUpperBound(samples, report.metric, report.recorded->confidence())));
-    json.key("looks").number(report.recorded->tests);
-  }
+  if (!text)
+    writeBound(json, samples, report.metric, report.recorded->confidence);
   json.key(strCat("loss_", report.sampleName)).number(recorded);
 }
 
@@ -60,7 +69,7 @@ void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32
   json.key("reference").number(numberOf(referenceValueOf(score, report.metric)));
   json.key("loss").number(numberOf(lossOf(score, report.metric)));
   if (!text)
-    json.key("upper95").number(numberOf(lossUpperBound(report.samples, report.metric)));
+    writeBound(json, report.samples, report.metric, kConfidence);
   json.key("kl").number(numberOf(valueOf(score, LossMetric::kKl)));
   json.key("top1").number(numberOf(valueOf(score, LossMetric::kTop1)));
 }
@@ -127,8 +136,7 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
 std::string lossLine(const EvalReport &report) {
   const std::vector<SampleScore> &samples =
       report.recorded ? report.recorded->samples : report.samples;
-  const uint32_t tests = report.recorded ? report.recorded->tests : 1;
-  const double confidence = report.recorded ? report.recorded->confidence() : 0.95;
+  const double confidence = report.recorded ? report.recorded->confidence : kConfidence;
   std::ostringstream out;
   const std::optional<double> loss = lossOf(sumOf(samples), report.metric);
   out << "loss (" << metricName(report.metric) << ") ";
@@ -138,9 +146,9 @@ std::string lossLine(const EvalReport &report) {
   if (samples.size() < report.samples.size())
     out << " on " << samples.size() << " of " << report.samples.size() << " " << report.sampleName;
   if (const auto bound = lossUpperBound(samples, report.metric, confidence)) {
-    out << ", upper 95% bound " << formatDigits(bound, 6);
-    if (tests > 1)
-      out << ", as one of " << tests << " acceptance tests";
+    out << ", at most " << formatDigits(bound, 6) << " with " << formatDigits(confidence * 100, 2)
+        << "% confidence; " << unitCount(samples) << " units with a standard deviation of "
+        << formatDigits(unitSpread(samples, report.metric), 6);
   } else if (isOfItems(report.metric))
     out << ", no bound: it takes " << kMinimumBoundUnits << " items or more";
   else

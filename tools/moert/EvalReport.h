@@ -12,9 +12,7 @@ namespace moert::cli {
 /// Scores beside those of the reference that the artifact carries (RecordedReference.h).
 struct RecordedLoss {
   std::vector<SampleScore> samples; // Of the windows or items that it has them for.
-  uint32_t tests = 1; // The artifact's bound holds for so many acceptance tests together.
-
-  double confidence() const { return 1 - 0.05 / tests; }
+  double confidence = 0.95;         // Of the bound that the artifact was accepted with.
 };
 
 /// Borrows what was measured.
@@ -31,11 +29,11 @@ struct EvalReport {
 /// carries, loss and bound.
 std::string reportText(const EvalReport &report);
 
-/// metric, value and, with a reference, reference, loss, upper95, kl, top1; windows or items,
-/// tokens; the same per file; then the machine. A loss that is not defined and a bound that there
-/// is none of are null. With losses that the artifact carries: loss, upper95, looks, the
-/// acceptance tests that the bound is corrected for, and loss_windows or loss_items, of how many
-/// they are; reference where these are all that the value is of.
+/// metric, value and, with a reference, reference, loss, upper_bound, confidence, units,
+/// unit_spread, kl, top1; windows or items, tokens; the same per file; then the machine. A loss
+/// that is not defined and a bound that does not exist are null. With losses that the artifact
+/// carries: loss, upper_bound, confidence, units, unit_spread, and loss_windows or loss_items, the
+/// number of samples with a loss; reference if that is all of them.
 std::string reportJson(const EvalReport &report, const LoadedModel &artifact,
                        const LoadedModel *reference);
 

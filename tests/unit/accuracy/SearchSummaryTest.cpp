@@ -17,6 +17,8 @@ static std::vector<SampleScore> itemsOf(size_t known, size_t unknown) {
   std::vector<SampleScore> items(known, item);
   item.points = item.referencePoints = 0;
   items.resize(known + unknown, item);
+  for (uint32_t i = 0; i < items.size(); ++i)
+    items[i].unit = i;
   return items;
 }
 
@@ -27,31 +29,38 @@ TEST_CASE("losses are shares, and nats of KL") {
   CHECK(formatLoss(0.0512, LossMetric::kKl) == "0.0512 nats");
 }
 
+static AcceptanceScores found(std::vector<SampleScore> samples) {
+  return {std::move(samples), 0.964, 0.0125, 0.018};
+}
+
+TEST_CASE("a confidence is shown with the digits in which levels differ") {
+  CHECK(formatConfidence(0.964) == "96.4%");
+  CHECK(formatConfidence(0.99985) == "99.985%");
+}
+
 TEST_CASE("too few items for a target are said, enough are not") {
-  const std::vector<SampleScore> items = itemsOf(40, 60);
+  const AcceptanceScores items = found(itemsOf(40, 60));
   CHECK(itemsText(items, LossMetric::kChoice, 0.02) ==
-        "; 100 items, of which the reference has points in 40, can show no loss below 9.73%: more "
+        "; 100 items, of which the reference has points in 40, can show no loss below 7.97%: more "
         "are needed");
   CHECK(itemsText(items, LossMetric::kChoice, 0.1).empty());
 }
 
 TEST_CASE("windows are not to blame for a target out of reach") {
-  CHECK(itemsText(itemsOf(0, 100), LossMetric::kPerplexity, 0.02).empty());
+  CHECK(itemsText(found(itemsOf(0, 100)), LossMetric::kPerplexity, 0.02).empty());
 }
 
-TEST_CASE("what was accepted on items is said with both models' points") {
-  WidthSearchOutcome outcome;
-  outcome.looks = 2;
-  outcome.acceptance.loss = 0.0125;
-  outcome.acceptance.upperBound = 0.1;
-  const SampleScore sum = sumOf(itemsOf(40, 60));
-  CHECK(acceptedText(outcome, sum, 100, LossMetric::kExact) ==
-        "exact loss 1.25%, at most 10.00% with 95% confidence, as one of 3 acceptance tests\n(100 items that "
-        "nothing else has seen); 0.4000 beside the reference's 0.4000, KL 0.0500 nats, top-1 "
-        "agreement "
-        "90.00%");
-  CHECK(
-      acceptedText(outcome, sum, 100, LossMetric::kPerplexity) ==
-      "perplexity loss 1.25%, at most 10.00% with 95% confidence, as one of 3 acceptance tests\n(100 windows "
-      "that nothing else has seen); KL 0.0500 nats, top-1 agreement 90.00%");
+TEST_CASE("what was accepted is said with the target, the test's bound, units and their spread") {
+  const AcceptanceScores items = found(itemsOf(40, 60));
+  for (const char *part :
+       {"accepted: exact loss of at most 2.00% with 95% confidence",
+        "measured: 1.25%, at most 1.80%", "96.4% confidence",
+        "100 items, with 0.4000 beside the reference's 0.4000", "standard deviation between items",
+        "KL 0.0500 nats", "top-1 agreement 90.00%"})
+    CHECK_MESSAGE(acceptedText(items, 0.02, {}, LossMetric::kExact).find(part) != std::string::npos,
+                  part);
+  const std::string text = acceptedText(items, 0.02, 300, LossMetric::kPerplexity);
+  for (const char *part :
+       {"perplexity loss of at most 2.00%", "100 units of 300 documents in 100 windows"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
 }

@@ -39,7 +39,7 @@ static Measured measuredTexts() {
   Measured measured;
   measured.metric = "perplexity";
   measured.windowTokens = 64;
-  measured.looks = 3;
+  measured.confidence = 0.96875;
   measured.acceptanceTexts = {measuredText("math.txt", 1, kMath, {0, 1, 2, 3, 4, 5, 6, 7}),
                               measuredText("books.txt", 0, kBooks, {0, 2, 4})};
   return measured;
@@ -88,7 +88,7 @@ TEST_CASE("recorded windows get the reference's losses, in the artifact's order 
     CHECK(paired[8 + i].lossNats == samples[5 + 2 * i].lossNats);
     CHECK(paired[8 + i].referenceLossNats == natsOf(0, 2 * i));
   }
-  CHECK((*found.reference)->tests() == 3);
+  CHECK((*found.reference)->confidence() == 0.96875);
   CHECK((*found.reference)->memoryBytes() > 11 * sizeof(SampleScore));
 }
 
@@ -186,7 +186,7 @@ constexpr EvaluatedText kEasy = {44, 400, 3}, kHard = {55, 500, 4};
 Measured measuredItems() {
   Measured measured;
   measured.metric = "exact";
-  measured.looks = 3;
+  measured.confidence = 0.96875;
   measured.acceptanceTexts = {
       {"hard.jsonl", kHard.hash, kHard.bytes, {0, 1, 2, 3}, {}, {1, 0, 1, 0}},
       {"easy.jsonl", kEasy.hash, kEasy.bytes, {0, 2}, {}, {1, 0.5}}};

@@ -103,8 +103,8 @@ private:
                           list<double>([&] { return f64(); }),
                           list<double>([&] { return f64(); })};
     };
-    Measured m = {text(), f64(), f64(), f64(), f64(), f64(), u32(), below(2) == 1, u32(), text(),
-                  text(), u32(), u64(), u64(), {},    {},    {}};
+    Measured m = {text(),        f64(), f64(),  f64(),  f64(), f64(), f64(), u64(), u64(), f64(),
+                  below(2) == 1, u32(), text(), text(), u32(), u64(), u64(), {},    {},    {}};
     if (below(2) == 0) // On items rather than on windows.
       m.windowTokens = 0;
     m.itemOptions = list<std::pair<std::string, std::string>>([&] {

@@ -179,7 +179,10 @@ Measured tinyMeasured() {
   measured.upperBound = 0.01875;
   measured.klNats = 0.015625;
   measured.topDisagreement = 0.0625;
-  measured.looks = 3;
+  measured.confidence = 0.96875;
+  measured.units = 3;
+  measured.documents = 4;
+  measured.unitSpread = 0.0078125;
   measured.isSetAside = true;
   measured.windowTokens = 64;
   measured.solver = "greedy";

@@ -144,7 +144,8 @@ TEST_CASE("the page says what was measured, and nothing of it where nothing was"
   for (const char *line : {
            "accuracy, beside the same model at `source`:\n",
            "  target     loss in perplexity of at most 2.00%\n",
-           "  measured   1.25%, upper 95% bound 1.88%, as one of 3 acceptance tests\n",
+           "  measured   1.25%, at most 1.88% with 96.88% confidence\n",
+           "  units      3 of 4 documents, whose losses have a standard deviation of 0.78%\n",
            "  beside it  KL 0.01562 nats per token, top-1 agreement 93.75%\n",
            "  on         3 windows of 64 tokens, set aside from the calibration texts\n",
            "  chosen by  greedy, quantized by nearest\n",
@@ -172,12 +173,12 @@ TEST_CASE("a loss in nats is no share") {
   Artifact artifact = tinyArtifact();
   artifact.measured = tinyMeasured();
   artifact.measured->metric = "kl";
-  artifact.measured->looks = 1;
   artifact.measured->isSetAside = false;
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line : {
            "  target     loss in kl of at most 0.02000 nats per token\n",
-           "  measured   0.01250 nats per token, upper 95% bound 0.01875 nats per token\n",
+           "  measured   0.01250 nats per token, at most 0.01875 nats per token with 96.88% "
+           "confidence\n",
            "  on         3 windows of 64 tokens, of texts that nothing else has read\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
@@ -265,7 +266,10 @@ TEST_CASE("the JSON has all of what was measured") {
   CHECK(json["upper_bound"] == 0.01875);
   CHECK(json["kl_nats"] == 0.015625);
   CHECK(json["top_disagreement"] == 0.0625);
-  CHECK(json["looks"] == 3);
+  CHECK(json["confidence"] == 0.96875);
+  CHECK(json["units"] == 3);
+  CHECK(json["documents"] == 4);
+  CHECK(json["unit_spread"] == 0.0078125);
   CHECK(json["is_set_aside"] == true);
   CHECK(json["window_tokens"] == 64);
   CHECK(json["solver"] == "greedy");

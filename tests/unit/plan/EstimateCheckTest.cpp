@@ -41,7 +41,7 @@ struct ListedJudge : WidthJudge {
   Result<Measurement> measure(const WidthAssignment &) override {
     return moert::failed("not asked");
   }
-  Result<Measurement> accept(const WidthAssignment &) override {
+  Result<TestResult> accept(const WidthAssignment &, AcceptanceChain) override {
     return moert::failed("not asked");
   }
 };

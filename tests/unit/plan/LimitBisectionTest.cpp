@@ -35,16 +35,16 @@ struct Bisection : WidthJudge {
 
   Result<double> probe(const WidthAssignment &) override { return 0.0; }
   Result<Measurement> measure(const WidthAssignment &assignment) override {
-    return Measurement{bounds[assignment[0]], bounds[assignment[0]], 0};
+    return Measurement{bounds[assignment[0]], bounds[assignment[0]], {}, 0};
   }
-  Result<Measurement> accept(const WidthAssignment &assignment) override {
-    return measure(assignment);
+  Result<TestResult> accept(const WidthAssignment &, AcceptanceChain) override {
+    return TestResult::kFailed;
   }
 };
 
 } // namespace
 
-TEST_CASE("between two limits the next lies where their line in logarithms meets the bar") {
+TEST_CASE("between two limits the next lies where their line in logarithms meets the threshold") {
   Bisection bisection;
   bisection.measured(1, 0.1, 0.25);
   bisection.measured(3, 0.4, 4); // As the square of the limit: 1 at 0.2.
@@ -67,7 +67,7 @@ TEST_CASE("limits whose bytes are about the same are close enough") {
   CHECK_FALSE(bisection.next());
 }
 
-TEST_CASE("where every limit met the bar the next is twice the largest") {
+TEST_CASE("where every limit met the threshold the next is twice the largest") {
   Bisection bisection;
   bisection.measured(0, 0.1, 0.2);
   bisection.measured(1, 0.3, 0.5);
@@ -75,7 +75,7 @@ TEST_CASE("where every limit met the bar the next is twice the largest") {
   CHECK(*bisection.next() == doctest::Approx(0.6));
 }
 
-TEST_CASE("where no limit met the bar the next is smaller in proportion") {
+TEST_CASE("where no limit met the threshold the next is smaller in proportion") {
   Bisection bisection;
   bisection.measured(3, 0.4, 2);
   REQUIRE(bisection.next());

@@ -1,96 +1,28 @@
 #include "compiler/plan/WidthSearch.h"
 
 #include "compiler/plan/WidthSolvers.h"
+#include "tests/unit/plan/SyntheticWidths.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
+#include <utility>
 
 using namespace moec;
+using namespace moec::test;
 using moert::Result;
 
-namespace {
-
-constexpr size_t kLayers = 6, kExperts = 16;
-constexpr double kBytesPerBit = 1000;
-
-/// Layers of experts and two classes of resident weights, whose true losses are known: a squared
-/// error costs each layer differently, losses add up, and text differs from text by a factor.
-struct SyntheticModel : WidthJudge {
-  WidthSearchInput input;
-  std::vector<std::vector<double>> nats; // The truth, of each item and option.
-  double baseNats = 0.0002;
-  double acceptanceFactor = 1; // How much more is lost on text not seen.
-  uint32_t probes = 0, measures = 0, accepts = 0;
-
-  explicit SyntheticModel(double target, uint32_t seed = 3) {
-    std::mt19937 random(seed);
-    std::uniform_real_distribution<double> unit(0, 1);
-    for (uint32_t layer = 0; layer < kLayers; ++layer) {
-      double sensitivity = std::exp(2 * unit(random));
-      for (size_t e = 0; e < kExperts; ++e) {
-        double size = std::exp(3 * unit(random));
-        WidthItem item{"layer " + std::to_string(layer) + " expert " + std::to_string(e), {}};
-        std::vector<double> truth;
-        for (uint32_t bits : {8u, 6u, 4u, 3u, 2u}) {
-          double error = size * std::pow(4.0, -double(bits));
-          item.options.push_back({bits, bits * kBytesPerBit, error});
-          truth.push_back(0.002 * sensitivity * error);
-        }
-        add(item, layer, false, truth);
-      }
-    }
-    for (uint32_t resident = 0; resident < 2; ++resident)
-      add({"resident " + std::to_string(resident),
-           {{16, 16 * kBytesPerBit, 0}, {8, 8 * kBytesPerBit, 0}, {4, 4 * kBytesPerBit, 0}}},
-          uint32_t(kLayers) + resident, true, {0, 0.0001, 0.004 * (1 + resident)});
-    input.target = target;
-  }
-
-  void add(WidthItem item, uint32_t group, bool isProbedDirectly, std::vector<double> truth) {
-    input.problem.items.push_back(std::move(item));
-    input.groups.push_back(group);
-    input.isProbedDirectly.push_back(isProbedDirectly);
-    nats.push_back(std::move(truth));
-  }
-
-  double natsOf(const WidthAssignment &assignment) const {
-    double sum = baseNats;
-    for (size_t i = 0; i < assignment.size(); ++i)
-      sum += nats[i][assignment[i]];
-    return sum;
-  }
-  Measurement measured(double klNats) const {
-    double loss = std::exp(klNats) - 1;
-    return {loss, loss * 1.08, klNats};
-  }
-
-  Result<double> probe(const WidthAssignment &assignment) override {
-    ++probes;
-    return natsOf(assignment);
-  }
-  Result<Measurement> measure(const WidthAssignment &assignment) override {
-    ++measures;
-    return measured(natsOf(assignment));
-  }
-  Result<Measurement> accept(const WidthAssignment &assignment) override {
-    ++accepts;
-    return measured(natsOf(assignment) * acceptanceFactor);
-  }
-};
-
-} // namespace
-
-static WidthSearchOutcome searched(SyntheticModel &model) {
+static WidthSearchOutcome searched(SyntheticWidths &model) {
   auto outcome = searchWidths(model.input, model);
   REQUIRE_MESSAGE(outcome.isOk(), outcome.status().message());
   return std::move(outcome).value();
 }
 
 // What the knapsack makes of the true losses: nobody can do better by more than its tolerance.
-static double bestPossibleCost(const SyntheticModel &model) {
+static double bestPossibleCost(const SyntheticWidths &model) {
   WidthProblem truth = model.input.problem;
   for (size_t i = 0; i < truth.items.size(); ++i)
     for (size_t o = 0; o < truth.items[i].options.size(); ++o)
@@ -99,20 +31,21 @@ static double bestPossibleCost(const SyntheticModel &model) {
   return knapsackLowerBound(truth);
 }
 
-TEST_CASE("the search meets its target within two percent of the fewest possible bytes") {
+// A step of the chain is about 1% of the bytes.
+TEST_CASE("the search meets its target within three percent of the fewest possible bytes") {
   for (double target : {0.01, 0.02, 0.05, 0.1, 0.2}) {
-    SyntheticModel model(target);
+    SyntheticWidths model(target);
     WidthSearchOutcome outcome = searched(model);
     REQUIRE(outcome.isMet);
-    CHECK(outcome.acceptance.upperBound <= target);
-    CHECK(outcome.best.cost <= bestPossibleCost(model) * 1.02);
+    CHECK(model.bounds[outcome.best.assignment] <= target);
+    CHECK(outcome.best.cost <= bestPossibleCost(model) * 1.03);
     CHECK(outcome.best.solver == "mckp");
   }
 }
 
 TEST_CASE("the search takes no more measurements than it may") {
   for (uint32_t limit : {24u, 30u, 40u}) {
-    SyntheticModel model(0.02);
+    SyntheticWidths model(0.02);
     model.input.maxMeasurements = limit;
     WidthSearchOutcome outcome = searched(model);
     CHECK(outcome.measurements == model.probes + model.measures);
@@ -122,15 +55,15 @@ TEST_CASE("the search takes no more measurements than it may") {
 }
 
 TEST_CASE("the search is the same every time") {
-  SyntheticModel first(0.03), second(0.03);
+  SyntheticWidths first(0.03), second(0.03);
   WidthSearchOutcome a = searched(first), b = searched(second);
   CHECK(a.best.assignment == b.best.assignment);
   CHECK(a.measurements == b.measurements);
 }
 
 TEST_CASE("squared errors of experts whose width is given do not count as nats") {
-  SyntheticModel model(0.02), given(0.02);
-  for (SyntheticModel *each : {&model, &given})
+  SyntheticWidths model(0.02), given(0.02);
+  for (SyntheticWidths *each : {&model, &given})
     for (size_t i = 0; i < each->input.problem.items.size(); ++i) {
       if (each->input.isProbedDirectly[i])
         continue;
@@ -146,7 +79,7 @@ TEST_CASE("squared errors of experts whose width is given do not count as nats")
 }
 
 TEST_CASE("measurements that end between an item's options are refused") {
-  SyntheticModel whole(0.02), model(0.02);
+  SyntheticWidths whole(0.02), model(0.02);
   whole.input.solver = model.input.solver = SolverChoice::kKnapsack;
   searched(whole);
   const uint32_t uniforms = 4; // 8, 6, 4 and 3 bits; the last is beyond the target.
@@ -157,41 +90,79 @@ TEST_CASE("measurements that end between an item's options are refused") {
   CHECK(outcome.status().message().find("measurements do not reach") != std::string::npos);
 }
 
-TEST_CASE("a bar that unseen text does not meet is raised until it does") {
-  SyntheticModel model(0.05);
-  model.acceptanceFactor = 1.3;
+TEST_CASE("a chain goes from safe to cheap and ends with the first test that fails") {
+  SyntheticWidths model(0.05);
   WidthSearchOutcome outcome = searched(model);
-  CHECK(outcome.isMet);
-  CHECK(outcome.looks == 2);
-  CHECK(outcome.acceptance.upperBound <= 0.05);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.tests == model.tested.size());
+  REQUIRE(model.tested.size() > 2);
+  for (size_t i = 0; i < model.tested.size(); ++i) {
+    CHECK(model.tested[i].first == AcceptanceChain::kMain);
+    if (i > 0)
+      CHECK(model.costOf(model.tested[i].second) < model.costOf(model.tested[i - 1].second));
+    CHECK((model.bounds[model.tested[i].second] <= 0.05) == (i + 1 < model.tested.size()));
+  }
+  CHECK(outcome.best.assignment == model.tested[model.tested.size() - 2].second);
+}
+
+TEST_CASE("what is tested next depends on passing and failing alone, not on the bound") {
+  SyntheticWidths model(0.05), narrow(0.05);
+  WidthSearchOutcome outcome = searched(model);
+  // Bounds of half the size that pass and fail alike.
+  struct : SyntheticWidths {
+    using SyntheticWidths::SyntheticWidths;
+    double boundOf(const WidthAssignment &assignment) const override {
+      const double bound = SyntheticWidths::boundOf(assignment);
+      return bound <= input.target ? bound / 2 : bound * 2;
+    }
+  } other(0.05);
+  WidthSearchOutcome same = searched(other);
+  CHECK(other.tested == model.tested);
+  CHECK(same.best.assignment == outcome.best.assignment);
+}
+
+TEST_CASE("where the first test fails the reserve chain tests safer candidates") {
+  for (double factor : {1.3, 2.0, 4.0}) {
+    SyntheticWidths model(0.05);
+    model.acceptanceFactor = factor;
+    WidthSearchOutcome outcome = searched(model);
+    REQUIRE(outcome.isMet);
+    CHECK(outcome.chain == AcceptanceChain::kReserve);
+    CHECK(model.tested[0].first == AcceptanceChain::kMain);
+    for (size_t i = 1; i < model.tested.size(); ++i) {
+      CHECK(model.tested[i].first == AcceptanceChain::kReserve);
+      CHECK(model.costOf(model.tested[i].second) > model.costOf(model.tested[0].second));
+    }
+    CHECK(model.bounds[outcome.best.assignment] <= 0.05);
+  }
 }
 
 TEST_CASE("unseen text that loses less gets fewer bits") {
-  SyntheticModel model(0.05), kinder(0.05);
+  SyntheticWidths model(0.05), kinder(0.05);
   kinder.acceptanceFactor = 0.6;
   WidthSearchOutcome outcome = searched(model), cheaper = searched(kinder);
   REQUIRE(cheaper.isMet);
-  CHECK(cheaper.acceptance.upperBound <= 0.05);
-  CHECK(cheaper.acceptance.upperBound >= 0.05 * 0.9);
+  CHECK(kinder.bounds[cheaper.best.assignment] <= 0.05);
+  CHECK(kinder.bounds[cheaper.best.assignment] >= 0.05 * 0.8);
   CHECK(cheaper.best.cost < outcome.best.cost * 0.95);
 }
 
 TEST_CASE("a target that only unseen text meets is met") {
-  SyntheticModel model(0.0002);
+  SyntheticWidths model(0.0002);
   model.acceptanceFactor = 0.5;
   CHECK(searched(model).isMet);
 }
 
 TEST_CASE("a chosen solver's widths are what comes out, and no others'") {
-  SyntheticModel all(0.02);
+  SyntheticWidths all(0.02);
   double cheapest = searched(all).best.cost;
   for (SolverChoice solver :
        {SolverChoice::kKnapsack, SolverChoice::kEdgeMoe, SolverChoice::kUniform}) {
-    SyntheticModel model(0.02);
+    SyntheticWidths model(0.02);
     model.input.solver = solver;
     WidthSearchOutcome outcome = searched(model);
     REQUIRE(outcome.isMet);
-    CHECK(outcome.acceptance.upperBound <= 0.02);
+    CHECK(model.bounds[outcome.best.assignment] <= 0.02);
     CHECK(outcome.best.cost >= cheapest * 0.99);
     const char *names[] = {"", "mckp", "edgemoe", "uniform"};
     CHECK(outcome.best.solver == names[int(solver)]);
@@ -199,14 +170,14 @@ TEST_CASE("a chosen solver's widths are what comes out, and no others'") {
 }
 
 TEST_CASE("one width for all takes no probes") {
-  SyntheticModel model(0.02);
+  SyntheticWidths model(0.02);
   model.input.solver = SolverChoice::kUniform;
   searched(model);
   CHECK(model.probes == 0);
 }
 
 TEST_CASE("widths beside which uniform ones are measured stay where they are") {
-  SyntheticModel model(0.02);
+  SyntheticWidths model(0.02);
   model.input.solver = SolverChoice::kUniform;
   model.input.others = uniformAssignment(model.input.problem, 8);
   WidthSearchOutcome outcome = searched(model);
@@ -216,24 +187,26 @@ TEST_CASE("widths beside which uniform ones are measured stay where they are") {
 }
 
 TEST_CASE("a target below what the most bits lose is not met, and the least loss is named") {
-  SyntheticModel model(0.0001);
+  SyntheticWidths model(0.0001);
   WidthSearchOutcome outcome = searched(model);
   CHECK_FALSE(outcome.isMet);
-  CHECK(outcome.looks == 1);
+  CHECK(outcome.tests == 1);
   CHECK(outcome.best.assignment == WidthAssignment(model.input.problem.items.size(), 0));
 }
 
-TEST_CASE("text on which no assignment is accepted ends the search after its last look") {
-  SyntheticModel model(0.02);
+TEST_CASE(
+    "text on which no assignment is accepted ends the search with the first test of each chain") {
+  SyntheticWidths model(0.02);
   model.acceptanceFactor = 100;
   WidthSearchOutcome outcome = searched(model);
   CHECK_FALSE(outcome.isMet);
-  CHECK(outcome.looks <= kMaxLooks);
-  CHECK(model.accepts == outcome.looks);
+  CHECK(outcome.tests == 2);
+  CHECK(model.tested.size() == 2);
+  CHECK(outcome.best.assignment == model.tested[1].second); // The safer one.
 }
 
 TEST_CASE("where all items are alike, uniform is best and is what comes out") {
-  SyntheticModel model(0.02);
+  SyntheticWidths model(0.02);
   for (size_t i = 0; i < model.nats.size(); ++i)
     if (!model.input.isProbedDirectly[i]) {
       model.nats[i] = {0, 0, 0.0001, 0.01, 0.01};
@@ -248,7 +221,7 @@ TEST_CASE("where all items are alike, uniform is best and is what comes out") {
 }
 
 TEST_CASE("where even the fewest bits lose little, they are what comes out") {
-  SyntheticModel model(0.5);
+  SyntheticWidths model(0.5);
   for (std::vector<double> &truth : model.nats)
     for (double &value : truth)
       value *= 0.001;
@@ -259,7 +232,7 @@ TEST_CASE("where even the fewest bits lose little, they are what comes out") {
 }
 
 TEST_CASE("estimates that are wrong by a factor cost measurements, not the target") {
-  SyntheticModel model(0.02);
+  SyntheticWidths model(0.02);
   for (WidthItem &item : model.input.problem.items)
     for (WidthOption &option : item.options)
       option.loss *= 1000;
@@ -269,7 +242,7 @@ TEST_CASE("estimates that are wrong by a factor cost measurements, not the targe
 }
 
 TEST_CASE("too few measurements to probe every group are refused, and never exceeded") {
-  SyntheticModel model(0.02);
+  SyntheticWidths model(0.02);
   for (uint32_t limit = 1; limit < kLayers; ++limit) {
     model.input.maxMeasurements = limit;
     model.probes = model.measures = 0;
@@ -281,24 +254,24 @@ TEST_CASE("too few measurements to probe every group are refused, and never exce
 namespace {
 
 /// Accepted by answers: what is lost of them grows with a power of the divergence, and their bound
-/// has a share of its own.
-struct AnswersModel : SyntheticModel {
-  double power = 0.7, scale = 1, noise = 0.002, leastBound = 0;
-  std::vector<double> looked; // Divergences.
+/// has a part of its own.
+struct AnswersModel : SyntheticWidths {
+  double power = 0.7, scale = 1, noise = 0.002;
+  bool isOutOfReach = false;
 
-  explicit AnswersModel(double target) : SyntheticModel(target) { input.firstBar = target; }
+  explicit AnswersModel(double target) : SyntheticWidths(target) { input.firstThreshold = target; }
 
-  double lossAt(double klNats) const { return scale * 0.02 * std::pow(klNats / 0.02, power); }
   Result<Measurement> measure(const WidthAssignment &assignment) override {
     ++measures;
     const double klNats = natsOf(assignment);
-    return Measurement{klNats, klNats * 1.05, klNats};
+    return Measurement{klNats, klNats * 1.05, {}, klNats};
   }
-  Result<Measurement> accept(const WidthAssignment &assignment) override {
-    ++accepts;
-    const double klNats = natsOf(assignment), loss = lossAt(klNats);
-    looked.push_back(klNats);
-    return Measurement{loss, std::max(loss + noise, leastBound), klNats, leastBound};
+  double boundOf(const WidthAssignment &assignment) const override {
+    return scale * 0.02 * std::pow(natsOf(assignment) / 0.02, power) + noise;
+  }
+  Result<TestResult> accept(const WidthAssignment &assignment, AcceptanceChain chain) override {
+    auto result = SyntheticWidths::accept(assignment, chain);
+    return isOutOfReach ? TestResult::kOutOfReach : result;
   }
 };
 
@@ -316,81 +289,76 @@ TEST_CASE("a target in another loss than the search measures is met, and room is
         WidthSearchOutcome outcome = searched(model);
         INFO(int(solver), " ", power, " ", scale);
         REQUIRE(outcome.isMet);
-        CHECK(outcome.acceptance.upperBound <= 0.02);
-        CHECK(outcome.looks <= kMaxLooks);
-        // Against a search that knows the divergence that just meets the target: three looks begin
-        // at a bar that is up to 20 times that.
+        CHECK(model.bounds[outcome.best.assignment] <= 0.02);
+        // Against a search that knows the divergence that just meets the target. Neighbouring
+        // thresholds of a chain differ by a factor of 1.6.
         const double most = 0.02 * std::pow(0.018 / 0.02 / scale, 1 / power);
         if (solver == SolverChoice::kAuto) {
           AnswersModel known(0.02);
-          known.input.firstBar = most * 1.05;
-          CHECK(outcome.best.cost <= searched(known).best.cost * 1.6);
+          known.power = power;
+          known.scale = scale;
+          known.input.firstThreshold = most * 1.05;
+          CHECK(outcome.best.cost <= searched(known).best.cost * 1.15);
         }
       }
 }
 
-TEST_CASE("answers of which nothing is lost let the divergence rise, by a bounded factor a look") {
-  for (double loss : {0.0, -0.5}) {
-    AnswersModel model(0.02);
-    model.scale = loss;
-    model.noise = 0;
-    WidthSearchOutcome outcome = searched(model);
-    REQUIRE(outcome.isMet);
-    REQUIRE(model.looked.size() == kMaxLooks);
-    CHECK(model.looked[1] > model.looked[0] * 2);
-    for (uint32_t look = 0; look < kMaxLooks; ++look)
-      CHECK(model.looked[look] * 1.05 <= 0.02 * std::pow(4, look));
-  }
+TEST_CASE("answers of which nothing is lost let the divergence rise to the end of the chain") {
+  AnswersModel model(0.02);
+  model.scale = model.noise = 0;
+  WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  CHECK(model.natsOf(outcome.best.assignment) > 0.02 * 5);
+  CHECK(model.natsOf(outcome.best.assignment) * 1.05 <= 0.02 * 25);
 }
 
-TEST_CASE("too few answers to show the target end the search at its first look") {
+TEST_CASE("too few answers to show the target end the search at its first test") {
   AnswersModel model(0.02);
-  model.leastBound = 0.03;
+  model.noise = 0.03;
+  model.isOutOfReach = true;
   WidthSearchOutcome outcome = searched(model);
   CHECK_FALSE(outcome.isMet);
-  CHECK(outcome.looks == 1);
-  CHECK(outcome.acceptance.leastBound == 0.03);
+  CHECK(outcome.tests == 1);
 }
 
-TEST_CASE("where no divergence keeps enough answers, the least is looked at before giving up") {
+TEST_CASE("where no divergence keeps enough answers, a small one is tested before giving up") {
   AnswersModel model(0.02);
   model.noise = 0.05;
   WidthSearchOutcome outcome = searched(model);
   CHECK_FALSE(outcome.isMet);
-  CHECK(outcome.looks <= kMaxLooks);
-  CHECK(model.looked.back() < 0.001);
+  CHECK(model.tested.back().first == AcceptanceChain::kReserve);
+  CHECK(model.natsOf(model.tested.back().second) < 0.02 / 32);
 }
 
-TEST_CASE("a first bar that only the most bits are near is left by looking") {
+TEST_CASE("a first threshold that only the most bits are near is left by testing") {
   AnswersModel model(0.02);
-  model.input.firstBar = 1e-6;
+  model.input.firstThreshold = 1e-6;
   model.scale = 0.1;
   CHECK(searched(model).isMet);
 }
 
-TEST_CASE("a first bar of nothing is refused") {
+TEST_CASE("a first threshold of nothing is refused") {
   AnswersModel model(0.02);
-  for (double bar : {0.0, -1.0, std::nan("")}) {
-    model.input.firstBar = bar;
+  for (double threshold : {0.0, -1.0, std::nan("")}) {
+    model.input.firstThreshold = threshold;
     CHECK(searchWidths(model.input, model).status().code() == moert::StatusCode::kInvalidInput);
   }
 }
 
-TEST_CASE("one width for all follows a bar that has risen") {
+TEST_CASE("one width for all follows the thresholds") {
   AnswersModel model(0.02);
   model.input.solver = SolverChoice::kUniform;
   model.baseNats = 0.0005;
-  model.input.firstBar = 0.0007;
-  model.scale = 0;
-  model.noise = 0;
+  model.input.firstThreshold = 0.0007;
+  model.scale = model.noise = 0;
   WidthSearchOutcome outcome = searched(model);
   REQUIRE(outcome.isMet);
-  CHECK(outcome.looks > 1);
-  CHECK(model.looked.back() > model.looked.front());
+  CHECK(outcome.tests > 1);
+  CHECK(model.natsOf(model.tested.back().second) > model.natsOf(model.tested.front().second));
 }
 
 TEST_CASE("inputs that contradict themselves are refused") {
-  SyntheticModel model(0.02);
+  SyntheticWidths model(0.02);
   WidthSearchInput groups = model.input, target = model.input, flags = model.input;
   WidthSearchInput measurements = model.input, choices = model.input;
   groups.groups[0] = uint32_t(groups.groups.size());
@@ -411,7 +379,7 @@ struct EvenTimes : WidthTimes {
   bool isHeld = true;
   uint32_t begun = 0;
 
-  explicit EvenTimes(const SyntheticModel &model) : problem(model.input.problem) {
+  explicit EvenTimes(const SyntheticWidths &model) : problem(model.input.problem) {
     std::mt19937 random(11);
     for (size_t i = 0; i < problem.items.size(); ++i)
       nsPerByte.push_back(i % 2 == 0 ? 10 : 0.1 + double(random() % 10) / 100);
@@ -442,7 +410,7 @@ struct EvenTimes : WidthTimes {
 
 TEST_CASE("where times are known the least time that keeps the target is chosen") {
   for (double target : {0.02, 0.05, 0.1}) {
-    SyntheticModel model(target);
+    SyntheticWidths model(target);
     EvenTimes times(model);
     model.input.times = &times;
     model.input.maxMeasurements = 48;
@@ -450,7 +418,7 @@ TEST_CASE("where times are known the least time that keeps the target is chosen"
     REQUIRE(outcome.isMet);
     CHECK(outcome.isTimed);
     CHECK(times.begun == 1);
-    CHECK(outcome.acceptance.upperBound <= target);
+    CHECK(model.bounds[outcome.best.assignment] <= target);
     CHECK(outcome.best.solver == kSecondsSolver);
     REQUIRE(outcome.fewestBytes);
     CHECK(outcome.fewestBytes->solver == kKnapsackSolver);
@@ -462,7 +430,7 @@ TEST_CASE("where times are known the least time that keeps the target is chosen"
 }
 
 TEST_CASE("times choose between the widths that a solver may take") {
-  SyntheticModel model(0.05);
+  SyntheticWidths model(0.05);
   EvenTimes times(model);
   model.input.times = &times;
   model.input.solver = SolverChoice::kEdgeMoe;
@@ -474,7 +442,7 @@ TEST_CASE("times choose between the widths that a solver may take") {
 }
 
 TEST_CASE("without a budget that holds the widths bytes decide as if there were no times") {
-  SyntheticModel plain(0.05), model(0.05);
+  SyntheticWidths plain(0.05), model(0.05);
   EvenTimes times(model);
   times.isHeld = false;
   model.input.times = &times;
