@@ -101,6 +101,7 @@ ReplayCounts &ReplayCounts::operator+=(const ReplayCounts &other) {
   bytesRead += other.bytesRead;
   guessesRead += other.guessesRead;
   guessBytes += other.guessBytes;
+  guessesRetained += other.guessesRetained;
   adopted += other.adopted;
   refuted += other.refuted;
   return *this;
@@ -122,6 +123,7 @@ ReplayCounts CacheReplay::play(uint32_t layer, const PlayDemand &demand,
   counts.adopted = guessList.adopted().size();
   counts.refuted = std::exchange(refutedBetween, 0) + dropRefuted();
   guessList.select(directory);
+  counts.guessesRetained = guessList.retained().size();
 
   for (uint32_t expert : demand.wanted) {
     uint32_t id = directory.idOf(layer, expert);
@@ -131,7 +133,8 @@ ReplayCounts CacheReplay::play(uint32_t layer, const PlayDemand &demand,
     directory.hold(id);
   }
   for (uint32_t id : directory.unkept())
-    directory.drop(id);
+    if (directory.at(id).isHeld)
+      directory.drop(id);
   counts.evictions = directory.unkept().size();
   directory.endPlay();
   readGuesses(counts);

@@ -42,8 +42,9 @@ struct ReplayCounts {
   uint64_t evictions = 0;
   uint64_t bytesRead = 0; // Guesses included.
   uint64_t guessesRead = 0, guessBytes = 0;
-  uint64_t adopted = 0; // Misses whose read was begun as a guess.
-  uint64_t refuted = 0; // Guesses that were read and let go unused.
+  uint64_t adopted = 0;         // Misses that had been guessed.
+  uint64_t refuted = 0;         // Guesses that were let go unused.
+  uint64_t guessesRetained = 0; // In memory already, and not read.
   ReplayCounts &operator+=(const ReplayCounts &other);
   friend bool operator==(const ReplayCounts &, const ReplayCounts &) = default;
 };

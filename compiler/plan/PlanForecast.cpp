@@ -69,7 +69,8 @@ Result<PlanForecast> forecastOf(const PlanProblem &problem, const PlanSettings &
   forecast.bytesPerToken = ratio(static_cast<double>(decode.cache.bytesRead), tokens);
   const double adopted = static_cast<double>(decode.cache.adopted);
   forecast.guessRecall = ratio(adopted, static_cast<double>(decode.cache.misses));
-  forecast.guessPrecision = ratio(adopted, static_cast<double>(decode.cache.guessesRead));
+  forecast.guessPrecision =
+      ratio(adopted, static_cast<double>(decode.cache.guessesRead + decode.cache.guessesRetained));
   const RoutingTrace counted =
       partOf(trace, fromStep, trace.plays.size() / trace.layerExperts.size());
   const BeladyBound bound = beladyBound(counted, problem.recordBytes, problem.pageBytes,

@@ -294,11 +294,13 @@ void Player::settleGuesses(uint32_t layer) {
       ++counts.cache.adopted;
     }
   guessList.select(directory);
+  counts.cache.guessesRetained += guessList.retained().size();
+  counts.cache.evictions += guessList.retained().size();
 }
 
 void Player::queueReads() {
   for (uint32_t id : directory.unkept())
-    if (!directory.at(id).isWanted)
+    if (directory.at(id).isHeld && !directory.at(id).isWanted)
       leaving.push_back(id);
   for (bool isKept : {false, true})
     for (uint32_t id : wanted)
@@ -410,10 +412,9 @@ void Player::startReads() {
 void Player::startGuesses() {
   while (guessList.hasNext() && guessesUnderWay < kMostGuessReads && readsUnderWay() < kMostReads) {
     const uint32_t id = guessList.next();
-    auto hasRoom = [&] { return !directory.at(id).isHeld && directory.hasRoomForGuess(id); };
-    while (!hasRoom() && nextLeaving < leaving.size())
+    while (!directory.hasRoomForGuess(id) && nextLeaving < leaving.size())
       evict(leaving[nextLeaving++]);
-    if (!hasRoom())
+    if (!directory.hasRoomForGuess(id))
       return;
     guessList.begin(directory);
     startRead(id);

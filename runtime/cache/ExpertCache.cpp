@@ -18,6 +18,7 @@ CacheStats &CacheStats::operator+=(const CacheStats &other) {
   bytesRead += other.bytesRead;
   guessesRead += other.guessesRead;
   guessBytes += other.guessBytes;
+  guessesRetained += other.guessesRetained;
   adopted += other.adopted;
   present += other.present;
   awaited += other.awaited;
@@ -128,9 +129,6 @@ Status ExpertCache::beginLayer(uint32_t layer, const PlayDemand &demand) {
   }
   playStats.misses = wanted.size() - playStats.hits;
   playStats.present = playStats.hits;
-  for (uint32_t id : directory.unkept())
-    if (!directory.at(id).isWanted)
-      leaving.push_back(id);
   beginGuesses(layer);
   queueReads();
   Status started = startReads();
@@ -150,6 +148,9 @@ Status ExpertCache::refuseDemand(uint32_t layer, std::span<const uint32_t> deman
 /// Experts that pass through are read first, then those that stay: as long as the latter are not
 /// there, their pages serve the former.
 void ExpertCache::queueReads() {
+  for (uint32_t id : directory.unkept())
+    if (directory.at(id).isHeld && !directory.at(id).isWanted)
+      leaving.push_back(id);
   for (bool isKept : {false, true})
     for (uint32_t id : wanted)
       if (!directory.at(id).isHeld && directory.at(id).isKept == isKept)

@@ -84,10 +84,13 @@ struct CacheStats {
   uint64_t evictions = 0;
   uint64_t bytesRead = 0; // Guesses included: those begun since the play before, with this one.
   uint64_t guessesRead = 0, guessBytes = 0;
-  uint64_t adopted = 0;  // Misses whose read was begun as a guess.
+  /// Guesses that needed no read: experts in memory that would have left.
+  uint64_t guessesRetained = 0;
+  uint64_t adopted =
+      0; // Misses that had been guessed: their read was begun, or they were retained.
   uint64_t present = 0;  // Hits, and adopted guesses that were complete when the play began.
   uint64_t awaited = 0;  // Wanted experts that were waited for, with no other one ready.
-  uint64_t refuted = 0;  // Guesses that were read and let go unused.
+  uint64_t refuted = 0;  // Guesses, read or retained, that were let go unused.
   uint64_t waitNs = 0;   // Blocked because no expert was ready.
   uint64_t verifyNs = 0; // On the clock while checksums were computed.
 

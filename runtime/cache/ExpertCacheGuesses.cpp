@@ -29,6 +29,8 @@ void ExpertCache::beginGuesses(uint32_t layer) {
       ++playStats.adopted;
     }
   guesses.select(directory);
+  playStats.guessesRetained += guesses.retained().size();
+  playStats.evictions += guesses.retained().size();
 }
 
 Status ExpertCache::advanceReads() {
@@ -50,10 +52,9 @@ void ExpertCache::startGuesses() {
   while (guesses.hasNext() && guessesLoading < guessesUnderWay &&
          queue.readsUnderWay() < queue.maxReads()) {
     uint32_t id = guesses.next();
-    auto hasRoom = [&] { return !directory.at(id).isHeld && directory.hasRoomForGuess(id); };
-    while (!hasRoom() && isPlaying && nextLeaving < leaving.size())
+    while (!directory.hasRoomForGuess(id) && isPlaying && nextLeaving < leaving.size())
       evict(leaving[nextLeaving++]);
-    if (!hasRoom())
+    if (!directory.hasRoomForGuess(id))
       return;
     startGuess(id);
   }

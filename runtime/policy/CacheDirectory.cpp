@@ -272,6 +272,17 @@ void CacheDirectory::dropGuess(uint32_t id) {
   heldGuessPages -= entries[id].pages;
 }
 
+bool CacheDirectory::canRetain(uint32_t id) const {
+  uint64_t pages = heldGuessPages + entries[id].pages;
+  return pages <= transitPages && demandFitsBeside(pages);
+}
+
+void CacheDirectory::retainAsGuess(uint32_t id) {
+  assert(isPlaying && !entries[id].isWanted);
+  drop(id);
+  holdGuess(id);
+}
+
 void CacheDirectory::adoptGuess(uint32_t id) {
   assert(entries[id].isWanted);
   dropGuess(id);

@@ -111,6 +111,10 @@ public:
   /// Of an expert that is neither held nor a guess.
   void holdGuess(uint32_t id);
   void dropGuess(uint32_t id);
+  /// Whether an expert that the open play does not keep may go on as a guess with the pages that it
+  /// has: they are within the transit pages, and the demand has room beside all guesses.
+  bool canRetain(uint32_t id) const;
+  void retainAsGuess(uint32_t id);
   /// The open play wants it: its pages are the play's now, and the expert is held.
   void adoptGuess(uint32_t id);
   /// Its read has failed: it is to be held anew, as if it had never been guessed.

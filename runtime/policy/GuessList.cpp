@@ -12,10 +12,11 @@ static size_t mostGuesses(const DirectorySize &size) {
 
 GuessList::GuessList(const DirectorySize &size) : widestLayer(size.widestLayer) {
   candidates.resize(mostGuesses(size));
-  for (std::vector<uint32_t> *list : {&pending, &begun, &refutedIds})
+  for (std::vector<uint32_t> *list : {&pending, &begun, &refutedIds, &retainedIds})
     list->reserve(mostGuesses(size));
   adoptedIds.reserve(widestLayer);
   selected.reserve(widestLayer);
+  leaving.reserve(widestLayer);
 }
 
 void GuessList::name(const LayerGuess &guess) {
@@ -35,11 +36,13 @@ uint32_t GuessList::distanceTo(const CacheDirectory &directory, uint32_t id) con
   return (directory.at(id).layer + layers - playedLayer) % layers;
 }
 
+bool GuessList::isAhead(const CacheDirectory &directory, uint32_t id) const {
+  uint32_t distance = distanceTo(directory, id);
+  return distance > 0 && distance <= kMostAhead;
+}
+
 void GuessList::forgetPassed(const CacheDirectory &directory) {
-  std::erase_if(pending, [&](uint32_t id) {
-    uint32_t distance = distanceTo(directory, id);
-    return distance == 0 || distance > kMostAhead;
-  });
+  std::erase_if(pending, [&](uint32_t id) { return !isAhead(directory, id); });
 }
 
 void GuessList::beginPlay(CacheDirectory &directory, uint32_t layer) {
@@ -49,8 +52,7 @@ void GuessList::beginPlay(CacheDirectory &directory, uint32_t layer) {
   forgetPassed(directory);
   uint64_t laterPages = 0;
   std::erase_if(begun, [&](uint32_t id) {
-    uint32_t distance = distanceTo(directory, id);
-    if (distance > 0 && distance <= kMostAhead) {
+    if (isAhead(directory, id)) {
       laterPages += directory.at(id).pages;
       return false;
     }
@@ -67,14 +69,22 @@ void GuessList::beginPlay(CacheDirectory &directory, uint32_t layer) {
   }
 }
 
-void GuessList::select(const CacheDirectory &directory) {
+void GuessList::select(CacheDirectory &directory) {
+  retainedIds.clear();
   for (size_t i = 0; i < namedCount; ++i) {
     const Named &guess = named[i];
     std::erase_if(pending, [&](uint32_t id) { return directory.at(id).layer == guess.layer; });
     selected.clear();
-    selectGuesses(guess.rule, directory, guess.layer, slot(i).first(guess.count), selected);
-    if (selected.empty() || distanceTo(directory, selected[0]) == 0 ||
-        distanceTo(directory, selected[0]) > kMostAhead)
+    leaving.clear();
+    selectGuesses(guess.rule, directory, guess.layer, slot(i).first(guess.count), selected,
+                  leaving);
+    for (uint32_t id : leaving)
+      if (isAhead(directory, id) && directory.canRetain(id)) {
+        directory.retainAsGuess(id);
+        begun.push_back(id);
+        retainedIds.push_back(id);
+      }
+    if (selected.empty() || !isAhead(directory, selected[0]))
       continue;
     auto place = std::find_if(pending.begin(), pending.end(), [&](uint32_t id) {
       return distanceTo(directory, id) > distanceTo(directory, selected[0]);

@@ -36,8 +36,12 @@ public:
   /// They have their pages until the owner drops them.
   std::span<const uint32_t> refuted() const { return refutedIds; }
   /// Turns what was named into guesses to be begun, the nearest layer first, in the order of their
-  /// likelihood. What was named earlier for a layer and not begun is forgotten.
-  void select(const CacheDirectory &directory);
+  /// likelihood. What was named earlier for a layer and not begun is forgotten. An expert that is
+  /// in memory is not read again: one that the open play does not keep becomes a guess with the
+  /// pages that it has, as far as the demand leaves room for it.
+  void select(CacheDirectory &directory);
+  /// Guesses of the last select() whose bytes are in memory.
+  std::span<const uint32_t> retained() const { return retainedIds; }
 
   bool hasNext() const { return !pending.empty(); }
   uint32_t next() const { return pending.front(); }
@@ -58,6 +62,7 @@ private:
     return {&candidates[index * widestLayer], widestLayer};
   }
   uint32_t distanceTo(const CacheDirectory &directory, uint32_t id) const;
+  bool isAhead(const CacheDirectory &directory, uint32_t id) const;
   void forgetPassed(const CacheDirectory &directory);
 
   size_t widestLayer;
@@ -66,8 +71,8 @@ private:
   size_t namedCount = 0;
   std::vector<GuessCandidate> candidates; // A slot for each named.
   std::vector<uint32_t> pending, begun;   // In this order.
-  std::vector<uint32_t> adoptedIds, refutedIds;
-  std::vector<uint32_t> selected;
+  std::vector<uint32_t> adoptedIds, refutedIds, retainedIds;
+  std::vector<uint32_t> selected, leaving; // Of the layer that is looked at.
 };
 
 } // namespace moert

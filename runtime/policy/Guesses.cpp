@@ -4,12 +4,9 @@
 
 namespace moert {
 
-static bool isAbsent(const CacheDirectory &directory, uint32_t id) {
-  const DirectoryEntry &entry = directory.at(id);
-  if (!entry.isHeld)
-    return !entry.isGuess;
+static bool isLeaving(const CacheDirectory &directory, uint32_t id) {
   std::span<const uint32_t> unkept = directory.unkept();
-  return std::find(unkept.begin(), unkept.end(), id) != unkept.end();
+  return directory.at(id).isHeld && std::find(unkept.begin(), unkept.end(), id) != unkept.end();
 }
 
 bool guessesAnything(std::span<const GuessRule> rules) {
@@ -18,7 +15,8 @@ bool guessesAnything(std::span<const GuessRule> rules) {
 }
 
 void selectGuesses(const GuessRule &rule, const CacheDirectory &directory, uint32_t layer,
-                   std::span<const GuessCandidate> candidates, std::vector<uint32_t> &guessed) {
+                   std::span<const GuessCandidate> candidates, std::vector<uint32_t> &absent,
+                   std::vector<uint32_t> &leaving) {
   if (rule.predictor == Predictor::kOff || !directory.isGuessable(layer))
     return;
   uint32_t reads = 0;
@@ -27,9 +25,12 @@ void selectGuesses(const GuessRule &rule, const CacheDirectory &directory, uint3
     if (reads == rule.reads || candidate.share < rule.minShare)
       return;
     uint32_t id = directory.idOf(layer, candidate.expert);
-    if (!isAbsent(directory, id))
+    const DirectoryEntry &entry = directory.at(id);
+    if (isLeaving(directory, id))
+      leaving.push_back(id);
+    if (entry.isHeld || entry.isGuess)
       continue;
-    guessed.push_back(id);
+    absent.push_back(id);
     ++reads;
   }
 }

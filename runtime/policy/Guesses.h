@@ -53,10 +53,12 @@ struct LayerGuess {
   std::span<const GuessCandidate> candidates; // Likeliest first, ties to the lowest index.
 };
 
-/// Of the candidates (likeliest first, ties to the lowest index) those to be read: experts that the
-/// open play, if there is one, leaves out of memory, and that have no pages as guesses. Appends the
-/// directory's ids to `guessed`.
+/// Of the candidates (likeliest first, ties to the lowest index) appends the directory's ids: to
+/// `absent` those to be read, experts that are neither in memory nor have pages as guesses; to
+/// `leaving` those that are in memory and that the open play does not keep. They need no read and
+/// do not count as one.
 void selectGuesses(const GuessRule &rule, const CacheDirectory &directory, uint32_t layer,
-                   std::span<const GuessCandidate> candidates, std::vector<uint32_t> &guessed);
+                   std::span<const GuessCandidate> candidates, std::vector<uint32_t> &absent,
+                   std::vector<uint32_t> &leaving);
 
 } // namespace moert

@@ -87,10 +87,10 @@ struct LayerProfile {
   uint64_t bytesRead = 0; // Guesses included.
   uint32_t hits = 0;      // Routed experts of the batch that were in memory.
   uint32_t misses = 0;
-  uint32_t adopted = 0; // Misses whose read was begun before they were asked for.
+  uint32_t adopted = 0; // Misses that had been guessed: read, or kept from leaving.
   uint32_t present = 0; // Hits, and misses that had been read by then.
   uint32_t awaited = 0; // Of all, those that were waited for, with nothing else to compute.
-  uint32_t refuted = 0; // Experts that were read early and let go unused.
+  uint32_t refuted = 0; // Guessed experts that were let go unused.
   uint64_t guessBytes = 0;
 };
 

@@ -73,6 +73,30 @@ TEST_CASE("a guess that is still being read is waited for as the demand's own re
   CHECK(cache.queue.submitted == 2);
 }
 
+TEST_CASE("a guessed expert that would leave memory stays for its layer and is not read again") {
+  FakeModel model(std::vector<std::vector<uint64_t>>(3, std::vector<uint64_t>(8, 2)));
+  FakeReadQueue queue(model.file);
+  CacheUnderTest test(model, queue, {2, 2, 2}, 8, kBlock, monotonicNs,
+                      {EvictionPolicy::kLru, CacheSharing::kOnePool, PromptSurvival::kEverything});
+  test.play(1, {3});
+  test.play(2, {0});
+  test.play(0, {0});
+  test.guess(1, {3});
+  test.play(0, {1}); // Of the pool's three the one that was used first leaves.
+  CHECK(test.cache->layerStats().guessesRead == 0);
+  CHECK(test.cache->layerStats().guessesRetained == 1);
+  CHECK(test.cache->layerStats().evictions == 1);
+  CHECK(test.cache->layerStats().bytesRead == 2 * kBlock);
+  CHECK(test.readyIn(1).empty());
+  CHECK(test.cache->guessPages() == 2);
+  const size_t submitted = queue.submitted;
+  test.play(1, {3}); // play() compares the bytes.
+  CHECK(queue.submitted == submitted);
+  CHECK(test.cache->layerStats().misses == 1);
+  CHECK(test.cache->layerStats().present == 1);
+  CHECK(test.cache->layerStats().adopted == 1);
+}
+
 TEST_CASE("a guess is not in memory until it is wanted") {
   GuessingCache cache;
   cache.test.guess(1, {3});
@@ -291,7 +315,7 @@ TEST_CASE("whatever is guessed and whenever it arrives, the same experts are hit
       test.play(0, {0}); // Counts what the prompt let go.
       const CacheStats &total = test.cache->totalStats();
       CHECK(total.adopted > 0);
-      CHECK(total.guessesRead == total.adopted + total.refuted);
+      CHECK(total.guessesRead + total.guessesRetained == total.adopted + total.refuted);
     }
 }
 

@@ -13,8 +13,8 @@ using namespace moec;
 using namespace moert;
 
 static ReplayCounts countsOf(const CacheStats &stats) {
-  return {stats.hits,        stats.misses,     stats.evictions, stats.bytesRead,
-          stats.guessesRead, stats.guessBytes, stats.adopted,   stats.refuted};
+  return {stats.hits,       stats.misses,  stats.evictions, stats.bytesRead,      stats.guessesRead,
+          stats.guessBytes, stats.adopted, stats.refuted,   stats.guessesRetained};
 }
 
 static ReplayCounts playInCache(ExpertCache &cache, uint32_t layer, const PlayDemand &demand) {
@@ -131,6 +131,7 @@ TEST_CASE("the replay counts what the runtime's cache counts, play by play, unde
 }
 
 TEST_CASE("with guesses the replay counts what a settled cache counts, and decides as any does") {
+  uint64_t retained = 0;
   for (uint32_t seed = 0; seed < 24; ++seed) {
     std::mt19937 random(seed);
     uint32_t experts = 5 + random() % 8, layers = 4;
@@ -181,6 +182,8 @@ TEST_CASE("with guesses the replay counts what a settled cache counts, and decid
       }
       CHECK(total.adopted > 0);
       CHECK(countsOf(settled.cache->totalStats()) == total);
+      retained += total.guessesRetained;
     }
   }
+  CHECK(retained > 100);
 }

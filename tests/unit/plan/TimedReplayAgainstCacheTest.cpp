@@ -217,7 +217,7 @@ static PlanSettings settingsOf(std::mt19937 &random, const PlanFixture &fixture)
 
 TEST_CASE("in made-up time the replay reads and waits as the runtime's cache does") {
   const std::unique_ptr<ThreadPool> pool = ThreadPool::create(2).value();
-  uint64_t adopted = 0, refuted = 0;
+  uint64_t adopted = 0, refuted = 0, retained = 0;
   for (uint32_t seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
     const uint32_t threads = 1 + seed % 2;
@@ -255,6 +255,7 @@ TEST_CASE("in made-up time the replay reads and waits as the runtime's cache doe
         REQUIRE(found.present == counts.present);
         REQUIRE(found.awaited == counts.awaited);
         REQUIRE(found.evictions == counts.cache.evictions);
+        REQUIRE(found.guessesRetained == counts.cache.guessesRetained);
         bytes += found.bytesRead;
         expectedBytes += counts.cache.bytesRead;
         REQUIRE(bytes == expectedBytes);
@@ -263,8 +264,10 @@ TEST_CASE("in made-up time the replay reads and waits as the runtime's cache doe
       }
       adopted += test.cache->totalStats().adopted;
       refuted += test.cache->totalStats().refuted;
+      retained += test.cache->totalStats().guessesRetained;
     }
   }
   CHECK(adopted > 1000);
   CHECK(refuted > 1000);
+  CHECK(retained > 100);
 }

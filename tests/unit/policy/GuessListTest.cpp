@@ -118,8 +118,8 @@ static GuessingCache evenCache(uint64_t quota, uint64_t transit, const CacheRule
 
 static Experts selected(const CacheDirectory &directory, const GuessRule &rule, uint32_t layer,
                         const std::vector<GuessCandidate> &candidates) {
-  std::vector<uint32_t> ids;
-  selectGuesses(rule, directory, layer, candidates, ids);
+  std::vector<uint32_t> ids, leaving;
+  selectGuesses(rule, directory, layer, candidates, ids, leaving);
   for (uint32_t &id : ids)
     id = directory.expertOf(id);
   return ids;
@@ -152,14 +152,38 @@ TEST_CASE("an expert that has pages as a guess is not guessed again") {
   CHECK(selected(cache.directory, kThreeOfEight, 1, {{2, 9}, {3, 8}}) == Experts{3});
 }
 
-TEST_CASE("with one pool an expert that the open play lets go is guessed") {
-  GuessingCache cache =
-      evenCache(1, 4, {EvictionPolicy::kLru, CacheSharing::kOnePool, PromptSurvival::kEverything});
+constexpr CacheRules kOneLruPool{EvictionPolicy::kLru, CacheSharing::kOnePool,
+                                 PromptSurvival::kEverything};
+
+TEST_CASE("an expert that is in memory is not read, though the open play does not keep it") {
+  GuessingCache cache = evenCache(1, 4, kOneLruPool);
   cache.play(1, {6, 7});
   cache.play(0, {0, 1});
-  CHECK(selected(cache.directory, kThreeOfEight, 1, {{7, 9}}).empty());
   REQUIRE(cache.directory.beginPlay(0, PlayDemand{Experts{2}}));
-  CHECK(selected(cache.directory, kThreeOfEight, 1, {{6, 9}, {7, 9}}) == Experts{7});
+  Experts absent, leaving, seven{cache.directory.idOf(1, 7)};
+  REQUIRE(Experts(cache.directory.unkept().begin(), cache.directory.unkept().end()) == seven);
+  const std::vector<GuessCandidate> candidates{{6, 9}, {7, 9}, {5, 8}};
+  selectGuesses({Predictor::kGate, 1, 8, 1, 0}, cache.directory, 1, candidates, absent, leaving);
+  CHECK(absent == Experts{cache.directory.idOf(1, 5)}); // The only read that the rule allows.
+  CHECK(leaving == seven);
+}
+
+TEST_CASE("an expert that would leave becomes a guess with its pages, as far as there is room") {
+  for (uint64_t transit : {0, 1, 2, 4}) {
+    CAPTURE(transit);
+    GuessingCache cache = evenCache(1, transit, kOneLruPool);
+    cache.play(1, {6, 7});
+    cache.play(0, {0, 1});
+    cache.name(1, kThreeOfEight, {7});
+    cache.play(0, {2});
+    CHECK(cache.list.retained().size() == (transit > 0 ? 1 : 0));
+    CHECK(cache.directory.guessPages() == (transit > 0 ? 1 : 0));
+    CHECK_FALSE(cache.directory.at(cache.directory.idOf(1, 7)).isHeld);
+    CHECK_FALSE(cache.list.hasNext());
+    cache.play(1, {7});
+    CHECK(cache.list.adopted().size() == (transit > 0 ? 1 : 0));
+    CHECK(cache.list.retained().empty());
+  }
 }
 
 TEST_CASE("a layer with a record larger than the transit pages is not guessed") {
