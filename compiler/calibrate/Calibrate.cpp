@@ -12,6 +12,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/memory/MemoryRoom.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <algorithm>
@@ -202,6 +203,8 @@ Result<bool> Calibration::resume(uint64_t stateBytes) {
 Status Calibration::start(CalibrationInfo info) {
   LayerwiseOptions layerwise = layerwiseOptionsOf(options, info);
   MOERT_ASSIGN_OR_RETURN(LayerwiseAccount account, accountLayerwise(model, layerwise));
+  if (options.memory)
+    MOERT_RETURN_IF_ERROR(checkRoom(account.memory, systemMemory()));
   if (listeners.say)
     listeners.say(strCat("memory: ", formatBytes(account.memory.totalBytes()), " of ",
                          formatBytes(account.memory.budgetBytes), "; ", account.batchWindows,

@@ -8,6 +8,7 @@
 #include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/memory/MemoryRoom.h"
 
 #include <algorithm>
 #include <array>
@@ -49,6 +50,8 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(checkDocumentSeparator(options.documentSeparator));
+  if (options.memory)
+    MOERT_RETURN_IF_ERROR(checkBudgetLimit(*options.memory, systemMemory()));
   options.endTokens = model.description.eosTokens;
   if (selfTextDocuments == 0)
     MOERT_RETURN_IF_ERROR(calibrationWindowsOf(model.checkpoint, options).status());

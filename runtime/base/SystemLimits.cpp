@@ -64,6 +64,7 @@ uint64_t sumOf(const std::string &path, std::initializer_list<std::string_view> 
 
 /// Of a group's limit and its usage, which counts pages of files that are given back when needed.
 void takeMemory(GroupLimits &limits, uint64_t limit, uint64_t usage, uint64_t fileBytes) {
+  limits.limitBytes = std::min(limits.limitBytes, limit);
   if (limit == UINT64_MAX || usage == UINT64_MAX) // No limit; or a version without the count.
     usage = fileBytes = 0;
   const uint64_t held = usage - std::min(usage, fileBytes);
@@ -99,16 +100,21 @@ void takeV1(GroupLimits &limits, const std::string &root, const std::string &con
     });
 }
 
-uint64_t freeMemoryBytes() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);) {
+/// Of a file with lines of "NAME: KIBIBYTES kB"; without the line, UINT64_MAX.
+uint64_t bytesNamed(std::string_view wanted, const std::string &path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
     std::istringstream fields(line);
     std::string name;
     uint64_t kibibytes = 0;
-    if (fields >> name >> kibibytes && name == "MemAvailable:")
+    if (fields >> name >> kibibytes && name == wanted)
       return kibibytes * 1024;
   }
   return UINT64_MAX;
+}
+
+MemoryBound smaller(uint64_t ofMachine, uint64_t ofContainer) {
+  return {std::min(ofMachine, ofContainer), ofContainer < ofMachine};
 }
 
 } // namespace
@@ -131,6 +137,13 @@ GroupLimits groupLimits(const std::string &systemRoot) {
   return limits;
 }
 
+SystemMemory systemMemory(const std::string &systemRoot) {
+  const std::string info = systemRoot + "/proc/meminfo";
+  const GroupLimits groups = groupLimits(systemRoot);
+  return {smaller(bytesNamed("MemTotal:", info), groups.limitBytes),
+          smaller(bytesNamed("MemAvailable:", info), groups.roomBytes)};
+}
+
 /// This process's affinity. The system refuses a set that is smaller than its own.
 static uint32_t schedulableCores() {
   constexpr size_t kMostCores = 1 << 20;
@@ -151,22 +164,15 @@ uint32_t availableCores() {
 
 uint64_t availableMemoryBytes() {
   // A system at its last page is a slow one.
-  const uint64_t freeBytes = freeMemoryBytes();
+  const uint64_t freeBytes = bytesNamed("MemAvailable:", "/proc/meminfo");
   const uint64_t room = std::min(groupLimits().roomBytes, freeBytes - freeBytes / 16);
   return room + std::min(privateMemoryBytes(), UINT64_MAX - room);
 }
 
 uint64_t privateMemoryBytes() {
   ::malloc_trim(0);
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    std::istringstream fields(line);
-    std::string name;
-    uint64_t kibibytes = 0;
-    if (fields >> name >> kibibytes && name == "RssAnon:")
-      return kibibytes * 1024;
-  }
-  return 0;
+  const uint64_t bytes = bytesNamed("RssAnon:", "/proc/self/status");
+  return bytes == UINT64_MAX ? 0 : bytes;
 }
 
 } // namespace moert

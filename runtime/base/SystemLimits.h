@@ -6,9 +6,26 @@
 
 namespace moert {
 
+/// Memory of the machine or, where that is less, of the container around this process: its control
+/// groups.
+struct MemoryBound {
+  uint64_t bytes = UINT64_MAX;
+  bool isOfContainer = false;
+};
+
+struct SystemMemory {
+  MemoryBound limit; // Of all processes together.
+  MemoryBound room;  // What they do not hold by now; pages of files count as room.
+};
+
+/// Without what the machine can swap out: a budget that is met by swapping reads and writes the
+/// disk that the experts are on.
+SystemMemory systemMemory(const std::string &systemRoot = "");
+
 /// The limits of the control groups that this process is in, along the path to the root; v1 and v2.
 /// The largest number where there is none.
 struct GroupLimits {
+  uint64_t limitBytes = UINT64_MAX; // The smallest one.
   /// Of the limits what the groups' processes, this one among them, do not hold by now. Pages of
   /// files that were read are not held: the system gives them back.
   uint64_t roomBytes = UINT64_MAX;

@@ -6,6 +6,7 @@
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/ModelImpl.h"
 #include "runtime/engine/PlannedCache.h"
+#include "runtime/memory/MemoryRoom.h"
 
 #include <algorithm>
 #include <array>
@@ -150,6 +151,11 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
                                              const LoadProgress &progress) {
   const Artifact &artifact = model.artifact();
   MOERT_RETURN_IF_ERROR(checkAccount(artifact, options, account).withContext(model.path()));
+  if (options.memory) {
+    const SystemMemory system = systemMemory();
+    MOERT_RETURN_IF_ERROR(checkBudgetLimit(*options.memory, system));
+    MOERT_RETURN_IF_ERROR(checkRoom(account, system));
+  }
   auto engine = std::make_unique<Impl>();
   engine->model = &model;
   engine->artifact = &artifact;

@@ -45,6 +45,13 @@ uint64_t MemoryAccount::totalBytes() const {
   return total;
 }
 
+uint64_t MemoryAccount::loadedBytes() const {
+  uint64_t bytes = 0;
+  for (const MemoryItem &item : items)
+    bytes += item.isHeldBefore ? 0 : item.bytes;
+  return bytes;
+}
+
 MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
                             const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages) {
   uint64_t poolBytes = poolPages * model.pageBytes;
@@ -57,19 +64,19 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
   account.logitsRows = request.logitsRows;
   account.poolPages = poolPages;
   account.items = {
-      {"program and libraries", process.imageBytes},
-      {"heap and main stack", process.heapBytes},
+      {"program and libraries", process.imageBytes, true},
+      {"heap and main stack", process.heapBytes, true},
       {"threads", process.bytesPerThread * request.threads},
-      {"model tables", model.metadataBytes},
-      {"tokenizer", model.tokenizerBytes},
+      {"model tables", model.metadataBytes, true},
+      {"tokenizer", model.tokenizerBytes, true},
       {"resident weights", roundUp(model.residentBytes, 4096)},
       {"KV cache", roundUp(model.kvBytesPerToken * request.contextTokens, 4096) * request.sessions},
       {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
                           roundUp(scratch, 4096) * request.threads},
       {"logits", roundUp(model.logitsBytes * request.logitsRows, 4096)},
-      {"prompt and output", request.extraBytes},
+      {"prompt and output", request.extraBytes, true},
       {"I/O", process.ioBytes + process.ioBytesPerPoolMiB * divideUp(poolBytes, kMiB)},
-      {"reserve", process.reserveBytes},
+      {"reserve", process.reserveBytes, true},
   };
   uint64_t mapped = account.totalBytes() + poolBytes;
   account.items.push_back({"page tables", pageTableBytes(mapped)});

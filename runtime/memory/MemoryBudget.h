@@ -77,6 +77,7 @@ struct BudgetSize {
 struct MemoryItem {
   std::string name;
   uint64_t bytes = 0;
+  bool isHeldBefore = false; // Loading finds it taken, or nothing takes it for long.
 };
 
 struct MemoryAccount {
@@ -88,6 +89,8 @@ struct MemoryAccount {
   uint32_t plan = 0; // Of the artifact's, where the runtime chose among them.
 
   uint64_t totalBytes() const;
+  /// What loading takes: the items that are not held before.
+  uint64_t loadedBytes() const;
 };
 
 /// Accounts with the given chunk and pool.

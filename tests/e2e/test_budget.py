@@ -1,6 +1,9 @@
 """--memory is a hard limit on the process: a container of exactly that size is never even touched."""
+import subprocess
+import sys
+
 import cgroups
-from support import DONE, E2eTest, pocket, program, run, smallest_budget
+from support import DONE, REFUSED, E2eTest, plain_text, pocket, program, run, smallest_budget
 
 STEPS = 10
 
@@ -36,6 +39,46 @@ class BudgetTest(E2eTest):
         self.refused("moert", *self.command, "--memory", f"{smallest - 1}B", mention=rf"--memory {smallest - 1} {size} are not "
                      rf"enough; the smallest budget that works is {smallest} {size}")
         self.expect(DONE, "moert", *self.command, "--memory", f"{smallest}B")
+
+    def test_a_budget_beyond_the_container_is_refused_with_what_there_is(self):
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+        limit = cgroups.whole_pages(smallest_budget(*self.command) + (1 << 20))
+        text = self.scratch / "text.txt"
+        text.write_text(plain_text("validation").read_text()[:4000])
+        evaluate = ("eval", self.model, "--text", text, "--window", "64")
+        there = rf"this container has {limit} bytes"
+        for command, memory, most, mention in (
+                (self.command, "1GiB", limit, there), (self.command, f"{limit + 1}B", limit, there),
+                (self.command, "100%", 12 << 20, r"this container has room for \d+ bytes"),
+                (evaluate, "1GiB", limit, there), ((*evaluate, "--reference", pocket("source")), "1GiB", limit, there)):
+            with self.subTest(command=command[0], memory=memory), cgroups.Group(most) as group:
+                cgroups.drop_page_cache()
+                done = group.run([program("moert"), *map(str, command), "--memory", memory])
+                error = done.stderr.decode()
+                self.assertEqual((done.returncode, done.stdout), (REFUSED, b""), error[-2000:])
+                self.assertRegex(error, mention)
+                self.assertEqual(group.oom_kills(), 0)
+
+    def test_a_budget_is_refused_where_other_processes_hold_the_memory(self):
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+        taken = 256 << 20
+        smallest = cgroups.whole_pages(smallest_budget(*self.command))
+        with cgroups.Group(smallest + taken) as group:
+            holder = subprocess.Popen([sys.executable, "-c", f"held = b'x' * {taken}; print(flush=True); input()"],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=group.join)
+            holder.stdout.readline()
+            done = group.run([program("moert"), *map(str, self.command), "--memory", f"{smallest + (32 << 20)}B"])
+            holder.communicate(b"\n")
+        self.assertEqual(done.returncode, REFUSED, done.stderr.decode()[-2000:])
+        self.assertRegex(done.stderr.decode(), r"this container has room for \d+ bytes")
+
+    def test_a_budget_beyond_the_machine_is_refused_with_what_there_is(self):
+        total = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemTotal:"))
+        self.refused("moert", *self.command, "--memory", f"{total + 1}B", mention=r"this (machine|container) has \d+ bytes")
 
     def test_a_longer_context_needs_more(self):
         more = smallest_budget(*self.command, "--context", "2048")

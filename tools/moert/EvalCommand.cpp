@@ -14,6 +14,7 @@
 #include "runtime/evaluation/EngineSource.h"
 #include "runtime/evaluation/EvaluationSet.h"
 #include "runtime/evaluation/RecordedReference.h"
+#include "runtime/memory/MemoryRoom.h"
 
 #include <CLI/CLI.hpp>
 
@@ -39,6 +40,8 @@ Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptio
                   const Model &reference, EngineOptions &referenceEngine) {
   if (options.engine.memory && options.engine.memory->expertShare)
     return {};
+  if (options.engine.memory)
+    MOERT_RETURN_IF_ERROR(checkBudgetLimit(*options.engine.memory, systemMemory()));
   const uint64_t total =
       options.engine.memory ? options.engine.memory->bytes : availableMemoryBytes();
   MOERT_ASSIGN_OR_RETURN(BudgetRange first, budgetRangeOf(artifact, artifactEngine));

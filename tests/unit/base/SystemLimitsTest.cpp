@@ -99,6 +99,37 @@ TEST_CASE("a quota of -1 is none") {
   CHECK(groupLimits(system.root).cores == UINT32_MAX);
 }
 
+TEST_CASE(
+    "of machine and container the one with less memory counts, for the limit and for the room") {
+  FakeSystem system;
+  system.write("/proc/meminfo", "MemTotal: 8000 kB\nMemFree: 10 kB\nMemAvailable: 3000 kB");
+  SystemMemory machine = systemMemory(system.root);
+  CHECK(machine.limit.bytes == 8000 * 1024);
+  CHECK(machine.room.bytes == 3000 * 1024);
+  CHECK_FALSE(machine.limit.isOfContainer);
+  CHECK_FALSE(machine.room.isOfContainer);
+  system.write("/proc/self/cgroup", "0::/job");
+  system.write("/sys/fs/cgroup/job/memory.max", "4096000");
+  system.write("/sys/fs/cgroup/job/memory.current", "1000");
+  SystemMemory both = systemMemory(system.root);
+  CHECK(both.limit.bytes == 4096000);
+  CHECK(both.limit.isOfContainer);
+  CHECK(both.room.bytes == 3000 * 1024);
+  CHECK_FALSE(both.room.isOfContainer);
+  system.write("/sys/fs/cgroup/job/memory.current", "4000000");
+  CHECK(systemMemory(system.root).room.bytes == 96000);
+  CHECK(systemMemory(system.root).room.isOfContainer);
+}
+
+TEST_CASE("a group of version 1 has its limit and its room") {
+  FakeSystem system;
+  system.write("/proc/self/cgroup", "4:memory:/job");
+  system.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1000");
+  system.write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "900");
+  CHECK(systemMemory(system.root).limit.bytes == 1000);
+  CHECK(systemMemory(system.root).room.bytes == 100);
+}
+
 TEST_CASE("this process has a core and some memory") {
   CHECK(availableCores() >= 1);
   CHECK(availableMemoryBytes() > 0);

@@ -1,0 +1,29 @@
+#include "runtime/memory/MemoryRoom.h"
+
+#include "runtime/base/Size.h"
+
+namespace moert {
+
+static const char *ownerOf(const MemoryBound &bound) {
+  return bound.isOfContainer ? "this container" : "this machine";
+}
+
+Status checkBudgetLimit(const BudgetSize &budget, const SystemMemory &system) {
+  if (budget.expertShare || budget.bytes <= system.limit.bytes)
+    return {};
+  return invalidInput("--memory ", formatExactBytes(budget.bytes), ": ", ownerOf(system.limit),
+                      " has ", formatExactBytes(system.limit.bytes),
+                      "; without --memory, what is free of it is the budget");
+}
+
+Status checkRoom(const MemoryAccount &account, const SystemMemory &system) {
+  const uint64_t loaded = account.loadedBytes();
+  if (loaded <= system.room.bytes)
+    return {};
+  return invalidInput("--memory: loading takes ", formatExactBytes(loaded), " of a budget of ",
+                      formatExactBytes(account.budgetBytes), ", ", ownerOf(system.room),
+                      " has room for ", formatExactBytes(system.room.bytes),
+                      "; without --memory, what is free is the budget");
+}
+
+} // namespace moert
