@@ -43,8 +43,9 @@ class Group:
         try:
             if self.v1:
                 self.write("memory.limit_in_bytes", self.limit)
+                # Memory is charged to both limits, to this one first, and Linux 6.18 does not count where this one ends it.
                 if (self.path / "memory.memsw.limit_in_bytes").exists():
-                    self.write("memory.memsw.limit_in_bytes", self.limit)
+                    self.write("memory.memsw.limit_in_bytes", self.limit + (1 << 20))
             else:
                 self.write("memory.max", self.limit)
                 if (self.path / "memory.swap.max").exists():

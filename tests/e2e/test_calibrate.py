@@ -59,18 +59,29 @@ class ProfileTest(CalibrateTest):
         self.refused("moec", "inspect", profile, mention="damaged")
 
 
+# What the process holds before its account differs from run to run by the pages that small objects lie on: by 35 in 100 runs.
+FEW_PAGES = 64 * 4096
+
+
 class MemoryTest(CalibrateTest):
+    def smallest(self):
+        """The smallest budget that a refusal names."""
+        refused = run("moec", *self.command, "--memory", "20MiB", "-o", self.scratch / "none")
+        found = re.search(r"smallest\D*(\d+) bytes", refused.err)
+        self.assertEqual(refused.status, REFUSED, refused.err)
+        self.assertTrue(found, refused.err)
+        return int(found[1])
+
+    def test_the_smallest_budget_is_the_same_in_every_run(self):
+        named = [self.smallest() for _ in range(5)]
+        self.assertLessEqual(max(named) - min(named), FEW_PAGES, named)
+
     def test_the_smallest_budget_gives_the_same_bytes_in_a_container_of_its_size(self):
         reason = cgroups.unavailable()
         if reason:
             self.skipTest(reason)
         whole = digest(self.calibrated("whole"))
-        refused = run("moec", *self.command, "--memory", "20MiB", "-o", self.scratch / "none")
-        found = re.search(r"smallest\D*(\d+) bytes", refused.err)
-        self.assertEqual(refused.status, REFUSED, refused.err)
-        self.assertTrue(found, refused.err)
-        # What the process holds before the account may differ by a page or two from run to run.
-        smallest = int(found[1]) + (1 << 20)
+        smallest = self.smallest() + FEW_PAGES
         for budget in (smallest, smallest * 3 // 2):
             output = self.scratch / f"at-{budget}"
             with self.subTest(budget=budget), cgroups.Group(budget // 4096 * 4096) as group:
@@ -78,7 +89,8 @@ class MemoryTest(CalibrateTest):
                 done = group.run([program("moec"), *map(str, self.command), "--memory", f"{budget // 4096 * 4096}B",
                                   "-o", str(output)])
                 self.assertEqual(done.returncode, DONE, done.stderr.decode()[-2000:])
-                self.assertEqual((group.times_at_limit(), group.oom_kills()), (0, 0), f"peak {group.peak()} of {budget}")
+                # Files are read and written through the page cache, which gives way at the limit; what cannot is killed there.
+                self.assertEqual(group.oom_kills(), 0)
                 self.assertEqual(digest(output), whole)
 
 
