@@ -227,7 +227,7 @@ class MemoryTest(E2eTest):
 
     def test_a_run_with_a_profile(self):
         self.check("run", pocket("4"), "-p", PROMPT * 20, "-n", 100, "--ignore-eos", "--temp", 1, "--top-p", 0.9,
-                   "--json", "--profile", self.scratch / "run.json")
+                   "--seed", 1, "--json", "--profile", self.scratch / "run.json")
 
     def test_eval(self):
         text = self.scratch / "text.txt"

@@ -1,5 +1,6 @@
 """moert probe: a device profile that the compiler reads, refusals, and nothing left behind."""
 import os
+import random
 import re
 import signal
 import subprocess
@@ -41,7 +42,7 @@ class ProbeTest(E2eTest):
 
     def test_a_file_that_is_there_is_read_and_stays(self):
         model = self.disk / "model"
-        model.write_bytes(os.urandom(72 << 20))
+        model.write_bytes(random.Random(1).randbytes(72 << 20))
         self.expect(DONE, "moert", "probe", "-o", self.output, "--path", model)
         self.assertEqual([file.name for file in self.disk.iterdir()], ["model"])
         self.assertEqual(model.stat().st_size, 72 << 20)
@@ -54,7 +55,7 @@ class ProbeTest(E2eTest):
             self.skipTest(reason)
         most = 100_000_000
         model = self.disk / "model"
-        model.write_bytes(os.urandom(72 << 20))
+        model.write_bytes(random.Random(1).randbytes(72 << 20))
         os.sync()
         with cgroups.DiskRate(model, most) as disk:
             done = subprocess.run([program("moert"), "probe", "-o", self.output, "--path", model], capture_output=True,

@@ -49,7 +49,7 @@ class CheckTest(TreeTest):
     def test_a_clean_tree_passes_every_check(self):
         status, failed, output = self.tree.check()
         self.assertEqual((status, failed), (0, []), output)
-        self.assertEqual(output.count("ok "), 6)
+        self.assertEqual(output.count("ok "), 7)
 
     def test_a_badly_laid_out_file_is_refused_by_name(self):
         self.tree.write("runtime/base/Bad.cpp", "int  answer( ){return 42;}\n")
@@ -87,6 +87,20 @@ class CheckTest(TreeTest):
 
     def test_a_long_file_that_says_why_passes(self):
         self.tree.write("runtime/base/Long.cpp", "// Long because it is a table.\n" + "// A line.\n" * 600)
+        self.assertEqual(self.tree.check()[:2], (0, []))
+
+    def test_a_test_that_draws_unseeded_numbers_is_refused(self):
+        for name, line in (("a.cpp", "std::random_device device;"), ("a.cpp", "std::mt19937 random{};"), ("a.cpp", "int x = rand();"),
+                           ("a.cpp", "srand(time(NULL));"), ("a.py", "os.urandom(8)"), ("a.py", "random.Random().random()"),
+                           ("a.py", "x = random.randrange(8)"), ("a.py", "np.random.default_rng()"), ("a.py", "random.SystemRandom()")):
+            with self.subTest(line=line):
+                self.tree.write(f"tests/{name}", line + "\n")
+                self.refused("seeds", f"tests/{name}:1")
+                self.tree.write(f"tests/{name}", "\n")
+
+    def test_a_seed_may_be_a_number_or_come_from_outside(self):
+        self.tree.write("tests/a.cpp", "std::mt19937 random(seed), other(26);\n// std::mt19937 random;\nint brand();\n")
+        self.tree.write("tests/a.py", "x = random.Random(26).random()\nnumpy.random.default_rng(1).random()\n")
         self.assertEqual(self.tree.check()[:2], (0, []))
 
     def test_an_untracked_file_is_left_alone(self):
