@@ -24,13 +24,13 @@ using moert::strCat;
 namespace {
 
 constexpr uint64_t kFormatVersion = 1;
-/// Many times what a probe writes; keeps a wrong file from being parsed at length.
+/// Many times the size of a probe's output; bounds the time for parsing a wrong file.
 constexpr size_t kMaxFileBytes = 1 << 20;
 
-/// A line of a terminal and more.
+/// More than a line of a terminal.
 constexpr size_t kMaxNameBytes = 256;
 
-// What any machine that this can be about has; the README repeats them.
+// Plausible limits for any machine; the README repeats them.
 constexpr Range kBytesPerSecond = {1e3, 1e15};
 constexpr Range kMultiplyAddsPerSecond = {1e3, 1e18};
 constexpr Range kMemoryBytes = {1 << 20, 1125899906842624.0}; // 1 MiB to 1 PiB
@@ -50,7 +50,7 @@ Status readThreadRates(YamlFields &parent, const std::string &key, ThreadRates &
   return fields.finish();
 }
 
-/// Of a field that older files do not have: `absent` stands for it.
+/// Reads a field that older files lack; `absent` is its default.
 Status readOr(YamlFields &fields, const std::string &key, const Range &range, Quantity absent,
               Quantity &value) {
   value = absent;
@@ -83,7 +83,7 @@ Status readMemory(YamlFields &top, DeviceProfile &device) {
   return fields.finish();
 }
 
-/// A list of points that is to be a full grid, in any order.
+/// Reads a list of points that must form a full grid, in any order.
 Status readTable(const std::string &file, YamlFields &disk, const std::string &key,
                  ReadTable &table) {
   MOERT_ASSIGN_OR_RETURN(YAML::Node list, disk.take(key));
@@ -104,7 +104,7 @@ Status readTable(const std::string &file, YamlFields &disk, const std::string &k
     if (!points.emplace(std::pair(bytes, reads), rate).second)
       return refuseNode(file, node, place,
                         strCat("a size or depth other than ", bytes, " bytes at depth ", depth,
-                               ", which stand above"));
+                               ", which is already listed above"));
     sizes.insert(bytes);
     depths.insert(reads);
   }
@@ -123,7 +123,7 @@ Status readTable(const std::string &file, YamlFields &disk, const std::string &k
   return {};
 }
 
-/// A list in ascending order.
+/// Reads a list whose `bytes` ascend.
 Status readReused(const std::string &file, YamlFields &disk, std::vector<ReusedMemory> &reused) {
   constexpr const char *kKey = "reused_memory";
   if (!disk.has(kKey))
@@ -141,7 +141,7 @@ Status readReused(const std::string &file, YamlFields &disk, std::vector<ReusedM
     MOERT_RETURN_IF_ERROR(point.finish());
     if (!reused.empty() && one.bytes <= reused.back().bytes)
       return refuseNode(file, node["bytes"], place + ".bytes",
-                        strCat("more bytes than ", reused.back().bytes, ", which stand above"));
+                        strCat("more bytes than ", reused.back().bytes, ", the previous entry's"));
     reused.push_back(one);
   }
   return {};
@@ -161,7 +161,7 @@ Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device)
   MOERT_RETURN_IF_ERROR(
       readOr(fields, "wake_ns", kNanoseconds, {0, Origin::kAssumed}, device.wakeNs));
   const bool isBuffered = device.ioBackend == "buffered";
-  // The table of the backend has to be there, the other one may.
+  // The backend's own table is required, the other one is optional.
   if (!isBuffered || fields.has("direct"))
     MOERT_RETURN_IF_ERROR(readTable(file, fields, "direct", device.directReads));
   if (isBuffered || fields.has("buffered"))
@@ -195,7 +195,7 @@ Result<ProductRate> readProduct(YamlFields &fields, uint32_t cores) {
   return rate;
 }
 
-/// What DeviceTimes.h relies on.
+/// Checks what DeviceTimes.h assumes.
 Status checkProducts(const std::vector<ProductRate> &products, uint32_t cores,
                      const std::string &where) {
   std::map<std::string, std::map<uint32_t, uint32_t>> threadsOf; // By weights and tokens.
@@ -203,15 +203,15 @@ Status checkProducts(const std::vector<ProductRate> &products, uint32_t cores,
     ++threadsOf[rate.weights][rate.tokens];
   for (const char *weights : {"int8", "f32"})
     if (threadsOf.count(weights) == 0)
-      return invalidInput(where, "no rates of ", weights, ", expected them");
+      return invalidInput(where, "found no rates of ", weights, ", expected some");
   for (const auto &[weights, tokens] : threadsOf) {
     if (tokens.begin()->first != 1 || tokens.size() < 2)
-      return invalidInput(where, "the rates of ", weights,
-                          " are not for one token and for several, expected both");
+      return invalidInput(where, "found rates of ", weights,
+                          " without 1 token or without a larger number, expected both");
     for (const auto &[count, found] : tokens)
       if (found != (cores == 1 ? 1 : 2))
-        return invalidInput(where, "the rates of ", weights, " for ", count,
-                            " tokens are not for 1 thread and for ", cores, ", expected both");
+        return invalidInput(where, "found ", found, " rates of ", weights, " for ", count,
+                            " tokens, expected one for 1 thread and one for ", cores);
   }
   return {};
 }
@@ -235,8 +235,8 @@ Status readProducts(const std::string &file, YamlFields &top, DeviceProfile &dev
                        strCat(file, ":", list.Mark().line + 1, ": products: "));
 }
 
-/// Keys and values come in many runs, so that a memory delivers less than its rate: half of it,
-/// where nothing is said.
+/// Keys and values lie in many short runs, so attention reads memory more slowly than the
+/// sequential rate: at half of it by default.
 Status readAttention(YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, top.map("attention"));
   MOERT_RETURN_IF_ERROR(
@@ -274,7 +274,7 @@ Result<DeviceProfile> readDevice(const std::string &file, const YAML::Node &root
   return device;
 }
 
-/// What a parse finds before anything is kept of it.
+/// Scans the parser's events for faults before any node is built.
 class DocumentScan : public YAML::EventHandler {
 public:
   void OnDocumentStart(const YAML::Mark &) override { ++documents; }
@@ -297,8 +297,8 @@ public:
   std::optional<YAML::Mark> alias;
 };
 
-/// Refuses several documents, which yaml-cpp's own LoadAll() never stops to collect from some
-/// broken files, and aliases, which make large things of small files.
+/// Refuses several documents, since yaml-cpp's LoadAll() does not terminate on some broken files,
+/// and aliases, which let small files expand to large data.
 Status checkDocuments(const std::string &yaml, const std::string &name) {
   std::istringstream stream(yaml);
   YAML::Parser parser(stream);
@@ -308,7 +308,7 @@ Status checkDocuments(const std::string &yaml, const std::string &name) {
   if (scan.alias)
     return invalidInput(name, ":", scan.alias->line + 1, ": found an alias, expected values");
   if (scan.documents > 1)
-    return invalidInput(name, ": has several YAML documents, expected one device profile");
+    return invalidInput(name, ": found several YAML documents, expected one device profile");
   return {};
 }
 
@@ -316,7 +316,7 @@ Status checkDocuments(const std::string &yaml, const std::string &name) {
 
 Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name) {
   if (yaml.size() > kMaxFileBytes)
-    return invalidInput(name, ": has ", yaml.size(),
+    return invalidInput(name, ": found ", yaml.size(),
                         " bytes, expected a device profile of at most ", kMaxFileBytes);
   MOERT_RETURN_IF_ERROR(moert::checkUtf8(yaml, name));
   try {
@@ -331,7 +331,7 @@ Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name
 
 Result<DeviceProfile> readDeviceFile(const std::string &path) {
   std::error_code ignored;
-  // A pipe would be waited for.
+  // Opening a pipe would block.
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
     return moert::invalidInput(path, ": found no regular file, expected a device profile");
   MOERT_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMaxFileBytes));

@@ -1,6 +1,5 @@
-// Device profiles as YAML: what `moert probe` writes and what people write by hand. README.md
-// describes the fields. Anything that is not described there is refused, naming file, line, what
-// was found and what was expected.
+// Reads device profiles as YAML, written by `moert probe` or by hand. README.md describes the
+// fields. Anything else is refused, with file, line, the found and the expected value.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
@@ -11,7 +10,7 @@
 
 namespace moec {
 
-/// `name` is what errors call the text.
+/// `name` is the text's name in error messages.
 moert::Result<DeviceProfile> parseDevice(std::string_view yaml, const std::string &name);
 
 moert::Result<DeviceProfile> readDeviceFile(const std::string &path);

@@ -30,12 +30,12 @@ std::string describeNode(const YAML::Node &node) {
 
 Status refuseAt(const std::string &file, const YAML::Node &node, const std::string &what) {
   const YAML::Mark mark = node.Mark();
-  // Lines of a node that stands for nothing are negative.
+  // yaml-cpp gives invalid nodes negative lines.
   const std::string line = mark.line >= 0 ? strCat(":", mark.line + 1) : "";
   return moert::invalidInput(file, line, ": ", what);
 }
 
-/// A whole one with all its digits; they all fit into 64 bits.
+/// Whole bounds are written with all digits; they all fit into 64 bits.
 std::string boundText(double bound) {
   return bound == std::floor(bound) ? strCat(static_cast<uint64_t>(bound)) : strCat(bound);
 }
@@ -122,11 +122,11 @@ Status YamlFields::checkTag(const std::string &key) const {
   const YAML::Node field = std::as_const(node)[key];
   if (originOf(field.Tag()))
     return {};
-  const bool hasTag = field.Tag().size() > 1; // "?" and "!" are what yaml-cpp calls none.
+  const bool hasTag = field.Tag().size() > 1; // yaml-cpp reports untagged values as "?" or "!".
   return refuseAt(file, field,
                   strCat(placeOf(key), ": found ", hasTag ? moert::excerpt(field.Tag()) : "no tag",
-                         ", expected how the value was got: !measured, !stated, !derived or "
-                         "!assumed in front of it"));
+                         ", expected one of !measured, !stated, !derived and "
+                         "!assumed before the value"));
 }
 
 Result<std::string> YamlFields::text(const std::string &key) {
@@ -151,7 +151,8 @@ Result<Quantity> YamlFields::quantity(const std::string &key, const Range &range
   MOERT_ASSIGN_OR_RETURN(std::string digits, scalar(key, expected));
   MOERT_RETURN_IF_ERROR(checkTag(key));
   const std::optional<double> value = parseNumber<double>(digits);
-  if (!value || !(*value >= range.minimum && *value <= range.maximum)) // NaN is in no range.
+  // NaN is outside every range.
+  if (!value || !(*value >= range.minimum && *value <= range.maximum))
     return refuse(key, expected);
   return Quantity{*value, *originOf(std::as_const(node)[key].Tag())};
 }
@@ -186,7 +187,7 @@ Status YamlFields::finish() const {
     if (taken.count(field.first.Scalar()) == 0)
       return refuseAt(file, field.first,
                       strCat(placeOf(moert::excerpt(field.first.Scalar())),
-                             ": there is no such field; profiles/README.md lists them"));
+                             ": unknown field; profiles/README.md lists the known ones"));
   return {};
 }
 

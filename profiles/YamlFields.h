@@ -1,6 +1,6 @@
-// Reading YAML strictly: every key of a map is asked for by name, everything else is refused, and
-// every error says where it is. Part of DeviceFile.cpp's inside; the only header that names
-// yaml-cpp.
+// Strict reading of YAML: the reader takes every key of a map by name, all other keys are refused,
+// and every error has its place. An implementation detail of DeviceFile.cpp; the only header that
+// includes yaml-cpp.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
@@ -14,7 +14,7 @@
 
 namespace moec {
 
-/// What a number may be.
+/// The allowed values of a number, bounds included.
 struct Range {
   double minimum = 0, maximum = 0;
 };
@@ -23,10 +23,11 @@ struct Range {
 moert::Status refuseNode(const std::string &file, const YAML::Node &node, const std::string &place,
                          std::string_view expected);
 
-/// One map of a file. Lives on the stack of whoever reads the map; borrows the file's name.
+/// One map of a file. Lives on the stack of the function that reads the map; borrows the file's
+/// name.
 class YamlFields {
 public:
-  /// An error unless the node is a map whose keys are plain and different.
+  /// An error unless the node is a map whose keys are scalars and distinct.
   static moert::Result<YamlFields> of(const std::string &file, const YAML::Node &node,
                                       std::string place);
 
@@ -39,14 +40,14 @@ public:
   moert::Result<std::string> text(const std::string &key);
   moert::Result<uint64_t> count(const std::string &key, const Range &range);
 
-  /// These carry a tag that says how they were got: !measured 12.
+  /// Values with a tag for their origin: !measured 12.
   moert::Result<Quantity> quantity(const std::string &key, const Range &range);
   moert::Result<uint64_t> knownCount(const std::string &key, const Range &range);
   moert::Result<bool> knownFlag(const std::string &key);
   moert::Result<std::string> knownWord(const std::string &key,
                                        std::initializer_list<std::string_view> words);
 
-  /// An error if the map has a key that nobody asked for.
+  /// An error if the map has a key that was not read.
   moert::Status finish() const;
 
   std::string placeOf(const std::string &key) const;
@@ -60,7 +61,7 @@ private:
 
   const std::string &file;
   YAML::Node node;
-  std::string place; // "disk.direct[3]"; empty for the file's own map.
+  std::string place; // "disk.direct[3]"; empty for the file's top-level map.
   std::set<std::string> taken;
 };
 

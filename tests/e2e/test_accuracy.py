@@ -390,7 +390,7 @@ class RefusalTest(AccuracyTest):
     def test_targets_that_mean_nothing(self):
         given = (checkpoint(), "--calibration-text", *texts("calibration"), "--eval-text", *texts("acceptance"))
         for loss in ("0%", "-1%", "0", "two", "%", "1%%", "nan", "inf", "2 %", "1e9%"):
-            self.refuses("expected a share above nothing such as 2%", *given, f"--accuracy-loss={loss}")
+            self.refuses("expected a percentage above 0 such as 2%", *given, f"--accuracy-loss={loss}")
         self.refuses("expected 2%, or a share", *given, "--accuracy-loss", "2")
         self.refuses("empty", *given, "--accuracy-loss", "")
         for loss in ("2%", "0", "-0.1", "many"):

@@ -191,8 +191,8 @@ class RefusalTest(ItemsTest):
     def test_options_and_targets_that_the_metric_has_no_use_for(self):
         for metric, option in (("choice", ("--max-tokens", 3)), ("choice", ("--stop", "x")), ("rouge2", ("--answer-after", "x")),
                                ("exact", ("--choice-by", "text"))):
-            self.refuses(f"{option[0]} has no use for --metric {metric}", *on_items(metric, choices(), *option, loss="5%"))
-        self.refuses("--choice-by has no use for --metric perplexity", *searched("--choice-by", "text"))
+            self.refuses(f"{option[0]} does not apply to --metric {metric}", *on_items(metric, choices(), *option, loss="5%"))
+        self.refuses("--choice-by does not apply to --metric perplexity", *searched("--choice-by", "text"))
         self.refuses("--stop requires --accuracy-loss", "compile", checkpoint(), "--bits", 4, "--stop", "x")
         self.refuses("expected less than 100%", *on_items("choice", choices(), loss="100%"))
         self.refuses("control characters", *on_items("exact", (answers(),), "--stop", "\x85", loss="5%"))

@@ -121,8 +121,8 @@ class AnswerTest(ItemsTest):
         command = ["eval", pocket("4"), "--metric", "exact", "--max-tokens", 2, "--text", items, "--reference",
                    pocket("source")]
         done = self.expect(FAILED, "moert", *command)
-        self.assertRegex(done.out, "not defined")
-        self.assertRegex(done.err, "not defined")
+        self.assertRegex(done.out, "undefined")
+        self.assertRegex(done.err, "undefined")
         said = json.loads(self.expect(DONE, "moert", *command, "--json").out)
         self.assertEqual((said["loss"], said["upper_bound"], said["value"], said["reference"]), (None, None, 0, 0))
 

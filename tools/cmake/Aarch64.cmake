@@ -9,6 +9,6 @@ find_program(MOE_AARCH64_CXX aarch64-linux-gnu-g++ REQUIRED)
 find_program(MOE_AARCH64_QEMU NAMES qemu-aarch64 qemu-aarch64-static REQUIRED)
 set(CMAKE_C_COMPILER "${MOE_AARCH64_CC}")
 set(CMAKE_CXX_COMPILER "${MOE_AARCH64_CXX}")
-# The cross packages keep the target's libc here. Headers of libraries are those of /usr/include, which the compiler
-# searches behind its own.
+# The cross packages keep the target's libc here. Headers of libraries come from /usr/include, which the compiler
+# searches after its own directories.
 set(CMAKE_CROSSCOMPILING_EMULATOR "${MOE_AARCH64_QEMU};-L;/usr/aarch64-linux-gnu")

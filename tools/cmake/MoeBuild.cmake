@@ -21,8 +21,8 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${moe_launcher})
 endif()
 
-# lld links MLIR's archives several times faster than bfd, and moert becomes smaller. A cross compiler looks
-# for a linker by its target's name, and Debian has no lld of that name.
+# lld links MLIR's archives several times faster than bfd, and makes moert smaller. A cross compiler looks
+# for a linker with the target's name as prefix, and Debian has no such lld.
 if(NOT CMAKE_CROSSCOMPILING)
   find_program(LLD_PROGRAM NAMES ld.lld)
 endif()
@@ -30,13 +30,13 @@ if(LLD_PROGRAM)
   add_link_options(-fuse-ld=lld)
 endif()
 
-# Numbers are part of the contract (docs/numbers.md): no contraction, no fast-math.
+# Results are part of the contract (docs/numbers.md): no contraction, no fast-math.
 add_compile_options(-ffp-contract=off -fno-fast-math)
 add_link_options(-Wl,--gc-sections)
 add_compile_options(-ffunction-sections -fdata-sections)
 
 if(MOE_SANITIZE)
-  # Who looks for bugs wants asserts too, which CMake's RelWithDebInfo turns off.
+  # Builds with sanitizers keep asserts, which CMake's RelWithDebInfo turns off.
   foreach(language C CXX)
     string(REPLACE "-DNDEBUG" "" CMAKE_${language}_FLAGS_RELWITHDEBINFO
       "${CMAKE_${language}_FLAGS_RELWITHDEBINFO}")
@@ -47,8 +47,8 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# Warnings of our own code are errors; libraries come in as system headers. Only g++ without sanitizers
-# decides: the fuzzers' clang has other opinions, and instrumented code makes g++ warn of what is not there.
+# Warnings in our own code are errors; libraries are included as system headers. Only for g++ without
+# sanitizers: the fuzzers' clang warns of other things, and g++ reports false warnings in instrumented code.
 function(moe_set_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
     -Woverloaded-virtual)
@@ -67,8 +67,8 @@ function(moe_add_library name)
   moe_set_warnings(${name})
 endfunction()
 
-# moe_optimize_for_size(target...): for libraries in which no token spends its time. They are most of
-# moert's code, and -Os makes them 40% smaller; a runtime that is copied to devices has to be small.
+# moe_optimize_for_size(target...): -Os for libraries in which no token spends its time. They are
+# most of moert's code, and become 40% smaller, which counts for a runtime that is copied to devices.
 function(moe_optimize_for_size)
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
@@ -76,7 +76,7 @@ function(moe_optimize_for_size)
 endfunction()
 
 # moe_add_unit_test(NAME SOURCES file... [DEPS target...]): a doctest program, registered with CTest.
-# Data of the tests is found through MOE_TEST_DATA_DIR.
+# The tests find their data through MOE_TEST_DATA_DIR.
 function(moe_add_unit_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES} "${PROJECT_SOURCE_DIR}/tests/unit/UnitTestMain.cpp")

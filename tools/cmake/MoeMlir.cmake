@@ -10,9 +10,9 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
-# Debian exports MLIR's archives with libLLVM.so (and some with libMLIR.so) as their interface. Two
-# copies of MLIR in one program have two registries of types, so every archive gets LLVM's archives
-# instead, and the shared libraries nowhere.
+# Debian exports MLIR's archives with libLLVM.so (and some with libMLIR.so) as their interface. A
+# program with two copies of MLIR has two type registries, so every archive links LLVM's archives
+# instead, and none the shared libraries.
 llvm_map_components_to_libnames(moe_llvm_archives core support)
 add_library(moe_llvm INTERFACE)
 target_link_libraries(moe_llvm INTERFACE ${moe_llvm_archives})

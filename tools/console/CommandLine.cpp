@@ -15,7 +15,7 @@ namespace moert::cli {
 static std::string reasonOf(const CLI::App &app, const CLI::ParseError &error) {
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError))
     return error.what();
-  std::string reason = "not expected:"; // The error's own text has them in reverse.
+  std::string reason = "not expected:"; // The exception's own text lists them in reverse order.
   for (const std::string &extra : app.remaining(true))
     reason += " " + extra;
   return reason;
@@ -31,8 +31,8 @@ static std::string refusalOf(const CLI::App &app, const CLI::ParseError &error,
   return strCat(command, ": ", reasonOf(app, error), "\n", command, " --help lists its options");
 }
 
-/// Prints what --help and --version ask for, or the reason of a refusal. firstWord: the first
-/// argument; null where there is none.
+/// Prints the output of --help or --version, or why the command line is refused. firstWord: the
+/// first argument; null if there is none.
 static int endUnparsed(const CLI::App &app, const CLI::ParseError &error, const char *firstWord) {
   if (error.get_exit_code() != 0) {
     printError(refusalOf(app, error, firstWord));
@@ -62,8 +62,8 @@ static void buildCommandLine(CLI::App &app, const ProgramInfo &program,
 int runProgram(const ProgramInfo &program, std::span<AddCommand *const> commands, int argc,
                char **argv) {
   occupyStandardStreams();
-  // A closed pipe and a file that may not grow are errors of write(), so that a command can still
-  // finish its files or remove them.
+  // A closed pipe and a file size limit become errors of write(), so that a command can still
+  // finish or remove its files.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   Action chosen;

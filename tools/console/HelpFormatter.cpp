@@ -5,10 +5,10 @@
 
 namespace moert::cli {
 
-/// Of a text beside its name, and of one under its name in a narrow terminal.
+/// Column of the text beside its name, and of the text below its name on a narrow terminal.
 constexpr size_t kTextColumn = 28, kNarrowTextColumn = 6, kNarrowWidth = 70;
 
-/// CLI11's name of the group that --help and --version are in.
+/// CLI11's name for the group with --help and --version.
 constexpr std::string_view kCommonGroup = "Options";
 
 std::string wrapped(const std::string &text, size_t width, size_t indent) {
@@ -39,8 +39,7 @@ std::string helpEntry(const std::string &name, const std::string &text, size_t w
   return head + lines.substr(head.size());
 }
 
-/// A command line; one that is too long is cut in front of options, and its lines end with a
-/// backslash.
+/// Wraps a command line before options; continued lines end with a backslash.
 static std::string wrappedCommand(const std::string &line, size_t width) {
   constexpr std::string_view kNext = " \\\n      ";
   std::string out = "  ";
@@ -112,7 +111,7 @@ std::string HelpFormatter::optionGroups(const CLI::App &app) const {
     auto options = app.get_options([&](const CLI::Option *option) {
       return option->get_group() == group && option->nonpositional();
     });
-    if (group.empty() || options.empty()) // Options of no group are not for people.
+    if (group.empty() || options.empty()) // Options without a group are hidden.
       continue;
     std::string &place = group == kCommonGroup ? common : out;
     place += "\n" + wrapped((group == kCommonGroup ? "Help" : group) + ":", lineWidth);
@@ -137,7 +136,7 @@ std::string HelpFormatter::make_help(const CLI::App *app, std::string name,
                     usageLine(*app, name, lineWidth) + argumentEntries(*app, lineWidth);
   std::string commands, groups;
   for (const CLI::App *command : app->get_subcommands({}))
-    if (command->get_name().empty()) // Options that belong together.
+    if (command->get_name().empty()) // Option groups are nameless subcommands.
       groups += optionGroups(*command);
     else
       commands += helpEntry(command->get_name(), command->get_description(), lineWidth);

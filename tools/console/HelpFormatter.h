@@ -1,5 +1,5 @@
-// The layout of --help: arguments and options in groups, each with its text in one column, then
-// notes and an example, in lines of the terminal's width.
+// The layout of --help, wrapped to the terminal's width: arguments and options in groups, each text
+// in one column, then notes and an example.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,8 +11,8 @@ namespace moert::cli {
 
 /// Owned by the App, which shares it with its commands.
 ///
-/// A footer is a list of paragraphs, one per line. Those that begin with two spaces are command
-/// lines: where one is too long, it goes on in the next line as a shell takes it.
+/// A footer is a list of paragraphs, one per line. Paragraphs that begin with two spaces are
+/// command lines: long ones are continued with backslashes.
 class HelpFormatter : public CLI::FormatterBase {
 public:
   explicit HelpFormatter(size_t width) : lineWidth(width) {}
@@ -27,15 +27,15 @@ private:
   size_t lineWidth;
 };
 
-/// The words of a text in lines of so many characters, each behind `indent` spaces. A longer word
-/// has its line alone.
+/// Wraps a text to lines of `width` characters, each after `indent` spaces. A longer word gets a
+/// line of its own.
 std::string wrapped(const std::string &text, size_t width, size_t indent = 0);
 
-/// "  NAME       TEXT", the text in lines of its own column. A name that reaches the column, and
-/// any name where the width is small, has its line alone.
+/// "  NAME       TEXT", with the text wrapped in its own column. A name that reaches that column,
+/// and any name if the width is small, gets a line of its own.
 std::string helpEntry(const std::string &name, const std::string &text, size_t width);
 
-/// The end of a command's footer: the heading and the command line.
+/// The end of a command's footer: the heading "Example" and the command line.
 std::string exampleFooter(const std::string &commandLine);
 
 } // namespace moert::cli

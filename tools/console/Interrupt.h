@@ -1,14 +1,15 @@
-// Ctrl-C: the first one asks a command to end between two steps, with what it has or so that it can
-// be resumed; the second one kills it.
+// Ctrl-C: the first one asks the command to end between two steps, with a partial result or in a
+// state that can be resumed; the second one kills the process.
 #pragma once
 
 #include <atomic>
 
 namespace moert::cli {
 
-/// From now on SIGINT and SIGTERM set the flag; one that comes half a second behind the first or
-/// later has its usual effect. SIGHUP sets it too, where it is not ignored. Before this call all
-/// simply kill, which is right while a model is loading: nothing has been written yet.
+/// Makes SIGINT and SIGTERM set the returned flag; one that arrives at least half a second after
+/// the first has its default effect. SIGHUP sets the flag too, unless it is ignored. Before this
+/// call all of them kill the process, which is right while a model loads: nothing has been written
+/// yet.
 const std::atomic<bool> &catchInterrupts();
 
 } // namespace moert::cli

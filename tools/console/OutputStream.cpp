@@ -12,10 +12,11 @@ namespace moert::cli {
 
 static constexpr std::string_view kClosedMessage = "standard output was closed";
 
-// What a shell reports of a program that SIGPIPE ended.
+// A shell's exit code for a program that SIGPIPE ended.
 static constexpr int kClosedOutputExitCode = 141;
 
-/// 0, or errno. Who shares a terminal or a pipe may have made it one that does not wait.
+/// Returns 0 or errno. Handles EAGAIN: another process may have made a shared terminal or pipe
+/// non-blocking.
 static int writeAll(int file, std::string_view text) {
   while (!text.empty()) {
     ssize_t written = ::write(file, text.data(), text.size());

@@ -1,4 +1,4 @@
-// Standard output, unbuffered: streamed text is there when it was generated. And the one way to
+// Unbuffered standard output, so that streamed text appears at once; and the only access to
 // standard error.
 #pragma once
 
@@ -9,28 +9,28 @@
 
 namespace moert::cli {
 
-/// Writes all of it. When nobody reads any more (EPIPE), the error is one that isClosedOutput()
-/// knows.
+/// Writes all of it. If the reader has closed the pipe (EPIPE), isClosedOutput() is true for the
+/// error.
 Status writeOutput(std::string_view text);
 
-/// Whether a command ended because its output was closed: it ends quietly.
+/// Whether a command failed because its output was closed; such a command ends without a message.
 bool isClosedOutput(const Status &status);
 
 bool isOutputTerminal();
 bool isErrorTerminal();
 
-/// Characters of a line of text: the terminal's width within limits that are easy to read, 80 where
-/// standard output is no terminal.
+/// Characters per line of text: the terminal's width, limited to what is easy to read; 80 if
+/// standard output is not a terminal.
 size_t outputWidth();
 
-/// Standard error; where that is closed there is nowhere to complain.
+/// Writes to standard error; ignores errors, since they cannot be reported.
 void writeError(std::string_view text);
 
-/// A line of its own, printable().
+/// Writes printable(message) as one line.
 void printError(std::string_view message);
 
-/// Tells what went wrong, in the program's name, and gives its exit code. A program whose output
-/// was closed ends quietly, as if by SIGPIPE.
+/// Prints the error after the program's name and returns its exit code. A program whose output was
+/// closed ends without a message, as if by SIGPIPE.
 int endProgram(std::string_view program, const Status &status);
 
 } // namespace moert::cli

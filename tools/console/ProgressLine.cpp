@@ -8,10 +8,11 @@
 namespace moert::cli {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-/// A step that is done by then needs no line.
+/// Shorter steps show no line.
 constexpr uint64_t kSilentNs = kSecondNs;
 constexpr uint64_t kTerminalIntervalNs = kSecondNs / 5;
-// A terminal that is narrower than the line cuts it: a second row would stay.
+// Turns off line wrap, so that a narrow terminal truncates the line: a second row would not be
+// erased.
 constexpr const char *kNoWrap = "\x1b[?7l", *kWrap = "\x1b[?7h";
 constexpr uint64_t kLogIntervalNs = 10 * kSecondNs;
 

@@ -1,6 +1,5 @@
-// How far a long step has come and how long it will still take, on standard error. On a terminal
-// one line that is rewritten, elsewhere a line now and then; nothing at all where the step is
-// short.
+// Shows the progress of a long step and its remaining time on standard error: on a terminal as one
+// line that is rewritten, elsewhere as a line now and then. Short steps show nothing.
 #pragma once
 
 #include "runtime/base/Clock.h"
@@ -12,16 +11,16 @@
 
 namespace moert::cli {
 
-/// Owned by the thread that does the step. The line is removed at the end.
+/// Owned by the thread that runs the step. The destructor removes the line.
 class ProgressLine {
 public:
   using Write = std::function<void(std::string_view)>;
   /// "1.20 GiB of 3.40 GiB", "12 of 60 windows".
   using Describe = std::function<std::string(uint64_t done, uint64_t total)>;
 
-  /// doneBefore: what an earlier run did, which does not count as speed.
+  /// doneBefore: work of an earlier run, which does not count as speed.
   ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore = 0);
-  /// With everything replaced, for tests.
+  /// For tests: with clock, writer and terminal replaced.
   ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore, Write writer,
                Clock clock, bool terminal);
   ~ProgressLine();
@@ -42,7 +41,7 @@ private:
   bool isShown = false;
 };
 
-/// A ProgressLine::Describe.
+/// A Describe function for byte counts.
 std::string describeBytes(uint64_t done, uint64_t total);
 
 /// "45 s", "3 min 20 s", "2 h 5 min".

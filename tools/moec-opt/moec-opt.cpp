@@ -1,5 +1,5 @@
-// moec-opt: runs passes on the IR of a model. Reads text or bytecode. MLIR's own program but for
-// its input, which is checked before MLIR reads it.
+// moec-opt: runs passes on the IR of a model, as text or bytecode. It is MLIR's mlir-opt with one
+// difference: the input is checked before MLIR reads it.
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/ParseDepth.h"
 #include "passes/Pipeline.h"
@@ -26,11 +26,11 @@ int main(int argc, char **argv) {
   auto [inputName, outputName] =
       mlir::registerAndParseCLIOptions(argc, argv, "Runs passes on the IR of a model\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
-  // Lists need no input.
+  // Listing options need no input.
   if (config.shouldListPasses() || config.shouldShowDialects())
     return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, inputName, outputName, registry));
 
-  // MLIR opens what it writes, and thereby empties it, before it reads.
+  // MLIR opens, and thereby truncates, the output before it reads the input.
   if (outputName != "-")
     if (moert::Status replaces = moert::checkReplacesNone(outputName, std::span(&inputName, 1));
         !replaces.isOk())

@@ -25,8 +25,8 @@ std::string AccuracyFlags::askedBy() const {
 // Their heading in --help.
 static constexpr const char *kGroup = "Accuracy";
 
-// An option that would change nothing is refused rather than passed over: `loss` and
-// `calibrationTexts` are what the others serve.
+// Options that would have no effect are refused, not ignored: they need `loss` or one of
+// `calibrationTexts`.
 static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
   command
       .add_option("--calibration-text", flags.calibrationTexts,
@@ -144,7 +144,7 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
   CLI::Option *loss =
       command
           .add_option("--accuracy-loss", flags.loss,
-                      "Find the widths of fewest bytes that lose at most this much against the "
+                      "Find the widths of fewest bytes that lose at most this much relative to the "
                       "checkpoint, with 95% confidence: a relative loss such as 2%, or for kl a "
                       "number of nats such as 0.05. With --device and --memory, find the widths "
                       "with the shortest expected time per token instead, for the first budget and "
@@ -210,15 +210,15 @@ Result<double> parseLoss(const std::string &text, LossMetric metric) {
     return value;
   }
   if (!isNumber || !(value > 0) || !(value <= 1e4))
-    return invalidInput("--accuracy-loss ", text, ", expected a share above nothing such as 2%");
-  // Who writes 2 means 2%, and would be given twice the perplexity and more.
+    return invalidInput("--accuracy-loss ", text, ", expected a percentage above 0 such as 2%");
+  // A bare 2 means 2%; taken as a fraction it would allow three times the perplexity.
   if (!isPercent && value >= 1)
     return invalidInput("--accuracy-loss ", text, ", expected ", text,
-                        "%, or a share such as 0.02");
+                        "%, or a fraction such as 0.02");
   return isPercent ? value / 100 : value;
 }
 
-// Options that the metric has no use for are refused: whoever gave them expects something else.
+// Refuses options that the metric does not use.
 static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest &request) {
   const bool isChoice = request.metric == LossMetric::kChoice;
   const bool isAnswers = isOfItems(request.metric) && !isChoice;
@@ -232,7 +232,7 @@ static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest
       {"--answer-after", !flags.answerAfter.empty(), request.metric == LossMetric::kExact}};
   for (const auto &[name, isGiven, isUsed] : kOptions)
     if (isGiven && !isUsed)
-      return invalidInput(name, " has no use for --metric ", metricName(request.metric));
+      return invalidInput(name, " does not apply to --metric ", metricName(request.metric));
   if (flags.choiceBy == "text")
     request.choiceBy = ChoiceBy::kText;
   if (flags.maxTokens > 0)
@@ -269,7 +269,8 @@ Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &req
   if (flags.solver == "uniform")
     request.solver = SolverChoice::kUniform;
   if (flags.checkedEstimates > 0 && request.solver == SolverChoice::kUniform)
-    return invalidInput("--check-estimates with --solver uniform, which estimates nothing");
+    return invalidInput(
+        "--check-estimates does not apply to --solver uniform, which makes no estimates");
   request.calibrationTexts = flags.calibrationTexts;
   request.acceptanceTexts = flags.acceptanceTexts;
   request.selfTextDocuments = flags.selfText;

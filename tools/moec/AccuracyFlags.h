@@ -1,4 +1,4 @@
-// The options of moec compile that say which accuracy is wanted and on what it is measured.
+// Options of moec compile for the accuracy target and for the data it is measured on.
 #pragma once
 
 #include "compiler/accuracy/AccurateCompile.h"
@@ -16,10 +16,11 @@ namespace moec::cli {
 struct AccuracyFlags {
   std::string loss, metric = "perplexity", quantizer = "auto", solver = "auto";
   std::vector<std::string> calibrationTexts, acceptanceTexts;
-  std::string documentSeparator = std::string(moert::kDocumentSeparator); // Of texts.
+  std::string documentSeparator =
+      std::string(moert::kDocumentSeparator); // Between documents of text files.
   bool isSeparatorGiven = false;
   std::string profile;
-  // How items are put to the models; empty or 0: not given.
+  // How items are presented to the models; empty or 0: not given.
   std::string choiceBy, answerAfter;
   std::vector<std::string> stopTexts;
   uint32_t maxTokens = 0;
@@ -29,21 +30,22 @@ struct AccuracyFlags {
   uint32_t searchWindows = TextAmounts().searchWindows;
   uint32_t checkedEstimates = 0;
 
-  /// Whether anything asks for more than rounding to nearest at given widths.
+  /// Whether any option requires compileAccurately(), rather than rounding to nearest at given
+  /// widths.
   bool isAsked() const { return !askedBy().empty(); }
-  /// The option that does, for messages; empty if none does.
+  /// The first such option, for messages; empty if there is none.
   std::string askedBy() const;
 };
 
 void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags);
 
-/// "2%", "0.02"; of KL nats, without a percent sign.
+/// "2%" or "0.02"; for KL a number of nats, without a percent sign.
 moert::Result<double> parseLoss(const std::string &text, moert::LossMetric metric);
 
-/// Refuses options of texts where no text is given.
+/// Refuses options that configure the texts when no text is given.
 moert::Status checkTextOptions(const AccuracyFlags &flags);
 
-/// What the flags say, into the request.
+/// Copies the flags into the request.
 moert::Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request);
 
 } // namespace moec::cli

@@ -1,4 +1,5 @@
-// moec calibrate: what a checkpoint's routers and experts see on texts, as a profile.
+// moec calibrate: runs a checkpoint on texts and writes a calibration profile of its routing and
+// its experts' inputs.
 #include "compiler/commands/CalibrateCheckpoint.h"
 #include "runtime/base/Size.h"
 #include "tools/console/HelpFormatter.h"
@@ -65,7 +66,7 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
       ->required()
       ->type_name("CKPT");
   CLI::Option_group *texts = command->add_option_group("Text, one of");
-  texts->set_help_flag(); // The command has it.
+  texts->set_help_flag(); // The command already has --help.
   texts
       ->add_option(
           "--calibration-text", flags->options.textPaths,

@@ -1,5 +1,5 @@
-// moec compile, import and emit: the way from a checkpoint to an artifact, whole and in its first
-// and last step.
+// moec compile, import and emit: from a checkpoint to an artifact; import is compile's first step
+// alone, emit its last.
 #include "compiler/commands/Compile.h"
 #include "runtime/base/Size.h"
 #include "tools/console/HelpFormatter.h"
@@ -22,8 +22,8 @@ namespace moec::cli {
 
 namespace {
 
-// What is done when nothing is asked for: 4 bits keep most models usable at a quarter of the size,
-// and resident weights are too few for fewer than 8 to pay.
+// Default widths: 4 bits keep most models usable at a quarter of the size; resident weights are too
+// few for fewer than 8 bits to pay.
 constexpr const char *kAuto = "auto", *kSame = "same";
 constexpr uint32_t kAutoBits = 4;
 constexpr uint32_t kAutoResidentBits = 8;
@@ -46,8 +46,8 @@ static Status runAccurately(const CompileFlags &flags) {
   request.resume = flags.request.resume;
   MOERT_RETURN_IF_ERROR(takeAccuracyFlags(flags.accuracy, request));
   if (flags.bits == "source")
-    return invalidInput("--bits source keeps experts as they are, expected auto, 8, 6, 4, 3 or 2 "
-                        "beside ",
+    return invalidInput("--bits source keeps experts unquantized, expected auto, 8, 6, 4, 3 or 2 "
+                        "with ",
                         flags.accuracy.askedBy());
   if (flags.bits != kAuto)
     request.bits = uint32_t(std::stoul(flags.bits));
@@ -55,8 +55,9 @@ static Status runAccurately(const CompileFlags &flags) {
     request.bits = kAutoBits;
   request.areResidentBitsChosen = flags.residentBits == kAuto;
   if (request.target && request.areResidentBitsChosen && flags.headBits != kSame)
-    return invalidInput("--head-bits ", flags.headBits, " beside ", flags.accuracy.askedBy(),
-                        " without --resident-bits source, 16, 8 or 4: it chooses both, or neither");
+    return invalidInput("--head-bits ", flags.headBits, " with ", flags.accuracy.askedBy(),
+                        " also needs --resident-bits source, 16, 8 or 4: both widths are given, or "
+                        "both are chosen");
   StepProgress progress;
   return compileAccurately(request, sessionWith(progress));
 }

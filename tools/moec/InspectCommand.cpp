@@ -1,5 +1,4 @@
-// moec inspect and verify: what an artifact says of itself, and whether it is still what was
-// written.
+// moec inspect prints an artifact's or a profile's content; moec verify checks an artifact's bytes.
 #include "compiler/inspection/Inspect.h"
 #include "compiler/inspection/InspectProfile.h"
 #include "compiler/inspection/VerifyArtifact.h"
@@ -21,7 +20,7 @@ using moert::cli::writeOutput;
 
 namespace moec::cli {
 
-// A terminal has colours unless it says otherwise; https://no-color.org is how a person says so.
+// Colours unless the terminal or the user refuses them (https://no-color.org).
 static bool hasColour() {
   const char *refused = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
   return moert::cli::isOutputTerminal() && (!refused || *refused == '\0') && terminal &&
@@ -67,7 +66,8 @@ static Status runVerify(const std::string &path) {
       verifyWholeArtifact(source, [&](uint64_t done, uint64_t) { progress.advanceTo(done); });
   progress.end();
   MOERT_RETURN_IF_ERROR(status);
-  return writeOutput(strCat(path, ": as it was written, ", formatBytes(source.bytes()), "\n"));
+  return writeOutput(
+      strCat(path, ": unchanged since it was written, ", formatBytes(source.bytes()), "\n"));
 }
 
 void addVerifyCommand(CLI::App &app, Action &chosen) {

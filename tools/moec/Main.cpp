@@ -1,5 +1,5 @@
-// moec: compiles checkpoints, and plans and inspects the artifacts. The command line only; the work
-// is in compiler/ and in one function per command.
+// moec: compiles checkpoints, and plans and inspects the artifacts. Only the command line is here;
+// the work is done in compiler/, and each command has a file of its own.
 #include "tools/moec/Command.h"
 
 #include <malloc.h>

@@ -1,5 +1,5 @@
-// What the commands' options have in common: checks, defaults that help takes from the code, and
-// options that several commands have.
+// Helpers that several commands share: checks, defaults that help takes from the code, and common
+// options.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -15,23 +15,23 @@ namespace moec::cli {
 
 CLI::Validator oneOf(std::vector<std::string> words);
 CLI::Validator within(uint64_t low, uint64_t high);
-/// 512MiB, 6GiB, or a share such as 25%.
+/// 512MiB, 6GiB, or a percentage such as 25%.
 CLI::Validator someSize();
-/// An empty word would pass for an option that was not given.
+/// Refuses an empty value, which would otherwise read as an option that was not given.
 CLI::Validator someWord();
 
 /// Puts options under a heading of --help.
 void setGroup(CLI::App &command, const std::string &group,
               std::initializer_list<const char *> names);
 
-/// What several commands have, with the same words.
+/// Options that several commands share, with the same description.
 CLI::Option *addOutput(CLI::App &command, std::string &path, const std::string &description);
 CLI::Option *addBudgets(CLI::App &command, std::vector<std::string> &budgets,
                         const std::string &purpose);
-/// --threads and --resume, under a heading of their own. Sets the default of threads.
+/// Adds --threads and --resume, under their own heading. Sets the default of threads.
 void addRunning(CLI::App &command, unsigned &threads, bool *resume);
 
-/// --document-separator, of texts; `separator` has its default.
+/// Adds --document-separator; `separator` has its default.
 CLI::Option *addDocumentSeparator(CLI::App &command, std::string &separator);
 
 template <typename Value>

@@ -1,4 +1,4 @@
-// moec plan: what to expect of a model before it is compiled, or of an artifact under other plans.
+// moec plan: a forecast for a model before it is compiled, or for an artifact under other plans.
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/planning/Outlook.h"
 #include "compiler/planning/PicturePlan.h"
@@ -36,7 +36,7 @@ struct PlanFlags {
 
 //===-- A checkpoint --------------------------------------------------------------------------===//
 
-/// What only an artifact can answer.
+/// Refuses the options that only apply to an artifact.
 static Status checkForCheckpoint(const PlanFlags &flags) {
   const std::string needs =
       strCat(" needs an artifact, ", flags.modelPath, " is a model that is not compiled yet");
@@ -98,7 +98,7 @@ static Status planCompiled(const PlanFlags &flags) {
 }
 
 static Status runPlan(const PlanFlags &flags) {
-  std::error_code error; // What cannot be looked at is said by whoever opens it.
+  std::error_code error; // Errors of stat() are reported later, when the file is opened.
   if (!std::filesystem::exists(flags.modelPath, error) && !error)
     return invalidInput(flags.modelPath,
                         ": found no such file or folder, expected a checkpoint or an artifact");
@@ -117,7 +117,7 @@ void addPlanCommand(CLI::App &app, Action &chosen) {
           "the plans that moec replan would write")
       ->required()
       ->type_name("CKPT|OUT.moe");
-  addBudgets(*command, flags->budgets, "to look at")->required();
+  addBudgets(*command, flags->budgets, "to forecast")->required();
   command
       ->add_option("--device", flags->devicePath,
                    "Device profile for the times, as moert probe writes it (default: none, and no "
@@ -145,7 +145,7 @@ void addPlanCommand(CLI::App &app, Action &chosen) {
                    "Draw the first plan into this file; needs a device and a trace")
       ->check(someWord())
       ->type_name("PLAN.svg");
-  setGroup(*command, "Of an artifact only", {"--preset", "--calibration", "--picture"});
+  setGroup(*command, "For artifacts only", {"--preset", "--calibration", "--picture"});
   command->add_flag("--json", flags->isJson, "Print one JSON object")->group("Output");
   command->footer(exampleFooter("moec plan ./qwen --memory 6GiB 12GiB --device laptop.yaml"));
   command->callback([flags, &chosen] { chosen = [flags] { return runPlan(*flags); }; });

@@ -1,4 +1,4 @@
-// moec replan: other budgets, presets and devices for an artifact that is there.
+// moec replan: plans for other budgets, presets and devices, for an existing artifact.
 #include "compiler/planning/Replan.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/moec/Command.h"

@@ -1,4 +1,4 @@
-// moec self-text: documents that a checkpoint writes itself, as .jsonl.
+// moec self-text: lets a checkpoint write documents, as .jsonl.
 #include "compiler/commands/SelfText.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/moec/Command.h"

@@ -18,11 +18,11 @@ public:
   void end() override { line.reset(); }
 
 private:
-  std::optional<moert::cli::ProgressLine> line; // Of the step that is under way.
+  std::optional<moert::cli::ProgressLine> line; // The current step's.
   uint64_t total = 0;
 };
 
-/// Progress and lines go to standard error; Ctrl-C ends it.
+/// A session that prints progress and lines to standard error and that Ctrl-C interrupts.
 Session sessionWith(Progress &progress);
 
 } // namespace moec::cli

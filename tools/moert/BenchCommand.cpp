@@ -1,4 +1,4 @@
-// moert bench: how fast a model runs here, as medians over several prompts, with the slow tail.
+// moert bench: speed on this machine, as medians over several prompts, with the slow tail.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/InputText.h"
 #include "runtime/generation/Generation.h"
@@ -22,7 +22,7 @@ namespace moert::cli {
 namespace {
 
 constexpr uint32_t kMaxTokens = 1 << 20, kMaxRepeats = 1000;
-/// Of the prompts without a text and of the sampling: every bench computes the same.
+/// Seed of random prompts and of sampling; fixed, so that every bench computes the same.
 constexpr uint64_t kSeed = 1;
 
 struct BenchOptions {
@@ -34,7 +34,7 @@ struct BenchOptions {
   EngineFlags engine;
 
   uint32_t prompts() const { return warmUps + repeats; }
-  /// Of a text, for one prompt.
+  /// Tokens of a text that one prompt uses.
   uint64_t partTokens() const { return promptTokens + (isGiven ? uint64_t(tokens) + 1 : 0); }
 };
 
@@ -54,7 +54,7 @@ Result<std::vector<int32_t>> readText(const BenchOptions &options, const std::st
   return ids;
 }
 
-/// The texts, or as many random ids.
+/// Tokenizes the texts; without texts, draws as many random ids as are needed.
 Result<Material> readMaterial(const BenchOptions &options, const Model &model) {
   Material material;
   for (const std::string &file : options.textFiles) {
@@ -64,7 +64,7 @@ Result<Material> readMaterial(const BenchOptions &options, const Model &model) {
   if (!material.empty())
     return material;
   if (options.isGiven)
-    return invalidInput("--given decodes a text, expected --text beside it");
+    return invalidInput("--given needs a text to decode, expected --text");
   RandomStream random(kSeed);
   material.emplace_back(uint64_t(options.promptTokens) * options.prompts());
   for (int32_t &id : material.front())
@@ -72,9 +72,9 @@ Result<Material> readMaterial(const BenchOptions &options, const Model &model) {
   return material;
 }
 
-/// Texts in turn, and of each another part every time, spread over it: one prompt over and over
-/// flatters a cache, and beginnings are unlike the rest. The first token comes with the prompt, so
-/// one more is asked for than is measured.
+/// Takes the texts in turn, and from each text another part every time, spread over its length:
+/// repeating one prompt would raise the hit rate, and beginnings of texts are not typical. The
+/// first token comes with the prompt, so one token more is generated than is measured.
 GenerationRequest requestOf(const BenchOptions &options, const Material &material,
                             uint32_t prompt) {
   const std::span<const int32_t> text = material[prompt % material.size()];
@@ -135,7 +135,7 @@ Status bench(const BenchOptions &options) {
                         " and one more, expected at most ", info.maxPositions,
                         " together, the positions of this model");
   MOERT_ASSIGN_OR_RETURN(Material material, readMaterial(options, *model));
-  // Greedy text of a small model repeats itself, and with it the experts.
+  // A small model's greedy text repeats itself, and with it the experts.
   SamplingOptions sampling;
   sampling.temperature = 1;
   sampling.seed = kSeed;

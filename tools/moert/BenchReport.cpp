@@ -25,14 +25,14 @@ uint64_t quantile(std::vector<uint64_t> values, double share) {
 
 namespace {
 
-/// Caches whose sizes differ by less are the same to a forecast.
+/// Cache sizes whose relative difference is below this have the same forecast.
 constexpr double kSameCache = 0.01;
 
 struct BenchSummary {
-  Spread prefill, decode;     // Tokens per second of the repeats.
+  Spread prefill, decode;     // Tokens per second, over the repeats.
   double slowTailPerSecond;   // 5% of the tokens are generated at this speed or slower.
-  LayerTotals decodeTotals;   // Of all repeats.
-  uint64_t decodeSteps = 0;   // Likewise.
+  LayerTotals decodeTotals;   // Summed over all repeats.
+  uint64_t decodeSteps = 0;   // Summed over all repeats.
   uint64_t bytesPerToken = 0; // While decoding.
 };
 
@@ -63,12 +63,12 @@ void writeSpread(JsonWriter &json, const Spread &spread) {
   json.key("largest").number(spread.largest);
 }
 
-// What guesses did while decoding. Recall: misses that had been guessed; precision: guesses that
-// came true.
+// Prefetching while decoding. Recall: fraction of the misses that were prefetch candidates;
+// precision: fraction of the prefetches that were useful.
 void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
   const LayerTotals &totals = summary.decodeTotals;
   auto perToken = [&](uint64_t count) { return double(count) / double(summary.decodeSteps); };
-  // Of no guesses at all nothing can be said: null.
+  // Without prefetches the ratios are undefined: null.
   auto share = [&](uint64_t part, uint64_t whole) {
     return totals.guesses() == 0 || whole == 0 ? std::nan("") : double(part) / double(whole);
   };
@@ -81,8 +81,8 @@ void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
   json.key("guess_precision").number(share(totals.adopted, totals.guesses()));
 }
 
-/// Where the run has another budget than the plan was made for; a little more or less is the
-/// command's own memory.
+/// States both cache sizes where this run's differs from the plan's. Small differences come from
+/// the command's own memory.
 std::string otherCacheText(const LoadedModel &loaded) {
   const uint64_t pageBytes = loaded.model->artifact().pageBytes;
   const Plan &plan = planOf(loaded);

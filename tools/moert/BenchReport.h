@@ -1,4 +1,4 @@
-// The results of a bench, for people and for programs.
+// The results of a bench, as text and as JSON.
 #pragma once
 
 #include "runtime/generation/Generation.h"
@@ -13,24 +13,25 @@ namespace moert::cli {
 
 struct BenchNumbers {
   std::vector<GenerationNumbers> repeats; // At least one.
-  std::vector<uint64_t> decodeNs;         // Of every generated token of all repeats.
+  std::vector<uint64_t> decodeNs;         // One per generated token, over all repeats.
 };
 
 struct Spread {
   double median = 0, smallest = 0, largest = 0;
 };
 
-/// Of at least one value; the median of an even number is the mean of the middle two.
+/// Needs at least one value; the median of an even number is the mean of the middle two.
 Spread spreadOf(std::vector<double> values);
 
-/// The value that the given share of the values does not exceed (nearest rank); at least one value.
+/// The smallest value that at least the fraction `share` of the values do not exceed (nearest
+/// rank). Needs at least one value.
 uint64_t quantile(std::vector<uint64_t> values, double share);
 
-/// What was decoded.
+/// What the bench ran on.
 struct BenchMaterial {
   std::string text; // The files that the prompts were cut from; empty: random ids.
   bool isGiven = false;
-  uint32_t warmUps = 0; // Prompts before those that were measured.
+  uint32_t warmUps = 0; // Prompts run before the measured ones.
 };
 
 std::string benchText(const BenchNumbers &numbers, const BenchMaterial &material,

@@ -4,7 +4,7 @@
 
 namespace moert::cli {
 
-/// More than any machine has; far from overflow.
+/// More than any machine has, and far below overflow.
 constexpr uint64_t kUnlimitedBytes = uint64_t(1) << 60;
 constexpr uint64_t kPrecisionBytes = 4096;
 

@@ -1,4 +1,4 @@
-// One budget for two models in one process.
+// Divides one memory budget between two models in one process.
 #pragma once
 
 #include "moert/Engine.h"
@@ -8,7 +8,7 @@
 
 namespace moert::cli {
 
-/// What a model can work with, and what more than that would be of no use to it.
+/// The smallest budget a model works with, and the largest that it can use.
 struct BudgetRange {
   uint64_t smallestBytes = 0;
   uint64_t largestBytes = 0;
@@ -18,12 +18,12 @@ struct BudgetShares {
   uint64_t first = 0, second = 0;
 };
 
-/// Each gets its smallest budget; the rest goes to both in proportion to what they could still use.
-/// Nothing where the two smallest do not fit.
+/// Each model gets its smallest budget; the rest is divided in proportion to what each could still
+/// use. nullopt if the two smallest budgets do not fit.
 std::optional<BudgetShares> splitBudget(uint64_t totalBytes, const BudgetRange &first,
                                         const BudgetRange &second);
 
-/// By asking accountMemory(), which is pure arithmetic.
+/// Computed with accountMemory(), which is pure arithmetic.
 Result<BudgetRange> budgetRangeOf(const Model &model, const EngineOptions &options);
 
 } // namespace moert::cli

@@ -57,7 +57,7 @@ static void addMemory(CLI::App &command, EngineFlags &flags) {
       ->type_name("SIZE");
 }
 
-/// "reference, avx2, avx512"
+/// "reference, avx2, avx512", for example.
 static std::string isaNames() {
   std::string names;
   for (Isa isa : builtIsas())

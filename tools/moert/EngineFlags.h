@@ -1,4 +1,4 @@
-// The options that every command with an engine takes, and helpers for options with a range.
+// The options of every command that loads an engine, and helpers for options with a range.
 #pragma once
 
 #include "moert/Engine.h"
@@ -17,7 +17,7 @@ namespace moert::cli {
 
 struct EngineFlags {
   std::optional<BudgetSize> memory;
-  uint32_t threads = 0; // 0: as many as there are cores for this process.
+  uint32_t threads = 0; // 0: one per core that this process may use.
   IoBackend io = IoBackend::kAuto;
   std::optional<Isa> isa;
   std::optional<uint32_t> prefillChunk;
@@ -25,19 +25,20 @@ struct EngineFlags {
   bool isSettled = false;
 };
 
-/// --memory, --preset, --threads, --io, --isa, --prefill-chunk; and --settled, which help leaves
-/// out: it is for holding counts against the simulation's.
+/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk; and --settled (synchronous
+/// reads, for comparing counts with the simulator's), which help leaves out.
 void addEngineFlags(CLI::App &command, EngineFlags &flags);
 
-/// The options of an engine as the flags say; context, rows and extra bytes are the command's.
+/// Engine options from the flags; the command sets context, rows and extra bytes.
 EngineOptions engineOptionsOf(const EngineFlags &flags);
 
-/// An option with a whole number within [minimum, maximum]; anything else is refused with both.
+/// Adds an option with a whole number in [minimum, maximum]; any other value is refused, and the
+/// message states the range.
 CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t minimum,
                       uint32_t maximum, std::function<void(uint32_t)> set,
                       const std::string &description);
 
-/// An option with a finite decimal number; its range is checked by whoever uses it.
+/// Adds an option with a finite decimal number; the caller checks its range.
 CLI::Option *addDecimal(CLI::App &command, const std::string &names, float &value,
                         const std::string &description);
 

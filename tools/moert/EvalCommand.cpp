@@ -1,4 +1,4 @@
-// moert eval: accuracy on texts or items, and the loss beside a reference.
+// moert eval: accuracy on texts or items, and the loss relative to a reference.
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
@@ -34,8 +34,8 @@ struct EvalOptions {
   EngineFlags engine;
 };
 
-/// The budgets of artifact and reference. Shares ("25%") are each one's own; a number of bytes is
-/// for the process, so it is divided.
+/// Sets the budgets of artifact and reference. A percentage ("25%") applies to each model; a number
+/// of bytes is for the process and is divided.
 Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptions &artifactEngine,
                   const Model &reference, EngineOptions &referenceEngine) {
   if (options.engine.memory && options.engine.memory->expertShare)
@@ -61,7 +61,7 @@ Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptio
   return {};
 }
 
-/// A loaded model as a source of logits, in the order in which they have to end.
+/// A loaded model as a source of logits. The source must be destroyed before the model.
 struct Source {
   LoadedModel loaded;
   std::unique_ptr<EngineSource> source;
@@ -94,8 +94,8 @@ Result<std::vector<SampleScore>> measure(const EvaluationSet &set, Source &artif
       [&progress](uint64_t done, uint64_t total) { progress.update(done, total); }, &stop);
 }
 
-/// The reference's scores that the artifact carries for the given texts, where there is no
-/// reference to compare with.
+/// The reference's scores that the artifact carries for the given texts. nullopt if a reference is
+/// given.
 Result<std::optional<RecordedReference>>
 findRecorded(const EvalOptions &options, const EvaluationSet &set, const Model &model) {
   const std::optional<Measured> &measured = model.artifact().measured;
@@ -105,7 +105,7 @@ findRecorded(const EvalOptions &options, const EvaluationSet &set, const Model &
                                  [](const std::string &note) { printError(note); });
 }
 
-/// The results; a loss that is not defined is said in words, or null in JSON.
+/// Prints the results. An undefined loss is an error as text and null in JSON.
 Status report(const EvalOptions &options, const EvaluationSet &set,
               const std::vector<SampleScore> &samples, const Source &artifact,
               const Source *reference, const std::optional<RecordedReference> &recorded) {
@@ -120,8 +120,8 @@ Status report(const EvalOptions &options, const EvaluationSet &set,
         reportJson(results, artifact.loaded, reference ? &reference->loaded : nullptr));
   MOERT_RETURN_IF_ERROR(writeOutput(reportText(results)));
   if (reference && !lossOf(sumOf(samples), options.request.metric))
-    return failed("the loss is not defined: the reference itself has no points in ",
-                  metricName(options.request.metric), ", and nothing is a share of zero");
+    return failed("the relative loss is undefined: the reference's ",
+                  metricName(options.request.metric), " is zero");
   return {};
 }
 
@@ -139,7 +139,7 @@ Status evaluate(const EvalOptions &options) {
                          findRecorded(options, set, *model));
   EngineOptions engine = set.engineOptions(engineOptionsOf(options.engine));
   EngineOptions referenceEngine = engine;
-  referenceEngine.preset.reset(); // Of the artifact alone.
+  referenceEngine.preset.reset(); // --preset applies to the artifact only.
   engine.extraBytes =
       set.memoryBytes(referenceModel != nullptr) + (recorded ? recorded->memoryBytes() : 0);
   referenceEngine.sharesProcess = true;
@@ -235,7 +235,7 @@ void addItemOptions(CLI::App &command, EvaluationRequest &request) {
       ->group(group);
 }
 
-/// Options that the metric has no use for are refused: whoever gave them expects something else.
+/// Refuses options that the metric does not use.
 Status refuseUnused(const CLI::App &command, LossMetric metric) {
   const bool isChoice = metric == LossMetric::kChoice, isOnItems = isOfItems(metric);
   const struct {
@@ -250,7 +250,7 @@ Status refuseUnused(const CLI::App &command, LossMetric metric) {
                   {"--answer-after", metric == LossMetric::kExact}};
   for (const auto &[name, isUsed] : kOptions)
     if (!isUsed && command.count(name) > 0)
-      return invalidInput(name, " has no use for --metric ", metricName(metric));
+      return invalidInput(name, " does not apply to --metric ", metricName(metric));
   return {};
 }
 
@@ -266,7 +266,7 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
   command
       ->add_option(
           "--text", options->request.files,
-          "UTF-8: texts, or items as JSONL, one object a line. Of texts, a .jsonl file has "
+          "UTF-8: texts, or items as JSONL, one object a line. As a text, a .jsonl file has "
           "one document a line as {\"text\": \"...\"}; any other file is one document, or "
           "several between separator lines")
       ->type_name("FILE")

@@ -21,12 +21,12 @@ uint64_t countOf(const std::vector<SampleScore> &samples, std::optional<uint32_t
                     [&](const SampleScore &sample) { return !text || sample.text == *text; }));
 }
 
-/// JSON's null for what there is none of.
+/// NaN, which JSON writes as null, for a missing value.
 double numberOf(std::optional<double> value) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-/// The reference's value, where it is of the same windows as the artifact's beside it.
+/// The reference's value, if it was measured on the same windows as the artifact's.
 std::optional<double> comparableReference(const EvalReport &report, std::optional<uint32_t> text) {
   if (countOf(report.recorded->samples, text) != countOf(report.samples, text))
     return std::nullopt;
@@ -74,7 +74,8 @@ void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32
   json.key("top1").number(numberOf(valueOf(score, LossMetric::kTop1)));
 }
 
-/// The metric of the table's columns: KL and agreement have their own beside the perplexity.
+/// The metric of the table's columns. KL and agreement have columns of their own beside the
+/// perplexity.
 LossMetric tableMetric(LossMetric metric) {
   return isOfItems(metric) ? metric : LossMetric::kPerplexity;
 }
@@ -86,7 +87,7 @@ size_t nameColumns(const EvalReport &report) {
   return columns;
 }
 
-/// Losses are often below a percent.
+/// Two decimals, since losses are often below 1%.
 std::string formatLoss(std::optional<double> loss) {
   if (!loss)
     return "-";
@@ -132,7 +133,7 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
   out << "\n";
 }
 
-/// What the table's last line says of all, with the bound.
+/// The table's last line: loss and bound over all samples.
 std::string lossLine(const EvalReport &report) {
   const std::vector<SampleScore> &samples =
       report.recorded ? report.recorded->samples : report.samples;
@@ -141,7 +142,7 @@ std::string lossLine(const EvalReport &report) {
   const std::optional<double> loss = lossOf(sumOf(samples), report.metric);
   out << "loss (" << metricName(report.metric) << ") ";
   if (!loss)
-    return out.str() + "not defined: the reference itself has 0\n";
+    return out.str() + "undefined: the reference's value is 0\n";
   out << formatDigits(*loss, 6);
   if (samples.size() < report.samples.size())
     out << " on " << samples.size() << " of " << report.samples.size() << " " << report.sampleName;

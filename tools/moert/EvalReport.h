@@ -1,4 +1,4 @@
-// The results of an evaluation, for people and for programs.
+// The results of an evaluation, as text and as JSON.
 #pragma once
 
 #include "runtime/evaluation/SampleScore.h"
@@ -9,24 +9,24 @@
 
 namespace moert::cli {
 
-/// Scores beside those of the reference that the artifact carries (RecordedReference.h).
+/// Scores with those of the reference that the artifact carries (RecordedReference.h).
 struct RecordedLoss {
   std::vector<SampleScore> samples; // Of the windows or items that it has them for.
   double confidence = 0.95;         // Of the bound that the artifact was accepted with.
 };
 
-/// Borrows what was measured.
+/// Borrows the measured samples and names.
 struct EvalReport {
   LossMetric metric;
-  const std::vector<std::string> &texts; // Names of the files; SampleScore::text counts them.
+  const std::vector<std::string> &texts; // File names; SampleScore::text is an index into them.
   const std::vector<SampleScore> &samples;
   const char *sampleName; // "windows", "items"
   bool hasReference;
-  const RecordedLoss *recorded = nullptr; // Without a reference alone.
+  const RecordedLoss *recorded = nullptr; // Only without a reference.
 };
 
-/// A table: a line per file and one for all; with a reference, or losses of it that the artifact
-/// carries, loss and bound.
+/// A table: a line per file and one for all files, with loss and bound if a reference or recorded
+/// losses are there.
 std::string reportText(const EvalReport &report);
 
 /// metric, value and, with a reference, reference, loss, upper_bound, confidence, units,

@@ -35,7 +35,7 @@ Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions 
   LoadedModel loaded{std::move(model), options, {}, nullptr};
   MOERT_ASSIGN_OR_RETURN(loaded.account, accountMemory(*loaded.model, options));
   printAccount(loaded.account, title);
-  // What reading and tokenizing a text took and freed goes back to the system.
+  // Returns to the system the memory that reading and tokenizing a text has freed.
   ::malloc_trim(0);
   ProgressLine progress("loading", describeBytes);
   MOERT_ASSIGN_OR_RETURN(loaded.engine, Engine::load(*loaded.model, options, loaded.account,

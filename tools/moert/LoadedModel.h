@@ -1,5 +1,5 @@
-// From an artifact's name to a loaded engine, with what a person should see on the way: the account
-// of memory before loading, progress while it takes time.
+// Loads an engine from an artifact's name, and prints what users should see: the memory account
+// before loading, and progress while it loads.
 #pragma once
 
 #include "moert/Engine.h"
@@ -9,7 +9,7 @@
 
 namespace moert::cli {
 
-/// Model and engine in the order in which they have to end. Sessions end before it.
+/// The engine must be destroyed before the model, and sessions before the engine.
 struct LoadedModel {
   std::unique_ptr<Model> model;
   EngineOptions options;
@@ -17,21 +17,21 @@ struct LoadedModel {
   std::unique_ptr<Engine> engine;
 };
 
-/// Prints the account to standard error: items, bytes, the total beside the budget. `title` says
-/// whose it is where there are two.
+/// Prints the account to standard error: items, bytes, and the total beside the budget. `title`
+/// names the model if there are two.
 void printAccount(const MemoryAccount &account, const std::string &title);
 
-/// Accounts, prints and loads.
+/// Computes the memory account, prints it and loads the model.
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
                               const std::string &title = "memory");
 
-/// Refuses, naming the artifact, where it has no tokenizer but text is to be read or written.
+/// An error that names the artifact if it has no tokenizer, which `neededFor` requires.
 Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &neededFor);
 
-/// The plan that was chosen when it was loaded.
+/// The plan that loading chose.
 const Plan &planOf(const LoadedModel &loaded);
 
-/// The largest resident set of this process so far, as the system saw it; 0 where it does not say.
+/// Peak resident set size of this process in bytes; 0 if the system does not report it.
 uint64_t peakMemoryBytes();
 
 } // namespace moert::cli

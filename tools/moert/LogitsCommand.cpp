@@ -1,4 +1,4 @@
-// moert logits: what the model computes for given tokens, as tensors in a file.
+// moert logits: computes the logits of given tokens and writes them to a file as tensors.
 #include "runtime/base/InputText.h"
 #include "runtime/generation/TokenIds.h"
 #include "tools/console/HelpFormatter.h"
@@ -20,7 +20,7 @@ namespace moert::cli {
 
 namespace {
 
-/// Rows of the head at a time: its weights are read once for all of them.
+/// Rows per product with the output head, whose weights are read once for all of them.
 constexpr uint32_t kLogitsRows = 16;
 
 struct LogitsOptions {
@@ -28,7 +28,7 @@ struct LogitsOptions {
   EngineFlags engine;
 };
 
-/// The largest chunk that an account can come to: a small budget only makes it smaller.
+/// The largest chunk that an account can yield: a small budget only makes it smaller.
 uint32_t largestChunk(const Model &model, const EngineOptions &options, size_t tokens) {
   uint32_t chunk = 1;
   for (const Plan &plan : model.artifact().plans)

@@ -10,7 +10,7 @@
 
 namespace moert::cli {
 
-static_assert(std::endian::native == std::endian::little, "rows are written as they are in memory");
+static_assert(std::endian::native == std::endian::little, "rows are written in memory order");
 
 LogitsShape logitsShapeOf(const Artifact &artifact, uint64_t tokens) {
   LogitsShape shape = {tokens, artifact.model.vocabularySize, artifact.moeLayers.size(), 0};
@@ -29,7 +29,7 @@ static uint64_t logitsBytes(const LogitsShape &shape) {
   return shape.tokens * shape.vocabulary * 4;
 }
 
-/// Tensors in the order of the format's own writer: by type, then by name.
+/// Tensors are in the order of the format's own writer: by type, then by name.
 std::string logitsHeader(const LogitsShape &shape) {
   std::string text;
   JsonWriter json(text);

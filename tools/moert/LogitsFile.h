@@ -17,7 +17,7 @@ struct LogitsShape {
   uint64_t tokens = 0;
   uint64_t vocabulary = 0;
   uint64_t moeLayers = 0;
-  uint64_t topK = 0; // The largest of all layers; what a layer has fewer is -1 and 0.
+  uint64_t topK = 0; // The largest of all layers; missing ranks of a layer are -1 and 0.
 };
 
 LogitsShape logitsShapeOf(const Artifact &artifact, uint64_t tokens);
@@ -25,8 +25,8 @@ LogitsShape logitsShapeOf(const Artifact &artifact, uint64_t tokens);
 /// The header with its length in front, padded to a multiple of 8 bytes.
 std::string logitsHeader(const LogitsShape &shape);
 
-/// Owned by one run. Chunks of a sequence go through it in order: step with it as the observer,
-/// then endChunk().
+/// Owned by one run. The chunks of a sequence pass through it in order: run a step with it as the
+/// observer, then call endChunk().
 class LogitsFile : public StepObserver {
 public:
   static uint64_t memoryBytes(const LogitsShape &shape, uint32_t chunkTokens);

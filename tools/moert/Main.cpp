@@ -1,5 +1,5 @@
-// moert: runs, measures and inspects what a compiled model computes. The command line only; the
-// work is in the runtime and in one file per command.
+// moert: runs and measures compiled models. Only the command line is here; the work is done in
+// runtime/, and each command has a file of its own.
 #include "tools/moert/Command.h"
 
 using namespace moert;

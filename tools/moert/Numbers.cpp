@@ -33,10 +33,10 @@ std::string machineLines(const LoadedModel &loaded) {
 }
 
 std::string guessLine(const LayerTotals &totals, uint64_t tokens) {
-  return strCat("guesses    ", formatShare(totals.presentRate()),
-                " of the experts present in time; ", totals.adopted, " of ", totals.guesses(),
-                " came true, ", formatBytes(totals.guessBytes / std::max<uint64_t>(tokens, 1)),
-                " read for them per token\n");
+  return strCat(
+      "prefetch   ", formatShare(totals.presentRate()), " of the experts resident in time; ",
+      totals.adopted, " of ", totals.guesses(), " prefetches useful, ",
+      formatBytes(totals.guessBytes / std::max<uint64_t>(tokens, 1)), " prefetched per token\n");
 }
 
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {

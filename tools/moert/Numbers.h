@@ -1,4 +1,4 @@
-// The numbers behind a run, for people (standard error) and for programs (JSON).
+// The figures of a run, as text (standard error) and as JSON.
 #pragma once
 
 #include "runtime/base/JsonWriter.h"
@@ -9,7 +9,7 @@
 
 namespace moert::cli {
 
-/// "12.3", "0.123", "1234": what a person can compare, with three significant digits at least.
+/// "12.3", "0.123", "1234": three significant digits at least.
 std::string formatNumber(double value);
 
 /// "87.5%"
@@ -22,13 +22,13 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded);
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded);
 
 /// Plan, budget, peak memory, I/O, kernels and threads, as keys of an open object. The budget is
-/// the process's: with a second model loaded, both shares together.
+/// the process's: with a second model loaded, the sum of both.
 void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel *second = nullptr);
 
-/// Experts present in time, guesses that came true, bytes read for them per token; one line.
+/// One line: experts resident in time, useful prefetches, bytes prefetched per token.
 std::string guessLine(const LayerTotals &totals, uint64_t tokens);
 
-/// "plan ...", "memory  peak 34.5 MiB of 40.0 MiB ..." and "io ...", one line each.
+/// The lines "plan ...", "memory  peak 34.5 MiB of 40.0 MiB ..." and "io ...".
 std::string machineLines(const LoadedModel &loaded);
 
 } // namespace moert::cli

@@ -1,4 +1,4 @@
-// moert probe: measures this machine and writes what it can do, for moec to plan with.
+// moert probe: measures this machine and writes a device profile for moec to plan with.
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
@@ -22,19 +22,19 @@ namespace moert::cli {
 
 namespace {
 
-/// What the probe itself takes at its most: weights, what is read beside their products, and the
-/// program with its threads, rings and rows.
+/// Peak memory of the probe: weights, the operands of their products, and the program with its
+/// threads, rings and rows.
 constexpr uint64_t kNeededBytes =
     (uint64_t(256) << 20) + probe::kProbeMemoryBytes + (uint64_t(64) << 20);
 
-// A drive's own cache is smaller than that; a slow card needs its time to be written.
+// Larger than a drive's own cache; the lower bound is for slow cards, which take long to write it.
 constexpr uint64_t kMostFileBytes = uint64_t(512) << 20, kLeastFileBytes = uint64_t(64) << 20;
 constexpr uint64_t kFileNs = 3'000'000'000;
 
-/// Many times what is written.
+/// Many times the size of a profile.
 constexpr uint64_t kMostProfileBytes = uint64_t(64) << 10;
 
-/// A thread that is alone on a core has more of it than this.
+/// A thread that runs alone on a core gets more of it than this fraction.
 constexpr double kIdleCoreShare = 0.95;
 
 struct ProbeOptions {
@@ -46,7 +46,7 @@ std::string processorName() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
     const size_t colon = line.find(": ");
-    // "Model" is the board's name, where ARM says nothing of the processor's.
+    // On ARM, where no line names the processor, "Model" is the board's name.
     if (colon != std::string::npos &&
         (line.rfind("model name", 0) == 0 || line.rfind("Model", 0) == 0))
       return line.substr(colon + 2);
@@ -69,7 +69,7 @@ uint64_t totalMemoryBytes() {
 
 std::string busyRemark(double coreShare) {
   return strCat("The machine was busy: the probe had ", static_cast<int>(100 * coreShare),
-                "% of a core. Both its disk and its processor may be faster than this says.");
+                "% of a core. Its disk and its processor may both be faster than measured.");
 }
 
 Result<probe::DeviceReport> measure(const ProbeOptions &options) {
@@ -108,7 +108,7 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
   return report;
 }
 
-/// "1.40 GiB/s" of the point that is nearest to reading experts.
+/// "1.40 GiB/s ...", from the point that is closest to reading experts.
 std::string readSummary(const probe::DiskReport &disk) {
   const std::vector<probe::ReadPoint> &points = disk.direct.empty() ? disk.buffered : disk.direct;
   double best = 0;
@@ -123,7 +123,7 @@ std::string readSummary(const probe::DiskReport &disk) {
 
 Status writeProbe(const ProbeOptions &options) {
   MOERT_RETURN_IF_ERROR(checkWritable(options.output, {options.path}));
-  // Before the measuring, so that what cannot be written is not found out half a minute later.
+  // Created before the measurement, so that an unwritable path is reported at once, not 30 s later.
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(options.output, kMostProfileBytes));
   MOERT_ASSIGN_OR_RETURN(probe::DeviceReport report, measure(options));
   MOERT_RETURN_IF_ERROR(file.append(probe::toYaml(report)));

@@ -1,4 +1,4 @@
-// moert run: a prompt in, text out, as it is generated.
+// moert run: continues a prompt and prints the text as it is generated.
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/engine/Footprint.h"
@@ -38,10 +38,10 @@ struct RunOptions {
   EngineFlags engine;
 };
 
-/// What the command line and the artifact say together, before anything large is done.
+/// What follows from the command line and the artifact, before anything large is loaded.
 struct PreparedRun {
   std::unique_ptr<Model> model;
-  const Tokenizer *tokenizer = nullptr; // nullptr: ids are shown.
+  const Tokenizer *tokenizer = nullptr; // nullptr: ids are printed.
   std::vector<int32_t> prompt;
   uint64_t promptTextBytes = 0;
   RunLength length;
@@ -80,7 +80,7 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
   return {};
 }
 
-/// Of 32 bits, so that a person can type it again.
+/// A random seed of 32 bits, short enough to type again.
 Result<uint64_t> drawnSeed() {
   uint32_t seed = 0;
   if (::getrandom(&seed, sizeof seed, 0) < 0)
@@ -105,7 +105,7 @@ Result<PreparedRun> prepare(const RunOptions &options) {
 
   MOERT_ASSIGN_OR_RETURN(run.model, Model::open(options.artifact));
   const ModelInfo &info = run.model->artifact().model;
-  // Refuses the options before the prompt is read.
+  // Refuses bad options before the prompt is read.
   auto sampler = Sampler::create(run.sampling, info.vocabularySize);
   if (!sampler.isOk())
     return sampler.status();
@@ -118,7 +118,7 @@ Result<PreparedRun> prepare(const RunOptions &options) {
   return run;
 }
 
-/// One step for every prompt token, should the budget leave room for a chunk of one only.
+/// Upper bound: one step per prompt token, in case the budget only allows chunks of one token.
 uint64_t profileSteps(const RunOptions &options, const PreparedRun &run) {
   return options.profilePath ? run.prompt.size() + run.length.maxTokens : 0;
 }
@@ -127,7 +127,7 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   const ModelInfo &info = run.model->artifact().model;
   EngineOptions engine = engineOptionsOf(options.engine);
   engine.contextTokens = run.length.contextTokens;
-  // Tokens that are generated come one at a time.
+  // Generated tokens come one per step.
   if (engine.prefillChunk)
     engine.prefillChunk = std::min(*engine.prefillChunk, static_cast<uint32_t>(run.prompt.size()));
   engine.extraBytes = run.promptTextBytes + run.prompt.size() * sizeof(int32_t) +
@@ -181,7 +181,7 @@ Status printJson(const TextStream &text, bool hasTokenizer, const char *end, uin
   return writeOutput(out);
 }
 
-/// After the last token: profile, results, numbers.
+/// After the last token: writes the profile, the results and the figures.
 Status finishRun(const RunOptions &options, const PreparedRun &run, const LoadedModel &loaded,
                  const RunProfile &profile, const Generation &generation, TextStream &text,
                  const Result<GenerationEnd> &ended) {

@@ -1,5 +1,4 @@
-// How long a run may become: prompt, tokens to generate, context and the model's positions
-// together.
+// The length limit of a run, from prompt, tokens to generate, --context and the model's positions.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -13,7 +12,7 @@ namespace moert::cli {
 
 constexpr uint32_t kDefaultTokens = 128;
 
-/// As the command line gave it.
+/// As given on the command line.
 struct LengthRequest {
   std::optional<uint32_t> tokens;  // -n
   std::optional<uint32_t> context; // --context
@@ -22,15 +21,15 @@ struct LengthRequest {
 struct RunLength {
   uint32_t maxTokens = 0;
   uint32_t contextTokens = 0;
-  bool isContextBound = false; // Fewer than kDefaultTokens, since the context ends there.
+  bool isContextBound = false; // The default number of tokens was cut to what the context has left.
 };
 
-/// A number of tokens that was asked for is given or refused; the default gives way to the context.
+/// A requested number of tokens is granted or refused; only the default shrinks to fit the context.
 Result<RunLength> runLength(const LengthRequest &request, uint64_t promptTokens,
                             uint32_t modelPositions);
 
-/// Refuses early a file that could not be written in the end or would replace one of those that the
-/// command reads; leaves nothing behind.
+/// Refuses early a file that could not be written at the end or that would replace one of the
+/// command's inputs. Leaves no file behind.
 Status checkWritable(const std::string &path, std::initializer_list<std::string> inputs);
 
 } // namespace moert::cli

@@ -1,4 +1,4 @@
-// moert tokenize: text to token ids, or back.
+// moert tokenize: converts text to token ids, or back.
 #include "runtime/base/InputText.h"
 #include "runtime/generation/TokenIds.h"
 #include "tools/console/HelpFormatter.h"

@@ -1,17 +1,16 @@
-// What becomes of an exception that nobody expected, such as memory that ran out: one line that
-// says what it was, and an abort.
+// Handles an uncaught exception, such as memory that ran out: prints one line with the reason and
+// aborts.
 //
-// It takes the place of the function of this name in libstdc++, which the linker then leaves out,
-// and with it the demangler that it calls: 45 KB that print the same exception's name more
-// prettily. The name is the one that libstdc++ documents for std::set_terminate(), which would link
-// both.
+// It replaces libstdc++'s function of the same name, which the linker then leaves out together with
+// its demangler: 45 KB that only make the exception's name more readable. std::set_terminate(), the
+// documented way, would link both.
 #include <cstdlib>
 #include <exception>
 #include <string_view>
 #include <unistd.h>
 
 static void say(std::string_view text) {
-  // The process is about to end: a line that cannot be written is lost.
+  // The process is about to end, so a failed write is ignored.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 

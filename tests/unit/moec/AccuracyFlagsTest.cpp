@@ -34,14 +34,14 @@ TEST_CASE("a percentage of nats is refused") {
 }
 
 TEST_CASE("a number that was meant as a percentage is refused with what was meant") {
-  checkRefused("2", LossMetric::kPerplexity, "expected 2%, or a share such as 0.02");
+  checkRefused("2", LossMetric::kPerplexity, "expected 2%");
   checkRefused("1", LossMetric::kPerplexity, "expected 1%");
 }
 
 TEST_CASE("nothing, less than nothing, too much and what is no number are refused") {
   for (const char *text : {"0", "0%", "-1%", "-0.02", "two", "", "%", "2%%", "2 %", " 2%", "+2%",
                            "nan", "inf", "1e9%", "1e999%"})
-    checkRefused(text, LossMetric::kPerplexity, "expected a share above nothing");
+    checkRefused(text, LossMetric::kPerplexity, "expected a percentage above 0");
   for (const char *text : {"0", "-1", "many", "101", "nan"})
     checkRefused(text, LossMetric::kKl, "expected a number such as 0.05");
 }
@@ -99,7 +99,7 @@ TEST_CASE("how items are put to the models reaches the request") {
   CHECK(request.answers.answerAfter == "####");
 }
 
-TEST_CASE("options of items that the metric has no use for are refused") {
+TEST_CASE("item options that do not apply to the metric are refused") {
   std::vector<AccuracyFlags> unused = {flagsOf("exact"), flagsOf("choice"), flagsOf("top1"),
                                        flagsOf("rouge2")};
   unused[0].choiceBy = "letter";
@@ -110,7 +110,7 @@ TEST_CASE("options of items that the metric has no use for are refused") {
     AccurateCompileRequest request;
     Status status = takeAccuracyFlags(flags, request);
     CHECK(status.code() == StatusCode::kInvalidInput);
-    CHECK(status.message().find("has no use for --metric " + flags.metric) != std::string::npos);
+    CHECK(status.message().find("does not apply to --metric " + flags.metric) != std::string::npos);
   }
 }
 

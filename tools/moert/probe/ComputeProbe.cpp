@@ -12,19 +12,19 @@ namespace moert::probe {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-// Of all rounds.
+// Total over all rounds.
 constexpr uint64_t kDispatchNs = kSecondNs / 10, kMemoryNs = kSecondNs, kAttentionNs = kSecondNs;
 constexpr uint64_t kProductsNs = 5 * kSecondNs, kCoreShareNs = kSecondNs * 3 / 5;
 
 constexpr std::array<uint32_t, 2> kTokens = {1, kManyTokens};
 
-// One token with so many positions behind it: more keys and values than the caches next to a core
-// hold are there twice over, and all of one call fit.
+// One token that attends to kPositions earlier ones. The test memory holds more than twice the keys
+// and values that fit into the caches next to a core; those of one call fit.
 constexpr uint32_t kHeads = 32, kKvHeads = 4, kHeadDim = 64, kPositions = 256;
 constexpr uint64_t kKvBytes = // Counted once for all heads.
     2 * uint64_t(kPositions) * kKvHeads * kHeadDim * sizeof(float);
 constexpr double kHeadBytes = static_cast<double>(kKvBytes) * kHeads / kKvHeads;
-constexpr uint64_t kScratchFloats = kAttendHeads * kPositions + kHeadDim; // Of a thread.
+constexpr uint64_t kScratchFloats = kAttendHeads * kPositions + kHeadDim; // Per thread.
 
 double threadNs() {
   timespec now = {};
@@ -32,7 +32,7 @@ double threadNs() {
   return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
-/// As many panels as plain loops finish in the time, one for each thread at least; vector kernels
+/// Number of panels that plain loops finish in the time, at least one per thread; vector kernels
 /// finish all of them.
 uint32_t panelsFor(double oneTokenPerSecond, uint32_t tokens, uint32_t threads,
                    uint64_t durationNs) {
@@ -41,14 +41,15 @@ uint32_t panelsFor(double oneTokenPerSecond, uint32_t tokens, uint32_t threads,
   return std::min(kPanels, std::max(panels, threads));
 }
 
-/// Attentions over keys and values in the memory of the weights; 0.1 and the like are good enough.
+/// Attention over keys and values that lie in the weights' memory; their values do not matter (0.1,
+/// say).
 class Attentions {
 public:
   Attentions(const Processor &computes, const HostRegion &memory)
       : processor(computes), scratch(reinterpret_cast<float *>(memory.data())) {}
 
-  /// One token's. `isElsewhere`: over other keys and values than the last one's, which have left
-  /// the caches.
+  /// Attention of one token. `isElsewhere`: over other keys and values than last time, which have
+  /// left the caches.
   void run(ThreadPool &pool, bool isElsewhere) {
     const uint64_t places = processor.weights.region.bytes() / kKvBytes;
     place = isElsewhere ? (place + 1) % places : place;
@@ -95,9 +96,9 @@ Status ComputeProbe::measureRound() {
   return measureProducts();
 }
 
-/// Calls `once`, which runs one operation on the pool, until the time is over; what a call takes
-/// beyond the start of an operation. The median does not see those that other programs came
-/// between.
+/// Calls `once`, which runs one operation on the pool, until the time is over. Returns the median
+/// time of a call minus the time to start an operation. The median excludes calls that other
+/// programs interrupted.
 template <typename Once>
 double ComputeProbe::nsPerCall(ThreadPool &pool, uint64_t durationNs, Once once) const {
   constexpr size_t kMostCalls = 20000;
@@ -114,7 +115,7 @@ double ComputeProbe::nsPerCall(ThreadPool &pool, uint64_t durationNs, Once once)
   return pool.threads() > 1 ? std::max(ns / 2, ns - dispatchNs) : ns;
 }
 
-/// Each start by itself: the median does not see those that other programs came between.
+/// Times each start separately, since the median excludes those that other programs interrupted.
 Status ComputeProbe::measureDispatch() {
   MOERT_RETURN_IF_ERROR(run.begin("starting operations", kDispatchNs / kRounds));
   constexpr size_t kMostStarts = 20000;
@@ -132,7 +133,7 @@ Status ComputeProbe::measureDispatch() {
   return {};
 }
 
-/// measure(pool, ns) gives a rate.
+/// measure(pool, ns) returns a rate.
 template <typename Measure>
 Status ComputeProbe::measureThreads(const char *step, uint64_t roundNs, ThreadSamples &samples,
                                     Measure measure) {
@@ -159,7 +160,7 @@ Status ComputeProbe::measureMemory() {
       });
 }
 
-/// With keys and values in the caches, and with others each time.
+/// Once with keys and values in the caches, and once with other ones at each call.
 Status ComputeProbe::measureAttention() {
   Attentions attentions(processor, scratch);
   auto attend = [&](ThreadSamples &samples, bool isElsewhere) {
@@ -174,7 +175,7 @@ Status ComputeProbe::measureAttention() {
   return attend(attentionFar, true);
 }
 
-/// Whole matrices a second, also where only a part of each is multiplied.
+/// Whole matrices per second, even if only part of each is multiplied.
 double ComputeProbe::productsPerSecond(Matrices &matrices, uint32_t tokens, uint32_t panels,
                                        ThreadPool &pool, uint64_t durationNs) const {
   const double ns = nsPerCall(pool, durationNs,
@@ -182,7 +183,7 @@ double ComputeProbe::productsPerSecond(Matrices &matrices, uint32_t tokens, uint
   return 1e9 / ns * panels / kPanels;
 }
 
-/// How much of a core the calling thread gets while it multiplies without pause.
+/// The fraction of a core that the calling thread gets while it multiplies without pause.
 void ComputeProbe::measureCoreShare() {
   Matrices matrices(storedWidths().front(), processor.weights);
   const double processorBegin = threadNs();
@@ -194,7 +195,7 @@ void ComputeProbe::measureCoreShare() {
 
 Status ComputeProbe::measureProducts() {
   if (productsSpentNs > kProductsNs)
-    return {}; // Plain loops, or a machine that does other things as well.
+    return {}; // Slow kernels, or a busy machine.
   MOERT_RETURN_IF_ERROR(run.begin("multiplying", kCoreShareNs / kRounds));
   measureCoreShare();
   const bool isFirst = products.empty();
@@ -203,7 +204,7 @@ Status ComputeProbe::measureProducts() {
   size_t product = 0;
   for (const StoredWidth &stored : storedWidths()) {
     Matrices matrices(stored, processor.weights);
-    double oneToken = 0; // Its rate with one thread, which comes first.
+    double oneToken = 0; // Rate with one thread, which is measured first.
     for (uint32_t tokens : kTokens)
       for (ThreadPool *pool : {processor.one.get(), processor.many.get()}) {
         if (pool == nullptr)
@@ -236,7 +237,7 @@ ComputeReport ComputeProbe::report() const {
   report.dispatchNs = {dispatchNs};
   report.memoryBytesPerSecond = steady(memory);
   report.attentionBytesPerSecond = steady(attentionNear);
-  // No faster than memory is read from end to end, whatever two noisy times are apart.
+  // Not above the rate of sequential reads, even if noise makes the two times almost equal.
   auto beside = [](const Number &near, const Number &far, const Number &most) {
     const double moreNs = 1e9 * kHeadBytes * (1 / far.value - 1 / near.value);
     const double leastNs = 1e9 * static_cast<double>(kKvBytes) / most.value;

@@ -1,5 +1,5 @@
-// How fast this machine computes what a token needs, with the kernels and threads that the runtime
-// uses: products of stored weights, attention, reads of memory, the start of an operation.
+// Measures how fast this machine computes what a token needs, with the runtime's kernels and
+// threads: products of stored weights, attention, reads of memory, the start of an operation.
 #pragma once
 
 #include "runtime/base/HostMemory.h"
@@ -25,15 +25,15 @@ struct ProductRate {
 
 struct ComputeReport {
   std::string isa;
-  uint32_t threads = 0; // All of them.
+  uint32_t threads = 0; // The number of all threads.
   Number dispatchNs;    // To hand an operation to all threads and wait for them.
   ThreadNumbers memoryBytesPerSecond;
-  // Keys and values, for each query head that reads them, from the caches; and what they take in
-  // addition where they come from memory, counted once.
+  // Bytes of keys and values per second from the caches, counted for each query head that reads
+  // them; and the additional cost if they come from memory, counted once.
   ThreadNumbers attentionBytesPerSecond, attentionMemoryBytesPerSecond;
   std::vector<ProductRate> products;
-  /// What the measuring thread had of a core while it multiplied alone: less than 1 where other
-  /// programs ran.
+  /// The fraction of a core that the measuring thread got while it multiplied alone; below 1 if
+  /// other programs ran.
   double coreShare = 1;
 };
 
@@ -48,7 +48,7 @@ public:
   static uint64_t plannedNs();
 
 private:
-  /// One measurement of each round, with one thread and with all of them.
+  /// One measurement per round, with one thread and with all of them.
   using ThreadSamples = std::array<std::vector<double>, 2>;
 
   ComputeProbe(ProbeRun &probeRun, const Processor &computes, HostRegion attentionMemory)
@@ -68,13 +68,14 @@ private:
 
   ProbeRun &run;
   const Processor &processor;
-  HostRegion scratch; // Of attention, by all threads.
+  HostRegion scratch; // For attention, used by all threads.
   double dispatchNs = 0;
   std::vector<double> dispatches, coreShares;
   ThreadSamples memory, attentionNear, attentionFar; // Bytes per second.
   std::vector<ProductRate> products;                 // Without rates,
-  std::vector<std::vector<double>> productRates;     // which are here: whole matrices a second.
-  std::vector<uint64_t> productBytes;                // Of a matrix.
+  std::vector<std::vector<double>>
+      productRates;                   // which are kept here, in whole matrices per second.
+  std::vector<uint64_t> productBytes; // Bytes of one matrix.
   uint64_t productsSpentNs = 0;
 };
 

@@ -6,21 +6,21 @@ namespace moert::probe {
 
 namespace {
 
-// Experts of that size, and so many of them at a time, are what a layer asks for.
+// Expert size and the number of experts that a layer reads at a time.
 constexpr uint64_t kRecordBytes = 2 << 20;
 constexpr uint32_t kRecords = 4;
 
-// Short turns, many of them: the rates of a shared machine change within seconds, and what counts
-// is how one kind of turn compares with those of another kind beside it.
-constexpr uint32_t kTurns = 25; // Of all rounds.
+// Many short turns: the rates of a shared machine change within seconds, and only the ratio between
+// turns that are close in time counts.
+constexpr uint32_t kTurns = 25; // Total over all rounds.
 constexpr uint64_t kTurnNs = 50'000'000;
 
-// What a layer misses.
+// Misses per layer.
 constexpr uint32_t kBurstRecords = 2;
 
-constexpr size_t kWidth = 2; // int2+2: what moec makes of 4 bits.
+constexpr size_t kWidth = 2; // int2+2, which moec writes for 4 bits.
 
-/// Noise makes the one or the other faster beside its rival than alone.
+/// Clamped, since noise can make either faster together with the other than alone.
 double shareOf(double part, double whole) {
   return std::clamp(part / std::max(whole, 1e-9), 0.01, 1.0);
 }
@@ -47,7 +47,7 @@ Status ContentionProbe::measureRound() {
 }
 
 Status ContentionProbe::measureTurns() {
-  // A disk whose rate is held down may be let go faster behind a rest: each comes first in turn.
+  // A rate-limited disk may be faster after a rest, so the two orders alternate.
   const bool isAloneFirst = wakeNs.size() % 2 == 0;
   MOERT_ASSIGN_OR_RETURN(Turn computes, turn(true, false));
   MOERT_ASSIGN_OR_RETURN(Turn first, turn(!isAloneFirst, true));
@@ -62,14 +62,13 @@ Status ContentionProbe::measureTurns() {
   return {};
 }
 
-/// Computes, reads, or does both, as the engine does: one thread looks at the reads between
-/// products.
+/// Computes, reads, or does both, as the engine does: one thread polls the reads between products.
 Result<ContentionProbe::Turn> ContentionProbe::turn(bool computes, bool isReading) {
   Turn turn;
   uint64_t products = 0, ended = 0, computeNs = 0, askingNs = 0;
   const uint64_t begin = run.nowNs();
   uint64_t now = begin;
-  // A slow disk gets the time for some records.
+  // Allows a slow disk the time for some records.
   while (now - begin < kTurnNs || (isReading && ended < kRecords)) {
     if (isReading) {
       const uint64_t before = now;
@@ -98,13 +97,13 @@ Result<ContentionProbe::Turn> ContentionProbe::turn(bool computes, bool isReadin
   return turn;
 }
 
-/// How much longer bursts of reads take with so much computing before each than one behind the
-/// other.
+/// How much longer bursts of reads take after a millisecond of computing than directly after
+/// another burst.
 Result<double> ContentionProbe::measureWakeNs() {
   MOERT_ASSIGN_OR_RETURN(double behindRests, burstNs(true));
   MOERT_ASSIGN_OR_RETURN(double behindBursts, burstNs(false));
-  // What a device file may say. A disk that has to start up takes longer, but not behind every
-  // rest.
+  // The limit of the device file format. A disk that has to spin up takes longer, but not after
+  // every rest.
   constexpr double kLongestWakeNs = 1e9;
   return std::clamp(behindRests - behindBursts, 0.0, kLongestWakeNs);
 }

@@ -1,5 +1,5 @@
-// What computing and reading cost each other, measured as the engine does both: all threads
-// multiply experts' matrices while records are read by the queue that the runtime reads with.
+// Measures how computing and reading slow each other down, in the way the engine does both: all
+// threads multiply experts' matrices while the runtime's queue reads records.
 #pragma once
 
 #include "tools/moert/probe/ProbeProducts.h"
@@ -10,14 +10,14 @@
 
 namespace moert::probe {
 
-/// How long a layer computes before it reads, which many disks take for a rest: what wakeNs is of.
+/// How long a layer computes before it reads, which many disks treat as idle time; basis of wakeNs.
 constexpr uint64_t kRestNs = 1'000'000;
 
 struct ContentionReport {
-  Number computingShare; // Of the rate of products that is left while reads are under way.
-  Number readingShare;   // Of the disk's rate that is left while all threads compute.
-  Number submitNsPerMiB; // Of the computing thread, to have so much read.
-  Number wakeNs;         // How much longer reads take that begin when the disk has rested.
+  Number computingShare; // Fraction of the product rate that remains while reads are in flight.
+  Number readingShare;   // Fraction of the disk's rate that remains while all threads compute.
+  Number submitNsPerMiB; // Time that the computing thread spends per MiB read.
+  Number wakeNs;         // Additional time of reads that begin after the disk was idle.
 };
 
 /// Borrows the run, the processor and the reader.

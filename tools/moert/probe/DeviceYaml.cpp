@@ -10,9 +10,9 @@ bool isPlain(char c) {
   return c >= ' ' && c <= '~';
 }
 
-/// Four digits: no measurement here is better than a thousandth.
+/// Four significant digits: no measurement here is more precise than 0.1%.
 std::string decimal(double value) {
-  char digits[32]; // std::to_chars() would bring 100 KB of tables for its shortest decimals.
+  char digits[32]; // std::to_chars() would link 100 KB of tables for shortest decimals.
   std::snprintf(digits, sizeof digits, "%.4g", value);
   return digits;
 }

@@ -19,14 +19,14 @@ struct DeviceReport {
   uint64_t totalMemoryBytes = 0, availableMemoryBytes = 0;
   ComputeReport compute;
   DiskReport disk;
-  std::vector<ReusePoint> reuse; // None: all memory is alike.
+  std::vector<ReusePoint> reuse; // Empty: reads into any memory are equally fast.
   ContentionReport contention;
 };
 
 std::string toYaml(const DeviceReport &report);
 
-/// Any text as a YAML scalar in double quotes; bytes that are no plain ASCII become question marks,
-/// since a device's name is to be one that any terminal shows.
+/// Any text as a YAML scalar in double quotes. Bytes that are not printable ASCII become question
+/// marks, so that any terminal can show a device's name.
 std::string quoteYaml(std::string_view text);
 
 } // namespace moert::probe

@@ -9,9 +9,9 @@ namespace {
 
 constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kSecondNs = 1'000'000'000;
 
-// Experts of 0.4 to 4 MiB are what models have; smaller reads show the cost of a request. 2 MiB is
-// what a queue has at the disk at a time by default: larger records are read in parts, and what
-// lies between a smaller and a larger size does not take a time between theirs.
+// Models have experts of 0.4 to 4 MiB; smaller reads show the cost of a request. 2 MiB is the
+// number of bytes in flight that a queue allows by default: larger records are read in parts, so
+// their times do not lie on a line with those of smaller ones.
 ReadCells::Plan directPlan() {
   return {{4 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 2 * kMiB, 4 * kMiB},
           {1, 2, 4, 8, 16},
@@ -29,13 +29,13 @@ ReadCells::Plan bufferedPlan() {
 
 constexpr uint64_t kCachedNs = kSecondNs / 4;
 constexpr uint32_t kCachedTurns = 3;
-/// Of one long measurement. A disk that is held to a rate hands it out in portions, of a tenth of a
-/// second in Linux, so that short measurements see anything from several times the rate to none.
+/// Duration of one long measurement. A rate limit grants bytes in portions (per 0.1 s in Linux), so
+/// short measurements see anything from zero to several times the rate.
 constexpr uint64_t kSustainedNs = kSecondNs / 2;
 constexpr uint32_t kSustainedTurns = 3;
 
-/// Keeps `depth` reads under way until the time is over or the places are; then the rest is
-/// awaited, as a burst of demand reads is. Bytes per second.
+/// Keeps `depth` reads in flight until the time is over or no places are left, and waits for the
+/// rest, as a burst of demand reads does. Returns bytes per second.
 Result<double> measure(const ProbeRun &run, ProbeReader &reader, const ReadPoint &point,
                        Places &places, uint64_t durationNs) {
   uint64_t readBytes = 0, submitted = 0;
@@ -55,7 +55,7 @@ Result<double> measure(const ProbeRun &run, ProbeReader &reader, const ReadPoint
   return 1e9 * static_cast<double>(readBytes) / static_cast<double>(ns);
 }
 
-/// Points that are faster than what the disk keeps up, by more than noise, have that rate.
+/// Limits points that exceed the sustained rate by more than noise to that rate.
 void holdTo(double most, std::vector<ReadPoint> &points) {
   constexpr double kNoise = 1.1;
   for (ReadPoint &point : points)
@@ -63,7 +63,7 @@ void holdTo(double most, std::vector<ReadPoint> &points) {
       point.bytesPerSecond = {most, Origin::kDerived};
 }
 
-/// The first backend that works, as --io auto takes it.
+/// The first backend that works, in the order of --io auto.
 Result<IoBackend> firstBackend(const ArtifactFile &file, HostRegion &memory) {
   Status refusal;
   for (IoBackend backend : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {
@@ -90,8 +90,8 @@ ReadCells::ReadCells(Plan of) : plan(std::move(of)) {
       cells.push_back({{bytes, depth, {}}, {}});
 }
 
-/// The cell itself, or the one nearest to being it that was measured: of the same size with fewer
-/// reads, or of a smaller one. The first cell always is.
+/// The cell, or the nearest one that was measured: the same size with fewer reads, or a smaller
+/// size. The first cell is always measured.
 const ReadCells::Cell &ReadCells::nearestMeasured(size_t index) const {
   const size_t depths = plan.depths.size();
   while (cells[index].rates.empty())
@@ -99,7 +99,7 @@ const ReadCells::Cell &ReadCells::nearestMeasured(size_t index) const {
   return cells[index];
 }
 
-/// Whether a slow disk needs more than what is left of the time.
+/// Whether one burst of this cell takes a slow disk longer than the remaining time.
 bool ReadCells::isTooSlow(size_t index, uint64_t leftNs) const {
   if (index == 0)
     return leftNs == 0 && !cells[0].rates.empty();
@@ -170,7 +170,7 @@ Status DiskProbe::measureRound() {
 
 Result<double> DiskProbe::measureCached() {
   MOERT_RETURN_IF_ERROR(file.dropFromCache());
-  // Less than the page cache of a small container holds.
+  // Fits into the page cache of a small container.
   const uint64_t bytes = std::min(file.bytes(), 32 * kMiB);
   const ReadPoint point = {kMiB, 1, {}};
   Places once(bytes, kMiB, true);
@@ -187,7 +187,7 @@ Result<double> DiskProbe::measureCached() {
   return median(std::move(rates));
 }
 
-/// One that takes as long by itself has been measured for long.
+/// If one read takes as long as a long measurement, its rate is already a sustained one.
 Result<double> DiskProbe::measureSustained(const std::vector<ReadPoint> &points) {
   const ReadPoint &best = *std::ranges::max_element(
       points, {}, [](const ReadPoint &point) { return point.bytesPerSecond.value; });

@@ -1,5 +1,5 @@
-// How long reads from a disk take, through the very queues that the runtime reads experts with:
-// whole records at random places, several under way at once.
+// Measures how long reads from a disk take, with the runtime's own queues: whole records at random
+// places, several in flight at once.
 #pragma once
 
 #include "runtime/io/ReadQueue.h"
@@ -13,42 +13,44 @@
 namespace moert::probe {
 
 struct ReadPoint {
-  uint64_t bytes = 0;    // Of a record.
-  uint32_t depth = 0;    // Records under way.
-  Number bytesPerSecond; // Of all of them together.
+  uint64_t bytes = 0;    // Record size.
+  uint32_t depth = 0;    // Records in flight.
+  Number bytesPerSecond; // Of all reads together.
 };
 
 struct DiskReport {
-  IoBackend backend = IoBackend::kBuffered; // What --io auto takes.
+  IoBackend backend = IoBackend::kBuffered; // The choice of --io auto.
   bool hasRegisteredBuffers = false;
-  std::string description;       // Of that queue, with what was refused before it.
-  uint64_t fileBytes = 0;        // What there was to read.
-  std::vector<ReadPoint> direct; // Empty where direct reads are refused.
+  std::string description;       // The queue's, with the reason if a better one was refused.
+  uint64_t fileBytes = 0;        // Size of the file that was read.
+  std::vector<ReadPoint> direct; // Empty if direct reads are refused.
   std::vector<ReadPoint> buffered;
   Number cachedBytesPerSecond;
 };
 
-/// What a disk keeps up, of rates that were measured one right behind the other: their median
-/// without the first. Before that one the disk was asked for less than it may give, and one that is
-/// held to a rate makes up for it.
+/// A disk's sustained rate, from rates that were measured one directly after the other: their
+/// median without the first. Before the first one the disk was not fully used, and a rate limit
+/// then allows a burst.
 double sustainedRate(std::vector<double> rates);
 
-/// One way of reading: every size at every depth, a cell each.
+/// One way of reading: one cell for every pair of size and depth.
 class ReadCells {
 public:
   struct Plan {
     std::vector<uint64_t> sizes;
-    std::vector<uint32_t> depths; // 1 is the first.
-    uint64_t ns;                  // Of all rounds together.
+    std::vector<uint32_t> depths; // Begins with 1.
+    uint64_t ns;                  // Total over all rounds.
     bool isBuffered;
     const char *step; // For the progress line.
   };
 
   explicit ReadCells(Plan of);
 
-  /// All cells in turn; none that a slow disk takes longer for than the planned time leaves.
+  /// Measures all cells in turn, except those for which a slow disk needs more than the remaining
+  /// time.
   Status measureRound(ProbeRun &run, ProbeReader &reader, const ProbeFile &file);
-  /// Steady rates of the rounds. What was never measured is derived from what is nearest to it.
+  /// Steady rates of the rounds. Cells that were never measured are derived from the nearest one
+  /// that was.
   std::vector<ReadPoint> points() const;
 
 private:
@@ -64,22 +66,22 @@ private:
   uint64_t spentNs = 0;
 };
 
-/// Borrows the run, the file, its opened form and the memory.
+/// Borrows the run, the file, the opened artifact file and the memory.
 class DiskProbe {
 public:
-  /// memory: kProbeMemoryBytes.
+  /// memory: of kProbeMemoryBytes.
   static Result<DiskProbe> create(ProbeRun &run, const ProbeFile &file, const ArtifactFile &opened,
                                   HostRegion &memory);
 
-  /// Past the page cache and through it.
+  /// Reads past the page cache and through it.
   Status measureRound();
-  /// Behind the last round. Measures what the page cache gives, and what the disk keeps up of the
-  /// point that seems the fastest.
+  /// Call after the last round. Also measures the page cache's rate and the sustained rate at the
+  /// fastest point.
   Result<DiskReport> report();
 
-  /// Reads as --io auto does.
+  /// Reads with the backend of --io auto.
   ProbeReader &reader() { return planned; }
-  /// And that is past the page cache.
+  /// Whether reader() bypasses the page cache.
   bool readsDirectly() const { return directCells.has_value(); }
 
   static uint64_t plannedNs();
@@ -95,7 +97,7 @@ private:
   const ProbeFile &file;
   ProbeReader planned, buffered;
   IoBackend backend;
-  std::optional<ReadCells> directCells; // Unless direct reads are refused.
+  std::optional<ReadCells> directCells; // nullopt if direct reads are refused.
   ReadCells bufferedCells;
 };
 

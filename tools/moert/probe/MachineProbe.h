@@ -1,4 +1,5 @@
-// All that moert probe measures, in an order that a disturbance does not spoil one part of.
+// Runs all measurements of moert probe, interleaved so that a disturbance does not spoil all
+// samples of one kind.
 #pragma once
 
 #include "tools/moert/probe/DeviceYaml.h"
@@ -6,11 +7,11 @@
 
 namespace moert::probe {
 
-/// What probeMachine() plans to take.
+/// Planned duration of probeMachine().
 uint64_t plannedMachineNs();
 
-/// Measures disk and processor in turn, kRounds times, and says in the report what they can do.
-/// Takes kProbeMemoryBytes (ProbeReader.h) and what a Processor does.
+/// Measures disk and processor in turn, kRounds times, and writes the rates to the report. Uses
+/// kProbeMemoryBytes (ProbeReader.h) and the memory of a Processor.
 Status probeMachine(ProbeRun &run, const ProbeFile &file, const KernelTable &kernels,
                     uint32_t threads, DeviceReport &report);
 

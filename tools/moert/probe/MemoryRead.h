@@ -1,4 +1,4 @@
-// Reading memory for the sake of its time.
+// Reads memory to measure its bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace moert::probe {
 
-/// Loads every byte; the compiler may not leave it out.
+/// Loads every byte; the compiler cannot remove the loads.
 void readThrough(std::span<const std::byte> memory);
 
 } // namespace moert::probe

@@ -17,14 +17,14 @@ namespace moert::probe {
 namespace {
 
 constexpr uint64_t kPieceBytes = 4 << 20;
-/// Other programs need some of the disk meanwhile.
+/// Left free on the disk for other programs.
 constexpr uint64_t kSpareBytes = 64 << 20;
 
-/// A file without a name; where the file system has none such, one whose name is removed at once.
-/// SIGINT does not come in between: the command only notes it.
+/// Opens a file without a name (O_TMPFILE); where the file system cannot, one whose name is removed
+/// at once. SIGINT cannot interrupt the two steps: its handler only sets a flag.
 int openNameless(const std::string &folder) {
   int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  // Before 3.11 the flag asks to open a folder for writing (EISDIR).
+  // Kernels before 3.11 take the flag for opening a folder for writing (EISDIR).
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
     return file;
   const std::string name = strCat(folder, "/.moert-probe-", ::getpid());
@@ -34,7 +34,7 @@ int openNameless(const std::string &folder) {
   return file;
 }
 
-/// Whether there is a file to read, rather than a folder to write one to.
+/// True for an existing file to read, false for a folder to write one to.
 Result<bool> isFile(const std::string &path) {
   struct stat found;
   if (::stat(path.c_str(), &found) != 0)
@@ -45,7 +45,7 @@ Result<bool> isFile(const std::string &path) {
   return S_ISREG(found.st_mode);
 }
 
-/// How much may be written: most if there is room, less where there is not.
+/// Bytes to write: `mostBytes`, or less if the disk has less room.
 Result<uint64_t> roomFor(const std::string &folder, uint64_t leastBytes, uint64_t mostBytes) {
   struct statvfs space;
   if (::statvfs(folder.c_str(), &space) != 0)
@@ -59,7 +59,7 @@ Result<uint64_t> roomFor(const std::string &folder, uint64_t leastBytes, uint64_
                 ", free on the disk: ", formatBytes(freeBytes));
 }
 
-/// Xorshift: as fast as memory, and nothing that compresses.
+/// Xorshift: as fast as memory, and incompressible.
 void fillWithNoise(std::vector<uint64_t> &words, uint64_t &state) {
   for (uint64_t &word : words) {
     state ^= state << 13;
@@ -96,11 +96,12 @@ Result<ProbeFile> ProbeFile::openFile(const std::string &path, uint64_t leastByt
   if (bytes < leastBytes)
     return invalidInput("--path ", path, " has ", formatBytes(bytes),
                         ", expected a file of at least ", formatBytes(leastBytes), ", or a folder");
-  // Holes read as zeros, and from no disk. Blocks of 512 bytes, whatever the file system's.
+  // Holes read as zeros without disk access. st_blocks counts blocks of 512 bytes on every file
+  // system.
   const uint64_t stored = static_cast<uint64_t>(found.st_blocks) * 512;
   if (stored < bytes / 2)
     return invalidInput("--path ", path, " has holes, ", formatBytes(stored), " of its ",
-                        formatBytes(bytes), " are on the disk; expected a file that is all there");
+                        formatBytes(bytes), " are on the disk; expected a file without holes");
   file.usedBytes = bytes / kPieceBytes * kPieceBytes;
   MOERT_RETURN_IF_ERROR(file.dropFromCache());
   return file;
@@ -127,7 +128,7 @@ Result<ProbeFile> ProbeFile::create(ProbeRun &run, const std::string &folder, ui
     fillWithNoise(piece, state);
     Status written =
         writeAll(created.file, reinterpret_cast<const std::byte *>(piece.data()), kPieceBytes);
-    // On the disk, not in memory: its own time is what counts.
+    // fdatasync, since the disk's time counts, not the page cache's.
     if (written.isOk() && ::fdatasync(created.file) != 0)
       written = systemError(errno, "writing the probe's temporary file");
     MOERT_RETURN_IF_ERROR(std::move(written).withContext(strCat("--path ", folder)));

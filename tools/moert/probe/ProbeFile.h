@@ -1,5 +1,5 @@
-// The file that the disk is measured with: one that is there, such as a model, or noise in a
-// folder, so that no file system can compress it or leave it out.
+// The file that the disk is measured with: an existing one, such as a model, or random data in a
+// folder, which no file system can compress or leave out.
 #pragma once
 
 #include "runtime/io/ArtifactFile.h"
@@ -9,13 +9,14 @@
 
 namespace moert::probe {
 
-/// Owns an open file: one that was there and is only read, or one that has no name any more (or
-/// never had one), so that it is gone however the process ends.
+/// Owns an open file: an existing one that is only read, or a nameless temporary one, which
+/// disappears however the process ends.
 class ProbeFile {
 public:
-  /// In a folder a new file, as large as the time allows on a slow disk, but at least `leastBytes`;
-  /// both are multiples of 4 MiB. Of a file all of them. Refuses a folder that cannot be written
-  /// to, a disk without the room, and a file that is smaller or mostly holes.
+  /// For a folder, writes a new file, as large as the time allows on a slow disk, but at least
+  /// `leastBytes`; both sizes are multiples of 4 MiB. For a file, uses all of it. Refuses a folder
+  /// that cannot be written to, a disk without enough room, and a file that is too small or mostly
+  /// holes.
   static Result<ProbeFile> create(ProbeRun &run, const std::string &path, uint64_t leastBytes,
                                   uint64_t mostBytes, uint64_t plannedNs);
 
@@ -25,10 +26,10 @@ public:
 
   uint64_t bytes() const { return usedBytes; }
 
-  /// The file as the runtime opens one. It stays readable when this is gone.
+  /// Opens the file as the runtime does. The result outlives this object.
   Result<ArtifactFile> open() const;
 
-  /// Leaves nothing of it in the page cache.
+  /// Drops the file from the page cache.
   Status dropFromCache() const;
 
 private:

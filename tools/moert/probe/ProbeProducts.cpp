@@ -78,7 +78,7 @@ Result<ProductRows> ProductRows::create() {
 Matrices::Matrices(const StoredWidth &stored, const WeightMemory &weights) : memory(weights) {
   first.shape = kShape;
   first.format = stored.format;
-  first.layout = layoutOf(kShape, stored.format).value(); // kStored has nothing to refuse.
+  first.layout = layoutOf(kShape, stored.format).value(); // kStored has only valid formats.
   storedBytes = step = first.layout.bytes;
   for (uint32_t i = 0; i < stored.planeCount; ++i) {
     step = roundUp(step, kRegionAlignment);
@@ -99,7 +99,7 @@ WeightView Matrices::next() {
   return view;
 }
 
-// Some microseconds of work, as the engine has it (runtime/engine/Play.cpp).
+// Some microseconds of work, the engine's grain (runtime/engine/Play.cpp).
 static constexpr uint64_t kGrainOperations = 64 * 1024;
 
 Result<Processor> Processor::create(const KernelTable &kernels, uint32_t threads) {

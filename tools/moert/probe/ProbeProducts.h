@@ -1,5 +1,5 @@
-// Products as decoding has them, for the probe's measurements: matrices of every stored width, one
-// behind the other in more memory than the caches hold, and rows of activations.
+// Products as in decoding, for the probe's measurements: consecutive matrices of every stored
+// width, in more memory than the caches hold, and rows of activations.
 #pragma once
 
 #include "runtime/base/HostMemory.h"
@@ -13,16 +13,16 @@
 
 namespace moert::probe {
 
-/// An expert's matrix, as models of 30 billion parameters have it.
+/// Typical for an expert's matrix in models of 30 billion parameters.
 constexpr MatrixShape kShape = {768, 2048};
 constexpr uint32_t kPanels = kShape.rows / kPanelRows;
 constexpr uint32_t kManyTokens = 32;
 
-/// What the products read: one memory for all widths. No f16, bf16 or f32 of it is subnormal,
-/// infinite or NaN, which some processors take longer for.
+/// The weights, one memory for all widths. Read as f16, bf16 or f32, no value is subnormal,
+/// infinite or NaN, which some processors process more slowly.
 struct WeightMemory {
-  /// More than the last-level cache holds, so that weights come from memory. Systems name caches of
-  /// whole servers at times, of which a process has a part: 128 to 256 MiB.
+  /// Allocates 128 to 256 MiB, more than the last-level cache holds, so that weights come from
+  /// memory. The upper limit: virtual machines sometimes report the cache of the whole server.
   static Result<WeightMemory> create();
 
   HostRegion region;
@@ -36,10 +36,11 @@ struct StoredWidth {
   uint32_t planeCount;
 };
 
-/// All that a device profile may name, as moec stores them by default: a scale for each 32 inputs.
+/// All widths that a device profile may name, as moec stores them by default: one scale per 32
+/// inputs.
 std::span<const StoredWidth> storedWidths();
 
-/// Rows of activations and of results; aligned as kernels want them.
+/// Rows of activations and of results, aligned for the kernels.
 struct ProductRows {
   static Result<ProductRows> create();
 
@@ -48,14 +49,14 @@ struct ProductRows {
   QuantizedRows quantized;
 };
 
-/// One width of weights, many matrices of it one behind the other. Borrows the memory.
+/// Consecutive matrices of one stored width. Borrows the memory.
 class Matrices {
 public:
   Matrices(const StoredWidth &stored, const WeightMemory &weights);
 
   uint64_t bytes() const { return storedBytes; }
 
-  /// The next one in memory, after the last one the first.
+  /// The next matrix in memory; after the last one, the first.
   WeightView next();
 
 private:
@@ -64,21 +65,22 @@ private:
   uint64_t storedBytes = 0, step = 0, index = 0;
 };
 
-/// What products are computed with: kernels, their operands, one thread and all of them.
+/// Kernels, operands and threads for products, with one thread and with all of them.
 struct Processor {
-  /// Takes 128 to 256 MiB of memory, by the last-level cache.
+  /// Allocates 128 to 256 MiB of memory, by the size of the last-level cache.
   static Result<Processor> create(const KernelTable &kernels, uint32_t threads);
 
   ThreadPool &allThreads() const { return many ? *many : *one; }
 
-  /// Some of a matrix's panels, from the first one on, shared out as the engine does.
+  /// Multiplies a number of the matrix's panels from the first on, divided among threads as in the
+  /// engine.
   void multiply(ThreadPool &pool, const WeightView &w, uint32_t tokens,
                 uint32_t panels = kPanels) const;
 
   const KernelTable &kernels;
   WeightMemory weights;
   ProductRows rows;
-  std::unique_ptr<ThreadPool> one, many; // many: null where all threads are one.
+  std::unique_ptr<ThreadPool> one, many; // many: null if there is only one thread.
 };
 
 } // namespace moert::probe

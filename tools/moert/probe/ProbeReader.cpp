@@ -6,7 +6,7 @@
 
 namespace moert::probe {
 
-constexpr uint64_t kPieceBytes = 64 << 10; // Pages of a pool, side by side.
+constexpr uint64_t kPieceBytes = 64 << 10; // Adjacent pages of a pool.
 
 Places::Places(uint64_t fileBytes, uint64_t recordBytes, bool isOnce)
     : record(recordBytes), slots(fileBytes / recordBytes), isRepeated(!isOnce) {

@@ -1,5 +1,5 @@
 // Reads records at random places of a file, several at a time, as the expert cache does: through a
-// ReadQueue, to pieces of memory the size of a pool's pages.
+// ReadQueue, into pieces of memory as large as a pool's pages.
 #pragma once
 
 #include "runtime/base/HostMemory.h"
@@ -16,15 +16,15 @@ namespace moert::probe {
 
 constexpr uint64_t kMostRecordBytes = 4 << 20;
 constexpr uint32_t kMostRecords = 16;
-/// As much as makes reads into it as slow as they get: on a virtual machine (Intel Emerald Rapids,
-/// 260 MiB of third-level cache for all of its guests, 2026-11-24) records of 2 MB came
-/// at 2.74, 2.56, 2.49, 2.26, 2.16, 2.16 and 2.19 GB/s into 8, 16, 32, 64, 128, 256 and 512 MiB
-/// round and round.
+/// Large enough that reads into it are as slow as they get. On a virtual machine (Intel Emerald
+/// Rapids, 260 MiB of third-level cache for all of its guests, 2026-11-24), records of 2 MB came at
+/// 2.74, 2.56, 2.49, 2.26, 2.16, 2.16 and 2.19 GB/s into a ring of 8, 16, 32, 64, 128, 256 and 512
+/// MiB.
 constexpr uint64_t kProbeMemoryBytes = uint64_t(128) << 20;
 static_assert(kProbeMemoryBytes >= kMostRecords * kMostRecordBytes);
 
-/// Where the next record is. Through the page cache nothing may be read twice, or it would not come
-/// from the disk: then each place is given once, in random order.
+/// Yields the places of the records to read. Through the page cache each place is yielded once, in
+/// random order, since a second read would not come from the disk.
 class Places {
 public:
   Places(uint64_t fileBytes, uint64_t recordBytes, bool isOnce);
@@ -39,18 +39,18 @@ private:
   bool isRepeated;
 };
 
-/// Pieces of a memory, one behind the other and round again: reads into memory that was read into a
-/// moment ago may be faster than those of a pool are.
+/// Cuts consecutive pieces from a memory, and starts again at its end: reads into memory that was
+/// written a moment ago may be faster than reads into a pool.
 class MemoryRing {
 public:
   explicit MemoryRing(std::span<std::byte> memoryBytes)
       : memory(memoryBytes), keptEnd(memoryBytes.size()) {}
 
-  /// Of at most the bytes that it is kept to.
+  /// `bytes`: at most the size of the part that keepTo() set.
   std::byte *next(uint64_t bytes);
 
-  /// Goes round in this part of the memory from now on: from its beginning, or, if it is the part
-  /// so far and more, from the end of that, where nothing was read into of late.
+  /// Limits the ring to this part of the memory. It continues at the part's beginning, or, if the
+  /// part extends the present one, at the end of that, where the memory was not written recently.
   void keepTo(uint64_t first, uint64_t bytes) {
     const bool isWider = first <= keptFirst && first + bytes > keptEnd;
     used = isWider ? keptEnd : first;
@@ -61,10 +61,10 @@ public:
 private:
   std::span<std::byte> memory;
   uint64_t keptFirst = 0, keptEnd;
-  uint64_t used = 0; // From the memory's beginning.
+  uint64_t used = 0; // Offset from the memory's beginning.
 };
 
-/// A queue and the reads under way, kMostRecords at most. Borrows the file and the memory, of
+/// A queue with at most kMostRecords reads in flight. Borrows the file and the memory, of
 /// kProbeMemoryBytes.
 class ProbeReader {
 public:
@@ -74,11 +74,11 @@ public:
   const std::string &describe() const { return queue->describe(); }
   uint32_t underWay() const { return reads; }
 
-  /// Reads into this part of the memory from now on, round and round: all of it to begin with.
+  /// Limits reads to this part of the memory, used as a ring; initially all of it.
   void keepTo(uint64_t first, uint64_t bytes) { places.keepTo(first, bytes); }
 
   Status begin(uint64_t offset, uint64_t bytes);
-  /// How many reads have ended; at least one with `wait`, if any is under way.
+  /// Returns how many reads have ended; with `wait`, at least one if any is in flight.
   Result<size_t> takeEnded(bool wait);
 
 private:
@@ -87,7 +87,7 @@ private:
 
   std::unique_ptr<ReadQueue> queue;
   MemoryRing places;
-  uint32_t reads = 0; // Under way.
+  uint32_t reads = 0; // In flight.
 };
 
 } // namespace moert::probe

@@ -1,5 +1,5 @@
-// What the parts of a probe share: the clock, the wish to stop, how far it has come; and how a
-// number is made of several measurements, since machines are noisy.
+// State that the parts of a probe share: the clock, the interrupt flag and the progress; and robust
+// averages, since machines are noisy.
 #pragma once
 
 #include "runtime/base/Clock.h"
@@ -12,7 +12,7 @@
 
 namespace moert::probe {
 
-/// How a number was got; the loader of device profiles knows these words.
+/// How a number was obtained; the loader of device profiles reads the same words.
 enum class Origin : uint8_t { kMeasured, kDerived };
 
 struct Number {
@@ -20,21 +20,21 @@ struct Number {
   Origin origin = Origin::kMeasured;
 };
 
-/// The middle one; of an even number of them the lower of the two. Not empty.
+/// The middle value; for an even number of values the lower of the two. Not empty.
 double median(std::vector<double> values);
 
-/// Of rates that were measured one after the other, what a machine keeps up whose rate moves: units
-/// by the mean time of one, without the fastest and the slowest fifth of them. Not empty.
+/// The rate that a machine with a varying rate sustains, from consecutive measurements: the
+/// reciprocal of the mean time, without the fastest and the slowest fifth. Not empty.
 double steadyRate(std::vector<double> rates);
 
 /// The parts take turns in rounds, so that a disturbance of some seconds spoils one measurement of
-/// each and not all of one: how fast the disk of a shared machine is moves within seconds.
+/// each part and not all of one: the disk rate of a shared machine changes within seconds.
 constexpr uint32_t kRounds = 5;
 
-/// Borrowed by all parts of one probe; one thread uses it.
+/// Borrowed by all parts of one probe; used by one thread.
 class ProbeRun {
 public:
-  /// What is going on, and how much of the planned time is behind us.
+  /// The current step, and how much of the planned time has passed.
   using Report = std::function<void(std::string_view step, uint64_t doneNs, uint64_t totalNs)>;
 
   ProbeRun(Clock clock, std::function<bool()> isStopped, Report progress)
@@ -42,10 +42,10 @@ public:
 
   uint64_t nowNs() const { return now(); }
 
-  /// The time that everything together is planned to take.
+  /// Sets the planned time of the whole probe.
   void plan(uint64_t allNs) { totalNs = allNs; }
 
-  /// Says that a step which was planned to take so long begins. An error if the user wants to stop.
+  /// Reports the start of a step with its planned time. An error if the user has interrupted.
   Status begin(std::string_view step, uint64_t plannedNs);
 
 private:
@@ -53,7 +53,7 @@ private:
   std::function<bool()> stopped;
   Report report;
   uint64_t totalNs = 0;
-  uint64_t begunNs = 0; // Planned time of the steps that were begun.
+  uint64_t begunNs = 0; // Planned time of the steps started so far.
 };
 
 } // namespace moert::probe

@@ -9,10 +9,10 @@ namespace {
 constexpr uint64_t kRecordBytes = 2 << 20;
 constexpr uint64_t kTurnNs = 90'000'000;
 
-/// A slower disk is bound by itself and not by memory, and would take too long here.
+/// On a slower disk the disk, not memory, is the limit, and the measurement would take too long.
 constexpr double kLeastBytesPerSecond = 0.5e9;
 
-/// What a device profile may say.
+/// The limits of the device file format.
 constexpr double kLeastShare = 0.1, kMostShare = 10;
 
 } // namespace
@@ -20,7 +20,7 @@ constexpr double kLeastShare = 0.1, kMostShare = 10;
 ReuseProbe::ReuseProbe(ProbeRun &probeRun, ProbeReader &reads, uint64_t fileBytes)
     : run(probeRun), reader(reads), places(fileBytes, kRecordBytes, false) {}
 
-/// A fifth of a second, of a disk of 1 GB/s, for what is read to begin with.
+/// Includes 0.2 s, on a disk of 1 GB/s, for the first pass over each part.
 uint64_t ReuseProbe::plannedNs() {
   return kRounds * kSizes.size() * kTurnNs + 200'000'000;
 }
@@ -32,7 +32,7 @@ Status ReuseProbe::read() {
 
 Result<double> ReuseProbe::measure(uint64_t first, uint64_t memoryBytes) {
   reader.keepTo(first, memoryBytes);
-  // A part of the memory has to be read into before it is read into again.
+  // Fill the part once, so that all timed reads reuse it.
   for (uint64_t bytes = 0; bytes < memoryBytes && memoryBytes < kProbeMemoryBytes;
        bytes += kRecordBytes)
     MOERT_RETURN_IF_ERROR(read());
@@ -48,10 +48,11 @@ bool ReuseProbe::isTooSlow() const {
 }
 
 Status ReuseProbe::measureRound() {
-  // Another part in each round: how fast it is depends on where it lies in the machine.
+  // Another part in each round: speed depends on where the part lies in the machine.
   const uint64_t round = rates.back().size();
   static_assert((kRounds - 1) * kSizes[0] + kSizes[1] <= kProbeMemoryBytes);
-  for (size_t i = kSizes.size(); i-- > 0;) { // First what tells a slow disk by one record.
+  for (size_t i = kSizes.size();
+       i-- > 0;) { // The largest first: one record shows whether the disk is slow.
     MOERT_RETURN_IF_ERROR(
         run.begin("reading into the same memory", plannedNs() / (kRounds * kSizes.size())));
     if (isTooSlow())
@@ -60,7 +61,7 @@ Status ReuseProbe::measureRound() {
     MOERT_ASSIGN_OR_RETURN(double rate, measure(isAll ? 0 : round * kSizes[0], kSizes[i]));
     rates[i].push_back(rate);
   }
-  reader.keepTo(0, kProbeMemoryBytes); // What others measure next is of all of it.
+  reader.keepTo(0, kProbeMemoryBytes); // The next measurements use all of the memory.
   return {};
 }
 

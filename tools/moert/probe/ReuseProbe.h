@@ -1,5 +1,5 @@
-// Whether a disk reads faster into memory that it has read into a short time ago: where a host
-// copies what a virtual disk delivers, its processor's caches still hold the lines that it writes.
+// Measures whether a disk reads faster into memory that it has recently read into: where a host
+// copies a virtual disk's data, the lines that it writes are still in its processor's caches.
 #pragma once
 
 #include "tools/moert/probe/ProbeReader.h"
@@ -11,27 +11,27 @@
 namespace moert::probe {
 
 struct ReusePoint {
-  uint64_t bytes = 0; // Of the memory that is read into, round and round.
-  Number share;       // Of the rate with kProbeMemoryBytes.
+  uint64_t bytes = 0; // Size of the ring that is read into.
+  Number share;       // Relative to the rate with kProbeMemoryBytes.
 };
 
-/// Borrows the run and the reader, which reads past the page cache, and into all of its memory
+/// Borrows the run and the reader. The reader must bypass the page cache; it uses all of its memory
 /// between rounds.
 class ReuseProbe {
 public:
   ReuseProbe(ProbeRun &probeRun, ProbeReader &reads, uint64_t fileBytes);
 
   Status measureRound();
-  /// Ascending; none of a disk that is slower than any copying.
+  /// In ascending order; empty for a disk that is slower than any copying.
   std::vector<ReusePoint> report() const;
 
   static uint64_t plannedNs();
 
 private:
-  /// The last one is of memory that was not read into for long.
+  /// With the last size, memory is not reused soon.
   static constexpr std::array<uint64_t, 3> kSizes = {8 << 20, 32 << 20, kProbeMemoryBytes};
 
-  /// Bytes a second, into memory from `first` on.
+  /// Bytes per second, into the memory from `first` on.
   Result<double> measure(uint64_t first, uint64_t memoryBytes);
   Status read();
   bool isTooSlow() const;
