@@ -18,7 +18,7 @@ namespace {
 
 struct Family {
   std::string_view modelType;
-  std::string_view className; // As `architectures` spells it.
+  std::string_view className; // The value in `architectures`.
   Result<ModelDescription> (*describe)(const ArchitectureInput &input);
 };
 
@@ -35,7 +35,7 @@ std::string supportedText() {
   return text;
 }
 
-/// A head for classification or a variant under another name computes something else.
+/// A head for classification, or a variant under another name, computes something else.
 Status checkClass(const ConfigObject &config, const Family &family) {
   if (!config.has("architectures"))
     return Status();

@@ -1,6 +1,6 @@
-// The model families that can be imported, and the way from a config to a ModelDescription. A
-// family is one file in architectures/ with one function, listed in Architecture.cpp; everything
-// that families share is in architectures/LlamaDecoder.h.
+// The model families that can be imported, and describeModel(), which turns a config into a
+// ModelDescription. Each family is one file in architectures/ with one function, listed in
+// Architecture.cpp; code that families share is in architectures/LlamaDecoder.h.
 #pragma once
 
 #include "compiler/import/Config.h"
@@ -15,19 +15,19 @@
 
 namespace moec {
 
-/// What a family may look at. Tensor names tell apart the layouts of one family (one tensor per
-/// expert, or all experts fused); shapes are checked afterwards, against the description.
+/// The input of a family's function. Tensor names distinguish the layouts of one family (one tensor
+/// per expert, or all experts fused); shapes are checked afterwards, against the description.
 struct ArchitectureInput {
   ConfigObject config;
   std::optional<ConfigObject> generationConfig;
   std::function<bool(std::string_view tensor)> hasTensor;
-  /// Whether two stored matrices of the model hold the same; asked only of tensors that are there.
+  /// Whether two stored matrices have equal values; called only for tensors that exist.
   std::function<moert::Result<bool>(const WeightSource &, const WeightSource &)> areEqual = {};
   std::function<void(std::string_view line)> warn = {}; // May be empty.
 };
 
-/// Finds the family by model_type and lets it describe the model. An unknown model_type, or an
-/// `architectures` entry that is not the family's, is refused with the list of what is supported.
+/// Finds the family by model_type and calls its function. Refuses an unknown model_type, and an
+/// `architectures` entry that is not the family's, with a list of the supported ones.
 moert::Result<ModelDescription> describeModel(const ArchitectureInput &input);
 
 /// The model_type of every family, ascending.

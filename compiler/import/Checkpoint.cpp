@@ -24,13 +24,13 @@ static_assert(std::endian::native == std::endian::little, "weights are read with
 
 namespace {
 
-/// Strided reads go through a buffer of this size.
+/// Buffer size for strided reads.
 constexpr size_t kGatherBytes = 1 << 20;
-/// Once this much was read, what was read leaves the page cache: an import reads every byte once,
-/// and in a container its cache would count against the memory limit.
+/// After this many bytes, the pages read are dropped from the page cache: an import reads every
+/// byte once, and in a container the page cache counts against the memory limit.
 constexpr uint64_t kDropAfterBytes = 64 << 20;
 
-/// A part of a tensor, resolved against the tensor's real shape.
+/// A part of a tensor, resolved against the tensor's actual shape.
 struct StoredPart {
   enum class Layout {
     kRows,       // Logical row r is stored row firstRow + r * rowStep.
@@ -38,7 +38,7 @@ struct StoredPart {
     kVector,     // The only row; its element i is stored element firstRow + i * rowStep.
   };
   size_t shard = 0;
-  uint64_t offset = 0; // In the file, of the (indexed) matrix.
+  uint64_t offset = 0; // File offset of the (indexed) matrix.
   StoredType type = StoredType::kF32;
   Layout layout = Layout::kRows;
   uint64_t inner = 0; // Elements per stored row.
@@ -57,9 +57,9 @@ std::optional<StoredType> asStoredType(SafetensorsType type) {
   }
 }
 
-/// 16-bit elements that fill the upper half of `values`' memory become f32 in place. Element i is
-/// written to bytes [4i, 4i + 4) while unread ones begin at byte 2n + 2i or later, so blocks that
-/// are copied out first never lose one.
+/// Widens 16-bit elements in the upper half of `values`' memory to f32, in place. Element i is
+/// written to bytes [4i, 4i + 4), and unread elements begin at byte 2n + 2i or later, so copying
+/// each block out first loses none.
 template <float (*convert)(uint16_t)> void widenInPlace(std::span<float> values) {
   std::array<uint16_t, 256> block;
   const std::byte *source = reinterpret_cast<const std::byte *>(values.data()) + 2 * values.size();
@@ -87,8 +87,8 @@ struct Checkpoint::Impl {
   std::optional<Config> config;
   std::optional<Config> generationConfig;
   std::optional<std::string> tokenizer;
-  std::vector<std::string_view> otherTokenizers; // Where there is no tokenizer.json.
-  std::optional<ShardSet> shards;                // Always there once open.
+  std::vector<std::string_view> otherTokenizers; // Filled if there is no tokenizer.json.
+  std::optional<ShardSet> shards;                // Always set once open.
   mutable std::atomic<uint64_t> readSinceDrop = 0;
 };
 
@@ -114,8 +114,8 @@ Status Checkpoint::Impl::openFiles(const std::string &path) {
   return Status();
 }
 
-/// Every field of the source is held against the shape on disk, so that no read can leave the
-/// tensor even if nobody called checkTensors.
+/// Checks every field of the source against the stored shape, so that no read can leave the tensor,
+/// even without checkTensors().
 Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   const std::optional<TensorLocation> location = shards->find(source.tensor);
   if (!location)
@@ -154,14 +154,15 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   const uint64_t inputs = layout == Layout::kTransposed ? shape.front() : shape.back();
   if (last >= available || (layout != Layout::kVector && inputs != source.cols))
     return refuse(strCat("a part of ", source.rows, " x ", source.cols, " up to row ", last));
-  // The header was checked: the product of all dimensions is the tensor's size and fits.
+  // The header was checked: the product of all dimensions is the tensor's size and does not
+  // overflow.
   const uint64_t matrixElements = layout == Layout::kVector ? shape[0] : shape[0] * shape[1];
   const uint64_t offset =
       shard.header().dataOffset + tensor.begin + index * matrixElements * storedTypeBytes(*type);
   return StoredPart{location->shard, offset, *type, layout, shape.back()};
 }
 
-/// Counts what was read, and lets the page cache forget it from time to time.
+/// Counts the bytes read, and drops them from the page cache every kDropAfterBytes.
 Status Checkpoint::Impl::read(size_t shard, uint64_t offset, std::span<std::byte> out) const {
   MOERT_RETURN_IF_ERROR((*shards)[shard].read(offset, out));
   if (readSinceDrop.fetch_add(out.size()) + out.size() < kDropAfterBytes)
@@ -172,7 +173,7 @@ Status Checkpoint::Impl::read(size_t shard, uint64_t offset, std::span<std::byte
   return Status();
 }
 
-/// Reads `count` elements that lie `stride` elements apart, and puts them outStride bytes apart.
+/// Reads `count` elements that are `stride` elements apart, and stores them outStride bytes apart.
 Status Checkpoint::Impl::gather(const StoredPart &part, uint64_t firstElement, uint64_t stride,
                                 size_t count, std::byte *out, size_t outStride) const {
   const size_t size = storedTypeBytes(part.type);
@@ -264,7 +265,7 @@ std::vector<std::string> Checkpoint::warnings() const {
   lines.push_back(strCat(
       "warning: ", impl->directory, ": found ", names,
       " and no tokenizer.json, which is the only form that is read; the artifact will have no ",
-      "tokenizer, so that moert takes and prints token ids. What helps: write tokenizer.json, in ",
+      "tokenizer, so that moert takes and prints token ids. To write tokenizer.json, run in ",
       "Python with transformers: AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(",
       "DIRECTORY)"));
   return lines;
@@ -309,7 +310,7 @@ Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint3
   if (out.size() != uint64_t{rowCount} * source.cols)
     return invalidInput("rows of ", quoted(source.tensor), ": found room for ", out.size(),
                         " values, expected ", uint64_t{rowCount} * source.cols);
-  // The stored elements go to the end of the output's own memory: no buffer besides.
+  // The stored elements are read into the end of the output's memory: no extra buffer.
   const std::span<std::byte> bytes = std::as_writable_bytes(out);
   const size_t storedBytes = out.size() * storedTypeBytes(type);
   MOERT_RETURN_IF_ERROR(readStoredRows(source, firstRow, rowCount, bytes.last(storedBytes)));

@@ -1,9 +1,9 @@
-// A checkpoint directory as it is downloaded: config.json, optionally generation_config.json and
-// tokenizer.json, and the weights (ShardSet.h). Opening reads and checks every header; weights are
-// read in pieces, through a bounded buffer, so that a checkpoint larger than memory can be
-// imported. An optional file that is there and cannot be read is refused, not skipped.
+// A checkpoint directory as published: config.json, optionally generation_config.json and
+// tokenizer.json, and the weights (ShardSet.h). Opening it reads and checks every header. Weights
+// are read in pieces, through a bounded buffer, so that a checkpoint larger than memory can be
+// imported. An optional file that exists but cannot be read is refused, not skipped.
 //
-// Not here: what the weights mean (Architecture.h).
+// Not here: the meaning of the weights (Architecture.h).
 #pragma once
 
 #include "compiler/import/Config.h"
@@ -25,8 +25,8 @@
 namespace moec {
 
 /// An open checkpoint. Owns the file descriptors and the headers; the TensorLocations and
-/// ConfigObjects that it hands out are valid while it lives, also after a move. Reading is const
-/// and may be done from several threads at once.
+/// ConfigObjects that it returns are valid while it lives, even after a move. Reading is const and
+/// thread-safe.
 class Checkpoint {
 public:
   static moert::Result<Checkpoint> open(const std::string &directory);
@@ -40,39 +40,39 @@ public:
   ConfigObject config() const;
   /// generation_config.json, if there is one.
   std::optional<ConfigObject> generationConfig() const;
-  /// The path of tokenizer.json, if there is one. It is not opened here.
+  /// The path of tokenizer.json, if there is one. Opening a checkpoint does not open it.
   const std::optional<std::string> &tokenizerPath() const;
 
-  /// nullopt if no shard has it.
+  /// nullopt if no shard holds it.
   std::optional<TensorLocation> find(std::string_view tensor) const;
-  /// All tensors that find() knows, by name, ascending.
+  /// All tensors that find() can find, in ascending order.
   std::vector<std::string_view> tensorNames() const;
-  /// Why find() has no such tensor, to be put after a message's end; may be empty.
+  /// The reason why find() has no such tensor, to append to a message; may be empty.
   std::string absenceText(std::string_view tensor) const;
-  /// What a user has to be told of the files: an index that disagrees with its shards, a tokenizer
-  /// in a form that is not read. One line each.
+  /// Warnings for the user, one line each: an index that disagrees with its shards, a tokenizer in
+  /// an unsupported form.
   std::vector<std::string> warnings() const;
-  /// The path of a shard, for messages.
+  /// A shard's path, for messages.
   const std::string &shardPath(size_t shard) const;
 
-  /// How the elements of a weight are stored; refuses a tensor that is missing or of a type that is
-  /// not BF16, F16 or F32.
+  /// How the elements of a weight are stored. An error for a missing tensor and for types other
+  /// than BF16, F16 and F32.
   moert::Result<StoredType> storedType(const WeightSource &source) const;
 
-  /// Rows [firstRow, firstRow + rowCount) of the part that source names, as f32, row by row:
-  /// out.size() == rowCount * source.cols. The conversion is exact. Rows are the source's own: row
-  /// 0 is its first, wherever that lies in the tensor. In a vector (one dimension besides the
-  /// index) firstRow and rowStep of the source count elements. A transposed source costs one small
-  /// read per input and call, so ask for many rows at once.
+  /// Rows [firstRow, firstRow + rowCount) of the part that `source` describes, as f32, row by row:
+  /// out.size() == rowCount * source.cols. The conversion is exact. Row 0 is the part's first row,
+  /// wherever it is in the tensor. For a vector (one dimension besides the index), firstRow and
+  /// rowStep of the source count elements. A transposed source costs one small read per input and
+  /// call, so request many rows at once.
   moert::Status readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                          std::span<float> out) const;
 
-  /// The same rows as the stored elements, unconverted: out.size() == rowCount * source.cols *
+  /// The same rows as stored elements, unconverted: out.size() == rowCount * source.cols *
   /// storedTypeBytes(storedType(source)).
   moert::Status readStoredRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                                std::span<std::byte> out) const;
 
-  /// Bytes of a tensor's data, from `offset` on; out ends within the tensor.
+  /// Bytes of a tensor's data from `offset` on; the range must end within the tensor.
   moert::Status readBytes(const TensorLocation &location, uint64_t offset,
                           std::span<std::byte> out) const;
 

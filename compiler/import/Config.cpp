@@ -19,7 +19,7 @@ using moert::strCat;
 
 namespace {
 
-/// What a DOM parser would let pass: a key that stands twice, of which it would keep one.
+/// Refuses duplicate keys, of which a DOM parser would silently keep one.
 class UniqueKeys final : public JsonEventHandler {
 public:
   Status handle(const JsonEvent &event) override {
@@ -33,7 +33,7 @@ public:
   }
 
 private:
-  std::vector<std::set<std::string>> keys; // Of the open objects, innermost last.
+  std::vector<std::set<std::string>> keys; // Keys of the open objects, innermost object last.
 };
 
 std::string foundText(const nlohmann::json &value) {
@@ -67,7 +67,7 @@ Config::~Config() = default;
 static constexpr uint64_t kMaxConfigBytes = 16 << 20;
 
 Result<Config> Config::read(const std::string &path) {
-  MOERT_RETURN_IF_ERROR(hasReadableFile(path).status()); // Says more of a link that leads nowhere.
+  MOERT_RETURN_IF_ERROR(hasReadableFile(path).status()); // Has better messages for broken links.
   MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(path, kMaxConfigBytes));
   return parse(path, text);
 }

@@ -1,7 +1,7 @@
-// Typed reading of config.json and generation_config.json. Every failure says which file and key,
-// what was found there and what was expected.
+// Typed access to config.json and generation_config.json. Every error names file and key, the found
+// and the expected value.
 //
-// Not here: which keys a family has and what they mean (architectures/).
+// Not here: which keys a family has and their meaning (architectures/).
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -16,20 +16,19 @@
 
 namespace moec {
 
-/// A JSON object inside a Config. A view: cheap to copy, valid while the Config lives (also after
-/// the Config was moved). The accessors with a fallback use it when the key is missing; a key that
-/// is there with null or a wrong value is an error even then. Keys that may be null are to be asked
-/// for with has() first.
+/// A JSON object inside a Config. A view: cheap to copy, valid while the Config lives (even after
+/// the Config was moved). Accessors with a fallback return it if the key is missing; a key with
+/// null or a wrong value is an error even then. Check keys that may be null with has() first.
 class ConfigObject {
 public:
-  /// Whether the key is there and not null.
+  /// Whether the key exists and is not null.
   bool has(std::string_view key) const;
-  /// Whether the key is there, null or not.
+  /// Whether the key exists, null or not.
   bool contains(std::string_view key) const;
 
   moert::Result<uint32_t> integer(std::string_view key, uint32_t least, uint32_t most,
                                   std::optional<uint32_t> fallback = std::nullopt) const;
-  /// A finite number within [least, most]; an integer is taken as well.
+  /// A finite number in [least, most]; integers are accepted too.
   moert::Result<double> real(std::string_view key, double least, double most,
                              std::optional<double> fallback = std::nullopt) const;
   moert::Result<bool> boolean(std::string_view key,
@@ -39,10 +38,10 @@ public:
   moert::Result<std::vector<std::string>> strings(std::string_view key) const;
   moert::Result<std::vector<uint32_t>> integers(std::string_view key, uint32_t least,
                                                 uint32_t most) const;
-  /// A token id or a list of them, as eos_token_id has it; missing or null is an empty list.
+  /// A token id or a list of them, as in eos_token_id; missing or null is an empty list.
   moert::Result<std::vector<uint32_t>> integerOrList(std::string_view key, uint32_t least,
                                                      uint32_t most) const;
-  /// A nested object, which must be there.
+  /// A nested object; an error if it is missing.
   moert::Result<ConfigObject> object(std::string_view key) const;
 
   /// "FILE: key 'KEY': found VALUE, expected EXPECTED".
@@ -56,16 +55,16 @@ private:
   moert::Result<uint32_t> integerValue(const nlohmann::json &value, std::string_view key,
                                        uint32_t least, uint32_t most) const;
 
-  const nlohmann::json *node; // An object of the Config, as is file.
+  const nlohmann::json *node; // An object of the Config; `file` belongs to the Config too.
   const std::string *file;
   std::string path; // "rope_scaling." inside a nested object.
 };
 
-/// A parsed file; owns what its ConfigObjects look at.
+/// A parsed file; owns the data of its ConfigObjects.
 class Config {
 public:
-  /// read() takes a file, parse() its text; fileName is for messages. Both refuse what is not one
-  /// JSON object, is nested deeper than any config or names a key twice.
+  /// read() parses a file, parse() a text; fileName is for messages. Both refuse a text that is not
+  /// one JSON object, nesting deeper than any config's, and duplicate keys.
   static moert::Result<Config> read(const std::string &path);
   static moert::Result<Config> parse(std::string fileName, std::string_view text);
 

@@ -1,4 +1,4 @@
-// What config.json says of a model, without its weights: enough to size and plan it.
+// A model's description from config.json alone, without its weights: enough to size and plan it.
 #pragma once
 
 #include "compiler/import/ModelDescription.h"
@@ -11,11 +11,11 @@ namespace moec {
 
 struct ConfigOnly {
   ModelDescription description;
-  StoredType type = StoredType::kBf16; // Of all weights, as the config has it.
+  StoredType type = StoredType::kBf16; // The type of all weights, from the config.
 };
 
-/// Reads config.json of a checkpoint's directory, in which nothing else has to be. Refuses what
-/// importCheckpoint() refuses of a config.
+/// Reads config.json from a checkpoint's directory, which needs no other file. Refuses the same
+/// configs as importCheckpoint().
 moert::Result<ConfigOnly> describeConfig(const std::string &directory);
 
 } // namespace moec

@@ -14,7 +14,7 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
-// Published checkpoints that say nothing of it are bf16.
+// Published checkpoints without either key are bf16.
 static Result<StoredType> typeOf(const ConfigObject &config) {
   for (const std::string_view key : {"torch_dtype", "dtype"}) {
     if (!config.has(key))
@@ -46,7 +46,7 @@ static std::string zeroText(const std::string &directory, const std::vector<std:
     text += strCat(i == 0 ? "" : ", ", quoted(names[i]));
   if (names.size() > kShown)
     text += strCat(" and ", names.size() - kShown, " more");
-  return text + "; a download that stopped early leaves such a file: compare it with its source";
+  return text + "; an interrupted download leaves such files: compare them with their source";
 }
 
 Result<ImportedModel> importCheckpoint(const std::string &directory,

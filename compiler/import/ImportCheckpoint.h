@@ -1,4 +1,4 @@
-// From a checkpoint directory to a described and checked model.
+// Opens a checkpoint directory, describes the model and checks the two against each other.
 #pragma once
 
 #include "compiler/import/Checkpoint.h"
@@ -11,17 +11,17 @@
 
 namespace moec {
 
-/// A checkpoint and what its config makes of it; every tensor that the description names is there,
-/// in the shape and a type that it needs.
+/// A checkpoint and its description; every tensor that the description names exists, with the right
+/// shape and a supported type.
 struct ImportedModel {
   ModelDescription description;
   Checkpoint checkpoint;
 };
 
-/// Opens, describes and checks. Tensors that no part of the model uses are left out, as the model's
-/// own implementation does; warn, if there is one, gets a line that counts them, Checkpoint's own
-/// warnings, a line on a head that is not tied although the config says so, and one on tensors that
-/// are all zero.
+/// Opens, describes and checks. Tensors that no part of the model uses are ignored, as in the
+/// model's own implementation. `warn`, if set, receives one line each for: the number of unused
+/// tensors, Checkpoint's own warnings, a head that is not tied although the config says so, and
+/// tensors that are all zero.
 moert::Result<ImportedModel>
 importCheckpoint(const std::string &directory,
                  const std::function<void(std::string_view)> &warn = {});

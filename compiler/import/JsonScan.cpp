@@ -19,11 +19,11 @@ using moert::Status;
 
 namespace {
 
-/// Long enough for every tensor name of a real checkpoint.
+/// Longer than any tensor name of a real checkpoint.
 constexpr size_t kQuotedBytes = 160;
 
-/// The parser's interface on one side, ours on the other. The parser keeps its own stack on the
-/// heap, one bit per level, so depth costs no stack of ours.
+/// Adapts the parser's interface to JsonEventHandler. The parser keeps its own stack on the heap,
+/// one bit per level, so nesting uses none of our stack.
 class Adapter final : public nlohmann::json_sax<nlohmann::json> {
 public:
   explicit Adapter(JsonEventHandler &eventHandler) : handler(eventHandler) {}
@@ -48,7 +48,7 @@ public:
   bool parse_error(std::size_t position, const std::string &,
                    const nlohmann::detail::exception &error) override {
     std::string_view what = error.what();
-    // The library puts its own error number in brackets before the text.
+    // The library prefixes its message with an error number in brackets.
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos)
       what.remove_prefix(bracket + 2);
     status =
@@ -124,7 +124,8 @@ std::string describeEvent(const JsonEvent &event) {
 }
 
 Status scanJson(std::string_view fileName, std::string_view text, JsonEventHandler &handler) {
-  // The library takes a NUL for the end of its input and skips a byte order mark; JSON has neither.
+  // The library takes a NUL for the end of its input and skips a byte order mark; both are invalid
+  // JSON.
   if (const size_t position = text.find('\0'); position != std::string_view::npos)
     return invalidInput(fileName, ": found a zero byte at byte ", position, ", expected JSON text");
   if (text.starts_with("\xef\xbb\xbf"))
@@ -156,7 +157,7 @@ Status openError(const std::string &path, int errnoValue) {
 }
 
 Result<std::string> readTextFile(const std::string &path, uint64_t mostBytes) {
-  // Without waiting for a writer, should the path be a pipe.
+  // Do not block if the path is a pipe without a writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return openError(path, errno);
@@ -180,7 +181,7 @@ Result<std::string> readTextFile(const std::string &path, uint64_t mostBytes) {
     if (count < 0)
       status = moert::systemError(errno, path + ": cannot read");
     else if (count == 0)
-      text.resize(done); // It shrank meanwhile; the parser sees what is left.
+      text.resize(done); // The file shrank meanwhile; the parser gets the rest.
     else
       done += static_cast<size_t>(count);
   }

@@ -1,6 +1,5 @@
-// Reading untrusted JSON event by event: bounded nesting, no exception, every failure a Status that
-// names the file. For files that may be large (a header of a hundred megabytes); small ones become
-// a Config.
+// Reads untrusted JSON event by event: bounded nesting, no exceptions, and every error names the
+// file. For files that may be large (a header of 100 MB); small ones are read with Config.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -15,7 +14,7 @@ namespace moec {
 enum class JsonEventKind {
   kNull,
   kBoolean,
-  kUnsigned, // An integer of [0, 2^64).
+  kUnsigned, // An integer in [0, 2^64).
   kNumber,   // Any other number.
   kString,
   kKey,
@@ -27,19 +26,19 @@ enum class JsonEventKind {
 
 struct JsonEvent {
   JsonEventKind kind = JsonEventKind::kNull;
-  uint64_t number = 0;         // Of kUnsigned.
-  std::string *text = nullptr; // Of kString and kKey; may be moved from.
+  uint64_t number = 0;         // Set for kUnsigned.
+  std::string *text = nullptr; // Set for kString and kKey; may be moved from.
 };
 
-/// "an array", "the string \"x\"": what was found, for messages.
+/// The found value, for messages: "an array", "the string \"x\"".
 std::string describeEvent(const JsonEvent &event);
 
-/// The text between quotes with everything unprintable escaped, cut off if it is long: names in
-/// untrusted files may hold anything.
+/// The text in quotes, with unprintable characters escaped, truncated if it is long: names in
+/// untrusted files may hold any bytes.
 std::string quoted(std::string_view text);
 
-/// What a reader does with the events. The scanner has checked the grammar: keys and ends come only
-/// where they may.
+/// Receives the events. The scanner has checked the grammar: keys and ends occur only in valid
+/// places.
 class JsonEventHandler {
 public:
   virtual ~JsonEventHandler() = default;
@@ -47,18 +46,18 @@ public:
   virtual moert::Status handle(const JsonEvent &event) = 0;
 };
 
-/// No file that a checkpoint consists of nests as deep as this.
+/// Deeper than any valid file of a checkpoint nests.
 inline constexpr size_t kJsonMaxDepth = 64;
 
-/// Feeds the events of text, which has to be one JSON value in UTF-8 with nothing but white space
-/// around it. Errors name the file.
+/// Passes the events of `text` to the handler. The text must be one JSON value in UTF-8, surrounded
+/// by nothing but white space. Errors name the file.
 moert::Status scanJson(std::string_view fileName, std::string_view text, JsonEventHandler &handler);
 
-/// Why a file could not be opened. A name that leads nowhere is bad input, anything else the
-/// system's failure.
+/// The error for a file that could not be opened: bad input if no file has the name, otherwise a
+/// system error.
 moert::Status openError(const std::string &path, int errnoValue);
 
-/// The whole of a small file; refuses one that is missing or has more than mostBytes.
+/// Reads a whole small file; an error if it is missing or larger than mostBytes.
 moert::Result<std::string> readTextFile(const std::string &path, uint64_t mostBytes);
 
 } // namespace moec

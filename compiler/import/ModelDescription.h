@@ -1,6 +1,6 @@
-// What an architecture is, as data: the names and shapes of its tensors and the kinds of its parts.
-// An importer fills one in from a checkpoint's config; the IR is built from it. Nothing here knows
-// a family by name, and nothing behind it does either: what makes a family different has to be said
+// A model's architecture as data: the names and shapes of its tensors and the kinds of its parts.
+// An importer fills it in from a checkpoint's config; the IR is built from it. Neither this file
+// nor later stages depend on a family's name: the differences between families must be expressed
 // with these fields or with a new one.
 //
 // Not here: the weights themselves (Checkpoint.h reads them piece by piece).
@@ -13,16 +13,16 @@
 
 namespace moec {
 
-/// A matrix or vector as a part of a tensor of the checkpoint. Linear weights are [outputs,
-/// inputs]. Most are a whole tensor; fused checkpoints keep all experts in one tensor [E, rows,
-/// cols] and gate and up below each other, of which this names one expert and a range of rows.
+/// A matrix or vector as a part of a checkpoint's tensor. Linear weights are [outputs, inputs].
+/// Most parts are a whole tensor; fused checkpoints keep all experts in one tensor [E, rows, cols],
+/// with the rows of up below those of gate, and a part is one expert and a range of rows.
 struct WeightSource {
   std::string tensor; // Name in the checkpoint.
-  uint32_t rows = 0;  // Of the part. A vector of n elements is 1 x n.
+  uint32_t rows = 0;  // Rows of the part. A vector of n elements is 1 x n.
   uint32_t cols = 0;
   std::optional<uint32_t> index; // Leading index into a 3-D tensor.
   uint32_t firstRow = 0;         // First row of the part inside the (indexed) matrix.
-  uint32_t rowStep = 1;          // 2 where two matrices are interleaved row by row.
+  uint32_t rowStep = 1;          // 2 if two matrices are interleaved row by row.
   bool transposed = false;       // Stored [inputs, outputs].
 };
 
@@ -43,8 +43,8 @@ struct NormDescription {
 
 enum class RopeStyle { kHalf, kInterleaved };
 
-/// Rotary embedding with its scaling already worked out: angle = position * inverseFrequencies[i],
-/// cos and sin multiplied by attentionFactor. rotaryDim = 2 * inverseFrequencies.size().
+/// Rotary embedding with the scaling already applied: angle = position * inverseFrequencies[i], cos
+/// and sin multiplied by attentionFactor. rotaryDim = 2 * inverseFrequencies.size().
 struct RopeDescription {
   RopeStyle style = RopeStyle::kHalf;
   std::vector<float> inverseFrequencies;
@@ -55,13 +55,13 @@ struct RopeDescription {
 struct AttentionDescription {
   uint32_t heads = 0;
   uint32_t kvHeads = 0;
-  uint32_t headDim = 0;      // Of queries and keys.
-  uint32_t valueHeadDim = 0; // Of values.
-  float scale = 0;           // Of the scores, usually headDim^-0.5.
+  uint32_t headDim = 0;      // Width of queries and keys.
+  uint32_t valueHeadDim = 0; // Width of values.
+  float scale = 0;           // Factor on the scores, usually headDim^-0.5.
   uint32_t window = 0;       // Query i sees keys j with i - window < j <= i; 0: all j <= i.
   LinearDescription query, key, value, output;
-  std::optional<NormDescription> queryNorm,
-      keyNorm;                  // Weight of headDim: per head; of all heads: whole.
+  /// A weight of headDim normalizes each head, a longer one all heads together.
+  std::optional<NormDescription> queryNorm, keyNorm;
   std::optional<float> clip;    // q, k, v clamped to +-clip, after the norms.
   std::optional<uint32_t> rope; // Index into ModelDescription::ropes.
 };
@@ -82,12 +82,12 @@ struct RouterDescription {
   LinearDescription linear;
   RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t topK = 0;
-  bool renormalize = false; // Weights divided by their sum over the chosen.
+  bool renormalize = false; // Divide the weights by their sum over the chosen experts.
   float weightScale = 1;
 };
 
-/// An always-active network beside the routed experts; with a gate its output is multiplied by
-/// sigmoid(gate x).
+/// A network that is always active, in addition to the routed experts; with a gate, its output is
+/// multiplied by sigmoid(gate x).
 struct SharedExpertDescription {
   GluDescription network;
   std::optional<LinearDescription> gate;
@@ -109,21 +109,21 @@ struct LayerDescription {
 };
 
 struct ModelDescription {
-  std::string modelType; // As the config spells it: "mixtral", "qwen2_moe".
+  std::string modelType; // As in the config: "mixtral", "qwen2_moe".
   uint32_t vocabularySize = 0;
   uint32_t hiddenSize = 0;
   uint32_t maxPositions = 0;
   WeightSource embedding; // [V, H].
   float embeddingScale = 1;
   float residualScale = 1;
-  std::vector<RopeDescription> ropes; // Layers that rotate alike share one.
+  std::vector<RopeDescription> ropes; // Layers with the same rotation share an entry.
   std::vector<LayerDescription> layers;
   NormDescription finalNorm;
-  LinearDescription head; // The embedding itself when tied.
+  LinearDescription head; // The embedding itself if tied.
   bool tiedHead = false;
   float logitsScale = 1;
   std::optional<int32_t> bosToken;
-  std::vector<int32_t> eosTokens; // Generation stops on any of them.
+  std::vector<int32_t> eosTokens; // Generation stops at any of them.
 };
 
 } // namespace moec

@@ -18,7 +18,7 @@ Result<bool> hasEntry(const std::string &path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) == 0)
     return true;
-  // A name that no file system takes has no entry either.
+  // A name that is too long for the file system has no entry.
   if (errno == ENOENT || errno == ENAMETOOLONG)
     return false;
   return moert::openError(errno, path + ": cannot be looked up");

@@ -53,8 +53,8 @@ const TypeInfo &typeInfo(SafetensorsType type) {
   return kTypes[static_cast<size_t>(type)];
 }
 
-/// Turns the events of a header into tensors. The state is where in the header the next event
-/// stands; values of unknown keys inside a tensor's entry are skipped, as the reference does.
+/// Builds tensors from the events of a header. The state is the place of the next event in the
+/// header. Values of unknown keys in a tensor's entry are skipped, as in the reference reader.
 class HeaderHandler final : public JsonEventHandler {
 public:
   explicit HeaderHandler(std::vector<SafetensorsTensor> &output) : tensors(output) {}
@@ -114,7 +114,7 @@ private:
 
   Status handleTop(const JsonEvent &event) {
     if (event.kind == JsonEventKind::kEndObject)
-      return Status(); // Of the header; the scanner lets nothing follow.
+      return Status(); // The header's end; the scanner rejects anything after it.
     if (*event.text == "__metadata__") {
       if (seenMetadata)
         return invalidInput("found __metadata__ twice, expected it once");
@@ -185,7 +185,7 @@ private:
     return Status();
   }
 
-  /// Of shape and data_offsets: an array of unsigned integers.
+  /// Handles shape and data_offsets: arrays of unsigned integers.
   Status handleNumbers(const JsonEvent &event) {
     const bool isShape = state == State::kShape;
     const std::string_view field = isShape ? "shape" : "data_offsets";
@@ -232,9 +232,9 @@ private:
   std::vector<SafetensorsTensor> &tensors;
   State state = State::kStart;
   bool seenMetadata = false;
-  bool seenDtype = false, seenShape = false, seenOffsets = false; // Of the last tensor.
+  bool seenDtype = false, seenShape = false, seenOffsets = false; // Fields seen of the last tensor.
   bool inArray = false;
-  size_t numbers = 0; // Seen in the current array.
+  size_t numbers = 0; // Count in the current array.
   size_t skipDepth = 0;
 };
 
@@ -247,7 +247,7 @@ Status checkUniqueNames(const std::vector<SafetensorsTensor> &sortedByName) {
   return Status();
 }
 
-/// The bytes that type and shape ask for.
+/// The size that type and shape require, in bytes.
 Result<uint64_t> tensorBytes(const SafetensorsTensor &tensor) {
   std::optional<uint64_t> bits = 1;
   for (const uint64_t size : tensor.shape)
@@ -262,8 +262,8 @@ Result<uint64_t> tensorBytes(const SafetensorsTensor &tensor) {
   return *bits / 8;
 }
 
-/// Offsets tile the data section without hole or overlap, and each tensor has the bytes that its
-/// shape asks for. Returns the end of the last.
+/// Checks that the offsets tile the data section without gap or overlap, and that each tensor's
+/// size matches its shape. Returns the end of the last one.
 Result<uint64_t> checkLayout(const std::vector<SafetensorsTensor> &tensors) {
   std::vector<const SafetensorsTensor *> byOffset;
   byOffset.reserve(tensors.size());
@@ -278,7 +278,7 @@ Result<uint64_t> checkLayout(const std::vector<SafetensorsTensor> &tensors) {
     if (tensor->begin != position || tensor->end < tensor->begin)
       return invalidInput("tensor ", quoted(tensor->name), ": found data_offsets [", tensor->begin,
                           ", ", tensor->end, "], expected them to begin at ", position,
-                          " where the tensor before ends, and not to end before");
+                          ", the end of the previous tensor, and not to end before that");
     position = tensor->end;
     MOERT_ASSIGN_OR_RETURN(const uint64_t bytes, tensorBytes(*tensor));
     if (tensor->end - tensor->begin != bytes)
@@ -297,7 +297,7 @@ Status checkHeader(SafetensorsHeader &header, uint64_t headerBytes, uint64_t fil
   header.dataOffset = 8 + headerBytes;
   if (dataBytes != fileSize - header.dataOffset)
     return invalidInput("found ", fileSize - header.dataOffset, " bytes of data, expected ",
-                        dataBytes, " as the header says");
+                        dataBytes, " from the header");
   return Status();
 }
 

@@ -1,11 +1,10 @@
-// The header of a safetensors file: which tensors it holds, of which type and shape, and where
-// their bytes lie. The checks are those of the reference reader, in its order; a file that passes
-// has no overlap, no hole and no trailing bytes. https://github.com/huggingface/safetensors,
-// "Format".
+// The header of a safetensors file: its tensors with their types, shapes and byte ranges. The
+// checks are those of the reference reader, in its order; a valid file has no overlap, no gap and
+// no trailing bytes. https://github.com/huggingface/safetensors, "Format".
 //
-// Stricter than the reference reader in two points: a name that stands twice is refused (the format
-// forbids it, the reference map keeps one of them in silence), and so are more than
-// kSafetensorsMaxRank dimensions.
+// Stricter than the reference reader in two points: duplicate names are refused (the format forbids
+// them, but the reference reader silently keeps one), and so are more than kSafetensorsMaxRank
+// dimensions.
 //
 // Not here: the data, which Checkpoint reads piece by piece.
 #pragma once
@@ -19,7 +18,7 @@
 
 namespace moec {
 
-/// Every type that the format knows. Which of them a model may use is the importer's business.
+/// Every type of the format. The importer decides which of them a model may use.
 enum class SafetensorsType {
   kBool,
   kF4,
@@ -45,7 +44,7 @@ enum class SafetensorsType {
   kU64,
 };
 
-/// The type as the file spells it: "BF16".
+/// The type's name in the file: "BF16".
 std::string_view safetensorsTypeName(SafetensorsType type);
 
 /// One tensor: elements in C order, little-endian, at [begin, end) of the data section.
@@ -61,20 +60,21 @@ struct SafetensorsTensor {
 /// sorted by (begin, end) they tile the data section, which reaches from dataOffset to the end of
 /// the file.
 struct SafetensorsHeader {
-  uint64_t dataOffset = 0; // Of the data section, in the file.
+  uint64_t dataOffset = 0; // File offset of the data section.
   std::vector<SafetensorsTensor> tensors;
 
-  /// nullptr if there is none of this name.
+  /// nullptr if there is no tensor with this name.
   const SafetensorsTensor *find(std::string_view name) const;
 };
 
 /// The reference reader's limit for the JSON text.
 inline constexpr uint64_t kSafetensorsMaxHeaderBytes = 100'000'000;
-/// More dimensions than any library can hold (NumPy: 64). Keeps a hostile shape from using memory.
+/// More dimensions than any library supports (NumPy: 64). Bounds the memory that a hostile shape
+/// can use.
 inline constexpr size_t kSafetensorsMaxRank = 64;
 
-/// The length of the JSON text, from the first bytes of a file (8 of them are looked at) and the
-/// size of the whole file: the checks that come before the text can be read.
+/// The length of the JSON text, from the file's first 8 bytes and its size. Makes the checks that
+/// must precede reading the text.
 moert::Result<uint64_t> safetensorsHeaderLength(std::string_view fileName,
                                                 std::string_view firstBytes, uint64_t fileSize);
 

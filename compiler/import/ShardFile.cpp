@@ -17,7 +17,7 @@ using moert::Result;
 using moert::Status;
 
 Result<ShardFile> ShardFile::open(const std::string &path) {
-  // Without waiting for a writer, should the path be a pipe.
+  // Do not block if the path is a pipe without a writer.
   ShardFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0)
     return openError(path, errno);

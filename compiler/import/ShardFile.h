@@ -11,7 +11,7 @@
 
 namespace moec {
 
-/// Owns the descriptor. Reading is const and may be done from several threads at once.
+/// Owns the descriptor. Reading is const and thread-safe.
 class ShardFile {
 public:
   static moert::Result<ShardFile> open(const std::string &path);
@@ -23,10 +23,10 @@ public:
   const std::string &path() const { return filePath; }
   const SafetensorsHeader &header() const { return checkedHeader; }
 
-  /// Fills out from a position in the file; a file that ends before is an error.
+  /// Fills `out` from a file offset; an error if the file ends before.
   moert::Status read(uint64_t offset, std::span<std::byte> out) const;
 
-  /// Asks the system to forget what it cached of the file. Only advice: failing is no error.
+  /// Asks the system to drop the file from the page cache. Only advice: failures are ignored.
   void dropCache() const;
 
 private:

@@ -15,7 +15,7 @@ using moert::strCat;
 
 namespace {
 
-/// A shard lies beside the index: anything that could lead elsewhere is refused.
+/// A shard must be in the index's directory: refuses names that could lead elsewhere.
 Status checkShardName(const std::string &name, const std::string &tensor) {
   const bool plain = !name.empty() && name != "." && name.find('/') == std::string::npos &&
                      name.find('\\') == std::string::npos && name.find("..") == std::string::npos &&

@@ -14,7 +14,7 @@ using moert::Status;
 using moert::strCat;
 
 static constexpr size_t kNoShard = SIZE_MAX;
-/// An index of a million tensors is about this long.
+/// Enough for an index of about a million tensors.
 static constexpr uint64_t kMaxIndexBytes = kSafetensorsMaxHeaderBytes;
 
 Result<ShardSet> ShardSet::open(const std::string &directory) {
@@ -62,7 +62,7 @@ Status ShardSet::openNamed(const ShardIndex &index) {
 }
 
 Status ShardSet::locateTensors(const ShardIndex &index) {
-  std::vector<Entry> held; // A tensor that several shards hold is there several times.
+  std::vector<Entry> held; // A tensor in several shards has several entries.
   for (size_t shard = 0; shard < shards.size(); ++shard)
     for (const SafetensorsTensor &tensor : shards[shard].header().tensors)
       held.push_back({tensor.name, {shard, &tensor}});
@@ -85,7 +85,7 @@ Status ShardSet::locateTensors(const ShardIndex &index) {
       return invalidInput("found tensor ", quoted(first->name), " in ",
                           shards[first->location.shard].path(), " and in ",
                           shards[first[1].location.shard].path(),
-                          ", expected weight_map to say which of them counts");
+                          ", expected weight_map to name one of them");
     if (chosen == last) {
       (isListed ? elsewhere : unlisted).emplace_back(first->name);
       chosen = first;
@@ -159,8 +159,8 @@ std::string ShardSet::absenceText(std::string_view tensor) const {
   }
   const std::string path = strCat(directory, "/", entry->file);
   if (std::find(absentFiles.begin(), absentFiles.end(), entry->file) != absentFiles.end())
-    return strCat("; ", indexPath, " says that it is in ", path, ", and there is no such file");
-  return strCat("; ", indexPath, " says that it is in ", path, ", which does not hold it");
+    return strCat("; ", indexPath, " places it in ", path, ", and there is no such file");
+  return strCat("; ", indexPath, " places it in ", path, ", which does not hold it");
 }
 
 std::string ShardSet::disagreementText() const {

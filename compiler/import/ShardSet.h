@@ -1,10 +1,10 @@
 // The safetensors files of a checkpoint: model.safetensors alone, or the shards that
 // model.safetensors.index.json names.
 //
-// What the shards hold decides, not what the index says of them, as in transformers and vLLM: a
-// tensor that lies in another shard than the index says, or that the index does not list, is used
-// all the same. The index decides one thing: which of several shards a repeated tensor is read
-// from. Where the two disagree is kept for a warning, and for the reason when a tensor is missing.
+// The shards' content decides, not the index, as in transformers and vLLM: a tensor that is in
+// another shard than the index says, or that the index does not list, is used. The index decides
+// only from which of several shards a repeated tensor is read. Disagreements are kept for a
+// warning, and as the reason if a tensor is missing.
 #pragma once
 
 #include "compiler/import/Safetensors.h"
@@ -20,19 +20,19 @@
 
 namespace moec {
 
-/// Where a tensor lies: the shard's index and its entry in that shard's header.
+/// Location of a tensor: the shard's index and the entry in that shard's header.
 struct TensorLocation {
   size_t shard = 0;
   const SafetensorsTensor *tensor = nullptr;
 };
 
-/// A tensor that the index lists and no shard holds.
+/// A tensor that the index lists but no shard holds.
 struct AbsentTensor {
   std::string name;
-  std::string file; // Where the index says it is.
+  std::string file; // The shard named by the index.
 };
 
-/// Opened once, then constant. Owns the shards, which the locations point into, also after a move.
+/// Opened once, then constant. Owns the shards, which the locations point into, even after a move.
 class ShardSet {
 public:
   static moert::Result<ShardSet> open(const std::string &directory);
@@ -45,9 +45,9 @@ public:
   /// All tensors that the shards hold, ascending.
   std::vector<std::string_view> tensorNames() const;
 
-  /// Why find() has no such tensor, as the end of a message; empty where nothing is known of it.
+  /// The reason why find() has no such tensor, as the end of a message; empty if unknown.
   std::string absenceText(std::string_view tensor) const;
-  /// A line that says where the index and the shards disagree; empty where they agree.
+  /// One line that lists the disagreements of index and shards; empty if there are none.
   std::string disagreementText() const;
 
 private:
@@ -64,11 +64,11 @@ private:
   std::string indexPath; // Empty without an index.
   std::vector<ShardFile> shards;
   std::vector<Entry> tensors;           // Sorted by name, unique.
-  std::vector<std::string> namedFiles;  // By the index.
-  std::vector<std::string> absentFiles; // Of them, those that are not there.
-  std::vector<size_t> shardOfFile;      // By namedFiles; kNoShard for an absent one.
+  std::vector<std::string> namedFiles;  // Named by the index.
+  std::vector<std::string> absentFiles; // Those of namedFiles that do not exist.
+  std::vector<size_t> shardOfFile;      // For each of namedFiles; kNoShard if absent.
   std::vector<AbsentTensor> absent;     // Sorted by name.
-  std::vector<std::string> elsewhere;   // Held by another shard than the index says.
+  std::vector<std::string> elsewhere;   // Held by another shard than the index names.
   std::vector<std::string> unlisted;    // Held by a shard, not listed by the index.
 };
 

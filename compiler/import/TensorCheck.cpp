@@ -56,15 +56,16 @@ void visitMoe(const MoeDescription &moe, const Visit &visit) {
     visitLinear(*moe.shared->gate, visit);
 }
 
-/// What all parts taken from one tensor add up to: the shape that the tensor must have.
+/// The union of all parts taken from one tensor, which determines the tensor's shape.
 struct Extent {
   bool isIndexed = false;
   bool isTransposed = false;
-  bool isConsistent = true; // All parts speak of one layout and width.
+  bool isConsistent = true; // All parts have one layout and width.
   uint64_t indices = 0;
-  uint64_t rows = 0;         // Up to the last one taken, as of a matrix.
-  uint64_t cols = 0;         // Of every part.
-  uint64_t vectorLength = 0; // Up to the last element taken, as of a vector; 0: a part has rows.
+  uint64_t rows = 0; // Read as a matrix: number of rows up to the last one taken.
+  uint64_t cols = 0; // Width of every part.
+  // Read as a vector: number of elements up to the last one taken; 0: parts have rows.
+  uint64_t vectorLength = 0;
 
   bool operator==(const Extent &) const = default;
 };
@@ -86,7 +87,7 @@ void addPart(Extent &extent, const WeightSource &source) {
   extent.vectorLength = isVector ? std::max(extent.vectorLength, vectorEnd) : 0;
 }
 
-/// The shapes that fit; a single row may be stored as a vector or as a matrix of one row.
+/// The accepted shapes; a single row may be stored as a vector or as a matrix of one row.
 std::vector<std::vector<uint64_t>> expectedShapes(const Extent &extent) {
   std::vector<std::vector<uint64_t>> shapes;
   if (extent.vectorLength != 0)
@@ -132,7 +133,7 @@ Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const 
   return Status();
 }
 
-/// The module that a tensor belongs to: "a.q_proj." of "a.q_proj.weight".
+/// The module of a tensor: "a.q_proj." for "a.q_proj.weight".
 std::string_view moduleOf(std::string_view tensor) {
   const size_t dot = tensor.rfind('.');
   return dot == std::string_view::npos ? std::string_view() : tensor.substr(0, dot + 1);

@@ -1,4 +1,4 @@
-// Holds a description against the tensors that a checkpoint really has, before anything is read.
+// Checks a description against the tensors of a checkpoint, before any weights are read.
 #pragma once
 
 #include "compiler/import/Checkpoint.h"
@@ -13,13 +13,13 @@ namespace moec {
 void forEachWeight(const ModelDescription &description,
                    const std::function<void(const WeightSource &)> &visit);
 
-/// Every tensor that the description names is in the checkpoint, has exactly the shape that all
-/// parts taken from it add up to, and a type that can be read. A tensor that stands beside a
-/// described one in the same module (a bias that the config does not speak of) is refused too:
-/// ignoring it would change the result.
+/// Checks that every described tensor is in the checkpoint, with exactly the shape that its parts
+/// add up to and a supported type. An undescribed tensor in the same module as a described one (a
+/// bias that the config does not mention) is refused too: ignoring it would change the result.
 moert::Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description);
 
-/// The tensors that the description does not name, ascending: of layers beyond the last, say.
+/// The tensors that the description does not name, in ascending order; for example of layers beyond
+/// the last.
 std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
                                             const ModelDescription &description);
 

@@ -12,11 +12,11 @@ namespace moec {
 using moert::Result;
 using moert::Status;
 
-/// Enough that reading is not the system calls, little enough for any machine.
+/// Large enough to make system calls negligible, small enough for any machine.
 static constexpr uint64_t kPieceBytes = 1 << 20;
-/// A trained tensor has a byte that is not zero among these.
+/// A trained tensor has a nonzero byte among these.
 static constexpr uint64_t kFirstBytes = 4096;
-/// They wait for the disk, which answers many small reads in the time of one.
+/// Concurrent readers, since the disk serves many small reads in the time of one.
 static constexpr uint32_t kReaders = 16;
 
 static bool isZero(std::span<const std::byte> bytes) {

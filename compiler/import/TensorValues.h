@@ -1,4 +1,4 @@
-// Questions about the values of stored tensors that can mostly be answered from their first bytes.
+// Predicates on the values of stored tensors that can mostly be decided from their first bytes.
 #pragma once
 
 #include "compiler/import/Checkpoint.h"
@@ -12,15 +12,15 @@
 
 namespace moec {
 
-/// Whether both tensors have this shape and equal values, whatever types they are stored in. Reads
-/// both up to the first difference.
+/// Whether both tensors have this shape and equal values, whatever their stored types. Reads both
+/// up to the first difference.
 moert::Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &a,
                                      const WeightSource &b);
 
-/// The tensors that the description uses and that hold nothing but zero bytes, in the order of the
-/// forward pass: what a download leaves that reserved its file and did not fill it. Biases are left
-/// out, since training may leave them at zero. Costs one small read per tensor, and a tensor's
-/// whole length only where it is zero.
+/// The tensors that the description uses and that hold only zero bytes, in the order of the forward
+/// pass: an interrupted download that reserved its file leaves such tensors. Biases are left out,
+/// since training may leave them at zero. Costs one small read per tensor, and a whole tensor is
+/// read only if it is zero.
 moert::Result<std::vector<std::string>> allZeroTensors(const Checkpoint &checkpoint,
                                                        const ModelDescription &description);
 

@@ -20,14 +20,14 @@ constexpr uint32_t kMaxLayers = 1024;
 constexpr uint32_t kMaxHeads = 1 << 14;
 constexpr uint32_t kMaxHeadDim = 1 << 14;
 constexpr uint32_t kMaxPositions = 1u << 30;
-/// Bounds what a description can take; the largest published model has 15,000.
+/// Bounds the size of a description; the largest published model has 15,000.
 constexpr uint64_t kMaxTotalExperts = 1 << 17;
 
 Result<Activation> readActivation(const ConfigObject &config) {
   MOERT_ASSIGN_OR_RETURN(const std::string name, config.string("hidden_act", "silu"));
-  if (name == "silu" || name == "swish") // Two names of one function.
+  if (name == "silu" || name == "swish") // Two names for the same function.
     return Activation::kSilu;
-  return config.mismatch("hidden_act", "\"silu\" or \"swish\", the activations that work here");
+  return config.mismatch("hidden_act", "\"silu\" or \"swish\", the supported activations");
 }
 
 Status checkCommonKeys(const ConfigObject &config) {
@@ -76,7 +76,7 @@ AttentionDescription describeAttention(const DecoderConfig &decoder, const std::
   attention.heads = decoder.heads;
   attention.kvHeads = decoder.kvHeads;
   attention.headDim = attention.valueHeadDim = decoder.headDim;
-  // Division and square root are exact to the last bit on every machine.
+  // Division and square root are correctly rounded on every machine.
   attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(decoder.headDim)));
   attention.query = linearLayer(prefix + "q_proj.", queries, decoder.hiddenSize);
   attention.key = linearLayer(prefix + "k_proj.", keys, decoder.hiddenSize);
@@ -93,7 +93,8 @@ NormDescription describeNorm(const DecoderConfig &decoder, std::string tensor) {
   return norm;
 }
 
-/// generation_config.json wins for the end tokens: it is what the model's authors generate with.
+/// generation_config.json takes precedence for the end tokens, since the model's authors generate
+/// with it.
 Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model) {
   const uint32_t last = model.vocabularySize - 1;
   const bool hasGeneration = input.generationConfig.has_value();
@@ -112,8 +113,8 @@ Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model
   return Status();
 }
 
-/// The flag of the config is a wish, the stored tensors decide, as in transformers 5: with both
-/// stored and different the head is not tied; with only one of them stored that one is both.
+/// The stored tensors decide, not the config's flag, as in transformers 5: if both are stored and
+/// differ, the head is not tied; if only one is stored, it serves as both.
 Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder,
                     ModelDescription &model) {
   model.head = linearLayer("lm_head.", decoder.vocabularySize, decoder.hiddenSize);
@@ -195,8 +196,9 @@ Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &inp
   const std::string fusedGateUp = prefix + "gate_up_proj", fusedDown = prefix + "down_proj";
   const bool isFused = input.hasTensor(fusedGateUp);
   if (isFused && input.hasTensor(strCat(prefix, "0.", kind.names.gate, ".weight")))
-    return invalidInput("found tensor ", quoted(fusedGateUp),
-                        " and tensors of single experts beside it, expected one of the two");
+    return invalidInput(
+        "found tensor ", quoted(fusedGateUp),
+        " as well as tensors of single experts, expected only one of the two layouts");
   std::vector<GluDescription> experts;
   for (uint32_t expert = 0; expert < count; ++expert) {
     if (!isFused) {
@@ -220,7 +222,8 @@ Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string
       continue;
     MOERT_ASSIGN_OR_RETURN(const bool flag, config.boolean(key));
     if (flag)
-      return config.mismatch(key, "false: the reference implementation of this family has none");
+      return config.mismatch(
+          key, "false: the reference implementation of this family has no such parameters");
   }
   return Status();
 }

@@ -1,7 +1,7 @@
-// What the families share: a pre-norm decoder in Llama's style,
+// Code that the families share: a pre-norm decoder in Llama's style,
 //   h = embedding[ids];  per layer h += attention(norm h); h += network(norm h);  head(norm h)
-// with the tensor names that nearly all published checkpoints use. A family reads its own keys and
-// fills in what differs.
+// with the tensor names of nearly all published checkpoints. A family reads its own keys and fills
+// in the differences.
 #pragma once
 
 #include "compiler/import/Architecture.h"
@@ -17,7 +17,7 @@
 
 namespace moec {
 
-/// The keys that all families spell alike.
+/// The keys that have the same name in all families.
 struct DecoderConfig {
   uint32_t vocabularySize = 0;
   uint32_t hiddenSize = 0;
@@ -28,32 +28,32 @@ struct DecoderConfig {
   uint32_t maxPositions = 0;
   float epsilon = 0;
   Activation activation = Activation::kSilu;
-  bool tiedHead = false; // As the config says; describeDecoder() holds it against the tensors.
+  bool tiedHead = false; // From the config; describeDecoder() checks it against the tensors.
 };
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
 inline constexpr uint32_t kMaxWidth = 1 << 24;
 inline constexpr uint32_t kMaxExperts = 1 << 16;
 
-/// Reads and checks them. Refuses what no family here computes: another activation than SiLU,
-/// quantized weights, a data type that is not a plain float.
+/// Reads and checks these keys. Refuses what no supported family computes: activations other than
+/// SiLU, quantized weights, data types other than plain floats.
 moert::Result<DecoderConfig> readDecoderConfig(const ConfigObject &config);
 
-/// Refuses a flag that is true, saying that the family knows no such thing.
+/// Refuses flags that are true and that the family does not support.
 moert::Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string_view> keys);
 
-/// An integer that is spelled in either of two ways; if both are there, they must agree.
+/// An integer under either of two names; if both exist, they must agree.
 moert::Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key,
                                   std::string_view alias, uint32_t least, uint32_t most,
                                   uint32_t fallback);
 
-/// The rest of the description of one layer, whose names begin with prefix ("model.layers.3."):
-/// called with everything but the network filled in.
+/// Completes the description of one layer, whose tensor names begin with `prefix`
+/// ("model.layers.3."). Called with everything but the network filled in.
 using FillLayer = std::function<moert::Status(uint32_t layer, const std::string &prefix,
                                               LayerDescription &description)>;
 
-/// The whole model but what fillLayer adds: plain grouped-query attention with rotary embedding,
-/// RMS norms, no biases, no window.
+/// Describes the whole model, with fillLayer for the networks: plain grouped-query attention with
+/// rotary embedding, RMS norms, no biases, no window.
 moert::Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
                                                 const DecoderConfig &decoder,
                                                 const FillLayer &fillLayer);
@@ -68,7 +68,7 @@ struct GluNames {
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
-/// What a gated network is, but for where its tensors are.
+/// A gated network without the names of its tensors.
 struct GluKind {
   GluNames names;
   uint32_t hidden = 0;
@@ -79,9 +79,9 @@ struct GluKind {
 /// A network whose matrices are prefix + name + ".weight".
 GluDescription gluNetwork(const std::string &prefix, const GluKind &kind);
 
-/// All experts of a layer under prefix ("model.layers.3.mlp.experts."): one tensor per matrix and
-/// expert, or, if the checkpoint has such a tensor, fused as gate_up_proj [E, 2 * width, hidden]
-/// (gate's rows first) and down_proj [E, hidden, width].
+/// All experts of a layer, with names that begin with `prefix` ("model.layers.3.mlp.experts."): one
+/// tensor per matrix and expert, or, if the checkpoint has such a tensor, fused as gate_up_proj [E,
+/// 2 * width, hidden] (gate's rows first) and down_proj [E, hidden, width].
 moert::Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
                                                            const std::string &prefix,
                                                            const GluKind &kind, uint32_t count);

@@ -1,5 +1,6 @@
-// Mixtral: every layer routed, softmax then top-k, renormalised. The sliding window applies
-// whenever it is not null, as in transformers (the first upload of 8x7B says 4096 and means it).
+// Mixtral: all layers are routed, softmax then top-k, weights renormalized. The sliding window
+// applies whenever it is not null, as in transformers (the first upload of 8x7B sets it to 4096,
+// and uses it).
 #include "compiler/import/architectures/Families.h"
 #include "compiler/import/architectures/LlamaDecoder.h"
 
@@ -35,8 +36,8 @@ Result<MixtralConfig> readMixtral(const ConfigObject &config) {
   return mixtral;
 }
 
-/// On disk the block is block_sparse_moe; the class calls it mlp, and so do files that were saved
-/// without translating the names back.
+/// Published files name the block block_sparse_moe. The class names it mlp, and so do files that
+/// were saved without translating the names back.
 std::string moduleName(const ArchitectureInput &input, const std::string &prefix) {
   const std::string renamed = prefix + "mlp.";
   return input.hasTensor(renamed + "gate.weight") ? renamed : prefix + "block_sparse_moe.";

@@ -1,6 +1,6 @@
-// Qwen2-MoE (and Qwen1.5-MoE): biases on queries, keys and values, routed layers mixed with dense
-// ones, a shared expert with a gate, router weights renormalised only on request. The window that
-// every file carries is ignored unless use_sliding_window says otherwise.
+// Qwen2-MoE (and Qwen1.5-MoE): biases on queries, keys and values; routed and dense layers; a
+// shared expert with a gate; router weights renormalized only if the config says so. Every config
+// has a window, which is ignored unless use_sliding_window is true.
 #include "compiler/import/architectures/Families.h"
 #include "compiler/import/architectures/LlamaDecoder.h"
 
@@ -29,7 +29,7 @@ struct Qwen2MoeConfig {
   std::vector<bool> isRouted;    // Per layer.
 };
 
-/// As the class does it: an explicit list, or every other layer below max_window_layers.
+/// As in the reference class: an explicit list, or every other layer below max_window_layers.
 Result<std::vector<uint32_t>> readWindows(const ConfigObject &config, uint32_t layers) {
   MOERT_ASSIGN_OR_RETURN(const bool useWindow, config.boolean("use_sliding_window", false));
   std::vector<bool> isSliding(layers);

@@ -14,15 +14,15 @@ using moert::Status;
 
 namespace {
 
-/// Published values reach from 1e4 to 1e7; anything in this range computes.
+/// Published values are 1e4 to 1e7; any value in this range is computable.
 constexpr double kLeastTheta = 1, kMostTheta = 1e15;
 constexpr double kMostFactor = 1e6;
 
-/// Where the keys stand.
+/// Location of the keys.
 struct RopeKeys {
   double theta = 0;
   std::string type = "default";
-  std::optional<ConfigObject> parameters; // Of the scaling.
+  std::optional<ConfigObject> parameters; // The scaling's parameters.
 };
 
 Result<std::string> readType(const ConfigObject &parameters, std::optional<std::string> fallback) {
@@ -31,7 +31,7 @@ Result<std::string> readType(const ConfigObject &parameters, std::optional<std::
   MOERT_ASSIGN_OR_RETURN(const std::string type, parameters.string("type"));
   MOERT_ASSIGN_OR_RETURN(const std::string ropeType, parameters.string("rope_type", type));
   if (type != ropeType)
-    return parameters.mismatch("rope_type", "the same as 'type', which says \"" + type + "\"");
+    return parameters.mismatch("rope_type", "the same as 'type', which is \"" + type + "\"");
   return type;
 }
 
@@ -46,7 +46,8 @@ Result<RopeKeys> readKeys(const ConfigObject &config) {
     return keys;
   }
   if (config.has("rope_scaling"))
-    return config.mismatch("rope_scaling", "none beside rope_parameters, which says the same");
+    return config.mismatch("rope_scaling",
+                           "no such key together with rope_parameters, which replaces it");
   MOERT_ASSIGN_OR_RETURN(keys.parameters, config.object("rope_parameters"));
   MOERT_ASSIGN_OR_RETURN(keys.type, readType(*keys.parameters, "default"));
   const ConfigObject &holder = keys.parameters->contains("rope_theta") ? *keys.parameters : config;
@@ -54,7 +55,7 @@ Result<RopeKeys> readKeys(const ConfigObject &config) {
   return keys;
 }
 
-/// Rotating only a part of each head is a matter of families that are not here.
+/// No supported family rotates only a part of each head.
 Status refusePartial(const ConfigObject &config) {
   if (!config.has("partial_rotary_factor"))
     return Status();

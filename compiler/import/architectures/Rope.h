@@ -1,5 +1,5 @@
-// Rotary position embedding, as configs spell it: rope_theta + rope_scaling in published files,
-// rope_parameters in those that transformers 5 writes.
+// Rotary position embedding in configs: rope_theta and rope_scaling in published files,
+// rope_parameters in files written by transformers 5.
 #pragma once
 
 #include "compiler/import/Config.h"
@@ -10,9 +10,9 @@
 
 namespace moec {
 
-/// Reads the keys and works out the inverse frequencies for an even rotaryDim: in double with
-/// deterministic functions, rounded to f32 once. Knows the types default, linear and llama3;
-/// refuses every other by name.
+/// Reads the keys and computes the inverse frequencies for an even rotaryDim: in double with
+/// deterministic functions, rounded once to f32. Supports the types default, linear and llama3;
+/// names any other type in an error.
 moert::Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim);
 
 } // namespace moec

@@ -1,4 +1,4 @@
-// What a config may say, and what it then means. BrokenCheckpointTest.cpp has what it may not say.
+// Accepted configs and their meaning. BrokenCheckpointTest.cpp has the refused ones.
 #include "compiler/import/Architecture.h"
 
 #include "compiler/import/ImportCheckpoint.h"
@@ -22,7 +22,7 @@ ModelDescription describe(const TestCheckpoint &checkpoint) {
   return std::move(result).value().description;
 }
 
-/// Without tensors: as many layers as the config says.
+/// Without tensors, whatever the number of layers.
 ModelDescription describeConfig(const nlohmann::json &json) {
   const auto config = moec::Config::parse("config.json", json.dump());
   REQUIRE(config.isOk());
@@ -48,7 +48,7 @@ TEST_CASE("supported families are listed in order") {
   CHECK(std::is_sorted(types.begin(), types.end()));
 }
 
-TEST_CASE("a config without `architectures` is taken by its model_type") {
+TEST_CASE("a config without `architectures` is identified by its model_type") {
   TestCheckpoint checkpoint = tinyMixtral();
   checkpoint.config.erase("architectures");
   CHECK(describe(checkpoint).modelType == "mixtral");
@@ -70,13 +70,13 @@ TEST_CASE("keys with a class default may be missing") {
   CHECK(model.layers[0].attention.query.bias.has_value());
 }
 
-TEST_CASE("norm_topk_prob renormalises") {
+TEST_CASE("norm_topk_prob renormalizes") {
   TestCheckpoint checkpoint = tinyQwen2Moe();
   checkpoint.config["norm_topk_prob"] = true;
   CHECK(describe(checkpoint).layers[0].moe->router.renormalize);
 }
 
-TEST_CASE("qkv_bias false takes the biases away") {
+TEST_CASE("qkv_bias false removes the biases") {
   TestCheckpoint checkpoint = tinyQwen2Moe();
   checkpoint.config["qkv_bias"] = false;
   for (const char *name : {"q_proj.bias", "k_proj.bias", "v_proj.bias"})
@@ -120,7 +120,7 @@ TEST_CASE("Qwen2-MoE with windows slides in every other layer below max_window_l
   CHECK(windows(describeConfig(config)) == std::vector<uint32_t>{32, 0, 32, 0, 0, 0});
 }
 
-TEST_CASE("layer_types say where Qwen2-MoE slides") {
+TEST_CASE("layer_types select Qwen2-MoE's sliding layers") {
   nlohmann::json config = tinyQwen2Moe().config;
   config["num_hidden_layers"] = 3;
   config["use_sliding_window"] = true;
@@ -144,7 +144,7 @@ TEST_CASE("Mixtral under the class's own names, fused, is read") {
   CHECK(expert.down.weight.tensor == renamed + "experts.down_proj");
 }
 
-TEST_CASE("the end tokens of generation_config.json win over those of config.json:") {
+TEST_CASE("end tokens come from generation_config.json before config.json:") {
   TestCheckpoint checkpoint = tinyMixtral();
   std::vector<int32_t> expected;
   SUBCASE("one") {
@@ -170,7 +170,7 @@ TEST_CASE("the end tokens of generation_config.json win over those of config.jso
   CHECK(describe(checkpoint).eosTokens == expected);
 }
 
-TEST_CASE("the first token comes from config.json, else from generation_config.json") {
+TEST_CASE("the begin token comes from config.json, or else from generation_config.json") {
   TestCheckpoint checkpoint = tinyMixtral();
   checkpoint.generationConfig = {{"bos_token_id", 9}};
   CHECK(describe(checkpoint).bosToken == 1);

@@ -1,5 +1,5 @@
-// Checkpoints whose index or tensors are wrong: each row is refused with a message that names the
-// file, what was found and what was expected.
+// Checkpoints with a wrong index or wrong tensors: each row is refused with a message that names
+// the file, the found and the expected value.
 #include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
@@ -88,7 +88,7 @@ const std::vector<Row> kTensors = {
        c.shards.begin()->second.push_back(
            testTensor(kModule + "experts.gate_up_proj", "BF16", {2, 12, 8}));
      },
-     "experts.gate_up_proj", "and tensors of single experts beside it"},
+     "experts.gate_up_proj", "as well as tensors of single experts"},
 };
 
 const std::string kIndex = "model.safetensors.index.json";
@@ -137,7 +137,7 @@ const std::vector<Row> kIndexFiles = {
      },
      kShard2.c_str(), "bytes of data, expected"},
     {"a tensor that is missing from its shard", [](auto &c) { c.remove("lm_head.weight"); },
-     "index.json says that it is in ", "found no tensor \"lm_head.weight\""},
+     "index.json places it in ", "found no tensor \"lm_head.weight\""},
     {"a tensor that neither the index nor a shard has",
      [](auto &c) {
        c.remove("lm_head.weight");
@@ -162,7 +162,7 @@ const std::vector<Row> kIndexFiles = {
 
 } // namespace
 
-TEST_CASE("the checkpoints to be broken are whole") {
+TEST_CASE("the checkpoints are valid before they are broken") {
   CHECK(importStatus(tinyMixtral()).message() == "");
   CHECK(importStatus(tinyQwen2Moe()).message() == "");
   CHECK(importStatus(splitMixtral()).message() == "");
@@ -178,7 +178,7 @@ TEST_CASE("a broken shard index is refused:") {
   checkBroken(kIndexFiles, splitMixtral);
 }
 
-TEST_CASE("a directory that is not there is refused") {
+TEST_CASE("a missing directory is refused") {
   checkRefused(moec::importCheckpoint("/nonexistent/checkpoint").status(),
                {"/nonexistent/checkpoint", "found no such directory"});
 }

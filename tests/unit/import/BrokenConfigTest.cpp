@@ -1,5 +1,5 @@
-// Configs with one thing wrong: each row is refused with a message that names the file, what was
-// found and what was expected. ArchitectureTest.cpp has what must be accepted.
+// Configs with one fault: each row is refused with a message that names the file, the found and the
+// expected value. ArchitectureTest.cpp has accepted configs.
 #include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
@@ -185,7 +185,7 @@ const std::vector<Row> kRopeKeys = {
        c.config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
        c.config["rope_parameters"] = {{"rope_theta", 1e4}};
      },
-     "config.json", "'rope_scaling': found an object, expected none beside rope_parameters"},
+     "config.json", "'rope_scaling': found an object, expected no such key together with rope_"},
     {"a scaling that is a number", [](auto &c) { c.config["rope_scaling"] = 2; }, "config.json",
      "'rope_scaling': found 2, expected an object"},
     {"rope_parameters without a theta anywhere",

@@ -1,5 +1,5 @@
-// Broken safetensors headers, one per row: each is refused with a message that names the file, what
-// was found and what was expected. SafetensorsTest.cpp has what must be accepted.
+// Broken safetensors headers, one per row: each is refused with a message that names the file, the
+// found and the expected value. SafetensorsTest.cpp has accepted headers.
 #include "compiler/import/Safetensors.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
@@ -46,7 +46,7 @@ std::string manyDimensions() {
 }
 
 const std::vector<Row> kRows = {
-    {"nothing at all", "", 0, "broken JSON"},
+    {"an empty header", "", 0, "broken JSON"},
     {"no JSON", "hello", 0, "broken JSON at byte 1"},
     {"cut off inside the object", "{\"a\":{\"dtype\":\"F32\"", 0, "broken JSON"},
     {"text after the object", "{} x", 0, "broken JSON"},

@@ -1,4 +1,4 @@
-// Reading weights: every layout that a WeightSource can name, in every stored type.
+// Reading weights: every layout of a WeightSource, in every stored type.
 #include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
@@ -16,7 +16,7 @@ using moec::WeightSource;
 
 namespace {
 
-/// A checkpoint whose model.safetensors holds just these tensors.
+/// A checkpoint whose model.safetensors holds only these tensors.
 struct OpenedTensors {
   explicit OpenedTensors(const std::vector<TestTensor> &tensors) : checkpoint(open(tensors)) {}
   Checkpoint open(const std::vector<TestTensor> &tensors) {
@@ -84,7 +84,7 @@ TEST_CASE("F16 values are exact, subnormal ones too") {
   CHECK(values == std::vector<float>{1.0f, -2.5f, 0x1p-24f, 65504.0f});
 }
 
-TEST_CASE("the type of a weight is that of its tensor") {
+TEST_CASE("a weight has its tensor's type") {
   const OpenedTensors opened({testTensor("a", "F16", {2, 2}), testTensor("b", "BF16", {2, 2}),
                               testTensor("c", "F32", {2, 2})});
   CHECK(*opened.checkpoint.storedType(source("a", 2, 2)) == StoredType::kF16);
@@ -154,7 +154,7 @@ TEST_CASE("in a vector firstRow and rowStep count elements") {
   CHECK(readAll(opened.checkpoint, bias) == std::vector<float>{7, 9, 11});
 }
 
-TEST_CASE("strided reads larger than their buffer come out whole") {
+TEST_CASE("strided reads larger than their buffer are complete") {
   // 700,000 elements two apart: the 1 MiB buffer holds 131,072 of them.
   const OpenedTensors opened({counting("b", {1'400'000})});
   WeightSource odd = source("b", 1, 700'000);
@@ -167,7 +167,7 @@ TEST_CASE("strided reads larger than their buffer come out whole") {
   CHECK(allRight);
 }
 
-TEST_CASE("values stay right after the page cache was dropped") {
+TEST_CASE("values are right after the page cache was dropped") {
   // 96 MiB are read, so the cache is dropped in between.
   const OpenedTensors opened({counting("w", {1024, 1024})});
   const std::vector<float> first = readAll(opened.checkpoint, source("w", 1024, 1024));
@@ -194,7 +194,7 @@ TEST_CASE("several threads may read at once") {
 
 namespace {
 
-/// A source of the tensor w [2, 4, 3] with one field changed; as it is, it fits.
+/// A source of the tensor w [2, 4, 3] with one field changed; unchanged, it is valid.
 struct Outside {
   const char *name;
   void (*change)(WeightSource &);
@@ -234,7 +234,7 @@ TEST_CASE("a source that leaves its tensor is refused:") {
   }
 }
 
-TEST_CASE("rows outside of a source or room that does not fit are refused") {
+TEST_CASE("rows outside of a source and buffers of the wrong size are refused") {
   const OpenedTensors opened({counting("w", {4, 3})});
   std::vector<float> room(6);
   checkRefused(opened.checkpoint.readRows(source("w", 4, 3), 3, 2, room), {"\"w\""});
@@ -243,7 +243,7 @@ TEST_CASE("rows outside of a source or room that does not fit are refused") {
   CHECK(opened.checkpoint.readRows(source("w", 4, 3), 4, 0, std::span<float>()).isOk());
 }
 
-TEST_CASE("a file that shrank after it was opened is a failure, not a value") {
+TEST_CASE("reading a file that shrank after it was opened fails") {
   const OpenedTensors opened({counting("w", {4096})});
   std::filesystem::resize_file(opened.directory.path() + "/model.safetensors", 1000);
   std::vector<float> room(4096);
@@ -293,7 +293,7 @@ TEST_CASE("shards give the same tensors as one file, and one file is preferred t
   CHECK(moec::importCheckpoint(directory.path()).isOk());
 }
 
-TEST_CASE("tensors that no part of the model names are allowed") {
+TEST_CASE("tensors that the model does not use are allowed") {
   TestCheckpoint files = tinyMixtral();
   std::vector<TestTensor> &tensors = files.shards["model.safetensors"];
   tensors.push_back(testTensor("model.layers.1.enorm.weight", "F32", {3}));
@@ -328,7 +328,7 @@ TEST_CASE("tensors that the model does not use are counted in a warning, not ref
                        "is \"model.layers.1.input_layernorm.weight\"");
 }
 
-TEST_CASE("a checkpoint of which everything is used brings no warning") {
+TEST_CASE("a checkpoint without unused tensors gives no warning") {
   TemporaryDirectory directory;
   tinyMixtral().write(directory);
   std::string warning;

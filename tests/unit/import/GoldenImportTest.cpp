@@ -1,4 +1,5 @@
-// The key facts of every checked-in checkpoint: what its config means, and where its weights are.
+// Facts about every checked-in checkpoint: the meaning of its config, and the location of its
+// weights.
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/import/TensorCheck.h"
 
@@ -21,7 +22,7 @@ ImportedModel importCase(const std::string &name) {
 
 } // namespace
 
-TEST_CASE("a sharded Mixtral has a routed network with renormalised top-2 in every layer") {
+TEST_CASE("a sharded Mixtral has a routed network with renormalized top-2 in every layer") {
   const ModelDescription model = importCase("golden/mixtral").description;
   CHECK(model.modelType == "mixtral");
   CHECK(model.vocabularySize == 384);
@@ -81,7 +82,7 @@ TEST_CASE("an explicit head_dim need not be hidden_size divided by heads") {
   CHECK(model.ropes[0].inverseFrequencies.size() == 16);
 }
 
-TEST_CASE("Qwen2-MoE has biases, a gated shared expert and weights that are not renormalised") {
+TEST_CASE("Qwen2-MoE has biases, a gated shared expert and weights that are not renormalized") {
   const ModelDescription model = importCase("golden/qwen2_moe").description;
   REQUIRE(model.layers.size() == 2);
   for (const LayerDescription &layer : model.layers) {

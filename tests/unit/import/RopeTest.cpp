@@ -1,4 +1,4 @@
-// The inverse frequencies of every supported scaling, held against long double arithmetic.
+// The inverse frequencies of every supported scaling, compared with long double arithmetic.
 #include "compiler/import/architectures/Rope.h"
 
 #include "compiler/import/ImportCheckpoint.h"
@@ -22,7 +22,7 @@ RopeDescription rope(const std::string &json, uint32_t dim) {
   return std::move(result).value();
 }
 
-/// Allows one unit in the last place: the expected value is rounded from another expression.
+/// Allows one unit in the last place, since the expected value comes from another expression.
 bool isClose(float found, long double expected) {
   return std::fabs(static_cast<long double>(found) - expected) <= 0x1p-23L * std::fabs(expected);
 }
@@ -48,7 +48,7 @@ TEST_CASE("plain frequencies are theta to the power of -2i/d") {
 
 TEST_CASE("frequencies have the same bits on every machine") {
   const RopeDescription description = rope(R"({"rope_theta":10000})", 8);
-  // 1, 0.1, 0.01, 0.001, each the nearest f32.
+  // 1, 0.1, 0.01 and 0.001, each rounded to f32.
   const std::vector<uint32_t> expected = {0x3f800000, 0x3dcccccd, 0x3c23d70a, 0x3a83126f};
   for (size_t i = 0; i < expected.size(); ++i)
     CHECK(std::bit_cast<uint32_t>(description.inverseFrequencies[i]) == expected[i]);
@@ -88,7 +88,7 @@ TEST_CASE("llama3 scaling keeps short waves, divides long ones and blends betwee
   CHECK(blended > 0);
 }
 
-TEST_CASE("both spellings of a rotary embedding say the same") {
+TEST_CASE("both spellings of a rotary embedding give the same result") {
   const RopeDescription published =
       rope(R"({"rope_theta":5000,"rope_scaling":{"type":"linear","factor":2.5}})", 8);
   const RopeDescription rewritten =
@@ -96,7 +96,7 @@ TEST_CASE("both spellings of a rotary embedding say the same") {
   CHECK(published.inverseFrequencies == rewritten.inverseFrequencies);
 }
 
-TEST_CASE("rope_parameters without a type are plain and may leave theta outside") {
+TEST_CASE("rope_parameters without a type are unscaled, and theta may be outside of them") {
   const RopeDescription plainRope = rope(R"({"rope_theta":5000})", 8);
   CHECK(rope(R"({"rope_parameters":{"rope_theta":5000}})", 8).inverseFrequencies ==
         plainRope.inverseFrequencies);

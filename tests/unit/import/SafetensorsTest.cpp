@@ -36,12 +36,12 @@ TEST_CASE("an empty header with white space around it and no data is valid") {
   CHECK(parse(" \n{}", 0).tensors.empty());
 }
 
-TEST_CASE("metadata of strings, or none at all, is passed over") {
+TEST_CASE("metadata of strings, possibly empty, is skipped") {
   CHECK(parse(R"({"__metadata__":{"format":"pt"}})", 0).tensors.empty());
   CHECK(parse(R"({"__metadata__":null})", 0).tensors.empty());
 }
 
-TEST_CASE("unknown keys of a tensor are passed over, nested or not") {
+TEST_CASE("unknown keys of a tensor are skipped, nested or not") {
   const SafetensorsHeader header =
       parse(R"({"a":{"x":{"y":[1,{"z":null}]},"dtype":"U8","q":-1.5,"shape":[2],)"
             R"("data_offsets":[0,2],"w":"v"}})",
@@ -76,7 +76,7 @@ TEST_CASE("tensors are found by name whatever their order in the file") {
   CHECK(header.find("") == nullptr);
 }
 
-TEST_CASE("every type of the format is known by its name") {
+TEST_CASE("every type of the format is recognized by its name") {
   for (const char *name :
        {"BOOL",    "F4",          "F6_E2M3",     "F6_E3M2", "U8",  "I8",  "F8_E5M2", "F8_E4M3",
         "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16", "F16", "BF16",    "I32",
@@ -95,7 +95,7 @@ TEST_CASE("a header length is little-endian and may reach the end of the file") 
   CHECK(*length == 0x102);
 }
 
-TEST_CASE("names in messages are printable and cut off") {
+TEST_CASE("names in messages are printable and truncated") {
   const std::string header = "{\"" + std::string(5000, 'n') + "\\n\\u0007\":1}";
   const moert::Status status =
       parseSafetensorsHeader("m.safetensors", header, 8 + header.size()).status();

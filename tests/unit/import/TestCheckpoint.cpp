@@ -16,8 +16,8 @@ TestTensor testTensor(std::string name, std::string type, std::vector<uint64_t> 
     count *= size;
   TestTensor tensor{std::move(name), std::move(type), std::move(shape), {}};
   for (uint64_t i = 0; i < count; ++i) {
-    // Element i as 16 bits with a moderate exponent: of BF16 and F16 alike, and the upper half of
-    // an F32.
+    // Element i is a 16-bit word with a moderate exponent, which is valid as BF16, as F16 and as
+    // the upper half of an F32.
     const uint16_t bits = static_cast<uint16_t>(0x3c00 + (i * 7 + tensor.name.size()) % 0x180);
     if (tensor.type == "F32")
       tensor.bytes += std::string(2, '\0');

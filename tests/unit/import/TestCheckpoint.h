@@ -1,5 +1,5 @@
-// Checkpoints made by hand, to be broken one field at a time: a tiny model of each family as a
-// plain struct that a test changes and then writes into a directory of its own.
+// Small valid checkpoints, to be broken one field at a time: a tiny model of each family as a plain
+// struct, which a test changes and then writes to a directory of its own.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -20,20 +20,20 @@ struct TestTensor {
   std::string bytes;
 };
 
-/// A tensor whose elements are small numbers that differ from their neighbours'.
+/// A tensor of small numbers, each different from its neighbours.
 TestTensor testTensor(std::string name, std::string type, std::vector<uint64_t> shape);
 
-/// Eight bytes of length, the header as it is given, and so many zero bytes of data.
+/// Eight bytes of length, the given header, and `dataBytes` zero bytes of data.
 std::string safetensorsBytes(const std::string &header, size_t dataBytes);
 /// A well-formed file.
 std::string safetensorsBytes(const std::vector<TestTensor> &tensors);
 
 struct TestCheckpoint {
   nlohmann::json config;
-  nlohmann::json generationConfig; // Null: there is no such file.
-  nlohmann::json index;            // Null: there is no such file.
+  nlohmann::json generationConfig; // Null: no such file.
+  nlohmann::json index;            // Null: no such file.
   std::map<std::string, std::vector<TestTensor>> shards;
-  std::map<std::string, std::string> raw; // Written last, over the others.
+  std::map<std::string, std::string> raw; // Written last; replaces the others.
 
   TestTensor &tensor(const std::string &name);
   void remove(const std::string &name);
@@ -49,15 +49,15 @@ TestCheckpoint tinyQwen2Moe();
 /// tinyMixtral or tinyQwen2Moe with all experts of a layer in one tensor.
 TestCheckpoint fuseExperts(const TestCheckpoint &checkpoint);
 
-/// What importing a checkpoint says.
+/// The status of importing a checkpoint.
 moert::Status importStatus(const TestCheckpoint &checkpoint);
 
-/// Fails the running test unless the status refuses bad input with a message that contains all
-/// parts, and says what was found and what was expected.
+/// Fails the test unless the status is a refusal of bad input whose message contains all parts, and
+/// names what was found and what was expected.
 void checkRefused(const moert::Status &status, const std::vector<std::string> &parts);
 
-/// A whole checkpoint with one change, which has to be refused with a message that names the file
-/// and contains the fragment.
+/// Applies one change to a valid checkpoint, which must then be refused with a message that names
+/// the file and contains the fragment.
 struct BrokenCheckpoint {
   const char *name;
   void (*change)(TestCheckpoint &);
@@ -65,5 +65,5 @@ struct BrokenCheckpoint {
   const char *fragment;
 };
 
-/// Checks each row, as a subcase of its name, on a fresh checkpoint.
+/// Checks each row on a fresh checkpoint, as a subcase with the row's name.
 void checkBroken(const std::vector<BrokenCheckpoint> &rows, TestCheckpoint (*make)());

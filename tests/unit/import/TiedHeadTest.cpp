@@ -1,4 +1,4 @@
-// tie_word_embeddings against the tensors that are stored.
+// tie_word_embeddings, and the tensors that are stored.
 #include "compiler/import/ImportCheckpoint.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
@@ -38,7 +38,7 @@ TEST_CASE("both stored and different: the head is not tied, with a warning that 
     CHECK(imported.warnings.find(part) != std::string::npos);
 }
 
-TEST_CASE("a difference in the last element alone unties the head") {
+TEST_CASE("a difference in the last element is enough to untie the head") {
   TestCheckpoint checkpoint = tied();
   checkpoint.tensor(kHead).bytes = checkpoint.tensor(kEmbedding).bytes;
   checkpoint.tensor(kHead).bytes.back() ^= 1;
@@ -70,7 +70,7 @@ TEST_CASE("only the embedding stored: tied") {
   CHECK(imported.warnings == "");
 }
 
-TEST_CASE("only the head stored: it is the embedding, too") {
+TEST_CASE("only the head stored: it is the embedding too") {
   TestCheckpoint checkpoint = tied();
   checkpoint.remove(kEmbedding);
   const Imported imported(checkpoint);

@@ -1,5 +1,5 @@
-// Files that are optional: absent ones are no error, ones that are there and cannot be read are.
-// And an index that disagrees with its shards, and tensors that are all zero.
+// Optional files: absent ones are accepted, unreadable ones are refused. Also: indices that
+// disagree with their shards, and tensors that are all zero.
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/import/OptionalFile.h"
 #include "tests/unit/import/TestCheckpoint.h"
@@ -23,7 +23,7 @@ TestCheckpoint splitMixtral() {
   return checkpoint;
 }
 
-/// What importing a directory warns of, line by line; fails the test where it is refused.
+/// The warnings of importing a directory, line by line; fails the test if the import is refused.
 std::vector<std::string> warningsOf(const std::string &directory) {
   std::vector<std::string> lines;
   auto model =
@@ -38,7 +38,7 @@ std::vector<std::string> warningsOf(const TestCheckpoint &checkpoint) {
   return warningsOf(directory.path());
 }
 
-/// One warning, with all these parts.
+/// Expects one warning that contains all these parts.
 void checkWarned(const std::vector<std::string> &lines, const std::vector<std::string> &parts) {
   REQUIRE(lines.size() == 1);
   INFO(lines.front());
@@ -49,7 +49,7 @@ void checkWarned(const std::vector<std::string> &lines, const std::vector<std::s
   }
 }
 
-/// Runs as a user without rights, where the test has the right to; root may read any file.
+/// Runs without privileges if the test has any to drop; root may read any file.
 class WithoutRights {
 public:
   WithoutRights() : wasRoot(::geteuid() == 0) {
@@ -102,7 +102,7 @@ void refuseOptional(const TestCheckpoint &checkpoint, const std::string &name) {
     return;
   }
   SUBCASE("a link into a directory that may not be entered") {
-    const TemporaryDirectory blobs; // Its owner's alone.
+    const TemporaryDirectory blobs; // Only the owner may enter it.
     blobs.write("blob", "{}");
     std::filesystem::create_symlink(blobs.path("blob"), path);
     ::chmod(directory.path().c_str(), 0755);
@@ -122,31 +122,31 @@ void refuseOptional(const TestCheckpoint &checkpoint, const std::string &name) {
 
 } // namespace
 
-TEST_CASE("a tokenizer.json that cannot be read is refused, not taken for absent:") {
+TEST_CASE("a tokenizer.json that cannot be read is refused, not treated as absent:") {
   refuseOptional(tinyMixtral(), "tokenizer.json");
 }
 
-TEST_CASE("a generation_config.json that cannot be read is refused, not taken for absent:") {
+TEST_CASE("a generation_config.json that cannot be read is refused, not treated as absent:") {
   refuseOptional(tinyMixtral(), "generation_config.json");
 }
 
-TEST_CASE("an index that cannot be read is refused by name:") {
+TEST_CASE("an index that cannot be read is refused, and named:") {
   refuseOptional(splitMixtral(), kIndex);
 }
 
-TEST_CASE("a model.safetensors that cannot be read is refused, not passed over for the index:") {
+TEST_CASE("a model.safetensors that cannot be read is refused, not replaced by the index:") {
   refuseOptional(splitMixtral(), "model.safetensors");
 }
 
-TEST_CASE("a config.json that cannot be read is refused by name:") {
+TEST_CASE("a config.json that cannot be read is refused, and named:") {
   refuseOptional(tinyMixtral(), "config.json");
 }
 
-TEST_CASE("a shard that cannot be read is refused by name:") {
+TEST_CASE("a shard that cannot be read is refused, and named:") {
   refuseOptional(splitMixtral(), kShard1);
 }
 
-TEST_CASE("a tokenizer in another form is named in a warning, whatever lies there") {
+TEST_CASE("a tokenizer in an unsupported form is named in a warning, whatever kind of file it is") {
   for (const std::vector<std::string> &names :
        {std::vector<std::string>{"tokenizer.model"}, {"vocab.json", "merges.txt"}}) {
     const TemporaryDirectory directory;
@@ -154,14 +154,14 @@ TEST_CASE("a tokenizer in another form is named in a warning, whatever lies ther
     for (const std::string &name : names)
       std::filesystem::create_symlink("../gone", directory.path(name));
     std::vector<std::string> parts = names;
-    parts.insert(parts.end(), {"no tokenizer.json", "token ids", "What helps"});
+    parts.insert(parts.end(), {"no tokenizer.json", "token ids", "save_pretrained"});
     checkWarned(warningsOf(directory.path()), parts);
     directory.write("tokenizer.json", "{}"); // Not read here.
     CHECK(warningsOf(directory.path()).empty());
   }
 }
 
-TEST_CASE("tensors that the index lists, no shard holds and no part needs bring one warning") {
+TEST_CASE("unneeded tensors that the index lists but no shard holds give one warning") {
   TestCheckpoint checkpoint = splitMixtral();
   checkpoint.config["tie_word_embeddings"] = true;
   checkpoint.remove("lm_head.weight");
@@ -170,7 +170,7 @@ TEST_CASE("tensors that the index lists, no shard holds and no part needs bring 
               {kIndex, "2 tensors", "\"lm_head.weight\"", "rotary_emb.inv_freq"});
 }
 
-TEST_CASE("a shard that is not there may hold what no part needs") {
+TEST_CASE("a missing shard is accepted if its tensors are not needed") {
   TestCheckpoint checkpoint = splitMixtral();
   checkpoint.index["weight_map"]["model.layers.9.enorm.weight"] = "model-00003.safetensors";
   checkWarned(warningsOf(checkpoint),
@@ -189,7 +189,7 @@ TEST_CASE("a tensor is used wherever a shard holds it, with a warning") {
   }
 }
 
-TEST_CASE("of two shards that hold a tensor the one that the index names counts") {
+TEST_CASE("a tensor in two shards is read from the one that the index names") {
   TestCheckpoint checkpoint = splitMixtral();
   const std::string wanted = checkpoint.tensor("model.norm.weight").bytes;
   for (auto &[file, tensors] : checkpoint.shards)
@@ -209,13 +209,13 @@ TEST_CASE("of two shards that hold a tensor the one that the index names counts"
   CHECK(stored == wanted);
 }
 
-TEST_CASE("tensors that are all zero are named in a warning, the first ones and how many") {
+TEST_CASE("a warning names the first tensors that are all zero, and counts them") {
   TestCheckpoint checkpoint = tinyQwen2Moe();
   const auto zero = [&](const std::string &name) {
     std::string &bytes = checkpoint.tensor(name).bytes;
     bytes.assign(bytes.size(), '\0');
   };
-  zero("model.layers.0.self_attn.q_proj.bias"); // As training may leave it.
+  zero("model.layers.0.self_attn.q_proj.bias"); // Training may leave a bias at zero.
   CHECK(warningsOf(checkpoint).empty());
   zero("model.norm.weight");
   checkWarned(warningsOf(checkpoint), {"1 tensor", "is all zero", "\"model.norm.weight\""});
@@ -224,7 +224,7 @@ TEST_CASE("tensors that are all zero are named in a warning, the first ones and 
   checkWarned(warningsOf(checkpoint), {"4 tensors", "experts.1.gate_proj", "and 1 more"});
 }
 
-TEST_CASE("a tensor of which only the last element is not zero brings no warning") {
+TEST_CASE("a tensor whose last element is not zero gives no warning") {
   TestCheckpoint checkpoint = tinyMixtral();
   const std::string name = "lm_head.weight";
   checkpoint.config["vocab_size"] = 4000;
