@@ -17,7 +17,7 @@ namespace moec {
 using Align = TextTable::Align;
 
 std::string fixed(double value, int decimals) {
-  char text[400]; // Any double has fewer digits before the point.
+  char text[400]; // Longer than any double's digits before the point.
   std::snprintf(text, sizeof(text), "%.*f", decimals, value);
   return text;
 }
@@ -82,7 +82,7 @@ static std::string describeProvenance(const Artifact &artifact) {
     return "";
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
   for (const auto &[key, value] : artifact.provenance) {
-    // What the passes write for what --quantizer calls nearest.
+    // --quantizer nearest is written by the passes as "rtn".
     const bool isNearest = key == "quantizer" && value == "rtn";
     table.addRow({key, isNearest ? "nearest" : value});
   }

@@ -1,4 +1,4 @@
-// An artifact's experts, layer by layer, as a table; what a width is called.
+// An artifact's experts as a table, layer by layer, and the names of their widths.
 #include "compiler/inspection/Inspect.h"
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
@@ -57,12 +57,12 @@ std::string nameOfSlices(const Expert &expert) {
 
 namespace {
 
-/// What a layer's line in the table of experts says; equal neighbours share a line.
+/// A line of the table of experts; consecutive equal layers share one.
 struct LayerLine {
   uint64_t experts = 0;
   std::string shape, bits;
   std::map<uint32_t, uint64_t> counts; // Experts of each width.
-  uint64_t payload = 0, padding = 0;   // Of one layer.
+  uint64_t payload = 0, padding = 0;   // Bytes of one layer.
 
   friend bool operator==(const LayerLine &, const LayerLine &) = default;
 };
@@ -87,7 +87,7 @@ static LayerLine lineOf(const MoeLayer &layer) {
   return line;
 }
 
-// A column of counts for each width, the largest first.
+// One column of counts per width, in descending order.
 static TextTable tableOf(const std::set<uint32_t, std::greater<>> &widths) {
   std::vector<TextTable::Column> columns = {
       {"layers"}, {"experts"}, {"in x width"}, {"bits/weight"}};
@@ -130,8 +130,8 @@ std::string describeExperts(const Artifact &artifact) {
     first = end;
   }
   double share = payload == 0 ? 0 : double(padding) / double(payload + padding) * 100;
-  return strCat("experts, counted by their bits (4b: of 4 bits):\n", table.text(kIndent), kIndent,
-                experts, " experts: ", formatBytes(payload), ", beside ", formatBytes(padding),
+  return strCat("experts, counted by width (4b: 4 bits):\n", table.text(kIndent), kIndent, experts,
+                " experts: ", formatBytes(payload), ", plus ", formatBytes(padding),
                 " of padding (", fixed(share, 1), "% of the records)\n");
 }
 

@@ -1,4 +1,4 @@
-// What an artifact's plans were expected to do, beside what no plan could better.
+// The forecasts of an artifact's plans, with their lower bounds.
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 
@@ -25,7 +25,7 @@ std::string bytesText(double bytes) {
   return formatBytes(static_cast<uint64_t>(std::llround(bytes)));
 }
 
-/// Forecasts that can stand in one table: all of it was assumed of the same machine and text.
+/// Whether two forecasts can share a table: same machine, threads and text.
 bool areAlike(const Forecast &a, const Forecast &b) {
   return a.device == b.device && a.threads == b.threads && a.tokens == b.tokens &&
          a.traceTokens == b.traceTokens && a.origin == b.origin;
@@ -33,10 +33,10 @@ bool areAlike(const Forecast &a, const Forecast &b) {
 
 std::string describeAlike(const std::vector<const Plan *> &plans) {
   const Forecast &first = *plans.front()->forecast;
-  TextTable times({{"ms a token", Align::kLeft}, {"mean"}, {"median"}, {"95%"}, {"bound"}});
-  TextTable reads({{"reads a token", Align::kLeft},
+  TextTable times({{"ms per token", Align::kLeft}, {"mean"}, {"median"}, {"95%"}, {"bound"}});
+  TextTable reads({{"reads per token", Align::kLeft},
                    {"hits"},
-                   {"present"},
+                   {"resident"},
                    {"read"},
                    {"Belady"},
                    {"recall"},
@@ -53,9 +53,9 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
   return strCat("forecast, decoding the calibration text on\n", kIndent, first.device, "\n",
                 kIndent, first.threads, first.threads == 1 ? " thread; " : " threads; ",
                 "the device's numbers are ", worstText(first.origin), "\n", kIndent, first.tokens,
-                " of the trace's ", first.traceTokens,
-                " decoded tokens, on which nothing was decided:\n", times.text(kIndent), "\n",
-                reads.text(kIndent), "\n", kIndent, "Belady: ", kBoundText);
+                " of the trace's ", first.traceTokens, " decoded tokens, held out from planning:\n",
+                times.text(kIndent), "\n", reads.text(kIndent), "\n", kIndent,
+                "Belady: ", kBoundText);
 }
 
 } // namespace

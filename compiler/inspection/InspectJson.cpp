@@ -1,5 +1,5 @@
-// What an artifact says of itself as JSON: everything that the text for people sums up, in numbers.
-// docs/inspect.md is the document of the keys.
+// Describes an artifact as JSON: all numbers that the page of text summarizes. docs/inspect.md
+// documents the keys.
 #include "compiler/inspection/Inspect.h"
 #include "compiler/inspection/InspectSections.h"
 

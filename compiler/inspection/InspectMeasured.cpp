@@ -1,4 +1,4 @@
-// What an artifact says of its accuracy: what was promised, measured, on what and at which cost.
+// An artifact's accuracy: the target, the measured loss, the texts and the cost of the search.
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 
@@ -11,7 +11,7 @@ namespace moec {
 
 using Align = TextTable::Align;
 
-// KL is in nats, every other loss a share.
+// KL is in nats, every other loss is a percentage.
 static std::string lossText(const Measured &measured, double loss) {
   return measured.metric == "kl" ? fixed(loss, 5) + " nats per token" : fixed(loss * 100, 2) + "%";
 }
@@ -47,11 +47,11 @@ static std::string describeSamples(const Measured &measured) {
   if (!measured.isOnItems())
     return strCat(count, " of ", measured.windowTokens, " tokens",
                   measured.isSetAside ? ", set aside from the calibration texts"
-                                      : ", of texts that nothing else has read");
+                                      : ", of texts used for nothing else");
   std::string options;
   for (const auto &[option, value] : measured.itemOptions)
     options += strCat(" --", option, " ", value);
-  return strCat(count, " that nothing else has read,", options);
+  return strCat(count, ", used for nothing else,", options);
 }
 
 std::string describeMeasured(const Measured &measured) {
@@ -73,10 +73,10 @@ std::string describeMeasured(const Measured &measured) {
               lossText(measured, measured.unitSpread))});
   table.addRow({"chosen by", strCat(measured.solver, ", quantized by ", measured.quantizer)});
   table.addRow(
-      {"after", strCat(measured.measurements, " measurements, ", measured.windowsPlayed,
-                       measured.isOnItems() ? " windows and items" : " windows",
-                       " played; calibration on ", measured.calibrationTokens, " tokens")});
-  return strCat("accuracy, beside the same model at `source`:\n", table.text(kIndent), "\n",
+      {"search", strCat(measured.measurements, " measurements, ", measured.windowsPlayed,
+                        measured.isOnItems() ? " windows and items" : " windows",
+                        " evaluated; calibration on ", measured.calibrationTokens, " tokens")});
+  return strCat("accuracy, relative to the same model at `source`:\n", table.text(kIndent), "\n",
                 describeTexts(measured));
 }
 
@@ -86,7 +86,7 @@ static void writeTexts(JsonWriter &json, const char *key, const std::vector<Meas
   for (const MeasuredText &text : texts) {
     json.beginObject();
     json.key("name").string(text.name);
-    json.key("hash").string(formatChecksum(text.hash)); // A number of 64 bits is none in JSON.
+    json.key("hash").string(formatChecksum(text.hash)); // JSON numbers cannot hold 64 bits.
     json.key("bytes").number(text.bytes);
     json.key(areItems ? "items" : "windows").numbers(text.windows);
     if (areItems)

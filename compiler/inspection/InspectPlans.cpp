@@ -1,4 +1,4 @@
-// An artifact's plans for people: a table of all, then what each decides and why.
+// An artifact's plans as text: a table of all, then the settings and reasons of each.
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 #include "compiler/plan/PlanProblem.h"
@@ -17,11 +17,11 @@ using Align = TextTable::Align;
 
 namespace {
 
-// Columns of a terminal.
+// Columns of the page.
 constexpr size_t kLineWidth = 80;
 
-/// Breaks a text at spaces; every line but the first begins with `hanging` spaces, as many columns
-/// as the first one begins behind.
+/// Wraps a text at spaces; lines after the first begin with `hanging` spaces, the column at which
+/// the first line begins.
 std::string wrapped(const std::string &text, size_t hanging) {
   std::string lines;
   size_t column = hanging;
@@ -42,8 +42,8 @@ std::string wrapped(const std::string &text, size_t hanging) {
   return lines;
 }
 
-/// What is said of each MoE layer, equal neighbours together: "layers 0-3: 8; 4: 6"; what is said
-/// of all of them with `ofAll` behind it: "8 for each layer".
+/// A text per MoE layer, with equal neighbours joined: "layers 0-3: 8; 4: 6"; if all layers are
+/// equal, that text followed by `ofAll`: "8 for each layer".
 std::string byLayers(const Artifact &artifact, const std::function<std::string(size_t)> &say,
                      std::string_view ofAll = "") {
   const std::vector<MoeLayer> &layers = artifact.moeLayers;
@@ -89,7 +89,7 @@ std::string tableOfPlans(const Artifact &artifact) {
                    {"prefill"},
                    {"cache"},
                    {"pages"},
-                   {"in transit"},
+                   {"staging"},
                    {"per layer"}});
   for (const Plan &plan : artifact.plans) {
     const uint64_t pages = CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
@@ -119,9 +119,9 @@ std::string startText(const Artifact &artifact, const Plan &plan) {
                                           : strCat(experts, experts == 1 ? " expert" : " experts");
                     },
                     " of each layer"),
-                hasUses(plan) ? strCat(", as ", plan.startTokens,
-                                       plan.startTokens == 1 ? " token" : " tokens", " wanted them")
-                              : ", nothing known of their use");
+                hasUses(plan) ? strCat(", with their uses in ", plan.startTokens,
+                                       plan.startTokens == 1 ? " token" : " tokens")
+                              : ", without recorded uses");
 }
 
 std::string describeSettings(const Artifact &artifact, const Plan &plan) {
@@ -135,7 +135,7 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   if (!plan.preset.empty())
     add("preset", plan.preset);
   add("eviction", strCat(evictionName(plan.rules.eviction), ", ", sharingName(plan.rules.sharing),
-                         "; a new prompt finds ", survivalName(plan.rules.survival)));
+                         "; a new prompt keeps ", survivalName(plan.rules.survival)));
   add("quotas", plan.rules.sharing == CacheSharing::kOnePool
                     ? strCat("none, ", pagesText(CacheAllotment{0, plan.quotaPages}.totalPages()),
                              " for all layers")
@@ -146,13 +146,13 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
         return listOf(plan.pinned[i]);
       }));
   add("start", startText(artifact, plan));
-  add("guesses", plan.guesses.empty() ? "none" : byLayers(artifact, [&](size_t i) {
+  add("prefetch", plan.guesses.empty() ? "none" : byLayers(artifact, [&](size_t i) {
         return guessText(plan.guesses[i]);
       }));
   return text;
 }
 
-/// The tag in front says how far to believe the numbers of a reason.
+/// The tag before each reason states the origin of its numbers.
 std::string describeReasons(const Plan &plan) {
   std::string text;
   for (const PlanReason &reason : plan.reasons) {

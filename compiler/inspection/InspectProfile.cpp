@@ -15,7 +15,7 @@ using namespace moert;
 
 namespace moec {
 
-// Most used experts of a layer that are named.
+// Number of most used experts that are listed per layer.
 static constexpr size_t kNamedExperts = 4;
 
 bool beginsAsProfile(const std::string &path) {
@@ -60,7 +60,7 @@ std::string describeProfile(const CalibrationInfo &info, const std::string &file
                     {"chosen"},
                     {"entropy"},
                     {"unused"},
-                    {"most used (share of the tokens)", TextTable::Align::kLeft}});
+                    {"most used (% of the tokens)", TextTable::Align::kLeft}});
   for (const CalibrationInfo::MoeLayer &layer : info.moeLayers) {
     std::string best;
     for (size_t expert : mostUsed(layer))

@@ -1,4 +1,4 @@
-// What a calibration profile says of itself: for people as text, for programs as JSON.
+// Describes a calibration profile: as text and as JSON.
 #pragma once
 
 #include "compiler/profile/CalibrationProfile.h"
@@ -8,11 +8,11 @@
 
 namespace moec {
 
-/// Whether the file begins as a profile does; false as well where it cannot be read.
+/// Whether the file begins with a profile's magic number; false too if it cannot be read.
 bool beginsAsProfile(const std::string &path);
 
-/// Of a layer's routing: 0 where all tokens went to the same experts, log2(experts) where each
-/// expert was chosen equally often.
+/// Entropy of a layer's routing in bits: 0 if all tokens use the same experts, log2(experts) if all
+/// experts are chosen equally often.
 double routingEntropyBits(const CalibrationInfo::MoeLayer &layer);
 
 std::string describeProfile(const CalibrationInfo &info, const std::string &fileName);

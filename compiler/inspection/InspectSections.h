@@ -1,4 +1,4 @@
-// The parts of what an artifact says of itself, and what they share. Internal to Inspect*.cpp.
+// The parts of an artifact's description, and shared helpers. Internal to Inspect*.cpp.
 #pragma once
 
 #include "runtime/base/JsonWriter.h"
@@ -13,29 +13,30 @@ constexpr const char *kIndent = "  ";
 /// "0.25" for 2 decimals.
 std::string fixed(double value, int decimals);
 
-/// Bits of a weight in all slices, without scales: 4 for int4, or for int2 and a refining int2.
+/// Bits per weight over all slices, without scales: 4 for int4, or for int2 and a refining int2.
 uint32_t widthOf(const moert::Expert &expert);
 
-/// "int4/32", and in bit planes "int4/32 as 2+2".
+/// "int4/32"; in bit planes "int4/32 as 2+2".
 std::string nameOfSlices(const moert::Expert &expert);
 
-/// Of numbers of which these are the worst: "measured", "assumed at worst".
+/// The origin of a set of numbers, given the worst of their origins: "measured", "assumed at
+/// worst".
 std::string worstText(moert::Origin worst);
 
-/// Each of the following ends with a line break.
+/// The text of each of the following functions ends with a line break.
 std::string describeExperts(const moert::Artifact &artifact);
 std::string describeWidths(const moert::Artifact &artifact, bool hasColour);
 std::string describeMeasured(const moert::Measured &measured);
-/// All plans in a table, what each decides and why, and what they were expected to do.
+/// All plans in a table, the settings and reasons of each, and the forecasts.
 std::string describePlans(const moert::Artifact &artifact);
-/// The last of these; empty where nothing was expected.
+/// The forecasts alone; empty if there are none.
 std::string describeForecasts(const moert::Artifact &artifact);
 
-/// "width_totals", and "widths", a list of a layer's experts' in each layer.
+/// Writes "width_totals" and "widths", a list of the experts' widths per layer.
 void writeWidths(moert::JsonWriter &json, const moert::Artifact &artifact);
-/// "measured", where there is something.
+/// Writes "measured", if the artifact has measurements.
 void writeMeasured(moert::JsonWriter &json, const moert::Artifact &artifact);
-/// "page_bytes" and "plans".
+/// Writes "page_bytes" and "plans".
 void writePlans(moert::JsonWriter &json, const moert::Artifact &artifact);
 
 } // namespace moec

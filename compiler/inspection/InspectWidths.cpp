@@ -1,5 +1,5 @@
-// The widths of an artifact's experts as a picture: a line of digits for each layer, a cell for
-// each expert. The digits say all; colours, where there are any, only let the eye find them.
+// Draws the widths of an artifact's experts: a line per layer with a digit per expert. The digits
+// are complete without colours.
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 
@@ -17,21 +17,20 @@ namespace moec {
 
 using Align = TextTable::Align;
 
-// With a label and the gaps between groups, 64 cells stay below 80 columns; 128 experts are two
-// lines.
+// With a label and gaps between groups, 64 cells fit into 80 columns; 128 experts take two lines.
 constexpr size_t kCellsPerLine = 64, kCellsPerGroup = 16;
 
 namespace {
 
-/// How a width is drawn. Colours are of the 256 that terminals have, from dark to bright with the
-/// width (viridis), so that shades order them too.
+/// How a width is drawn. The colours are from a terminal's 256, brighter for larger widths
+/// (viridis), so that brightness orders them too.
 struct CellStyle {
   uint32_t width;
   char cell;
   int background, foreground;
 };
 
-/// Experts of one width and format.
+/// Sums over the experts of one width and format.
 struct WidthTotal {
   uint64_t experts = 0, payload = 0, padding = 0;
 };
@@ -50,11 +49,11 @@ static const CellStyle &styleOf(uint32_t width) {
   return kOther;
 }
 
-// Cells of one colour share one pair of escape sequences.
+// Adjacent cells of one colour share a pair of escape sequences.
 static std::string drawCells(const std::vector<uint32_t> &widths, size_t begin, size_t end,
                              bool hasColour) {
   std::string text;
-  uint32_t coloured = 0; // The width whose colours are on; no width is 0.
+  uint32_t coloured = 0; // The width whose colours are on; 0: off.
   for (size_t i = begin; i < end; ++i) {
     const CellStyle &style = styleOf(widths[i]);
     const bool startsGroup = i > begin && (i - begin) % kCellsPerGroup == 0;
@@ -84,7 +83,7 @@ static bool isUniform(const std::vector<uint32_t> &widths) {
                      [&](uint32_t width) { return width == widths.front(); });
 }
 
-// One layer, or several alike: "0-3  4484 ...", further lines "+64  4444 ...".
+// Draws one layer, or several equal ones: "0-3  4484 ...", with continuation lines "+64  4444 ...".
 static void drawLayer(const std::vector<uint32_t> &widths, const std::string &label,
                       size_t labelColumns, bool hasColour, std::string &text) {
   auto begin = [&](const std::string &name) {
@@ -129,7 +128,7 @@ static std::string drawLayers(const Artifact &artifact, bool hasColour) {
   return text;
 }
 
-// The largest width first; a width may be stored in several formats.
+// In descending order of width; a width may be stored in several formats.
 using TotalKey = std::pair<uint32_t, std::string>;
 static std::map<TotalKey, WidthTotal, std::greater<>> totalsOf(const Artifact &artifact) {
   std::map<TotalKey, WidthTotal, std::greater<>> totals;
@@ -145,7 +144,7 @@ static std::map<TotalKey, WidthTotal, std::greater<>> totalsOf(const Artifact &a
   return totals;
 }
 
-// The legend: its first column is drawn like the cells that it explains.
+// The legend; its first column is drawn like the cells.
 static std::string describeTotals(const Artifact &artifact, bool hasColour) {
   TextTable table({{"cell", Align::kLeft},
                    {"bits"},
@@ -172,7 +171,7 @@ static std::string describeTotals(const Artifact &artifact, bool hasColour) {
     addRow("all", "", "", {experts, payload, 0});
   const std::string plain = table.text(kIndent);
   const size_t indent = std::string_view(kIndent).size();
-  size_t line = plain.find('\n') + 1; // Behind the headings.
+  size_t line = plain.find('\n') + 1; // After the headings.
   std::string text = plain.substr(0, line);
   for (const auto &[key, total] : totals) {
     const size_t end = plain.find('\n', line) + 1;

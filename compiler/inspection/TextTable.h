@@ -6,22 +6,22 @@
 
 namespace moec {
 
-/// One thread. Columns are as wide as their widest cell, two spaces apart.
+/// For one thread. Columns are as wide as their widest cell and two spaces apart.
 class TextTable {
 public:
   enum class Align { kLeft, kRight };
 
-  /// An entry for each column. A heading may be empty.
+  /// One per column. A heading may be empty.
   struct Column {
     std::string heading;
     Align align = Align::kRight;
   };
   explicit TextTable(std::vector<Column> tableColumns) : columns(std::move(tableColumns)) {}
 
-  /// As many cells as columns.
+  /// Needs one cell per column.
   void addRow(std::vector<std::string> cells) { rows.push_back(std::move(cells)); }
 
-  /// Each line begins with `indent` and ends without spaces.
+  /// Each line begins with `indent` and has no trailing spaces.
   std::string text(const std::string &indent) const;
 
 private:

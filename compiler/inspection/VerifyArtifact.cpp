@@ -1,4 +1,4 @@
-// The checks of moec verify, in the order of what they cost to trust: bytes first, meaning after.
+// The checks of moec verify: bytes first, then meaning, which assumes intact bytes.
 #include "compiler/inspection/VerifyArtifact.h"
 
 #include "compiler/profile/TraceSection.h"
@@ -10,8 +10,8 @@ using namespace moert;
 
 namespace moec {
 
-// Checksums that fit say only that someone computed them: a section may still be one that nothing
-// can work with.
+// Correct checksums do not make a section usable: whoever wrote it may have written invalid
+// content.
 static Status verifySections(const ByteSource &source) {
   MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, readTokenizerTable(source, artifact));

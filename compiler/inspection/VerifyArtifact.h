@@ -1,6 +1,6 @@
-// What `moec verify` checks: the file, byte by byte, and that a run could use every part of it.
-// The format's own check (runtime/format/Verify.h) knows the tokenizer's table, paths and trace as
-// bytes only.
+// `moec verify`: checks the file byte by byte, and that a run could use every part of it. The
+// format's own check (runtime/format/Verify.h) treats the tokenizer's table, activation paths and
+// trace as opaque bytes.
 #pragma once
 
 #include "runtime/format/Reader.h"
@@ -10,8 +10,8 @@
 
 namespace moec {
 
-/// verifyArtifact(), then the tokenizer as moert loads it, paths and trace. Every message begins
-/// with the source's name.
+/// verifyArtifact(), then the tokenizer as moert loads it, activation paths and trace. Messages
+/// begin with the source's name.
 moert::Status
 verifyWholeArtifact(const moert::ByteSource &source,
                     const std::function<void(uint64_t done, uint64_t total)> &progress = {});

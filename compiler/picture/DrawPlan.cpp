@@ -1,4 +1,4 @@
-// The frame of a plan's picture: what it shows in words, above and below the rows.
+// The frame of a plan's picture: title, headings, legend and footnotes around the rows.
 #include "compiler/picture/DrawRows.h"
 #include "runtime/base/Utf8.h"
 
@@ -12,8 +12,8 @@ namespace moec {
 
 namespace {
 
-// Colours that those who see no red or green can tell apart too, on a ground of its own, so that a
-// page's dark mode changes nothing. Fonts are the viewer's.
+// The colours are distinguishable with red-green colour blindness. The background is part of the
+// picture, so that a page's dark mode does not change it. Fonts are the viewer's.
 constexpr const char *kStyleSheet =
     R"(text{font-family:"Helvetica Neue",Arial,"Liberation Sans",sans-serif;font-size:11px;fill:#1f2328}
 .ground{fill:#ffffff}
@@ -47,10 +47,10 @@ constexpr const char *kStyleSheet =
 constexpr double kMargin = 16, kTextLine = 15;
 constexpr double kTitleY = 28, kSubtitleLine = 17, kFigureHeight = 46;
 constexpr size_t kLegendLines = 5;
-// Characters that fit in their sizes, in a wide font (DejaVu Sans).
+// Number of characters that fit, in a wide font (DejaVu Sans).
 constexpr size_t kMostInTitle = 74, kMostInLine = 124;
 
-/// So many characters at most: names of files and devices may be of any length, a picture is not.
+/// Truncates to `most` characters: names of files and devices may have any length.
 std::string shortened(const std::string &words, size_t most) {
   std::string valid;
   moert::appendLossyUtf8(words, true, valid);
@@ -84,15 +84,15 @@ void drawFigures(SvgWriter &svg, const PlanPicture &picture, double y) {
 }
 
 void drawHeadings(SvgWriter &svg, const PlanPicture &picture, double y) {
-  svg.text(kMargin, y, "Experts of each layer, the most wanted first", "heading");
+  svg.text(kMargin, y, "Experts of each layer, the most used first", "heading");
   svg.text(Columns::kTime, y, "One token, from layer to layer", "heading");
   svg.text(Columns::kTime, y + kTextLine, picture.tokenText, "small pale");
   y += 2 * kTextLine;
   svg.text(Columns::kLabelEnd, y, "layer", "small end pale");
-  svg.text(Columns::kBars, y, "tokens that want it", "small pale");
+  svg.text(Columns::kBars, y, "tokens that use it", "small pale");
   svg.text(Columns::kRoomEnd, y, "keeps", "small end pale");
   svg.text(Columns::kHitsEnd, y, "hits", "small end pale");
-  svg.text(Columns::kGuesses, y, "reads ahead", "small pale");
+  svg.text(Columns::kGuesses, y, "prefetch", "small pale");
   svg.text(Columns::kTime, y, "time", "small pale");
   svg.text(Columns::kDots, y, "its experts", "small pale");
 }
@@ -104,30 +104,30 @@ struct LegendEntry {
 };
 
 constexpr LegendEntry kExpertLegend[] = {
-    {"found", false, "share of tokens that want the expert and find it in memory"},
-    {"wanted", false, "share of tokens that want it and for which it is read"},
+    {"found", false, "fraction of tokens that use the expert and find it resident"},
+    {"wanted", false, "fraction of tokens that use it and for which it is read"},
 };
-// These where a plan has them.
+// Shown only if the plan has them.
 constexpr LegendEntry kRoomLegend[] = {
-    {"room", false, "up to the line: so many experts the layer keeps between its turns"},
+    {"room", false, "up to the line: experts that the layer keeps between steps"},
 };
 constexpr LegendEntry kPinLegend[] = {
     {"pin", false, "below a bar: pinned, never leaves memory"},
 };
 constexpr LegendEntry kTimeLegend[] = {
-    {"before", false, "attention, router, guessing, head"},
+    {"before", false, "attention, router, predictor, head"},
     {"compute", false, "computing experts"},
     {"wait", false, "waiting for reads"},
 };
 constexpr LegendEntry kDotLegend[kLegendLines] = {
-    {"held", true, "was in memory"},
-    {"arrived", true, "guessed and read in time"},
-    {"late", true, "guessed, still being read"},
-    {"asked", true, "read when the router asked"},
-    {"unused", true, "guessed, read and not wanted"},
+    {"held", true, "resident"},
+    {"arrived", true, "prefetched, read in time"},
+    {"late", true, "prefetched, still being read"},
+    {"asked", true, "read on demand"},
+    {"unused", true, "prefetch wasted"},
 };
 
-/// Where the next entry would stand.
+/// Draws the entries and returns the y of the next one.
 double drawEntries(SvgWriter &svg, std::span<const LegendEntry> entries, double x, double y) {
   for (const LegendEntry &entry : entries) {
     if (entry.isDot)
@@ -152,12 +152,12 @@ bool hasPins(const PlanPicture &picture) {
 }
 
 constexpr const char *kFootnotes[] = {
-    "bars: each layer has a scale of its own; waiting: drawn behind what is computed meanwhile",
-    "reads ahead: who guesses a layer's experts, how many layers before, and how many of the "
-    "likeliest it reads",
-    "there when needed: hits, and guesses that were read in time",
-    "Belady: what the best cache of this size reads that knows the future; the bound: computing "
-    "alone, or reading that much",
+    "bars: each layer has its own scale; waiting: drawn after the compute that it overlaps",
+    "prefetch: a layer's predictor, how many layers ahead, and how many of its candidates are "
+    "read",
+    "resident in time: hits, and prefetches that were read in time",
+    "Belady: bytes read by the best cache of this size that knows the future; bound: the time to "
+    "compute, or to read those bytes",
 };
 
 void drawLegend(SvgWriter &svg, const PlanPicture &picture, double y) {
@@ -189,7 +189,7 @@ std::string drawPlan(const PlanPicture &picture) {
   drawTitle(svg, picture);
   drawFigures(svg, picture, figuresY);
   drawHeadings(svg, picture, headingsY);
-  // Every other row on a ground of its own leads the eye across.
+  // Every other row has a background, as a guide for the eye.
   for (size_t i = 1; i < picture.layers.size(); i += 2)
     svg.rect(kMargin, rows.top(i), kPictureWidth - 2 * kMargin, rows.height(), "band");
   drawExperts(svg, picture, rows);

@@ -10,7 +10,7 @@ using Columns = moec::PictureColumns;
 
 namespace moec {
 
-// Together about as tall as wide; a row of many is still a line that an eye can follow.
+// The picture is about as tall as wide; the lowest rows are still distinguishable.
 constexpr double kRowsHeight = 560, kTallestRow = 32, kLowestRow = 7, kWordsHeight = 11;
 
 PictureRows::PictureRows(double topY, size_t rows)
@@ -22,9 +22,9 @@ PictureRows::PictureRows(double topY, size_t rows)
 
 namespace {
 
-/// One layer's bars, in a box that touches no other row's.
+/// Box of one layer's bars; boxes of different rows do not touch.
 struct BarBox {
-  double top, base, expertWidth, most; // The share of tokens at the top.
+  double top, base, expertWidth, most; // `most`: fraction of tokens at the top.
 
   double x(size_t expert) const {
     return Columns::kBars + static_cast<double>(expert) * expertWidth;
@@ -32,7 +32,7 @@ struct BarBox {
   double y(double share) const { return base - (base - top) * share / most; }
 };
 
-/// All bars of a kind as one outline: a shape per bar would make large files of many experts.
+/// All bars of a kind as one outline: with one shape per bar, files of many experts would be large.
 template <typename ShareOf>
 SvgPath stairsOf(const BarBox &box, const std::vector<PicturedExpert> &experts, ShareOf shareOf) {
   SvgPath path;
@@ -55,7 +55,7 @@ void drawBars(SvgWriter &svg, const PicturedLayer &layer, const BarBox &box) {
                     [](const PicturedExpert &e) { return e.wantedShare * e.foundShare; }),
            "found");
   const double edge = Columns::kBars + kept * box.expertWidth;
-  if (kept > 0) // Bars may hide the ground.
+  if (kept > 0) // Drawn after the bars, which may cover the background.
     svg.line(edge, box.top, edge, box.base, "edge");
   for (size_t i = 0; i < layer.experts.size(); ++i)
     if (layer.experts[i].isPinned)
@@ -63,7 +63,7 @@ void drawBars(SvgWriter &svg, const PicturedLayer &layer, const BarBox &box) {
   svg.line(Columns::kBars, box.base, Columns::kBarsEnd, box.base, "rule");
 }
 
-/// A scale for each layer: one expert that all want would flatten all others' bars.
+/// Each layer has its own scale: one expert that all tokens use would flatten all others' bars.
 double largestShare(const PicturedLayer &layer) {
   double most = 0;
   for (const PicturedExpert &expert : layer.experts)
@@ -106,7 +106,7 @@ void drawExperts(SvgWriter &svg, const PlanPicture &picture, const PictureRows &
 
 namespace {
 
-/// Of the time axis.
+/// The time axis.
 struct TimeScale {
   double ms;
   double x(double at) const {
@@ -114,7 +114,7 @@ struct TimeScale {
   }
 };
 
-/// 1, 2 or 5 times a power of ten, so that at most six fit.
+/// The smallest of 1, 2 or 5 times a power of ten with at most six ticks.
 double tickOf(double ms) {
   const double least = ms / 6;
   const double power = std::pow(10, std::floor(std::log10(least)));
@@ -187,7 +187,7 @@ void drawToken(SvgWriter &svg, const PlanPicture &picture, const PictureRows &ro
     drawLane(svg, turn, scale, middle - laneHeight / 2, laneHeight);
     drawDots(svg, turn, middle, rows.height());
   }
-  // What lies behind the last MoE layer follows in its own lane.
+  // The time after the last MoE layer follows in that layer's lane.
   PicturedTurn rest;
   rest.beginMs = picture.layers.back().turn.endMs;
   rest.routedMs = rest.endMs = picture.tokenMs;

@@ -1,4 +1,4 @@
-// The rows of a plan's picture: one for each MoE layer, its experts on the left, its turn in one
+// The rows of a plan's picture, one per MoE layer: its experts on the left, its layer pass of one
 // token on the right. Internal to the picture.
 #pragma once
 
@@ -11,15 +11,15 @@ namespace moec {
 
 constexpr double kPictureWidth = 900;
 
-/// Where columns begin; numbers end there.
+/// Columns of text begin here; columns of numbers end here.
 struct PictureColumns {
   static constexpr double kLabelEnd = 40, kBars = 48, kBarsEnd = 214, kRoomEnd = 280,
                           kHitsEnd = 320, kGuesses = 330, kTime = 468, kTimeEnd = 814, kDots = 824,
                           kDotsEnd = 886;
 };
 
-/// Rows of one height, below each other. Few layers have tall rows; many have low ones, of which
-/// only every n-th has words beside it.
+/// Rows of equal height, one below the other. With few layers rows are tall; with many they are
+/// low, and only every n-th has text.
 class PictureRows {
 public:
   PictureRows(double topY, size_t rows);
@@ -30,15 +30,15 @@ public:
   bool hasWords(size_t row) const { return row % wordsEvery == 0; }
 
 private:
-  static constexpr double kTextHeight = 7; // Of digits, in the small size of letters.
+  static constexpr double kTextHeight = 7; // Height of digits in the small font size.
   double first, each;
   size_t count, wordsEvery;
 };
 
-/// Bars of the most wanted expert first, and what is said of the layer.
+/// Draws the bars, the most used expert first, and each layer's text.
 void drawExperts(SvgWriter &svg, const PlanPicture &picture, const PictureRows &rows);
 
-/// Lanes on one axis of time, and a dot for each of the token's experts.
+/// Draws the lanes on a common time axis, and one dot per expert of the token.
 void drawToken(SvgWriter &svg, const PlanPicture &picture, const PictureRows &rows);
 
 } // namespace moec

@@ -11,7 +11,7 @@ using moert::strCat;
 namespace moec {
 
 std::string svgNumber(double value) {
-  // Beyond this nothing is on any screen.
+  // Coordinates beyond this are off every screen.
   constexpr double kLargest = 1e6;
   if (!(std::abs(value) <= kLargest))
     return "0";

@@ -1,4 +1,4 @@
-// What an artifact says of its plans.
+// The description of an artifact's plans.
 #include "compiler/inspection/Inspect.h"
 
 #include "tests/unit/format/TinyArtifact.h"
@@ -12,29 +12,29 @@
 using namespace moec;
 using namespace moert;
 
-TEST_CASE("the page says what each plan decides, equal layers together, and why") {
+TEST_CASE("the page lists each plan's decisions, with equal layers joined, and the reasons") {
   Artifact artifact = tinyPlannedArtifact();
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *part : {
            "\nplan default:\n"
            "  preset    auto\n"
-           "  eviction  lfu, layer quotas; a new prompt finds contents\n"
+           "  eviction  lfu, layer quotas; a new prompt keeps contents\n"
            "  quotas    layer 0: 8 pages; 1: 16 pages\n"
            "  pinned    layer 0: experts 1, 3; 1: expert 0\n"
-           "  start     layer 0: 2 experts; 1: 1 expert, as 8 tokens wanted them\n"
-           "  guesses   layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"
+           "  start     layer 0: 2 experts; 1: 1 expert, with their uses in 8 tokens\n"
+           "  prefetch  layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"
            "\n"
            "  measured  eviction = some: It reads 1.5% less than lru.\n"
            "  stated    guesses = 1 ahead: The disk idles for 40% of a token.\n",
-           "  eviction  arc, one pool; a new prompt finds pins\n"
+           "  eviction  arc, one pool; a new prompt keeps pins\n"
            "  quotas    none, 2 pages for all layers\n",
            "  pinned    layer 0: expert 0; 1: none\n",
-           "  guesses   layer 0: none; 1: paths, 1 ahead, 1 of 4 likeliest\n",
+           "  prefetch  layer 0: none; 1: paths, 1 ahead, 1 of 4 likeliest\n",
        })
     CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
 }
 
-TEST_CASE("what is the same for all layers is said once") {
+TEST_CASE("a setting that is the same for all layers appears once") {
   Artifact artifact = tinyPlannedArtifact();
   Plan &plan = artifact.plans[0];
   plan.quotaPages = {8, 8};
@@ -44,24 +44,24 @@ TEST_CASE("what is the same for all layers is said once") {
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line :
        {"  quotas    8 pages for each layer\n", "  pinned    none\n", "  start     empty\n",
-        "  guesses   gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"})
+        "  prefetch  gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 
-TEST_CASE("of a start nothing may be known of its experts' use") {
+TEST_CASE("a start may lack the uses of its experts") {
   Artifact artifact = tinyPlannedArtifact();
   artifact.plans[0].start[0].uses = {0, 0};
   artifact.plans[0].start[1].uses = {0};
   artifact.plans[0].startTokens = 1;
   std::string text = describeArtifact(artifact, "tiny.moe");
-  CHECK(text.find("  start     layer 0: 2 experts; 1: 1 expert, nothing known of their use\n") !=
+  CHECK(text.find("  start     layer 0: 2 experts; 1: 1 expert, without recorded uses\n") !=
         std::string::npos);
   artifact.plans[0].start[1].uses = {1};
   text = describeArtifact(artifact, "tiny.moe");
-  CHECK(text.find("1: 1 expert, as 1 token wanted them\n") != std::string::npos);
+  CHECK(text.find("1: 1 expert, with their uses in 1 token\n") != std::string::npos);
 }
 
-TEST_CASE("a run of layers is named by its ends") {
+TEST_CASE("a range of layers is named by its ends") {
   Artifact artifact = tinyPlannedArtifact();
   artifact.moeLayers.push_back(artifact.moeLayers[1]);
   artifact.moeLayers[2].layer = 2;
@@ -73,11 +73,11 @@ TEST_CASE("a run of layers is named by its ends") {
   plan.start.clear();
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line : {"  quotas    layer 0: 8 pages; 1-2: 16 pages\n",
-                           "  pinned    layers 0-1: expert 1; 2: expert 2\n", "  guesses   none\n"})
+                           "  pinned    layers 0-1: expert 1; 2: expert 2\n", "  prefetch  none\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 
-TEST_CASE("forecasts of one device share their tables, which say whether a plan guesses") {
+TEST_CASE("forecasts for one device share their tables, which show which plans prefetch") {
   Artifact artifact = tinyPlannedArtifact();
   for (GuessRule &rule : artifact.plans[1].guesses)
     rule = {};
@@ -86,19 +86,19 @@ TEST_CASE("forecasts of one device share their tables, which say whether a plan 
       text.find("\nforecast, decoding the calibration text on\n"
                 "  laptop\n"
                 "  4 threads; the device's numbers are assumed at worst\n"
-                "  4096 of the trace's 12288 decoded tokens, on which nothing was decided:\n"
-                "  ms a token  mean  median   95%  bound\n"
-                "  default     1.50    1.25  4.00   1.00\n"
-                "  1MiB        1.50    1.25  4.00   1.00\n"
+                "  4096 of the trace's 12288 decoded tokens, held out from planning:\n"
+                "  ms per token  mean  median   95%  bound\n"
+                "  default       1.50    1.25  4.00   1.00\n"
+                "  1MiB          1.50    1.25  4.00   1.00\n"
                 "\n"
-                "  reads a token   hits  present      read    Belady  recall  precision\n"
-                "  default        75.0%    87.5%  64.0 KiB  32.0 KiB   50.0%      62.5%\n"
-                "  1MiB           75.0%    87.5%  64.0 KiB  32.0 KiB       -          -\n") !=
+                "  reads per token   hits  resident      read    Belady  recall  precision\n"
+                "  default          75.0%     87.5%  64.0 KiB  32.0 KiB   50.0%      62.5%\n"
+                "  1MiB             75.0%     87.5%  64.0 KiB  32.0 KiB       -          -\n") !=
           std::string::npos,
       text);
 }
 
-TEST_CASE("forecasts of different devices do not, and without any there is no table") {
+TEST_CASE("forecasts for different devices do not, and without forecasts there is no table") {
   Artifact artifact = tinyPlannedArtifact();
   artifact.plans[1].forecast->device = "phone";
   std::string text = describeArtifact(artifact, "tiny.moe");
@@ -122,7 +122,7 @@ TEST_CASE("long reasons and lists are wrapped") {
   CHECK(continued >= 4);
 }
 
-TEST_CASE("a plan that decides nothing of its own is a line of the table") {
+TEST_CASE("a plan without decisions of its own is only a line of the table") {
   CHECK(describeArtifact(tinyArtifact(), "tiny.moe").find("\nplan ") == std::string::npos);
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("sections of trace and activation paths are listed") {
   CHECK(bytes["paths"] == artifact.pathsBytes);
 }
 
-TEST_CASE("the JSON has all of what a plan decides") {
+TEST_CASE("the JSON has all decisions of a plan") {
   auto plans = nlohmann::json::parse(artifactAsJson(tinyPlannedArtifact(), "tiny.moe"))["plans"];
   auto plan = plans[0];
   CHECK(plan["preset"] == "auto");
@@ -164,7 +164,7 @@ TEST_CASE("the JSON has all of what a plan decides") {
   CHECK(plans[1]["survival"] == "pins");
 }
 
-TEST_CASE("the JSON has the forecast, and none where there is none") {
+TEST_CASE("the JSON has the forecast, if there is one") {
   auto planned = nlohmann::json::parse(artifactAsJson(tinyPlannedArtifact(), "tiny.moe"));
   auto forecast = planned["plans"][0]["forecast"];
   CHECK(forecast["device"] == "laptop");

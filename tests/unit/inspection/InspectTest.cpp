@@ -10,7 +10,7 @@
 using namespace moec;
 using namespace moert;
 
-TEST_CASE("the page for people says what the artifact consists of") {
+TEST_CASE("the page lists the parts of the artifact") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   for (const char *line : {
            "tiny.moe: 128 KiB, .moe v2.0\n",
@@ -26,18 +26,18 @@ TEST_CASE("the page for people says what the artifact consists of") {
            "  4        4  int4/32                         4  20736  20.2 KiB   32.9%\n",
            "  all                                         8  63104  61.6 KiB  100.0%\n",
            "plans, in pages of 4.00 KiB:\n",
-           "  default      none      128       16   116 KiB     29           5    8 to 16\n",
-           "  1MiB     1.00 MiB       64        4  28.0 KiB      7           5     0 to 2\n",
+           "  default      none      128       16   116 KiB     29        5    8 to 16\n",
+           "  1MiB     1.00 MiB       64        4  28.0 KiB      7        5     0 to 2\n",
            "  decode             48       17         2.06 KiB\n",
            "  compiler  moec test\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 
-TEST_CASE("the page for people fits into 80 columns and its lines end without spaces") {
+TEST_CASE("the page fits into 80 columns and its lines end without spaces") {
   Artifact artifact = tinyArtifact();
   artifact.measured = tinyMeasured();
-  for (MoeLayer &layer : artifact.moeLayers) // As many as need two lines, of every width.
+  for (MoeLayer &layer : artifact.moeLayers) // Enough for two lines, of every width.
     for (size_t e = 0; e < 124; ++e)
       layer.experts.push_back(artifact.moeLayers[1].experts[e % 4]);
   std::istringstream text(describeArtifact(artifact, "tiny.moe"));
@@ -47,13 +47,13 @@ TEST_CASE("the page for people fits into 80 columns and its lines end without sp
   }
 }
 
-TEST_CASE("rounding to nearest has the name that the command line has for it") {
+TEST_CASE("rounding to nearest has its name from the command line") {
   Artifact artifact = tinyArtifact();
   artifact.provenance = {{"quantizer", "rtn"}};
   CHECK(describeArtifact(artifact, "tiny.moe").find("  quantizer  nearest\n") != std::string::npos);
 }
 
-TEST_CASE("layers that are alike share a line") {
+TEST_CASE("equal layers share a line") {
   Artifact artifact = tinyArtifact();
   artifact.moeLayers[1].experts = artifact.moeLayers[0].experts;
   CHECK(describeArtifact(artifact, "tiny.moe")
@@ -72,12 +72,12 @@ TEST_CASE("experts of several widths in a layer are counted") {
   CHECK_MESSAGE(text.find("\n  0  4844\n") != std::string::npos, text);
 }
 
-TEST_CASE("an expert in bit planes is named by its width and its planes") {
+TEST_CASE("an expert in bit planes is shown with its width and its planes") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   CHECK_MESSAGE(text.find("\n  4        4  int4/32+offsets as 2+2 ") != std::string::npos, text);
 }
 
-// A layer of as many experts as there are cells.
+// A layer with one expert per cell.
 static Artifact drawnArtifact(const std::string &cells) {
   Artifact artifact = tinyArtifact();
   const MoeLayer tiny = artifact.moeLayers[1];
@@ -99,7 +99,8 @@ static std::string repeated(const std::string &text, size_t times) {
   return all;
 }
 
-TEST_CASE("a layer of more experts than cells in a line goes on with the number of the next") {
+TEST_CASE("a layer with more experts than fit on a line continues on a line that begins with the "
+          "next number") {
   std::string text = describeArtifact(drawnArtifact(repeated("8433", 25)), "drawn.moe");
   std::string group = repeated("8433", 4);
   CHECK_MESSAGE(text.find("\n     0  " + group + " " + group + " " + group + " " + group +
@@ -112,17 +113,17 @@ TEST_CASE("a wide layer of one width is one cell") {
   CHECK_MESSAGE(text.find("\n    0  4, as are all 65\n") != std::string::npos, text);
 }
 
-TEST_CASE("floats have letters, which the legend explains") {
+TEST_CASE("float formats have letters, which the legend explains") {
   std::string text = describeArtifact(drawnArtifact("HF"), "drawn.moe");
   CHECK_MESSAGE(text.find("\n  0  HF\n") != std::string::npos, text);
   CHECK_MESSAGE(text.find("\n  F       32  f32 ") != std::string::npos, text);
   CHECK_MESSAGE(text.find("\n  H       16  bf16 ") != std::string::npos, text);
 }
 
-TEST_CASE("colours change nothing but the colours") {
+TEST_CASE("colours do not change the text") {
   Artifact artifact = drawnArtifact(repeated("84", 10) + "222");
   std::string text = describeArtifact(artifact, "drawn.moe", true);
-  // 3 cells of one colour: on and off once.
+  // Three cells of one colour: switched on and off once.
   CHECK_MESSAGE(text.find("\x1b[48;5;53;38;5;15m222\x1b[0m\n") != std::string::npos, text);
   CHECK_MESSAGE(
       text.find("\n  \x1b[48;5;113;38;5;16m8\x1b[0m        8  int8/32") != std::string::npos, text);
@@ -136,40 +137,40 @@ TEST_CASE("colours change nothing but the colours") {
   CHECK(plain.size() < text.size());
 }
 
-TEST_CASE("the page says what was measured, and nothing of it where nothing was") {
+TEST_CASE("the page lists the measurements, if there are any") {
   Artifact artifact = tinyArtifact();
   CHECK(describeArtifact(artifact, "tiny.moe").find("accuracy") == std::string::npos);
   artifact.measured = tinyMeasured();
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line : {
-           "accuracy, beside the same model at `source`:\n",
+           "accuracy, relative to the same model at `source`:\n",
            "  target     loss in perplexity of at most 2.00%\n",
            "  measured   1.25%, at most 1.88% with 96.88% confidence\n",
            "  units      3 of 4 documents, whose losses have a standard deviation of 0.78%\n",
            "  beside it  KL 0.01562 nats per token, top-1 agreement 93.75%\n",
            "  on         3 windows of 64 tokens, set aside from the calibration texts\n",
-           "  chosen by  greedy, quantized by nearest\n",
-           "  after      12 measurements, 345 windows played; calibration on 6789 tokens\n",
+           "  chosen by  greedy, quantizer nearest\n",
+           "  search     12 measurements, 345 windows evaluated; calibration on 6789 tokens\n",
            "  two.txt   2000  fedcba9876543210        -  calibration and search\n",
            "  one.txt   1000  0123456789abcdef        3  acceptance\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 
-TEST_CASE("what was measured on items is said with how they were put to the models") {
+TEST_CASE("measurements on items are listed with the item options") {
   Artifact artifact = tinyArtifact();
   artifact.measured = tinyMeasuredOnItems();
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line : {
            "  target     loss in exact of at most 2.00%\n",
-           "  on         3 items that nothing else has read, --max-tokens 128 --stop \"\\n\"\n",
-           "  after      12 measurements, 345 windows and items played; calibration on 6789",
+           "  on         3 items, used for nothing else, --max-tokens 128 --stop \"\\n\"\n",
+           "  search     12 measurements, 345 windows and items evaluated; calibration on 6789",
            "  one.jsonl   1000  0123456789abcdef      3  acceptance\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 
-TEST_CASE("a loss in nats is no share") {
+TEST_CASE("a loss in nats is not a percentage") {
   Artifact artifact = tinyArtifact();
   artifact.measured = tinyMeasured();
   artifact.measured->metric = "kl";
@@ -208,7 +209,7 @@ TEST_CASE("bits per weight count the full precision, scales included") {
         doctest::Approx(double(bytes) * 8 / (3 * 32 * 24)));
 }
 
-TEST_CASE("the JSON is one object that says the same") {
+TEST_CASE("the JSON is one object with the same content") {
   Artifact artifact = tinyArtifact();
   std::string text = artifactAsJson(artifact, "a \"quoted\" name.moe");
   CHECK(text.back() == '\n');
@@ -256,7 +257,7 @@ TEST_CASE("the JSON has each layer's widths and their sums") {
   CHECK(padding == json["expert_padding_bytes"]);
 }
 
-TEST_CASE("the JSON has all of what was measured") {
+TEST_CASE("the JSON has all measurements") {
   Artifact artifact = tinyArtifact();
   artifact.measured = tinyMeasured();
   auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"))["measured"];

@@ -1,5 +1,5 @@
-// moec verify looks into the tokenizer, the paths and the trace: what nothing could work with is
-// refused, whatever its checksum says.
+// moec verify checks the content of the tokenizer, the activation-path table and the trace:
+// unusable content is refused, even with a right checksum.
 #include "compiler/inspection/VerifyArtifact.h"
 
 #include "compiler/profile/TraceSection.h"
@@ -28,7 +28,7 @@ static std::vector<std::byte> smallTable() {
   return writeTokenizerTable(*model);
 }
 
-// The tiny artifact's file with these sections, every checksum right.
+// The tiny artifact's file with these sections and right checksums.
 static std::vector<std::byte> fileWith(std::span<const std::byte> table,
                                        std::span<const std::byte> paths = {},
                                        std::span<const std::byte> trace = {}) {
@@ -62,7 +62,7 @@ TEST_CASE("an artifact whose tokenizer loads passes, and one without a tokenizer
   CHECK_MESSAGE(status.isOk(), status.message());
 }
 
-TEST_CASE("of tables with a changed byte and a right checksum, verify refuses those that no run "
+TEST_CASE("verify refuses exactly the changed tables, with right checksums, that no run "
           "can load") {
   const std::vector<std::byte> table = smallTable();
   size_t refused = 0, accepted = 0;
@@ -79,7 +79,8 @@ TEST_CASE("of tables with a changed byte and a right checksum, verify refuses th
     }
     ++(loads ? accepted : refused);
   }
-  // Both kinds have to occur for the comparison to say something; a letter may become another one.
+  // Both kinds must occur for the comparison to be meaningful; a letter may become another valid
+  // one.
   CHECK(refused > 0);
   CHECK(accepted > 0);
 }
@@ -93,7 +94,8 @@ TEST_CASE("damage that a checksum finds is still found") {
   CHECK(status.message().find("section tokenizer is damaged") != std::string::npos);
 }
 
-TEST_CASE("paths and a trace of other layers are refused, whatever their checksums say") {
+TEST_CASE(
+    "an activation-path table and a trace of other layers are refused, even with right checksums") {
   auto pathsOf = [](uint32_t experts) {
     const uint32_t head[] = {PathTableHeader::kMagic, 1, 2, 0, 4, experts};
     std::vector<std::byte> bytes(sizeof(head) + 4 * experts, std::byte(64));

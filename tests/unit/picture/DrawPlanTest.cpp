@@ -9,7 +9,7 @@ using moert::strCat;
 
 namespace {
 
-/// So many layers of so many experts; a token takes four, of which it finds two.
+/// A picture with so many layers and experts; a token uses four experts, two of them resident.
 PlanPicture somePicture(uint32_t layers, uint32_t experts) {
   PlanPicture picture;
   picture.title = "Plan 50% of a <model> & more";
@@ -47,13 +47,13 @@ TEST_CASE("a picture has a row for each layer") {
   CHECK(countOf(drawn, "<path class=\"found\"") == 10);
   CHECK(countOf(drawn, ">gate 1 ahead, 2 of 8<") == 9);
   CHECK(countOf(drawn, ">16 of 32<") == 10);
-  CHECK(countOf(drawn, "<rect class=\"compute\"") == 10 + 1); // And one of the legend.
+  CHECK(countOf(drawn, "<rect class=\"compute\"") == 10 + 1); // One more in the legend.
   CHECK(countOf(drawn, "<rect class=\"wait\"") == 5 + 1);
   CHECK(countOf(drawn, "<circle class=\"held\"") == 20 + 1);
   CHECK(countOf(drawn, "<rect class=\"pin\"") == 4 + 1);
 }
 
-TEST_CASE("the legend says what a plan has, and nothing else") {
+TEST_CASE("the legend lists only what the plan has") {
   PlanPicture picture = somePicture(10, 32);
   for (PicturedLayer &layer : picture.layers) {
     layer.keptExperts = 0; // One pool for all layers.
@@ -68,8 +68,8 @@ TEST_CASE("the legend says what a plan has, and nothing else") {
   CHECK(countOf(drawPlan(picture), "<rect class=\"pin\"") == 1 + 1);
 }
 
-TEST_CASE("what follows the last layer ends its lane") {
-  // 10 layers, and the time behind them.
+TEST_CASE("the time after the last layer ends its lane") {
+  // 10 layers, and the time after them.
   CHECK(countOf(drawPlan(somePicture(10, 32)), "<rect class=\"before\"") == 10 + 1 + 1);
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("many layers have rows without words between those that have some") {
   CHECK(countOf(drawn, ">4 of 8<") == 50);
 }
 
-TEST_CASE("the same numbers are the same bytes") {
+TEST_CASE("the same numbers give the same bytes") {
   CHECK(drawPlan(somePicture(7, 16)) == drawPlan(somePicture(7, 16)));
   CHECK(drawPlan(somePicture(7, 16)) != drawPlan(somePicture(7, 15)));
 }
@@ -88,7 +88,7 @@ TEST_CASE("the same numbers are the same bytes") {
 TEST_CASE("a picture is one file that loads and runs nothing") {
   const std::string drawn = drawPlan(somePicture(3, 4));
   CHECK(drawn.find("Plan 50% of a &lt;model&gt; &amp; more") != std::string::npos);
-  CHECK(countOf(drawn, "http") == 1); // The name of the file's language.
+  CHECK(countOf(drawn, "http") == 1); // The namespace of SVG.
   for (const char *part : {"<script", "url(", "href", "@import", "nan", "inf\""})
     CHECK(countOf(drawn, part) == 0);
 }
@@ -103,7 +103,7 @@ TEST_CASE("names that are longer than the picture is wide are cut between charac
   CHECK(countOf(drawn, "ü…</text>") == 1);
 }
 
-TEST_CASE("a layer that nobody wants and a token without time are drawn, too") {
+TEST_CASE("an unused layer and a token without duration are drawn too") {
   PlanPicture picture = somePicture(2, 4);
   for (PicturedLayer &layer : picture.layers)
     for (PicturedExpert &expert : layer.experts)

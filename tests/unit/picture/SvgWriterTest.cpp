@@ -13,18 +13,18 @@ TEST_CASE("numbers have two decimals at most and no sign without a value") {
   CHECK(svgNumber(-0.001) == "0");
 }
 
-TEST_CASE("what is no number or off every screen becomes 0") {
+TEST_CASE("NaN, infinity and huge values become 0") {
   CHECK(svgNumber(std::nan("")) == "0");
   CHECK(svgNumber(INFINITY) == "0");
   CHECK(svgNumber(1e300) == "0");
 }
 
-TEST_CASE("marks of XML are escaped") {
+TEST_CASE("XML's special characters are escaped") {
   CHECK(escapeXml("a<b> & \"c\"") == "a&lt;b&gt; &amp; &quot;c&quot;");
   CHECK(escapeXml("größer") == "größer");
 }
 
-TEST_CASE("what no XML may hold is replaced") {
+TEST_CASE("characters that XML does not allow are replaced") {
   CHECK(escapeXml(std::string_view("a\0b\x1b", 4)) == "a\xEF\xBF\xBD"
                                                       "b\xEF\xBF\xBD");
   CHECK(escapeXml("a\xff") == "a\xEF\xBF\xBD");
