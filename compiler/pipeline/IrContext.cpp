@@ -12,7 +12,7 @@ using namespace moert;
 
 namespace moec {
 
-// The operation is known to us alone unless it stands in a file.
+// Only locations in a file help the user; operations built in memory have none.
 static std::string textOf(const mlir::Diagnostic &diagnostic) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -34,7 +34,7 @@ IrContext::IrContext(const Session &session)
           say(text);
       }) {
   mlirContext.loadDialect<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
-  // The whole module, where that is what an error is about.
+  // Some errors concern the whole module, which would be printed.
   mlirContext.printOpOnDiagnostic(false);
 }
 

@@ -1,5 +1,5 @@
-// MLIR as the driver sees it: a context whose diagnostics become a Status, and the steps that need
-// it.
+// A small interface to MLIR: a context that turns diagnostics into a Status, and the steps that
+// need MLIR.
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
@@ -17,16 +17,15 @@
 
 namespace moec {
 
-/// A context and what its diagnostics say. Errors become a Status, which is what everything around
-/// MLIR speaks; warnings go to the session. Lives as long as the modules of its context; one
-/// thread.
+/// A context and its diagnostics. Errors become a Status, as everywhere outside MLIR; warnings go
+/// to the session. Must outlive the modules of its context; for one thread.
 class IrContext {
 public:
   explicit IrContext(const Session &session);
 
   mlir::MLIRContext *context() { return &mlirContext; }
 
-  /// What failed, as it was diagnosed. What a module or a budget says is the user's to change.
+  /// The collected diagnostics as invalid input, since the user can change a module or a budget.
   moert::Status failure(std::string_view step) const;
 
 private:
@@ -41,10 +40,10 @@ moert::Result<mlir::OwningOpRef<mlir::ModuleOp>> buildModule(IrContext &ir,
 moert::Status runPasses(IrContext &ir, mlir::ModuleOp module,
                         const mlir::moe::CompileOptions &options);
 
-/// What a module says that all passes have gone over.
+/// The plan in a module that all passes have processed.
 moert::Result<EmitPlan> planOf(IrContext &ir, mlir::ModuleOp module);
 
-/// import's model with all decisions made, as emission takes it.
+/// An imported model with all decisions made, ready for emission.
 moert::Result<EmitPlan> planModel(const ImportedModel &model,
                                   const mlir::moe::CompileOptions &options, const Session &session);
 

@@ -19,12 +19,12 @@ namespace moec {
 
 namespace {
 
-/// The records of one layer: expert after expert, of each its grids in their order.
+/// The records of one layer: expert by expert, and for each expert one record per grid.
 struct LayerFile {
   MoeLayer shape; // Without experts.
   size_t experts = 0;
-  std::vector<std::vector<Slice>> slices; // Of each grid, without checksums.
-  std::vector<uint64_t> gridOffsets;      // In an expert's block.
+  std::vector<std::vector<Slice>> slices; // Per grid, without checksums.
+  std::vector<uint64_t> gridOffsets;      // Within an expert's block.
   uint64_t blockBytes = 0;
   std::vector<PooledExpert> pooled;
   std::optional<RandomFile> records;
@@ -34,7 +34,7 @@ struct LayerFile {
   }
 };
 
-/// An expert that has been quantized: its block, and what the index will say.
+/// A quantized expert: its block and its index entry.
 struct FinishedExpert {
   std::vector<std::byte> block;
   PooledExpert pooled;
@@ -44,7 +44,7 @@ struct FinishedExpert {
 
 struct ExpertPool::Impl {
   PoolOptions options;
-  std::vector<std::vector<WeightFormat>> formats; // Of each grid.
+  std::vector<std::vector<WeightFormat>> formats; // Per grid.
   std::vector<LayerFile> layers;
   uint64_t fingerprint = 0;
   uint64_t doneBytes = 0;
@@ -57,7 +57,7 @@ struct ExpertPool::Impl {
   }
   bool isStopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
   static Status interrupted() { return Status(StatusCode::kInterrupted, "interrupted"); }
-  // One more expert is done.
+  // Reports one more finished expert.
   void tell(const LayerFile &file) {
     doneBytes += file.blockBytes;
     if (options.progress)
@@ -95,7 +95,7 @@ Status ExpertPool::Impl::layOut(const EmitPlan &plan) {
   return {};
 }
 
-// Of everything that decides the bytes. The quantizers' own changes come with another version.
+// Hash of everything that determines the bytes. MOE_VERSION covers changes of the quantizers.
 static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo &info) {
   std::string text =
       strCat("pool ", MOE_VERSION, " ", nameOf(options.method), " ", options.activationGroup, " ",
@@ -109,7 +109,7 @@ static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo 
   return stream.digest();
 }
 
-// Padding counts too: it is copied into artifacts, and no checksum covers it there.
+// Checks the padding too: it is copied into artifacts, where no checksum covers it.
 bool ExpertPool::Impl::isWhole(const LayerFile &file, size_t expert) const {
   std::vector<std::byte> bytes;
   for (size_t g = 0; g < file.slices.size(); ++g)
@@ -127,7 +127,7 @@ bool ExpertPool::Impl::isWhole(const LayerFile &file, size_t expert) const {
   return true;
 }
 
-// What an earlier run left, as far as it is whole.
+// Loads the intact experts of an earlier run.
 Status ExpertPool::Impl::openLayer(size_t layer) {
   LayerFile &file = layers[layer];
   std::vector<size_t> slices;
@@ -151,7 +151,7 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
   return {};
 }
 
-// Reading, quantizing and packing take about this many bytes for each of an expert's weights.
+// Approximate memory for reading, quantizing and packing, per weight of an expert.
 constexpr uint64_t kWorkingBytesPerWeight = 40;
 
 unsigned ExpertPool::Impl::threadsFor(const LayerFile &file) const {
@@ -162,7 +162,7 @@ unsigned ExpertPool::Impl::threadsFor(const LayerFile &file) const {
   return unsigned(std::clamp<uint64_t>(fitting, 1, std::max(options.threads, 1u)));
 }
 
-// The tokens that the router sent to an expert.
+// Gathers the tokens that were routed to an expert.
 static ExpertTokens gatherTokens(const LayerInputs &inputs, int32_t expert,
                                  std::vector<float> &rows, std::vector<float> &weights) {
   if (inputs.tokens == 0)
@@ -217,8 +217,8 @@ Result<FinishedExpert> ExpertPool::Impl::finish(const LayerFile &file,
   return finished;
 }
 
-// An index that says just what is whole: of an earlier one its beginning, which is not written
-// again, since a full disk would cost it then. Its size.
+// Truncates the index to the intact experts. The kept part is not rewritten, so that a full disk
+// cannot lose it. Returns the index's size.
 Result<uint64_t> ExpertPool::Impl::startIndex(size_t layer) const {
   const std::string path = pathOf(layer, ".index"), header = poolIndexHeader(fingerprint);
   const std::vector<PooledExpert> &pooled = layers[layer].pooled;
@@ -279,7 +279,8 @@ static Status checkProfile(const EmitPlan &plan, const CalibrationInfo &info) {
     fits = info.moeLayers[l].layer == layers[l].layer &&
            info.moeLayers[l].experts == layers[l].experts.size();
   if (!fits)
-    return invalidInput("the calibration profile is of another model: other layers or experts");
+    return invalidInput(
+        "the calibration profile belongs to another model: it has other layers or experts");
   return {};
 }
 
@@ -340,7 +341,8 @@ Status ExpertPool::read(size_t layer, size_t expert, size_t grid, uint64_t offse
                         std::span<std::byte> out) const {
   uint64_t bytes = recordBytesOf(layer, grid);
   if (offset > bytes || out.size() > bytes - offset)
-    return failed("a record of ", bytes, " bytes, asked for ", out.size(), " from offset ", offset);
+    return failed("found a record of ", bytes, " bytes, expected ", out.size(), " from offset ",
+                  offset);
   const LayerFile &file = impl->layers[layer];
   return file.records->readAt(file.offsetOf(expert, grid) + offset, out);
 }

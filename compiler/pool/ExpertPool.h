@@ -1,9 +1,9 @@
-// Every expert, finished at every width that the search may give it: quantized once, written as the
-// bytes of its records, with what each width costs. The artifacts that the search measures, and the
-// one that comes of it, are copies of some of them.
+// Every expert, quantized once at every width that the search may choose, stored as the bytes of
+// its records, with the error at each width. The artifacts that the search measures, and the final
+// one, are assembled from copies.
 //
-// A file of records and an index (PoolIndex.h) for each MoE layer, in a directory of its own. What
-// an unfinished run leaves is gone on with: an expert whose bytes are what the index says is kept.
+// Each MoE layer has a file of records and an index (PoolIndex.h), in the pool's directory. An
+// interrupted run resumes: experts whose bytes match the index are reused.
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
@@ -24,9 +24,9 @@
 namespace moec {
 
 struct PoolOptions {
-  std::string directory; // Is there, and is the pool's own.
+  std::string directory; // Must exist; used by the pool alone.
   QuantizeMethod method = QuantizeMethod::kGptq;
-  std::vector<Grid> grids; // Bits descending.
+  std::vector<Grid> grids; // In descending order of bits.
   uint32_t activationGroup = 32;
   bool nested = true;
   CheckpointHash checkpointHash;
@@ -35,12 +35,12 @@ struct PoolOptions {
   Progress *progress = nullptr;
 };
 
-/// Owns the open files. Reading may be done from several threads at once.
+/// Owns the open files. Reading is thread-safe.
 class ExpertPool {
 public:
-  /// Quantizes what the directory does not hold yet, the same bytes whatever the number of threads.
-  /// Layers and sources are the plan's, whatever its formats are. Ends with kInterrupted, keeping
-  /// what is done, once *stop is set.
+  /// Quantizes the experts that the directory does not hold yet, with the same bytes for any number
+  /// of threads. Layers and sources come from the plan; its formats are not used. Once *stop is
+  /// set, returns kInterrupted and keeps the finished experts.
   static moert::Result<std::unique_ptr<ExpertPool>> fill(const EmitPlan &plan,
                                                          const Checkpoint &checkpoint,
                                                          const CalibrationProfile &profile,
@@ -51,9 +51,9 @@ public:
   size_t expertsOf(size_t layer) const;
   const std::vector<Grid> &grids() const;
   const PooledExpert &expert(size_t layer, size_t expert) const;
-  /// How an expert of a grid is stored.
+  /// The formats of an expert's slices on a grid.
   const std::vector<moert::WeightFormat> &formatsOf(size_t grid) const;
-  /// Bytes of the slices' payloads, and of the record with its padding.
+  /// Bytes of the slices' payloads; and of the record with its padding.
   uint64_t payloadBytesOf(size_t layer, size_t grid) const;
   uint64_t recordBytesOf(size_t layer, size_t grid) const;
 
@@ -66,10 +66,10 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// A grid for each [layer][expert].
+/// A grid index per [layer][expert].
 using GridChoice = std::vector<std::vector<uint32_t>>;
 
-/// The records of a choice. Borrows the pool, which outlives it; any number of threads may read.
+/// The records of a choice. Borrows the pool. Reading is thread-safe.
 class PooledRecords final : public RecordSource {
 public:
   PooledRecords(const ExpertPool &from, GridChoice grids) : pool(from), choice(std::move(grids)) {}

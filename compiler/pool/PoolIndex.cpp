@@ -32,7 +32,7 @@ std::string poolIndexLine(size_t expert, const PooledExpert &pooled) {
 
 namespace {
 
-/// The words of a line, one after another.
+/// Splits a line into words.
 class Words {
 public:
   explicit Words(const std::string &line) : stream(line) {}

@@ -1,12 +1,12 @@
-// What the pool of one layer holds, as text beside its records: a line for each expert, in order.
+// The index of one layer's pool, as text beside its records: a line per expert, in order.
 //
 //   moec-pool 1 FINGERPRINT
-//   expert INDEX NORM (ERROR CHECKSUM...)...       for each grid its error and its slices'
+//   expert INDEX NORM (ERROR CHECKSUM...)...       per grid its error and its slices'
 //   checksums
 //
-// Numbers but the index are 16 hexadecimal digits, those of errors the bits of a double. A line is
-// written after the bytes that it speaks of; a last line without its end counts as absent. After a
-// power failure a line may be there without its bytes, so whoever goes on holds them against the
+// All numbers except INDEX are 16 hexadecimal digits; errors are the bits of a double. A line is
+// written after the bytes that it describes; a last line without a line end is ignored. After a
+// power failure a line may exist without its bytes, so a resumed run checks them against the
 // checksums.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace moec {
 
 /// An expert on one grid.
 struct PooledGrid {
-  double squaredError = 0; // As ExpertOnGrid has it.
+  double squaredError = 0; // Equal to ExpertOnGrid's.
   std::vector<uint64_t> sliceChecksums;
   friend bool operator==(const PooledGrid &, const PooledGrid &) = default;
 };
@@ -31,13 +31,13 @@ struct PooledExpert {
   friend bool operator==(const PooledExpert &, const PooledExpert &) = default;
 };
 
-/// The first line, with its end.
+/// The first line, with its line end.
 std::string poolIndexHeader(uint64_t fingerprint);
-/// A line, with its end.
+/// The line of one expert, with its line end.
 std::string poolIndexLine(size_t expert, const PooledExpert &pooled);
 
-/// Experts as long as whole, fitting lines go on; none where the file is absent or another's.
-/// slices: of each grid.
+/// Returns the experts up to the first incomplete or invalid line; none if the file is absent or
+/// has another fingerprint. slices: number of slices per grid.
 std::vector<PooledExpert> readPoolIndex(const std::string &path, uint64_t fingerprint,
                                         const std::vector<size_t> &slices);
 

@@ -1,13 +1,13 @@
-// What a long step that did not finish leaves.
+// Whether the results of an unfinished step are kept for --resume.
 #pragma once
 
 #include "runtime/base/Status.h"
 
 namespace moec {
 
-/// Whether what is done stays for --resume behind such an end: an interruption, any error of a run
-/// that went on from an earlier one, which is not this one's to take, a failure of the system.
-/// Input that is refused will be again, and is another one once it is changed.
+/// True for an interruption, for any error of a resumed run, whose earlier results it must not
+/// delete, and for a system failure once something is done. False for refused input: it must be
+/// changed, and then the results do not apply.
 inline bool isKeptForResume(const moert::Status &status, bool isResumed, bool hasDone) {
   return status.code() == moert::StatusCode::kInterrupted || (!status.isOk() && isResumed) ||
          (status.code() == moert::StatusCode::kFailed && hasDone);

@@ -1,4 +1,4 @@
-// How far a long step has come, told to whoever shows it.
+// Interface through which long steps report their progress.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,21 @@
 
 namespace moec {
 
-/// Who does a long step tells it here. One thread at a time.
+/// Called by the code that runs a step, from one thread at a time.
 class Progress {
 public:
   virtual ~Progress() = default;
-  /// A step of so many bytes begins, of which some were done earlier; it ends the one before.
+  /// Begins a step of totalBytes, of which doneBytes were done earlier. Ends the previous step.
   virtual void begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) = 0;
-  /// The same for a step whose units are not bytes: `each` of what is counted are one of `units`,
-  /// as in "3 of 48 layers".
+  /// The same for a step that is not counted in bytes: `each` counts make one of `units`, as in "3
+  /// of 48 layers".
   virtual void beginCounting(std::string_view step, std::string_view /*units*/, uint64_t /*each*/,
                              uint64_t total, uint64_t done) {
     begin(step, total, done);
   }
-  /// So much of it is done.
+  /// Reports the bytes or counts done so far.
   virtual void advanceTo(uint64_t done) = 0;
-  /// The step is over, done or not.
+  /// Ends the step, finished or not.
   virtual void end() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Who a command works for: what it tells, and what may end it.
+// A command's environment: where it reports to, and what interrupts it.
 #pragma once
 
 #include "compiler/session/Progress.h"
@@ -9,11 +9,11 @@
 
 namespace moec {
 
-/// What every command needs from its surroundings.
+/// Passed to every command.
 struct Session {
   Progress *progress = nullptr;
   const std::atomic<bool> *stop = nullptr;
-  /// A line for a person.
+  /// Prints one line for the user.
   std::function<void(std::string_view)> say;
 };
 

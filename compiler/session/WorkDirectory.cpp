@@ -18,7 +18,8 @@ using namespace moert;
 
 namespace moec {
 
-// Says that the directory is one of these, to be removed with what is in it.
+// The lock file also marks the directory as a work directory, which may be deleted with its
+// contents.
 static std::string lockPathOf(const std::string &directory) {
   return directory + "/moec.lock";
 }
@@ -29,7 +30,7 @@ Status WorkDirectory::checkHoldsNone(const std::string &outputPath,
   const std::filesystem::path directory =
       std::filesystem::weakly_canonical(pathOf(outputPath), error);
   if (error)
-    return {}; // It cannot be made either, which is refused where that is tried.
+    return {}; // Creating it will fail with an error.
   for (const std::string &input : inputs) {
     auto path = std::filesystem::weakly_canonical(input, error);
     auto [end, ignored] =
@@ -41,8 +42,8 @@ Status WorkDirectory::checkHoldsNone(const std::string &outputPath,
   return {};
 }
 
-// Opens and locks the directory's lock file; -1 where it went in between, together with the
-// directory, as another process ended.
+// Opens and locks the directory's lock file; -1 if another process removed the file and its
+// directory in the meantime.
 static Result<int> takeLock(const std::string &directory) {
   const std::string path = lockPathOf(directory);
   int lock = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -62,7 +63,7 @@ static Result<int> takeLock(const std::string &directory) {
   return -1;
 }
 
-// Everything but the lock; what could be listed before an error.
+// All entries except the lock file; on an error, those listed before it.
 static std::vector<std::filesystem::path> contentsOf(const std::string &directory,
                                                      std::error_code &error) {
   std::vector<std::filesystem::path> paths;
@@ -88,15 +89,15 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool re
   if (isThere && !std::filesystem::exists(lockPathOf(directory), error) &&
       !std::filesystem::is_empty(directory, error))
     return invalidInput(directory,
-                        " is there and was not made by moec, expected it to be free for "
-                        "what is kept until ",
+                        " exists and was not made by moec, expected a free name for "
+                        "the work directory until ",
                         outputPath, " is done");
   std::filesystem::create_directory(directory, error);
   if (error)
     return openError(error.value(), strCat("cannot make the directory ", directory));
   auto taken = takeLock(directory);
   if (!taken.isOk()) {
-    std::filesystem::remove(directory, error); // Refused where something is in it.
+    std::filesystem::remove(directory, error); // Fails if the directory is not empty.
     return taken.status();
   }
   const int lock = *taken;
@@ -146,7 +147,7 @@ WorkDirectory::WorkDirectory(WorkDirectory &&other) noexcept
 WorkDirectory::~WorkDirectory() {
   if (lock < 0)
     return;
-  // The lock file last: killed in between, what is left is still told to be one of these.
+  // The lock file goes last, so that after a kill the rest is still recognized as a work directory.
   std::error_code ignored;
   if (isRemovedAtEnd && removeAllButLock(directory).isOk())
     std::filesystem::remove_all(directory, ignored);
@@ -166,7 +167,7 @@ Status WorkDirectory::keepAfter(Status status, std::span<const std::string> besi
     if (std::filesystem::exists(path, error))
       left += strCat(", ", path);
   return Status(status.code(), strCat(isInterrupted ? "interrupted" : status.message(),
-                                      "; --resume goes on from ", left));
+                                      "; --resume continues from ", left));
 }
 
 static std::string markPathOf(const std::string &directory, const std::string &step) {

@@ -1,5 +1,5 @@
-// Where a long compilation or calibration keeps what it has done: OUT.work, beside its output. It
-// stays where --resume can go on from it, and is removed otherwise.
+// The work directory OUT.work, beside the output, in which a long compilation or calibration keeps
+// its intermediate results. It is kept if --resume can continue from it, and removed otherwise.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -10,26 +10,26 @@
 
 namespace moec {
 
-/// Owns the directory and a lock on it, which keeps a second program with the same output away.
-/// Movable; one thread.
+/// Owns the directory and a lock on it, which excludes a second process with the same output.
+/// Movable; for one thread.
 class WorkDirectory {
 public:
-  /// OUT.work. Without `resume`, what an earlier run left there is removed. Refuses a directory
-  /// that this class did not make, and one that another process is working in.
+  /// Opens OUT.work. Without `resume`, removes what an earlier run left there. Refuses a directory
+  /// that this class did not make, and one that another process has locked.
   static moert::Result<WorkDirectory> open(const std::string &outputPath, bool resume);
-  /// Refuses inputs that lie in the directory, which would go with it.
+  /// Refuses inputs in the directory, since they would be deleted with it.
   static moert::Status checkHoldsNone(const std::string &outputPath,
                                       std::span<const std::string> inputs);
-  /// For a command that uses no work directory: the one that an interrupted command with the same
-  /// output left, locked, and kept unless discard() is called. Nothing where there is none, or one
-  /// that this class did not make. Refuses inputs that lie in it, and one that another process is
-  /// working in.
+  /// For a command that uses no work directory: finds the one that an interrupted command with the
+  /// same output left. It is locked, and kept unless discard() is called. nullopt if there is none,
+  /// or one that this class did not make. Refuses inputs in it, and a directory that another
+  /// process has locked.
   static moert::Result<std::optional<WorkDirectory>> findLeft(const std::string &outputPath,
                                                               std::span<const std::string> inputs);
-  /// What to say of a directory that findLeft() found.
+  /// The message about a directory that findLeft() found.
   std::string leftText(const std::string &outputPath) const;
-  /// Removes files that an interrupted command left, the last one first, since without it the
-  /// others cannot be resumed. Whether the last one was there.
+  /// Removes files that an interrupted command left. The last one is removed first, since the
+  /// others cannot be resumed without it. Returns whether it existed.
   static bool removeFiles(std::span<const std::string> paths);
   static std::string pathOf(const std::string &outputPath) { return outputPath + ".work"; }
 
@@ -39,18 +39,18 @@ public:
   ~WorkDirectory();
 
   const std::string &path() const { return directory; }
-  /// Whether there was one to go on with.
+  /// Whether an earlier run's directory was opened.
   bool isResumed() const { return resumed; }
   void keep() { isRemovedAtEnd = false; }
   void discard() { isRemovedAtEnd = true; }
-  /// Keeps the directory where --resume can go on from it behind such an end: an interruption, a
-  /// failure of the system with something done, any error of a resumed run, whose start it was.
-  /// To an interruption or a failure it adds what is kept, with those of the files beside it that
-  /// are there. Nothing where keep() was called before: who did it has said why.
+  /// Keeps the directory if --resume can continue from it: after an interruption, after a system
+  /// failure with something done, and after any error of a resumed run. For an interruption or a
+  /// failure, appends the kept paths to the message, with those of `beside` that exist. Does
+  /// nothing if keep() was called before: its caller has reported the reason.
   moert::Status keepAfter(moert::Status status, std::span<const std::string> beside);
 
-  /// A step's result may be used again if it was marked, after it was whole, with the same key. It
-  /// is unmarked before another takes its place.
+  /// A step's result may be reused if it was marked with the same key, which happens once it is
+  /// complete. Unmark it before replacing it.
   bool isMarked(const std::string &step, const std::string &key) const;
   moert::Status mark(const std::string &step, const std::string &key) const;
   moert::Status unmark(const std::string &step) const;

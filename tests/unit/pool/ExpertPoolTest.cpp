@@ -54,7 +54,7 @@ TEST_CASE("a pool has every expert of the plan on every grid, finer grids with l
   }
 }
 
-TEST_CASE("the number of threads does not reach the pool") {
+TEST_CASE("the number of threads does not change the pool") {
   PoolFixture one, two;
   two.options.threads = 2;
   auto alone = one.filled(), together = two.filled();
@@ -68,13 +68,13 @@ TEST_CASE("the number of threads does not reach the pool") {
     }
 }
 
-TEST_CASE("experts fitted to tokens are not those of rounding") {
+TEST_CASE("experts quantized with calibration differ from rounded ones") {
   PoolFixture fitted, rounded;
   rounded.options.method = QuantizeMethod::kNearest;
   CHECK(recordsOf(*fitted.filled()) != recordsOf(*rounded.filled()));
 }
 
-TEST_CASE("an interrupted pool is gone on with to the same bytes, wherever it stopped") {
+TEST_CASE("an interrupted pool resumes to the same bytes, wherever it stopped") {
   PoolFixture whole;
   auto expected = recordsOf(*whole.filled());
   for (size_t done : {0u, 1u, 3u, 4u, 6u, 7u}) {
@@ -90,8 +90,8 @@ TEST_CASE("an interrupted pool is gone on with to the same bytes, wherever it st
   }
 }
 
-// The checkpoint's weights change in between, which no hash tells here: what shows the old ones was
-// not made again.
+// The checkpoint's weights change in between, which no hash detects here: experts with the old
+// weights were not made again.
 TEST_CASE("an interrupted pool keeps the experts that are done") {
   PoolFixture fixture, before, after;
   after.writeWeights(6);
@@ -106,7 +106,7 @@ TEST_CASE("an interrupted pool keeps the experts that are done") {
   }
 }
 
-TEST_CASE("a full disk takes nothing away of an interrupted pool") {
+TEST_CASE("a full disk does not damage an interrupted pool") {
   PoolFixture fixture, whole;
   fixture.fillAndInterruptAfter(2);
   const std::string index = contentOf(fixture.poolFile("layer-000.index"));
@@ -126,7 +126,7 @@ TEST_CASE("a pool can be interrupted again and again") {
   CHECK(recordsOf(*fixture.filled()) == recordsOf(*whole.filled()));
 }
 
-TEST_CASE("a finished pool is only read, and a stop while it is looked through leaves it whole") {
+TEST_CASE("a finished pool is only read, and an interruption during the check leaves it intact") {
   PoolFixture fixture;
   auto expected = recordsOf(*fixture.filled());
   std::string index = contentOf(fixture.poolFile("layer-000.index"));
@@ -153,7 +153,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("records that are gone or cut are made again") {
+TEST_CASE("missing or truncated records are made again") {
   PoolFixture fixture;
   auto pool = fixture.filled();
   auto expected = recordsOf(*pool);
@@ -163,7 +163,7 @@ TEST_CASE("records that are gone or cut are made again") {
   CHECK(recordsOf(*fixture.filled()) == expected);
 }
 
-TEST_CASE("an index whose last line was cut off costs that expert alone") {
+TEST_CASE("an index with a truncated last line loses only that expert") {
   PoolFixture fixture, before, after;
   after.writeWeights(6);
   auto old = before.filled(), anew = after.filled();
@@ -179,7 +179,7 @@ TEST_CASE("an index whose last line was cut off costs that expert alone") {
 
 namespace {
 
-/// Something that decides a pool's bytes, changed.
+/// A change of something that determines a pool's bytes.
 struct Change {
   const char *what;
   void (*apply)(PoolFixture &fixture);
@@ -199,7 +199,7 @@ const Change kChanges[] = {
 
 } // namespace
 
-TEST_CASE("what was made of another checkpoint, calibration, method or storage is not taken") {
+TEST_CASE("records from another checkpoint, calibration, method or storage are not reused") {
   for (const Change &change : kChanges) {
     CAPTURE(change.what);
     PoolFixture used, fresh;
@@ -228,7 +228,7 @@ TEST_CASE("weights that are not finite are refused with layer and expert") {
   CHECK(status.message().find("layer 1, expert 2") != std::string::npos);
 }
 
-TEST_CASE("a directory that is not there is refused by its name") {
+TEST_CASE("a missing directory is refused, and named") {
   PoolFixture fixture;
   fixture.options.directory = fixture.directory.path("absent");
   Status status = fixture.fill().status();

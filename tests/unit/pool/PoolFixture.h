@@ -1,5 +1,5 @@
-// The tiny artifact's experts as a checkpoint of random numbers, a profile of random tokens for
-// them, and a directory for a pool: all that filling one takes.
+// The inputs for filling a pool: the tiny artifact's experts as a checkpoint of random numbers, a
+// profile of random tokens for them, and a directory.
 #pragma once
 
 #include "compiler/pool/ExpertPool.h"
@@ -11,16 +11,16 @@
 #include <string_view>
 #include <vector>
 
-/// Every test has a directory of its own, which goes at the end.
+/// Every test has its own directory, which is removed at the end.
 struct PoolFixture {
   PoolFixture();
 
   moert::Result<std::unique_ptr<moec::ExpertPool>> fill() const;
-  /// Fails the test if that fails.
+  /// Fails the test on an error.
   std::unique_ptr<moec::ExpertPool> filled() const;
-  /// Stops when so many experts are done; expects that some were left.
+  /// Interrupts after so many experts; expects that some were left.
   void fillAndInterruptAfter(size_t experts);
-  /// Weights and tokens that were not there before.
+  /// Replaces the weights and the tokens.
   void writeWeights(uint32_t seed) const;
   void writeProfile(uint32_t seed) const;
 
@@ -33,12 +33,12 @@ struct PoolFixture {
   moec::PoolOptions options; // 8, 6, 4, 3 and 2 bits by error feedback, nested, one thread.
 };
 
-/// All records, [layer][expert][grid] one behind the other.
+/// All records in the order [layer][expert][grid].
 std::vector<std::byte> recordsOf(const moec::ExpertPool &pool);
 std::vector<std::byte> recordOf(const moec::ExpertPool &pool, size_t layer, size_t expert,
                                 size_t grid);
 
-/// Sets a stop flag once so much is done.
+/// Sets a stop flag at a given progress.
 class StoppingProgress final : public moec::Progress {
 public:
   explicit StoppingProgress(uint64_t after) : limit(after) {}

@@ -35,14 +35,14 @@ TEST_CASE("an index reads back as it was written, errors bit for bit") {
   CHECK(readBack(someIndex()) == someExperts());
 }
 
-TEST_CASE("an index that is absent or another's has no experts") {
+TEST_CASE("an index that is absent or has another fingerprint has no experts") {
   TemporaryDirectory directory;
   CHECK(readPoolIndex(directory.path("absent"), 0xabc, kSlices).empty());
   CHECK(readBack("").empty());
   CHECK(readBack(someIndex(), 0xabd).empty());
 }
 
-TEST_CASE("an index that was cut anywhere has the experts whose lines are whole") {
+TEST_CASE("a truncated index has the experts with complete lines") {
   const std::string text = someIndex();
   for (size_t size = 0; size < text.size(); ++size) {
     size_t lines = 0;
@@ -53,7 +53,7 @@ TEST_CASE("an index that was cut anywhere has the experts whose lines are whole"
   }
 }
 
-TEST_CASE("a line that does not fit ends the index") {
+TEST_CASE("an invalid line ends the index") {
   const std::string text = someIndex();
   const size_t second = text.find("expert 1");
   for (std::string line : {"expert 2 0000000000000000", "noise", "", "expert 1 00"}) {

@@ -1,5 +1,5 @@
-// The pool's records beside what the emission makes of the same tensors: by rounding to nearest
-// both have to give the same bytes, and so artifacts from either are the same file.
+// Compares the pool's records with those that emission makes from the same tensors: with rounding
+// to nearest both must have the same bytes, and so artifacts from either are the same file.
 #include "compiler/emit/EmitArtifact.h"
 #include "runtime/format/Verify.h"
 #include "tests/unit/pool/PoolFixture.h"
@@ -11,7 +11,7 @@
 using namespace moec;
 using namespace moert;
 
-/// The artifact's experts as the pool has them on the grids of the choice.
+/// Gives the artifact's experts the pool's formats on the grids of the choice.
 static void takeFormats(Artifact &artifact, const ExpertPool &pool, const GridChoice &choice) {
   for (size_t l = 0; l < artifact.moeLayers.size(); ++l)
     for (size_t e = 0; e < artifact.moeLayers[l].experts.size(); ++e) {
@@ -55,7 +55,7 @@ static void checkAgainstRounding(PoolFixture &fixture, const GridChoice &choice)
     }
 }
 
-TEST_CASE("records of rounding are what the emission makes of the tensors, on every grid") {
+TEST_CASE("rounded records equal those of emission, on every grid") {
   for (bool nested : {true, false})
     for (uint32_t grid = 0; grid < 5; ++grid) {
       CAPTURE(nested);
@@ -73,7 +73,7 @@ TEST_CASE("an artifact may take each expert from another grid") {
   checkAgainstRounding(fixture, {{4, 0, 3, 1}, {2, 2, 0, 4}});
 }
 
-TEST_CASE("an artifact of fitted experts is whole, by every method") {
+TEST_CASE("an artifact of experts quantized with calibration is valid, with every method") {
   for (QuantizeMethod method :
        {QuantizeMethod::kPerChannel, QuantizeMethod::kClipped, QuantizeMethod::kWeighted,
         QuantizeMethod::kHqq, QuantizeMethod::kGptq}) {
@@ -94,7 +94,7 @@ TEST_CASE("an artifact of fitted experts is whole, by every method") {
   }
 }
 
-TEST_CASE("a part of a record is read from its offset, and none beyond its end") {
+TEST_CASE("a part of a record is read from its offset, and reads past its end fail") {
   PoolFixture fixture;
   auto pool = fixture.filled();
   std::vector<std::byte> whole = recordOf(*pool, 1, 2, 0), part(100), none;

@@ -29,7 +29,8 @@ static void checkRefused(const Status &status, const std::string &mention) {
   CHECK_MESSAGE(status.message().find(mention) != std::string::npos, status.message());
 }
 
-TEST_CASE("a work directory stands beside the output and goes at the end with all that is in it") {
+TEST_CASE(
+    "a work directory is created beside the output, and removed at the end with its contents") {
   TemporaryDirectory directory;
   const std::string output = directory.path("out.moe");
   {
@@ -69,12 +70,12 @@ TEST_CASE("without resuming a work directory begins empty") {
   CHECK(!fs::exists(work.path() + "/file"));
 }
 
-TEST_CASE("resuming where nothing was kept begins anew") {
+TEST_CASE("resuming without a kept directory starts from the beginning") {
   TemporaryDirectory directory;
   CHECK(!opened(directory.path("out.moe"), true).isResumed());
 }
 
-TEST_CASE("a directory that no compilation made is refused and stays") {
+TEST_CASE("a directory that moec did not make is refused and kept") {
   TemporaryDirectory directory;
   const std::string path = directory.path("out.moe.work");
   fs::create_directory(path);
@@ -85,19 +86,19 @@ TEST_CASE("a directory that no compilation made is refused and stays") {
   CHECK(contentOf(path + "/thesis.txt") == "kept");
 }
 
-TEST_CASE("a file in the place of the work directory is refused and stays") {
+TEST_CASE("a file in place of the work directory is refused and kept") {
   TemporaryDirectory directory;
   write(directory.path("out.moe.work"));
   checkRefused(WorkDirectory::open(directory.path("out.moe"), false).status(), "out.moe.work");
   CHECK(contentOf(directory.path("out.moe.work")) == "kept");
 }
 
-TEST_CASE("a folder that is missing is refused by name") {
+TEST_CASE("a missing folder is refused, and named") {
   TemporaryDirectory directory;
   checkRefused(WorkDirectory::open(directory.path("missing/out.moe"), false).status(), "missing");
 }
 
-TEST_CASE("a second owner is refused and takes nothing away") {
+TEST_CASE("a second owner is refused and removes nothing") {
   TemporaryDirectory directory;
   const std::string output = directory.path("out.moe");
   WorkDirectory work = opened(output, false);
@@ -107,7 +108,7 @@ TEST_CASE("a second owner is refused and takes nothing away") {
   CHECK(contentOf(work.path() + "/file") == "kept");
 }
 
-TEST_CASE("a work directory that was moved goes once") {
+TEST_CASE("a work directory that was moved is removed once") {
   TemporaryDirectory directory;
   const std::string output = directory.path("out.moe");
   auto first = std::make_unique<WorkDirectory>(opened(output, false));
@@ -117,7 +118,7 @@ TEST_CASE("a work directory that was moved goes once") {
   checkRefused(WorkDirectory::open(output, false).status(), "another process is working");
 }
 
-// What goes from a directory while `act` runs, in order. At most some hundred names.
+// The names removed from a directory while `act` runs, in order. At most some hundred.
 template <typename Act>
 static std::vector<std::string> removalsFrom(const std::string &directory, Act act) {
   const int watch = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -129,16 +130,18 @@ static std::vector<std::string> removalsFrom(const std::string &directory, Act a
   std::vector<std::string> names;
   for (ssize_t i = 0; i < bytes;) {
     const auto *event = reinterpret_cast<const inotify_event *>(&events[size_t(i)]);
-    if (event->len > 0) // Without a name it is the watch itself that ends.
+    if (event->len > 0) // Without a name the watch itself has ended.
       names.emplace_back(event->name);
     i += ssize_t(sizeof(inotify_event) + event->len);
   }
   return names;
 }
 
-TEST_CASE("the mark of a work directory goes last, so that one half removed is known") {
+TEST_CASE(
+    "a work directory's lock file is removed last, so that a partly removed one is recognized") {
   constexpr int kFiles = 64;
-  for (bool isMarkNewest : {false, true}) { // File systems list files in either order, or neither.
+  // File systems list files in creation order, in reverse, or in neither.
+  for (bool isMarkNewest : {false, true}) {
     TemporaryDirectory directory;
     const std::string output = directory.path("out.moe"), lock = output + ".work/moec.lock";
     {
@@ -159,21 +162,21 @@ TEST_CASE("the mark of a work directory goes last, so that one half removed is k
   }
 }
 
-TEST_CASE("a work directory is kept where there is something to go on with") {
+TEST_CASE("a work directory is kept if --resume can continue from it") {
   struct End {
     Status status;
     bool hasSomething, isResumed, isKept;
     std::string message;
   };
-  const std::string goesOn = "; --resume goes on from ";
+  const std::string goesOn = "; --resume continues from ";
   for (const End &end : {End{Status(), true, true, false, ""},
                          End{invalidInput("no text"), true, false, false, "no text"},
                          End{invalidInput("no text"), true, true, true, "no text"},
                          End{failed("disk full"), false, false, false, "disk full"},
                          End{failed("disk full"), true, false, true, "disk full" + goesOn},
                          End{failed("disk full"), true, true, true, "disk full" + goesOn},
-                         End{Status(StatusCode::kInterrupted, "interrupted; go on with a step"),
-                             false, false, true, "interrupted" + goesOn}}) {
+                         End{Status(StatusCode::kInterrupted, "interrupted; resume a step"), false,
+                             false, true, "interrupted" + goesOn}}) {
     TemporaryDirectory directory;
     const std::string output = directory.path("out.moe");
     CAPTURE(end.status.message());
@@ -196,7 +199,7 @@ TEST_CASE("a work directory is kept where there is something to go on with") {
   }
 }
 
-TEST_CASE("who has kept a work directory says why, and nothing is added") {
+TEST_CASE("no text is added if the caller has kept the work directory") {
   TemporaryDirectory directory;
   WorkDirectory work = opened(directory.path("out.moe"), false);
   write(work.path() + "/file");
@@ -235,7 +238,7 @@ TEST_CASE("a step that was unmarked is not marked, and may be unmarked again") {
   CHECK(work.isMarked("other", "key"));
 }
 
-TEST_CASE("an output that can be no file's name holds no inputs, and is refused by its own name") {
+TEST_CASE("an output with an invalid name contains no inputs, and is refused itself") {
   TemporaryDirectory directory;
   fs::create_symlink("loop", directory.path("loop"));
   for (const std::string &output :
@@ -248,7 +251,7 @@ TEST_CASE("an output that can be no file's name holds no inputs, and is refused 
   }
 }
 
-TEST_CASE("inputs in the work directory are refused, those beside it are not") {
+TEST_CASE("inputs in the work directory are refused, inputs beside it are not") {
   TemporaryDirectory directory;
   const std::string output = directory.path("out.moe");
   fs::create_directory(output + ".work");
@@ -263,7 +266,7 @@ TEST_CASE("inputs in the work directory are refused, those beside it are not") {
       "removed at the end");
 }
 
-TEST_CASE("a left work directory is found, and goes only where it is discarded") {
+TEST_CASE("a left work directory is found, and removed only if it is discarded") {
   TemporaryDirectory directory;
   const std::string output = directory.path("out.moe");
   CHECK_FALSE(WorkDirectory::findLeft(output, {})->has_value());
@@ -284,7 +287,7 @@ TEST_CASE("a left work directory is found, and goes only where it is discarded")
   CHECK(directory.fileNames().empty());
 }
 
-TEST_CASE("a directory that is no work directory is not found") {
+TEST_CASE("a directory without moec's lock file is not found") {
   TemporaryDirectory directory;
   const std::string path = directory.path("out.moe.work");
   fs::create_directory(path);
