@@ -1,4 +1,4 @@
-// Reading a profile: the first page and the header at open(), sections when they are asked for.
+// Reads a profile: the first page and the header in open(), sections on demand.
 #include "compiler/profile/CalibrationProfile.h"
 
 #include "compiler/profile/HalfRows.h"
@@ -14,11 +14,11 @@ using namespace moert;
 
 namespace moec {
 
-// Read at a time: large enough for a disk's full speed.
+// Read size, large enough for a disk's full speed.
 constexpr uint64_t kReadBytes = uint64_t(1) << 20;
 
 struct CalibrationProfile::Impl {
-  std::optional<FileSource> file; // Absent where the source is somebody else's.
+  std::optional<FileSource> file; // nullopt if the caller owns the source.
   const ByteSource *source = nullptr;
   ProfileHeader header;
   ProfileLayout layout;
@@ -41,13 +41,13 @@ static Status readHeader(const ByteSource &source, ProfileHeader &header, Profil
   MOERT_RETURN_IF_ERROR(source.read(prefix.headerOffset, bytes));
   if (uint64_t found = checksum64(bytes); found != prefix.headerChecksum)
     return invalidInput("the header is damaged: its checksum is ", formatChecksum(found),
-                        ", the first page says ", formatChecksum(prefix.headerChecksum));
+                        ", the first page has ", formatChecksum(prefix.headerChecksum));
   MOERT_ASSIGN_OR_RETURN(header, decodeProfileHeader(bytes));
   MOERT_RETURN_IF_ERROR(checkProfileHeader(header, header.info.moeLayers.size()));
   MOERT_ASSIGN_OR_RETURN(layout, layoutOf(header.info));
   if (layout.headerOffset != prefix.headerOffset)
     return invalidInput("the header is at offset ", prefix.headerOffset,
-                        ", what it says of the sections puts it at ", layout.headerOffset);
+                        ", expected from the sizes of the sections: ", layout.headerOffset);
   return {};
 }
 
@@ -71,7 +71,7 @@ Result<std::unique_ptr<CalibrationProfile>> CalibrationProfile::open(const std::
 namespace {
 
 /// Reads a section from front to back, through a small buffer or in one piece; its checksum is
-/// known at the end. The section lies in the file: the layout ends where the header begins.
+/// checked at the end. The section is inside the file: the layout ends where the header begins.
 class SectionReader {
 public:
   SectionReader(const ByteSource &from, uint64_t offset, uint64_t bytes)
@@ -94,7 +94,7 @@ public:
     MOERT_RETURN_IF_ERROR(read(padding));
     if (uint64_t found = checksum.digest(); found != expected)
       return invalidInput("the ", name, " are damaged: their checksum is ", formatChecksum(found),
-                          ", the header says ", formatChecksum(expected));
+                          ", the header has ", formatChecksum(expected));
     return {};
   }
 
@@ -108,8 +108,8 @@ private:
 Status readRows(SectionReader &section, uint32_t tokens, uint32_t hiddenSize, uint64_t checksum,
                 std::vector<float> &rows) {
   rows.resize(uint64_t(tokens) * hiddenSize);
-  // Halves wait in the back half of the place where their floats will be: no second copy. Their
-  // exponents come behind them all.
+  // The halves are read into the upper half of the output's memory and widened in place. Their
+  // exponents come after all of them.
   auto *halves = reinterpret_cast<std::byte *>(rows.data()) + rows.size() * sizeof(uint16_t);
   for (uint64_t done = 0, all = rows.size() * sizeof(uint16_t); done < all;) {
     uint64_t count = std::min(kReadBytes, all - done);
@@ -131,7 +131,7 @@ Status readRows(SectionReader &section, uint32_t tokens, uint32_t hiddenSize, ui
   return {};
 }
 
-// A token's experts: in the layer, each once.
+// A token's experts must be valid and distinct.
 Status checkExperts(std::span<const uint16_t> experts, uint32_t perToken, uint32_t count) {
   for (size_t i = 0; i < experts.size(); ++i) {
     size_t first = i - i % perToken;
@@ -149,7 +149,7 @@ Status checkCandidates(const ExpertCandidates &candidates, uint32_t experts) {
   MOERT_RETURN_IF_ERROR(checkExperts(candidates.experts, candidates.perToken, experts));
   for (size_t i = 0; i < candidates.probabilities.size(); ++i) {
     float highest = i % candidates.perToken == 0 ? 1 : candidates.probabilities[i - 1];
-    // Written so that a NaN is refused.
+    // Also refuses a NaN.
     if (!(candidates.probabilities[i] >= 0 && candidates.probabilities[i] <= highest))
       return invalidInput("token ", i / candidates.perToken, " has a candidate of probability ",
                           candidates.probabilities[i], ", expected 0 to ", highest);

@@ -1,6 +1,6 @@
-// What was learned of a model on text: which experts its routers chose and what the experts were
-// given. Calibration writes it once; every later compilation of the same checkpoint may use it.
-// docs/calibration-profile.md is the document of the file.
+// The results of calibrating a model on text: the experts that its routers chose, and the inputs of
+// the experts. Calibration writes the file once; every later compile of the same checkpoint may use
+// it. docs/calibration-profile.md documents the file.
 #pragma once
 
 #include "compiler/profile/CheckpointHash.h"
@@ -18,24 +18,24 @@ class ByteSource;
 
 namespace moec {
 
-/// A text that calibration read. Hashes are XXH3-64 of the file's bytes.
+/// A calibration text. Hashes are XXH3-64 of the file's bytes.
 struct CalibrationText {
-  std::string name; // The file's name without its directory.
+  std::string name; // File name without its directory.
   uint64_t hash = 0;
   uint64_t bytes = 0;
-  uint32_t windows = 0; // Taken from it.
+  uint32_t windows = 0; // Windows taken from it.
   friend bool operator==(const CalibrationText &, const CalibrationText &) = default;
 };
 
-/// How many of the best experts of a layer are put down with their probabilities for each token:
-/// twice as many as are chosen, at least four more. What is likely but not chosen decides between
-/// experts that may stand in for each other; beyond that lies nothing that a policy would take.
+/// Number of a layer's most probable experts whose probabilities are kept per token: twice as many
+/// as are chosen, and at least four more. Policies that substitute experts use the likely ones that
+/// were not chosen; further ones are too improbable for any policy.
 constexpr uint32_t candidatesOf(uint32_t experts, uint32_t topK) {
   uint32_t wished = topK + (topK > 4 ? topK : 4);
   return wished < experts ? wished : experts;
 }
 
-/// Layers ahead whose routers are asked about a layer's input: 1 to 3.
+/// Number of later layers whose routers are evaluated on a layer's input.
 constexpr uint32_t kPredictionDepths = 3;
 
 struct CalibrationInfo {
@@ -45,13 +45,13 @@ struct CalibrationInfo {
   uint32_t hiddenSize = 0;
   uint32_t vocabularySize = 0;
   std::vector<CalibrationText> texts;
-  std::vector<int32_t> tokens; // [windows][windowTokens], the texts' windows in their order.
+  std::vector<int32_t> tokens; // [windows][windowTokens], windows in the order of the texts.
   struct MoeLayer {
-    uint32_t layer = 0; // The model's layer.
+    uint32_t layer = 0; // The model's layer number.
     uint32_t experts = 0;
     uint32_t topK = 0;
-    std::vector<uint64_t> counts;   // Per expert: tokens that chose it.
-    std::vector<double> weightSums; // Per expert: of their weights.
+    std::vector<uint64_t> counts;   // Per expert: number of tokens that chose it.
+    std::vector<double> weightSums; // Per expert: sum of its weights.
     friend bool operator==(const MoeLayer &, const MoeLayer &) = default;
   };
   std::vector<MoeLayer> moeLayers;
@@ -60,16 +60,16 @@ struct CalibrationInfo {
   friend bool operator==(const CalibrationInfo &, const CalibrationInfo &) = default;
 };
 
-/// What the experts of one layer saw, token after token.
+/// The inputs of one layer's experts, token by token.
 struct LayerInputs {
   uint32_t tokens = 0;
   std::vector<float> rows;      // [tokens][hiddenSize]: the input of the router and the experts.
   std::vector<int32_t> experts; // [tokens][topK], best first.
-  std::vector<float> weights;   // [tokens][topK], as the experts' outputs are multiplied.
+  std::vector<float> weights;   // [tokens][topK], the factors of the experts' outputs.
 };
 
-/// The most probable experts of a router, token after token: [tokens][perToken], best first, ties
-/// to the lowest index. Probabilities are the softmax over all experts of the layer.
+/// The most probable experts of a router, token by token: [tokens][perToken], best first, ties in
+/// order of index. Probabilities are the softmax over all experts of the layer.
 struct ExpertCandidates {
   uint32_t perToken = 0;
   std::vector<uint16_t> experts;
@@ -77,33 +77,33 @@ struct ExpertCandidates {
   friend bool operator==(const ExpertCandidates &, const ExpertCandidates &) = default;
 };
 
-/// How one layer routed, token after token.
+/// One layer's routing, token by token.
 struct LayerTrace {
   uint32_t topK = 0;
-  std::vector<uint16_t> experts; // [tokens][topK], chosen, best first.
+  std::vector<uint16_t> experts; // [tokens][topK], the chosen experts, best first.
   std::vector<float> weights;    // [tokens][topK]
-  std::vector<float> inputNorms; // [tokens]: the Euclidean length of the router's input.
-  ExpertCandidates candidates;   // candidatesOf() this layer.
-  /// What the router of the MoE layer 1, 2, 3 further on says of this layer's router input; shorter
-  /// where the model ends.
+  std::vector<float> inputNorms; // [tokens]: the Euclidean norm of the router's input.
+  ExpertCandidates candidates;   // candidatesOf() experts per token.
+  /// The candidates of the routers 1, 2 and 3 MoE layers later, computed from this layer's router
+  /// input; fewer at the model's end.
   std::vector<ExpertCandidates> predictions;
   friend bool operator==(const LayerTrace &, const LayerTrace &) = default;
 };
 
-/// An opened profile. Layers are read when they are asked for: all of them may exceed the memory.
-/// Reading from several threads is safe.
+/// An open profile. Layers are read on demand, since all of them may exceed the memory.
+/// Thread-safe.
 class CalibrationProfile {
 public:
-  /// Refuses files that are not whole, of another version, or inconsistent in themselves.
+  /// Refuses files that are incomplete, of another version, or inconsistent.
   static moert::Result<std::unique_ptr<CalibrationProfile>> open(const std::string &path);
-  /// The same of a source that outlives the profile.
+  /// The same for a source, which must outlive the profile.
   static moert::Result<std::unique_ptr<CalibrationProfile>> open(const moert::ByteSource &source);
   ~CalibrationProfile();
 
   const CalibrationInfo &info() const;
-  /// The index counts MoE layers from 0.
+  /// moeLayer counts MoE layers from 0.
   moert::Result<LayerInputs> layerInputs(size_t moeLayer) const;
-  /// A tenth of the size of the inputs, or less.
+  /// At most a tenth of the size of the inputs.
   moert::Result<LayerTrace> layerTrace(size_t moeLayer) const;
 
 private:

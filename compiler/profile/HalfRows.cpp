@@ -8,7 +8,7 @@
 
 namespace moec {
 
-// 2^exponent, exactly; within the range of a double for every exponent of a row.
+// 2^exponent, exact; in the range of a double for every exponent of a row.
 static double powerOfTwo(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52);
 }

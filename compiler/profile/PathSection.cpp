@@ -33,7 +33,7 @@ template <typename T> static void append(std::vector<std::byte> &bytes, std::spa
   bytes.insert(bytes.end(), raw.begin(), raw.end());
 }
 
-/// Removes the tokens' experts; the rest of the trace is not used here.
+/// Removes the experts of held-out tokens; the rest of the trace is not used here.
 static void holdOut(std::span<const TokenRange> heldOut, LayerTrace &trace) {
   std::vector<bool> isHeldOut(trace.experts.size() / trace.topK);
   for (const TokenRange &range : heldOut)
@@ -56,7 +56,7 @@ Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile
   for (const CalibrationInfo::MoeLayer &layer : layers)
     append(section, std::span<const uint32_t>(&layer.experts, 1));
 
-  std::array<LayerTrace, 3> traces; // Of layer t in place t % 3.
+  std::array<LayerTrace, 3> traces; // Layer t is at index t % 3.
   for (size_t t = 0; t < layers.size(); ++t) {
     MOERT_ASSIGN_OR_RETURN(traces[t % 3], profile.layerTrace(t));
     holdOut(heldOut, traces[t % 3]);

@@ -15,14 +15,14 @@ namespace moec {
 
 namespace {
 
-// Profile, layer, the vectors in it.
+// Profile, layer, vectors of a layer.
 constexpr uint32_t kMaxDepth = 8;
 constexpr uint32_t kMaxTables = 1'000'000;
 
 template <typename T> using FbVector = flatbuffers::Vector<T>;
 
-/// Takes fields out of a verified header. What is not shared cannot be larger, all together, than
-/// the header that holds it; a writer never shares.
+/// Decodes the fields of a verified header. Unshared fields together cannot be larger than the
+/// header; a writer never shares any.
 class Decoder {
 public:
   explicit Decoder(uint64_t headerBytes) : bytesLeft(headerBytes) {}
@@ -132,7 +132,7 @@ static Status checkTokens(const CalibrationInfo &info) {
       return invalidInput("token id ", token, ", expected 0 to ", info.vocabularySize - 1);
   uint64_t windows = 0;
   for (const CalibrationText &text : info.texts)
-    windows += text.windows; // 32 bits each, and fewer texts than could make 64 bits wrap.
+    windows += text.windows; // 32 bits each; there cannot be enough texts for 64 bits to overflow.
   if (windows != info.windows())
     return invalidInput("the texts have ", windows, " windows, the tokens make ", info.windows());
   return {};
@@ -186,14 +186,14 @@ Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers) {
 
 namespace {
 
-// Adds sizes up, and remembers whether that went well.
+// Adds sizes, and records an overflow.
 struct CheckedSum {
   std::optional<uint64_t> value = 0;
 
   void add(std::optional<uint64_t> more) {
     value = value && more ? checkedAdd(*value, *more) : std::nullopt;
   }
-  /// Of tokens * each * bytes.
+  /// Adds tokens * each * bytes.
   void addRows(uint64_t tokens, uint64_t each, uint64_t bytes) {
     std::optional<uint64_t> rows = checkedMultiply(tokens, each);
     add(rows ? checkedMultiply(*rows, bytes) : rows);

@@ -1,5 +1,5 @@
-// The header of a profile and the places of its sections. FlatBuffers stays behind this header.
-// Only the reader, the writer and the journal need this.
+// The header of a profile and the offsets of its sections. Hides FlatBuffers. Only the reader, the
+// writer and the journal use it.
 #pragma once
 
 #include "compiler/profile/CalibrationProfile.h"
@@ -14,10 +14,10 @@ namespace moec {
 
 constexpr uint16_t kProfileMajor = 2, kProfileMinor = 0;
 constexpr uint64_t kProfilePageBytes = 4096;
-/// Far beyond any model: a million tokens and the inputs of a thousand wide matrices are some 20
+/// Far beyond any model: a million tokens and the inputs of a thousand wide matrices take some 20
 /// MB.
 constexpr uint64_t kMaxProfileHeaderBytes = uint64_t(1) << 28;
-/// Experts are stored in 16 bits.
+/// Expert indices are stored in 16 bits.
 constexpr uint32_t kMaxProfileExperts = 65535;
 
 struct ProfileHeader {
@@ -32,8 +32,7 @@ struct ProfileHeader {
 
 std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header);
 
-/// Checks every rule between the fields. The counts of the layers from finishedLayers on are
-/// absent.
+/// Checks all rules between the fields. The counts of the layers from finishedLayers on are empty.
 moert::Result<ProfileHeader> decodeProfileHeader(std::span<const std::byte> bytes);
 moert::Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers);
 
@@ -41,13 +40,13 @@ moert::Status checkProfileHeader(const ProfileHeader &header, size_t finishedLay
 struct ProfilePrefix {
   uint64_t fileBytes = 0, headerOffset = 0, headerBytes = 0, headerChecksum = 0;
 };
-/// Whether a page of kProfilePageBytes begins as one of any version.
+/// Whether a page of kProfilePageBytes begins with the magic number, for any version.
 bool hasProfileMagic(std::span<const std::byte> page);
 std::vector<std::byte> encodeProfilePrefix(const ProfilePrefix &prefix);
 moert::Result<ProfilePrefix> decodeProfilePrefix(std::span<const std::byte> page,
                                                  uint64_t sourceBytes);
 
-/// Where the sections of one MoE layer lie, and its parts inside of the trace.
+/// Offsets of one MoE layer's sections, and of the parts of its trace.
 struct ProfileLayerPlace {
   uint64_t rowsOffset = 0, rowsBytes = 0, traceOffset = 0, traceBytes = 0;
   std::vector<uint32_t> predicted; // Candidates per token, per depth.
@@ -57,7 +56,7 @@ struct ProfileLayout {
   uint64_t headerOffset = 0;
 };
 
-/// Refuses sizes that cannot be added up. Needs what checkProfileHeader() proves.
+/// Refuses sizes whose sum overflows. The info must have passed checkProfileHeader().
 moert::Result<ProfileLayout> layoutOf(const CalibrationInfo &info);
 
 } // namespace moec

@@ -1,4 +1,4 @@
-// The first page of a profile; docs/calibration-profile.md has the table of its bytes.
+// The first page of a profile; docs/calibration-profile.md has a table of its bytes.
 #include "compiler/profile/ProfileHeader.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace {
 
-// As a .moe file's: the first byte is no text, the line ends show what a text-mode copy did.
+// As in a .moe file: the first byte is not text, and the line ends reveal a text-mode copy.
 constexpr unsigned char kMagic[8] = {0x89, 'M', 'O', 'P', '\r', '\n', 0x1a, '\n'};
 constexpr uint32_t kByteOrderMark = 0x01020304;
 constexpr size_t kByteOrderAt = 8;
@@ -60,7 +60,7 @@ std::vector<std::byte> encodeProfilePrefix(const ProfilePrefix &prefix) {
   return page;
 }
 
-// What every version keeps, so that every reader can say what it was given.
+// The fields that are the same in every version, so that any reader can identify the file.
 static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceBytes) {
   if (!hasProfileMagic(page))
     return invalidInput("this is not a calibration profile: it does not begin with the magic bytes "
@@ -73,16 +73,16 @@ static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceByte
   uint64_t expected = load<uint64_t>(page, kChecksumAt);
   if (found != expected)
     return invalidInput("the first page is damaged: its checksum is ", formatChecksum(found),
-                        ", the page says ", formatChecksum(expected));
+                        ", the page has ", formatChecksum(expected));
   const uint16_t major = load<uint16_t>(page, kMajorAt);
   if (major != kProfileMajor)
     return invalidInput("the profile is format ", major, ".", load<uint16_t>(page, kMinorAt),
                         ", this program reads ", kProfileMajor, ".x; ",
                         major < kProfileMajor ? "calibrate again"
-                                              : "it takes a newer version of this program");
+                                              : "a newer version of this program is needed");
   uint64_t fileBytes = load<uint64_t>(page, kFileBytesAt);
   if (fileBytes != sourceBytes)
-    return invalidInput("the file has ", sourceBytes, " bytes, its first page says ", fileBytes,
+    return invalidInput("the file has ", sourceBytes, " bytes, its first page has ", fileBytes,
                         sourceBytes < fileBytes ? ": it is cut short" : ": something follows it");
   return {};
 }
@@ -91,7 +91,8 @@ Result<ProfilePrefix> decodeProfilePrefix(std::span<const std::byte> page, uint6
   MOERT_RETURN_IF_ERROR(checkIdentity(page, sourceBytes));
   auto reserved = page.subspan(kReservedAt, kChecksumAt - kReservedAt);
   if (std::any_of(reserved.begin(), reserved.end(), [](std::byte b) { return b != std::byte(0); }))
-    return invalidInput("the first page has bytes that this version does not know, expected 0");
+    return invalidInput(
+        "the first page has nonzero bytes that this version does not define, expected 0");
   ProfilePrefix prefix = {sourceBytes, load<uint64_t>(page, kHeaderOffsetAt),
                           load<uint64_t>(page, kHeaderBytesAt),
                           load<uint64_t>(page, kHeaderChecksumAt)};

@@ -8,7 +8,7 @@ using namespace moert;
 
 namespace moec {
 
-// What OutputFile has on the way to the disk, and as much again for the system's own tables.
+// OutputFile's write buffers, and as much for the system's own tables.
 static constexpr uint64_t kFileBytes = uint64_t(16) << 20;
 
 uint64_t ProfileWriter::memoryBytes(const CalibrationInfo &info) {
@@ -30,7 +30,7 @@ Result<ProfileWriter> ProfileWriter::create(const std::string &outputPath, Calib
   MOERT_RETURN_IF_ERROR(checkProfileHeader(header, 0));
   MOERT_ASSIGN_OR_RETURN(ProfileLayout layout, layoutOf(header.info));
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(outputPath, layout.headerOffset));
-  // The first page speaks of the whole file and comes last.
+  // The first page describes the whole file and is written last.
   MOERT_RETURN_IF_ERROR(file.padTo(kProfilePageBytes));
   return ProfileWriter(std::move(file), std::move(header), std::move(layout), 0);
 }
@@ -50,7 +50,7 @@ Status ProfileWriter::append(std::span<const std::byte> bytes) {
   return file.append(bytes);
 }
 
-// A section's checksum has the zeros behind it too, so that nothing of the file is unchecked.
+// A section's checksum includes the zeros after it, so that every byte of the file is checked.
 Status ProfileWriter::endSection(uint64_t offset, uint64_t &checksumOut) {
   static constexpr std::byte kZeros[kProfilePageBytes] = {};
   MOERT_RETURN_IF_ERROR(append(std::span(kZeros).first(offset - file.position())));
@@ -66,7 +66,7 @@ Status ProfileWriter::appendRows(std::span<const float> rows) {
     std::optional<int16_t> exponent = encodeHalfRow(rows.first(info.hiddenSize), halves);
     if (!exponent)
       return invalidInput("the experts of layer ", info.moeLayers[layer].layer,
-                          " are given an infinite number or a NaN for token ", exponents.size());
+                          " have an infinity or a NaN as input for token ", exponents.size());
     exponents.push_back(*exponent);
     MOERT_RETURN_IF_ERROR(append(std::as_bytes(std::span(halves))));
   }

@@ -1,5 +1,5 @@
-// Writes a calibration profile, layer after layer, in little memory. The file is there whole or not
-// at all; what was written before an interruption can be gone on with.
+// Writes a calibration profile layer by layer in little memory. The file is written whole or not at
+// all; an interrupted one can be resumed.
 #pragma once
 
 #include "compiler/profile/ProfileHeader.h"
@@ -12,30 +12,30 @@
 
 namespace moec {
 
-/// One thread. Calls: for each MoE layer appendRows() until all tokens are there, then
-/// finishLayer(); at last commit(). keep() lets OUT.partial stay for a later resume().
+/// For one thread. Calls: for each MoE layer appendRows() until all tokens are written, then
+/// finishLayer(); finally commit(). keep() leaves OUT.partial for a later resume().
 class ProfileWriter {
 public:
-  /// info.moeLayers as yet without counts.
+  /// info.moeLayers must not have counts yet.
   static moert::Result<ProfileWriter> create(const std::string &outputPath, CalibrationInfo info);
-  /// `header` is what header() gave after so many layers and a sync().
+  /// `header` is the result of header() after that many layers and a sync().
   static moert::Result<ProfileWriter> resume(const std::string &outputPath, ProfileHeader header,
                                              size_t finishedLayers);
 
-  /// What is known so far.
+  /// The content so far.
   const ProfileHeader &header() const { return content; }
   size_t finishedLayers() const { return layer; }
 
-  /// Any number of rows [hiddenSize]. Refuses values that are not finite.
+  /// Appends any number of rows [hiddenSize]. Refuses values that are not finite.
   moert::Status appendRows(std::span<const float> rows);
-  /// Counts are worked out here.
+  /// Also computes the layer's counts.
   moert::Status finishLayer(const LayerTrace &trace);
-  /// All finished layers are on the disk when this returns.
+  /// When this returns, all finished layers are on the disk.
   moert::Status sync() { return file.sync(); }
   moert::Status commit();
   void keep() { file.keep(); }
 
-  /// Held beside the caller's rows and trace.
+  /// Memory used besides the caller's rows and trace.
   static uint64_t memoryBytes(const CalibrationInfo &info);
 
 private:
@@ -47,10 +47,10 @@ private:
   moert::OutputFile file;
   ProfileHeader content;
   ProfileLayout layout;
-  size_t layer = 0;               // Being written.
-  std::vector<int16_t> exponents; // Of its rows so far.
+  size_t layer = 0;               // The layer being written.
+  std::vector<int16_t> exponents; // One per row of the layer so far.
   std::vector<uint16_t> halves;   // One row.
-  moert::ChecksumStream checksum; // Of the section so far.
+  moert::ChecksumStream checksum; // Over the section so far.
 };
 
 } // namespace moec

@@ -11,7 +11,7 @@ using namespace moert;
 
 namespace moec {
 
-static_assert(std::endian::native == std::endian::little, "the section is written as it lies");
+static_assert(std::endian::native == std::endian::little, "the section is written in memory order");
 
 namespace {
 
@@ -63,7 +63,7 @@ public:
     return {};
   }
 
-  /// So many ids, each of a layer with so many experts.
+  /// Reads `count` ids, each below `experts`.
   Status takeIds(uint64_t count, uint32_t experts, std::vector<uint16_t> &ids) {
     const uint32_t size = bytesOfId(experts);
     if (count > left.size() / size)
@@ -121,7 +121,7 @@ Status checkHeaders(const Header &header, std::span<const LayerHeader> layers,
       const uint32_t most = i + d + 1 < layers.size() ? layers[i + d + 1].experts : 0;
       if (layer.perToken[d] > most)
         return invalidInput("the trace has ", layer.perToken[d], " predictions ", d + 1,
-                            " layers behind MoE layer ", i, ", expected at most ", most);
+                            " layers after MoE layer ", i, ", expected at most ", most);
     }
   }
   if (header.windowTokens == 0 || header.windowTokens > kMostWindowTokens || header.windows == 0 ||
@@ -204,7 +204,7 @@ static uint64_t bytesPerToken(const CalibrationInfo &info) {
   return bytes;
 }
 
-// Every third window is one that plans are forecast on.
+// Every third window is held out for forecasts.
 static uint32_t forecastWindows(uint32_t windows) {
   return (windows + 1) / 3;
 }
@@ -243,7 +243,7 @@ std::vector<TokenRange> heldOutTokens(const CalibrationInfo &info, const PlanTra
 
 namespace {
 
-/// Copies the chosen windows of something that has so many elements for each token.
+/// Copies the chosen windows of an array with a fixed number of elements per token.
 class WindowPicker {
 public:
   WindowPicker(uint32_t windows, uint32_t picked, uint32_t windowTokens)

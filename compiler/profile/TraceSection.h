@@ -1,6 +1,6 @@
-// The trace that an artifact keeps (section "trace" of docs/format.md): what its routers
-// chose on calibration text and what they would have said of earlier layers' inputs. Plans for
-// other budgets and devices are made from it, without the calibration profile.
+// The trace that an artifact keeps (section "trace" of docs/format.md): the experts that its
+// routers chose on calibration text, and the candidates of later routers given earlier layers'
+// inputs. Plans for other budgets and devices are made from it, without the calibration profile.
 #pragma once
 
 #include "compiler/profile/CalibrationProfile.h"
@@ -14,12 +14,12 @@
 
 namespace moec {
 
-/// The most probable experts of a later layer's router, given a layer's router input; token after
-/// token, [tokens][perToken], likeliest first.
+/// The most probable experts of a later layer's router, given a layer's router input:
+/// [tokens][perToken], most probable first.
 struct TracedPredictions {
   uint32_t perToken = 0;
   std::vector<uint16_t> experts;
-  std::vector<uint8_t> shares; // Probability * 255, rounded.
+  std::vector<uint8_t> shares; // Probabilities * 255, rounded.
   friend bool operator==(const TracedPredictions &, const TracedPredictions &) = default;
 };
 
@@ -27,7 +27,7 @@ struct TracedLayer {
   uint32_t experts = 0;
   uint32_t topK = 0;
   std::vector<uint16_t> chosen; // [tokens][topK], best first.
-  /// Of the MoE layer 1, 2, 3 further on; shorter where the model ends.
+  /// For the MoE layers 1, 2 and 3 later; fewer at the model's end.
   std::vector<TracedPredictions> ahead;
   friend bool operator==(const TracedLayer &, const TracedLayer &) = default;
 };
@@ -35,10 +35,9 @@ struct TracedLayer {
 /// The first tokens of each window are a prompt, the others are decoded one by one.
 constexpr uint32_t kPlannedPromptTokens = 64;
 
-/// Whole windows of calibration text, each a prompt by itself. Plans are decided on the windows at
-/// the beginning. The windows at the end, a third of all, are what plans are forecast on: nothing
-/// is decided on them, and no predictor's table counts them. Of one window these are its last
-/// tokens.
+/// Whole windows of calibration text, each a separate prompt. Plans are decided on the windows at
+/// the beginning. The windows at the end, a third of all, are held out for forecasts: no decision
+/// and no predictor's table uses them. With a single window, its last tokens are held out.
 struct PlanTrace {
   uint32_t windowTokens = 0;
   uint32_t windows = 0;
@@ -46,17 +45,17 @@ struct PlanTrace {
 
   uint64_t tokens() const { return uint64_t(windows) * windowTokens; }
   uint32_t promptTokens() const { return std::min(kPlannedPromptTokens, windowTokens / 2); }
-  /// Tokens at the beginning that plans are decided on. With a window of one decoded token and no
-  /// other window there is nothing left to forecast on: then all of them.
+  /// Number of tokens at the beginning that plans are decided on. All tokens if there is only one
+  /// window with one decoded token, which leaves none for a forecast.
   uint64_t decidingTokens() const;
   friend bool operator==(const PlanTrace &, const PlanTrace &) = default;
 };
 
-/// Enough for a plan to be compared with thousands of others, and few enough to do so in seconds.
+/// Enough to compare a plan with thousands of others, and few enough to do so in seconds.
 constexpr uint64_t kMostTracedTokens = 3072;
 
-/// Which of so many windows a trace of `picked` ones has, in its order: evenly spread over all, and
-/// so are those at the end that plans are forecast on.
+/// The windows, out of `windows`, of a trace with `picked` windows, in the trace's order: evenly
+/// spread, and so are those at the end that are held out for forecasts.
 std::vector<uint32_t> tracedWindows(uint32_t windows, uint32_t picked);
 
 /// Tokens [begin, end) of a profile.
@@ -65,20 +64,21 @@ struct TokenRange {
   friend bool operator==(const TokenRange &, const TokenRange &) = default;
 };
 
-/// What no predictor's table may count: of a profile with at least as many other windows, all that
-/// the trace has, so that plans are not decided on it either; otherwise what is forecast on.
+/// The tokens that predictor tables must not count: if the profile has at least as many windows
+/// outside of the trace, the whole trace, so that plans are not decided on counted tokens either;
+/// otherwise only the part held out for forecasts.
 std::vector<TokenRange> heldOutTokens(const CalibrationInfo &info, const PlanTrace &trace);
 
-/// Of the profile's windows as many as `mostBytes` hold, but at least one (tracedWindows()).
-/// Refuses a profile that cannot be read.
+/// Picks as many of the profile's windows as fit into mostBytes, but at least one
+/// (tracedWindows()). An error if the profile cannot be read.
 moert::Result<PlanTrace> makePlanTrace(const CalibrationProfile &profile, uint64_t mostBytes,
                                        uint64_t mostTokens = kMostTracedTokens);
 
-/// The section's bytes: little-endian, an expert's number in one byte where its layer has at most
-/// 256 experts, otherwise in two.
+/// The section's bytes: little-endian, an expert index in one byte if its layer has at most 256
+/// experts, otherwise in two.
 std::vector<std::byte> encodeTrace(const PlanTrace &trace);
 
-/// Refuses bytes that are not a whole trace, and traces of other layers than these.
+/// Refuses bytes that are not a complete trace, and traces of other layers.
 moert::Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
                                      std::span<const uint32_t> layerExperts);
 

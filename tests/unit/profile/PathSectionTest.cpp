@@ -16,8 +16,9 @@ static LayerTrace traceOf(uint32_t topK, std::vector<uint16_t> experts) {
   return trace;
 }
 
-TEST_CASE("a row has the share of an expert's tokens that chose each later one") {
-  // Expert 0 is chosen by three tokens, of which two go on to 1 and one to 2; expert 2 by none.
+TEST_CASE("a row has the fraction of an expert's tokens that chose each later one") {
+  // Three tokens choose expert 0; two of them then choose 1 and one chooses 2. No token chooses
+  // expert 2.
   const LayerTrace before = traceOf(1, {0, 0, 0, 1}), layer = traceOf(1, {1, 2, 1, 0});
   const std::vector<uint8_t> rows = {0,   170, 85, // 2/3 and 1/3 of 255
                                      255, 0,   0,  //
@@ -31,7 +32,7 @@ TEST_CASE("every pair of chosen experts counts, whatever their ranks") {
         std::vector<uint8_t>{0, 255, 0, 255, 0, 255, 0, 255});
 }
 
-TEST_CASE("shares are rounded to the nearest") {
+TEST_CASE("fractions are rounded to the nearest") {
   // One token in eight: 31.875.
   const LayerTrace before = traceOf(1, {0, 0, 0, 0, 0, 0, 0, 0});
   const LayerTrace layer = traceOf(1, {0, 0, 0, 0, 0, 0, 0, 1});
@@ -70,7 +71,7 @@ TEST_CASE("tokens that are held out are not counted") {
     const auto at = [&](uint64_t token) {
       return trace->experts.begin() + static_cast<ptrdiff_t>(token * trace->topK);
     };
-    trace->experts = std::vector<uint16_t>(at(4), at(9)); // All others.
+    trace->experts = std::vector<uint16_t>(at(4), at(9)); // All other tokens.
   }
   const std::vector<uint8_t> rows = followingShares(two, 6, four, 3);
   auto section = makePathSection(**profile, heldOut);
@@ -80,7 +81,7 @@ TEST_CASE("tokens that are held out are not counted") {
   CHECK(*section != *makePathSection(**profile));
 }
 
-TEST_CASE("a profile that is damaged gives no section") {
+TEST_CASE("a damaged profile gives no section") {
   std::vector<std::byte> file = tinyProfile();
   const moert::MemorySource source("tiny", file);
   auto profile = CalibrationProfile::open(source);

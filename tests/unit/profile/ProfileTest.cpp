@@ -1,5 +1,5 @@
-// A profile is read as it was written, whole or after an interruption, and refused in words when
-// it is broken.
+// A profile is read back unchanged, in one go or after an interruption, and a broken one is
+// refused.
 #include "compiler/profile/ProfileWriter.h"
 #include "runtime/format/Reader.h"
 #include "tests/unit/profile/TinyProfile.h"
@@ -26,7 +26,7 @@ std::unique_ptr<CalibrationProfile> opened(const MemorySource &source) {
   return std::move(profile).value();
 }
 
-/// The refusal of open(), or of the first layer that cannot be read.
+/// The error of open(), or of the first layer that cannot be read.
 std::string refusalOf(const std::vector<std::byte> &file) {
   MemorySource source("broken.profile", file);
   auto profile = CalibrationProfile::open(source);
@@ -53,7 +53,7 @@ template <typename T> void put(std::vector<std::byte> &file, size_t at, T value)
   std::memcpy(&file[at], &value, sizeof(value));
 }
 
-/// The tiny profile with another header, its sections as they are.
+/// The tiny profile with another header and unchanged sections.
 std::vector<std::byte> withHeader(const std::function<void(ProfileHeader &)> &change) {
   std::vector<std::byte> file = tinyProfile();
   auto prefix = decodeProfilePrefix(std::span(file).first(kProfilePageBytes), file.size());
@@ -110,7 +110,7 @@ TEST_CASE("a profile is read as it was written") {
 TEST_CASE("a profile of version 1.0 is read, and has no sample of its checkpoint") {
   CHECK(opened(MemorySource("tiny.profile", tinyProfile()))->info().checkpointHash.sample != 0);
   std::vector<std::byte> file = withHeader([](ProfileHeader &header) {
-    header.info.checkpointHash.sample = 0; // Which is not written at all.
+    header.info.checkpointHash.sample = 0; // Then it is not written.
   });
   constexpr size_t kMinorAt = 14;
   file[kMinorAt] = std::byte(0);
@@ -184,7 +184,7 @@ TEST_CASE("the same profile is written from one interruption to the next as in o
       REQUIRE(writer->commit().isOk());
       break;
     }
-    // What was begun of the next layer is forgotten.
+    // The unfinished part of the next layer is discarded.
     REQUIRE(writer->appendRows(tinyRows(info, layer)).isOk());
     writer->keep();
   }
@@ -206,7 +206,7 @@ TEST_CASE("rows that are not finite are refused") {
   }
 }
 
-TEST_CASE("something that is not a profile is named as that") {
+TEST_CASE("a file that is not a profile is refused as such") {
   std::vector<std::byte> text(5000, std::byte('x'));
   CHECK(refusalOf(text).find("this is not a calibration profile: it does not begin with") !=
         std::string::npos);
@@ -214,7 +214,7 @@ TEST_CASE("something that is not a profile is named as that") {
         std::string::npos);
 }
 
-TEST_CASE("another version and another byte order are refused with both") {
+TEST_CASE("another version and another byte order are refused, with both values") {
   checkRefused("the profile is format 1.0, this program reads 2.x; calibrate again",
                [](auto &f) { put<uint16_t>(f, 12, 1); });
   checkRefused("the file is not little-endian", [](auto &f) { put<uint32_t>(f, 8, 0x04030201); });
@@ -227,13 +227,13 @@ TEST_CASE("a damaged byte is found wherever it is") {
         "", [at](auto &f) { f[at] ^= std::byte(0x10); }, false);
 }
 
-TEST_CASE("a file that is cut short or goes on is refused with both sizes") {
+TEST_CASE("a truncated file and one with extra bytes are refused, with both sizes") {
   checkRefused("it is cut short", [](auto &f) { f.pop_back(); });
   checkRefused("something follows it", [](auto &f) { f.push_back(std::byte(0)); });
 }
 
-TEST_CASE("bytes of the first page that mean nothing have to be zero") {
-  checkRefused("bytes that this version does not know", [](auto &f) { f[100] = std::byte(1); });
+TEST_CASE("unused bytes of the first page must be zero") {
+  checkRefused("bytes that this version does not define", [](auto &f) { f[100] = std::byte(1); });
 }
 
 TEST_CASE("a header that does not end with the file is refused") {
@@ -244,8 +244,9 @@ TEST_CASE("a header that does not end with the file is refused") {
 }
 
 TEST_CASE("sizes that do not fit the file are refused") {
-  checkHeaderRefused("puts it at", [](ProfileHeader &h) { h.info.hiddenSize = UINT32_MAX; });
-  checkHeaderRefused("puts it at", [](ProfileHeader &h) {
+  checkHeaderRefused("expected from the sizes of the sections",
+                     [](ProfileHeader &h) { h.info.hiddenSize = UINT32_MAX; });
+  checkHeaderRefused("expected from the sizes of the sections", [](ProfileHeader &h) {
     h.info.moeLayers.pop_back();
     h.checksums.pop_back();
   });
@@ -266,7 +267,7 @@ TEST_CASE("a header that contradicts itself is refused") {
                      [](auto &h) { h.info.moeLayers[0].weightSums[0] = std::nan(""); });
 }
 
-TEST_CASE("a header's counts that are not the trace's are refused") {
+TEST_CASE("a header whose counts differ from the trace is refused") {
   checkHeaderRefused("are not those of the trace", [](auto &h) {
     std::vector<uint64_t> &counts = h.info.moeLayers[0].counts;
     --*std::max_element(counts.begin(), counts.end());
@@ -276,7 +277,7 @@ TEST_CASE("a header's counts that are not the trace's are refused") {
 
 namespace {
 
-/// A change to what is kept for the tokens of the first layer, with checksums that agree.
+/// Applies a change to the first layer's token data, with checksums that match.
 void checkSectionRefused(const char *message, size_t offsetInTrace, uint32_t word, bool inRows) {
   CalibrationInfo info = tinyProfileInfo();
   auto layout = layoutOf(info);
@@ -298,7 +299,7 @@ void checkSectionRefused(const char *message, size_t offsetInTrace, uint32_t wor
 
 } // namespace
 
-TEST_CASE("sections that say what cannot be are refused") {
+TEST_CASE("sections with impossible values are refused") {
   const size_t tokens = tinyProfileInfo().tokens.size(), hidden = tinyProfileInfo().hiddenSize;
   const uint32_t nan = 0x7fc00000, one = 0x3f800000;
   checkSectionRefused("is not finite", 0, 0x7c007c00, true);
@@ -309,7 +310,7 @@ TEST_CASE("sections that say what cannot be are refused") {
   checkSectionRefused("a candidate of probability nan", probabilities, nan, false);
   checkSectionRefused("a candidate of probability 1, expected 0 to 0.5", probabilities + 4, one,
                       false);
-  // 6 candidates here and 3 layers ahead.
+  // 6 candidates for this layer and for each of 3 layers ahead.
   const size_t experts = tokens * 4 * (1 + 2 + 4 * 6);
   checkSectionRefused("has expert 9", experts, 9, false);
   checkSectionRefused("twice", experts, 0x00030003, false);

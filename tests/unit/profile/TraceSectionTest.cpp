@@ -41,12 +41,12 @@ void set(std::vector<std::byte> &bytes, size_t offset, uint32_t value) {
 
 } // namespace
 
-TEST_CASE("a trace has what the profile's layers chose and what later routers said") {
+TEST_CASE("a trace has the profile's chosen experts and the candidates of later routers") {
   const PlanTrace trace = tracedTiny();
   CHECK(trace.windows == 3);
   REQUIRE(trace.layers.size() == 5);
   const LayerTrace second = tinyTrace(tinyProfileInfo(), 1);
-  // The middle window comes last: plans are forecast on it.
+  // The middle window comes last: it is held out for forecasts.
   const auto reordered = [&](const std::vector<uint16_t> &ids, uint32_t perToken) {
     std::vector<uint16_t> moved;
     const size_t windowIds = size_t(trace.windowTokens) * perToken;
@@ -63,7 +63,7 @@ TEST_CASE("a trace has what the profile's layers chose and what later routers sa
   CHECK(trace.layers[4].ahead.empty());
 }
 
-TEST_CASE("what was written is read again") {
+TEST_CASE("a trace is read back unchanged") {
   const PlanTrace trace = tracedTiny();
   auto read = decodeTrace(encodeTrace(trace), kExperts);
   REQUIRE(read.isOk());
@@ -87,9 +87,9 @@ TEST_CASE("a third of a trace's windows is for forecasts, spread over the text l
   };
   CHECK(deciding(512, 6) == 4 * 512);
   CHECK(deciding(512, 2) == 512);
-  CHECK(deciding(100, 1) == 100 - 50 / 3); // A prompt of 50.
+  CHECK(deciding(100, 1) == 100 - 50 / 3); // Prompts of 50 tokens.
   CHECK(deciding(3, 1) == 2);
-  CHECK(deciding(2, 1) == 2); // One decoded token is not two.
+  CHECK(deciding(2, 1) == 2); // One decoded token cannot be divided.
 }
 
 TEST_CASE(
@@ -105,7 +105,7 @@ TEST_CASE(
   CHECK(heldOutTokens(info, PlanTrace{10, 1, {}}) == std::vector<TokenRange>{{9, 10}});
 }
 
-TEST_CASE("fewer bytes take fewer windows, spread over the text, and never none") {
+TEST_CASE("fewer bytes hold fewer windows, spread over the text, and at least one") {
   const PlanTrace all = tracedTiny(), one = tracedTiny(1);
   REQUIRE(one.windows == 1);
   // The middle one of three, which is the last in a trace of all three.
@@ -114,19 +114,19 @@ TEST_CASE("fewer bytes take fewer windows, spread over the text, and never none"
   CHECK(encodeTrace(one).size() < encodeTrace(all).size());
 }
 
-TEST_CASE("a trace that was cut at any place is refused") {
+TEST_CASE("a trace that is truncated anywhere is refused") {
   const std::vector<std::byte> bytes = encodeTrace(tracedTiny());
   for (size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(decodeTrace(std::span(bytes).first(size), kExperts).isOk());
 }
 
-TEST_CASE("bytes behind a trace are refused") {
+TEST_CASE("bytes after a trace are refused") {
   std::vector<std::byte> bytes = encodeTrace(tracedTiny());
   bytes.push_back(std::byte(0));
   CHECK(refusal(bytes) == "the trace is followed by 1 bytes");
 }
 
-TEST_CASE("a trace of other layers is refused with both numbers") {
+TEST_CASE("a trace of other layers is refused, with both numbers") {
   const std::vector<std::byte> bytes = encodeTrace(tracedTiny());
   CHECK(refusal(bytes, std::span(kExperts).first(4)) == "the trace has 5 MoE layers, expected 4");
   const uint32_t other[] = {6, 6, 7, 6, 3};
@@ -139,7 +139,7 @@ TEST_CASE("another version of the trace is refused") {
   CHECK(refusal(bytes) == "the trace has version 2, expected 1");
 }
 
-TEST_CASE("what does not begin as a trace is not taken for one of another version") {
+TEST_CASE("a section without the magic number is not reported as another version") {
   for (uint32_t place : {0, 20}) { // The magic number, and what is always 0.
     std::vector<std::byte> bytes = encodeTrace(tracedTiny());
     set(bytes, place, 2);
@@ -160,7 +160,7 @@ TEST_CASE("more experts per token or predictions than a layer has are refused") 
   bytes = encodeTrace(tracedTiny());
   set(bytes, 24 + 4 * 20 + 8, 1);
   CHECK(refusal(bytes) ==
-        "the trace has 1 predictions 1 layers behind MoE layer 4, expected at most 0");
+        "the trace has 1 predictions 1 layers after MoE layer 4, expected at most 0");
 }
 
 TEST_CASE("an expert that a layer does not have, or twice for a token, is refused") {
