@@ -18,7 +18,7 @@ void markCheckpoint(const CheckpointHash &checkpointHash, Artifact &artifact) {
     artifact.provenance.emplace_back(kSampleKey, formatChecksum(checkpointHash.sample));
 }
 
-// Nothing where the compiler that wrote the file did not know the key.
+// nullopt if the compiler that wrote the file was older than the key.
 static Result<std::optional<uint64_t>> numberAt(const Artifact &artifact,
                                                 const std::string &artifactPath, const char *key) {
   const auto mark =
@@ -50,8 +50,8 @@ Status checkSameCheckpoint(const Artifact &artifact, const std::string &artifact
                          numberAt(artifact, artifactPath, kHashKey));
   if (!hash) {
     if (session.say)
-      session.say(strCat("warning: ", artifactPath, " does not say which checkpoint it was made ",
-                         "from, so that ", profilePath, " may be of another one"));
+      session.say(strCat("warning: ", artifactPath, " does not record its checkpoint, so ",
+                         profilePath, " may belong to another one"));
     return {};
   }
   MOERT_ASSIGN_OR_RETURN(const std::optional<uint64_t> sample,

@@ -1,5 +1,5 @@
-// What an artifact says of the checkpoint that it was made from: the hash that calibration profiles
-// keep as well, so that the one can be held against the other.
+// Records in an artifact the hash of the checkpoint that it was made from. Calibration profiles
+// keep the same hash, so the two can be compared.
 #pragma once
 
 #include "compiler/profile/CheckpointHash.h"
@@ -11,16 +11,16 @@
 
 namespace moec {
 
-/// Entries of the provenance.
+/// Adds the provenance entries.
 void markCheckpoint(const CheckpointHash &checkpointHash, moert::Artifact &artifact);
 
-/// Refuses a profile of a checkpoint with another hash than what is expected; `whose` goes on with
-/// "which".
+/// Refuses a profile whose checkpoint has another hash than expected; `whose` completes the message
+/// after "which".
 moert::Status checkSameCheckpoint(const CheckpointHash &profiled, const std::string &profilePath,
                                   const CheckpointHash &expected, const std::string &whose);
 
-/// The same against what an artifact is marked with. Artifacts of older compilers say nothing:
-/// of these a line is told, and the profile is taken.
+/// The same for the hash in an artifact. If an older compiler did not record one, prints a warning
+/// and accepts the profile.
 moert::Status checkSameCheckpoint(const moert::Artifact &artifact, const std::string &artifactPath,
                                   const CheckpointHash &profiled, const std::string &profilePath,
                                   const Session &session);

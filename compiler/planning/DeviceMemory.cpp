@@ -15,7 +15,7 @@ void MemoryWarnings::check(const std::string &budget, uint64_t bytes, const Devi
   if (bytes <= there || !session.say)
     return;
   std::string line = strCat("warning: budget ", budget, ", ", formatExactBytes(bytes),
-                            ", is more than a process may take on ", device.name, ": ",
+                            ", is more than a process may use on ", device.name, ": ",
                             formatExactBytes(there), ", ", originName(available.origin), ", of ",
                             formatBytes(static_cast<uint64_t>(device.totalMemoryBytes.value)));
   if (std::ranges::find(said, line) != said.end())
@@ -24,7 +24,7 @@ void MemoryWarnings::check(const std::string &budget, uint64_t bytes, const Devi
   said.push_back(std::move(line));
 }
 
-// A plan's name is its budget, followed by its preset where there are several.
+// A plan's name is its budget, and its preset if there are several.
 void MemoryWarnings::check(std::span<const Plan> plans, const DeviceProfile &device,
                            const Session &session) {
   for (const Plan &plan : plans)

@@ -1,5 +1,5 @@
-// Budgets that a device has no memory for: planned as asked, since a profile may stand for another
-// machine of its kind, but not in silence.
+// Warns of budgets that exceed a device's memory. They are planned nevertheless, since a profile
+// may represent another machine of its kind.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
@@ -13,14 +13,14 @@
 
 namespace moec {
 
-/// Says a line for each budget beyond what one process may take on a device, and none twice.
+/// Warns once of each budget beyond what one process may use on a device.
 class MemoryWarnings {
 public:
-  /// budget: as a person knows it, "6GiB" say.
+  /// budget: as given by the user, for example "6GiB".
   void check(const std::string &budget, uint64_t bytes, const DeviceProfile &device,
              const Session &session);
 
-  /// The budgets of plans; those that no budget was given for have none.
+  /// Checks the budgets of plans; plans without a budget are skipped.
   void check(std::span<const moert::Plan> plans, const DeviceProfile &device,
              const Session &session);
 

@@ -1,5 +1,5 @@
-// What an artifact keeps of its calibration for plans to be made from: the trace of its routing and
-// the activation paths, as sections of the file.
+// The calibration results that an artifact keeps for planning, as sections of the file: the trace
+// of its routing and the activation-path table.
 #pragma once
 
 #include "compiler/profile/CalibrationProfile.h"
@@ -15,34 +15,34 @@
 
 namespace moec {
 
-/// Empty: absent.
+/// An empty section is absent.
 struct LearnedSections {
   std::vector<std::byte> paths; // runtime/predict/PathTable.h
   std::vector<std::byte> trace; // compiler/profile/TraceSection.h
 };
 
-/// The sections, and the trace as it is before it is encoded.
+/// The sections, and the trace before encoding.
 struct Learned {
   LearnedSections sections;
   PlanTrace trace;
 };
 
-/// Of a profile, for an artifact whose experts have so many bytes: a trace takes no more than a
-/// sixteenth of that, or 2 MiB where that is more. The paths are counted on other tokens than those
-/// that plans are forecast on (heldOutTokens()).
+/// Makes the sections from a profile, for an artifact with expertBytes of experts: the trace takes
+/// at most a sixteenth of that or 2 MiB, whichever is more. The activation-path table does not
+/// count the tokens that plans are forecast on (heldOutTokens()).
 moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes);
 
-/// Of an artifact, checksums checked.
+/// Reads the sections of an artifact and checks their checksums.
 moert::Result<LearnedSections> readLearnedSections(const moert::ByteSource &source,
                                                    const moert::Artifact &artifact);
 
-/// The trace, of at least one byte. Refuses one of another model: where nothing says which it was
-/// learned from, experts and how many of them a token has give it away.
+/// Decodes the trace, which must not be empty. Refuses one of another model, which is recognized by
+/// its numbers of experts and of experts per token.
 moert::Result<PlanTrace> readTraceOf(const moert::Artifact &artifact,
                                      std::span<const std::byte> section);
 
-/// Puts them behind the weights and the tokenizer of an artifact that may have had others. Returns
-/// where they begin.
+/// Places the sections after the weights and the tokenizer of an artifact, in place of its present
+/// ones. Returns the offset of the first.
 uint64_t placeLearnedSections(const LearnedSections &learned, moert::Artifact &artifact);
 
 } // namespace moec

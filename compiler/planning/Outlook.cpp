@@ -33,7 +33,7 @@ double assumedHitRate(double cachedShare) {
 
 namespace {
 
-/// The model at one width, as the passes make it.
+/// The model at one width, from the same passes as a compile.
 struct SizedModel {
   Artifact artifact;
   ModelFootprint footprint;
@@ -44,7 +44,7 @@ constexpr struct {
   ExpertBits option;
 } kWidths[] = {{8, ExpertBits::k8}, {4, ExpertBits::k4}, {3, ExpertBits::k3}, {2, ExpertBits::k2}};
 
-// The footprint is taken from functions, the artifact from what they are lowered to.
+// The footprint is computed from functions, the artifact from the schedules they are lowered to.
 Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &request,
                              ExpertBits bits, const Session &session) {
   IrContext ir(session);
@@ -86,10 +86,10 @@ SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint3
     const double readingNs = missing *
                              readNs(plannedReads(device), record, std::max(1.0, missing)).value /
                              std::max(1.0, missing);
-    // Shared experts are computed beside the reads, as the experts are that are there.
+    // Shared experts and resident experts are computed while the missing ones are read.
     const double besideNs = layer.beside.firstNs + wanted * layer.expert.firstNs;
     speed.computeNs += layer.before.firstNs + besideNs;
-    // The last expert to arrive is computed when nothing else is left to do.
+    // The last expert to arrive is computed after everything else.
     speed.tokenNs += layer.before.firstNs + missing * layer.checks.of(1) +
                      std::max(besideNs, readingNs + std::min(1.0, missing) * layer.expert.firstNs);
     speed.bytesPerToken += missing * static_cast<double>(record);
@@ -127,7 +127,7 @@ private:
     BudgetOutlook outlook;
     outlook.budget = budget;
     auto planned = planBudget(model.footprint, budget, Preset::kAuto, use);
-    if (!planned.isOk()) // A share of less than a record.
+    if (!planned.isOk()) // A percentage that is less than one record.
       return outlook;
     const BudgetPlan &plan = *planned;
     outlook.budgetBytes = plan.budgetBytes;
@@ -149,7 +149,7 @@ private:
 
 } // namespace
 
-// A share is of the experts, so that each width has its own bytes of it.
+// A percentage is relative to the experts' bytes, so its size depends on the width.
 static Status checkDeviceMemory(const Outlook &outlook, const DeviceProfile &device,
                                 const Session &session) {
   MemoryWarnings warnings;
@@ -168,8 +168,8 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
   Outlook outlook;
   const ModelDescription &model = config.description;
   if (request.context > model.maxPositions)
-    return invalidInput(request.directory, "/config.json: a context of ", request.context,
-                        " tokens was asked for, the model has ", model.maxPositions,
+    return invalidInput(request.directory, "/config.json: found a context of ", request.context,
+                        " tokens, expected at most the model's ", model.maxPositions,
                         " positions (max_position_embeddings)");
   outlook.modelType = model.modelType;
   outlook.layers = static_cast<uint32_t>(model.layers.size());

@@ -1,5 +1,5 @@
-// What to expect of a model before anything is compiled: will it fit, how large, how fast. Needs
-// config.json and a device profile alone; no weight is there or read.
+// A forecast before anything is compiled: whether the model fits, its size and its speed. Needs
+// only config.json and a device profile; weights may be absent.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
@@ -14,36 +14,36 @@
 namespace moec {
 
 struct OutlookRequest {
-  std::string directory; // With config.json.
+  std::string directory; // Contains config.json.
   std::vector<std::string> budgets;
-  const DeviceProfile *device = nullptr; // Without, nothing is said of speed.
-  uint32_t context = 0;                  // Tokens; 0: as moec compile.
+  const DeviceProfile *device = nullptr; // nullptr: no forecast of speed.
+  uint32_t context = 0;                  // In tokens; 0: as in moec compile.
 };
 
-/// Decoding one token after another with a cyclic cache and no guesses.
+/// Decoding single tokens with the default eviction and without prefetching.
 struct SpeedOutlook {
   double hitRate = 0;                     // 0 to 1; assumed (kAssumedHits).
-  double bytesPerToken = 0;               // Read.
-  double tokenNs = 0;                     // Experts in memory are computed while others are read.
-  double computeNs = 0;                   // Alone.
-  Origin deviceOrigin = Origin::kAssumed; // The worst of the rates that the times are made of.
+  double bytesPerToken = 0;               // Read from disk.
+  double tokenNs = 0;                     // Resident experts are computed while others are read.
+  double computeNs = 0;                   // Without reads.
+  Origin deviceOrigin = Origin::kAssumed; // The worst origin among the rates used.
 };
 
 struct BudgetOutlook {
-  std::string budget;    // As it was given.
-  bool isEnough = false; // Otherwise nothing below is set.
+  std::string budget;    // As given by the user.
+  bool isEnough = false; // If false, the fields below are not set.
   uint64_t budgetBytes = 0;
-  double cachedShare = 0; // Of the expert bytes, 0 to 1.
+  double cachedShare = 0; // Fraction of the expert bytes, 0 to 1.
   std::optional<SpeedOutlook> speed;
 };
 
-/// With all experts at one width and resident weights at 8 bits.
+/// Sizes with all experts at one width and resident weights at 8 bits.
 struct WidthOutlook {
   uint32_t bits = 0;
-  uint64_t fileBytes = 0; // Without a tokenizer and what calibration learns.
+  uint64_t fileBytes = 0; // Without the tokenizer and the results of calibration.
   uint64_t residentBytes = 0;
-  uint64_t expertBytes = 0; // Stored, of all experts.
-  uint64_t recordBytes = 0; // Of the largest.
+  uint64_t expertBytes = 0; // Stored size of all experts.
+  uint64_t recordBytes = 0; // The largest record.
   uint64_t smallestBudget = 0;
   std::vector<BudgetOutlook> budgets;
 };
@@ -52,12 +52,12 @@ struct Outlook {
   std::string modelType;
   uint32_t layers = 0, moeLayers = 0, experts = 0, topK = 0;
   uint32_t contextTokens = 0;
-  uint64_t kvBytes = 0; // Of the context.
+  uint64_t kvBytes = 0; // For the context.
   std::vector<WidthOutlook> widths;
 };
 
-/// Hit rates of the bundled model, decoding given text, by the share of experts that the cache
-/// holds: other models are assumed to do as well.
+/// Hit rates of the bundled model, decoding given text, by the fraction of experts that the cache
+/// holds; other models are assumed to have the same.
 struct AssumedHit {
   double cachedShare, hitRate;
 };
@@ -65,7 +65,7 @@ inline constexpr AssumedHit kAssumedHits[] = {
     {0, 0}, {0.25, 0.515}, {0.5, 0.773}, {0.75, 0.928}, {1, 1}};
 double assumedHitRate(double cachedShare);
 
-/// Refuses configs of models that cannot be compiled.
+/// Refuses configs of models that moec cannot compile.
 moert::Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session);
 
 std::string outlookText(const Outlook &outlook, const OutlookRequest &request);

@@ -25,7 +25,7 @@ static std::string sizesText(const Outlook &outlook) {
     table.addRow({std::to_string(width.bits), formatBytes(width.fileBytes),
                   formatBytes(width.residentBytes), formatBytes(width.expertBytes),
                   formatBytes(width.recordBytes), formatBytes(width.smallestBudget)});
-  return strCat("sizes, with all experts at so many bits and resident weights at 8:\n",
+  return strCat("sizes, by the experts' width in bits, with resident weights at 8 bits:\n",
                 table.text(kIndent));
 }
 
@@ -49,7 +49,7 @@ static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpee
   std::vector<TextTable::Column> columns = {{"bits"}, {"in memory"}};
   if (hasSpeed)
     for (const char *heading :
-         {"hit rate", "read per token", "a token", "tokens/s", "tokens/s, all in memory"})
+         {"hit rate", "read per token", "time per token", "tokens/s", "tokens/s, all in memory"})
       columns.push_back({heading});
   TextTable table(columns);
   for (const WidthOutlook &width : outlook.widths) {
@@ -61,7 +61,7 @@ static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpee
                 table.text(kIndent));
 }
 
-/// Nothing where no budget holds any width.
+/// nullopt if no width fits any budget.
 static std::optional<Origin> worstOrigin(const Outlook &outlook) {
   std::optional<Origin> worst;
   for (const WidthOutlook &width : outlook.widths)
@@ -82,18 +82,19 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
   if (std::ranges::any_of(outlook.widths, [](const WidthOutlook &width) {
         return !std::ranges::all_of(width.budgets, &BudgetOutlook::isEnough);
       }))
-    text += "\nWhat does not fit may do so with a shorter context (--context).\n";
+    text += "\nA shorter context (--context) may make it fit.\n";
   if (!request.device)
-    return text + "\nHow fast it would be: --device says on which machine.\n";
+    return text + "\nFor a forecast of speed, give --device.\n";
   const std::optional<Origin> origin = worstOrigin(outlook);
   if (!origin)
     return text + "\nSizes are derived from config.json.\n";
-  text += strCat("\nSizes are derived from config.json, times of a token behind a full context, "
-                 "from the rates of this device (",
-                 worstText(*origin), "): ", request.device->name,
-                 ".\nHit rates are assumed to be those of the bundled model with as much "
-                 "of its experts in memory; a forecast from\nthe model's own routing needs "
-                 "calibration: moec compile --calibration-text, then moec plan of the artifact.\n");
+  text +=
+      strCat("\nSizes are derived from config.json, times per token, at the end of a full context, "
+             "from the rates of this device (",
+             worstText(*origin), "): ", request.device->name,
+             ".\nHit rates are assumed to be those of the bundled model with the "
+             "same fraction of experts in memory; a forecast from\nthe model's own routing needs "
+             "calibration: moec compile --calibration-text, then moec plan on the artifact.\n");
   return text;
 }
 

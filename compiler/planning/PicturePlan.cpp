@@ -33,9 +33,9 @@ static Status checkIsKnown(const PlannedArtifact &planned) {
 
 namespace {
 
-/// For one expert, or for several.
+/// For one expert, or summed over several.
 struct Demand {
-  uint64_t wanted = 0, found = 0; // Decoded tokens; those that found it in memory.
+  uint64_t wanted = 0, found = 0; // Decoded tokens that use it; those that find it resident.
 
   double foundShare() const { return wanted == 0 ? 0 : double(found) / double(wanted); }
   Demand &operator+=(const Demand &other) {
@@ -47,8 +47,8 @@ struct Demand {
 
 } // namespace
 
-/// Of the steps from `fromStep` on. What the cache holds when a layer pass begins does not depend
-/// on time.
+/// Counts the steps from `fromStep` on. The cache's content when a layer pass begins does not
+/// depend on time.
 static Result<std::vector<std::vector<Demand>>>
 demandsOf(const PlanProblem &problem, const PlanSettings &settings, size_t fromStep) {
   const std::vector<RoutingPlay> &plays = problem.trace->plays;
@@ -103,7 +103,7 @@ static std::vector<PicturedExpert> expertsOf(const std::vector<Demand> &demands,
   return experts;
 }
 
-/// How many experts of the mean size so many pages hold.
+/// How many experts of the mean size fit into `pages`.
 static uint64_t expertsIn(uint64_t pages, uint64_t pagesOfAll, uint64_t experts) {
   return std::min(experts, pages * experts / pagesOfAll);
 }
@@ -143,14 +143,14 @@ static void pictureExperts(const PlanProblem &problem, const PlanSettings &setti
 
 //===-- One token -----------------------------------------------------------------------------===//
 
-/// The first decoded token that takes the median time: its number among decoded tokens.
+/// Index of the first decoded token that takes the median time, among the decoded tokens.
 static size_t medianToken(const TimedResult &result) {
   const double median = result.quantileNs(0.5);
   return static_cast<size_t>(std::find(result.tokenNs.begin(), result.tokenNs.end(), median) -
                              result.tokenNs.begin());
 }
 
-/// Where the plays of a decoded token begin in the trace; tokens are counted from a play on.
+/// Index in the trace of a decoded token's first layer pass; tokens are counted from fromPlay on.
 static size_t playsOfToken(const RoutingTrace &trace, size_t fromPlay, size_t token) {
   const size_t layers = trace.layerExperts.size();
   for (size_t play = fromPlay;; play += layers)
@@ -173,13 +173,13 @@ static PicturedTurn turnOf(const TimedPlay &play, double tokenBeginNs, double be
   return turn;
 }
 
-/// Of the steps from `fromStep` on, whose plays the result has.
+/// Draws a token of the steps from `fromStep` on, whose layer passes the result has.
 static void pictureToken(const PlanProblem &problem, const TimedResult &result, size_t fromStep,
                          PlanPicture &picture) {
   const size_t token = medianToken(result);
   const size_t uncountedPlays = fromStep * problem.trace->layerExperts.size();
   const size_t firstPlay = playsOfToken(*problem.trace, uncountedPlays, token) - uncountedPlays;
-  // The token begins where its first layer's turn is approached; before() is all that lies there.
+  // The token begins with the work before its first layer's router.
   const double tokenNs = result.tokenNs[token];
   const size_t lastPlay = firstPlay + picture.layers.size() - 1;
   const double beginNs = result.plays[lastPlay].endNs + problem.costs->after.of(1) - tokenNs;
@@ -195,7 +195,7 @@ static void pictureToken(const PlanProblem &problem, const TimedResult &result, 
   picture.tokenMs = tokenNs / 1e6;
   picture.tokenText = strCat(fixed(picture.tokenMs, 2), " ms, the median: ", fixed(expertMs, 2),
                              " experts, ", fixed(waitMs, 2), " waiting, ",
-                             fixed(picture.tokenMs - expertMs - waitMs, 2), " all else");
+                             fixed(picture.tokenMs - expertMs - waitMs, 2), " other");
 }
 
 //===-- Words ---------------------------------------------------------------------------------===//
@@ -221,17 +221,17 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
              formatBytes(pages * planned.artifact.pageBytes), " of it for experts: ",
              sharingName(plan.rules.sharing), ", eviction ", evictionName(plan.rules.eviction)),
       strCat("simulated on ", forecast.tokens, " of ", forecast.traceTokens,
-             " traced tokens, on which nothing was decided; Belady: the least that any cache of "
-             "this size reads there, from the same start"),
+             " traced tokens, held out from planning; Belady: the least that any cache of this "
+             "size reads there, from the same start"),
       strCat("room for ", plan.contextTokens, " tokens of context"),
   };
   picture.figures = {
       {fixed(1e9 / forecast.tokenNs, 1), "tokens/s expected"},
-      {fixed(1e9 / forecast.boundNs, 1), "tokens/s, the bound"},
-      {percent(forecast.hitRate), "hits: in memory"},
-      {percent(forecast.presentRate), "there when needed"},
-      {sizeOf(forecast.bytesPerToken), "read for a token"},
-      {sizeOf(forecast.leastBytesPerToken), "Belady's bound of it"},
+      {fixed(1e9 / forecast.boundNs, 1), "tokens/s, upper bound"},
+      {percent(forecast.hitRate), "hits"},
+      {percent(forecast.presentRate), "resident in time"},
+      {sizeOf(forecast.bytesPerToken), "read per token"},
+      {sizeOf(forecast.leastBytesPerToken), "Belady's lower bound"},
   };
 }
 

@@ -10,11 +10,11 @@
 
 namespace moec {
 
-/// Of the first plan, the largest; `fileName` is what people call the artifact. Refuses where no
-/// trace or no device is known, with what is missing.
+/// Pictures the first plan, which is the largest; `fileName` names the artifact in the title. An
+/// error without a trace or a device, naming what is missing.
 moert::Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::string &fileName);
 
-/// Draws it to a file that is written whole or not at all.
+/// Writes the picture to a file, atomically.
 moert::Status writePlanPicture(const PlannedArtifact &planned, const std::string &fileName,
                                const std::string &outputPath);
 

@@ -60,7 +60,7 @@ static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
 
 namespace {
 
-/// What a table of activation paths says of one layer of the trace.
+/// The predictions of an activation-path table for one layer of the trace.
 class PathPredictions {
 public:
   PathPredictions(const PathTable &paths, const PlanTrace &traced, uint32_t guessed)
@@ -79,7 +79,7 @@ public:
       table.predict(layer, chosenIn(layer - 1, token),
                     layer > 1 ? chosenIn(layer - 2, token) : std::vector<int32_t>(), shares);
       listLikeliest(shares, made.perToken, likeliest);
-      // Fewer, where no more are known: the last one again, which is not read twice.
+      // Pad a shorter list with its last candidate, which is not read twice.
       likeliest.resize(made.perToken, likeliest.empty() ? GuessCandidate() : likeliest.back());
       made.candidates.insert(made.candidates.end(), likeliest.begin(), likeliest.end());
     }

@@ -1,5 +1,5 @@
-// What plans of an artifact are made from, taken out of it: the trace as plays and predictions, the
-// sizes of its records, what its steps cost on a device.
+// Extracts the inputs of planning from an artifact: the trace as layer passes and predictions, the
+// sizes of its records, and the costs of its steps on a device.
 #pragma once
 
 #include "compiler/plan/PlanForecast.h"
@@ -16,28 +16,29 @@
 
 namespace moec {
 
-/// Whether the artifact's programs have a place where a MoE layer is guessed from so far ahead.
+/// Whether the artifact's programs have a predict instruction for this MoE layer, so many layers
+/// ahead.
 bool canGuess(const moert::Artifact &artifact, uint32_t moeLayer, uint32_t ahead);
 
-/// How a trace is decoded on a device: by all its cores, in the middle of a window.
+/// How a trace is decoded on a device: with all its cores, at the mean context of a window.
 StepUse tracedUse(const DeviceProfile &device, const PlanTrace &trace);
 
-/// Owns what a PlanProblem borrows; outlives every problem that it gave.
+/// Owns the data that its PlanProblems borrow; must outlive them.
 class PlanInputs {
 public:
-  /// The paths section is empty where the artifact has none.
+  /// `paths` is empty if the artifact has no activation-path table.
   static moert::Result<PlanInputs> create(const moert::Artifact &artifact, const PlanTrace &trace,
                                           std::span<const std::byte> paths,
                                           const DeviceProfile &device, const StepUse &use);
 
-  /// Forgets what the device is faster with (ReadTable::reused).
+  /// Ignores the faster rate into recently used memory (ReadTable::reused).
   void takeMemoryAsAlike() { reads.reused.clear(); }
-  /// Takes records and costs of another artifact, of the same model in other widths.
+  /// Takes records and costs from another artifact of the same model with other widths.
   void resize(const moert::Artifact &artifact, const DeviceProfile &device, const StepUse &use);
 
-  /// What is decided on: the beginning of the trace (PlanTrace::decidingTokens()).
+  /// The part of the trace that plans are decided on: its beginning (PlanTrace::decidingTokens()).
   PlanProblem problem(uint64_t poolPages) const;
-  /// The whole trace, whose steps from decidingSteps() on decide nothing.
+  /// The whole trace; the steps from decidingSteps() on are held out for forecasts.
   PlanProblem forecastProblem(uint64_t poolPages) const;
   size_t decidingSteps() const;
   moert::Result<PlanForecast> forecast(const PlanSettings &settings) const;

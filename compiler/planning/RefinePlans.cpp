@@ -19,12 +19,12 @@ uint64_t poolPagesOf(const Plan &plan) {
   return CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
 }
 
-/// Where there is nothing to guess with.
+/// States that a plan cannot prefetch, if its preset would.
 static std::string guessesText(const Plan &plan) {
   const Result<Preset> preset = presetOf(plan.preset);
   const bool isInVain = preset.isOk() && predictorOf(*preset).predictor == Predictor::kPaths &&
                         plan.guesses.empty() && !plan.forecast;
-  return isInVain ? ", without guesses: nothing is known of the routing (moec inspect says more)"
+  return isInVain ? ", without prefetching: the routing is unknown (moec inspect lists the reasons)"
                   : "";
 }
 
@@ -38,7 +38,7 @@ std::string plannedText(std::span<const Plan> plans) {
     text += guessesText(plan);
     if (plan.forecast)
       text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
-                     " tokens/s expected of the calibration text");
+                     " tokens/s expected on the calibration text");
   }
   return text;
 }
@@ -94,23 +94,23 @@ static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device
   return forecast;
 }
 
-// Progress counts in thousandths of a plan.
+// Progress is counted in thousandths of a plan.
 static constexpr uint64_t kPerPlan = 1000;
 
-/// How far a search is after so many replays. How many there will be is not known; 90 to 130 are
-/// usual.
+/// Estimates the progress of a search after a number of replays. The total is unknown; 90 to 130
+/// are usual.
 static uint64_t progressAfter(uint32_t replays) {
   constexpr uint64_t kUsualReplays = 130;
   return std::min(kPerPlan - 1, replays * kPerPlan / kUsualReplays);
 }
 
-/// Why a forecast's time is not the one that was decided by.
+/// Explains why a forecast's time differs from the one that the search decided by.
 static std::string forecastText(const PlanForecast &forecast, const ReadTable &reads) {
-  return strCat("; ", fixed(forecast.tokenNs / 1e6, 2), " ms a token is forecast on ",
+  return strCat("; ", fixed(forecast.tokenNs / 1e6, 2), " ms per token is forecast on ",
                 forecast.tokens, " other tokens",
                 reads.reused.empty() ? ""
-                                     : ", with the faster rate into memory that was just read "
-                                       "into, which no decision counts on");
+                                     : ", with the faster rate into recently used memory, "
+                                       "which planning ignores");
 }
 
 static Result<PlannedSettings> settle(const PlanProblem &problem, Preset preset,
@@ -143,14 +143,15 @@ Status checkGuessing(const Artifact &artifact, bool hasTrace, bool hasDevice) {
     MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
     if (predictorOf(preset).predictor == Predictor::kOff)
       continue;
-    const std::string guesses = strCat("preset ", plan.preset, " guesses experts, for which ");
+    const std::string guesses = strCat("preset ", plan.preset, " prefetches experts, for which ");
     if (!hasTrace)
-      return invalidInput(guesses, "the artifact has to hold a trace: compile it with "
+      return invalidInput(guesses, "the artifact must contain a trace: compile it with "
                                    "--calibration-text, or give this command --calibration");
     if (!hasDevice)
-      return invalidInput(guesses, "a device has to be known: --device");
+      return invalidInput(guesses, "a device profile is needed: --device");
     if (artifact.moeLayers.size() > 1 && !canGuess(artifact, 1, 1))
-      return invalidInput(guesses, "the artifact's program has no place: compile it again");
+      return invalidInput(guesses,
+                          "the artifact's program has no predict instruction: compile it again");
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// Plans as a trace and a device say they should be: the settings of each plan's preset worked out
-// for them, or searched for, with what they are expected to do. Compiling and replanning end here.
+// Sets the decisions of plans from a trace and a device: by each plan's preset, or by a search,
+// with a forecast. The last step of compiling and of replanning.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
@@ -15,34 +15,33 @@
 
 namespace moec {
 
-/// What plans are made from beside the artifact itself.
+/// The inputs of planning besides the artifact.
 struct PlanBasis {
-  const PlanTrace *trace = nullptr; // Absent: nothing is known of the routing.
-  std::span<const std::byte> paths; // The paths section; may be empty.
+  const PlanTrace *trace = nullptr; // nullptr: the routing is unknown.
+  std::span<const std::byte> paths; // The activation-path table's section; may be empty.
   const DeviceProfile *device = nullptr;
 };
 
-/// A reason that all plans of an artifact have: no plan decides the widths.
+/// The decision name of a reason that all plans share: widths are not decided per plan.
 inline constexpr std::string_view kWidthsReason = "widths";
 
-/// Replaces the decisions of every plan of a laid out artifact; name, preset, budget and the number
-/// of its pages stay. Without a trace or a device nothing happens, unless a plan's preset guesses:
-/// that is refused, with what is missing.
+/// Replaces the decisions of every plan of a laid out artifact; name, preset, budget and number of
+/// pages stay. Does nothing without a trace or a device, unless a plan's preset prefetches: then an
+/// error names what is missing.
 moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
                           const Session &session);
 
-/// Refuses plans whose preset guesses experts where a trace, a device or a place in the program is
-/// missing. Preset auto is not refused: its plans do not guess then.
+/// Refuses plans whose preset prefetches if the trace, the device or the program's predict
+/// instruction is missing. Preset auto is accepted: its plans then do not prefetch.
 moert::Status checkGuessing(const moert::Artifact &artifact, bool hasTrace, bool hasDevice);
 
-/// What is said behind a new artifact's name: ":" and a line for each plan that has a budget, or
-/// nothing.
+/// The text after a new artifact's name: ":" and a line per plan with a budget, or nothing.
 std::string plannedText(std::span<const moert::Plan> plans);
 
-/// Pages of the plan's pool: of quotas and transit together.
+/// Pages of the plan's pool: quotas and staging pages.
 uint64_t poolPagesOf(const moert::Plan &plan);
 
-/// A plan's decisions as the replay takes them.
+/// A plan's decisions in the form that the replay takes.
 PlanSettings settingsOf(const moert::Plan &plan);
 
 } // namespace moec

@@ -38,15 +38,14 @@ static Result<std::vector<Preset>> presetsOf(const ReplanRequest &request) {
   return presets;
 }
 
-// Why the widths are as they are: these stay.
+// The reasons for the widths, which replanning keeps.
 static std::vector<PlanReason> widthsReasons(const Artifact &artifact) {
   std::vector<PlanReason> reasons = artifact.plans.front().reasons;
   std::erase_if(reasons, [](const PlanReason &made) { return made.decision != kWidthsReason; });
   return reasons;
 }
 
-/// Of a plan that follows its preset's rules; a search, where there is what to search with, writes
-/// its own.
+/// The reasons of a plan that follows its preset's rules; a search replaces them with its own.
 static std::vector<PlanReason> draftReasons(const Artifact &artifact, Preset preset,
                                             const Plan &plan) {
   std::vector<PlanReason> reasons = widthsReasons(artifact);
@@ -56,7 +55,7 @@ static std::vector<PlanReason> draftReasons(const Artifact &artifact, Preset pre
   return reasons;
 }
 
-// By the budgets and the presets' rules alone; refinePlans() does the rest.
+// Uses only the budgets and the presets' rules; refinePlans() does the rest.
 static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Model &model,
                                           uint64_t pathsBytes) {
   const Artifact &artifact = model.artifact();
@@ -66,8 +65,9 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
   use.hasPaths = pathsBytes > 0;
   MOERT_ASSIGN_OR_RETURN(use.presets, presetsOf(request));
   if (use.contextTokens > artifact.model.maxPositions)
-    return invalidInput("a context of ", use.contextTokens, " tokens, the model has ",
-                        artifact.model.maxPositions, " positions");
+    return invalidInput("found a context of ", use.contextTokens,
+                        " tokens, expected at most the model's ", artifact.model.maxPositions,
+                        " positions");
   ModelFootprint footprint = footprintOf(model);
   footprint.pathsBytes = pathsBytes;
   MOERT_ASSIGN_OR_RETURN(std::vector<BudgetPlan> planned,
@@ -90,7 +90,7 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
   return plans;
 }
 
-/// The artifact as it is, with what the request's files say of how to plan.
+/// The unchanged artifact, with the planning inputs from the request's files.
 static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const ByteSource &source,
                                           const Artifact &artifact, const Session &session) {
   PlannedArtifact inputs;
@@ -126,7 +126,7 @@ static Status writeSection(const std::vector<std::byte> &section, uint64_t offse
   return output.writeAt(end, std::vector<std::byte>(roundUp(end, kSectionAlignment) - end));
 }
 
-// What stands behind the weights, and the first page, which says where.
+// Writes what follows the weights, and the first page, which points to it.
 static Status finishArtifact(const PlannedArtifact &planned, const SealedArtifact &sealed,
                              OutputFile &output) {
   const Artifact &artifact = planned.artifact;
@@ -137,8 +137,8 @@ static Status finishArtifact(const PlannedArtifact &planned, const SealedArtifac
   return output.commit();
 }
 
-/// All that can be refused at once; refine() does what takes its time. weightsEnd: where the new
-/// artifact's weights end.
+/// Makes all checks that can fail early; refine() does the slow part. weightsEnd: end of the new
+/// artifact's weights.
 static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const ByteSource &source,
                                           const Session &session, uint64_t &weightsEnd) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
@@ -154,17 +154,17 @@ static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const By
   return planned;
 }
 
-/// A search that was asked for and has nothing to search with is not left out without a word.
+/// Reports that a requested search was not possible.
 static void sayUnsearched(const ReplanRequest &request, const PlannedArtifact &planned,
                           const Session &session) {
   const bool isSearchAsked = std::ranges::any_of(planned.artifact.plans, [](const Plan &plan) {
     return plan.preset == presetName(Preset::kAuto);
   });
   if (session.say && isSearchAsked && !planned.trace)
-    session.say(strCat("plans are made by rules and not searched, as ",
+    session.say(strCat("plans follow rules and are not searched, as ",
                        request.profilePath.empty() ? request.artifactPath : request.profilePath,
-                       " holds no trace: moec compile --calibration-text gives an artifact one, "
-                       "--calibration takes that of a profile"));
+                       " holds no trace: moec compile --calibration-text writes one into an "
+                       "artifact, --calibration takes one from a profile"));
 }
 
 static Status refine(const ReplanRequest &request, PlannedArtifact &planned,
@@ -195,8 +195,9 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, session, weightsEnd));
   Artifact &artifact = planned.artifact;
-  artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor); // What plans may use.
-  // The plans that come out take a few KiB more or less.
+  // Plans may use the newest fields.
+  artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor);
+  // Refined plans may take a few KiB more or less.
   const uint64_t expectedBytes =
       weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));

@@ -1,5 +1,5 @@
-// Other plans for an artifact that is there: nothing is quantized again, the weights are copied as
-// they are, and only what stands behind them is new.
+// Other plans for an existing artifact: nothing is quantized again, the weights are copied
+// unchanged, and only the sections after them are new.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
@@ -21,26 +21,25 @@ struct ReplanRequest {
   std::string outputPath;
   std::vector<std::string> budgets; // "512MiB", "6GiB", "25%"; at least one.
   std::vector<std::string> presets; // Empty: auto.
-  std::string devicePath;           // A device profile; empty: none is known.
+  std::string devicePath;           // A device profile; empty: none.
   std::string profilePath; // A calibration profile, whose trace the new artifact keeps; empty: the
-                           // artifact's own trace, if it has one.
-  uint32_t context = 0;    // Tokens; 0: what the artifact was planned for.
+                           // artifact's own trace, if any.
+  uint32_t context = 0;    // In tokens; 0: the context of the artifact's plans.
 };
 
-/// An artifact's description with other plans, and what they were made from.
+/// An artifact's description with other plans, and the inputs they were made from.
 struct PlannedArtifact {
   moert::Artifact artifact;
-  LearnedSections learned; // Those that are to stand behind its weights.
+  LearnedSections learned; // To be written after the weights.
   std::optional<PlanTrace> trace;
   std::optional<DeviceProfile> device;
 };
 
-/// Makes the plans that were asked for; nothing is written, and of the weights nothing is read.
-/// outputPath means nothing.
+/// Makes the requested plans without writing a file or reading weights. Ignores outputPath.
 moert::Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session);
 
-/// Writes outputPath, whole or not at all; the artifact stays as it is. Refuses budgets that cannot
-/// work, with the smallest that would, and presets that need a trace or a device that is not there.
+/// Writes outputPath atomically; the input artifact does not change. Refuses budgets that
+/// are too small, with the smallest that works, and presets that lack their trace or device.
 moert::Status replanArtifact(const ReplanRequest &request, const Session &session);
 
 } // namespace moec

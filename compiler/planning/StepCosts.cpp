@@ -34,7 +34,7 @@ std::string_view productWeightsOf(const Expert &expert) {
 
 namespace {
 
-/// Walks the decode program and cuts it at its MoE layers.
+/// Walks the decode program and splits it at its MoE layers.
 class CostWalk {
 public:
   CostWalk(const Artifact &of, const DeviceProfile &on, const StepUse &how)
@@ -62,11 +62,11 @@ public:
     sinceCut +=
         times.attention({attend.heads, slot.kvHeads, slot.keyDim, slot.valueDim, attend.window});
   }
-  // Of a chunk one token's logits are wanted.
+  // Only one token's logits are computed per chunk.
   void operator()(const HeadInstruction &head) {
     sinceCut.firstNs += times.product(matrixOf(head.weight)).firstNs;
   }
-  // Behind its router's product. A guess by gate is the same product elsewhere.
+  // Follows its router's product. The gate predictor's products are counted in gateCosts().
   void operator()(const RouteInstruction &route) {
     before += std::exchange(sinceCut, {});
     router.reset();
@@ -90,8 +90,9 @@ private:
     return {nameOf(matrix.format.kind), matrix.shape.rows, matrix.shape.cols};
   }
 
-  /// As the engine plays them: those of one source that follow each other are shared out together.
-  /// (It sees to their layers and where results lie, too; our programs split nothing for it.)
+  /// Consecutive products with the same source are divided among threads together, as in the
+  /// engine. (The engine also checks layers and destinations; our programs have no case in which
+  /// that matters.)
   size_t addLinears(std::span<const Instruction> instructions) {
     std::vector<const LinearInstruction *> linears;
     std::vector<StoredMatrix> matrices;
@@ -110,7 +111,7 @@ private:
     return matrices.size();
   }
 
-  /// Each one's share of so many routers like this layer's in one product.
+  /// Time per router, if so many routers like this layer's are computed in one product.
   std::array<double, kMostAhead> gateCosts() {
     static_assert(kMostAhead <= kMostTogether);
     std::array<double, kMostAhead> each{};
@@ -157,9 +158,9 @@ private:
   const DeviceProfile &device;
   OperationTimes times;
   StepCosts costs;
-  TokenCost before, sinceCut; // The last router, and since it or the last experts.
+  TokenCost before, sinceCut; // Up to the last router; since it or the last experts.
   std::vector<const LinearInstruction *> lastProducts; // Computed together.
-  std::optional<StoredMatrix> router; // Of the layer whose experts come next, if it is a product.
+  std::optional<StoredMatrix> router; // Router of the next experts' layer, if it is a product.
 };
 
 } // namespace

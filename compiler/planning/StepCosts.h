@@ -1,5 +1,5 @@
-// What a step of an artifact's programs costs on a device beside reading: times of computing, from
-// the program's instructions and the device's rates.
+// The compute time of a step of an artifact's programs on a device, without reads: from the
+// program's instructions and the device's rates.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -7,11 +7,11 @@
 
 namespace moec {
 
-/// Times of the decode program, by OperationTimes.
+/// Costs of the decode program, computed with OperationTimes.
 StepCosts stepCostsOf(const moert::Artifact &artifact, const DeviceProfile &device,
                       const StepUse &use);
 
-/// The name of an expert's stored width in a device profile (kProductWeights).
+/// An expert's stored width, as named in device profiles (kProductWeights).
 std::string_view productWeightsOf(const moert::Expert &expert);
 
 } // namespace moec

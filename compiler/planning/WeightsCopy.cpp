@@ -14,8 +14,8 @@ namespace moec {
 
 namespace {
 
-/// A source whose bytes are written to the same place of an output as they are read. What checks a
-/// file reads every byte of it once: so that is all it takes to copy it.
+/// A source that writes all bytes read to the same offset of an output. Checking a file reads each
+/// of its bytes once, so checking this source copies the file.
 class CopiedSource final : public ByteSource {
 public:
   CopiedSource(const ByteSource &copied, uint64_t copiedBytes, OutputFile &copy,
@@ -48,7 +48,7 @@ WeightsCopy::WeightsCopy(const ByteSource &source, uint64_t weightsEnd, OutputFi
     thread =
         std::thread([this, &source, weightsEnd, &output] { copy(source, weightsEnd, output); });
   } catch (const std::system_error &) {
-    copy(source, weightsEnd, output); // The system has no thread for it: before the plans, then.
+    copy(source, weightsEnd, output); // No thread could be started: copy now, before planning.
   }
 }
 
@@ -66,7 +66,7 @@ void WeightsCopy::copy(const ByteSource &source, uint64_t weightsEnd, OutputFile
   const std::function<bool()> stopped = [this] { return isStopped(); };
   Status status = verifyArtifact(CopiedSource(source, weightsEnd, output, stopped),
                                  [this](uint64_t done, uint64_t) { doneBytes = done; });
-  // Where it was stopped is nothing to tell.
+  // An interruption has no useful location.
   if (status.code() == StatusCode::kInterrupted)
     status = Status(StatusCode::kInterrupted, "interrupted");
   std::lock_guard lock(mutex);
@@ -75,7 +75,7 @@ void WeightsCopy::copy(const ByteSource &source, uint64_t weightsEnd, OutputFile
   ended.notify_one();
 }
 
-/// Whether it has ended.
+/// Returns whether the copy has ended.
 bool WeightsCopy::waitAWhile() {
   std::unique_lock lock(mutex);
   return ended.wait_for(lock, std::chrono::milliseconds(100), [this] { return hasEnded; });

@@ -1,5 +1,5 @@
-// The weights of an artifact on their way into another one: read once, checked and written, by a
-// thread of its own, so that plans are made meanwhile.
+// Copies an artifact's weights into another artifact: reads, checks and writes them once, in a
+// thread of its own, while plans are made.
 #pragma once
 
 #include "compiler/session/Session.h"
@@ -15,18 +15,19 @@
 
 namespace moec {
 
-/// Borrows all that it is given. The output is its own until it has ended: nobody else writes
-/// before wait() has returned. Used by one thread; destroyed, it gives up and joins its own.
+/// Borrows its arguments. No one else may write to the output until wait() has returned. Used by
+/// one thread; the destructor stops and joins the copying thread.
 class WeightsCopy {
 public:
-  /// Begins to copy what lies before weightsEnd of a source that readArtifact() accepts to the same
-  /// place of the output, which is empty. What lies between sections is zeros, and is not written.
+  /// Starts to copy the bytes before weightsEnd to the same offsets of the output, which must be
+  /// empty. readArtifact() must accept the source. The gaps between sections are zero and are not
+  /// written.
   WeightsCopy(const moert::ByteSource &source, uint64_t weightsEnd, moert::OutputFile &output,
               const std::atomic<bool> *stop);
   ~WeightsCopy();
 
-  /// Shows the rest of the way. Refuses a source with damage anywhere, behind the weights too: a
-  /// copy of it would be all that is left, once the source is gone.
+  /// Waits for the end and shows progress. An error if any part of the source is damaged, even
+  /// after the weights: once the source is deleted, only the copy would remain.
   moert::Status wait(const Session &session);
 
 private:
@@ -40,7 +41,7 @@ private:
   uint64_t allBytes;
   std::mutex mutex;
   std::condition_variable ended;
-  bool hasEnded = false; // Guarded by the mutex, as is what follows.
+  bool hasEnded = false; // The mutex guards this and the next member.
   moert::Status result;
   std::thread thread;
 };

@@ -155,7 +155,7 @@ class InterruptTest(AccuracyTest):
     def test_ctrl_c_names_the_work_directory_and_resumes_to_the_same_bytes(self):
         def is_told(status, error):
             self.assertEqual(status, INTERRUPTED, error)
-            self.assertIn(f"--resume goes on from {self.work}", error)
+            self.assertIn(f"--resume continues from {self.work}", error)
             self.assertTrue(self.work.is_dir())
             self.assertFalse(self.output.exists())
         is_told(*self.interrupt_at("pool", signal.SIGINT))
@@ -238,7 +238,7 @@ class FullDiskTest(AccuracyTest):
                     continue
                 self.assertEqual(done.returncode, FAILED)
                 self.assertRegex(done.stderr, r"No space left|writing \S+ failed|needed, .* free on the disk")
-                if "; --resume goes on from out.moe.work" in done.stderr:
+                if "; --resume continues from out.moe.work" in done.stderr:
                     kept += 1
                     self.assertEqual(done.stdout, f"out.moe.work\nout.moe\n{digest(whole()[0])}  out.moe\n")
                 else:
@@ -458,7 +458,7 @@ class RefusalTest(AccuracyTest):
     def test_a_preset_that_guesses_without_a_device_is_refused_before_any_work(self):
         for preset in ("fate", "edgemoe"):
             done = self.expect(REFUSED, "moec", *searched("--memory", "25%", "--preset", preset), "-o", self.output)
-            self.assertRegex(done.err, rf"\Amoec: preset {preset} guesses experts, for which a device has to be known: --device\n\Z")
+            self.assertRegex(done.err, rf"\Amoec: preset {preset} prefetches experts, for which a device profile is needed: --device\n\Z")
 
     def test_an_output_that_is_an_input_or_whose_work_would_take_one_along(self):
         inputs = [shutil.copy(path, self.scratch) for path in (*texts("calibration"), *texts("acceptance"), profile(), DEVICE)]
@@ -478,8 +478,8 @@ class RefusalTest(AccuracyTest):
     def test_a_work_directory_of_somebody_else(self):
         self.work.mkdir()
         (self.work / "thesis.txt").write_text("the only copy")
-        self.refuses("out.moe.work is there and was not made by moec", *searched()[1:])
-        self.refuses("out.moe.work is there and was not made by moec", *searched("--resume")[1:])
+        self.refuses("out.moe.work exists and was not made by moec", *searched()[1:])
+        self.refuses("out.moe.work exists and was not made by moec", *searched("--resume")[1:])
         self.assertEqual((self.work / "thesis.txt").read_text(), "the only copy")
         shutil.rmtree(self.work)
         self.work.write_text("a file")

@@ -92,7 +92,7 @@ class TargetTest(ItemsTest):
         self.assertEqual((found["loss"], found["kl"]), (measured["loss"], measured["kl_nats"]))
         self.assertAlmostEqual(1 - found["top1"], measured["top_disagreement"], places=12)
         page = self.expect(DONE, "moec", "inspect", self.output).out
-        self.assertIn(f"{CHOICES} items that nothing else has read, --choice-by text", page)
+        self.assertIn(f"{CHOICES} items, used for nothing else, --choice-by text", page)
         found, said = self.evaluated("--metric", "choice", "--text", *choices())
         self.assertIn("no loss: the reference's points that the artifact carries are of --metric choice --choice-by text", said)
         self.assertNotIn("loss", found)

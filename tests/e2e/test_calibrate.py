@@ -128,7 +128,7 @@ class InterruptTest(CalibrateTest):
             started = support.start("moec", *self.command, *flags, "-o", output)
             status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / mark)
             self.assertEqual(status, INTERRUPTED, error)
-            named = error[error.index("interrupted; --resume goes on from ") + 35:].strip().split(", ")
+            named = error[error.index("interrupted; --resume continues from ") + 37:].strip().split(", ")
             self.assertEqual(sorted(named), sorted(str(path) for path in self.scratch.iterdir()))
         self.assertEqual(len(named), 4)
         self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
@@ -143,7 +143,7 @@ class InterruptTest(CalibrateTest):
         status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / "cut.work/reference.moe.partial")
         self.assertEqual(status, INTERRUPTED, error)
         self.assertIn(f"starting over; --resume would have gone on with {output}.partial", error)
-        self.assertRegex(error, f"--resume goes on from {output}.work\n")
+        self.assertRegex(error, f"--resume continues from {output}.work\n")
         self.expect(DONE, "moec", *self.command, "--seed", 5, "--resume", "-o", output)
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])
 
@@ -197,7 +197,7 @@ class InterruptTest(CalibrateTest):
         command = [program("moec"), *map(str, self.command), "--resume", "-o", str(output)]
         done = subprocess.run([*limited, *command], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, FAILED, done.stderr)
-        self.assertRegex(done.stderr, f"File too large; --resume goes on from {output}.work, .*{re.escape(journal.name)}\n")
+        self.assertRegex(done.stderr, f"File too large; --resume continues from {output}.work, .*{re.escape(journal.name)}\n")
         self.assertTrue(journal.exists())
         done = self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
         self.assertRegex(done.err, "going on behind [1-9]")
@@ -219,7 +219,7 @@ class RefusalTest(CalibrateTest):
         kept.parent.mkdir()
         kept.write_text("text " * 500)
         command = ("moec", *self.command, "-o", self.scratch / "out")
-        self.refused(*command, mention="out.work is there and was not made by moec")
+        self.refused(*command, mention="out.work exists and was not made by moec")
         self.refused(*command, "--calibration-text", kept, mention="lies in .*out.work")
         self.assertTrue(kept.exists())
 

@@ -40,7 +40,7 @@ class CompilePresetsTest(E2eTest):
 
     def test_a_preset_that_guesses_by_calibration_says_what_to_give(self):
         plan = self.plans("--memory", "25%", "--preset", "edgemoe", "--device", DEVICE)[0]
-        self.assertIn(", without guesses: nothing is known of the routing (moec inspect says more)\n", self.said)
+        self.assertIn(", without prefetching: the routing is unknown (moec inspect lists the reasons)\n", self.said)
         self.assertEqual(plan["guesses"], [])
         reason = next(reason for reason in plan["reasons"] if reason["decision"] == "guesses")
         self.assertEqual((reason["value"], reason["origin"]), ("none", "derived"))

@@ -59,7 +59,7 @@ class PlanTest(E2eTest):
         for width in self.planned("25%", device=None)["widths"]:
             self.assertNotIn("token_ns", width["budgets"][0])
         text = self.expect(DONE, "moec", "plan", self.model, "--memory", "25%").out
-        self.assertIn("--device says on which machine", text)
+        self.assertIn("forecast of speed, give --device", text)
         self.assertNotIn("tokens/s", text)
 
     def test_text_tags_its_numbers(self):
@@ -77,7 +77,7 @@ class PlanTest(E2eTest):
         refuse("/config.json: found no such file", self.scratch, "--memory", "25%")
         refuse("--memory is required", self.model)
         refuse("nowhere.yaml", self.model, "--memory", "25%", "--device", "nowhere.yaml")
-        refuse("model/config.json: a context of 999999 tokens was asked for, the model has 2048 positions", self.model, "--memory", "25%", "--context", "999999")
+        refuse("model/config.json: found a context of 999999 tokens, expected at most the model's 2048 positions", self.model, "--memory", "25%", "--context", "999999")
         config = json.loads((self.model / "config.json").read_text())
         config["model_type"] = "gpt2"
         (self.model / "config.json").write_text(json.dumps(config))
@@ -101,7 +101,7 @@ class DeviceMemoryTest(E2eTest):
         return [line for line in error.splitlines() if line.startswith("warning: ")]
 
     def test_each_command_names_the_budget_and_what_there_is(self):
-        said = ("warning: budget 41MiB, 42991616 bytes (41.0 MiB), is more than a process may take on laptop: Ryzen 7 7840U, "
+        said = ("warning: budget 41MiB, 42991616 bytes (41.0 MiB), is more than a process may use on laptop: Ryzen 7 7840U, "
                 "16 GB, NVMe SSD 970 EVO Plus: 41943040 bytes (40.0 MiB), assumed, of 16.0 GiB")
         output = self.scratch / "new.moe"
         for arguments in (("plan", POCKET), ("plan", pocket("4")), ("plan", pocket("4"), "--preset", "lru", "fate"),

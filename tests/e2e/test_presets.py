@@ -80,8 +80,8 @@ class PresetsTest(E2eTest):
     def test_presets_that_guess_need_a_trace_and_a_device(self):
         output = self.scratch / "new.moe"
         replan = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", output)
-        self.refused(*replan, "--preset", "fate", "--device", DEVICE, mention="guesses experts, for which .* a trace")
-        self.refused(*replan, "--preset", "fate", "--calibration", self.profile, mention="a device has to be known: --device")
+        self.refused(*replan, "--preset", "fate", "--device", DEVICE, mention="prefetches experts, for which .* a trace")
+        self.refused(*replan, "--preset", "fate", "--calibration", self.profile, mention="a device profile is needed: --device")
         self.refused(*replan, "--preset", "swapmoe", mention="preset swapmoe .*expected auto")
         self.refused(*replan, "--preset", "magic", mention="preset 'magic', expected auto")
         self.refused(*replan, "--device", TEXT, mention="validation.txt")
@@ -160,7 +160,7 @@ class PresetsTest(E2eTest):
 
     def test_new_plans_are_said_with_what_is_expected(self):
         output = self.scratch / "again.moe"
-        line = r"  30%: \d.* MiB with room for \d+ tokens of context, [0-9.]+ tokens/s expected of the calibration text\n"
+        line = r"  30%: \d.* MiB with room for \d+ tokens of context, [0-9.]+ tokens/s expected on the calibration text\n"
         replanned = self.expect(DONE, "moec", "replan", self.planned, "--memory", "30%", "--device", DEVICE, "-o", output).err
         self.assertRegex(replanned, r"wrote .*, .* MiB:\n" + line)
         compiled = self.expect(DONE, "moec", "compile", POCKET, "--bits", 4, "--calibration", self.profile, "--memory", "30%",

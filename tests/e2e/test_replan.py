@@ -44,8 +44,8 @@ class ReplanTest(E2eTest):
     def test_a_search_without_a_trace_is_said_to_be_none_on_one_line(self):
         for flags, lines in ((), 1), (("--preset", "lru"), 0), (("--preset", "lru", "auto"), 1):
             said = self.expect(DONE, "moec", "replan", self.model, "--memory", "25%", *flags, "-o", self.output).err
-            self.assertEqual(said.count("plans are made by rules and not searched, as "), lines, said)
-            self.assertEqual(said.count(f"{self.model} holds no trace: moec compile --calibration-text gives"), lines, said)
+            self.assertEqual(said.count("plans follow rules and are not searched, as "), lines, said)
+            self.assertEqual(said.count(f"{self.model} holds no trace: moec compile --calibration-text writes"), lines, said)
 
     def test_nothing_but_the_plans_is_new(self):
         old, new = self.inspected(self.model), self.replanned()
@@ -112,7 +112,7 @@ class ReplanTest(E2eTest):
         self.refuses("budget 25% is given twice", model, "--memory", "25%", "25%")
         self.refuses("budget 25.0% is given twice, before as 25%", model, "--memory", "25%", "25.0%")
         self.refuses("smaller than the largest record", model, "--memory", "0.1%")
-        self.refuses("a context of 999999 tokens, the model has", model, "--memory", "25%", "--context", "999999")
+        self.refuses("a context of 999999 tokens, expected at most the model", model, "--memory", "25%", "--context", "999999")
         self.refuses("--memory is required", model)
         self.refuses("would replace", model, "--memory", "25%", output=model)
         self.refuses("missing.moe", self.scratch / "missing.moe", "--memory", "25%")

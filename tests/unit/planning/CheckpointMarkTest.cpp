@@ -19,17 +19,17 @@ static std::string refusal(const CheckpointHash &marked, const CheckpointHash &p
   return status.message();
 }
 
-TEST_CASE("a profile of the checkpoint that an artifact is marked with is taken, without a word") {
+TEST_CASE("a profile of the artifact's own checkpoint is accepted without a warning") {
   CHECK(refusal(kHash, kHash) == "");
 }
 
-TEST_CASE("where one side has no sample the first bytes decide") {
+TEST_CASE("if one side has no sample hash, the hash of the first bytes decides") {
   CHECK(refusal({0x1234, 0}, kHash) == "");
   CHECK(refusal(kHash, {0x1234, 0}) == "");
   CHECK(refusal(kHash, {0x1235, 0}) != "");
 }
 
-TEST_CASE("a profile of another checkpoint is refused, naming both files and what differs") {
+TEST_CASE("a profile of another checkpoint is refused, with both files and the differing hash") {
   CHECK(refusal(kHash, {0x1235, 0x5679}) ==
         "b.profile: the profile is of a checkpoint with hash 0000000000001235, expected "
         "0000000000001234, which a.moe was made from");
@@ -38,7 +38,7 @@ TEST_CASE("a profile of another checkpoint is refused, naming both files and wha
         "0000000000005678, which a.moe was made from");
 }
 
-TEST_CASE("a mark that is no number is refused, not taken for none") {
+TEST_CASE("a malformed mark is refused, not treated as missing") {
   for (const char *key : {"checkpoint", "checkpoint_sample"}) {
     Artifact artifact = tinyArtifact();
     markCheckpoint(kHash, artifact);
@@ -51,11 +51,11 @@ TEST_CASE("a mark that is no number is refused, not taken for none") {
   }
 }
 
-TEST_CASE("of an artifact without a mark a profile is taken with a warning") {
+TEST_CASE("for an artifact without a mark a profile is accepted with a warning") {
   std::string said;
   Session session;
   session.say = [&](std::string_view line) { said += line; };
   CHECK(checkSameCheckpoint(tinyArtifact(), "a.moe", kHash, "b.profile", session).isOk());
-  CHECK(said == "warning: a.moe does not say which checkpoint it was made from, so that b.profile "
-                "may be of another one");
+  CHECK(said == "warning: a.moe does not record its checkpoint, so b.profile "
+                "may belong to another one");
 }

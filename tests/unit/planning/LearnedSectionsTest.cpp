@@ -26,14 +26,14 @@ TEST_CASE("a trace of another routing is refused") {
         "chooses");
 }
 
-TEST_CASE("the activation paths do not count what plans are forecast on") {
+TEST_CASE("the activation-path table does not count the tokens that plans are forecast on") {
   const std::vector<std::byte> file = tinyProfile();
   const moert::MemorySource source("tiny", file);
   auto profile = CalibrationProfile::open(source);
   REQUIRE(profile.isOk());
   auto learned = learn(**profile, 0);
   REQUIRE(learned.isOk());
-  // Three windows, all of them in the trace; the middle one is forecast on.
+  // Three windows, all in the trace; the middle one is held out for forecasts.
   const uint64_t tokens = (*profile)->info().windowTokens;
   const TokenRange heldOut{tokens, 2 * tokens};
   CHECK(learned->sections.paths == *makePathSection(**profile, {&heldOut, 1}));

@@ -4,14 +4,14 @@
 
 using namespace moec;
 
-TEST_CASE("assumed hit rates are those of the table and straight lines between them") {
+TEST_CASE("assumed hit rates are interpolated linearly in their table") {
   for (const AssumedHit &entry : kAssumedHits)
     CHECK(assumedHitRate(entry.cachedShare) == doctest::Approx(entry.hitRate));
   CHECK(assumedHitRate(0.375) == doctest::Approx((0.515 + 0.773) / 2));
   CHECK(assumedHitRate(1.5) == 1);
 }
 
-TEST_CASE("text and JSON say which budgets do not fit") {
+TEST_CASE("text and JSON mark budgets that do not fit") {
   Outlook outlook;
   outlook.modelType = "some";
   WidthOutlook &width = outlook.widths.emplace_back();
@@ -21,7 +21,7 @@ TEST_CASE("text and JSON say which budgets do not fit") {
   request.budgets = {"1MiB"};
   CHECK(outlookText(outlook, request).find("does not fit") != std::string::npos);
   CHECK(outlookText(outlook, request).find("shorter context (--context)") != std::string::npos);
-  // Where nothing fits nothing is said of times.
+  // If nothing fits, no times are printed.
   const DeviceProfile device;
   request.device = &device;
   CHECK(outlookText(outlook, request).find("does not fit") != std::string::npos);

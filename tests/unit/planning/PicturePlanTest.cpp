@@ -13,8 +13,8 @@ using moert::Plan;
 
 namespace {
 
-/// Room for one expert between a layer's turns, and for what one token wants of it in its turn; of
-/// the first layer expert 2 is pinned, the second one is guessed.
+/// Between its layer passes, a layer has room for one expert and for those that one token uses; in
+/// the first layer expert 2 is pinned, the second one is prefetched.
 PlannedArtifact tinyPlanned() {
   PlannedArtifact planned;
   planned.artifact = tinyArtifact();
@@ -44,15 +44,15 @@ std::string refusal(const PlannedArtifact &planned) {
 
 } // namespace
 
-TEST_CASE("a picture has the experts of each layer, the most wanted first, with pins and quotas") {
+TEST_CASE("a picture has the experts of each layer, the most used first, with pins and quotas") {
   auto made = picturePlan(tinyPlanned(), "folder/tiny.moe");
   REQUIRE(made.isOk());
   CHECK(made->title == "Plan 50% of tiny.moe, preset auto");
   REQUIRE(made->layers.size() == 2);
   const PicturedLayer &first = made->layers[0];
   REQUIRE(first.experts.size() == 4);
-  // Prompts of one token are decoded, too: of the second window's two tokens both want expert 1,
-  // one wants expert 2. The first window is not counted.
+  // A prompt of one token is decoded too: of the second window's two tokens both use expert 1, one
+  // uses expert 2. The first window is not counted.
   CHECK(first.experts[0].wantedShare == 1);
   CHECK(first.experts[1].wantedShare == 0.5);
   CHECK(first.experts[1].isPinned);
@@ -64,7 +64,7 @@ TEST_CASE("a picture has the experts of each layer, the most wanted first, with 
   CHECK(made->layers[1].guesses == "gate 1 ahead, 1 of 2");
 }
 
-TEST_CASE("a layer whose experts differ in size keeps as many as have the mean size") {
+TEST_CASE("the number of kept experts is computed from their mean size") {
   PlannedArtifact planned = tinyPlanned();
   std::vector<moert::Expert> &experts = planned.artifact.moeLayers[0].experts;
   experts[0].bytes *= 4;
@@ -82,7 +82,7 @@ TEST_CASE("a layer whose experts differ in size keeps as many as have the mean s
   CHECK(roomOf(bytes / 2) == "2 of 4");
 }
 
-TEST_CASE("hits in a picture are those of the timed replay") {
+TEST_CASE("a picture's hits are those of the timed replay") {
   const PlannedArtifact planned = tinyPlanned();
   auto made = picturePlan(planned, "tiny.moe");
   auto inputs = PlanInputs::create(planned.artifact, *planned.trace, {}, *planned.device, {1, 1});
@@ -97,26 +97,26 @@ TEST_CASE("hits in a picture are those of the timed replay") {
                              {.fromStep = inputs->decidingSteps()});
   REQUIRE(result.isOk());
   CHECK(result->decode.cache.hits > 0);
-  // Of the second window's two tokens, with two experts in each of two layers.
+  // The second window's two tokens, with two experts in each of two layers.
   CHECK(made->hitRateOfAll * 8 == double(result->decode.cache.hits));
 }
 
-TEST_CASE("a picture shows the turns of one token, one behind the other") {
+TEST_CASE("a picture shows the layer passes of one token in sequence") {
   auto made = picturePlan(tinyPlanned(), "tiny.moe");
   REQUIRE(made.isOk());
   uint32_t experts = 0;
   for (const PicturedLayer &layer : made->layers)
     experts += layer.turn.held + layer.turn.arrived + layer.turn.late + layer.turn.asked;
-  CHECK(experts == 4); // Two layers, of which a token takes two experts each.
+  CHECK(experts == 4); // A token uses two experts in each of two layers.
   const PicturedTurn &last = made->layers.back().turn;
   CHECK(made->layers[0].turn.beginMs == doctest::Approx(0));
   CHECK(made->layers[0].turn.endMs == last.beginMs);
   CHECK(last.routedMs > last.beginMs);
   CHECK(last.endMs - last.routedMs >= last.waitMs);
-  CHECK(made->tokenMs > last.endMs); // The head comes behind.
+  CHECK(made->tokenMs > last.endMs); // The head follows.
 }
 
-TEST_CASE("one pool is not shown as a quota of each layer") {
+TEST_CASE("a shared pool is not shown as quotas of layers") {
   PlannedArtifact planned = tinyPlanned();
   planned.artifact.plans[0].rules.sharing = moert::CacheSharing::kOnePool;
   auto made = picturePlan(planned, "tiny.moe");
@@ -126,7 +126,8 @@ TEST_CASE("one pool is not shown as a quota of each layer") {
   CHECK(made->roomOfAll == "2 of 8");
 }
 
-TEST_CASE("a picture without a trace or a device is refused with what is missing") {
+TEST_CASE(
+    "a picture without a trace or a device is refused, and the message names what is missing") {
   PlannedArtifact planned = tinyPlanned();
   planned.device.reset();
   CHECK(refusal(planned) == "a picture of a plan needs a device: give --device");

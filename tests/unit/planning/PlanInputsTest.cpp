@@ -19,10 +19,10 @@ constexpr double kSharedGate = 2 * 32, kHead = 48 * 32, kExpert = 3 * 24 * 32;
 
 } // namespace
 
-TEST_CASE("a layer costs the products and the attention before its experts") {
+TEST_CASE("a layer's cost includes the products and the attention before its experts") {
   const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
   REQUIRE(costs.layers.size() == 2);
-  // Positions, key and value, bytes; for 2 heads, and once for the one head of keys.
+  // Positions, key and value, bytes; for 2 query heads, and once for the one KV head.
   const double attention = 4 * (16 + 16) * 4 * (2 * 1 + 1 * 10);
   CHECK(costs.layers[0].before.firstNs == doctest::Approx(kProjections + attention + kRouter));
   CHECK(costs.layers[1].before.firstNs ==
@@ -31,11 +31,11 @@ TEST_CASE("a layer costs the products and the attention before its experts") {
   CHECK(costs.layers[0].predictNs[0] == doctest::Approx(kRouter));
 }
 
-TEST_CASE("gates of several layers are one product, shared out among threads if it is enough") {
+TEST_CASE("gates of several layers are one product, divided among threads if it is large enough") {
   Artifact artifact = tinyArtifact();
   for (moert::ResidentWeight &weight : artifact.residents)
     if (weight.name == "router")
-      weight.shape = {32, 2048}; // Two panels, as much work as pays for one thread.
+      weight.shape = {32, 2048}; // Two panels: too little work for a second thread.
   DeviceProfile device = plainDevice();
   device.cores = 2; // Two threads compute at the rate of one, and a dispatch takes 1000 ns.
   const double alone = 2.0 * 32 * 2048;
@@ -46,7 +46,7 @@ TEST_CASE("gates of several layers are one product, shared out among threads if 
   CHECK(each[2] == doctest::Approx(alone + 1000.0 / 3));
 }
 
-TEST_CASE("a gate costs what its router does, whatever is computed together with that") {
+TEST_CASE("a gate costs as much as its router, whatever is computed together with the router") {
   Artifact artifact = tinyArtifact();
   for (moert::Program &program : artifact.programs)
     for (size_t i = 0; i + 1 < program.instructions.size(); ++i) {
@@ -63,7 +63,8 @@ TEST_CASE("a gate costs what its router does, whatever is computed together with
     CHECK(layer.predictNs[0] == doctest::Approx(kRouter));
 }
 
-TEST_CASE("a route of what no product made, which the format allows, has gates that cost nothing") {
+TEST_CASE(
+    "gates cost nothing if no product computes the router's scores, which the format allows") {
   Artifact artifact = tinyArtifact();
   for (moert::Program &program : artifact.programs)
     std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
@@ -73,7 +74,7 @@ TEST_CASE("a route of what no product made, which the format allows, has gates t
     CHECK(layer.predictNs == std::array<double, moert::kMostAhead>{});
 }
 
-TEST_CASE("an attention with a window looks no further back") {
+TEST_CASE("attention with a window costs no more than its window") {
   // The second layer's window is 8.
   const StepCosts near = stepCostsOf(tinyArtifact(), plainDevice(), {1, 8});
   const StepCosts far = stepCostsOf(tinyArtifact(), plainDevice(), {1, 100});
@@ -81,7 +82,7 @@ TEST_CASE("an attention with a window looks no further back") {
   CHECK(far.layers[1].before.firstNs == near.layers[1].before.firstNs);
 }
 
-TEST_CASE("what reading and computing cost each other is the device's") {
+TEST_CASE("contention of reading and computing comes from the device") {
   const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
   CHECK(costs.contention.readingWhileComputing == 0.5);
   CHECK(costs.contention.computingWhileReading == 0.8);
@@ -93,7 +94,7 @@ TEST_CASE("what reading and computing cost each other is the device's") {
   CHECK(stepCostsOf(tinyArtifact(), unknown, {1, 4}).origin == Origin::kAssumed);
 }
 
-TEST_CASE("what stands between a router and its experts is computed beside their reads") {
+TEST_CASE("instructions between a router and its experts overlap the reads") {
   Artifact artifact = tinyArtifact();
   std::vector<moert::Instruction> &decode = artifact.programs[0].instructions;
   auto experts = std::find_if(decode.begin(), decode.end(), [](const moert::Instruction &each) {
@@ -105,7 +106,7 @@ TEST_CASE("what stands between a router and its experts is computed beside their
   REQUIRE(linear < experts);
   const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 4});
   CHECK(costs.layers[0].beside.firstNs == 0);
-  std::rotate(linear, linear + 1, experts); // The first projection, behind the router.
+  std::rotate(linear, linear + 1, experts); // The first projection, moved after the router.
   const StepCosts moved = stepCostsOf(artifact, plainDevice(), {1, 4});
   CHECK(moved.layers[0].beside.firstNs == doctest::Approx(32 * 32));
   CHECK(moved.layers[0].before.firstNs ==
@@ -119,10 +120,10 @@ TEST_CASE("an expert costs its three matrices, by the rates of wider weights whe
   CHECK(costs.origin == Origin::kDerived);
 }
 
-TEST_CASE("the checksums of an expert cost the reading of its slices' payloads") {
+TEST_CASE("an expert's checksums cost a read of its slices' payloads") {
   const Artifact artifact = tinyArtifact();
   double bytes = 0;
-  size_t slices = 0; // 2 or 3 an expert.
+  size_t slices = 0; // 2 or 3 per expert.
   for (const moert::Expert &expert : artifact.moeLayers[1].experts)
     for (const moert::Slice &slice : expert.slices) {
       bytes += static_cast<double>(slice.payloadBytes);
@@ -139,7 +140,7 @@ TEST_CASE("the checksums of an expert cost the reading of its slices' payloads")
   CHECK(two.of(2) == doctest::Approx(bytes / 2 / 3 + 1000));
 }
 
-TEST_CASE("a checksum that a thread computes alone costs what it costs one") {
+TEST_CASE("a checksum costs one thread's time on any number of threads") {
   const CheckCost one{{6}}, two{{6, 8}, 1, 1000};
   CHECK(one.of(3) == 18);
   CHECK(two.of(1) == 6);
@@ -147,17 +148,17 @@ TEST_CASE("a checksum that a thread computes alone costs what it costs one") {
   CHECK(two.of(3) == 2 * 8 + 1000);
 }
 
-TEST_CASE("work that one thread does is not handed to several") {
+TEST_CASE("small operations are not divided among threads") {
   DeviceProfile device = plainDevice();
   device.cores = 2;
   const StepCosts two = stepCostsOf(tinyArtifact(), device, {2, 4});
   const StepCosts one = stepCostsOf(tinyArtifact(), device, {1, 4});
-  // Every matrix is small; the attention is shared out.
+  // All matrices are small; only the attention is divided.
   CHECK(two.layers[0].before.firstNs == doctest::Approx(one.layers[0].before.firstNs + 1000));
   CHECK(two.layers[0].expert.firstNs == doctest::Approx(one.layers[0].expert.firstNs));
 }
 
-TEST_CASE("planes on top of each other are named by their bits") {
+TEST_CASE("nested slices are named by their bits") {
   const Artifact artifact = tinyArtifact();
   CHECK(productWeightsOf(artifact.moeLayers[0].experts[0]) == "int4");
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[0]) == "int2+2+4");
@@ -165,7 +166,7 @@ TEST_CASE("planes on top of each other are named by their bits") {
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
 }
 
-TEST_CASE("inputs take another artifact's records and costs as if they were made for it") {
+TEST_CASE("resized inputs equal those made for the other artifact") {
   const Artifact narrow = tinyArtifact();
   Artifact wide = narrow;
   for (moert::MoeLayer &layer : wide.moeLayers)
@@ -186,15 +187,15 @@ TEST_CASE("inputs take another artifact's records and costs as if they were made
   CHECK(resized.predictions.size() == expected.predictions.size());
 }
 
-TEST_CASE("a problem has the trace's plays, the records and what gates said ahead") {
+TEST_CASE("a problem has the trace's layer passes, the records and the gates' predictions") {
   const Artifact artifact = tinyArtifact();
   auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});
   REQUIRE(inputs.isOk());
   const PlanProblem problem = inputs->problem(9);
   CHECK(problem.poolPages == 9);
   CHECK(problem.pageBytes == 4096);
-  // Two windows of a prompt of one token and one decoded token; two layers. Plans are decided on
-  // the first window and forecast on the second.
+  // Two windows with a prompt of one token and one decoded token each; two layers. Plans are
+  // decided on the first window and forecast on the second.
   REQUIRE(problem.trace->plays.size() == 4);
   CHECK(check(problem).message() == "");
   const PlanProblem whole = inputs->forecastProblem(9);
@@ -214,7 +215,7 @@ TEST_CASE("a problem has the trace's plays, the records and what gates said ahea
   CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
 }
 
-TEST_CASE("a trace that leaves nothing to forecast on is refused with its size") {
+TEST_CASE("a trace without tokens for a forecast is refused, with its size") {
   PlanTrace trace = smallTrace();
   trace.windows = 1;
   for (TracedLayer &layer : trace.layers) {
@@ -229,8 +230,9 @@ TEST_CASE("a trace that leaves nothing to forecast on is refused with its size")
   CHECK(inputs.status().message().find("the trace has 1 window of 2 tokens, expected more") == 0);
 }
 
-TEST_CASE("activation paths say what followed the experts that two layers chose") {
-  // Of the last layer, expert 2 follows 0 of the layer before, and 1 follows 3 of the first one.
+TEST_CASE("an activation-path table predicts from the experts of the two previous layers") {
+  // In the last layer, expert 2 follows expert 0 of the previous layer, and expert 1 follows expert
+  // 3 of the first one.
   const uint32_t numbers[] = {moert::PathTableHeader::kMagic, 1, 3, 0, 4, 4, 4};
   std::vector<std::byte> paths(sizeof numbers + 3 * 16);
   std::memcpy(paths.data(), numbers, sizeof numbers);
@@ -251,13 +253,13 @@ TEST_CASE("activation paths say what followed the experts that two layers chose"
   CHECK(predicted.candidates[0].expert == 2);
   CHECK(predicted.candidates[0].share == moert::kWholeShare / 5 * 4);
   CHECK(predicted.candidates[1].expert == 1);
-  // What is not known is not made up.
+  // Unknown candidates are not invented.
   CHECK(predicted.candidates[2].expert == 1);
   CHECK_FALSE(PlanInputs::create(artifact, trace, std::span(paths).first(30), plainDevice(), {1, 4})
                   .isOk());
 }
 
-TEST_CASE("nothing is known of guesses that the programs have no place for") {
+TEST_CASE("there are no predictions without a predict instruction in the programs") {
   Artifact artifact = tinyArtifact();
   CHECK(canGuess(artifact, 1, 1));
   CHECK_FALSE(canGuess(artifact, 1, 2));

@@ -12,7 +12,7 @@ using namespace moert;
 
 namespace {
 
-/// The tiny artifact with a plan of each name's preset, refined while progress is written down.
+/// Refines the tiny artifact, with one plan per preset name, and records the progress.
 class Refining : public Progress {
 public:
   explicit Refining(const std::vector<std::string> &presets) : artifact(tinyArtifact()) {
@@ -54,7 +54,7 @@ TEST_CASE("progress grows within a plan that is searched, and every plan counts 
   CHECK(refining.hasEnded);
 }
 
-TEST_CASE("why the widths are as they are outlives the reasons of an earlier plan") {
+TEST_CASE("the reasons for the widths are kept when those of an earlier plan are replaced") {
   for (const char *preset : {"auto", "lru"}) {
     Refining refining({preset});
     std::vector<PlanReason> &reasons = refining.artifact.plans.front().reasons;
@@ -69,7 +69,7 @@ TEST_CASE("why the widths are as they are outlives the reasons of an earlier pla
   }
 }
 
-TEST_CASE("planning that is stopped says so and nothing else") {
+TEST_CASE("planning that is interrupted reports only that") {
   const std::atomic<bool> stop = true;
   Refining refining({"auto"});
   const Status status = refining.run(&stop);

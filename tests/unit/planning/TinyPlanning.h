@@ -1,5 +1,5 @@
-// What plans of the tiny artifact (tests/unit/format/TinyArtifact.h) are made from: a device of
-// round numbers and a trace of four tokens.
+// Inputs for plans of the tiny artifact (tests/unit/format/TinyArtifact.h): a device with round
+// numbers and a trace of four tokens.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
@@ -9,8 +9,8 @@
 
 namespace moec {
 
-/// One core: 1 ns for a weight of int8, 2 of f32, 1 for a byte of keys and values and 10 to bring
-/// it to the processor, 0.5 for one of a checksum. 32 tokens cost 4.1 times one.
+/// One core: 1 ns per int8 weight, 2 per f32 weight; per byte of keys and values 1, plus 10 if it
+/// comes from memory; 0.5 per checksummed byte. 32 tokens cost 4.1 times as much as one.
 inline DeviceProfile plainDevice() {
   constexpr Origin kMeasured = Origin::kMeasured;
   DeviceProfile device;
@@ -31,7 +31,7 @@ inline DeviceProfile plainDevice() {
   return device;
 }
 
-/// Two windows of two tokens: of each the second one is decoded.
+/// Two windows of two tokens; the second token of each is decoded.
 inline PlanTrace smallTrace() {
   TracedPredictions ahead{2, {3, 1, 0, 2, 1, 0, 2, 3}, {255, 0, 102, 51, 9, 8, 7, 6}};
   return {2, 2, {{4, 2, {0, 1, 2, 3, 0, 2, 1, 3}, {ahead}}, {4, 2, {3, 2, 1, 0, 3, 1, 2, 0}, {}}}};
