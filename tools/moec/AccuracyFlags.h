@@ -16,8 +16,8 @@ namespace moec::cli {
 struct AccuracyFlags {
   std::string loss, metric = "perplexity", quantizer = "auto", solver = "auto";
   std::vector<std::string> calibrationTexts, acceptanceTexts;
-  std::string documentSeparator =
-      std::string(moert::kDocumentSeparator); // Between documents of text files.
+  // Between documents of text files.
+  std::string documentSeparator = std::string(moert::kDocumentSeparator);
   bool isSeparatorGiven = false;
   std::string profile;
   // How items are presented to the models; empty or 0: not given.

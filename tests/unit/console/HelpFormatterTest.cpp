@@ -11,14 +11,14 @@ static std::string helpOf(CLI::App &app, size_t width) {
   return app.help();
 }
 
-TEST_CASE("words are put into lines of the width, and a longer word has its line alone") {
+TEST_CASE("text wraps at the width, and a longer word gets a line of its own") {
   CHECK(wrapped("one two three", 7) == "one two\nthree\n");
   CHECK(wrapped("one two three", 6) == "one\ntwo\nthree\n");
   CHECK(wrapped("a  b\nc", 10, 2) == "  a b c\n");
   CHECK(wrapped("a-very-long-word b", 6, 2) == "  a-very-long-word\n  b\n");
 }
 
-TEST_CASE("a text has its own column, also beside a name that reaches into it") {
+TEST_CASE("a text has its own column, even after a name that reaches into it") {
   const std::string space(28, ' ');
   CHECK(helpEntry("--bits N", "one two", 80) == "  --bits N" + space.substr(10) + "one two\n");
   CHECK(helpEntry("--a-name-of-more-than-that N", "one", 80) ==
@@ -27,7 +27,7 @@ TEST_CASE("a text has its own column, also beside a name that reaches into it") 
 }
 
 TEST_CASE(
-    "arguments, groups, help and example have their order, and what has no group is not shown") {
+    "arguments, groups, help and example are in order, and options without a group are hidden") {
   CLI::App app("Does something", "tool");
   std::string value;
   std::vector<std::string> values;
@@ -48,7 +48,7 @@ TEST_CASE(
                                "\nA note.\n\nExample:\n  tool in -o out\n");
 }
 
-TEST_CASE("an example that is too long goes on in the next line before an option") {
+TEST_CASE("an example that is too long wraps before an option") {
   CLI::App app("Does something", "tool");
   app.footer(exampleFooter("tool in --first 1 2 --second three --third 4"));
   const std::string help = helpOf(app, 40);

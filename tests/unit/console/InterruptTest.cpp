@@ -7,7 +7,7 @@
 
 using namespace moert::cli;
 
-/// How a process ends that catches signals and is sent two, so far apart.
+/// Exit status of a process that catches signals and is sent two, `apart` microseconds apart.
 static int statusAfterTwo(int first, int second, useconds_t apart) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -22,7 +22,7 @@ static int statusAfterTwo(int first, int second, useconds_t apart) {
   return status;
 }
 
-TEST_CASE("a signal that is passed on as well as sent is one wish to stop") {
+TEST_CASE("a signal that is both sent and forwarded counts once") {
   CHECK(statusAfterTwo(SIGINT, SIGINT, 0) == 0);
   CHECK(statusAfterTwo(SIGTERM, SIGINT, 0) == 0);
 }
@@ -33,6 +33,6 @@ TEST_CASE("the second signal kills") {
   CHECK(WTERMSIG(status) == SIGTERM);
 }
 
-TEST_CASE("a terminal that is closed twice ends nothing by force") {
+TEST_CASE("a second SIGHUP does not kill") {
   CHECK(statusAfterTwo(SIGHUP, SIGHUP, 700'000) == 0);
 }

@@ -9,11 +9,11 @@
 
 using namespace moert;
 
-TEST_CASE("a pipe that does not wait gets all of the output, however slowly it is read") {
+TEST_CASE("a non-blocking pipe gets all of the output, however slowly it is read") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   REQUIRE(::fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
-  const std::string text(1 << 20, 'x'); // Sixteen times what a pipe holds.
+  const std::string text(1 << 20, 'x'); // Sixteen times a pipe's capacity.
   std::string read;
   std::thread reader([&] {
     char block[65536];

@@ -7,7 +7,7 @@ using namespace moert::cli;
 constexpr uint64_t kSecond = 1'000'000'000;
 static uint64_t fakeNow;
 
-/// What is written while a step of 100 units takes `seconds`, one update per tenth of a second.
+/// The output while a step of 100 units takes `seconds`, with one update per tenth of a second.
 static std::string writtenDuring(uint64_t seconds, bool isTerminal,
                                  const std::string &step = "loading") {
   std::string written;
@@ -38,7 +38,7 @@ TEST_CASE("a short step writes nothing") {
   CHECK(writtenDuring(9, false).empty());
 }
 
-TEST_CASE("a step that is called by a file's name shows no control characters of it") {
+TEST_CASE("control characters in a step's name are escaped") {
   const std::string written = writtenDuring(11, false, "loading a\x1b[31m");
   CHECK(count(written, "loading a\\x1b[31m") > 0);
   CHECK(count(written, "\x1b") == 0);
@@ -49,12 +49,12 @@ TEST_CASE("on a terminal one line is rewritten and removed in the end") {
   CHECK(count(written, "\n") == 0);
   CHECK(count(written, "\r") > 30);
   CHECK(written.ends_with("\r\x1b[K"));
-  // Each time not wrapped, and what comes behind it is.
+  // Line wrap is off for the line, and on again after it.
   CHECK(count(written, "\r\x1b[K\x1b[?7lloading: ") == count(written, " left\x1b[?7h"));
   CHECK(count(written, "\x1b[?7l") > 30);
 }
 
-TEST_CASE("elsewhere lines come now and then") {
+TEST_CASE("without a terminal, lines are written now and then") {
   std::string written = writtenDuring(60, false);
   CHECK(count(written, "\n") == 5);
   CHECK(count(written, "\r") == 0);
@@ -65,7 +65,7 @@ TEST_CASE("the remaining time follows from the time so far") {
   CHECK(written.find("loading: 50%, 50, 30 s left\n") != std::string::npos);
 }
 
-TEST_CASE("what an earlier run did is not counted as speed") {
+TEST_CASE("the work of an earlier run does not count as speed") {
   std::string written;
   fakeNow = 0;
   ProgressLine line(
@@ -76,7 +76,7 @@ TEST_CASE("what an earlier run did is not counted as speed") {
   CHECK(written == "writing: 91%, 910 MiB of 1000 MiB, 1 min 30 s left\n");
 }
 
-TEST_CASE("durations are read at a glance") {
+TEST_CASE("durations have at most two units") {
   CHECK(formatDuration(0) == "0 s");
   CHECK(formatDuration(59) == "59 s");
   CHECK(formatDuration(200) == "3 min 20 s");

@@ -15,7 +15,7 @@ static void checkRefused(const std::string &text, LossMetric metric, const std::
   CHECK_MESSAGE(status.message().find(mention) != std::string::npos, status.message());
 }
 
-TEST_CASE("a loss is a share, in percent or as a number") {
+TEST_CASE("a loss is a percentage or a fraction") {
   for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kTop1}) {
     CHECK(parseLoss("2%", metric).value() == 0.02);
     CHECK(parseLoss("0.5%", metric).value() == 0.005);
@@ -33,12 +33,12 @@ TEST_CASE("a percentage of nats is refused") {
   checkRefused("2%", LossMetric::kKl, "nats per token");
 }
 
-TEST_CASE("a number that was meant as a percentage is refused with what was meant") {
+TEST_CASE("a number that looks like a percentage is refused, and the percentage is suggested") {
   checkRefused("2", LossMetric::kPerplexity, "expected 2%");
   checkRefused("1", LossMetric::kPerplexity, "expected 1%");
 }
 
-TEST_CASE("nothing, less than nothing, too much and what is no number are refused") {
+TEST_CASE("zero, negative, too large and malformed losses are refused") {
   for (const char *text : {"0", "0%", "-1%", "-0.02", "two", "", "%", "2%%", "2 %", " 2%", "+2%",
                            "nan", "inf", "1e9%", "1e999%"})
     checkRefused(text, LossMetric::kPerplexity, "expected a percentage above 0");
@@ -82,7 +82,7 @@ static AccuracyFlags flagsOf(const std::string &metric) {
   return flags;
 }
 
-TEST_CASE("how items are put to the models reaches the request") {
+TEST_CASE("item options reach the request") {
   AccurateCompileRequest request;
   AccuracyFlags flags = flagsOf("choice");
   flags.choiceBy = "text";
@@ -114,7 +114,7 @@ TEST_CASE("item options that do not apply to the metric are refused") {
   }
 }
 
-TEST_CASE("rounding to nearest asks for no calibration, everything else does") {
+TEST_CASE("only rounding to nearest works without calibration") {
   AccuracyFlags flags;
   CHECK(!flags.isAsked());
   flags.quantizer = "nearest";
@@ -126,7 +126,7 @@ TEST_CASE("rounding to nearest asks for no calibration, everything else does") {
   CHECK(flags.isAsked());
 }
 
-TEST_CASE("what asks for calibration is named by the option that was given") {
+TEST_CASE("messages name the given option that needs calibration") {
   AccuracyFlags flags;
   CHECK(flags.askedBy().empty());
   flags.calibrationTexts = {"text"};

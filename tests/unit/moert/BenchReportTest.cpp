@@ -12,7 +12,7 @@ TEST_CASE("the median is the middle value, or the mean of the middle two") {
   CHECK(spreadOf({3, 1, 2}).largest == 3);
 }
 
-TEST_CASE("a quantile is the smallest value that the share does not exceed") {
+TEST_CASE("a quantile is the smallest value that the given fraction does not exceed") {
   std::vector<uint64_t> values;
   for (uint64_t i = 100; i >= 1; --i)
     values.push_back(i);

@@ -9,14 +9,14 @@
 using namespace moert;
 using namespace moert::cli;
 
-TEST_CASE("both get their smallest budget and the rest in proportion to what is of use") {
+TEST_CASE("both get their smallest budget, and the rest in proportion to what they can use") {
   auto shares = splitBudget(200, {50, 150}, {30, 330});
   REQUIRE(shares);
   CHECK(shares->first == 50 + 30);
   CHECK(shares->second == 30 + 90);
 }
 
-TEST_CASE("nobody gets more than is of use, and together never more than there is") {
+TEST_CASE("neither gets more than it can use, nor both more than the total") {
   auto plenty = splitBudget(1000, {50, 150}, {30, 330});
   CHECK(plenty->first == 150);
   CHECK(plenty->second == 330);
@@ -35,7 +35,7 @@ TEST_CASE("less than both smallest budgets together cannot be divided") {
   CHECK_FALSE(splitBudget(0, {UINT64_MAX, UINT64_MAX}, {UINT64_MAX, UINT64_MAX}));
 }
 
-TEST_CASE("a model's range is from what it works with to what it can use") {
+TEST_CASE("a model's range is from the smallest working budget to the largest useful one") {
   const std::string path = "budget_split_test.moe";
   REQUIRE(test::writeSyntheticModel(path, {}).isOk());
   auto model = Model::open(path);

@@ -61,7 +61,7 @@ TEST_CASE("losses that the artifact carries are stated with the windows that the
                          boundText(recorded.samples, LossMetric::kPerplexity, 0.98), "\n")) !=
         std::string::npos);
   CHECK(text.find("KL") == std::string::npos);
-  recorded.samples.pop_back(); // Now the reference's value would be of other windows.
+  recorded.samples.pop_back(); // Now the reference's value would be for other windows.
   text = reportText({LossMetric::kPerplexity, kTexts, windows, "windows", false, &recorded});
   CHECK(text.find("a.txt      50       500        9.0250             -   22.14%          49\n") !=
         std::string::npos);

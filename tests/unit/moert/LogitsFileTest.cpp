@@ -28,7 +28,7 @@ TEST_CASE("rows and choices of several chunks arrive at their places") {
   {
     auto file = LogitsFile::create(path, shape, 2);
     REQUIRE(file.isOk());
-    // The session is only handed through; nothing looks at it.
+    // The session is passed through and never read.
     alignas(Session) std::byte storage[sizeof(Session)] = {};
     Session &session = *reinterpret_cast<Session *>(storage);
     auto chunk = [&](uint32_t begin, uint32_t tokens) {
@@ -39,7 +39,7 @@ TEST_CASE("rows and choices of several chunks arrive at their places") {
           std::vector<int32_t> experts = {value, value + 1};
           std::vector<float> weights = {float(value), float(value + 1)};
           if (i == 2)
-            experts.resize(1), weights.resize(1); // A layer that chooses fewer.
+            experts.resize(1), weights.resize(1); // A layer that chooses fewer experts.
           file->onRoute(session, layer, i, experts, weights);
         }
       for (uint32_t i = begin; i < begin + tokens; ++i)

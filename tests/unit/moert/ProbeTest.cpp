@@ -48,7 +48,7 @@ bool contains(const std::string &text, const char *part) {
 
 } // namespace
 
-TEST_CASE("what a disk keeps up is neither what it saved up before nor one slow moment") {
+TEST_CASE("a sustained rate ignores an initial burst and one slow moment") {
   CHECK(sustainedRate({240, 200, 150, 201}) == 200);
   CHECK(sustainedRate({100, 200, 202, 201}) == 201);
 }
@@ -59,14 +59,14 @@ TEST_CASE("the median is the middle measurement, of an even number the lower one
   CHECK(median({7}) == 7);
 }
 
-TEST_CASE("a steady rate is by the mean time, without the fastest and the slowest fifth") {
+TEST_CASE("a steady rate uses the mean time, without the fastest and the slowest fifth") {
   CHECK(steadyRate({8}) == 8);
   CHECK(steadyRate({2, 6}) == doctest::Approx(3)); // 1/2 and 1/6 of a second: 3 a second.
   CHECK(steadyRate({1000, 2, 0.001, 2, 2}) == doctest::Approx(2));
   CHECK(steadyRate({2, 1000, 2, 6, 0.001, 6, 2, 6, 0.001, 1000}) == doctest::Approx(3));
 }
 
-TEST_CASE("reads go round a memory, each behind the one before, and never beyond its end") {
+TEST_CASE("a memory ring hands out consecutive pieces, and never crosses its end") {
   std::array<std::byte, 10> memory;
   MemoryRing ring(memory);
   std::vector<ptrdiff_t> places;
@@ -75,7 +75,7 @@ TEST_CASE("reads go round a memory, each behind the one before, and never beyond
   CHECK(places == std::vector<ptrdiff_t>{0, 4, 0, 4, 0});
 }
 
-TEST_CASE("reads that are kept to a part of the memory go round in it") {
+TEST_CASE("a ring can be limited to a part of the memory") {
   std::array<std::byte, 10> memory;
   MemoryRing ring(memory);
   ring.next(8);
@@ -84,16 +84,16 @@ TEST_CASE("reads that are kept to a part of the memory go round in it") {
   for (uint64_t bytes : {2, 3, 1, 5})
     places.push_back(ring.next(bytes) - memory.data());
   CHECK(places == std::vector<ptrdiff_t>{2, 4, 2, 2});
-  ring.keepTo(0, 10); // What the part was is the last to be read into again.
+  ring.keepTo(0, 10); // The former part is reused last.
   CHECK(ring.next(2) - memory.data() == 7);
   CHECK(ring.next(2) - memory.data() == 0);
 }
 
 static uint64_t ticks = 0;
 
-TEST_CASE("a disk has a share for memory that it reads into again, unless it is a slow one") {
+TEST_CASE("the rate into reused memory is measured, except for slow disks") {
   TemporaryDirectory folder;
-  // By the first clock a read of 2 MiB takes a millisecond, by the second a hundred.
+  // With the first clock a read of 2 MiB takes 1 ms, with the second 100 ms.
   for (auto [clock, points] : {std::pair<Clock, size_t>([] { return ticks += 1'000'000; }, 2),
                                {[] { return ticks += 100'000'000; }, 0}}) {
     ProbeRun run(
@@ -107,7 +107,7 @@ TEST_CASE("a disk has a share for memory that it reads into again, unless it is 
     REQUIRE_MESSAGE(reader.isOk(), reader.status().message());
     ReuseProbe probe(run, *reader, file->bytes());
     REQUIRE(probe.measureRound().isOk());
-    // Others read into all of the memory then.
+    // Other measurements use all of the memory in between.
     std::memset(memory->data(), 0xab, memory->bytes());
     for (uint64_t bytes = 0; bytes < memory->bytes(); bytes += 2 * kMiB) {
       REQUIRE(reader->begin(0, 2 * kMiB).isOk());
@@ -137,7 +137,7 @@ TEST_CASE("a probe that the user stops ends as interrupted before its next step"
   CHECK(last == "one");
 }
 
-TEST_CASE("a probe reports the planned time that is behind it") {
+TEST_CASE("a probe reports how much of its planned time has passed") {
   std::vector<uint64_t> reported;
   ProbeRun run(
       monotonicNs, [] { return false; },
@@ -148,7 +148,7 @@ TEST_CASE("a probe reports the planned time that is behind it") {
   run.plan(100);
   for (int i = 0; i < 3; ++i)
     REQUIRE(run.begin("step", 60).isOk());
-  CHECK(reported == std::vector<uint64_t>{0, 60, 100}); // Never more than all.
+  CHECK(reported == std::vector<uint64_t>{0, 60, 100}); // Never more than the total.
 }
 
 TEST_CASE("the probe's file has no name while it is read, and can be read once its owner is gone") {
@@ -167,7 +167,8 @@ TEST_CASE("the probe's file has no name while it is read, and can be read once i
   }
   std::vector<std::byte> bytes(4096);
   REQUIRE(opened->read(4 * kMiB, bytes).isOk());
-  CHECK(std::count(bytes.begin(), bytes.end(), std::byte{0}) < 64); // Noise: 16 of 4096.
+  // Random bytes: 16 of 4096 are expected to be 0.
+  CHECK(std::count(bytes.begin(), bytes.end(), std::byte{0}) < 64);
 }
 
 TEST_CASE("a slow disk gets a smaller file, but not one below the least") {
@@ -178,7 +179,7 @@ TEST_CASE("a slow disk gets a smaller file, but not one below the least") {
   CHECK(file->bytes() == 8 * kMiB);
 }
 
-TEST_CASE("a folder that cannot be probed is refused by its name") {
+TEST_CASE("a folder that cannot be probed is refused, and named") {
   TemporaryDirectory folder;
   ProbeRun run = quietRun();
   const auto refusalOf = [&](const std::string &path) {
@@ -194,7 +195,7 @@ TEST_CASE("a folder that cannot be probed is refused by its name") {
   CHECK(contains(refusalOf(plain), "has 0 B, expected a file of at least 8.00 MiB, or a folder"));
 }
 
-TEST_CASE("a file that is there is probed whole and stays as it is") {
+TEST_CASE("an existing file is probed whole and is not changed") {
   TemporaryDirectory folder;
   ProbeRun run = quietRun();
   const std::string path = folder.path("model");
@@ -213,7 +214,7 @@ TEST_CASE("a file that is there is probed whole and stays as it is") {
   CHECK(found.st_size == 13 * kMiB);
 }
 
-TEST_CASE("a file that is mostly holes is refused: they are read from no disk") {
+TEST_CASE("a file that is mostly holes is refused, since holes are not read from the disk") {
   TemporaryDirectory folder;
   ProbeRun run = quietRun();
   const std::string path = folder.path("model");
@@ -225,7 +226,7 @@ TEST_CASE("a file that is mostly holes is refused: they are read from no disk") 
   CHECK(contains(file.status().message(), "has holes, 0 B of its 13.0 MiB are on the disk"));
 }
 
-TEST_CASE("a disk without room is an error that says how much was free") {
+TEST_CASE("a disk without room is an error that names the free bytes") {
   TemporaryDirectory folder;
   ProbeRun run = quietRun();
   constexpr uint64_t kPebibyte = uint64_t(1) << 50;
@@ -246,9 +247,10 @@ TEST_CASE("a stopped probe leaves no file") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("what a slow disk leaves no time for is derived, so that the tables are whole") {
+TEST_CASE(
+    "points that a slow disk leaves no time for are derived, so that the tables are complete") {
   TemporaryDirectory folder;
-  // By this clock every disk is slower than any card.
+  // With this clock every disk is slower than any card.
   ProbeRun run([] { return 20000 * monotonicNs(); }, [] { return false; },
                [](std::string_view, uint64_t, uint64_t) {});
   Result<ProbeFile> file = ProbeFile::create(run, folder.path(), 64 * kMiB, 64 * kMiB, 0);
@@ -269,7 +271,7 @@ TEST_CASE("what a slow disk leaves no time for is derived, so that the tables ar
   } else {
     CHECK(disk->direct.front().bytesPerSecond.origin == Origin::kMeasured);
     CHECK(disk->direct.back().bytesPerSecond.origin == Origin::kDerived);
-    // Measured too, or held to what direct reads say that the disk keeps up.
+    // Measured too, or limited to the sustained rate of direct reads.
     const Number &first = disk->buffered.front().bytesPerSecond;
     const ReadPoint &fastest = *std::ranges::max_element(
         disk->direct, {}, [](const ReadPoint &point) { return point.bytesPerSecond.value; });
@@ -279,7 +281,7 @@ TEST_CASE("what a slow disk leaves no time for is derived, so that the tables ar
     CHECK(point.bytesPerSecond.value > 0);
 }
 
-TEST_CASE("a device file has four digits of each number and a word on how it was got") {
+TEST_CASE("a device file has four digits and an origin tag for each number") {
   const std::string yaml = toYaml(someReport());
   CHECK(contains(yaml, "  dispatch_ns: !measured 1500\n"));
   CHECK(contains(yaml, "{weights: int2+1, tokens: 32, threads: 1, weight_bytes_per_second: "
@@ -295,12 +297,12 @@ TEST_CASE("a device file has four digits of each number and a word on how it was
                        "!measured 6e+09}\n"));
 }
 
-TEST_CASE("a way of reading that was not measured is not in the file") {
+TEST_CASE("the file omits ways of reading that were not measured") {
   CHECK(!contains(toYaml(someReport()), "buffered:"));
   CHECK(contains(toYaml(someReport()), "direct:"));
 }
 
-TEST_CASE("names and remarks of any bytes stay one line of plain text") {
+TEST_CASE("names and remarks become one line of plain text, whatever their bytes") {
   DeviceReport report = someReport();
   report.name = "a \"b\" \\ \n\xc3\xa9";
   report.remarks = {"first\nsecond: \xff"};

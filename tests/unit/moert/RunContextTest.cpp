@@ -12,14 +12,14 @@ static bool isRefused(const LengthRequest &request, uint64_t promptTokens, uint3
          length.status().message().find(mention) != std::string::npos;
 }
 
-TEST_CASE("without options a run has room for the prompt and the default number of tokens") {
+TEST_CASE("without options the context holds the prompt and the default number of tokens") {
   auto length = runLength({}, 10, 4096);
   CHECK(length->maxTokens == kDefaultTokens);
   CHECK(length->contextTokens == 10 + kDefaultTokens);
   CHECK_FALSE(length->isContextBound);
 }
 
-TEST_CASE("the default number of tokens gives way to the model's positions and to the context") {
+TEST_CASE("the default number of tokens shrinks to fit the model's positions and the context") {
   auto byModel = runLength({}, 60, 64);
   CHECK(byModel->maxTokens == 4);
   CHECK(byModel->contextTokens == 64);
@@ -30,14 +30,14 @@ TEST_CASE("the default number of tokens gives way to the model's positions and t
   CHECK(byContext->isContextBound);
 }
 
-TEST_CASE("a number of tokens that was asked for fits or is refused") {
+TEST_CASE("a requested number of tokens fits or is refused") {
   CHECK(runLength({4, std::nullopt}, 60, 64)->maxTokens == 4);
   CHECK(isRefused({5, std::nullopt}, 60, 64, "64"));
   CHECK(runLength({6, 16}, 10, 64)->contextTokens == 16);
   CHECK(isRefused({7, 16}, 10, 64, "--context"));
 }
 
-TEST_CASE("no tokens at all may be asked for, even where there is no room for one") {
+TEST_CASE("zero tokens may be requested, even without room for one") {
   CHECK(runLength({0, std::nullopt}, 64, 64)->maxTokens == 0);
   CHECK(isRefused({}, 64, 64, "64"));
 }

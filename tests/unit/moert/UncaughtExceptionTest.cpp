@@ -12,11 +12,11 @@
 namespace {
 
 struct Ending {
-  std::string said; // On standard error.
+  std::string said; // Standard error.
   int signal = 0;
 };
 
-/// What a process says and dies of when nothing catches what `function` throws.
+/// The output and the end of a process in which nothing catches what `function` throws.
 Ending endingOf(const std::function<void()> &function) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
@@ -44,20 +44,20 @@ Ending endingOf(const std::function<void()> &function) {
 
 } // namespace
 
-TEST_CASE("an exception that nobody catches is named before the program aborts") {
+TEST_CASE("an uncaught exception is reported before the program aborts") {
   const Ending ending = endingOf([] { throw std::runtime_error("the reason"); });
   CHECK(ending.said == "unexpected failure: the reason\n");
   CHECK(ending.signal == SIGABRT);
   CHECK(endingOf([] { throw std::bad_alloc(); }).said == "unexpected failure: std::bad_alloc\n");
 }
 
-TEST_CASE("something that is no std::exception is reported as well") {
+TEST_CASE("a thrown value that is not a std::exception is reported too") {
   const Ending ending = endingOf([] { throw 3; });
   CHECK(ending.said == "unexpected failure of an unknown type\n");
   CHECK(ending.signal == SIGABRT);
 }
 
-TEST_CASE("a termination without an exception is reported as such") {
+TEST_CASE("a termination without an exception is reported") {
   const Ending ending = endingOf([] { std::terminate(); });
   CHECK(ending.said == "terminated without an exception\n");
   CHECK(ending.signal == SIGABRT);

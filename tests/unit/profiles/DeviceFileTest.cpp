@@ -73,7 +73,7 @@ std::string withoutLines(std::initializer_list<const char *> lines) {
   return text;
 }
 
-/// The message of a refusal, which is bad input and nothing else.
+/// The message of the error, which must be bad input.
 std::string refusalOf(const std::string &text) {
   const moert::Result<DeviceProfile> device = parseDevice(text, "device.yaml");
   REQUIRE(!device.isOk());
@@ -83,7 +83,7 @@ std::string refusalOf(const std::string &text) {
 
 } // namespace
 
-TEST_CASE("every field of a device file arrives with its value and its origin") {
+TEST_CASE("every field of a device file is read with its value and its origin") {
   const moert::Result<DeviceProfile> read = parseDevice(kDevice, "device.yaml");
   REQUIRE_MESSAGE(read.isOk(), read.status().message());
   const DeviceProfile &device = *read;
@@ -106,7 +106,7 @@ TEST_CASE("every field of a device file arrives with its value and its origin") 
   CHECK(device.products[3].multiplyAddsPerSecond.value == 6e10);
 }
 
-TEST_CASE("what reading and computing cost each other may be absent, and then costs nothing") {
+TEST_CASE("the fields for contention may be absent, and are then zero") {
   const DeviceProfile device = parseDevice(kDevice, "device.yaml").value();
   CHECK(device.shareWhileReading == Quantity{0.9, Origin::kMeasured});
   CHECK(device.shareWhileComputing == Quantity{0.75, Origin::kMeasured});
@@ -127,7 +127,7 @@ TEST_CASE("what reading and computing cost each other may be absent, and then co
         std::string::npos);
 }
 
-TEST_CASE("a disk may be faster into memory that was read into lately, and otherwise is not") {
+TEST_CASE("a disk may have faster rates into reused memory, by default it has not") {
   CHECK(parseDevice(kDevice, "device.yaml").value().directReads.reused.empty());
   auto withReused = [](const std::string &points) {
     return changed("  direct:\n", "  reused_memory: " + points + "\n  direct:\n");
@@ -155,7 +155,7 @@ TEST_CASE("a disk may be faster into memory that was read into lately, and other
   }
 }
 
-TEST_CASE("keys and values come at half of the memory's rate where a file does not say") {
+TEST_CASE("keys and values are read at half of the memory's rate by default") {
   const DeviceProfile said = parseDevice(kDevice, "device.yaml").value();
   CHECK(said.attentionMemoryBytesPerSecond.oneThread == Quantity{3e9, Origin::kMeasured});
   const DeviceProfile derived =
@@ -164,7 +164,7 @@ TEST_CASE("keys and values come at half of the memory's rate where a file does n
   CHECK(derived.attentionMemoryBytesPerSecond.allThreads == Quantity{7.5e9, Origin::kDerived});
 }
 
-TEST_CASE("points of a read table may stand in any order") {
+TEST_CASE("points of a read table may be in any order") {
   const DeviceProfile device = parseDevice(kDevice, "device.yaml").value();
   CHECK(device.directReads.sizes == std::vector<uint64_t>{4096, 65536});
   CHECK(device.directReads.depths == std::vector<uint32_t>{1, 4});
@@ -173,7 +173,7 @@ TEST_CASE("points of a read table may stand in any order") {
   CHECK(device.bufferedReads.sizes.empty());
 }
 
-TEST_CASE("a refusal names file, line, field, what was found and what was expected") {
+TEST_CASE("an error names file, line, field, the found and the expected value") {
   CHECK(
       refusalOf(changed("dispatch_ns: !measured 1500", "dispatch_ns: !measured fast")) ==
       "device.yaml:7: processor.dispatch_ns: found 'fast', expected a number from 0 to 1000000000");
@@ -183,7 +183,7 @@ TEST_CASE("a refusal names file, line, field, what was found and what was expect
         "1024");
 }
 
-TEST_CASE("an unknown field is refused wherever it stands") {
+TEST_CASE("an unknown field is refused anywhere in the file") {
   CHECK(refusalOf(std::string(kDevice) + "gpu: none\n") ==
         "device.yaml:37: gpu: unknown field; profiles/README.md lists the known ones");
   CHECK(refusalOf(changed("cores:", "speed_mhz: !measured 3\n  cores:"))
@@ -199,12 +199,12 @@ TEST_CASE("a unit that is not the field's own is an unknown field") {
             .find("found '8GiB', expected a number") != std::string::npos);
 }
 
-TEST_CASE("a missing field is refused by its name") {
+TEST_CASE("a missing field is refused, and named") {
   CHECK(refusalOf(without("  isa:")) == "device.yaml:5: processor.isa: the field is missing");
   CHECK(refusalOf(without("name:")) == "device.yaml:2: name: the field is missing");
 }
 
-TEST_CASE("a device may have any instruction set that there are kernels for, and no other") {
+TEST_CASE("a device may have only instruction sets for which there are kernels") {
   using moert::Isa;
   for (Isa isa :
        {Isa::kReference, Isa::kAvx2, Isa::kAvx512, Isa::kNeon, Isa::kDotprod, Isa::kI8mm}) {
@@ -220,16 +220,16 @@ TEST_CASE("a field that is given twice is refused") {
         "device.yaml:7: processor: field 'cores' is given twice");
 }
 
-TEST_CASE("a value without a word on how it was got is refused") {
+TEST_CASE("a value without an origin tag is refused") {
   CHECK(refusalOf(changed("!measured 1500", "1500")) ==
         "device.yaml:7: processor.dispatch_ns: found no tag, expected one of "
         "!measured, !stated, !derived and !assumed before the value");
-  CHECK(refusalOf(changed("!measured 1500", "!guessed 1500")).find("found !guessed") !=
+  CHECK(refusalOf(changed("!measured 1500", "!inferred 1500")).find("found !inferred") !=
         std::string::npos);
   CHECK(refusalOf(changed("!measured avx2", "avx2")).find("found no tag") != std::string::npos);
 }
 
-TEST_CASE("a name that a terminal would not show as it is is refused") {
+TEST_CASE("a name with unprintable characters is refused") {
   const std::string expected = ", expected at most 256 bytes of text without control characters";
   const char *name = "name: two cores and a disk";
   CHECK(refusalOf(changed(name, "name: \"a\\e[31mb\"")) ==
@@ -275,15 +275,17 @@ TEST_CASE("a read table that is not a full grid is refused") {
         "device.yaml:21: disk.direct: found a list, expected every size at every depth, but there "
         "is no point of 65536 bytes at depth 4");
   CHECK(refusalOf(changed("{bytes: 65536, depth: 4", "{bytes: 4096, depth: 1"))
-            .find("other than 4096 bytes at depth 1, which is already listed above") != std::string::npos);
+            .find("other than 4096 bytes at depth 1, which is already listed above") !=
+        std::string::npos);
   CHECK(refusalOf(changed("uring", "buffered")).find("disk.buffered: the field is missing") !=
         std::string::npos);
 }
 
 TEST_CASE("rates of products that leave a time undefined are refused") {
-  CHECK(refusalOf(without("  - {weights: f32, tokens: 1, threads: 2")) ==
-        "device.yaml:26: products: found 1 rates of f32 for 1 tokens, expected one for 1 thread and "
-        "one for 2");
+  CHECK(
+      refusalOf(without("  - {weights: f32, tokens: 1, threads: 2")) ==
+      "device.yaml:26: products: found 1 rates of f32 for 1 tokens, expected one for 1 thread and "
+      "one for 2");
   CHECK(
       refusalOf(changed("weights: f32", "weights: q4_k")).find("found 'q4_k', expected int2 or") !=
       std::string::npos);
@@ -293,13 +295,13 @@ TEST_CASE("rates of products that leave a time undefined are refused") {
             .find("other weights, tokens or threads") != std::string::npos);
 }
 
-TEST_CASE("more memory available than there is is refused") {
+TEST_CASE("more available than total memory is refused") {
   CHECK(refusalOf(changed("!assumed 4294967296", "!assumed 9294967296"))
             .find("memory.available_bytes: found '9294967296', expected at most total_bytes") !=
         std::string::npos);
 }
 
-TEST_CASE("what is no device file at all is refused") {
+TEST_CASE("files that are not device profiles are refused") {
   CHECK(refusalOf("").find("device.yaml: ") == 0);
   CHECK(refusalOf("- 1\n- 2\n") == "device.yaml:1: found a list, expected a map of fields");
   CHECK(refusalOf("a: [1, 2\nb: }").find("not YAML") != std::string::npos);
@@ -307,7 +309,8 @@ TEST_CASE("what is no device file at all is refused") {
   CHECK(refusalOf("a: 1\n---\nb: 2\n").find("several YAML documents") != std::string::npos);
   CHECK(refusalOf(std::string(2 << 20, '#')).find("expected a device profile of at most") !=
         std::string::npos);
-  CHECK(refusalOf(", depth: 4, b}\x18*").find("device.yaml") == 0); // Documents without end.
+  // An endless sequence of documents.
+  CHECK(refusalOf(", depth: 4, b}\x18*").find("device.yaml") == 0);
   CHECK(refusalOf(std::string(100000, '[')).find("device.yaml") == 0);
   CHECK(refusalOf(changed("device_profile: 1", "device_profile: 2")) ==
         "device.yaml: device_profile: version 2, this program reads 1");
@@ -320,7 +323,7 @@ TEST_CASE("an alias is refused, since aliases of aliases grow without end") {
         "device.yaml:7: found an alias, expected values");
 }
 
-TEST_CASE("a file that is not there is refused by its name") {
+TEST_CASE("a missing file is refused, and named") {
   const moert::Result<DeviceProfile> device = readDeviceFile("/nowhere/device.yaml");
   REQUIRE(!device.isOk());
   CHECK(device.status().message().find("/nowhere/device.yaml") != std::string::npos);

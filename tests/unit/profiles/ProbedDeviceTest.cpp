@@ -1,6 +1,6 @@
-// What the probe writes, the compiler reads. With MOE_PROBED_DEVICE it reads a file that the
-// program wrote; otherwise the probe runs here by a clock that goes twenty times too fast, so
-// that it is over in a moment and its rates mean nothing.
+// The compiler reads what the probe writes. With MOE_PROBED_DEVICE it reads a file that the program
+// wrote; otherwise the probe runs here with a clock twenty times too fast, so that it ends quickly
+// and its rates are meaningless.
 #include "compiler/plan/DeviceTimes.h"
 #include "profiles/DeviceFile.h"
 #include "tools/moert/probe/MachineProbe.h"
@@ -20,7 +20,7 @@ uint64_t hastyNs() {
   return 20 * moert::monotonicNs();
 }
 
-/// `steps`: what was measured, step by step, one behind another one of its name left out.
+/// `steps`: the names of the measured steps in order, without immediate repetitions.
 std::string probedYaml(uint32_t threads, std::vector<std::string> *steps = nullptr) {
   moert::probe::ProbeRun run(
       hastyNs, [] { return false; },
@@ -51,7 +51,7 @@ DeviceProfile readBack(const std::string &yaml) {
 
 } // namespace
 
-TEST_CASE("what the probe writes is a device profile with every table and rate") {
+TEST_CASE("the probe writes a device profile with every table and rate") {
   const DeviceProfile device = readBack(probedYaml(2));
   CHECK(device.name == "the machine: of \"this\" test????");
   CHECK(device.isa == moert::bestKernels().name);
@@ -79,15 +79,16 @@ TEST_CASE("the probe measures disk and processor in turn, round by round") {
     CHECK(std::count(steps.begin(), steps.end(), step) == moert::probe::kRounds);
 }
 
-TEST_CASE("the probe lets a disk rest for as long as the replay says that a rest takes") {
+TEST_CASE("the probe idles the disk for as long as the replay's definition of a rest") {
   CHECK(moert::probe::kRestNs == kDiskRestNs);
 }
 
-TEST_CASE("the probe's memory is as large as what the tables are of, and a slow disk's all alike") {
+TEST_CASE(
+    "the probe's memory has the size that the tables assume, and a slow disk has no reuse points") {
   CHECK(moert::probe::kProbeMemoryBytes == kLongUnusedBytes);
   std::vector<std::string> steps;
   const DeviceProfile device = readBack(probedYaml(1, &steps));
-  // By this clock the disk is many times slower than memory, unless it is one of memory.
+  // With this clock the disk is many times slower than memory, unless it is a memory disk.
   if (plannedReads(device).bytesPerSecond.back().value < 0.2e9)
     CHECK(plannedReads(device).reused.empty());
   const auto turns = std::count(steps.begin(), steps.end(), "reading into the same memory");

@@ -35,7 +35,7 @@ bool contains(const std::string &text, const char *part) {
 
 } // namespace
 
-TEST_CASE("every shipped device file is one that the compiler reads") {
+TEST_CASE("the compiler reads every shipped device file") {
   CHECK(shippedFiles().size() >= 6);
   for (const std::string &file : shippedFiles()) {
     const moert::Result<DeviceProfile> device = readDeviceFile(file);
@@ -43,21 +43,21 @@ TEST_CASE("every shipped device file is one that the compiler reads") {
   }
 }
 
-TEST_CASE("what a shipped device file takes from somebody else names the source on its line") {
+TEST_CASE("stated values in a shipped device file name the source on their line") {
   visitLines([](const std::string &where, const std::string &line) {
     if (contains(line, "!stated"))
       CHECK_MESSAGE(contains(line.substr(line.find(" # ")), "http"), where);
   });
 }
 
-TEST_CASE("what a shipped device file assumes gives the reason on its line") {
+TEST_CASE("assumed values in a shipped device file give the reason on their line") {
   visitLines([](const std::string &where, const std::string &line) {
     if (contains(line, "!assumed"))
       CHECK_MESSAGE(line.find(" # ") + 10 < line.size(), where);
   });
 }
 
-TEST_CASE("no shipped device file claims to be measured on the machine that reads it") {
+TEST_CASE("no shipped device file has measured values") {
   visitLines([](const std::string &where, const std::string &line) {
     CHECK_MESSAGE(!contains(line, "!measured"), where);
   });

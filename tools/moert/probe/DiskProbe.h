@@ -15,7 +15,7 @@ namespace moert::probe {
 struct ReadPoint {
   uint64_t bytes = 0;    // Record size.
   uint32_t depth = 0;    // Records in flight.
-  Number bytesPerSecond; // Of all reads together.
+  Number bytesPerSecond; // Sum over all reads in flight.
 };
 
 struct DiskReport {
