@@ -196,4 +196,4 @@ class RefusalTest(ItemsTest):
         self.refuses("--stop requires --accuracy-loss", "compile", checkpoint(), "--bits", 4, "--stop", "x")
         self.refuses("expected less than 100%", *on_items("choice", choices(), loss="100%"))
         self.refuses("control characters", *on_items("exact", (answers(),), "--stop", "\x85", loss="5%"))
-        self.refuses("nats|share", *on_items("choice", choices(), loss="2"))
+        self.refuses("nats|fraction", *on_items("choice", choices(), loss="2"))

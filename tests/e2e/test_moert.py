@@ -76,7 +76,7 @@ class JsonTest(E2eTest):
         self.assertEqual((given["tokens"], given["repeats"]), (24, 3))
         self.assertEqual(given["hit_rate"], again["hit_rate"])
         self.assertNotEqual(given["hit_rate"], self.json(*command)["hit_rate"])
-        self.refused("moert", "bench", pocket("4"), "--given", mention="--given decodes a text, expected --text")
+        self.refused("moert", "bench", pocket("4"), "--given", mention="--given needs a text to decode, expected --text")
         other = self.scratch / "other.txt"
         other.write_text(TEXT.read_text()[20000:40000])
         turns = self.json("bench", pocket("4"), "--text", TEXT, other, "--prompt-tokens", 16, "--tokens", 24, "--repeat", 2)
