@@ -391,7 +391,7 @@ class RefusalTest(AccuracyTest):
         given = (checkpoint(), "--calibration-text", *texts("calibration"), "--eval-text", *texts("acceptance"))
         for loss in ("0%", "-1%", "0", "two", "%", "1%%", "nan", "inf", "2 %", "1e9%"):
             self.refuses("expected a percentage above 0 such as 2%", *given, f"--accuracy-loss={loss}")
-        self.refuses("expected 2%, or a share", *given, "--accuracy-loss", "2")
+        self.refuses("expected 2%, or a fraction", *given, "--accuracy-loss", "2")
         self.refuses("empty", *given, "--accuracy-loss", "")
         for loss in ("2%", "0", "-0.1", "many"):
             self.refuses("nats per token, expected a number such as 0.05", *given, f"--accuracy-loss={loss}", "--metric", "kl")
@@ -444,13 +444,13 @@ class RefusalTest(AccuracyTest):
             self.refuses(f"{option[0]} requires --calibration-text", checkpoint(), "--bits", "4", *option)
 
     def test_estimates_that_nobody_makes(self):
-        self.refuses("--check-estimates with --solver uniform", *searched("--check-estimates", "4")[1:])
+        self.refuses("--check-estimates does not apply to --solver uniform", *searched("--check-estimates", "4")[1:])
 
     def test_widths_that_are_not_searched_for(self):
         source = (checkpoint(), "--bits", "source")
-        self.refuses("--bits source.*expected auto, 8, 6, 4, 3 or 2 beside --accuracy-loss", *searched("--bits", "source")[1:])
-        self.refuses("beside --quantizer clipped$", *source, "--quantizer", "clipped")
-        self.refuses("beside --calibration-text$", *source, "--calibration-text", *texts("calibration"))
+        self.refuses("--bits source.*expected auto, 8, 6, 4, 3 or 2 with --accuracy-loss", *searched("--bits", "source")[1:])
+        self.refuses("with --quantizer clipped$", *source, "--quantizer", "clipped")
+        self.refuses("with --calibration-text$", *source, "--calibration-text", *texts("calibration"))
 
     def test_a_checkpoint_without_a_tokenizer(self):
         self.refuses("no tokenizer.json", DATA / "golden/mixtral", *searched()[2:])
