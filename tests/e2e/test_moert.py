@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import cgroups
-from support import DATA, DONE, POCKET, ROOT, E2eTest, plain_text, pocket, program, read_safetensors, smallest_budget
+from support import DATA, DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, program, read_safetensors, smallest_budget
 
 TEXT = plain_text("validation")
 PROMPT = "The old man looked at"
@@ -157,8 +157,8 @@ class ReferenceTest(E2eTest):
         self.text = self.scratch / "text.txt"
         self.text.write_text(TEXT.read_text()[:6000])
 
-    def evaluate(self, *arguments):
-        return json.loads(self.expect(DONE, "moert", "eval", *arguments, "--text", self.text, "--window", 128,
+    def evaluate(self, *arguments, texts=None):
+        return json.loads(self.expect(DONE, "moert", "eval", *arguments, "--text", texts or self.text, "--window", 128,
                                       "--json").out)
 
     def test_an_artifact_loses_nothing_beside_itself(self):
@@ -172,6 +172,9 @@ class ReferenceTest(E2eTest):
         self.assertEqual(said["value"], self.evaluate(pocket("4"))["value"])
         self.assertTrue(math.isclose(said["loss"], said["value"] / said["reference"] - 1, abs_tol=1e-12))
         self.assertGreaterEqual(said["windows"], 10)
+        self.assertEqual((said["units"], said["upper_bound"]), (1, None))  # One document bounds nothing.
+        said = self.evaluate(pocket("4"), "--reference", pocket("source"), texts=documents("validation", 24))
+        self.assertGreaterEqual(said["units"], 20)
         self.assertGreater(said["upper_bound"], said["loss"])
         self.assertTrue(0 < said["kl"] < 0.1 and 0.8 < said["top1"] < 1, said)
 
