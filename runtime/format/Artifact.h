@@ -1,6 +1,6 @@
-// What a .moe file says, as plain data: the reader fills it in after checking it, the writer takes
-// it, the engine and the compiler work with it. FlatBuffers and bytes stay inside runtime/format.
-// docs/format.md is the document of the file itself.
+// The contents of a .moe file as plain data: the reader fills it in after checking it, the writer
+// takes it, the engine and the compiler work with it. FlatBuffers and raw bytes stay inside
+// runtime/format. docs/format.md documents the file itself.
 //
 // Everything in an Artifact that was read is consistent: every index is in range, every size
 // follows from the shapes, every instruction's operands have the kinds and widths that it needs.
@@ -22,7 +22,7 @@ namespace moert {
 /// A weight that is always in memory. Offsets count from the start of the resident section and are
 /// multiples of kResidentAlignment.
 struct ResidentWeight {
-  std::string name; // The tensor's name in the checkpoint, for people.
+  std::string name; // The tensor's name in the checkpoint, for messages.
   MatrixShape shape;
   WeightFormat format;
   uint64_t offset = 0;
@@ -38,15 +38,15 @@ struct Slice {
   WeightFormat format;
   uint64_t offset = 0;       // From the record's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;        // With padding; a multiple of kSliceAlignment.
-  uint64_t payloadBytes = 0; // Without: where the layer's matrices end.
+  uint64_t payloadBytes = 0; // Without padding: where the layer's matrices end.
   uint64_t checksum = 0;     // XXH3-64 of the payload.
   friend bool operator==(const Slice &, const Slice &) = default;
 };
 
 constexpr uint64_t kSliceAlignment = 4096;
 
-/// One expert: a contiguous range of the file. Its first slices, however many, are the expert at a
-/// lower width.
+/// One expert: a contiguous range of the file. Any number of its first slices is the same expert at
+/// a lower width.
 struct Expert {
   uint64_t fileOffset = 0; // From the file's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;      // The sum of its slices.
@@ -101,60 +101,60 @@ struct ModelInfo {
   friend bool operator==(const ModelInfo &, const ModelInfo &) = default;
 };
 
-/// One decision of a plan, for people.
+/// One decision of a plan, for reports.
 struct PlanReason {
   std::string decision;             // "eviction"
   std::string value;                // "cyclic"
-  std::string reason;               // One sentence, with the numbers that decided.
-  Origin origin = Origin::kDerived; // Of the worst of these numbers.
+  std::string reason;               // One sentence, with the deciding numbers.
+  Origin origin = Origin::kDerived; // The least certain origin of those numbers.
   friend bool operator==(const PlanReason &, const PlanReason &) = default;
 };
 
-/// What a plan is expected to do on a device, decoding text of the kind that calibration saw, token
-/// by token. Made on tokens of the trace on which nothing of the plan was decided, after the others
-/// filled the cache. For people and for comparing with what happens; no token depends on it.
+/// What a plan is expected to do on a device that decodes text like the calibration text, token by
+/// token. Made on the tokens of the trace that no decision of the plan used, after the other tokens
+/// filled the cache. For reports and for comparison with a run; no token depends on it.
 struct Forecast {
   std::string device; // The device profile's name.
   uint32_t threads = 0;
-  uint64_t tokens = 0;                          // Decoded ones that the figures are of.
-  uint64_t traceTokens = 0;                     // Decoded ones of the trace.
-  double tokenNs = 0, medianNs = 0, slowNs = 0; // Of a token: mean, median, 95% quantile.
-  double hitRate = 0;                           // Of routed experts, 0 to 1.
-  double presentRate = 0;                       // Hits, and guesses that had arrived in time.
-  double bytesPerToken = 0;                     // Read; guesses included.
-  double guessRecall = 0, guessPrecision = 0;   // Misses that were guessed; guesses that were used.
+  uint64_t tokens = 0;                          // Decoded tokens that the figures cover.
+  uint64_t traceTokens = 0;                     // Decoded tokens in the trace.
+  double tokenNs = 0, medianNs = 0, slowNs = 0; // Per token: mean, median, 95% quantile.
+  double hitRate = 0;                           // Fraction of routed experts, 0 to 1.
+  double presentRate = 0;                       // Hits and useful prefetches.
+  double bytesPerToken = 0;                     // Read, prefetches included.
+  double guessRecall = 0, guessPrecision = 0;   // Misses prefetched; prefetches used.
   /// Belady's bound: no cache with as many pages that holds the same experts before these tokens
-  /// reads less while decoding them.
+  /// reads fewer bytes while decoding them.
   double leastBytesPerToken = 0;
-  double boundNs = 0;               // max(computing alone, these bytes at the device's best rate)
-  Origin origin = Origin::kDerived; // The worst of the device's numbers that count.
+  double boundNs = 0;               // max(compute alone, these bytes at the device's best rate)
+  Origin origin = Origin::kDerived; // The least certain origin of the device's numbers used.
   friend bool operator==(const Forecast &, const Forecast &) = default;
 };
 
 /// What the cache holds of a MoE layer before the first prompt, in the order in which it is filled
-/// as far as it fits; how many of the plan's startTokens tokens wanted each.
+/// as far as it fits; how many of the plan's startTokens tokens used each.
 struct LayerStart {
   std::vector<uint32_t> experts, uses;
   friend bool operator==(const LayerStart &, const LayerStart &) = default;
 };
 
-/// Decisions for one budget. The quotas say what each MoE layer keeps between its turns; the layer
-/// being played borrows the transit pages on top, and guessed experts of later layers use what it
-/// leaves of them.
+/// Decisions for one budget. The quotas are the pages that each MoE layer keeps between its layer
+/// passes; the running layer pass uses the staging pages on top, and prefetched experts of later
+/// layers use the staging pages that it leaves.
 struct Plan {
-  std::string name;           // "default", or the budget as it was given.
+  std::string name;           // "default", or the budget as given.
   uint64_t budgetBytes = 0;   // 0: no budget was given; everything is cached.
   uint32_t prefillChunk = 0;  // Tokens.
   uint32_t contextTokens = 0; // The context that the budget was planned for.
   uint32_t transitPages = 0;
   std::vector<uint32_t> quotaPages; // Per MoE layer.
 
-  std::string preset = {}; // As --preset spells it; empty: of a file before 1.4.
+  std::string preset = {}; // The value of --preset; may be empty.
   CacheRules rules = {.eviction = EvictionPolicy::kCyclic};
-  std::vector<std::vector<uint32_t>> pinned = {}; // Experts per MoE layer; empty: none at all.
-  std::vector<LayerStart> start = {};             // Per MoE layer; empty: nothing at all.
+  std::vector<std::vector<uint32_t>> pinned = {}; // Experts per MoE layer; empty: none.
+  std::vector<LayerStart> start = {};             // Per MoE layer; empty: nothing.
   uint32_t startTokens = 1;
-  std::vector<GuessRule> guesses = {}; // Per MoE layer; empty: none at all.
+  std::vector<GuessRule> guesses = {}; // Per MoE layer; empty: no prefetching.
   std::optional<Forecast> forecast = {};
   std::vector<PlanReason> reasons = {};
   friend bool operator==(const Plan &, const Plan &) = default;
@@ -162,21 +162,21 @@ struct Plan {
 
 /// A text that was used when the widths were chosen.
 struct MeasuredText {
-  std::string name;                  // The file's, without its directory.
+  std::string name;                  // File name without its directory.
   uint64_t hash = 0;                 // XXH3-64 of its bytes.
-  uint64_t bytes = 0;                // Of the file.
-  std::vector<uint32_t> windows;     // Scored ones (or items), counted from 0, ascending; of
-                                     // calibration, none.
-  std::vector<double> referenceNats; // Per scored window: the reference's -ln p, summed over its
-                                     // tokens but the first, each with those before it.
-  std::vector<double> referencePoints = {}; // Per scored item: what the reference's answer is
-                                            // worth, 0 to 1.
+  uint64_t bytes = 0;                // Size of the file.
+  std::vector<uint32_t> windows;     // Scored windows (or items), counted from 0, ascending;
+                                     // none for calibration texts.
+  std::vector<double> referenceNats; // Per scored window: -ln p of the reference, summed over all
+                                     // tokens but the first, given the tokens before each.
+  std::vector<double> referencePoints = {}; // Per scored item: the points of the reference's
+                                            // answer, 0 to 1.
   friend bool operator==(const MeasuredText &, const MeasuredText &) = default;
 };
 
-/// What was measured when the experts' widths were chosen: the artifact beside its reference, the
-/// same checkpoint compiled at `source`. For people, and for measuring the loss again without the
-/// reference; no token depends on it. Losses are in the metric's unit (SampleScore.h): shares for
+/// Measurements made when the experts' widths were chosen: the artifact against its reference, the
+/// same checkpoint compiled at `source`. For reports, and for measuring the loss again without the
+/// reference; no token depends on it. Losses are in the metric's unit (SampleScore.h): relative for
 /// perplexity, 0.02 for 2%.
 struct Measured {
   std::string metric;         // As `moert eval --metric` spells it.
@@ -194,27 +194,27 @@ struct Measured {
   uint32_t windowTokens = 0; // Of an acceptance window; 0: it was accepted on items (ItemFile.h).
   std::string solver;        // Of the widths.
   std::string quantizer;
-  uint32_t measurements = 0;  // The search's: probes, whole measurements and acceptances.
-  uint64_t windowsPlayed = 0; // Windows and items that went through the reference or a candidate,
-                              // once for each pass; without calibration's.
-  uint64_t calibrationTokens = 0; // Tokens that calibration has seen.
+  uint32_t measurements = 0;      // By the search: probes, whole measurements, acceptance tests.
+  uint64_t windowsPlayed = 0;     // Windows and items that the reference or a candidate executed,
+                                  // counted per execution; without calibration.
+  uint64_t calibrationTokens = 0; // Tokens used for calibration.
   std::vector<MeasuredText> calibrationTexts;
   std::vector<MeasuredText> acceptanceTexts; // In the order in which their windows were resampled.
-  /// How items were put to the models, as options of `moert eval`; texts as JSON spells them.
+  /// How items were put to the models, as options of `moert eval`; values as in JSON.
   std::vector<std::pair<std::string, std::string>> itemOptions = {};
 
   bool isOnItems() const { return windowTokens == 0; }
   friend bool operator==(const Measured &, const Measured &) = default;
 };
 
-/// Memory that it takes: it stays with the rest of an artifact's description.
+/// Memory that it takes; it stays resident with the rest of an artifact's description.
 uint64_t memoryBytesOf(const Measured &measured);
 
 struct Artifact {
   uint16_t majorVersion = 0;
   uint16_t minorVersion = 0;
   ModelInfo model;
-  uint32_t pageBytes = 0; // Of the expert cache: a power of two, 4 KiB to 1 MiB.
+  uint32_t pageBytes = 0; // Page size of the expert cache: a power of two, 4 KiB to 1 MiB.
   std::vector<ResidentWeight> residents;
   std::vector<MoeLayer> moeLayers;
   std::vector<KvSlot> kvSlots;
@@ -224,21 +224,21 @@ struct Artifact {
   std::vector<std::pair<std::string, std::string>> provenance;
   std::optional<Measured> measured; // Where an accuracy target chose the widths.
 
-  // Where the raw sections lie in the file; 0 bytes: absent.
-  // Checksums are XXH3-64 of the section.
+  // Offsets and sizes of the raw sections in the file; 0 bytes: absent. Checksums are XXH3-64 of
+  // the section.
   uint64_t residentOffset = 0, residentBytes = 0, residentChecksum = 0;
   uint64_t tokenizerOffset = 0, tokenizerBytes = 0, tokenizerChecksum = 0;
-  /// What plans are made from; the runtime does not read it (compiler/profile/TraceSection.h).
+  /// What plans are made from; a run does not read it (compiler/profile/TraceSection.h).
   uint64_t traceOffset = 0, traceBytes = 0, traceChecksum = 0;
-  /// The activation paths of all MoE layers (runtime/predict/PathTable.h).
+  /// The activation-path tables of all MoE layers (runtime/predict/PathTable.h).
   uint64_t pathsOffset = 0, pathsBytes = 0, pathsChecksum = 0;
   uint64_t recordsOffset = 0, recordsBytes = 0;
-  uint64_t manifestOffset = 0, manifestBytes = 0; // As it was read; a writer does not set it.
+  uint64_t manifestOffset = 0, manifestBytes = 0; // Set by the reader only.
   uint64_t fileBytes = 0;
   friend bool operator==(const Artifact &, const Artifact &) = default;
 };
 
-/// Bytes of all slices' payloads: the "expert bytes" that a budget of "25%" is a share of.
+/// Bytes of all slices' payloads: the "expert bytes" to which a budget of "25%" refers.
 uint64_t expertPayloadBytes(const Artifact &artifact);
 
 /// Offset of each matrix of a layer inside a slice of the given format, and the payload's size.

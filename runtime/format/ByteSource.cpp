@@ -27,27 +27,27 @@ Status MemorySource::read(uint64_t offset, std::span<std::byte> into) const {
   return {};
 }
 
-// What direct I/O wants of offset, length and memory on every common file system.
+// Alignment of offset, length and memory that direct I/O needs on every common file system.
 constexpr uint64_t kDirectAlignment = 4096;
 // Large enough for a disk's full speed, small beside any budget.
 constexpr uint64_t kBounceBytes = uint64_t(1) << 20;
 
-// Whether a direct read works on an open file. Some file systems refuse O_DIRECT when it is used
-// and not when the file is opened, or want a larger alignment.
+// Whether a direct read works on an open file. Some file systems accept O_DIRECT in open() and
+// refuse it in read(), or need a larger alignment.
 static bool readsDirectly(int descriptor) {
   std::unique_ptr<void, decltype(&std::free)> page(
       std::aligned_alloc(kDirectAlignment, kDirectAlignment), &std::free);
   return page && ::pread(descriptor, page.get(), kDirectAlignment, 0) >= 0;
 }
 
-// O_NONBLOCK: a pipe under that name is refused instead of waited for.
+// O_NONBLOCK: a pipe of that name is refused instead of blocking in open().
 Result<FileSource> FileSource::open(const std::string &path) {
   FileSource source;
   source.path = path;
   source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
   if (source.descriptor >= 0 && !readsDirectly(source.descriptor))
     ::close(std::exchange(source.descriptor, -1));
-  // Through the page cache, then; the error, if there is one, is this one's.
+  // Fall back to the page cache; an error of open() is reported from this call.
   if (source.descriptor < 0)
     source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (source.descriptor < 0)
@@ -97,7 +97,7 @@ static Status readAtLeast(int descriptor, uint64_t offset, std::span<std::byte> 
       return failed("the file ended at ", offset + done, " while it was read, expected ",
                     offset + wanted, " or more");
     done += uint64_t(count);
-    // A direct read that stops off the alignment has reached the file's end.
+    // A direct read that ends off the alignment has reached the end of the file.
     if (done < wanted && done % kDirectAlignment != 0)
       return failed("the file ended at ", offset + done, " while it was read, expected ",
                     offset + wanted, " or more");

@@ -9,13 +9,13 @@
 
 namespace moert {
 
-// Numbers are stored as they are in memory.
+// Numbers are stored in the byte order of memory.
 static_assert(std::endian::native == std::endian::little,
               ".moe files are little-endian and read in place");
 
 namespace {
 
-// Like PNG's: the first byte is no text, the line ends show what a text-mode copy did.
+// Like PNG's: the first byte is not text, and the line ends reveal a text-mode copy.
 constexpr unsigned char kMagic[8] = {0x89, 'M', 'O', 'E', '\r', '\n', 0x1a, '\n'};
 constexpr uint32_t kByteOrderMark = 0x01020304;
 
@@ -36,7 +36,7 @@ constexpr size_t kSectionChecksumAt = 24;
 constexpr size_t kSectionEntryBytes = 32;
 constexpr size_t kMaxSections = 6; // One of each kind.
 
-// No file system stores more (2^63 - 1), and below it no rounding up can wrap.
+// No file system stores more than 2^63 - 1; below this limit no rounding up can wrap.
 constexpr uint64_t kMaxFileBytes = uint64_t(1) << 62;
 
 } // namespace
@@ -47,7 +47,7 @@ const char *nameOf(SectionKind kind) {
   return kNames[static_cast<uint32_t>(kind) - 1];
 }
 
-// Where sections of a kind stand among the others: the manifest stays the last one.
+// The position of a kind of section among the others: the manifest stays the last one.
 static uint32_t placeOf(SectionKind kind) {
   constexpr uint32_t kPlaces[] = {0, 1, 2, 5, 4, 3};
   return kPlaces[static_cast<uint32_t>(kind) - 1];
@@ -91,7 +91,7 @@ std::vector<std::byte> encodePrefix(const FilePrefix &prefix) {
   return page;
 }
 
-// What every version keeps, so that every reader can say what it was given.
+// The fields that every version keeps, so that every reader can report what it was given.
 static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceBytes) {
   if (std::memcmp(page.data(), kMagic, sizeof(kMagic)) != 0)
     return invalidInput("this is not a .moe file: it does not begin with the magic bytes "
@@ -105,7 +105,7 @@ static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceByte
   uint64_t expected = load<uint64_t>(page, kChecksumAt);
   if (found != expected)
     return invalidInput("the first page is damaged: its checksum is ", formatChecksum(found),
-                        ", the page says ", formatChecksum(expected));
+                        ", the page stores ", formatChecksum(expected));
   uint16_t major = load<uint16_t>(page, kMajorAt);
   if (major != kFormatMajor)
     return invalidInput("the file is format ", major, ".", load<uint16_t>(page, kMinorAt),
@@ -114,16 +114,16 @@ static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceByte
                                              : "it takes a newer version of this program");
   uint64_t fileBytes = load<uint64_t>(page, kFileBytesAt);
   if (fileBytes > kMaxFileBytes)
-    return invalidInput("the first page says ", fileBytes, " bytes, expected at most ",
+    return invalidInput("the first page gives a size of ", fileBytes, " bytes, expected at most ",
                         kMaxFileBytes);
   if (fileBytes != sourceBytes)
-    return invalidInput("the file has ", sourceBytes, " bytes, its first page says ", fileBytes,
+    return invalidInput("the file has ", sourceBytes, " bytes, its first page gives ", fileBytes,
                         sourceBytes < fileBytes ? ": it is cut short" : ": something follows it");
   return {};
 }
 
-// What this version does not use is zero, so that a later one can give it a meaning that this one
-// refuses instead of overlooking it.
+// Bytes that this version does not use are zero: a later version can give them a meaning, which
+// this reader then refuses instead of overlooking it.
 static Status checkReserved(std::span<const std::byte> page, uint32_t sectionCount) {
   size_t end = kSectionsAt + sectionCount * kSectionEntryBytes;
   bool isZero = load<uint32_t>(page, kReservedAt) == 0;
@@ -132,12 +132,13 @@ static Status checkReserved(std::span<const std::byte> page, uint32_t sectionCou
   for (std::byte byte : page.subspan(end, kChecksumAt - end))
     isZero &= byte == std::byte(0);
   if (!isZero)
-    return invalidInput("the first page has bytes that this version does not know, expected 0");
+    return invalidInput(
+        "the first page has nonzero bytes that this version does not define, expected 0");
   return {};
 }
 
-// Sections lie one behind the other with nothing but padding between, which leaves no place for
-// bytes that nobody checks, and makes overlaps impossible.
+// Sections are contiguous but for padding: this leaves no place for unchecked bytes and makes
+// overlaps impossible.
 static Status checkPlace(const Section &section, uint64_t expectedOffset, uint64_t fileBytes) {
   if (section.bytes == 0)
     return invalidInput("section ", nameOf(section.kind), " has 0 bytes, expected at least 1");

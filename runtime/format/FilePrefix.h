@@ -1,5 +1,5 @@
-// The first page of a .moe file: what it is, which version, and where its sections lie.
-// docs/format.md has the table of the bytes. Only the reader and the writer need this.
+// The first page of a .moe file: magic, version, and offsets of the sections. docs/format.md has
+// the table of the bytes. Only the reader and the writer need this.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -47,8 +47,8 @@ struct FilePrefix {
 /// One page. The sections have to be in the order of the file.
 std::vector<std::byte> encodePrefix(const FilePrefix &prefix);
 
-/// Checks everything that the page alone can prove, fileBytes against the source's size among it:
-/// the sections lie in the file, one behind the other.
+/// Checks everything that the page alone can prove, including fileBytes against the source's size
+/// and that the sections lie in the file one after the other.
 Result<FilePrefix> decodePrefix(std::span<const std::byte> page, uint64_t sourceBytes);
 
 } // namespace moert

@@ -1,4 +1,4 @@
-// A plan's forecast for programs: moec inspect shows it, moert bench beside what was measured.
+// A plan's forecast as JSON: printed by moec inspect, and by moert bench beside its measurements.
 #pragma once
 
 #include "runtime/base/JsonWriter.h"
@@ -6,11 +6,11 @@
 
 namespace moert {
 
-/// What a forecast's least bytes and its bound hold for, in words for people.
+/// What a forecast's least bytes and its bound are a bound of, as printed.
 inline constexpr const char *kBoundText =
     "the least that any cache of this size and start reads for these tokens";
 
-/// The key "forecast" of an open object.
+/// Writes the key "forecast" of an open object.
 void writeForecast(JsonWriter &json, const Forecast &forecast);
 
 } // namespace moert

@@ -1,6 +1,6 @@
-// The manifest's bytes (artifact.fbs) to and from an Artifact. FlatBuffers stays behind this
-// header. Decoding proves that the bytes are well formed and that every enumeration is known; what
-// the values mean to each other is Validate.h's business.
+// The manifest's bytes (artifact.fbs) to and from an Artifact. Nothing outside of this header's
+// implementation uses FlatBuffers. Decoding proves that the bytes are well formed and that every
+// enumeration is known; Validate.h checks the values against each other.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -12,13 +12,13 @@
 
 namespace moert {
 
-/// Far beyond any model (a description of 100,000 experts has some 20 MB); refuses an absurd size
+/// Far beyond any model (a description of 100,000 experts takes some 20 MB); refuses an absurd size
 /// before it is allocated.
 constexpr uint64_t kMaxManifestBytes = uint64_t(1) << 28;
 
 std::vector<std::byte> encodeManifest(const Artifact &artifact);
 
-/// Fills in everything that the manifest says; the sections' fields stay as they are.
+/// Fills in every field that the manifest holds; leaves the fields of the sections unchanged.
 Status decodeManifest(std::span<const std::byte> bytes, Artifact &artifact);
 
 } // namespace moert

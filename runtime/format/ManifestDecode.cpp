@@ -1,4 +1,4 @@
-// Everything of a manifest but its programs (ManifestDecodeProgram.cpp).
+// Decodes the manifest except its programs (ManifestDecodeProgram.cpp).
 #include "runtime/format/Manifest.h"
 
 #include "runtime/format/ManifestDecoder.h"
@@ -9,7 +9,7 @@ namespace moert {
 
 // Deep enough for manifest, program, step, instruction and the vectors between them.
 static constexpr uint32_t kMaxDepth = 16;
-// As many as 900,000 experts would need.
+// Enough for 900,000 experts.
 static constexpr uint32_t kMaxTables = 1'000'000;
 
 static MatrixShape decodeShape(const fb::MatrixShape &shape) {
@@ -136,7 +136,7 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
                    [this](const auto &in, auto &out) { return decodeStart(in, out); }));
   if (plan.guesses())
     MOERT_RETURN_IF_ERROR(decodeEach(
-        *plan.guesses(), sizeof(fb::GuessRule), value.guesses, "guess rule",
+        *plan.guesses(), sizeof(fb::GuessRule), value.guesses, "prefetch rule",
         [this](const fb::GuessRule &in, GuessRule &out) {
           out = {{}, in.ahead(), in.candidates(), in.reads(), in.min_share()};
           return decodeEnum(in.predictor(), Predictor::kPaths, "predictor", out.predictor);

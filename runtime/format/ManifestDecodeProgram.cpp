@@ -1,4 +1,4 @@
-// Programs and their instructions.
+// Decodes programs and their instructions.
 #include "runtime/format/ManifestDecoder.h"
 
 namespace moert {

@@ -1,7 +1,7 @@
-// FlatBuffers to an Artifact. The verifier proves that every offset stays in the buffer; here every
-// enumeration and flag is checked, and that the decoded size stays in proportion to the bytes:
-// offsets of a hostile buffer may all point to one large vector, which a writer never does.
-// Internal to runtime/format.
+// FlatBuffers to an Artifact. The verifier proves that every offset stays in the buffer. This class
+// checks every enumeration and flag, and bounds the decoded size by the size of the bytes: offsets
+// in a hostile buffer may all refer to one large vector, which a writer never does. Internal to
+// runtime/format.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -22,7 +22,7 @@ public:
   Status decode(const fb::Manifest &manifest);
 
 private:
-  // What is not shared cannot be larger, all together, than the manifest that holds it.
+  // Without sharing, all fields together cannot be larger than the manifest that holds them.
   Status spend(uint64_t count, uint64_t bytesEach) {
     if (count > bytesLeft / bytesEach)
       return invalidInput("the manifest refers to the same bytes twice");
@@ -52,8 +52,8 @@ private:
     return {};
   }
 
-  // FlatBuffers' verifier holds offsets, tables and the length of a vector to their alignment, but
-  // not what is in the vector. Where there is nothing, a writer need not align it.
+  // FlatBuffers' verifier checks the alignment of offsets, tables and vector lengths, but not of a
+  // vector's elements. A writer need not align an empty vector.
   template <typename Vector>
   Status checkAligned(const Vector &vector, size_t alignment, const char *what) {
     if (vector.size() != 0 && reinterpret_cast<uintptr_t>(vector.Data()) % alignment != 0)
@@ -69,7 +69,7 @@ private:
     return {};
   }
 
-  // Calls decodeElement for each element of a vector of tables or structs; says which failed.
+  // Calls decodeElement for each element of a vector of tables or structs; errors name the element.
   template <typename Vector, typename Element, typename Decode>
   Status decodeEach(const Vector &vector, uint64_t bytesEach, std::vector<Element> &elements,
                     const char *what, Decode decodeElement) {

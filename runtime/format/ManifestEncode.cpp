@@ -1,5 +1,5 @@
-// An Artifact as FlatBuffers. Vectors are built from the leaves up, as FlatBufferBuilder wants it;
-// it gives the same bytes for the same calls.
+// An Artifact as FlatBuffers. FlatBufferBuilder needs vectors built from the leaves up; it gives
+// the same bytes for the same calls.
 #include "runtime/format/Manifest.h"
 
 #include <artifact_generated.h>
@@ -24,7 +24,7 @@ encodeTables(Builder &builder, const std::vector<Element> &elements, Encode enco
   return builder.CreateVector(offsets);
 }
 
-// The same where an empty vector is an absent field.
+// The same, but an empty vector becomes an absent field.
 template <typename Table, typename Element, typename Encode>
 Offset<flatbuffers::Vector<Offset<Table>>>
 encodeIfAny(Builder &builder, const std::vector<Element> &elements, Encode encode) {
@@ -83,7 +83,7 @@ Offset<fb::ModelInfo> encodeModel(Builder &builder, const ModelInfo &model) {
                              model.maxPositions, bos, eos);
 }
 
-// One function per instruction; the overloads stand in the order of Schedule.h.
+// One function per instruction; the overloads are in the order of Schedule.h.
 struct InstructionEncoder {
   Builder &b;
 
@@ -183,7 +183,7 @@ Offset<fb::PlanReason> encodeReason(Builder &builder, const PlanReason &reason) 
   return fb::CreatePlanReason(builder, decision, value, sentence, uint8_t(reason.origin));
 }
 
-// Lists that are empty are absent.
+// Empty lists become absent fields.
 Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   auto name = builder.CreateString(plan.name);
   auto quotas = builder.CreateVector(plan.quotaPages);
@@ -218,7 +218,7 @@ Offset<fb::MeasuredText> encodeMeasuredText(Builder &builder, const MeasuredText
   auto name = builder.CreateString(text.name);
   auto windows = builder.CreateVector(text.windows);
   auto nats = builder.CreateVector(text.referenceNats);
-  Offset<flatbuffers::Vector<double>> points = 0; // Absent where there are none.
+  Offset<flatbuffers::Vector<double>> points = 0; // Absent if there are none.
   if (!text.referencePoints.empty())
     points = builder.CreateVector(text.referencePoints);
   return fb::CreateMeasuredText(builder, name, text.hash, text.bytes, windows, nats, points);

@@ -10,8 +10,8 @@
 
 namespace moert {
 
-// A tokenizer's table, paths and a trace have a few MB each; refuses an absurd size before
-// allocating it.
+// A tokenizer's table, the activation-path tables and a trace take a few MB each; refuses an absurd
+// size before allocating it.
 constexpr uint64_t kMaxSectionBytes = uint64_t(1) << 28;
 
 static Result<std::vector<std::byte>> readChecked(const ByteSource &source, const char *what,

@@ -1,9 +1,9 @@
-// Reading a .moe file's description. Only the prefix page and the manifest are read; weights,
+// Reads the description of a .moe file. Only the prefix page and the manifest are read; weights,
 // records and the other sections stay on the disk.
 //
-// The file is not trusted: what readArtifact() gives has passed every rule of docs/format.md
-// (Validate.h), so that whoever holds an Artifact may use its indices, offsets and sizes as they
-// are. Checksums find accidents, not intent; the rules do not rely on them.
+// The file is not trusted: what readArtifact() returns has passed every rule of docs/format.md
+// (Validate.h), so its indices, offsets and sizes can be used without further checks. Checksums
+// find accidents, not intent; the rules do not rely on them.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -23,8 +23,8 @@ public:
   virtual ~ByteSource() = default;
   virtual const std::string &name() const = 0; // For messages.
   virtual uint64_t bytes() const = 0;
-  /// Fills `into` from `offset` on; a source that ends earlier is an error. Errors leave the name
-  /// of the source to the caller, who knows what was read.
+  /// Fills `into` from `offset` on; a source that ends earlier is an error. Errors do not include
+  /// the source's name: the caller adds it together with what was read.
   virtual Status read(uint64_t offset, std::span<std::byte> into) const = 0;
 };
 
@@ -42,13 +42,13 @@ private:
   std::span<const std::byte> content;
 };
 
-/// Owns an open file. Reads past the page cache where the file system allows, so that looking at a
-/// large artifact does not push other things out of a container's memory; any thread may read.
+/// Owns an open file. Bypasses the page cache where the file system allows, so that inspecting a
+/// large artifact does not evict other pages from a container's memory; any thread may read.
 class FileSource : public ByteSource {
 public:
   static Result<FileSource> open(const std::string &path);
-  /// Of a regular file that somebody else has open: its descriptor past the page cache, or -1, and
-  /// the one through it.
+  /// For a regular file that someone else has open: its descriptor with direct I/O, or -1, and the
+  /// buffered one.
   static Result<FileSource> fromOpen(const std::string &path, int direct, int buffered);
   FileSource(FileSource &&other) noexcept;
   FileSource &operator=(FileSource &&) = delete;
@@ -69,12 +69,12 @@ private:
 Result<Artifact> readArtifact(const ByteSource &source);
 Result<Artifact> readArtifact(const std::string &path);
 
-/// The tokenizer's table, its checksum checked; empty where the artifact has none.
+/// Reads the tokenizer's table and checks its checksum; empty where the artifact has none.
 Result<std::vector<std::byte>> readTokenizerTable(const ByteSource &source,
                                                   const Artifact &artifact);
-/// The same of the activation paths (runtime/predict/PathTable.h).
+/// The same for the activation-path tables (runtime/predict/PathTable.h).
 Result<std::vector<std::byte>> readPaths(const ByteSource &source, const Artifact &artifact);
-/// The same of the trace (compiler/profile/TraceSection.h), which no run reads.
+/// The same for the trace (compiler/profile/TraceSection.h), which no run reads.
 Result<std::vector<std::byte>> readTrace(const ByteSource &source, const Artifact &artifact);
 
 } // namespace moert

@@ -1,12 +1,12 @@
 // The schedule: a straight list of instructions for one step of a batch of tokens. The compiler's
-// last pass produces it, the artifact carries it, the engine plays it; there is no other source of
+// last pass produces it, the artifact carries it, the engine executes it; nothing else determines
 // what the model computes. A model is a list of named programs ("decode", "prefill").
 //
 // Memory. A program's buffers live in one arena. Everything is counted per token: with a batch of
 // at most T tokens, buffer b occupies [offset * T, (offset + bytesPerToken) * T) of the arena, row
 // after row, so that one plan serves every chunk size. Buffers whose lifetimes do not overlap may
-// share bytes; plan-memory decided that, and the reader checks every access against the buffer's
-// size.
+// share bytes; plan-memory assigns the offsets, and the reader checks every access against the
+// buffer's size.
 //
 // Notation: [w] is one row of w elements per token.
 #pragma once
@@ -51,7 +51,7 @@ struct EmbedInstruction {
 
 enum class NormKind : uint8_t { kRms = 0, kLayer = 1 };
 
-/// Each run of `segment` elements of src is normalized by itself (per head, or the whole row) and
+/// Each run of `segment` elements of src is normalized separately (per head, or the whole row) and
 /// multiplied by weight[segment], plus bias[segment]. dst may be src.
 struct NormInstruction {
   int32_t src, dst, weight, bias;
@@ -73,22 +73,23 @@ struct LinearInstruction {
   friend bool operator==(const LinearInstruction &, const LinearInstruction &) = default;
 };
 
-/// Rotates `heads` heads of `headDim` elements in place: the first 2 * frequencies of each head.
+/// Rotates `heads` heads of `headDim` elements in place: the first 2 * frequencies elements of
+/// each.
 struct RopeInstruction {
   int32_t buffer;
   uint32_t heads, headDim, rope;
   friend bool operator==(const RopeInstruction &, const RopeInstruction &) = default;
 };
 
-/// Puts the keys and values of the batch into a slot of the KV cache at the tokens' positions.
+/// Writes the keys and values of the batch into a slot of the KV cache at the tokens' positions.
 struct StoreKvInstruction {
   int32_t key, value;
   uint32_t slot;
   friend bool operator==(const StoreKvInstruction &, const StoreKvInstruction &) = default;
 };
 
-/// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own,
-/// `window` of them at most if it is not 0.
+/// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own;
+/// over the last `window` of them if that is not 0.
 struct AttendInstruction {
   int32_t query, dst;
   uint32_t slot, heads, window;
@@ -120,11 +121,11 @@ struct RouteInstruction {
 };
 
 /// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
-/// the batch needs once. `gathered` is rows [h] of the kind that the experts' first matrices take;
-/// src too, or it is floats, which the format allows and the engine does not play; gate and up are
-/// [expert width]; hidden is the quantized input of the last matrix, kNone where that is float;
-/// ranks is [topK * h], h rounded up to kRankRowElements. dst serves as scratch meanwhile and is
-/// none of the others.
+/// the batch routes to once. `gathered` has rows [h] of the kind that the experts' first matrices
+/// take. src has that kind too, or floats, which the format allows and the engine does not execute.
+/// gate and up are [expert width]; hidden is the quantized input of the last matrix, kNone where
+/// that matrix is float; ranks is [topK * h], h rounded up to kRankRowElements. dst serves as
+/// scratch meanwhile and is none of the others.
 constexpr uint32_t kRankRowElements = 16;
 struct ExpertsInstruction {
   int32_t src, experts, weights, dst;
@@ -133,15 +134,16 @@ struct ExpertsInstruction {
   friend bool operator==(const ExpertsInstruction &, const ExpertsInstruction &) = default;
 };
 
-/// Guesses the experts of a later MoE layer, if the plan has a rule for that layer with this
-/// `ahead` (Plan::guesses), and names them to the cache; without such a rule nothing happens. No
-/// token depends on it. With a gate, scores[experts of moeLayer] = weight * src + bias: the later
-/// layer's router, given the router input of the layer that is being played; with paths, what the
-/// two layers before chose decides and neither src nor weight counts. The weight is a float matrix;
-/// scores is scratch, and stands behind the route of the layer that is being played.
+/// Predicts the experts of a later MoE layer, if the plan has a rule for that layer with this
+/// `ahead` (Plan::guesses), and gives the prefetch candidates to the cache; without such a rule it
+/// does nothing. No token depends on it. Cross-layer gate: scores[experts of moeLayer] = weight *
+/// src + bias, the later layer's router applied to the router input of the current layer.
+/// Activation-path table: the experts chosen by the two layers before decide, and neither src nor
+/// weight is used. The weight is a float matrix; scores is scratch. Follows the route of the
+/// current layer.
 struct PredictInstruction {
   int32_t src, scores, weight, bias;
-  uint32_t moeLayer; // The later one.
+  uint32_t moeLayer; // The predicted layer.
   uint32_t ahead;    // MoE layers from here to there: 1 to kMostAhead.
   friend bool operator==(const PredictInstruction &, const PredictInstruction &) = default;
 };
@@ -159,7 +161,8 @@ struct GateRowsInstruction {
   friend bool operator==(const GateRowsInstruction &, const GateRowsInstruction &) = default;
 };
 
-/// Logits of the tokens that want them: scale * (weight * src + bias). Ends the program.
+/// Logits of the tokens whose logits are requested: scale * (weight * src + bias). Ends the
+/// program.
 struct HeadInstruction {
   int32_t src, weight, bias;
   float scale;
@@ -177,7 +180,7 @@ struct Program {
   uint64_t arenaBytesPerToken = 0;
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
-  std::vector<int32_t> layers; // Parallel to instructions: the model's layer, kNone outside of all.
+  std::vector<int32_t> layers; // Parallel to instructions: the model's layer, kNone outside any.
   friend bool operator==(const Program &, const Program &) = default;
 };
 

@@ -1,7 +1,6 @@
-// The rules about everything but the experts (ValidateRecords.cpp), the plans (ValidatePlans.cpp),
-// the programs (ValidateProgram.cpp) and what was measured (ValidateMeasured.cpp). Fields are
-// checked before they are used by a later rule; the order of the functions is the order of that
-// dependence.
+// Validates everything but the experts (ValidateRecords.cpp), the plans (ValidatePlans.cpp), the
+// programs (ValidateProgram.cpp) and the measurements (ValidateMeasured.cpp). A field is checked
+// before a later rule uses it; the functions are in the order of that dependence.
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -35,8 +34,8 @@ static Status checkModel(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkRange("hidden size", model.hiddenSize, 1, uint32_t(1) << 24));
   MOERT_RETURN_IF_ERROR(checkRange("number of layers", model.layers, 1, 65536));
   MOERT_RETURN_IF_ERROR(checkRange("maximum of positions", model.maxPositions, 1, kMaxTokens));
-  // A BOS token is fed to the model, so it has to be one of its tokens. An EOS token is only
-  // compared with: checkpoints with a cut vocabulary keep the ids of the whole one.
+  // A BOS token is fed to the model, so it must be in the vocabulary. An EOS token is only compared
+  // with: checkpoints with a cut vocabulary keep the ids of the whole one.
   if (model.bosToken && (*model.bosToken < 0 || uint32_t(*model.bosToken) >= model.vocabularySize))
     return invalidInput("BOS token ", *model.bosToken, " is outside of the vocabulary of ",
                         model.vocabularySize);
@@ -52,12 +51,12 @@ static Status checkModel(const Artifact &artifact) {
     MOERT_RETURN_IF_ERROR(checkText(key, "a provenance key"));
     MOERT_RETURN_IF_ERROR(checkText(value, "a provenance value"));
     if (!keys.insert(key).second)
-      return invalidInput("the provenance key '", key, "' is there twice");
+      return invalidInput("the provenance key '", key, "' appears twice");
   }
   return {};
 }
 
-// Sections that the Artifact describes are those of the prefix; a writer has not got one yet.
+// Sections that the Artifact describes are those of the prefix; a writer has no prefix yet.
 static Status checkSections(const Artifact &artifact) {
   struct Place {
     const char *name;
@@ -151,7 +150,7 @@ static Status checkPrograms(const Artifact &artifact) {
                  : invalidInput("unknown program, this reads 'decode' and 'prefill'");
     for (size_t j = 0; j < i; ++j)
       if (artifact.programs[j].name == program.name)
-        return invalidInput("two programs are called '", program.name, "'");
+        return invalidInput("two programs have the name '", program.name, "'");
     MOERT_RETURN_IF_ERROR(
         validateProgram(artifact, program).withContext(strCat("program ", program.name)));
   }

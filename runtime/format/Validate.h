@@ -1,7 +1,7 @@
-// The rules between the fields of an Artifact: those that let the engine trust every index, offset
-// and size. Run on everything that is read, and on everything before it is written.
+// The rules between the fields of an Artifact, which let the engine trust every index, offset and
+// size. Run on everything that is read, and on everything before it is written.
 //
-// The bounds below are far beyond any model. They exist so that sums and products of valid fields
+// The limits below are far beyond any model. They exist so that sums and products of valid fields
 // cannot overflow 64 bits and so that checking takes bounded time.
 #pragma once
 
@@ -20,19 +20,19 @@ constexpr size_t kMaxInstructions = 65536;
 constexpr uint32_t kMinPageBytes = 4096;
 constexpr uint32_t kMaxPageBytes = uint32_t(1) << 20;
 
-/// Every rule of docs/format.md that does not need the file's bytes.
+/// Checks every rule of docs/format.md that does not need the file's bytes.
 Status validateArtifact(const Artifact &artifact);
 
-/// The part of it about layers with experts and their records; sections have passed already.
+/// The rules about layers with experts and their records; sections have passed already.
 Status validateMoeLayers(const Artifact &artifact);
 
-/// The part of it about one program; the rest of the artifact has passed already.
+/// The rules about one program; the rest of the artifact has passed already.
 Status validateProgram(const Artifact &artifact, const Program &program);
 
-/// The part of it about plans; model, sections and layers have passed already.
+/// The rules about plans; model, sections and layers have passed already.
 Status validatePlans(const Artifact &artifact);
 
-/// The part of it about what was measured; the model has passed already.
+/// The rules about measurements; the model has passed already.
 Status validateMeasured(const Artifact &artifact);
 
 } // namespace moert

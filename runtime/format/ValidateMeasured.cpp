@@ -1,5 +1,5 @@
-// The rules about what was measured when the widths were chosen: numbers that can be printed,
-// compared and resampled. Whether they are true, `moert eval` can say.
+// The rules about measurements made when the widths were chosen: numbers that can be printed,
+// compared and resampled. `moert eval` checks whether they are true.
 #include "runtime/format/Validate.h"
 
 #include "runtime/format/ValidateRules.h"
@@ -110,10 +110,10 @@ static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
   if (measured.metric.empty())
     return invalidInput("the metric is empty, expected its name");
   MOERT_RETURN_IF_ERROR(checkAtLeast0("the target", measured.target));
-  // An artifact may come out better than its reference.
+  // An artifact may score better than its reference.
   MOERT_RETURN_IF_ERROR(checkFinite("the loss", measured.loss));
   MOERT_RETURN_IF_ERROR(checkFinite("the loss's upper bound", measured.upperBound));
-  // Never negative but for rounding.
+  // Negative only by rounding.
   MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", measured.klNats));
   MOERT_RETURN_IF_ERROR(checkShare("the top-1 disagreement", measured.topDisagreement));
   if (!(measured.confidence >= 0.9 && measured.confidence <= 0.9999))

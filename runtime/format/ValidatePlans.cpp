@@ -1,6 +1,6 @@
-// The rules about plans: room for every record, lists that name experts once, guesses that the
-// program makes, numbers that can be printed. All of it is arithmetic on the file alone: no policy
-// of the cache is asked, so a file stays valid when a policy changes.
+// The rules about plans: room for every record, lists that name an expert once, prefetch rules that
+// match the program, numbers that can be printed. All rules are arithmetic on the file alone and
+// use no cache policy, so a file stays valid when a policy changes.
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -13,7 +13,7 @@ namespace moert {
 
 namespace {
 
-/// Pages of a layer's records, each in pages of its own.
+/// Pages of a layer's records; no two records share a page.
 struct RecordPages {
   uint64_t all = 0, largest = 0;
 };
@@ -38,7 +38,7 @@ static Status checkQuotas(const Artifact &artifact, const Plan &plan) {
     const RecordPages pages = pagesOf(artifact.moeLayers[i], artifact.pageBytes);
     uint64_t room = uint64_t(plan.quotaPages[i]) + plan.transitPages;
     if (room < pages.largest)
-      return invalidInput("MoE layer ", i, " has ", room, " pages with those in transit, its ",
+      return invalidInput("MoE layer ", i, " has ", room, " pages with the staging pages, its ",
                           "largest record needs ", pages.largest);
     if (plan.quotaPages[i] > pages.all)
       return invalidInput("MoE layer ", i, " has a quota of ", plan.quotaPages[i],
@@ -47,7 +47,7 @@ static Status checkQuotas(const Artifact &artifact, const Plan &plan) {
   return {};
 }
 
-// Lists of every MoE layer, or none at all.
+// Lists for every MoE layer, or none.
 static Status checkCount(const char *what, size_t count, const Artifact &artifact) {
   if (count != 0 && count != artifact.moeLayers.size())
     return invalidInput(what, " of ", count, " layers, expected none or ",
@@ -61,7 +61,7 @@ static Status checkExperts(const std::vector<uint32_t> &experts, size_t expertCo
     if (expert >= expertCount)
       return invalidInput("expert ", expert, ", there are ", expertCount);
     if (isNamed[expert])
-      return invalidInput("expert ", expert, " twice");
+      return invalidInput("expert ", expert, " is listed twice");
     isNamed[expert] = true;
   }
   return {};
@@ -69,7 +69,7 @@ static Status checkExperts(const std::vector<uint32_t> &experts, size_t expertCo
 
 namespace {
 
-/// Layers that share their quotas, as far as pins are concerned: a layer alone, or all of them.
+/// Layers that share their quotas, for the rules about pins: one layer, or all of them.
 struct PinGroup {
   uint64_t quotaPages = 0, largestRecordPages = 0;
   uint64_t pinnedPages = 0;
@@ -77,8 +77,8 @@ struct PinGroup {
 
 } // namespace
 
-// docs/format.md, "Pins": what is pinned fits into the quotas and leaves room for the largest
-// record, which may be in transit.
+// docs/format.md, "Pins": pinned experts fit into the quotas and leave room for the largest record,
+// which may be in the staging pages.
 static Status checkPinnedPages(const Artifact &artifact, const Plan &plan) {
   const bool isOnePool = plan.rules.sharing == CacheSharing::kOnePool;
   std::vector<PinGroup> groups(isOnePool ? 1 : artifact.moeLayers.size());
@@ -94,13 +94,13 @@ static Status checkPinnedPages(const Artifact &artifact, const Plan &plan) {
       PinGroup &group = groupOf(i);
       const uint64_t pages =
           divideUp(artifact.moeLayers[i].experts[expert].bytes, artifact.pageBytes);
-      // The quotas and transit together hold the largest record (checkQuotas).
+      // The quotas and the staging pages together hold the largest record (checkQuotas).
       const uint64_t limit = std::min(group.quotaPages, group.quotaPages + plan.transitPages -
                                                             group.largestRecordPages);
       if (group.pinnedPages + pages > limit)
         return invalidInput("expert ", expert, " of MoE layer ", i, " is pinned: ", pages,
                             " pages, ", group.pinnedPages, " before it, expected at most ", limit,
-                            ", which leave room for the largest record");
+                            ", which leaves room for the largest record");
       group.pinnedPages += pages;
     }
   return {};
@@ -133,8 +133,8 @@ static Status checkStart(const Artifact &artifact, const Plan &plan) {
   return {};
 }
 
-// Bit a of a MoE layer: the program "decode" can guess it a MoE layers ahead. Programs are checked
-// after plans.
+// Bit a of a MoE layer: the program "decode" has a predict instruction a MoE layers ahead of it.
+// Programs are checked after plans.
 static std::vector<uint8_t> guessesOf(const Artifact &artifact) {
   std::vector<uint8_t> guesses(artifact.moeLayers.size());
   for (const Program &program : artifact.programs)
@@ -149,15 +149,16 @@ static std::vector<uint8_t> guessesOf(const Artifact &artifact) {
 static Status checkGuess(const Artifact &artifact, const GuessRule &rule, size_t experts,
                          uint8_t programGuesses) {
   MOERT_RETURN_IF_ERROR(checkRange("ahead", rule.ahead, 1, kMostAhead));
-  MOERT_RETURN_IF_ERROR(checkRange("least share", rule.minShare, 0, kWholeShare));
+  MOERT_RETURN_IF_ERROR(checkRange("minimum probability", rule.minShare, 0, kWholeShare));
   if (rule.predictor == Predictor::kOff)
     return {};
   MOERT_RETURN_IF_ERROR(checkRange("number of candidates", rule.candidates, 1, experts));
   MOERT_RETURN_IF_ERROR(checkRange("number of reads", rule.reads, 1, rule.candidates));
   if (rule.predictor == Predictor::kPaths && rule.ahead != 1)
-    return invalidInput("guesses by paths are ", uint32_t(rule.ahead), " ahead, expected 1");
+    return invalidInput("the activation-path table predicts ", uint32_t(rule.ahead),
+                        " ahead, expected 1");
   if (rule.predictor == Predictor::kPaths && artifact.pathsBytes == 0)
-    return invalidInput("guesses by paths, but the file has no section of them");
+    return invalidInput("an activation-path table is used, but the file has no section of them");
   if ((programGuesses & 1 << rule.ahead) == 0)
     return invalidInput("the program 'decode' has no predict instruction ", uint32_t(rule.ahead),
                         " ahead of it");
@@ -166,30 +167,30 @@ static Status checkGuess(const Artifact &artifact, const GuessRule &rule, size_t
 
 static Status checkGuesses(const Artifact &artifact, const Plan &plan,
                            const std::vector<uint8_t> &programGuesses) {
-  MOERT_RETURN_IF_ERROR(checkCount("guess rules", plan.guesses.size(), artifact));
+  MOERT_RETURN_IF_ERROR(checkCount("prefetch rules", plan.guesses.size(), artifact));
   for (size_t i = 0; i < plan.guesses.size(); ++i)
     MOERT_RETURN_IF_ERROR(checkGuess(artifact, plan.guesses[i],
                                      artifact.moeLayers[i].experts.size(), programGuesses[i])
-                              .withContext(strCat("guess rule of MoE layer ", i)));
+                              .withContext(strCat("prefetch rule of MoE layer ", i)));
   return {};
 }
 
 static Status checkForecast(const Forecast &forecast) {
   MOERT_RETURN_IF_ERROR(checkText(forecast.device, "the device"));
   if (forecast.tokens > forecast.traceTokens)
-    return invalidInput("it is of ", forecast.tokens, " tokens, expected at most the ",
+    return invalidInput("it covers ", forecast.tokens, " tokens, expected at most the ",
                         forecast.traceTokens, " that the trace decodes");
   for (const auto &[what, value] : {std::pair{"time per token", forecast.tokenNs},
                                     {"median time per token", forecast.medianNs},
                                     {"time of slow tokens", forecast.slowNs},
                                     {"bytes per token", forecast.bytesPerToken},
-                                    {"least bytes per token", forecast.leastBytesPerToken},
+                                    {"minimum bytes per token", forecast.leastBytesPerToken},
                                     {"bound of the time per token", forecast.boundNs}})
     MOERT_RETURN_IF_ERROR(checkAtLeast0(what, value));
   for (const auto &[what, value] : {std::pair{"hit rate", forecast.hitRate},
-                                    {"rate of experts present", forecast.presentRate},
-                                    {"guesses' recall", forecast.guessRecall},
-                                    {"guesses' precision", forecast.guessPrecision}})
+                                    {"rate of resident experts", forecast.presentRate},
+                                    {"prefetch recall", forecast.guessRecall},
+                                    {"prefetch precision", forecast.guessPrecision}})
     MOERT_RETURN_IF_ERROR(checkShare(what, value));
   return {};
 }
@@ -222,7 +223,7 @@ Status validatePlans(const Artifact &artifact) {
     return invalidInput("no plans, expected at least 1");
   const std::vector<uint8_t> programGuesses = guessesOf(artifact);
   std::unordered_set<std::string_view> names;
-  // 0 stands for no limit, so it is the largest.
+  // 0 means no limit, so it is the largest.
   auto limitOf = [](const Plan &plan) { return plan.budgetBytes - 1; };
   for (size_t i = 0; i < artifact.plans.size(); ++i) {
     const Plan &plan = artifact.plans[i];

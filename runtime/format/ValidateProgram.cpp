@@ -1,9 +1,9 @@
 // The rules about one program: its buffers lie in the arena, every instruction's operands have the
-// kinds and widths that it needs, and nothing is read that is not there.
+// kinds and widths that it needs, and every value that is read was written before.
 //
-// The last of these is a walk through the program that knows which buffers hold a value
-// (BufferWalk.h), so that lifetimes which overlap by mistake, and expert numbers that are not a
-// router's, are found here and not as wrong tokens or wild reads.
+// The last rule is checked by a walk through the program that tracks which buffers hold a value
+// (BufferWalk.h). It finds lifetimes that overlap by mistake, and expert numbers that no router
+// wrote, before they become wrong tokens or wild reads.
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -23,7 +23,7 @@ constexpr std::array<const char *, std::variant_size_v<Instruction>> kInstructio
     "embed",    "norm",  "quantize", "linear",  "rope", "store-kv",  "attend",
     "activate", "route", "experts",  "predict", "add",  "gate-rows", "head"};
 
-/// An input of a matrix: what its format wants.
+/// The input operand that a matrix of this format needs.
 Operand inputOf(const WeightFormat &format, const char *name, int32_t buffer, uint64_t width,
                 Access access) {
   if (isQuantized(format.kind))
@@ -31,7 +31,7 @@ Operand inputOf(const WeightFormat &format, const char *name, int32_t buffer, ui
   return f32Operand(name, buffer, width, access);
 }
 
-/// Walks through one program. Borrows both; lives for one call of validateProgram().
+/// Walks through one program. Borrows both arguments; lives for one call of validateProgram().
 class ProgramCheck {
 public:
   ProgramCheck(const Artifact &whole, const Program &checked)
@@ -147,7 +147,7 @@ Status ProgramCheck::check(const NormInstruction &i) {
 
 Status ProgramCheck::check(const QuantizeInstruction &i) {
   MOERT_ASSIGN_OR_RETURN(uint64_t width, buffers.widthOf("dst", i.dst));
-  // Any group will do: whoever reads dst checks that it is the weight's.
+  // Any group is accepted here: the instruction that reads dst checks that it is the weight's.
   uint32_t group = program.buffers[size_t(i.dst)].group;
   return buffers.apply({f32Operand("src", i.src, width, Access::kRead),
                         {"dst", i.dst, BufferKind::kQuantized, width, group, Access::kWrite}});
@@ -206,10 +206,10 @@ Status ProgramCheck::check(const RouteInstruction &i) {
   MOERT_RETURN_IF_ERROR(checkFinite("weightScale", i.weightScale));
   if (i.topK == 0 || i.topK > layer->experts.size())
     return invalidInput("top ", i.topK, " of ", layer->experts.size(), " experts");
-  // Paths are told by what the two layers before a guessed one have chosen.
+  // An activation-path table needs the experts chosen by the two layers before the predicted one.
   if (const uint32_t expected = routedLayer ? *routedLayer + 1 : 0; i.moeLayer != expected)
     return invalidInput("MoE layer ", i.moeLayer, " is routed, expected MoE layer ", expected,
-                        ": a program routes them from the first on, in their order");
+                        ": a program routes all MoE layers in order, from the first");
   MOERT_RETURN_IF_ERROR(
       buffers.apply({f32Operand("scores", i.scores, layer->experts.size(), Access::kRead),
                      i32Operand("experts", i.experts, i.topK, Access::kWrite),
@@ -251,13 +251,13 @@ Status ProgramCheck::check(const ExpertsInstruction &i) {
   return buffers.apply({src, experts, weights, gathered, gate, up, down, ranks, dst});
 }
 
-// Its scores are scratch: what is in them depends on the plan, so that nothing may read them.
+// Its scores are scratch: their values depend on the plan, so no instruction may read them.
 Status ProgramCheck::check(const PredictInstruction &i) {
   MOERT_ASSIGN_OR_RETURN(const MoeLayer *layer, moeLayer(i.moeLayer));
   MOERT_ASSIGN_OR_RETURN(const ResidentWeight *matrix, weight(i.weight));
   MOERT_RETURN_IF_ERROR(checkRange("ahead", i.ahead, 1, kMostAhead));
   if (!routedLayer || uint64_t(*routedLayer) + i.ahead != i.moeLayer)
-    return invalidInput("MoE layer ", i.moeLayer, " is guessed ", i.ahead, " ahead behind ",
+    return invalidInput("MoE layer ", i.moeLayer, " is predicted ", i.ahead, " ahead after ",
                         routedLayer ? strCat("the route of MoE layer ", *routedLayer) : "no route",
                         ", expected that of MoE layer ", int64_t(i.moeLayer) - i.ahead);
   if (isQuantized(matrix->format.kind))

@@ -1,4 +1,4 @@
-// The rules about layers with experts: their matrices and slices, and the records that hold them.
+// The rules about layers with experts: their matrices and slices, and the records of those.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/Validate.h"
 #include "runtime/format/ValidateRules.h"
@@ -7,8 +7,8 @@
 
 namespace moert {
 
-// What every expert of a layer has to agree on, because one list of buffers serves them all: float
-// weights want float inputs, quantized ones inputs quantized in their activation group.
+// All experts of a layer must agree on this, because they share one list of buffers: float weights
+// need float inputs, quantized ones inputs quantized in their activation group.
 static Status checkFitsLayer(const MoeLayer &layer, const WeightFormat &format) {
   const WeightFormat &first = layer.experts.front().slices.front().format;
   if (isQuantized(format.kind) != isQuantized(first.kind) ||
@@ -57,7 +57,7 @@ static Status checkPlanes(const Expert &expert) {
   return checkSliceFormats(formats);
 }
 
-// y = down(activation(gate x) * up x): the one shape of an expert that instructions can compute.
+// y = down(activation(gate x) * up x): the only form of an expert that instructions can compute.
 static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
   if (layer.matrices.size() != 3)
     return invalidInput(layer.matrices.size(), " matrices, expected gate, up and down");
@@ -91,7 +91,7 @@ static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
   MOERT_RETURN_IF_ERROR(checkRange("number of experts", layer.experts.size(), 1, 65536));
   for (uint32_t e = 0; e < layer.experts.size(); ++e) {
     const Expert &expert = layer.experts[e];
-    // checkFitsLayer() looks at the first expert's first slice.
+    // checkFitsLayer() reads the first expert's first slice.
     if (expert.slices.empty())
       return invalidInput("expert ", e, ": no slices, expected at least 1");
     MOERT_RETURN_IF_ERROR(checkExpert(layer, expert).withContext(strCat("expert ", e)));
@@ -100,8 +100,8 @@ static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
   return {};
 }
 
-// Records fill their section without gaps, in any order: every byte of the file belongs to
-// something that has a checksum or has to be zero.
+// Records fill their section without gaps, in any order: every byte of the file is covered by a
+// checksum or must be zero.
 static Status checkRecordsTile(const Artifact &artifact, std::vector<FileRange> records) {
   sortByOffset(records);
   uint64_t end = artifact.recordsOffset, left = artifact.recordsBytes;

@@ -1,4 +1,4 @@
-// What the rules in several files of the validation share. Internal to runtime/format.
+// Helpers for the rules in several files of the validation. Internal to runtime/format.
 #pragma once
 
 #include "runtime/base/Status.h"

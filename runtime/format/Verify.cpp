@@ -61,7 +61,7 @@ Status Verification::checkPadding(uint64_t offset, uint64_t end, const std::stri
   advance(padding.size());
   for (size_t i = 0; i < padding.size(); ++i)
     if (padding[i] != std::byte(0))
-      return invalidInput("the padding behind ", what, " is damaged: the byte at offset ",
+      return invalidInput("the padding after ", what, " is damaged: the byte at offset ",
                           offset + i, " is ", uint32_t(padding[i]), ", expected 0");
   return {};
 }

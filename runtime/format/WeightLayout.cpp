@@ -25,20 +25,20 @@ static Status checkFormat(const WeightFormat &format) {
   if (format.refines && format.hasOffsets)
     return invalidInput("a refinement with offsets, expected those of the slice that it refines");
   if (format.kind == WeightKind::kInt1 && !format.refines)
-    return invalidInput("a matrix of int1, which is only there as a refinement");
+    return invalidInput("a matrix of int1, which exists only as a refinement");
   if (format.activationGroup != 16 && format.activationGroup != 32 && format.activationGroup != 64)
     return invalidInput("activation group ", format.activationGroup, ", expected 16, 32 or 64");
   if (format.group == 0 || format.group % format.activationGroup != 0)
     return invalidInput("weight group ", format.group,
                         ", expected a multiple of the activation group ", format.activationGroup);
-  // A unit of int1 holds 32 inputs, and no group begins inside of one.
+  // A unit of int1 holds 32 inputs, and no group begins inside a unit.
   if (format.kind == WeightKind::kInt1 && format.activationGroup == 16)
     return invalidInput("int1 with activation group 16, expected 32 or 64");
   return {};
 }
 
-// Sizes stay far below 2^64: rows and cols are 32 bits, so that rows * cols * 4 bytes needs 66 bits
-// in the worst case, which the bound on elements excludes before anything is multiplied further.
+// Sizes stay far below 2^64: rows and cols have 32 bits, so rows * cols * 4 bytes needs 66 bits in
+// the worst case. The limit on elements excludes that before any further multiplication.
 Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &format) {
   constexpr uint64_t kMaxElements = uint64_t(1) << 44;
   MOERT_RETURN_IF_ERROR(checkFormat(format));
@@ -75,7 +75,7 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
   return layout;
 }
 
-// What the kernels take apart: every list of these, and every beginning of one.
+// The combinations that the kernels support: each of these lists and each prefix of one.
 static bool isPlaneList(std::span<const WeightFormat> slices) {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
   static constexpr WeightKind kThree[] = {k2, k1}, kSix[] = {k2, k2, k2}, kEight[] = {k2, k2, k4};

@@ -1,24 +1,23 @@
-// Where every number of a weight matrix lies, in the artifact and in memory: one layout for
+// The position of every number of a weight matrix, in the artifact and in memory: one layout for
 // resident weights and records, made for the kernels (runtime/kernels), so that nothing is repacked
-// at load. docs/format.md, "Weights", says the same in prose.
+// at load. docs/format.md, "Weights", is the same in prose.
 //
 // A matrix has `rows` outputs and `cols` inputs: y = W x.
 //
 // Panel layout, for every quantized matrix and for float matrices of 16 rows and more. 16 outputs
-// make a panel (the last one is filled up with zero rows), and inputs run inside it:
+// make a panel (the last one is padded with zero rows), and inputs run inside it:
 //   float   [panel][input][16 outputs]
 //   int8    [panel][input / 4][16 outputs][4]    a byte is one code
 //   int4    [panel][input / 8][16 outputs][4]    a byte holds input i (low half) and i + 4
 //   int2    [panel][input / 16][16 outputs][4]   i, i + 4, i + 8, i + 12, low first
 //   int1    [panel][input / 32][16 outputs][4]   i to i + 28 in the order of bitPlaceOf()
-// so that each is a run of 64-byte (bf16, f16: 32-byte) units of 16 outputs that a vector
-// instruction takes as they are. Codes are offset binary, code = q + 2^(bits-1). Behind the codes,
-// at the next multiple of kRegionAlignment, come the scales, f16 [panel][weight group][16 outputs],
-// and behind them, where the format has offsets, the offsets in the same shape. The value of a code
-// is
+// Each is a run of units of 64 bytes (bf16, f16: 32 bytes) for 16 outputs that vector instructions
+// load without rearranging. Codes are offset binary, code = q + 2^(bits-1). The codes are followed,
+// at the next multiple of kRegionAlignment, by the scales, f16 [panel][weight group][16 outputs],
+// and these, where the format has offsets, by the offsets in the same shape. The value of a code is
 //   w = scale * q + offset.
 // A slice that refines another holds lower bits of the same codes and neither scales nor offsets:
-// docs/format.md, "Records", has the planes that there are and what fewer of them mean.
+// docs/format.md, "Records", lists the combinations of slices and the value of each prefix.
 // Inputs are padded to a multiple of the activation group with q = 0; the scale and the offset of a
 // weight group that has real inputs apply to its padding too, where the activation is zero.
 //
@@ -52,14 +51,14 @@ constexpr bool isQuantized(WeightKind kind) {
   return kind >= WeightKind::kInt8;
 }
 
-/// Bits of one stored element, without scales: 32, 16, 16, 8, 4, 2, 1.
+/// Bits of one stored element, without scales and offsets: 32, 16, 16, 8, 4, 2, 1.
 constexpr uint32_t bitsOf(WeightKind kind) {
   constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1};
   return kBits[static_cast<uint8_t>(kind)];
 }
 const char *nameOf(WeightKind kind); // "f32", "f16", "bf16", "int8", "int4", "int2", "int1"
 
-/// Where the codes of the inputs i + 4 * part are in the byte of input i: the lowest of their bits.
+/// Bit position, in the byte of input i, of the lowest bit of the code of input i + 4 * part.
 constexpr uint32_t bitPlaceOf(WeightKind kind, uint32_t part) {
   constexpr uint32_t kInt1Places[] = {0, 1, 4, 5, 2, 3, 6, 7};
   return kind == WeightKind::kInt1 ? kInt1Places[part] : part * bitsOf(kind);
@@ -71,7 +70,7 @@ struct WeightFormat {
   uint32_t group = 0;           // Inputs that share a scale; a multiple of activationGroup.
   uint32_t activationGroup = 0; // Inputs whose activations share a scale: 16, 32 or 64.
   bool hasOffsets = false;
-  bool refines = false; // The low bits of the codes of the slice before it; no scales of its own.
+  bool refines = false; // Low bits of the codes of the slice before it, without scales.
 
   friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
 };
@@ -92,18 +91,18 @@ struct MatrixLayout {
   uint64_t codesBytes = 0;
   uint64_t scalesOffset = 0;  // 0 for float kinds.
   uint64_t offsetsOffset = 0; // 0 without offsets.
-  uint64_t bytes = 0;         // All of it; the next matrix starts at the next kRegionAlignment.
+  uint64_t bytes = 0;         // Total; the next matrix starts at the next kRegionAlignment.
 };
 
 /// The layout of a matrix. Refuses formats that the rules above exclude, zero sizes, and sizes that
 /// do not fit in 2^48 bytes.
 Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &format);
 
-/// The most slices of an expert.
+/// The maximum number of slices of an expert.
 constexpr uint32_t kMaxPlanes = 3;
 
-/// Whether slices of these formats, lowest first, are one expert: one slice of any kind but int1,
-/// or planes of 2+1, 2+2, 2+2+2 or 2+2+4 bits, of which all but the first refine.
+/// Whether slices of these formats, lowest first, form one expert: one slice of any kind but int1,
+/// or slices of 2+1, 2+2, 2+2+2 or 2+2+4 bits, of which all but the first refine.
 Status checkSliceFormats(std::span<const WeightFormat> slices);
 
 } // namespace moert

@@ -8,8 +8,8 @@
 
 namespace moert {
 
-// Sizes are of the writer's own model, and layoutOf() bounds each matrix to 2^49 bytes; files end
-// far below 2^62, which sealArtifact() has checked by its reader's rules.
+// The sizes come from the writer's own model, and layoutOf() bounds each matrix to 2^49 bytes; a
+// file ends far below 2^62, which sealArtifact() checks by the rules of its reader.
 static Status layOutResidents(Artifact &artifact) {
   uint64_t end = 0;
   for (size_t i = 0; i < artifact.residents.size(); ++i) {
@@ -51,7 +51,7 @@ static Status layOutRecords(Artifact &artifact) {
   return {};
 }
 
-// An absent section has neither place nor bytes.
+// An absent section has offset 0 and size 0.
 static uint64_t placeSection(uint64_t &offset, uint64_t bytes, uint64_t end) {
   offset = bytes == 0 ? 0 : end;
   return roundUp(end + bytes, kSectionAlignment);
@@ -71,7 +71,7 @@ Status layOutArtifact(Artifact &artifact, const RawSectionBytes &raw) {
   end = placeSection(artifact.pathsOffset, raw.paths, end);
   artifact.traceBytes = raw.trace;
   end = placeSection(artifact.traceOffset, raw.trace, end);
-  // The manifest follows; sealArtifact() knows how long it is.
+  // The manifest follows; sealArtifact() computes its size.
   artifact.fileBytes = end;
   return {};
 }

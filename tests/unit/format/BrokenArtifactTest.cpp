@@ -1,5 +1,5 @@
-// One rule of the format broken at a time: the file is refused, and the message says what was found
-// and what was expected. The checksums are right, so that they are not what refuses it.
+// One rule of the format broken at a time: the file is refused, and the message has the found and
+// the expected value. The checksums are right, so that a rule refuses the file, not a checksum.
 #include "tests/unit/format/BrokenCases.h"
 
 #include <doctest/doctest.h>
@@ -40,12 +40,12 @@ TEST_CASE("broken facts about the model are refused") {
        "model type is not plain UTF-8"},
       {"a very long type", [](Artifact &a) { a.model.modelType.assign(70000, 'a'); },
        "the model type has 70000 bytes, expected at most 65536"},
-      {"a key of provenance twice",
+      {"a provenance key twice",
        [](Artifact &a) {
          a.provenance.push_back({"bits", "8"});
        },
-       "provenance key 'bits' is there twice"},
-      {"a page that is no power of two", [](Artifact &a) { a.pageBytes = 5000; },
+       "provenance key 'bits' appears twice"},
+      {"a page size that is not a power of two", [](Artifact &a) { a.pageBytes = 5000; },
        "page size 5000, expected a power of two from 4096 to 1048576"},
       {"a page that is too small", [](Artifact &a) { a.pageBytes = 2048; }, "page size 2048"},
       {"a page that is too large", [](Artifact &a) { a.pageBytes = 1 << 21; }, "page size 2097152"},
@@ -64,7 +64,7 @@ TEST_CASE("broken resident weights are refused") {
       {"a group that the activation group does not divide",
        [](Artifact &a) { a.residents[0].format.group = 48; }, "weight group 48"},
       {"no rows", [](Artifact &a) { a.residents[2].shape.rows = 0; }, "a matrix of 0 x 32"},
-      {"a size that does not follow from the shape", [](Artifact &a) { --a.residents[2].bytes; },
+      {"a size that does not match the shape", [](Artifact &a) { --a.residents[2].bytes; },
        "resident weight 2: "},
       {"a shape that is too large for its size",
        [](Artifact &a) { a.residents[2].shape.cols *= 2; }, "a 32 x 64 matrix of int8 has"},
@@ -87,15 +87,15 @@ TEST_CASE("broken resident weights are refused") {
   });
 }
 
-TEST_CASE("slices that are no planes of one grid are refused") {
-  // Expert 0 of layer 1 has planes of 2, 2 and 4 bits.
+TEST_CASE("slices that do not form one expert are refused") {
+  // Expert 0 of layer 1 has slices of 2, 2 and 4 bits.
   auto format = [](Artifact &a, size_t slice) -> WeightFormat & {
     return a.moeLayers[1].experts[0].slices[slice].format;
   };
   checkAllRefused({
       {"a first slice that refines", [&](Artifact &a) { format(a, 0).refines = true; },
        "slice 0 refines another, there is none before it"},
-      {"a slice that adds up", [&](Artifact &a) { format(a, 1).refines = false; },
+      {"a further slice that does not refine", [&](Artifact &a) { format(a, 1).refines = false; },
        "slice 1: does not refine the slice before it"},
       {"a refinement with offsets", [&](Artifact &a) { format(a, 1).hasOffsets = true; },
        "slice 1: a refinement with offsets"},
@@ -108,9 +108,10 @@ TEST_CASE("slices that are no planes of one grid are refused") {
          format(a, 1) = {WeightKind::kF32, 0, 0, false, true};
        },
        "slice 1: a f32 matrix cannot refine another"},
-      {"planes that are not known", [&](Artifact &a) { format(a, 1).kind = WeightKind::kInt4; },
+      {"an unsupported combination of slices",
+       [&](Artifact &a) { format(a, 1).kind = WeightKind::kInt4; },
        "slices of int2+int4+int4, expected"},
-      {"more slices than planes",
+      {"more slices than allowed",
        [](Artifact &a) {
          Expert &expert = a.moeLayers[1].experts[0];
          expert.slices.push_back(expert.slices.back());
@@ -166,12 +167,12 @@ TEST_CASE("broken experts and records are refused") {
       {"a slice of another size",
        [](Artifact &a) { a.moeLayers[0].experts[1].slices[0].bytes += 4096; },
        "slice 0: the size is"},
-      {"a slice off its place",
+      {"a slice at a wrong offset",
        [](Artifact &a) { a.moeLayers[1].experts[1].slices[1].offset += 4096; },
        "slice 1: the offset is"},
       {"a record longer than its slices",
        [](Artifact &a) { a.moeLayers[0].experts[1].bytes += 4096; }, "its slices have"},
-      {"a record on another",
+      {"overlapping records",
        [](Artifact &a) {
          a.moeLayers[0].experts[1].fileOffset = a.moeLayers[0].experts[0].fileOffset;
        },
@@ -197,13 +198,12 @@ TEST_CASE("broken plans, slots and ropes are refused") {
        "name '' is empty or taken"},
       {"a name twice", [](Artifact &a) { a.plans[1].name = "default"; },
        "name 'default' is empty or taken"},
-      {"a chunk of nothing", [](Artifact &a) { a.plans[0].prefillChunk = 0; },
-       "prefill chunk is 0"},
-      {"a chunk beyond reason", [](Artifact &a) { a.plans[0].prefillChunk = 1 << 30; },
+      {"an empty chunk", [](Artifact &a) { a.plans[0].prefillChunk = 0; }, "prefill chunk is 0"},
+      {"a chunk that is too large", [](Artifact &a) { a.plans[0].prefillChunk = 1 << 30; },
        "prefill chunk is 1073741824"},
       {"a context beyond the positions", [](Artifact &a) { a.plans[1].contextTokens = 129; },
        "plan 1: context is 129, expected 1 to 128"},
-      {"a quota too many", [](Artifact &a) { a.plans[0].quotaPages.push_back(1); },
+      {"one quota too many", [](Artifact &a) { a.plans[0].quotaPages.push_back(1); },
        "quotas of 3 layers, expected 2"},
       {"no room for a record", [](Artifact &a) { a.plans[1].transitPages = 0; },
        "its largest record needs"},
@@ -225,8 +225,8 @@ TEST_CASE("broken plans, slots and ropes are refused") {
        "the KV slots need more than"},
       {"a rope without frequencies", [](Artifact &a) { a.ropes[0].inverseFrequencies.clear(); },
        "rope 0 has no frequencies"},
-      {"a frequency that is none", [](Artifact &a) { a.ropes[0].inverseFrequencies[1] = NAN; },
-       "not finite"},
+      {"a frequency that is not a number",
+       [](Artifact &a) { a.ropes[0].inverseFrequencies[1] = NAN; }, "not finite"},
       {"an unknown style", [](Artifact &a) { a.ropes[0].style = moert::RopeStyle(2); },
        "unknown rope style 2"},
   });

@@ -1,5 +1,5 @@
-// Tests of refusals: changes to the tiny artifact, each of which breaks one rule, and what the
-// reader has to say of the file.
+// Tests of refusals: changes to the tiny artifact, each of which breaks one rule, and the expected
+// message of the reader.
 #pragma once
 
 #include "tests/unit/format/TinyArtifact.h"
@@ -10,12 +10,12 @@
 struct Broken {
   const char *what;
   std::function<void(moert::Artifact &)> breakIt;
-  const char *message; // Part of it.
+  const char *message; // Part of the message.
 };
 
-/// Each change alone, as a file with right checksums, so that they are not what refuses it.
+/// Applies each change alone, with right checksums, so that a rule refuses the file.
 void checkAllRefused(const std::vector<Broken> &cases,
                      const moert::Artifact &whole = tinyArtifact());
 
-/// What a reader says of the artifact's file.
+/// The status of reading the artifact's file.
 moert::Status readBack(moert::Artifact artifact);

@@ -1,4 +1,4 @@
-// Broken bytes around a sound description: the first page, the sections, the manifest's encoding.
+// Broken bytes around a valid description: the first page, the sections, the manifest's encoding.
 #include "runtime/base/Checksum.h"
 #include "runtime/format/FilePrefix.h"
 #include "runtime/format/Manifest.h"
@@ -16,7 +16,7 @@
 
 using namespace moert;
 
-// Where docs/format.md puts things on the first page.
+// Byte offsets on the first page (docs/format.md).
 constexpr size_t kByteOrderAt = 8, kMajorAt = 12, kMinorAt = 14, kFileBytesAt = 16, kCountAt = 24,
                  kReservedAt = 28, kSectionsAt = 32, kEntryBytes = 32, kOffsetInEntry = 8,
                  kBytesInEntry = 16, kChecksumInEntry = 24;
@@ -52,14 +52,14 @@ static void checkRefused(const char *message,
   CHECK_MESSAGE(found.find(message) != std::string::npos, found);
 }
 
-TEST_CASE("something that is not a .moe file is named as that") {
+TEST_CASE("a file that is not a .moe file is reported as such") {
   std::vector<std::byte> text(5000, std::byte('x'));
   CHECK(refusalOf(text).find("this is not a .moe file: it does not begin with") !=
         std::string::npos);
   CHECK(refusalOf({}).find("this is not a .moe file: it has 0 bytes") != std::string::npos);
 }
 
-TEST_CASE("another version is refused with both") {
+TEST_CASE("another version is refused with both versions in the message") {
   checkRefused("the file is format 1.7, this program reads 2.x; compile it again", [](auto &f) {
     put<uint16_t>(f, kMajorAt, 1);
     put<uint16_t>(f, kMinorAt, 7);
@@ -72,7 +72,7 @@ TEST_CASE("another version is refused with both") {
                });
 }
 
-TEST_CASE("a later minor version that uses nothing unknown is read") {
+TEST_CASE("a later minor version without unknown bytes is read") {
   Artifact artifact = tinyArtifact();
   std::vector<std::byte> file = fileOf(artifact);
   put<uint16_t>(file, kMinorAt, 7);
@@ -82,7 +82,7 @@ TEST_CASE("a later minor version that uses nothing unknown is read") {
   CHECK(read->minorVersion == 7);
 }
 
-TEST_CASE("the other byte order is named") {
+TEST_CASE("the other byte order is reported") {
   checkRefused("byte-order mark 04030201, expected 01020304: the file is not little-endian",
                [](auto &f) { put<uint32_t>(f, kByteOrderAt, 0x04030201); });
 }
@@ -96,7 +96,7 @@ TEST_CASE("a damaged first page is found by its checksum") {
       /*repairs=*/false);
 }
 
-TEST_CASE("a file that is shorter or longer than it says is refused with both sizes") {
+TEST_CASE("a file that is shorter or longer than its first page gives is refused with both sizes") {
   checkRefused("it is cut short", [](auto &f) { f.resize(f.size() - 4096); });
   checkRefused("something follows it", [](auto &f) { f.resize(f.size() + 1); });
   checkRefused("expected at most 4611686018427387904",
@@ -110,11 +110,11 @@ TEST_CASE("unknown sections and unknown bytes of the first page are refused") {
                [](auto &f) { put<uint32_t>(f, kResidentEntry, 0); });
   checkRefused("the file has 7 sections, this reads at most 6",
                [](auto &f) { put<uint32_t>(f, kCountAt, 7); });
-  checkRefused("bytes that this version does not know",
+  checkRefused("bytes that this version does not define",
                [](auto &f) { put<uint32_t>(f, kReservedAt, 1); });
-  checkRefused("bytes that this version does not know",
+  checkRefused("bytes that this version does not define",
                [](auto &f) { put<uint32_t>(f, kRecordsEntry + 4, 1); });
-  checkRefused("bytes that this version does not know", [](auto &f) { f[3000] = std::byte(1); });
+  checkRefused("bytes that this version does not define", [](auto &f) { f[3000] = std::byte(1); });
 }
 
 TEST_CASE("sections out of order, overlapping, empty or apart are refused") {
@@ -148,7 +148,7 @@ TEST_CASE("sections out of order, overlapping, empty or apart are refused") {
   });
 }
 
-TEST_CASE("paths and trace stand between the tokenizer and the manifest, in this order") {
+TEST_CASE("paths and trace are between the tokenizer and the manifest, in this order") {
   Artifact artifact = tinyPlannedArtifact();
   const std::vector<std::byte> whole = fileOf(artifact);
   constexpr size_t kPathsEntry = kSectionsAt + 3 * kEntryBytes;
@@ -173,14 +173,14 @@ TEST_CASE("paths and trace stand between the tokenizer and the manifest, in this
   CHECK(refusalOf(outside).find("section trace at offset") != std::string::npos);
 }
 
-TEST_CASE("a damaged manifest is found by its checksum before it is looked at") {
+TEST_CASE("a damaged manifest is found by its checksum before it is decoded") {
   checkRefused(
       "section manifest is damaged: its checksum is",
       [](auto &f) { f[get<uint64_t>(f, kManifestEntry + kOffsetInEntry) + 40] ^= std::byte(1); },
       /*repairs=*/false);
 }
 
-TEST_CASE("a manifest that is no FlatBuffer, or another one, is refused") {
+TEST_CASE("a manifest that is not a FlatBuffer, or has another identifier, is refused") {
   auto manifestAt = [](auto &f) { return get<uint64_t>(f, kManifestEntry + kOffsetInEntry); };
   checkRefused("the manifest is not well formed", [&](auto &f) {
     std::fill_n(f.begin() + ptrdiff_t(manifestAt(f)), 64, std::byte(0xff));
@@ -189,8 +189,8 @@ TEST_CASE("a manifest that is no FlatBuffer, or another one, is refused") {
                [&](auto &f) { f[manifestAt(f) + 4] = std::byte('X'); }); // The identifier.
 }
 
-TEST_CASE("no cut and no flipped byte of a manifest is misread") {
-  // Decoded alone: nothing may crash, and what is accepted has to be sound (the sanitizers watch).
+TEST_CASE("a cut manifest and one with a flipped byte are never misread") {
+  // Decoded alone: nothing may crash, and accepted bytes must be safe (checked by the sanitizers).
   std::vector<std::byte> manifest = encodeManifest(tinyArtifact());
   constexpr size_t kPadding = 8; // A manifest may end in padding, which nothing refers to.
   for (size_t bytes = 0; bytes + kPadding <= manifest.size(); bytes += 7) {
@@ -208,15 +208,15 @@ TEST_CASE("no cut and no flipped byte of a manifest is misread") {
   CHECK(accepted < manifest.size());
 }
 
-TEST_CASE("a manifest whose fields share one vector is refused instead of being blown up") {
-  // Each entry of the provenance is pointed at the first one's table: a small manifest would decode
+TEST_CASE("a manifest whose fields share one vector is refused before it is expanded") {
+  // Each entry of the provenance refers to the first entry's table: a small manifest would decode
   // into as many copies as it has room for offsets.
   Artifact artifact = tinyArtifact();
   artifact.provenance = {{"first", std::string(60000, 'a')}};
   for (int i = 0; i < 100; ++i)
     artifact.provenance.push_back({strCat("key", i), "b"});
   std::vector<std::byte> manifest = encodeManifest(artifact);
-  // The vector of 101 tables: its length, then as many offsets, each from its own place.
+  // The vector of 101 tables: its length, then as many offsets, each relative to its own position.
   size_t vector = 0;
   for (size_t at = 0; at + 4 * 102 <= manifest.size(); at += 4) {
     uint32_t length = get<uint32_t>(manifest, at);
@@ -235,7 +235,7 @@ TEST_CASE("a manifest whose fields share one vector is refused instead of being 
   CHECK(status.message().find("refers to the same bytes twice") != std::string::npos);
 }
 
-TEST_CASE("a file that is not there, or is a directory, is named") {
+TEST_CASE("a missing file and a directory are refused with the path in the message") {
   auto missing = readArtifact("/nowhere/a.moe");
   REQUIRE(!missing.isOk());
   CHECK(missing.status().code() == StatusCode::kInvalidInput);
@@ -245,7 +245,7 @@ TEST_CASE("a file that is not there, or is a directory, is named") {
   CHECK(directory.status().message().find("/tmp") == 0);
 }
 
-TEST_CASE("a pipe is refused and not waited for") {
+TEST_CASE("a pipe is refused without blocking") {
   std::string path = strCat("/tmp/format_test_", ::getpid(), ".pipe");
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   auto pipe = readArtifact(path);
@@ -254,7 +254,7 @@ TEST_CASE("a pipe is refused and not waited for") {
   CHECK(pipe.status().message().find("this is not a regular file") != std::string::npos);
 }
 
-TEST_CASE("a file that is cut short while it is read is named once") {
+TEST_CASE("a file that is cut short while it is read is named once in the message") {
   Artifact tiny = tinyPlannedArtifact();
   const std::vector<std::byte> content = fileOf(tiny);
   const std::string path = strCat("/tmp/format_test_", ::getpid(), ".moe");

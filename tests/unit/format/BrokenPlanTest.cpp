@@ -1,4 +1,4 @@
-// The rules about what plans decide broken one at a time, as in BrokenArtifactTest.cpp.
+// The rules about plans broken one at a time, as in BrokenArtifactTest.cpp.
 #include "tests/unit/format/BrokenCases.h"
 
 #include <doctest/doctest.h>
@@ -13,12 +13,12 @@ namespace {
 struct BrokenPlan {
   const char *what;
   std::function<void(Plan &)> breakIt;
-  const char *message; // Part of it.
+  const char *message; // Part of the message.
 };
 
 } // namespace
 
-// The first plan, unless the change is of the second.
+// Changes the first plan, or the plan of the given index.
 static void checkPlansRefused(const std::vector<BrokenPlan> &cases, size_t plan = 0) {
   std::vector<Broken> broken;
   for (const BrokenPlan &one : cases)
@@ -40,7 +40,7 @@ TEST_CASE("unknown rules and texts that harm a terminal are refused") {
   });
 }
 
-TEST_CASE("pins that are not there, there twice or too large are refused") {
+TEST_CASE("pins that do not exist, appear twice or are too large are refused") {
   checkPlansRefused({
       {"pins of one layer", [](Plan &p) { p.pinned.pop_back(); },
        "plan 0: pins of 1 layers, expected none or 2"},
@@ -50,19 +50,19 @@ TEST_CASE("pins that are not there, there twice or too large are refused") {
        [](Plan &p) {
          p.pinned[0] = {2, 1, 2};
        },
-       "plan 0: pins of MoE layer 0: expert 2 twice"},
-      {"a layer without room beside its pins",
+       "plan 0: pins of MoE layer 0: expert 2 is listed twice"},
+      {"a layer with too little room beside its pins",
        [](Plan &p) {
          p.transitPages = 1;
          p.pinned[0] = {0, 1, 2, 3};
        },
-       "expert 3 of MoE layer 0 is pinned: 2 pages, 6 before it, expected at most 7, which leave "
+       "expert 3 of MoE layer 0 is pinned: 2 pages, 6 before it, expected at most 7, which leaves "
        "room for the largest record"},
   });
 }
 
-TEST_CASE("pins of one pool are held against all of its quotas") {
-  // The pool has 2 pages, and transit those of the largest record.
+TEST_CASE("pins of a shared pool are checked against the sum of its quotas") {
+  // The pool has 2 pages, and the staging pages are those of the largest record.
   checkPlansRefused(
       {{"two layers' pins",
         [](Plan &p) {
@@ -72,8 +72,8 @@ TEST_CASE("pins of one pool are held against all of its quotas") {
       1);
 }
 
-TEST_CASE("what may be pinned depends on pages alone, whatever the cache's policy") {
-  // Layer 0 has records of 2 pages. With 3 pages in transit all of a quota of 6 may be pinned.
+TEST_CASE("the limit of pins depends on pages alone, not on the cache's policy") {
+  // Layer 0 has records of 2 pages. With 3 staging pages all of a quota of 6 may be pinned.
   for (int eviction = 0; eviction <= int(EvictionPolicy::kCyclic); ++eviction)
     for (int survival = 0; survival <= int(PromptSurvival::kPins); ++survival) {
       CAPTURE(eviction);
@@ -82,7 +82,7 @@ TEST_CASE("what may be pinned depends on pages alone, whatever the cache's polic
       Plan &plan = artifact.plans[0];
       plan.rules = {EvictionPolicy(eviction), CacheSharing::kLayerQuotas, PromptSurvival(survival)};
       plan.quotaPages[0] = 6;
-      plan.transitPages = 3; // The largest record of layer 1.
+      plan.transitPages = 3; // Pages of the largest record of layer 1.
       plan.pinned = {{0, 1, 2}, {}};
       CHECK(readBack(artifact).message() == "");
       artifact.plans[0].pinned = {{0, 1, 2, 3}, {}};
@@ -91,7 +91,7 @@ TEST_CASE("what may be pinned depends on pages alone, whatever the cache's polic
     }
 }
 
-TEST_CASE("starts that are not there, there twice or of other counts are refused") {
+TEST_CASE("start experts that do not exist, appear twice or have wrong counts are refused") {
   checkPlansRefused({
       {"no tokens", [](Plan &p) { p.startTokens = 0; }, "plan 0: start tokens is 0, expected 1 to"},
       {"starts of one layer", [](Plan &p) { p.start.pop_back(); },
@@ -102,22 +102,22 @@ TEST_CASE("starts that are not there, there twice or of other counts are refused
        [](Plan &p) {
          p.start[0].experts = {1, 1};
        },
-       "plan 0: start of MoE layer 0: expert 1 twice"},
-      {"uses of another count", [](Plan &p) { p.start[0].uses.pop_back(); },
+       "plan 0: start of MoE layer 0: expert 1 is listed twice"},
+      {"a wrong number of uses", [](Plan &p) { p.start[0].uses.pop_back(); },
        "plan 0: start of MoE layer 0: uses of 1 experts, expected 2"},
       {"more uses than tokens", [](Plan &p) { p.start[1].uses = {9}; },
        "plan 0: start of MoE layer 1: uses is 9, expected 0 to 8"},
   });
 }
 
-TEST_CASE("guesses that cannot be made are refused") {
+TEST_CASE("prefetch rules that the program cannot execute are refused") {
   checkPlansRefused({
       {"rules of one layer", [](Plan &p) { p.guesses.pop_back(); },
-       "plan 0: guess rules of 1 layers, expected none or 2"},
+       "plan 0: prefetch rules of 1 layers, expected none or 2"},
       {"an unknown predictor", [](Plan &p) { p.guesses[1].predictor = Predictor(3); },
-       "guess rule 1: unknown predictor 3, this reads 0 to 2"},
+       "prefetch rule 1: unknown predictor 3, this reads 0 to 2"},
       {"from the layer itself", [](Plan &p) { p.guesses[0].ahead = 0; },
-       "plan 0: guess rule of MoE layer 0: ahead is 0, expected 1 to 3"},
+       "plan 0: prefetch rule of MoE layer 0: ahead is 0, expected 1 to 3"},
       {"from too far away", [](Plan &p) { p.guesses[1].ahead = 4; }, "ahead is 4, expected 1 to 3"},
       {"no candidates", [](Plan &p) { p.guesses[1].candidates = 0; },
        "number of candidates is 0, expected 1 to 4"},
@@ -128,24 +128,26 @@ TEST_CASE("guesses that cannot be made are refused") {
       {"more reads than candidates", [](Plan &p) { p.guesses[1].reads = 4; },
        "number of reads is 4, expected 1 to 3"},
       {"more than certain", [](Plan &p) { p.guesses[1].minShare = kWholeShare + 1; },
-       "least share is 16777217, expected 0 to 16777216"},
+       "minimum probability is 16777217, expected 0 to 16777216"},
       {"the first layer", [](Plan &p) { p.guesses[0] = p.guesses[1]; },
-       "guess rule of MoE layer 0: the program 'decode' has no predict instruction 1 ahead of it"},
+       "prefetch rule of MoE layer 0: the program 'decode' has no predict instruction 1 ahead of "
+       "it"},
       {"where no instruction is", [](Plan &p) { p.guesses[1].ahead = 2; },
        "the program 'decode' has no predict instruction 2 ahead of it"},
-      {"paths from further away",
+      {"an activation-path table from further ahead",
        [](Plan &p) {
          p.guesses[1].predictor = Predictor::kPaths;
          p.guesses[1].ahead = 2;
        },
-       "guesses by paths are 2 ahead, expected 1"},
+       "the activation-path table predicts 2 ahead, expected 1"},
   });
-  checkAllRefused({{"paths without their section",
-                    [](Artifact &a) {
-                      a.plans[0].guesses = {{}, {Predictor::kPaths, 1, 3, 2, 0}};
-                    },
-                    "plan 0: guess rule of MoE layer 1: guesses by paths, but the file has no "
-                    "section of them"}});
+  checkAllRefused(
+      {{"an activation-path table without its section",
+        [](Artifact &a) {
+          a.plans[0].guesses = {{}, {Predictor::kPaths, 1, 3, 2, 0}};
+        },
+        "plan 0: prefetch rule of MoE layer 1: an activation-path table is used, but the "
+        "file has no section of them"}});
 }
 
 TEST_CASE("forecasts and reasons that cannot be printed are refused") {
@@ -153,38 +155,38 @@ TEST_CASE("forecasts and reasons that cannot be printed are refused") {
       {"a device with a control character", [](Plan &p) { p.forecast->device.push_back('\x1b'); },
        "plan 0: forecast: the device is not plain UTF-8"},
       {"more tokens than the trace has", [](Plan &p) { p.forecast->traceTokens = 4095; },
-       "it is of 4096 tokens, expected at most the 4095"},
-      {"a time that is none", [](Plan &p) { p.forecast->tokenNs = NAN; },
+       "it covers 4096 tokens, expected at most the 4095"},
+      {"a time that is not a number", [](Plan &p) { p.forecast->tokenNs = NAN; },
        "forecast: time per token is nan"},
-      {"an endless time", [](Plan &p) { p.forecast->medianNs = INFINITY; },
+      {"an infinite time", [](Plan &p) { p.forecast->medianNs = INFINITY; },
        "median time per token is inf"},
       {"a negative time", [](Plan &p) { p.forecast->slowNs = -1; }, "time of slow tokens is -1"},
       {"negative bytes", [](Plan &p) { p.forecast->bytesPerToken = -1; }, "bytes per token is -1"},
-      {"endless bytes", [](Plan &p) { p.forecast->leastBytesPerToken = INFINITY; },
-       "least bytes per token is inf"},
-      {"a bound that is none", [](Plan &p) { p.forecast->boundNs = NAN; },
+      {"infinite bytes", [](Plan &p) { p.forecast->leastBytesPerToken = INFINITY; },
+       "minimum bytes per token is inf"},
+      {"a bound that is not a number", [](Plan &p) { p.forecast->boundNs = NAN; },
        "bound of the time per token is nan"},
-      {"hits beyond all", [](Plan &p) { p.forecast->hitRate = 1.5; },
+      {"a hit rate above 1", [](Plan &p) { p.forecast->hitRate = 1.5; },
        "hit rate is 1.5, expected at most 1"},
       {"a negative rate", [](Plan &p) { p.forecast->presentRate = -0.5; },
-       "rate of experts present is -0.5"},
-      {"a recall beyond all", [](Plan &p) { p.forecast->guessRecall = 2; }, "guesses' recall is 2"},
-      {"a precision that is none", [](Plan &p) { p.forecast->guessPrecision = NAN; },
-       "guesses' precision is nan"},
+       "rate of resident experts is -0.5"},
+      {"a recall above 1", [](Plan &p) { p.forecast->guessRecall = 2; }, "prefetch recall is 2"},
+      {"a precision that is not a number", [](Plan &p) { p.forecast->guessPrecision = NAN; },
+       "prefetch precision is nan"},
       {"an unknown origin", [](Plan &p) { p.forecast->origin = Origin(4); },
        "plan 0: forecast: unknown origin 4, this reads 0 to 3"},
       {"a decision with a line end", [](Plan &p) { p.reasons[0].decision.push_back('\n'); },
        "plan 0: reason 0 is not plain UTF-8"},
-      {"a value that is no text", [](Plan &p) { p.reasons[1].value.push_back('\xff'); },
+      {"a value that is not UTF-8", [](Plan &p) { p.reasons[1].value.push_back('\xff'); },
        "plan 0: reason 1 is not plain UTF-8"},
-      {"a reason that rings", [](Plan &p) { p.reasons[1].reason.push_back('\a'); },
+      {"a reason with a bell character", [](Plan &p) { p.reasons[1].reason.push_back('\a'); },
        "plan 0: reason 1 is not plain UTF-8"},
       {"a reason of an unknown origin", [](Plan &p) { p.reasons[1].origin = Origin(9); },
        "plan 0: reason 1: unknown origin 9, this reads 0 to 3"},
   });
 }
 
-TEST_CASE("a layer whose rule is off need not be guessed by the program") {
+TEST_CASE("a layer whose prefetch rule is off needs no predict instruction") {
   Artifact artifact = tinyPlannedArtifact();
   std::erase_if(artifact.programs[0].instructions,
                 [](const Instruction &i) { return std::holds_alternative<PredictInstruction>(i); });

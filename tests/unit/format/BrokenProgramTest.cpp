@@ -30,7 +30,7 @@ TEST_CASE("broken buffers and lists of programs are refused") {
       {"only one program", [](Artifact &a) { a.programs.pop_back(); },
        "programs 'decode' and 'prefill' expected, found 1"},
       {"a program twice", [](Artifact &a) { a.programs[1].name = "decode"; },
-       "two programs are called 'decode'"},
+       "two programs have the name 'decode'"},
       {"an unknown program", [](Artifact &a) { a.programs[1].name = "encode"; },
        "unknown program 'encode', this reads 'decode' and 'prefill'"},
       {"no instructions",
@@ -59,7 +59,7 @@ TEST_CASE("broken buffers and lists of programs are refused") {
        "leave the arena of"},
       {"an offset near 2^64", [](Artifact &a) { decode(a).buffers[1].offset = ~uint64_t(63); },
        "leave the arena of"},
-      {"an arena beyond reason",
+      {"an arena that is too large",
        [](Artifact &a) { decode(a).arenaBytesPerToken = uint64_t(1) << 33; },
        "an arena of 8589934592 bytes per token, expected at most 4294967296"},
   });
@@ -78,16 +78,16 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
       {"an embedding of another vocabulary",
        [](Artifact &a) { firstOf<EmbedInstruction>(decode(a)).weight = W::kQuery; },
        "(embed): the weight has 32 rows, expected one for each of 48 tokens"},
-      {"a scale that is none",
+      {"a scale that is not finite",
        [](Artifact &a) { firstOf<EmbedInstruction>(decode(a)).scale = INFINITY; },
        "scale is inf, expected a finite number"},
       {"a destination of another width",
        [](Artifact &a) { firstOf<EmbedInstruction>(decode(a)).dst = B::kScores; },
        "dst has width 4, expected 32"},
-      {"a norm in pieces that do not divide",
+      {"a norm segment that does not divide the width",
        [](Artifact &a) { firstOf<NormInstruction>(decode(a)).segment = 5; },
        "segment 5, expected a divisor of the width 32"},
-      {"a norm in pieces of nothing",
+      {"an empty norm segment",
        [](Artifact &a) { firstOf<NormInstruction>(decode(a)).segment = 0; }, "segment 0"},
       {"a norm with a weight of another width",
        [](Artifact &a) { firstOf<NormInstruction>(decode(a)).weight = W::kHeadNorm; },
@@ -163,7 +163,7 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "unknown router scoring 1"},
       {"a layer's route before that of an earlier one",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).moeLayer = 1; },
-       "MoE layer 1 is routed, expected MoE layer 0: a program routes them from the first on"},
+       "MoE layer 1 is routed, expected MoE layer 0: a program routes all MoE layers in order"},
       {"scratch that is too narrow",
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).ranks = B::kMixed; },
        "ranks has width 32, expected 64"},
@@ -179,11 +179,11 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
   });
 }
 
-TEST_CASE("a guess of a later layer that does not fit is refused") {
+TEST_CASE("a predict instruction that does not fit is refused") {
   auto guess = [](Artifact &a) -> PredictInstruction & {
     return firstOf<PredictInstruction>(decode(a));
   };
-  // Into a buffer of its own that lies on another one.
+  // Into a separate buffer that overlaps another one.
   auto guessInto = [&](Artifact &a, int32_t other) {
     Program &program = decode(a);
     program.buffers.push_back(program.buffers[B::kScores]);
@@ -210,16 +210,16 @@ TEST_CASE("a guess of a later layer that does not fit is refused") {
        "ahead is 0, expected 1 to 3"},
       {"too far ahead", [&](Artifact &a) { guess(a).ahead = 4; }, "ahead is 4, expected 1 to 3"},
       {"another distance", [&](Artifact &a) { guess(a).ahead = 2; },
-       "MoE layer 1 is guessed 2 ahead behind the route of MoE layer 0, expected that of MoE "
+       "MoE layer 1 is predicted 2 ahead after the route of MoE layer 0, expected that of MoE "
        "layer -1"},
-      {"behind the later layer's own route",
+      {"after the later layer's own route",
        [&](Artifact &a) {
          Program &program = decode(a);
          insertStep(program, program.instructions.size() - 2, guess(a));
        },
-       "is guessed 1 ahead behind the route of MoE layer 1, expected that of MoE layer 0"},
+       "is predicted 1 ahead after the route of MoE layer 1, expected that of MoE layer 0"},
       {"before any route", [&](Artifact &a) { insertStep(decode(a), 1, guess(a)); },
-       "is guessed 1 ahead behind no route"},
+       "is predicted 1 ahead after no route"},
       {"an input of another width", [&](Artifact &a) { guess(a).src = B::kGate; },
        "src has width 24, expected 32"},
       {"an input that is quantized", [&](Artifact &a) { guess(a).src = B::kCodes; },
@@ -245,7 +245,7 @@ TEST_CASE("a guess of a later layer that does not fit is refused") {
        "(experts): buffer 9 does not hold the routing of MoE layer 0"},
       {"scores on the residual", [&](Artifact &a) { guessInto(a, B::kResidual); },
        "a is buffer 0, which holds no value here"},
-      {"scores that somebody reads",
+      {"scores that an instruction reads",
        [&](Artifact &a) {
          Program &program = decode(a);
          auto &steps = program.instructions;
@@ -259,7 +259,7 @@ TEST_CASE("a guess of a later layer that does not fit is refused") {
   });
 }
 
-TEST_CASE("a program that reads what is not there, or writes what it reads, is refused") {
+TEST_CASE("a program that reads an absent value, or overwrites its own input, is refused") {
   checkAllRefused({
       {"no head", [](Artifact &a) { eraseStep(decode(a), decode(a).instructions.size() - 1); },
        "the last instruction is quantize, expected head"},
@@ -290,12 +290,13 @@ TEST_CASE("a program that reads what is not there, or writes what it reads, is r
        "does not hold the routing of MoE layer 1"},
       {"expert numbers that were overwritten",
        [](Artifact &a) {
-         // The codes that are made between routing and the experts now lie on the expert numbers.
+         // The codes that are written between routing and the experts now overlap the expert
+         // numbers.
          Program &program = decode(a);
          program.buffers[B::kExperts].offset = program.buffers[B::kCodes].offset;
        },
        "does not hold the routing of MoE layer 0"},
-      {"a residual that a buffer in its place overwrites",
+      {"a residual that an overlapping buffer overwrites",
        [](Artifact &a) {
          decode(a).buffers[B::kScores].offset = decode(a).buffers[B::kResidual].offset;
        },
@@ -314,7 +315,7 @@ TEST_CASE("a program that reads what is not there, or writes what it reads, is r
       {"scratch on scratch",
        [](Artifact &a) { decode(a).buffers[B::kUp].offset = decode(a).buffers[B::kGate].offset; },
        "(experts): gate and up share bytes"},
-      {"what was scratch before",
+      {"a value that was only scratch",
        [](Artifact &a) {
          // The gate's scratch is read as if it held a row.
          Program &program = decode(a);
@@ -329,7 +330,7 @@ TEST_CASE("a program that reads what is not there, or writes what it reads, is r
   });
 }
 
-TEST_CASE("in-place operation is allowed where the schedule says so") {
+TEST_CASE("in-place operation is allowed where the instruction's rule allows it") {
   Artifact artifact = tinyArtifact();
   // The normed row lies where the activation's result will.
   Program &program = decode(artifact);
@@ -342,7 +343,7 @@ TEST_CASE("in-place operation is allowed where the schedule says so") {
 TEST_CASE("buffers may share bytes when neither is needed while the other is") {
   Artifact artifact = tinyArtifact();
   Program &program = decode(artifact);
-  // Attention's result is used up before the router's scores are made.
+  // Attention's result is no longer needed when the router's scores are written.
   program.buffers[B::kScores].offset = program.buffers[B::kAttended].offset;
   std::vector<std::byte> file = fileOf(artifact);
   auto read = readArtifact(MemorySource("tiny.moe", file));

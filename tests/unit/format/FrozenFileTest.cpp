@@ -1,6 +1,6 @@
 // Frozen files: each is written by the first program of its version and never again, so that every
-// later reader of the major version is held against it. Files of older major versions show that
-// they are refused in words. docs/changing-the-format.md says when and how files are written:
+// later reader of the major version is tested with it. Files of older major versions test that the
+// refusal names the version. docs/changing-the-format.md has the rules for writing them:
 //
 //   MOE_WRITE_FROZEN=1 build/release/tests/format_test -tc="frozen files are written on demand"
 #include "runtime/format/Manifest.h"
@@ -51,7 +51,7 @@ static void writeWhole(const std::string &path, Artifact artifact) {
   writeFile(path, fileOf(artifact));
 }
 
-// The fuzzers' seeds are of the same artifacts: a seed of another version reaches nothing.
+// The fuzzers' seeds are the same artifacts: the reader refuses a seed of another version at once.
 static void writeSeeds(const std::string &corpus) {
   const std::pair<const char *, Artifact> seeds[] = {
       {"whole_tiny", tinyArtifact()},
@@ -74,8 +74,8 @@ TEST_CASE("frozen files are written on demand") {
 
 //===-- Reading them --------------------------------------------------------------------------===//
 
-TEST_CASE("a file of version 1 is refused with what helps") {
-  // Its first page, which is all that a reader looks at before it refuses.
+TEST_CASE("a file of version 1 is refused with the remedy in the message") {
+  // Its first page, which is all that a reader reads before it refuses.
   const Status status = readArtifact(openFrozen("v1.4.moe")).status();
   CHECK(status.code() == StatusCode::kInvalidInput);
   CHECK(status.message().find("the file is format 1.4, this program reads 2.x; compile it again") !=
@@ -106,7 +106,7 @@ TEST_CASE("the frozen file of version 2.0 is read and verified") {
   CHECK(artifact.provenance[1] == std::pair<std::string, std::string>("bits", "4"));
 }
 
-TEST_CASE("plans of the frozen file of version 2.0 decide what they did") {
+TEST_CASE("plans of the frozen file of version 2.0 have the same decisions") {
   const Artifact artifact = readVerified(openFrozen("v2.0.moe"));
   const Plan &plan = artifact.plans[0];
   CHECK(plan.preset == "auto");
@@ -131,7 +131,7 @@ TEST_CASE("plans of the frozen file of version 2.0 decide what they did") {
   CHECK(artifact.plans[1].guesses[1].predictor == Predictor::kPaths);
 }
 
-TEST_CASE("what was measured is read from the frozen files of version 2.0") {
+TEST_CASE("measurements are read from the frozen files of version 2.0") {
   const Artifact onWindows = readVerified(openFrozen("v2.0.moe"));
   REQUIRE(onWindows.measured);
   CHECK(onWindows.measured->metric == "perplexity");

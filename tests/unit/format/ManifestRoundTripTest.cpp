@@ -1,5 +1,5 @@
-// Any values that the schema can hold come back as they were, sensible or not: what they mean to
-// each other is checked elsewhere.
+// Any values that the schema can hold survive a round trip, sensible or not: other tests check the
+// rules between them.
 #include "runtime/format/Manifest.h"
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ public:
 
 private:
   uint32_t below(uint32_t limit) { return uint32_t(random() % limit); }
-  // Small, zero and the largest values more often than chance has them.
+  // Draws small, zero and the largest values more often than a uniform draw.
   uint64_t u64() {
     uint64_t value = uint64_t(random()) << 32 | random();
     return below(4) == 0 ? ~uint64_t(0) : value >> below(64);
@@ -75,7 +75,7 @@ private:
   Plan plan() {
     auto numbers = [&] { return list<uint32_t>([&] { return u32(); }); };
     Plan p = {text(), u64(), u32(), u32(), u32(), numbers()};
-    if (below(4) == 0) // As versions before 1.4 wrote it.
+    if (below(4) == 0) // May be empty.
       return p;
     p.preset = text();
     p.rules = {EvictionPolicy(below(6)), CacheSharing(below(2)), PromptSurvival(below(3))};
@@ -166,7 +166,7 @@ private:
 
 } // namespace
 
-TEST_CASE("random descriptions come back as they were written") {
+TEST_CASE("random descriptions survive a round trip") {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     Artifact written = Generator(seed).artifact();
     std::vector<std::byte> bytes = encodeManifest(written);

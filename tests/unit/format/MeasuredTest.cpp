@@ -1,5 +1,5 @@
-// What was measured when the widths were chosen, in a file: kept as it was, and refused where a
-// number is none or lists do not belong together.
+// Measurements in a file: they survive a round trip, and are refused where a number is not finite
+// or lists do not match.
 #include "runtime/format/Manifest.h"
 #include "runtime/format/Reader.h"
 #include "tests/unit/format/TinyArtifact.h"
@@ -27,7 +27,7 @@ namespace {
 struct Change {
   const char *what;
   std::function<void(Measured &)> apply;
-  const char *message = ""; // Part of it, where it is refused.
+  const char *message = ""; // Part of the message if refused.
 };
 
 } // namespace
@@ -45,19 +45,19 @@ static void checkAllRefused(const std::vector<Change> &changes,
   }
 }
 
-TEST_CASE("what was measured comes back from a file as it was") {
+TEST_CASE("measurements survive a round trip") {
   auto read = readWith(tinyMeasured());
   REQUIRE_MESSAGE(read.isOk(), read.status().message());
   CHECK(read->measured == tinyMeasured());
 }
 
-TEST_CASE("what was measured on items comes back from a file as it was") {
+TEST_CASE("measurements on items survive a round trip") {
   auto read = readWith(tinyMeasuredOnItems());
   REQUIRE_MESSAGE(read.isOk(), read.status().message());
   CHECK(read->measured == tinyMeasuredOnItems());
 }
 
-TEST_CASE("what was measured on items is not what was measured on windows, which is refused") {
+TEST_CASE("fields of items in measurements on windows are refused, and the reverse") {
   checkAllRefused(
       {
           {"items set aside", [](Measured &m) { m.isSetAside = true; },
@@ -67,7 +67,8 @@ TEST_CASE("what was measured on items is not what was measured on windows, which
              m.acceptanceTexts[0].referenceNats = {1, 1, 1};
            },
            "acceptance text 0: 3 losses of the reference, expected none for items"},
-          {"a point too few", [](Measured &m) { m.acceptanceTexts[0].referencePoints.pop_back(); },
+          {"one point too few",
+           [](Measured &m) { m.acceptanceTexts[0].referencePoints.pop_back(); },
            "acceptance text 0: 3 scored items and 2 points of the reference, expected as many"},
           {"an item twice", [](Measured &m) { m.acceptanceTexts[0].windows[1] = 0; },
            "item 0 follows 0, expected ascending items"},
@@ -76,10 +77,10 @@ TEST_CASE("what was measured on items is not what was measured on windows, which
            "a point of the reference is 1.5, expected at most 1"},
           {"a negative point", [](Measured &m) { m.acceptanceTexts[0].referencePoints[1] = -1; },
            "a point of the reference is -1, expected at least 0"},
-          {"a point that is no number",
+          {"a point that is not a number",
            [](Measured &m) { m.acceptanceTexts[0].referencePoints[1] = kNan; },
            "a point of the reference is nan"},
-          {"points of calibration",
+          {"points of a calibration text",
            [](Measured &m) { m.calibrationTexts[0].referencePoints = {1}; },
            "calibration text 0: 0 scored windows and 1 losses, expected none"},
           {"nothing scored",
@@ -106,7 +107,7 @@ TEST_CASE("what was measured on items is not what was measured on windows, which
   });
 }
 
-TEST_CASE("a file without it has none") {
+TEST_CASE("a file without measurements has none") {
   Artifact artifact = tinyArtifact();
   std::vector<std::byte> file = fileOf(artifact);
   auto read = readArtifact(MemorySource("tiny.moe", file));
@@ -134,7 +135,7 @@ TEST_CASE("numbers at the ends of their ranges are read") {
   }
 }
 
-TEST_CASE("numbers that are none, or outside of their ranges, are refused") {
+TEST_CASE("numbers that are not finite, or outside of their ranges, are refused") {
   checkAllRefused({
       {"no metric", [](Measured &m) { m.metric.clear(); }, "the metric is empty"},
       {"a metric that clears the screen", [](Measured &m) { m.metric = "\x1b[2J"; },
@@ -143,18 +144,18 @@ TEST_CASE("numbers that are none, or outside of their ranges, are refused") {
        "the solver is not plain UTF-8"},
       {"a quantizer with a line break", [](Measured &m) { m.quantizer = "a\nb"; },
        "the quantizer is not plain UTF-8"},
-      {"a target that is no number", [](Measured &m) { m.target = kNan; },
+      {"a target that is not a number", [](Measured &m) { m.target = kNan; },
        "the target is nan, expected a finite number"},
       {"a negative target", [](Measured &m) { m.target = -0.5; },
        "the target is -0.5, expected at least 0"},
-      {"a loss that is no number", [](Measured &m) { m.loss = kNan; }, "the loss is nan"},
+      {"a loss that is not a number", [](Measured &m) { m.loss = kNan; }, "the loss is nan"},
       {"an infinite bound", [](Measured &m) { m.upperBound = kInfinity; },
        "the loss's upper bound is inf, expected a finite number"},
       {"an infinite divergence", [](Measured &m) { m.klNats = kInfinity; },
        "the KL divergence is inf"},
-      {"a negative share", [](Measured &m) { m.topDisagreement = -0.25; },
+      {"a negative fraction", [](Measured &m) { m.topDisagreement = -0.25; },
        "the top-1 disagreement is -0.25, expected at least 0"},
-      {"a share above 1", [](Measured &m) { m.topDisagreement = 1.5; },
+      {"a fraction above 1", [](Measured &m) { m.topDisagreement = 1.5; },
        "the top-1 disagreement is 1.5, expected at most 1"},
       {"a confidence that no bound has", [](Measured &m) { m.confidence = 0.5; },
        "confidence is 0.5, expected 0.9 to 0.9999"},
@@ -171,7 +172,7 @@ TEST_CASE("numbers that are none, or outside of their ranges, are refused") {
   });
 }
 
-TEST_CASE("texts whose lists do not belong together are refused") {
+TEST_CASE("texts whose lists do not match are refused") {
   checkAllRefused({
       {"no name", [](Measured &m) { m.calibrationTexts[1].name.clear(); },
        "calibration text 1: the name '' is empty or has a '/'"},
@@ -183,13 +184,13 @@ TEST_CASE("texts whose lists do not belong together are refused") {
        "calibration text 0: 1 scored windows and 0 losses, expected none"},
       {"losses of calibration", [](Measured &m) { m.calibrationTexts[0].referenceNats = {1}; },
        "calibration text 0: 0 scored windows and 1 losses, expected none"},
-      {"a loss too few", [](Measured &m) { m.acceptanceTexts[0].referenceNats.pop_back(); },
+      {"one loss too few", [](Measured &m) { m.acceptanceTexts[0].referenceNats.pop_back(); },
        "acceptance text 0: 3 scored windows and 2 losses of the reference, expected as many"},
       {"a window twice", [](Measured &m) { m.acceptanceTexts[0].windows[1] = 0; },
        "window 0 follows 0, expected ascending windows"},
       {"windows that descend", [](Measured &m) { m.acceptanceTexts[0].windows[2] = 1; },
        "window 1 follows 2, expected ascending windows"},
-      {"a loss that is no number",
+      {"a loss that is not a number",
        [](Measured &m) { m.acceptanceTexts[0].referenceNats[1] = kNan; },
        "a loss of the reference is nan"},
       {"a negative loss", [](Measured &m) { m.acceptanceTexts[0].referenceNats[1] = -1; },
@@ -206,7 +207,7 @@ static std::vector<std::byte> tinyManifest() {
 }
 
 static std::string decodingOf(std::span<const std::byte> manifest) {
-  std::vector<uint64_t> aligned(manifest.size() / 8 + 1); // As a section is.
+  std::vector<uint64_t> aligned(manifest.size() / 8 + 1); // Aligned like a section.
   std::memcpy(aligned.data(), manifest.data(), manifest.size());
   Artifact artifact;
   return decodeManifest(std::as_bytes(std::span(aligned)).first(manifest.size()), artifact)
@@ -226,7 +227,7 @@ TEST_CASE("a flag that is neither 0 nor 1 is refused") {
   CHECK(refused == 1);
 }
 
-TEST_CASE("windows without tokens are no items, and are refused") {
+TEST_CASE("windows of 0 tokens without item scores are refused") {
   Measured measured = tinyMeasured();
   measured.windowTokens = 0;
   const Status status = readWith(measured).status();
@@ -234,7 +235,7 @@ TEST_CASE("windows without tokens are no items, and are refused") {
   CHECK(status.message().find("measured: ") != std::string::npos);
 }
 
-TEST_CASE("losses at an address that no double may have are refused") {
+TEST_CASE("losses at a misaligned address are refused") {
   std::vector<std::byte> manifest = tinyManifest();
   auto word = [&](size_t at) {
     uint32_t value = 0;
@@ -248,8 +249,8 @@ TEST_CASE("losses at an address that no double may have are refused") {
   size_t first = 0;
   while (std::memcmp(&manifest[first], &kFirst, sizeof(kFirst)) != 0)
     first += sizeof(kFirst);
-  // The length stands before the first element; whatever refers to it now refers to 4 bytes behind
-  // it, where there is a length of 1.
+  // The length precedes the first element; every offset to it now refers to 4 bytes after it, where
+  // there is a length of 1.
   for (size_t at = 0; at < first; at += 4)
     if (word(at) == first - 4 - at)
       setWord(at, word(at) + 4);

@@ -1,4 +1,4 @@
-// What is written is what is read.
+// Whatever is written can be read back unchanged.
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Manifest.h"
 #include "runtime/format/Reader.h"
@@ -11,7 +11,7 @@
 
 using namespace moert;
 
-TEST_CASE("the tiny artifact is read back as it was written") {
+TEST_CASE("the tiny artifact survives a round trip") {
   Artifact written = tinyArtifact();
   std::vector<std::byte> file = fileOf(written);
   auto read = readArtifact(MemorySource("tiny.moe", file));
@@ -50,7 +50,7 @@ TEST_CASE("sealing refuses what a reader would refuse") {
   CHECK(sealed.status().message().find("quotas of 1 layers, expected 2") != std::string::npos);
 }
 
-TEST_CASE("the tokenizer's table is given as it was stored") {
+TEST_CASE("the tokenizer's table is read unchanged") {
   Artifact artifact = tinyArtifact();
   std::vector<std::byte> file = fileOf(artifact);
   auto table = readTokenizerTable(MemorySource("tiny.moe", file), artifact);
@@ -65,7 +65,7 @@ TEST_CASE("the tokenizer's table is given as it was stored") {
             strCat("expected ", formatChecksum(artifact.tokenizerChecksum))) != std::string::npos);
 }
 
-TEST_CASE("what plans decide comes back from a file as it was") {
+TEST_CASE("plans survive a round trip") {
   Artifact written = tinyPlannedArtifact();
   std::vector<std::byte> file = fileOf(written);
   auto read = readArtifact(MemorySource("tiny.moe", file));
@@ -79,8 +79,7 @@ TEST_CASE("what plans decide comes back from a file as it was") {
   CHECK(read->traceChecksum == written.traceChecksum);
 }
 
-TEST_CASE(
-    "paths and trace are given as they were stored, damaged ones refused, absent ones empty") {
+TEST_CASE("paths and trace are read unchanged, damaged ones refused, absent ones empty") {
   Artifact artifact = tinyPlannedArtifact(), plain = tinyArtifact();
   std::vector<std::byte> file = fileOf(artifact), plainFile = fileOf(plain);
   MemorySource source("tiny.moe", file), plainSource("plain.moe", plainFile);

@@ -29,7 +29,7 @@ static int32_t addBuffer(Program &program, BufferKind kind, uint32_t width, uint
   return int32_t(program.buffers.size()) - 1;
 }
 
-// In the order of TinyBuffers.
+// Adds the buffers in the order of TinyBuffers.
 static void addBuffers(Program &program) {
   addBuffer(program, BufferKind::kF32, kHidden);
   addBuffer(program, BufferKind::kF32, kHidden);
@@ -81,7 +81,7 @@ static void addNetwork(Program &program, uint32_t layer) {
   steps.push_back(LinearInstruction{B::kNormed, B::kScores, W::kRouter, kNone});
   steps.push_back(RouteInstruction{B::kScores, B::kExperts, B::kWeights, layer,
                                    RouterScoring::kSoftmaxThenTopK, kTopK, true, 1});
-  // Both layers share one router, and its scores are not needed any more.
+  // Both layers share one router; layer 0 reuses the buffer of its scores.
   if (layer == 0)
     steps.push_back(PredictInstruction{B::kNormed, B::kScores, W::kRouter, kNone, 1, 1});
   // Layer 0 quantizes rows when it gathers them, layer 1 beforehand.
@@ -117,7 +117,7 @@ static WeightFormat plane(WeightKind kind) {
   return {kind, kGroup, kGroup, false, true};
 }
 
-// Layer 0 has plain experts of 4 bits, layer 1 one of each nested width: 8, 3, 4 bits, and 2.
+// Layer 0 has experts of one 4-bit slice, layer 1 one expert of each nested width: 8, 3, 4, 2 bits.
 static std::vector<WeightFormat> slicesOf(uint32_t layer, uint32_t expert) {
   WeightFormat p1 = plane(WeightKind::kInt1), p2 = plane(WeightKind::kInt2),
                p4 = plane(WeightKind::kInt4);

@@ -27,24 +27,24 @@ struct TinyBuffers {
 moert::Artifact tinyArtifact();
 constexpr uint64_t kTinyTokenizerBytes = 100;
 
-/// The same with everything that plans may decide, and with the sections that this is made from.
+/// The same with every optional field of plans, and with the sections that plans are made from.
 moert::Artifact tinyPlannedArtifact();
 constexpr uint64_t kTinyPathsBytes = 200, kTinyTraceBytes = 5000;
 
-/// What may stand beside it: two texts that calibration read, one of which has scored windows too.
+/// Measurements for it: two calibration texts, one of which has scored windows too.
 moert::Measured tinyMeasured();
 /// The same on the items of one file of two.
 moert::Measured tinyMeasuredOnItems();
 
 /// The file of an artifact: every section filled with a pattern, checksums set in `artifact`. Does
-/// not check anything, so that broken artifacts become files too.
+/// not validate, so that broken artifacts become files too.
 std::vector<std::byte> fileOf(moert::Artifact &artifact);
 
-/// A file in memory after a change to its bytes: the checksums of its first page and its manifest
-/// are made right again, so that the rules behind them are reached.
+/// Recomputes the checksums of the first page and the manifest after a change to a file's bytes, so
+/// that the rules checked after them are reached.
 void repairChecksums(std::vector<std::byte> &file);
 
-/// The place of a program's first instruction of a type.
+/// A program's first instruction of a type.
 template <typename T> T &firstOf(moert::Program &program) {
   for (moert::Instruction &instruction : program.instructions)
     if (T *found = std::get_if<T>(&instruction))

@@ -1,4 +1,4 @@
-// Damage to any byte of a file is found, and named.
+// Damage to any byte of a file is found, and the message names the place.
 #include "runtime/format/Verify.h"
 #include "tests/unit/format/TinyArtifact.h"
 
@@ -10,7 +10,7 @@ static Status verify(std::span<const std::byte> file) {
   return verifyArtifact(MemorySource("tiny.moe", file));
 }
 
-TEST_CASE("a file that is as it was written passes") {
+TEST_CASE("an unchanged file passes") {
   for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact()}) {
     Status status = verify(fileOf(artifact));
     CHECK_MESSAGE(status.isOk(), status.message());
@@ -37,7 +37,7 @@ TEST_CASE("progress grows to the size of the file") {
 TEST_CASE("one flipped bit anywhere in the file is found") {
   Artifact artifact = tinyPlannedArtifact();
   std::vector<std::byte> file = fileOf(artifact);
-  // An odd stride visits every kind of byte; every byte would take long and tell nothing more.
+  // An odd stride reaches every kind of byte; all bytes would take long and add nothing.
   for (size_t i = 0; i < file.size(); i += 97) {
     file[i] ^= std::byte(1 << (i % 8));
     CHECK_MESSAGE(!verify(file).isOk(), "byte ", i);
@@ -66,7 +66,7 @@ TEST_CASE("a byte in a record's padding is named with its offset") {
   file[place] = std::byte(9);
   Status status = verify(file);
   REQUIRE(!status.isOk());
-  CHECK(status.message().find("padding behind the record of layer 0, expert 3, slice 0") !=
+  CHECK(status.message().find("padding after the record of layer 0, expert 3, slice 0") !=
         std::string::npos);
   CHECK(status.message().find(std::to_string(place)) != std::string::npos);
 }
@@ -81,7 +81,7 @@ TEST_CASE("resident weights and the tokenizer are named when they are damaged") 
   CHECK(verify(file).message().find("section tokenizer is damaged") != std::string::npos);
 }
 
-TEST_CASE("paths and trace are named when they are damaged, and a run overlooks it") {
+TEST_CASE("damage to paths and trace is named, and does not stop a run") {
   Artifact artifact = tinyPlannedArtifact();
   std::vector<std::byte> file = fileOf(artifact);
   file[artifact.pathsOffset + 150] ^= std::byte(1);
@@ -93,10 +93,10 @@ TEST_CASE("paths and trace are named when they are damaged, and a run overlooks 
   CHECK(readArtifact(MemorySource("tiny.moe", file)).isOk());
   file[artifact.traceOffset + kTinyTraceBytes - 1] ^= std::byte(1);
   file[artifact.traceOffset + kTinyTraceBytes] = std::byte(1);
-  CHECK(verify(file).message().find("padding behind section trace") != std::string::npos);
+  CHECK(verify(file).message().find("padding after section trace") != std::string::npos);
 }
 
-TEST_CASE("a file that was cut short says so with both sizes") {
+TEST_CASE("a file that was cut short is refused with both sizes") {
   Artifact artifact = tinyArtifact();
   std::vector<std::byte> file = fileOf(artifact);
   for (size_t bytes : {file.size() - 1, file.size() - 4096, size_t(4096), size_t(100), size_t(0)}) {
