@@ -6,7 +6,7 @@ namespace moert {
 
 namespace {
 
-/// Collects the operands of one instruction; absent ones are left out.
+/// Collects the operands of one instruction, without absent ones.
 struct Collector {
   BufferUses uses;
 
@@ -53,8 +53,8 @@ struct Collector {
     reads({i.src, i.experts, i.weights});
     writes({i.gathered, i.gate, i.up, i.hidden, i.ranks, i.dst});
   }
-  // Parts of programs are played where no expert is guessed, and nothing else needs what a guess
-  // does.
+  // Only layerwise execution uses this, and prefetching is off there; predictions affect nothing
+  // else.
   void operator()(const PredictInstruction &) {}
   void operator()(const AddInstruction &i) {
     reads({i.a, i.b});

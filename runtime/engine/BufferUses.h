@@ -1,7 +1,7 @@
-// What an instruction touches: which buffers it reads and writes, which resident weights it needs.
-// From that follows what is alive between two instructions, and what has to be in memory for a part
-// of a program. That is asked where a program is played in parts, which guess no experts: guesses
-// touch nothing there.
+// Operands of an instruction: the buffers that it reads and writes, and the resident weights that
+// it needs. From these follow the buffers that are live between two instructions and the weights
+// that a part of a program needs. Used by layerwise execution, where prefetching is off: predict
+// instructions have no operands here.
 #pragma once
 
 #include "runtime/format/Schedule.h"
@@ -19,7 +19,7 @@ struct BufferUses {
 
 BufferUses usesOf(const Instruction &instruction);
 
-/// The buffers whose values instructions from `boundary` on read before they write them, ascending.
+/// Buffers that instructions from `boundary` on read before they write them, ascending.
 std::vector<int32_t> liveBuffers(const Program &program, size_t boundary);
 
 } // namespace moert

@@ -1,4 +1,4 @@
-// Loading a model, and the steps of its sessions.
+// Loads a model and executes the steps of its sessions.
 #include "runtime/engine/EngineImpl.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -17,8 +17,8 @@ namespace {
 
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-/// Reads the resident section in order of the file, several pieces at once, and checks it as the
-/// pieces come in.
+/// Reads the resident section in file order, several pieces at a time, and updates the checksum as
+/// pieces complete.
 class ResidentLoader {
 public:
   ResidentLoader(const Model::Impl &opened, ReadQueue &readQueue, HostRegion &memory)
@@ -85,7 +85,7 @@ const Program *findProgram(const Artifact &artifact, const char *name) {
 
 void makeResidentViews(Engine::Impl &engine) {
   const std::vector<ResidentWeight> &weights = engine.artifact->residents;
-  // Views point into the list of pages, which must not move any more.
+  // Views point into the list of pages, which must not be reallocated from here on.
   engine.residentPages.resize(weights.size());
   for (size_t i = 0; i < weights.size(); ++i) {
     engine.residentPages[i] = engine.residentMemory.data() + weights[i].offset;
@@ -125,7 +125,7 @@ Status Engine::Impl::makeStepMemory() {
   return {};
 }
 
-// What was accounted for is what is loaded.
+// The loaded model must be the one that the account was made for.
 static Status checkAccount(const Artifact &artifact, const EngineOptions &options,
                            const MemoryAccount &account) {
   if (account.plan >= artifact.plans.size())
@@ -213,7 +213,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   MOERT_RETURN_IF_ERROR(fillAsPlanned(plan, *engine->cache, [&](uint64_t done) {
     hear(artifact.residentBytes + std::min(done, startBytes));
   }));
-  hear(artifact.residentBytes + startBytes); // Some of the start may not have fitted.
+  hear(artifact.residentBytes + startBytes); // Some experts of the start may not fit.
   return std::unique_ptr<Engine>(new Engine(std::move(engine)));
 }
 

@@ -1,5 +1,5 @@
-// The inside of an engine: where everything lies while a schedule is played. Engine.cpp fills it
-// in, Play.cpp and PlayExperts.cpp work with it.
+// The internals of an engine: all state during the execution of a schedule. Engine.cpp fills it in,
+// Play.cpp and PlayExperts.cpp use it.
 #pragma once
 
 #include "moert/Engine.h"
@@ -21,10 +21,10 @@
 namespace moert {
 
 /// The keys and values of a sequence: per slot a table of blocks of kKvBlockTokens tokens, all in
-/// one region that was taken from the system at once.
+/// one region that was allocated at once.
 struct Session::Impl {
-  /// Lists the session among its own. nullptr once the engine has ended, and of the one session of
-  /// layerwise execution.
+  /// The engine that lists this session. nullptr after the engine is destroyed, and for the one
+  /// session of layerwise execution.
   Engine::Impl *owner = nullptr;
   HostRegion memory;
   uint32_t length = 0;
@@ -43,10 +43,10 @@ struct BatchRow {
   bool wantsLogits;
 };
 
-/// The matrices of experts with the same slices, as views without bytes: where each begins in the
-/// record, its layout, and the planes that refine it.
+/// The matrices of experts with the same slices, as views without data: each one's offset in the
+/// record, its layout, and the slices that refine it.
 struct ExpertTemplate {
-  std::vector<WeightFormat> formats; // Of the slices that are read.
+  std::vector<WeightFormat> formats; // The slices that are read.
   std::vector<WeightView> matrices;  // bytes.offset: from the record's first byte.
 };
 
@@ -57,7 +57,7 @@ struct MoeLayerTables {
   std::vector<uint32_t> templateOfExpert;
 };
 
-/// Instructions of one kind whose products can be shared out together.
+/// Instructions of one kind whose products are computed in one parallel run.
 template <typename T> struct TogetherInstructions {
   std::array<const T *, kMostTogether> all;
   size_t count = 0;
@@ -71,7 +71,7 @@ struct Product {
   uint64_t yStride;
 };
 
-/// Rows of one buffer of the program being played.
+/// Rows of one buffer of the program being executed.
 struct Rows {
   std::byte *data;
   uint64_t bytesPerRow;
@@ -86,8 +86,8 @@ struct Rows {
 };
 
 /// The (row, rank) pairs of the batch, grouped by expert. Borrowed from the engine's tables:
-///   wanted       distinct experts, the most popular first, ties to the lowest index
-///   uses         how many rows want each of them
+///   wanted       distinct experts, the most used first, ties to the lowest index
+///   uses         number of rows that routed to each of them
 ///   expertBegin  [experts + 1]: the pairs of expert e are expertRows[begin of e, begin of e + 1)
 ///   expertRows   row * topK + rank, ascending for each expert
 struct Grouping {
@@ -109,26 +109,26 @@ struct Engine::Impl {
   uint32_t logitsRows = 0;
   uint64_t logitsStride = 0; // Floats from one row to the next.
   HostRegion residentMemory, arena, scratch, logits, poolMemory;
-  std::vector<const std::byte *> residentPages; // One "page" per resident weight.
+  std::vector<const std::byte *> residentPages; // One page per resident weight.
   std::vector<WeightView> residents;
   std::vector<MoeLayerTables> moeLayers;
-  std::vector<CacheLayer> cacheLayers; // Borrowed by the cache, as moeLayers are.
-  uint32_t firstCachedLayer = 0;       // The MoE layer that is the cache's first.
+  std::vector<CacheLayer> cacheLayers; // Borrowed by the cache, like moeLayers.
+  uint32_t firstCachedLayer = 0;       // The cache's layer 0 is this MoE layer.
   const Program *decode = nullptr, *prefill = nullptr;
-  std::vector<StepPart> decodeParts, prefillParts; // Of their instructions.
-  std::span<const GuessRule> guessRules;           // Per MoE layer; empty: nothing is guessed.
+  std::vector<StepPart> decodeParts, prefillParts; // Per instruction.
+  std::span<const GuessRule> guessRules;           // Per MoE layer; empty: no prefetching.
   std::vector<std::byte> pathsSection;
-  std::optional<PathTable> paths; // Of the section, if a rule asks for it.
+  std::optional<PathTable> paths; // Set if a rule uses it.
 
-  // Destroyed in reverse: the cache before the queue that it reads with and the threads that check
-  // what was read.
+  // Destroyed in reverse: the cache before the queue that it reads with and the threads that verify
+  // checksums.
   std::unique_ptr<ThreadPool> threads;
   std::unique_ptr<ReadQueue> queue;
   std::unique_ptr<ExpertCache> cache;
 
-  std::vector<Session *> sessions; // That exist; room for mostSessions.
+  std::vector<Session *> sessions; // All existing sessions; capacity mostSessions.
 
-  // Of the step being played; sized once, for `chunk` tokens.
+  // State of the current step; sized once, for `chunk` tokens.
   bool isStepping = false;
   const Program *program = nullptr;
   StepObserver *observer = nullptr;
@@ -137,13 +137,14 @@ struct Engine::Impl {
   std::vector<uint32_t> ropeOffsets;
   uint32_t ropeFloatsPerRow = 0;
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
-  std::vector<float> probabilities;    // Of one row, experts of the widest layer.
+  std::vector<float> probabilities;    // One row of the layer with the most experts.
   std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See PlayExperts.cpp.
-  std::vector<uint32_t> guessShares;           // Of a layer's experts, over all rows.
-  std::vector<GuessCandidate> guessCandidates; // The same, likeliest first.
-  // What all rows chose in the last MoE layer and in the one before that; kept with paths alone.
+  std::vector<uint32_t> guessShares;           // Per expert of a layer, over all rows.
+  std::vector<GuessCandidate> guessCandidates; // The same, most probable first.
+  // The experts that all rows chose in the last MoE layer and in the one before that; used by the
+  // activation-path table only.
   std::array<std::vector<int32_t>, 2> chosen;
-  std::optional<Grouping> openExperts; // Of a layer whose experts are on their way.
+  std::optional<Grouping> openExperts; // Set while a layer's experts are being read.
   std::vector<LayerProfile> profile;
   PartNumbers partNs{};
 
@@ -162,37 +163,37 @@ struct Engine::Impl {
   }
   QuantizedRows quantized(int32_t bufferIndex, uint64_t firstRow = 0) const;
 
-  /// Everything that a step of `chunk` tokens of any program needs, sized once.
+  /// Allocates everything that a step of `chunk` tokens of any program needs.
   Status makeStepMemory();
-  /// Reads and checks the activation paths.
+  /// Reads and checks the activation-path tables.
   Status loadPaths(const ArtifactFile &file);
-  /// A session whose slots lie behind each other in `memory`, or all on the same bytes where only
-  /// one is in use at a time.
+  /// A session whose slots follow each other in `memory`, or all use the same bytes where only one
+  /// is in use at a time.
   static std::unique_ptr<Session> makeSession(const Artifact &artifact, HostRegion memory,
                                               uint32_t contextTokens, bool slotsShareMemory);
 
-  /// What step() refuses of one session: in a batch of any size.
+  /// The checks of step() on one session, in a batch of any size.
   Status checkTokens(const SessionTokens &tokens) const;
   Status checkBatch(std::span<const SessionTokens> parts) const;
   Status playBatch(std::span<const SessionTokens> parts);
 
   Status playProgram();
-  /// Those of one kind that follow each other from `first` on, of one layer and one source, and
-  /// whose results lie apart.
+  /// Consecutive instructions of one kind from `first` on, of one layer and with one source, whose
+  /// results do not overlap.
   template <typename T>
   TogetherInstructions<T> togetherFrom(size_t first, int32_t T::*result) const;
-  /// Products of one buffer that follow each other, such as query, key and value: shared out
-  /// together. From instruction `first` on; how many were played.
+  /// Executes consecutive products of one buffer, such as query, key and value, from instruction
+  /// `first` on in one parallel run; returns how many.
   size_t playLinearsFrom(size_t first);
   void playLinears(std::span<const LinearInstruction *const> linears);
-  /// Shares the time of such products out by their weights.
+  /// Distributes the time of such products among them in proportion to their weight bytes.
   void countLinears(std::span<const StepPart> parts, size_t first, uint64_t computeNs);
   Status playInstruction(const Instruction &instruction, LayerProfile &layerProfile);
-  /// Has the experts that the routers chose read, from when that is known on: whatever is played
-  /// between then and their turn, the disk is at work.
+  /// Starts reading the routed experts as soon as the routing is known, so that reads overlap the
+  /// instructions between the route and the experts.
   Status beginExperts(const ExpertsInstruction &instruction);
   Status beginNextExperts(size_t routed);
-  /// What the cache has spent since it is there; between instructions.
+  /// Times that the cache has spent in total; valid between instructions.
   struct CacheTime {
     uint64_t waitNs, verifyNs, submitNs;
   };
@@ -205,8 +206,8 @@ struct Engine::Impl {
   Status playHead(const HeadInstruction &head);
   void playAttend(const AttendInstruction &attend);
   void playRoute(const RouteInstruction &route);
-  /// Guesses of later layers that follow each other, whose gates are stacked into one product.
-  /// From instruction `first` on; how many were played.
+  /// Executes consecutive predict instructions from instruction `first` on, whose gates are stacked
+  /// into one product; returns how many.
   size_t playPredictsFrom(size_t first);
   void nameGuess(const PredictInstruction &predict);
   void rememberChosen(const RouteInstruction &route);
@@ -215,19 +216,19 @@ struct Engine::Impl {
   void fillRopeTables();
 
   /// y = w * x for `count` rows of the buffer `source`, from firstRow on; x is float, or quantized
-  /// where w is.
+  /// if w is.
   void multiply(const WeightView &w, int32_t source, uint32_t firstRow, uint32_t count, float *y,
                 uint64_t yStride) const {
     Product product = {&w, y, yStride};
     multiply({&product, 1}, source, firstRow, count);
   }
-  /// Several products of the same rows, shared out together.
+  /// Several products of the same rows in one parallel run.
   void multiply(std::span<const Product> products, int32_t source, uint32_t firstRow,
                 uint32_t count) const;
 };
 
-// By the format's rules no result lies where the common source does; but it may lie where an
-// earlier one does, which then has to be there first.
+// By the format's rules no result overlaps the common source, but it may overlap an earlier result;
+// such a product is left for the next run.
 template <typename T>
 TogetherInstructions<T> Engine::Impl::togetherFrom(size_t first, int32_t T::*result) const {
   TogetherInstructions<T> together;

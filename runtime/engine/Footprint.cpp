@@ -10,7 +10,7 @@
 
 namespace moert {
 
-// Far beyond use, and far below where an account's numbers would wrap.
+// Far more than any use needs, and far below where an account's numbers would wrap.
 static constexpr uint32_t kMostSessions = 4096;
 
 static uint32_t topKOf(const Artifact &artifact, uint32_t moeLayer) {
@@ -65,7 +65,7 @@ static uint64_t textBytes(std::initializer_list<const std::string *> texts) {
   return bytes;
 }
 
-// What plans decide beside quotas. All of them stay in memory, not only the one that is played.
+// The memory of a plan beyond its quotas. All plans stay in memory, not only the one in use.
 static uint64_t planBytesOf(const Artifact &artifact) {
   uint64_t bytes = 0;
   for (const Plan &plan : artifact.plans) {
@@ -85,7 +85,8 @@ ModelFootprint footprintOf(const Model &model) {
   const Artifact &artifact = model.artifact();
   ModelFootprint footprint;
   footprint.residentBytes = artifact.residentBytes;
-  // A block's two table entries are 16 bytes for kKvBlockTokens tokens; a byte a token covers them.
+  // A block's two table entries take 16 bytes for kKvBlockTokens tokens; one byte per token covers
+  // them.
   footprint.kvBytesPerToken = kvBytesPerToken(artifact) + artifact.kvSlots.size();
   footprint.logitsBytes = roundUp(uint64_t(artifact.model.vocabularySize) * 4, kBufferAlignment);
   footprint.pageBytes = artifact.pageBytes;
@@ -111,7 +112,7 @@ ModelFootprint footprintOf(const Model &model) {
     entries.instructions += program.instructions.size() + program.buffers.size();
   }
   std::vector<uint32_t> offsets;
-  // Pairs of row and rank, and what was chosen in two layers before.
+  // Pairs of row and rank, and the experts chosen in the two layers before.
   uint64_t lists = topK * 3 * sizeof(int32_t);
   uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + lists + sizeof(BatchRow);
   footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
@@ -149,7 +150,7 @@ static std::vector<WeightFormat> formatsOf(const Expert &expert) {
   return formats;
 }
 
-// Offsets follow from the formats alone: slices are laid out one behind the other.
+// Offsets follow from the formats alone: slices are contiguous.
 static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &expert) {
   ExpertTemplate made;
   made.formats = formatsOf(expert);
@@ -174,9 +175,9 @@ static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &
   return made;
 }
 
-// Experts are played with all of their slices, which is the first variant.
+// Experts are always computed with all of their slices.
 static Status addExpert(const MoeLayer &layer, const Expert &expert, MoeLayerTables &table) {
-  // What a file of version 1.0 may hold beyond this: slices that add up.
+  // Refuses slices that do not refine the slice before them.
   MOERT_RETURN_IF_ERROR(checkSliceFormats(formatsOf(expert)));
   auto known =
       std::find_if(table.templates.begin(), table.templates.end(),
@@ -200,7 +201,7 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
     for (size_t e = 0; e < layer.experts.size(); ++e)
       MOERT_RETURN_IF_ERROR(addExpert(layer, layer.experts[e], table)
                                 .withContext(strCat("layer ", layer.layer, ", expert ", e)));
-    // Records borrow the lists of slices, which do not grow any more.
+    // Records borrow the lists of slices, which are complete now.
     for (size_t e = 0; e < layer.experts.size(); ++e)
       table.records.push_back(
           {layer.experts[e].fileOffset, layer.experts[e].bytes, table.slices[e]});
@@ -224,7 +225,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
                         " threads, expected at least 1 of each");
   RunRequest request;
   request.contextTokens = static_cast<uint32_t>(roundUp(options.contextTokens, kKvBlockTokens));
-  // No chunk has more rows than there are tokens; memory for them would lie idle.
+  // No chunk has more rows than there are tokens; memory for more would stay unused.
   request.planPrefillChunk = options.contextTokens;
   if (options.prefillChunk)
     request.prefillChunk = std::min(*options.prefillChunk, options.contextTokens);

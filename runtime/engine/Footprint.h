@@ -1,4 +1,4 @@
-// What an artifact needs in memory, worked out from its tables.
+// The memory that an artifact needs, computed from its tables.
 #pragma once
 
 #include "runtime/cache/ExpertCache.h"
@@ -11,8 +11,8 @@ namespace moert {
 
 ModelFootprint footprintOf(const Model &model);
 
-/// The read queue that a run of this artifact uses: limits for its largest record, the pool to be
-/// registered.
+/// The options of the read queue for a run of this artifact: limits for its largest record, and the
+/// pool to be registered.
 ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
                                   std::span<const MemoryPiece> regions);
 
@@ -21,16 +21,16 @@ constexpr uint64_t kResidentReadBytes = 1 << 20;
 
 CacheShape cacheShapeOf(const Artifact &artifact);
 
-/// Records, slices and the views of each expert's matrices.
+/// Computes the records, slices and views of each expert's matrices.
 Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact);
 
 /// Floats of attention scratch for one thread (Kernels.h, attend).
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);
 
-/// Floats of rotation tables for one token, and where each rope's begin.
+/// Floats of rotation tables for one token; sets the offset of each rope's table.
 uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets);
 
-/// Keys and values of one token, of all slots.
+/// Bytes of the keys and values of one token, over all slots.
 uint64_t kvBytesPerToken(const Artifact &artifact);
 
 /// KV memory of a session of that many tokens.

@@ -5,8 +5,8 @@
 
 namespace moert {
 
-// The format lets the input of quantized experts be floats, quantized as they are gathered. No
-// compiler wrote that, and rows are gathered as they are.
+// The format allows experts that quantize a float input while they gather it. No compiler emits
+// that, and this engine only gathers rows without conversion.
 static Status checkGathers(const Artifact &artifact) {
   for (const Program &program : artifact.programs)
     for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -17,7 +17,7 @@ static Status checkGathers(const Artifact &artifact) {
           program.buffers[size_t(experts->gathered)].kind)
         return invalidInput("program ", program.name, ": instruction ", i,
                             " (experts): src is f32, expected quantized: this engine gathers rows "
-                            "as they are");
+                            "without conversion");
     }
   return {};
 }
@@ -36,7 +36,7 @@ const Tokenizer *Model::tokenizer() const {
 }
 
 Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
-  // What is checked here is what engines read: the file is opened by its name once.
+  // The file is opened once, so that engines read the file that was checked.
   MOERT_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::open(path));
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::fromOpen(path, file.directDescriptor(),
                                                                  file.bufferedDescriptor()));

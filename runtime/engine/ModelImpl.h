@@ -1,4 +1,4 @@
-// The inside of an opened artifact, shared with the engine.
+// The internals of an opened artifact, shared with the engine.
 #pragma once
 
 #include "moert/Engine.h"
@@ -13,7 +13,7 @@ namespace moert {
 struct Model::Impl {
   ArtifactFile file;
   Artifact artifact;
-  std::vector<std::byte> tokenizerTable; // Used by the tokenizer where it lies.
+  std::vector<std::byte> tokenizerTable; // The tokenizer reads it in place.
   std::optional<Tokenizer> tokenizer;
 };
 

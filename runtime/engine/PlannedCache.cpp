@@ -9,9 +9,9 @@
 
 namespace moert {
 
-//===-- Which plan ----------------------------------------------------------------------------===//
+//===-- The choice ----------------------------------------------------------------------------===//
 
-// A plan that no preset made goes by its name.
+// A plan made without a preset is identified by its name.
 static const std::string &presetOf(const Plan &plan) {
   return plan.preset.empty() ? plan.name : plan.preset;
 }
@@ -79,7 +79,7 @@ std::optional<MemoryAccount>
 accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
                      const RunRequest &request, const BudgetSize &budget) {
-  // Whether it fits; then the larger one of those that do, the smaller one of those that do not.
+  // Plans that fit first; among them the larger one, among the others the smaller one.
   using Rank = std::tuple<bool, int64_t, uint64_t>;
   std::optional<MemoryAccount> best;
   Rank bestRank;
@@ -95,7 +95,7 @@ accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
     bool isWithin =
         !budget.expertShare && plan.budgetBytes != 0 && plan.budgetBytes <= budget.bytes;
     bool fits = isWithin || pages <= account->poolPages;
-    // A plan without a budget is the largest of its size.
+    // A plan without a budget ranks above all plans with as many pages.
     uint64_t budgetRank = fits ? plan.budgetBytes - 1 : UINT64_MAX - plan.budgetBytes;
     Rank rank{fits, fits ? static_cast<int64_t>(pages) : -static_cast<int64_t>(pages), budgetRank};
     if (best && rank <= bestRank)
@@ -107,7 +107,7 @@ accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
   return best;
 }
 
-//===-- The cache as planned ------------------------------------------------------------------===//
+//===-- The planned cache ---------------------------------------------------------------------===//
 
 CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,
                             const Plan &plan, uint64_t poolPages,
@@ -141,7 +141,7 @@ Status pinAsPlanned(const Plan &plan, ExpertCache &cache) {
   size_t longest = 0;
   for (const std::vector<uint32_t> &pinned : plan.pinned)
     longest = std::max(longest, pinned.size());
-  // Layer by layer for each place in the lists: with one pool the layers lose alike.
+  // One expert of each layer per round: with one pool, layers lose the same number of pins.
   std::vector<bool> isFull(plan.pinned.size());
   for (size_t place = 0; place < longest; ++place)
     for (uint32_t l = 0; l < plan.pinned.size(); ++l) {
@@ -163,7 +163,7 @@ Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
     if (start.experts.empty())
       continue;
     MOERT_RETURN_IF_ERROR(cache.fill(l, {start.experts, start.uses, plan.startTokens})
-                              .withContext("what the cache starts with"));
+                              .withContext("the experts that the cache starts with"));
     progress(done += cache.layerStats().bytesRead);
   }
   return {};
@@ -173,7 +173,7 @@ Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
 
 namespace {
 
-/// The file that is open, as the sections' reader wants it.
+/// Adapts the open file to the interface of the sections' reader.
 class OpenedFile final : public ByteSource {
 public:
   explicit OpenedFile(const ArtifactFile &openedFile) : file(openedFile) {}

@@ -1,4 +1,4 @@
-// From an artifact's plans to a cache: which plan, and the cache as it says.
+// Chooses one of an artifact's plans and configures the expert cache for it.
 #pragma once
 
 #include "runtime/cache/ExpertCache.h"
@@ -12,12 +12,13 @@
 
 namespace moert {
 
-/// The plans that the options leave to choose from. Refused if there is none, with what there is.
+/// The plans that match the options. An error, which lists the presets of the artifact, if none
+/// does.
 Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const EngineOptions &options);
 
-/// Of these the largest that fits, or else the smallest, with its account. A plan fits where its
-/// budget is within the one given, or its pages are within the pool that this leaves. nullopt: the
-/// budget is below the smallest that works.
+/// The account of the largest of these plans that fits, or else of the smallest. A plan fits if its
+/// budget is within the given budget, or if its pages are within the pool that the given budget
+/// leaves. nullopt: the budget is below the smallest that works.
 std::optional<MemoryAccount>
 accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
@@ -28,24 +29,24 @@ uint64_t smallestBudget(const Artifact &artifact, std::span<const uint32_t> choi
                         const ModelFootprint &footprint, const ProcessFootprint &process,
                         const RunRequest &request);
 
-/// The configuration of a cache on a pool of so many pages, which may be another than the plan's;
+/// The configuration of a cache with a pool of poolPages pages, which may differ from the plan's;
 /// its spans borrow `layers` and `cacheLayers`, which it fills in.
 CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables> &layers,
                             const Plan &plan, uint64_t poolPages,
                             std::vector<CacheLayer> &cacheLayers);
 
-/// What the cache starts with, at most.
+/// Upper bound of the bytes that the cache starts with.
 uint64_t startBytesOf(const Artifact &artifact, const Plan &plan, uint64_t poolPages);
 
-/// Pins in the order of the plan, of each layer the first ones; those that do not fit into this
-/// cache are left out.
+/// Pins the first experts of each layer's list in the order of the plan; leaves out those that do
+/// not fit into this cache.
 Status pinAsPlanned(const Plan &plan, ExpertCache &cache);
 
-/// Reads what the cache starts with. `progress` hears the bytes so far.
+/// Reads the experts that the cache starts with. `progress` is called with the bytes read so far.
 Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
                      const std::function<void(uint64_t done)> &progress);
 
-/// Whether any layer is guessed by activation paths; the section is read for that alone.
+/// Whether any layer uses the activation-path table; its section is read only then.
 bool usesPaths(const Plan &plan);
 
 } // namespace moert

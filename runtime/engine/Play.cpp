@@ -1,6 +1,5 @@
-// Plays a program: one function per instruction. What an instruction means stands in Schedule.h,
-// what its numbers are in Kernels.h; here is only where the operands lie and how the work is shared
-// out.
+// Executes a program: one function per instruction. Schedule.h defines the instructions and
+// Kernels.h the arithmetic; this file finds the operands and distributes the work over the threads.
 #include "runtime/engine/EngineImpl.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -12,7 +11,7 @@
 
 namespace moert {
 
-// Multiply-adds that are worth waking another thread for: some microseconds of work.
+// Multiply-adds that justify waking another thread: some microseconds of work.
 static constexpr uint64_t kGrainOperations = 64 * 1024;
 
 static uint64_t grainFor(uint64_t operationsPerIndex) {
@@ -49,7 +48,7 @@ void Engine::Impl::multiply(std::span<const Product> products, int32_t source, u
     panels += layout.isPanels ? layout.panels : 0;
     perPanel = std::max(perPanel, uint64_t(kPanelRows) * layout.paddedCols * count);
   }
-  // Panels are numbered on from product to product.
+  // Panels are numbered continuously over the products.
   threads->run(panels, grainFor(perPanel), [&](uint64_t begin, uint64_t end, uint32_t) {
     for (const Product &product : products) {
       const uint64_t own = product.w->layout.isPanels ? product.w->layout.panels : 0;
@@ -90,7 +89,7 @@ void Engine::Impl::playRope(const RopeInstruction &instruction) {
   }
 }
 
-/// One token's row of all heads into its place of a block, head by head.
+/// Copies one token's row of all heads to its position in a block, head by head.
 static void storeHeads(const float *row, uint32_t heads, uint32_t dim, uint32_t place,
                        uint64_t headRows, const float *block) {
   // The tables are const to the kernels; the engine owns the session's memory.
@@ -122,7 +121,7 @@ void Engine::Impl::playAttend(const AttendInstruction &attend) {
     longest = std::max<uint64_t>(longest, row.position + 1);
   if (attend.window != 0)
     longest = std::min<uint64_t>(longest, attend.window);
-  // Cut only where the kernel would: heads that it computes together stay with one thread.
+  // Cut only where the kernel does: heads that it computes together stay with one thread.
   const uint32_t headsPerKey = attend.heads / slot.kvHeads;
   const uint64_t runsPerKey = divideUp(headsPerKey, kAttendHeads), runs = runsPerKey * slot.kvHeads;
   auto firstHead = [&](uint64_t run) {
@@ -163,7 +162,7 @@ void Engine::Impl::playRoute(const RouteInstruction &route) {
   rememberChosen(route);
 }
 
-// Runs of consecutive rows that want logits, at most logitsRows at a time.
+// Runs of consecutive rows whose logits are requested, at most logitsRows at a time.
 Status Engine::Impl::playHead(const HeadInstruction &head) {
   const WeightView &w = weight(head.weight);
   uint32_t vocabulary = w.shape.rows;
@@ -218,7 +217,7 @@ size_t Engine::Impl::playLinearsFrom(size_t first) {
 
 namespace {
 
-// Instructions that need nothing but their operands.
+// Instructions that cannot fail and need only their operands.
 struct SimplePlay {
   Engine::Impl &engine;
 
@@ -281,9 +280,9 @@ struct SimplePlay {
   void operator()(const StoreKvInstruction &store) const { engine.playStoreKv(store); }
   void operator()(const AttendInstruction &attend) const { engine.playAttend(attend); }
   void operator()(const RouteInstruction &route) const { engine.playRoute(route); }
-  // Played by playPredictsFrom.
+  // Executed by playPredictsFrom.
   void operator()(const PredictInstruction &) const {}
-  // Played by playInstruction, since they can fail.
+  // Executed by playInstruction, since they can fail.
   void operator()(const ExpertsInstruction &) const {}
   void operator()(const HeadInstruction &) const {}
 };
@@ -299,7 +298,7 @@ Status Engine::Impl::playInstruction(const Instruction &instruction, LayerProfil
   return {};
 }
 
-// A product's time is that of its weights, whatever they are multiplied by.
+// The time of a product is proportional to its weight bytes, whatever their format.
 void Engine::Impl::countLinears(std::span<const StepPart> parts, size_t first, uint64_t computeNs) {
   auto bytesOf = [&](size_t i) {
     const auto &linear = std::get<LinearInstruction>(program->instructions[first + i]);
@@ -322,7 +321,7 @@ Status Engine::Impl::playProgram() {
   std::fill(profile.begin(), profile.end(), LayerProfile());
   partNs.fill(0);
   const std::span<const StepPart> parts = program == decode ? decodeParts : prefillParts;
-  openExperts.reset(); // A step that failed may have left some; their play has ended.
+  openExperts.reset(); // A failed step may have left some; their layer pass is over.
   uint64_t begun = monotonicNs();
   CacheTime before = cacheTime();
   for (size_t i = 0; i < program->instructions.size();) {
@@ -336,7 +335,8 @@ Status Engine::Impl::playProgram() {
     if (linears == 0)
       MOERT_RETURN_IF_ERROR(beginNextExperts(i + played - 1));
     MOERT_RETURN_IF_ERROR(cache->advance());
-    // Waits count where they happened: experts are begun before their own instruction.
+    // Stalls count at the instruction where they happen: reads begin before the experts
+    // instruction.
     const uint64_t now = monotonicNs();
     const CacheTime after = cacheTime();
     const uint64_t waits = after.waitNs - before.waitNs;

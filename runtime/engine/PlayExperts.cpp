@@ -1,6 +1,6 @@
-// The experts of a layer, expert by expert: each is read at most once per batch, computed for all
-// of its tokens as soon as it is in memory, and its results wait in the place of their rank; only
-// when all are there are they summed, in the router's order. So the order of arrival never shows.
+// Executes the experts of a layer: each is read at most once per batch and computed for all of its
+// tokens as soon as it is in memory. Results are stored by rank and summed in the router's order
+// when all are complete, so the order of arrival never affects the output.
 #include "runtime/engine/EngineImpl.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -33,7 +33,7 @@ Grouping Grouping::make(Engine::Impl &engine, const ExpertsInstruction &instruct
     engine.wantedUses[i] = begin[wanted[i] + 1];
   for (uint32_t e = 0; e < expertCount; ++e)
     begin[e + 1] += begin[e];
-  // Placing moves each expert's beginning to its end; walking backwards moves it back again.
+  // Placing moves each expert's begin to its end; this backward pass moves it back.
   for (uint32_t i = engine.rows() * topK; i-- > 0;) {
     uint32_t e = static_cast<uint32_t>(chosen.integers(i / topK)[i % topK]);
     engine.expertRows[--begin[e + 1]] = i;
@@ -44,13 +44,13 @@ Grouping Grouping::make(Engine::Impl &engine, const ExpertsInstruction &instruct
   return {topK, wanted, std::span(engine.wantedUses.data(), distinct)};
 }
 
-// From the results of one rank to the next one's.
+// Distance between the results of one rank and those of the next.
 static uint64_t rankStrideOf(uint32_t hidden) {
   return roundUp(hidden, kRankRowElements);
 }
 
 // Copies the rows of an expert's tokens together; returns the buffer that holds them. A batch of
-// one token is its own gathering.
+// one token needs no copy.
 static int32_t gatherRows(Engine::Impl &engine, const ExpertsInstruction &instruction,
                           std::span<const uint32_t> pairs, uint32_t topK) {
   if (engine.rows() == 1)
@@ -62,7 +62,7 @@ static int32_t gatherRows(Engine::Impl &engine, const ExpertsInstruction &instru
   return instruction.gathered;
 }
 
-// down(silu(gate x) * up x) of one expert for its tokens, each result into its rank's place.
+// down(silu(gate x) * up x) of one expert for its tokens; stores each result by rank.
 static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instruction,
                           const ExpertTemplate &expert, const PagedBytes &record,
                           std::span<const uint32_t> pairs, uint32_t topK) {
@@ -106,11 +106,11 @@ Status Engine::Impl::beginExperts(const ExpertsInstruction &instruction) {
   return begun;
 }
 
-// Guesses of later layers stand behind the route and count from the play on that begins here.
+// Predict instructions follow the route and belong to the layer pass that begins here.
 //
-// By the format's rules (ValidateProgram.cpp) a route stands before every predict, so that the walk
-// back ends, and nothing is written to what a route chose before the experts that name it have read
-// it, so that it is the same here as there.
+// By the format's rules (ValidateProgram.cpp) a route precedes every predict, so that the backward
+// search ends, and nothing overwrites the result of a route before its experts have read it, so
+// that it can be used here already.
 Status Engine::Impl::beginNextExperts(size_t routed) {
   const std::vector<Instruction> &instructions = program->instructions;
   if (routed + 1 < instructions.size() &&

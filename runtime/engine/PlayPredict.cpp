@@ -1,4 +1,4 @@
-// What predictors say of later layers, from what the rows of a step have computed so far.
+// Executes predict instructions: prefetch candidates from the values computed so far in a step.
 #include "runtime/engine/EngineImpl.h"
 
 #include "runtime/predict/Candidates.h"
@@ -8,7 +8,7 @@
 
 namespace moert {
 
-/// With gates: what the later layer's router says of this layer's router input, row by row.
+/// Cross-layer gates: the later layer's router applied to this layer's router input, row by row.
 static void addGateShares(Engine::Impl &engine, const PredictInstruction &predict,
                           std::span<uint32_t> shares) {
   const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(shares.size());
@@ -20,7 +20,7 @@ static void addGateShares(Engine::Impl &engine, const PredictInstruction &predic
   }
 }
 
-/// Behind the product of its gate, where it has one.
+/// Call after the product of its gate, if it has one.
 void Engine::Impl::nameGuess(const PredictInstruction &predict) {
   const GuessRule &rule = guessRules[predict.moeLayer];
   std::span<uint32_t> shares(guessShares.data(), bufferInfo(predict.scores).width);
@@ -32,13 +32,13 @@ void Engine::Impl::nameGuess(const PredictInstruction &predict) {
   cache->guess({predict.moeLayer - firstCachedLayer, rule, guessCandidates});
 }
 
-// A prompt's chunk wants most experts of every layer: guesses are for single tokens.
+// A chunk of a prompt uses most experts of every layer: prefetching is for single tokens.
 size_t Engine::Impl::playPredictsFrom(size_t first) {
   const TogetherInstructions<PredictInstruction> together =
       togetherFrom(first, &PredictInstruction::scores);
   if (program != decode || guessRules.empty())
     return together.count;
-  // A gate is the product of a router that belongs to another layer.
+  // A gate is computed as the product with another layer's router.
   std::array<LinearInstruction, kMostTogether> products;
   TogetherInstructions<LinearInstruction> gates;
   auto isPlanned = [&](const PredictInstruction *predict) {
@@ -59,7 +59,7 @@ size_t Engine::Impl::playPredictsFrom(size_t first) {
   return together.count;
 }
 
-/// Of all rows, one behind the other, for the paths that go on from here.
+/// Stores the choice of all rows, one after the other, for the activation-path table.
 void Engine::Impl::rememberChosen(const RouteInstruction &route) {
   if (!paths || program != decode)
     return;

@@ -17,19 +17,19 @@ namespace {
 constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 // Small allocations of a run, C++ start-up, the environment, the touched part of the main stack and
-// the pages of initialized data that were written. 0.7 MiB were seen on a run of the bundled model;
-// the rest is room for command lines and messages.
+// the written pages of initialized data. A run of the bundled model measured 0.7 MiB; the rest is
+// for command lines and messages.
 constexpr uint64_t kHeapBytes = 1536 * kKiB;
 
-// What no program can count: directory entries and inodes of opened files, pages of the
+// Memory that no program can measure: directory entries and inodes of opened files, pages of the
 // executable's directory, the loader's cache, readahead of small text files.
 constexpr uint64_t kReserveBytes = 1 * kMiB;
 
 // A memory cgroup charges each processor in batches of 64 pages, which count as used.
 constexpr uint64_t kChargeBatchBytes = 256 * kKiB;
 
-// Sizes of the files behind this process's mappings, whole: a file's pages count when they are
-// read, and the kernel reads ahead beyond what is mapped.
+// Total sizes of the files mapped into this process: a file's pages count when they are read, and
+// the kernel reads ahead beyond the mapped part.
 uint64_t mappedFileBytes() {
   std::ifstream maps("/proc/self/maps");
   std::set<std::string> paths;

@@ -1,4 +1,4 @@
-// What this process costs apart from the model, known before anything is loaded.
+// The memory of this process apart from the model, computed before anything is loaded.
 #pragma once
 
 #include "runtime/io/ReadQueue.h"
@@ -6,8 +6,8 @@
 
 namespace moert {
 
-/// Upper bounds, from the sizes of the mapped files and constants that stand beside their reasons.
-/// The same on every start of the same program on the same machine.
+/// Upper bounds, from the sizes of the mapped files and from constants that are explained where
+/// they are defined. The same on every start of the same program on the same machine.
 ProcessFootprint processFootprint(const ReadQueueOptions &io);
 
 } // namespace moert

@@ -4,7 +4,7 @@
 
 namespace moert {
 
-/// Products of one buffer that are computed together, at most.
+/// The maximum number of products of one buffer that are computed together.
 constexpr size_t kMostTogether = 4;
 
 } // namespace moert

@@ -1,4 +1,4 @@
-// The sessions of an engine, and the steps that they take.
+// The sessions of an engine and their steps.
 #include "runtime/engine/EngineImpl.h"
 
 #include "runtime/engine/Footprint.h"
@@ -9,7 +9,7 @@ namespace moert {
 
 //===-- Steps ---------------------------------------------------------------------------------===//
 
-// Sessions that are not the engine's are compared by their address alone: they may have ended.
+// A foreign session is only compared by address: it may have been destroyed.
 Status Engine::Impl::checkTokens(const SessionTokens &tokens) const {
   if (!tokens.session)
     return invalidInput("a session that is null, expected one of this engine");
@@ -43,7 +43,7 @@ Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
 }
 
 Status Engine::Impl::playBatch(std::span<const SessionTokens> parts) {
-  bool isDecode = true, beginsPrompt = false; // Of any session: the cache is one for all.
+  bool isDecode = true, beginsPrompt = false; // For any session: all share one cache.
   for (const SessionTokens &part : parts) {
     isDecode = isDecode && part.tokens.size() == 1;
     beginsPrompt = beginsPrompt || part.session->length() == 0;
@@ -127,7 +127,7 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
     Session::Impl::Slot &tables = session->slots.emplace_back();
     if (slotsShareMemory)
       next = first;
-    // A head's rows of all blocks one behind the other: they are read in half the time that they
+    // The rows of a head are contiguous over all blocks: they are read in half the time that they
     // take where a head's blocks lie 64 KiB apart.
     const float *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyDim;
     for (uint64_t block = 0; block < blocks; ++block) {
@@ -142,7 +142,7 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
 Result<std::unique_ptr<Session>> Engine::createSession() {
   if (impl->sessions.size() >= impl->mostSessions)
     return invalidInput("a session beyond the ", impl->mostSessions,
-                        " that the memory account covers; EngineOptions::sessions asks for more");
+                        " that the memory account covers; raise EngineOptions::sessions");
   MOERT_ASSIGN_OR_RETURN(HostRegion memory,
                          HostRegion::create(kvBytesOf(*impl->artifact, impl->contextTokens)));
   std::unique_ptr<Session> session =

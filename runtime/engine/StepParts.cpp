@@ -6,7 +6,7 @@
 
 namespace moert {
 
-// By the place in Instruction; products are told apart below.
+// In the order of Instruction; products are classified below.
 static constexpr StepPart kPartOfInstruction[] = {
     StepPart::kEmbedding, StepPart::kNorms,     StepPart::kQuantizing, StepPart::kDense,
     StepPart::kAttention, StepPart::kAttention, StepPart::kAttention,  StepPart::kDense,

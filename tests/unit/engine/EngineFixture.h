@@ -1,4 +1,4 @@
-// A synthetic model as a file, loaded engines over it, and what they compute.
+// A synthetic model as a file, engines loaded from it, and recorded results.
 #pragma once
 
 #include "tests/unit/engine/SyntheticModel.h"
@@ -22,7 +22,7 @@ namespace moert::test {
 inline const std::vector<int32_t> kPrompt = {5,  17, 90, 3,  3,  41, 60, 2,  88,
                                              12, 7,  31, 55, 20, 1,  95, 64, 9};
 
-/// Everything that a run computed, byte by byte.
+/// Records everything that a run computes, byte by byte.
 struct Recorder : StepObserver {
   std::vector<float> logits;
   std::vector<int32_t> experts;
@@ -104,7 +104,7 @@ inline bool sameBytes(const std::vector<float> &a, const std::vector<float> &b) 
 /// Pages of a record of the synthetic model.
 constexpr uint32_t kRecordPages = 3;
 
-/// Two records of each layer stay, and four pass through; no guesses.
+/// Two records of each layer stay, four fit the staging pages; no prefetching.
 inline Plan smallPlan() {
   Plan plan = {
       "small", 0, 16, 512, 4 * kRecordPages, std::vector<uint32_t>(kLayers, 2 * kRecordPages)};

@@ -25,7 +25,7 @@ std::vector<float> logitsOf(const std::string &path, const EngineOptions &option
 
 } // namespace
 
-TEST_CASE("a program whose experts would quantize what they gather is refused") {
+TEST_CASE("a program whose experts quantize rows while gathering is refused") {
   SyntheticOptions options;
   options.gathersFloats = true;
   TemporaryArtifact artifact(options);
@@ -78,8 +78,8 @@ SyntheticOptions withPlanes(std::vector<std::vector<WeightKind>> planes) {
 
 } // namespace
 
-TEST_CASE("experts of different widths in a layer give the same logits however they are played") {
-  // 2, 3, 4, 6 and 8 bits, in planes and in one slice.
+TEST_CASE("experts of different widths in a layer give the same logits however they are executed") {
+  // 2, 3, 4, 6 and 8 bits, nested and in one slice.
   TemporaryArtifact artifact(
       withPlanes({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
   EngineOptions options = baseOptions();
@@ -100,7 +100,7 @@ TEST_CASE("experts of different widths in a layer give the same logits however t
         CHECK(sameBytes(expected, logitsOf(artifact.path, varied)));
       }
       if (builtIsas().size() > 1 && isSupported(builtIsas()[1]))
-        varied.isa = builtIsas()[1]; // Not the one that is chosen by itself, on most machines.
+        varied.isa = builtIsas()[1]; // Not the default on most machines.
       CHECK(sameBytes(expected, logitsOf(artifact.path, varied)));
     }
 }
@@ -116,7 +116,7 @@ TEST_CASE("nested slices give the logits of the same codes in one slice") {
   CHECK_FALSE(sameBytes(four, eight));
 }
 
-TEST_CASE("slices that add up, as version 1.0 let files hold them, are not played") {
+TEST_CASE("slices that do not refine the slice before them are refused") {
   TemporaryArtifact file;
   auto model = Model::open(file.path);
   REQUIRE(model.isOk());
@@ -129,7 +129,7 @@ TEST_CASE("slices that add up, as version 1.0 let files hold them, are not playe
   CHECK(status.message() == "layer 1, expert 2: slice 1: does not refine the slice before it");
 }
 
-TEST_CASE("a hidden size that is no multiple of 16 gives the same logits in every batch") {
+TEST_CASE("a hidden size that is not a multiple of 16 gives the same logits in every batch") {
   SyntheticOptions odd;
   odd.hidden = 72;
   TemporaryArtifact artifact(odd);
@@ -140,14 +140,14 @@ TEST_CASE("a hidden size that is no multiple of 16 gives the same logits in ever
   CHECK(sameBytes(logitsOf(artifact.path, one), logitsOf(artifact.path, many)));
 }
 
-TEST_CASE("a product that lies where the one before it does takes its place") {
+TEST_CASE("a product that overlaps the result of the one before it overwrites that result") {
   SyntheticOptions twice;
   twice.repeatsQuery = true;
   TemporaryArtifact once, repeated(twice);
   CHECK(sameBytes(logitsOf(once.path, baseOptions()), logitsOf(repeated.path, baseOptions())));
 }
 
-TEST_CASE("tokens one by one give the logits of the whole prompt at once") {
+TEST_CASE("tokens one by one give the logits of the whole prompt in one chunk") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();
   std::vector<float> expected = logitsOf(artifact.path, options);
@@ -160,7 +160,7 @@ TEST_CASE("tokens one by one give the logits of the whole prompt at once") {
   CHECK(sameBytes(expected, recorder.logits));
 }
 
-TEST_CASE("sessions in one batch do not see each other") {
+TEST_CASE("sessions in one batch do not affect each other") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();
   std::vector<float> expected = logitsOf(artifact.path, options);
@@ -243,7 +243,7 @@ TEST_CASE("the profile of a step counts every routed expert once as a hit or a m
   CHECK(hits > 0);
 }
 
-TEST_CASE("a step refuses what it cannot do, and says what it could") {
+TEST_CASE("a step refuses bad input with the allowed range in the message") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();
   options.prefillChunk = 8;
@@ -272,7 +272,7 @@ TEST_CASE("a context beyond the model's positions is refused with both numbers")
   CHECK(refused.status().message().find("513 tokens, expected 1 to 512") != std::string::npos);
 }
 
-TEST_CASE("a second engine's account leaves out what the process has once") {
+TEST_CASE("a second engine's account leaves out what exists once per process") {
   TemporaryArtifact artifact;
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
@@ -289,13 +289,13 @@ TEST_CASE("a second engine's account leaves out what the process has once") {
     if (name == "program and libraries" || name == "heap and main stack" || name == "reserve") {
       CHECK(first->items[i].bytes > 0);
       CHECK(second->items[i].bytes == 0);
-    } else if (name != "page tables") { // Of everything else together.
+    } else if (name != "page tables") { // Proportional to all other items.
       CHECK(first->items[i].bytes == second->items[i].bytes);
     }
   }
 }
 
-TEST_CASE("prefill ends between chunks when it is told to stop") {
+TEST_CASE("prefill ends between chunks when a stop is requested") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();
   options.prefillChunk = 4;

@@ -1,4 +1,4 @@
-// Which of an artifact's plans is taken.
+// The choice of one of an artifact's plans.
 #include "tests/unit/engine/EngineFixture.h"
 
 #include <doctest/doctest.h>
@@ -16,8 +16,8 @@ static Plan planOf(const std::string &name, const std::string &preset, uint64_t 
   return plan;
 }
 
-TEST_CASE("the largest plan that fits is taken, of the preset asked for or of the first plan's") {
-  // 42, 30 and 21 pages with those in transit.
+TEST_CASE("the largest plan that fits is chosen, of the requested preset or of the first plan's") {
+  // 42, 30 and 21 pages including the staging pages.
   TemporaryArtifact artifact(modelWith({
       planOf("8MiB auto", "auto", 8 << 20, 10),
       planOf("8MiB lru", "lru", 8 << 20, 10),
@@ -48,14 +48,14 @@ TEST_CASE("the largest plan that fits is taken, of the preset asked for or of th
   CHECK(chosen(share(20), "8MiB lru") == "8MiB lru");
 }
 
-TEST_CASE("a plan whose budget is within the one given is taken, though its context is longer") {
+TEST_CASE("a plan whose budget is within the given one is chosen, even if it has more pages") {
   TemporaryArtifact small(modelWith({planOf("small", "lru", 0, 6)}));
   auto model = Model::open(small.path);
   REQUIRE(model.isOk());
   EngineOptions options = optionsOf(**model, smallPlan());
   options.prefillChunk = 16; // Otherwise a smaller budget takes smaller chunks first.
   uint64_t bytes = accountMemory(**model, options).value().totalBytes();
-  // Of this budget the run leaves 30 pages; the first plan was made for less context, and for more.
+  // This budget leaves 30 pages to the run. The first plan has more: it is for a shorter context.
   TemporaryArtifact both(
       modelWith({planOf("within", "lru", bytes, 9), planOf("less", "lru", bytes - 4096, 3)}));
   auto planned = Model::open(both.path);

@@ -1,4 +1,4 @@
-// What plans change of a run, which is never what it computes.
+// Effects of plans on a run; the computed values never change.
 #include "tests/unit/engine/EngineFixture.h"
 
 #include "runtime/engine/Footprint.h"
@@ -14,7 +14,8 @@ using namespace moert::test;
 
 namespace {
 
-/// Of each layer but the first the likeliest four experts, the last one two layers ahead.
+/// Prefetches the most probable four experts of each layer but the first; the last layer is
+/// predicted two layers ahead.
 Plan guessingPlan() {
   Plan plan = smallPlan();
   plan.guesses = {{},
@@ -26,7 +27,7 @@ Plan guessingPlan() {
 /// Logits and counts of the prompt, decoded token by token.
 struct Decoded {
   std::vector<float> logits;
-  std::vector<LayerProfile> layers; // Of all steps.
+  std::vector<LayerProfile> layers; // Sums over all steps.
   uint64_t sum(uint32_t LayerProfile::*field) const {
     uint64_t total = 0;
     for (const LayerProfile &layer : layers)
@@ -66,7 +67,7 @@ Decoded decodeWith(const Plan &plan, bool isSettled = false) {
 
 } // namespace
 
-TEST_CASE("whatever a plan decides and guesses, logits are the same, and so are hits and misses") {
+TEST_CASE("logits, hits and misses do not depend on a plan's prefetching") {
   TemporaryArtifact everything;
   Loaded whole = load(everything.path, baseOptions());
   const std::vector<float> expected = decode(whole).logits;
@@ -94,8 +95,8 @@ TEST_CASE("whatever a plan decides and guesses, logits are the same, and so are 
   }
 }
 
-// A settled read is waited for as soon as it has begun, and a wait counts where it happens.
-TEST_CASE("a layer's experts are begun with what its router chose, not when their turn comes") {
+// With synchronous reads the cache waits for a read where it begins, and stalls count there.
+TEST_CASE("a layer's reads begin after its route, not at its experts instruction") {
   SyntheticOptions options = modelWith({smallPlan()});
   options.routesOutside = true;
   Decoded decoded = decodeWith(options, true);
@@ -112,7 +113,7 @@ TEST_CASE("a layer's experts are begun with what its router chose, not when thei
   CHECK(layersMisses > 0);
 }
 
-TEST_CASE("no layer computes for less than nothing, wherever experts are begun") {
+TEST_CASE("no layer has a negative compute time, wherever its reads begin") {
   SyntheticOptions options = modelWith({smallPlan()});
   options.routesOutside = true;
   for (bool isSettled : {false, true})
@@ -120,8 +121,8 @@ TEST_CASE("no layer computes for less than nothing, wherever experts are begun")
       CHECK(layer.computeNs < uint64_t(1) << 40); // A quarter of an hour.
 }
 
-// Apart they are made by one product, in one place by one behind the other.
-TEST_CASE("guesses of several layers are the same wherever their gates' scores lie") {
+// With separate buffers one stacked product computes them, with a shared one consecutive products.
+TEST_CASE("predictions of several layers do not depend on where their gates' scores are") {
   SyntheticOptions unbiased = modelWith({guessingPlan()}), apart = unbiased;
   apart.biasesGuesses = true;
   SyntheticOptions together = apart;
@@ -136,7 +137,7 @@ TEST_CASE("guesses of several layers are the same wherever their gates' scores l
   CHECK(one.sum(&LayerProfile::refuted) > 0);
 }
 
-TEST_CASE("settled counts repeat from run to run") {
+TEST_CASE("counts with synchronous reads repeat from run to run") {
   Decoded once = decodeWith(guessingPlan(), true), again = decodeWith(guessingPlan(), true);
   for (size_t i = 0; i < once.layers.size(); ++i) {
     CHECK(once.layers[i].adopted == again.layers[i].adopted);
@@ -146,12 +147,12 @@ TEST_CASE("settled counts repeat from run to run") {
   }
 }
 
-TEST_CASE("a guessed layer's guesses are few, and made where the plan says") {
+TEST_CASE("a predicted layer's prefetches are few, and begin where the plan places them") {
   Plan plan = guessingPlan();
   plan.guesses[1] = {};
   Decoded decoded = decodeWith(plan, true);
   for (size_t i = 0; i < decoded.layers.size(); i += kLayers + 1) {
-    // Guesses of the last layer are read at the end of the first one's play.
+    // Prefetches of the last layer are read at the end of the first layer's pass.
     CHECK(decoded.layers[i].guessBytes <= 3 * kRecordPages * 4096);
     CHECK(decoded.layers[i + 1].adopted == 0);
     CHECK(decoded.layers[i + 2].adopted <= 3);
@@ -160,7 +161,7 @@ TEST_CASE("a guessed layer's guesses are few, and made where the plan says") {
   CHECK(decoded.sum(&LayerProfile::adopted) > 0);
 }
 
-TEST_CASE("with activation paths what follows the layers before is guessed, and nothing else") {
+TEST_CASE("an activation-path table prefetches only the successors of the chosen experts") {
   Plan plan = smallPlan();
   plan.quotaPages.assign(kLayers, 0); // Every expert is a miss.
   plan.guesses.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
@@ -174,7 +175,7 @@ TEST_CASE("with activation paths what follows the layers before is guessed, and 
   EngineOptions engine = optionsOf(**model, plan);
   engine.isSettled = true;
   Loaded loaded = load(artifact.path, engine);
-  /// Which experts were chosen, layer by layer.
+  /// The chosen experts, layer by layer.
   struct Routes : StepObserver {
     std::vector<std::vector<int32_t>> layers;
     Status onLogits(Session &, uint32_t, std::span<const float>) override { return {}; }
@@ -201,7 +202,8 @@ TEST_CASE("with activation paths what follows the layers before is guessed, and 
   }
 }
 
-TEST_CASE("activation paths count in the memory of the plans that use them, and damage is seen") {
+TEST_CASE(
+    "activation-path tables count in the memory of plans that use them, and damage is found") {
   Plan plain = smallPlan(), plan = smallPlan();
   plan.name = "paths";
   plan.guesses.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
@@ -232,7 +234,7 @@ TEST_CASE("activation paths count in the memory of the plans that use them, and 
   CHECK(refused.message().find("checksum") != std::string::npos);
 }
 
-TEST_CASE("a chunk of a prompt is not guessed for") {
+TEST_CASE("a chunk of a prompt prefetches nothing") {
   TemporaryArtifact artifact(modelWith({guessingPlan()}));
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
@@ -244,7 +246,7 @@ TEST_CASE("a chunk of a prompt is not guessed for") {
     CHECK(layer.guessBytes == 0);
 }
 
-TEST_CASE("sessions in one batch do not see each other's guesses") {
+TEST_CASE("sessions in one batch do not affect each other's predictions") {
   Plan plan = guessingPlan();
   TemporaryArtifact artifact(modelWith({plan}));
   auto model = Model::open(artifact.path);
@@ -279,7 +281,7 @@ TEST_CASE("sessions in one batch do not see each other's guesses") {
   CHECK(adopted > 0);
 }
 
-TEST_CASE("guessing allocates nothing in the token loop") {
+TEST_CASE("prediction allocates nothing in the token loop") {
   TemporaryArtifact artifact(modelWith({guessingPlan()}));
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
@@ -296,7 +298,7 @@ TEST_CASE("guessing allocates nothing in the token loop") {
   CHECK(after == before);
 }
 
-TEST_CASE("the cache starts with what the plan names, which counts as read by nobody") {
+TEST_CASE("the cache starts with the experts of the plan, whose reads count for no step") {
   Plan plan = smallPlan();
   plan.start = {{{5, 6, 7}, {3, 2, 1}}, {}, {{0, 1}, {1, 1}}};
   plan.startTokens = 4;
@@ -315,7 +317,7 @@ TEST_CASE("the cache starts with what the plan names, which counts as read by no
   });
   REQUIRE_MESSAGE(engine.isOk(), engine.status().message());
   CHECK(lastTotal == (*model)->artifact().residentBytes + 5 * kRecordPages * 4096);
-  CHECK(lastDone == lastTotal); // Though one of the three does not fit.
+  CHECK(lastDone == lastTotal); // Although one of the three does not fit.
   auto session = (*engine)->createSession();
   REQUIRE(session.isOk());
   Silent observer;
@@ -331,7 +333,7 @@ TEST_CASE("the cache starts with what the plan names, which counts as read by no
   CHECK(bytes == misses * kRecordPages * 4096);
 }
 
-TEST_CASE("an expert of the start that is damaged is an error that names it") {
+TEST_CASE("a damaged expert of the start is an error that names it") {
   Plan plan = smallPlan();
   plan.start = {{}, {{4}, {1}}, {}};
   TemporaryArtifact artifact(modelWith({plan}));
@@ -346,7 +348,8 @@ TEST_CASE("an expert of the start that is damaged is an error that names it") {
   EngineOptions options = optionsOf(**model, plan);
   auto engine = Engine::load(**model, options, accountMemory(**model, options).value());
   REQUIRE_FALSE(engine.isOk());
-  CHECK(engine.status().message().find("what the cache starts with") != std::string::npos);
+  CHECK(engine.status().message().find("the experts that the cache starts with") !=
+        std::string::npos);
   CHECK(engine.status().message().find("layer 1 expert 4") != std::string::npos);
 }
 
@@ -381,7 +384,7 @@ TEST_CASE("pins that do not fit into a smaller pool are left out from the end") 
   }
 }
 
-TEST_CASE("the cache is as the plan says") {
+TEST_CASE("the cache is configured as planned") {
   Plan plan = guessingPlan();
   plan.rules = {EvictionPolicy::kArc, CacheSharing::kLayerQuotas, PromptSurvival::kContents};
   TemporaryArtifact artifact(modelWith({plan}));
@@ -401,7 +404,7 @@ TEST_CASE("the cache is as the plan says") {
   CHECK(makeCacheConfig(**model, *tables, smallPlan(), 30, layers).guessesUnderWay == 0);
 }
 
-TEST_CASE("a whole record may be at the disk, however large") {
+TEST_CASE("a whole record may be in flight, however large") {
   Artifact artifact = test::writeSyntheticModel("planned_engine_test.moe", {}).value();
   std::remove("planned_engine_test.moe");
   const uint64_t plain = ReadQueueOptions().maxBytesUnderWay;

@@ -1,4 +1,4 @@
-// An artifact whose name is given to another file while it is in use.
+// An artifact whose path is given to another file while it is in use.
 #include "tests/unit/engine/EngineFixture.h"
 
 #include <atomic>
@@ -18,7 +18,8 @@ SyntheticOptions modelOf(uint32_t seed) {
   return options;
 }
 
-/// Of an opened model, with as little memory as works, so that records are read all the time.
+/// Logits of an opened model, with the smallest memory that works, so that every step reads
+/// records.
 std::vector<float> logitsOf(const Model &model, IoBackend io) {
   EngineOptions options = baseOptions();
   options.io = io;
@@ -43,7 +44,7 @@ std::vector<float> logitsOf(const std::string &path) {
 
 } // namespace
 
-TEST_CASE("a model that was opened is the one that is read, whatever gets its name") {
+TEST_CASE("an opened model is the one that is read, whatever file gets its path") {
   for (IoBackend io : {IoBackend::kAuto, IoBackend::kThreads, IoBackend::kBuffered}) {
     TemporaryArtifact artifact(modelOf(1)), other(modelOf(2));
     const std::vector<float> first = logitsOf(artifact.path), second = logitsOf(other.path);
@@ -56,7 +57,7 @@ TEST_CASE("a model that was opened is the one that is read, whatever gets its na
   }
 }
 
-TEST_CASE("a name that changes its file all the time gives one of them, and never both") {
+TEST_CASE("a path that is replaced all the time gives one of the files, never a mix") {
   TemporaryArtifact artifact(modelOf(1)), other(modelOf(2));
   const std::vector<float> first = logitsOf(artifact.path), second = logitsOf(other.path);
   const std::string name = artifact.path + ".link", next = artifact.path + ".next";
@@ -77,7 +78,7 @@ TEST_CASE("a name that changes its file all the time gives one of them, and neve
     }
     EngineOptions options = baseOptions();
     auto account = accountMemory(**model, options);
-    auto engine = Engine::load(**model, options, *account); // Checks residents.
+    auto engine = Engine::load(**model, options, *account); // Checks the resident weights.
     if (!engine.isOk()) {
       MESSAGE(engine.status().message());
       continue;

@@ -1,4 +1,4 @@
-// What an engine refuses of sessions and batches, before it writes anything; run with the address
+// Sessions and batches that an engine refuses before it writes anything; run with the address
 // sanitizer too (the asan-ubsan preset).
 #include "tests/unit/engine/EngineFixture.h"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int32_t kToken = 5;
 constexpr std::span<const int32_t> kOneToken(&kToken, 1);
 
-/// Fails at the first logits that it sees, as long as it is told to.
+/// Fails at the first logits that it receives, while it is set to.
 struct Refuser : Recorder {
   bool fails = true;
   Status onLogits(Session &session, uint32_t position, std::span<const float> values) override {
@@ -50,11 +50,11 @@ TEST_CASE("a session that is twice in a batch is refused, and nothing was comput
   CHECK(recorder.logits.empty());
 }
 
-TEST_CASE("a session twice cannot pass the end of its context") {
+TEST_CASE("a session listed twice cannot exceed its context") {
   TemporaryArtifact artifact;
   Loaded loaded = load(artifact.path, baseOptions());
   Recorder recorder;
-  // Each half fits by itself, both together do not.
+  // Each half fits alone, both together do not.
   std::vector<int32_t> half(33, kToken);
   SessionTokens twice[] = {{loaded.session.get(), half}, {loaded.session.get(), half}};
   CHECK_FALSE(loaded.engine->step(twice, recorder).isOk());
@@ -127,8 +127,8 @@ TEST_CASE("sessions beyond those of the account are refused until one ends") {
   EngineOptions options = baseOptions();
   Loaded one = load(artifact.path, options);
   checkRefused(one.engine->createSession().status(),
-               "a session beyond the 1 that the memory account covers; EngineOptions::sessions "
-               "asks for more");
+               "a session beyond the 1 that the memory account covers; raise "
+               "EngineOptions::sessions");
   options.sessions = 3;
   Loaded three = load(artifact.path, options);
   auto second = three.engine->createSession(), third = three.engine->createSession();
@@ -185,7 +185,7 @@ TEST_CASE("numbers of sessions, logits rows and threads that no engine can have 
                "1 rows of logits and 0 threads, expected at least 1 of each");
 }
 
-TEST_CASE("an engine is loaded with the account of its own options") {
+TEST_CASE("an engine is loaded only with the account of its own options") {
   TemporaryArtifact artifact;
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
@@ -225,7 +225,7 @@ TEST_CASE("after a step that failed the sessions are as before it, and it can be
   CHECK(sameBytes(expected, refuser.logits));
 }
 
-TEST_CASE("a step within a step is refused, and the step goes on") {
+TEST_CASE("a step within a step is refused, and the outer step continues") {
   TemporaryArtifact artifact;
   const std::vector<float> expected = logitsOfPrompt(artifact.path);
   EngineOptions options = baseOptions();
@@ -247,7 +247,7 @@ TEST_CASE("a step within a step is refused, and the step goes on") {
   CHECK(sameBytes(expected, nested.logits));
 }
 
-TEST_CASE("a session that its engine leaves behind can be destroyed") {
+TEST_CASE("a session that outlives its engine can be destroyed") {
   TemporaryArtifact artifact;
   Loaded loaded = load(artifact.path, baseOptions());
   loaded.engine.reset();

@@ -25,16 +25,16 @@ static RouteInstruction routeFrom(int32_t scores) {
   return {scores, 8, 9, 0, RouterScoring::kSoftmaxThenTopK, 2, true, 1};
 }
 
-TEST_CASE("a product is told by what it is for") {
+TEST_CASE("a product is classified by its purpose") {
   const Program program = programOf(
       {linear(1), linear(2), StoreKvInstruction{1, 2, 0}, AttendInstruction{1, 3, 0, 1, 0, 1},
        linear(4), linear(5), linear(6), routeFrom(5), linear(7), HeadInstruction{0, 0, kNone, 1}},
       {0, 1, 1, 1, 1, 1, 1, 1, 1, kNone});
-  const std::vector<StepPart> expected = {StepPart::kDense,             // Of the layer before.
+  const std::vector<StepPart> expected = {StepPart::kDense,             // Layer before.
                                           StepPart::kAttentionProducts, // The query.
                                           StepPart::kAttention,
                                           StepPart::kAttention,
-                                          StepPart::kAttentionProducts, // Back to the hidden state.
+                                          StepPart::kAttentionProducts, // Output projection.
                                           StepPart::kRouter,
                                           StepPart::kDense,
                                           StepPart::kRouter,
@@ -43,13 +43,13 @@ TEST_CASE("a product is told by what it is for") {
   CHECK(partsOf(program) == expected);
 }
 
-TEST_CASE("a route takes the result that was written last where it looks") {
+TEST_CASE("a route reads the result that was last written to its buffer") {
   const std::vector<StepPart> parts =
       partsOf(programOf({linear(5), linear(5), routeFrom(5)}, {0, 0, 0}));
   CHECK(parts == std::vector<StepPart>{StepPart::kDense, StepPart::kRouter, StepPart::kRouter});
 }
 
-TEST_CASE("a token needs one row of the embedding, all of what it is multiplied by, no guesses") {
+TEST_CASE("a token needs one row of the embedding, all other matrices, no predict weights") {
   std::vector<ResidentWeight> residents(4);
   for (size_t i = 0; i < residents.size(); ++i) {
     residents[i].shape = {10, 4};
@@ -70,7 +70,7 @@ static uint64_t total(const PartNumbers &numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), uint64_t(0));
 }
 
-TEST_CASE("the parts of every step are together what its layers computed") {
+TEST_CASE("the parts of every step add up to its layers' compute time") {
   TemporaryArtifact artifact;
   EngineOptions options = baseOptions();
   options.threads = 2;
@@ -106,7 +106,7 @@ TEST_CASE("the parts of every step are together what its layers computed") {
   CHECK(sums[size_t(StepPart::kRequests)] > 0);
 }
 
-TEST_CASE("where nothing has to be read, nothing is checked and nothing is asked for") {
+TEST_CASE("without reads no time counts as verification or requests") {
   TemporaryArtifact artifact;
   Loaded loaded = load(artifact.path, baseOptions());
   Silent observer;
@@ -124,13 +124,13 @@ TEST_CASE("where nothing has to be read, nothing is checked and nothing is asked
   }
 }
 
-TEST_CASE("all weights that are left have all of the time, however long and large") {
+TEST_CASE("all remaining weights get all of the time, however long and large") {
   for (uint64_t ns = 1'000'000'001; ns < 1'000'000'201; ns += 2)
     for (uint64_t bytes : {3u, 123'456'789u, 299'999'999u})
       CHECK(shareOfTime(ns, bytes, bytes) == ns);
 }
 
-TEST_CASE("weights have their share of the time") {
+TEST_CASE("weights get time in proportion to their bytes") {
   CHECK(shareOfTime(1000, 1, 4) == 250);
   CHECK(shareOfTime(1000, 0, 4) == 0);
   CHECK(shareOfTime(0, 1, 4) == 0);

@@ -23,7 +23,7 @@ WeightFormat formatOf(WeightKind kind) {
   return {kind, 32, 32, kind == WeightKind::kInt2};
 }
 
-// Puts the instructions of one program together; buffers never share bytes, which is allowed.
+// Builds the instructions of one program; buffers never share bytes, which is allowed.
 class ProgramBuilder {
 public:
   ProgramBuilder(Artifact &model, const SyntheticOptions &settings)
@@ -57,7 +57,7 @@ private:
     return static_cast<int32_t>(program.buffers.size() - 1);
   }
 
-  // A resident weight by name, made at its first use.
+  // A resident weight by name, created at its first use.
   int32_t resident(const std::string &name, uint32_t rows, uint32_t cols, WeightKind kind) {
     for (size_t i = 0; i < artifact.residents.size(); ++i)
       if (artifact.residents[i].name == name)
@@ -76,7 +76,7 @@ private:
     return {src, dst, weight, kNone, NormKind::kRms, 1e-6f, segment};
   }
 
-  // The buffer itself, or its quantized form where the weights are.
+  // The buffer itself, or its quantized form if the weights are quantized.
   int32_t input(int32_t floats, WeightKind kind, int32_t layer) {
     if (!isQuantized(kind))
       return floats;
@@ -164,7 +164,7 @@ private:
   Program program;
 };
 
-// Random contents of a matrix: numbers of a reasonable size in every field.
+// Random contents of a matrix, with a moderate magnitude in every field.
 class Filler {
 public:
   explicit Filler(uint32_t seed) : random(seed) {}
@@ -189,7 +189,7 @@ public:
     }
   }
 
-  /// The same numbers in planes: a byte is drawn for each code, and its leading bits are taken.
+  /// The same numbers in slices: a byte is drawn for each code, and its leading bits are taken.
   void fillPlanes(std::byte *record, const MoeLayer &layer, const Expert &expert) {
     for (size_t i = 0; i < layer.matrices.size(); ++i) {
       const MatrixShape &shape = layer.matrices[i].shape;
@@ -231,7 +231,7 @@ private:
   std::mt19937 random;
 };
 
-// A grid of up to 3 bits has offsets, as int2 has by itself.
+// A grid of up to 3 bits has offsets, like int2 alone.
 Expert expertOf(const SyntheticOptions &options, uint32_t index) {
   std::vector<WeightKind> kinds = {options.experts};
   if (!options.planes.empty())
