@@ -1,5 +1,5 @@
-// moe-allot-cache (Passes.td): one plan per budget. What a budget leaves for experts and how layers
-// share it is computed by runtime/policy; here it is put together and refused with a location.
+// moe-allot-cache (Passes.td): one plan per budget. runtime/policy computes the pages that a budget
+// leaves and the quotas of the layers; this pass collects its input and locates its errors.
 #include "passes/Passes.h"
 
 #include "compiler/ir/PlanAttrs.h"
@@ -31,8 +31,8 @@ private:
 
 } // namespace
 
-// The largest page that wastes at most 1/50 of all records; slices are multiples of the smallest
-// page, so that one never wastes anything.
+// The largest page size that wastes at most 1/50 of all records' bytes. Slices are multiples of the
+// smallest page, which therefore wastes nothing.
 static uint32_t pageBytesFor(ArrayRef<SmallVector<uint64_t>> recordsOfLayers) {
   for (uint32_t page = 64 * 1024; page > moert::kSliceAlignment; page /= 2) {
     uint64_t all = 0, wasted = 0;
@@ -104,7 +104,7 @@ void AllotCache::runOnOperation() {
   ModuleOp module = getOperation();
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
   if (!model || prefillChunk == 0 || threads == 0) {
-    emitError(module.getLoc(), model ? "a prefill chunk and threads of at least 1 are expected"
+    emitError(module.getLoc(), model ? "prefill-chunk or threads is 0, expected at least 1"
                                      : "the module has no 'moe.model'");
     return signalPassFailure();
   }

@@ -1,5 +1,5 @@
 // moe-assign-bits (Passes.td): a format for every weight, from one width for all experts or from a
-// file of widths. It chooses no widths: those come from the command line or from the search.
+// file of widths. The command line or the search chooses the widths.
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"
@@ -37,7 +37,7 @@ private:
   FailureOr<ArrayAttr> expertSlices(MoeLayerOp layer, uint32_t expert);
   LogicalResult setResidentFormats(ModuleOp module);
 
-  std::optional<ChosenWidths> chosen; // Of the width file, if there is one.
+  std::optional<ChosenWidths> chosen; // From the width file, if one is given.
 };
 
 } // namespace
@@ -53,7 +53,7 @@ static StringRef nameOf(ResidentBits bits) {
 }
 
 static uint32_t widthOf(ExpertBits bits) {
-  constexpr uint32_t kWidths[] = {0, 8, 6, 4, 3, 2}; // 0: the source's.
+  constexpr uint32_t kWidths[] = {0, 8, 6, 4, 3, 2}; // 0: the checkpoint's.
   return kWidths[static_cast<int>(bits)];
 }
 
@@ -87,7 +87,7 @@ FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
   case ResidentBits::kSame:
     break;
   }
-  llvm_unreachable("a width of no name");
+  llvm_unreachable("a width without a name");
 }
 
 FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
@@ -108,22 +108,22 @@ LogicalResult AssignBits::readWidths() {
   return success();
 }
 
-// A width for what is not there is one that was meant for something else.
+// A width for an absent expert or matrix was meant for another model.
 LogicalResult AssignBits::checkNames(ModuleOp module) {
   if (!chosen)
     return success();
-  std::map<uint32_t, uint32_t> experts; // Of each layer that has any.
+  std::map<uint32_t, uint32_t> experts; // Number of experts by MoE layer.
   for (MoeLayerOp layer : module.getOps<MoeLayerOp>())
     experts[layer.getLayer()] = layer.getExperts();
   for (const auto &[place, width] : chosen->experts)
     if (auto layer = experts.find(place.first);
         layer == experts.end() || place.second >= layer->second)
       return emitError(module.getLoc()) << widths << " has a width for expert " << place.second
-                                        << " of layer " << place.first << ", which is not there";
+                                        << " of layer " << place.first << ", which does not exist";
   for (const auto &[name, width] : chosen->weights)
     if (!module.lookupSymbol<WeightOp>(name))
       return emitError(module.getLoc())
-             << widths << " has a width for the matrix " << name << ", which is not there";
+             << widths << " has a width for the matrix " << name << ", which does not exist";
   return success();
 }
 
@@ -151,7 +151,7 @@ FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert)
   return builder.getArrayAttr(slices);
 }
 
-// The matrices that logits come from.
+// The matrices that compute the logits.
 static llvm::StringSet<> headsOf(ModuleOp module) {
   llvm::StringSet<> heads;
   module.walk([&](HeadOp head) { heads.insert(head.getLinear().getWeight().getValue()); });
@@ -169,7 +169,7 @@ LogicalResult AssignBits::setResidentFormats(ModuleOp module) {
         std::optional<ResidentBits> asked = residentBitsOf(named->second);
         if (!asked)
           return weight.emitError()
-                 << widths << " says " << named->second << " bits, expected 16, 8 or 4";
+                 << widths << " has " << named->second << " bits, expected 16, 8 or 4";
         width = *asked;
       }
     weight.setFormatAttr(formatOf(weight, width));
@@ -179,7 +179,7 @@ LogicalResult AssignBits::setResidentFormats(ModuleOp module) {
 
 void AssignBits::runOnOperation() {
   ModuleOp module = getOperation();
-  // Asked for once and checked once: whatever is quantized uses these groups.
+  // Checked once here: all quantized formats use these groups.
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
   if (failed(FormatAttr::verify(emit, WeightKind::kInt8, group, activationGroup, false, false)))
     return signalPassFailure();

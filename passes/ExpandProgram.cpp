@@ -56,7 +56,7 @@ private:
   OpBuilder builder;
   OwningOpRef<ProgramOp> program;
   Operation *lastBuffer = nullptr;
-  Attribute layer;                                  // Of the op that is being expanded.
+  Attribute layer;                                  // The layer of the op being expanded.
   DenseMap<Value, Value> buffers;                   // Value of the function to its buffer.
   DenseMap<Value, SmallVector<Value, 1>> quantized; // Row to its quantized copies, by group.
 };
@@ -81,7 +81,7 @@ Value Expander::newBuffer(BufferKind kind, uint64_t width, uint64_t group) {
   return buffer;
 }
 
-/// Appends an instruction; quantized copies of what it overwrites are no longer good.
+/// Appends an instruction and discards quantized copies of values that it overwrites.
 template <typename OpT, typename... Args> void Expander::play(Location loc, Args &&...args) {
   auto op = OpT::create(builder, loc, std::forward<Args>(args)...);
   if (layer)
@@ -93,7 +93,7 @@ template <typename OpT, typename... Args> void Expander::play(Location loc, Args
       quantized.erase(effect.getValue());
 }
 
-/// The row as a product with such a weight wants it.
+/// The row in the form that a product with such a weight needs.
 Value Expander::inputFor(Location loc, FormatAttr format, Value row) {
   if (!format.isQuantized())
     return row;
@@ -230,7 +230,7 @@ LogicalResult Expander::expand(PredictOp op) {
   return success();
 }
 
-/// The format of a layer's first slice, if all others want the same input.
+/// The format of a layer's first slice, if all others need the same input.
 static FailureOr<FormatAttr> commonFormat(ExpertsOp op, MoeLayerOp layer) {
   if (!layer.getSlices())
     return op.emitOpError() << "uses the experts of @" << layer.getSymName()
@@ -319,7 +319,7 @@ LogicalResult Expander::expandOp(Operation *op) {
   if (!isa<EmbedOp, func::ReturnOp>(op))
     for (Value operand : op->getOperands())
       if (!buffers.contains(operand))
-        return op->emitOpError("reads rows that no instruction makes");
+        return op->emitOpError("reads rows that no instruction writes");
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<EmbedOp, NormOp, AttentionOp, RouteOp, PredictOp, ExpertsOp, SharedExpertOp, DenseOp,
             AddOp, HeadOp>([&](auto part) { return expand(part); })
@@ -344,7 +344,7 @@ FailureOr<OwningOpRef<ProgramOp>> expandProgram(func::FuncOp function) {
 }
 
 //===----------------------------------------------------------------------===//
-// Places
+// Offsets
 //===----------------------------------------------------------------------===//
 
 SmallVector<BufferOp> buffersOf(Block &block) {
@@ -358,7 +358,7 @@ uint64_t placeProgram(ProgramOp program) {
   for (Operation &op : program.getBody().front()) {
     if (isa<BufferOp>(op))
       continue;
-    // Predictions that follow each other are computed at once, so their scores lie apart.
+    // Consecutive predictions are computed together, so their scores must not overlap.
     if (isa<PlayPredictOp>(op) && isa_and_nonnull<PlayPredictOp>(op.getPrevNode()))
       --instruction;
     for (Value buffer : op.getOperands()) {

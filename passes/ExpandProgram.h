@@ -1,6 +1,6 @@
-// From a function on layers to a program of instructions whose buffers have no places yet. Both
-// plan-memory, which finds the places, and lower-to-schedule, which uses them, expand with this, so
-// that their buffers are the same in the same order.
+// From a function on layers to a program of instructions whose buffers have no offsets yet.
+// plan-memory, which assigns the offsets, and lower-to-schedule, which uses them, share this
+// expansion, so that their buffers are the same in the same order.
 #pragma once
 
 #include "compiler/ir/MoeDialect.h"
@@ -9,11 +9,11 @@
 
 namespace mlir::moe {
 
-/// A program of the function's name, in no module. What has no instruction, and weights without a
-/// format, are errors at the op.
+/// Returns a program with the function's name, outside any module. An op without an instruction and
+/// a weight without a format are errors at the op.
 FailureOr<OwningOpRef<ProgramOp>> expandProgram(func::FuncOp function);
 
-/// The buffers of a program or of a function that plan-memory has seen, in order.
+/// The buffers of a program, or of a function after plan-memory, in order.
 SmallVector<BufferOp> buffersOf(Block &block);
 
 /// Gives every buffer of the program an offset, and returns the bytes per token of the arena.

@@ -12,8 +12,8 @@ namespace mlir::moe {
 
 using moert::roundUp;
 
-// Estimates of what the runtime counts exactly. Too much rather than too little: a plan that the
-// compiler proved has to be accepted by the runtime.
+// Estimates of sizes that the runtime counts exactly. They err on the large side: the runtime must
+// accept a plan that the compiler accepted.
 // A tokenizer of 50,000 to 250,000 words with merges takes 60 to 110 bytes a word in memory.
 static constexpr uint64_t kTokenizerBytesPerWord = 128;
 static constexpr uint64_t kBatchRowBytes = 64;
@@ -63,7 +63,7 @@ static uint64_t furtherSlicesOf(MoeLayerOp op) {
   return slices;
 }
 
-/// The largest number of experts that a token asks the layer for.
+/// The largest number of experts per token that routes to the layer use.
 static uint32_t topKOf(ModuleOp module, MoeLayerOp layer) {
   int64_t topK = 1;
   module.walk([&](RouteOp route) {
@@ -105,10 +105,10 @@ static FailureOr<uint64_t> residentBytesOf(ModuleOp module) {
 
 namespace {
 
-/// What follows from the instructions.
+/// The part of the footprint that follows from the instructions.
 struct ProgramFootprint {
-  uint64_t arenaBytesPerToken = 0; // Of the largest program.
-  uint64_t tableEntries = 0;       // Instructions and buffers of all.
+  uint64_t arenaBytesPerToken = 0; // Maximum over the programs.
+  uint64_t tableEntries = 0;       // Instructions and buffers of all programs.
 };
 
 } // namespace
@@ -126,7 +126,7 @@ static FailureOr<ProgramFootprint> programFootprintOf(ModuleOp module) {
   return footprint;
 }
 
-/// Rotation tables and routing lists, which lie beside the arena.
+/// Rotation tables and routing lists, which are not part of the arena.
 static uint64_t tableBytesPerToken(ModuleOp module, uint32_t topK) {
   uint64_t bytes = kBatchRowBytes + topK * sizeof(uint32_t);
   for (RopeOp rope : module.getOps<RopeOp>())

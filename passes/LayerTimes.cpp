@@ -70,7 +70,7 @@ static std::string widthName(ArrayAttr slices) {
   return name;
 }
 
-// A token takes topK experts, in the mean of the layer's widths.
+// A token uses topK experts; their width is the mean of the layer's widths.
 FailureOr<double> LayerTimes::timeOf(ExpertsOp op) {
   auto layer = symbols.lookup<MoeLayerOp>(op.getMoeLayer());
   if (!layer.getSlices())
@@ -112,7 +112,7 @@ FailureOr<Quantity> LayerTimes::between(Operation *from, Operation *to) {
   for (Operation *op = from; op != to;) {
     op = op->getNextNode();
     if (!op)
-      return to->emitOpError("does not stand behind the op that guesses it");
+      return to->emitOpError("does not follow the router that predicts its experts");
     FailureOr<double> time = timeOf(op);
     if (failed(time))
       return failure();

@@ -1,5 +1,5 @@
-// How long ops on layers compute for one token on a device, by OperationTimes. What is read from
-// disk does not count.
+// Compute times of ops on layers for one token on a device, by OperationTimes. Disk reads are not
+// included.
 #pragma once
 
 #include "compiler/ir/MoeDialect.h"
@@ -14,7 +14,7 @@ class LayerTimes {
 public:
   LayerTimes(ModuleOp module, const moec::DeviceProfile &device, const moec::StepUse &use);
 
-  /// Adds up the ops behind `from` up to `to`, this one included, of one block.
+  /// Adds up the ops after `from` up to and including `to`, in one block.
   FailureOr<moec::Quantity> between(Operation *from, Operation *to);
 
   /// The largest expert of a layer, read alone.

@@ -1,5 +1,5 @@
-// moe-lower-to-schedule (Passes.td): functions on layers become programs of instructions. What each
-// layer expands to is ExpandProgram's.
+// moe-lower-to-schedule (Passes.td): functions on layers become programs of instructions.
+// ExpandProgram has the expansion of each op.
 #include "passes/Passes.h"
 
 #include "compiler/ir/MoeDialect.h"
@@ -21,7 +21,7 @@ public:
 
 } // namespace
 
-/// Takes over the places that plan-memory found, if it has run.
+/// Copies the offsets that plan-memory assigned, if it has run.
 static LogicalResult takePlaces(func::FuncOp function, ProgramOp program) {
   SmallVector<BufferOp> planned = buffersOf(function.getBody().front()),
                         needed = buffersOf(program.getBody().front());
@@ -38,7 +38,7 @@ static LogicalResult takePlaces(func::FuncOp function, ProgramOp program) {
   return success();
 }
 
-/// Two buffers of one type at one offset are one place.
+/// Two buffers of one type at one offset are the same buffer.
 static void mergePlaces(ProgramOp program) {
   DenseMap<std::pair<Type, Attribute>, BufferOp> places;
   for (BufferOp buffer : buffersOf(program.getBody().front())) {

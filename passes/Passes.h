@@ -1,4 +1,4 @@
-// The passes of Passes.td, where each is documented, and the values of their options.
+// The passes of Passes.td, which documents them, and the values of their options.
 #pragma once
 
 #include "mlir/Pass/Pass.h"
@@ -10,7 +10,7 @@ namespace mlir::moe {
 
 /// Width of the experts.
 enum class ExpertBits { kSource, k8, k6, k4, k3, k2 };
-/// Width of the resident matrices; kSame: of the head, that of the others.
+/// Width of the resident matrices; kSame: the head uses the width of the others.
 enum class ResidentBits { kSource, k16, k8, k4, kSame };
 
 #define GEN_PASS_DECL

@@ -1,25 +1,24 @@
-// The passes from a model's layers to the schedule that the runtime plays. passes/Pipeline.h puts them
-// in order.
+// The passes from a model's layers to the schedule that the runtime executes. passes/Pipeline.h has
+// their order.
 #ifndef MOE_PASSES
 #define MOE_PASSES
 
 include "mlir/Pass/PassBase.td"
 
 def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
-  let summary = "Give every weight the format that it is stored in";
+  let summary = "Give every weight its storage format";
   let description = [{
-    Uniform: every expert gets the asked width, every resident matrix the resident width.
-    Nested, an expert of more than 2 bits is bit planes of one grid (2 + 1, 2 + 2, 2 + 2 + 2 or
-    2 + 2 + 4 bits), a slice each, so that fewer bits of it can be read; otherwise 2, 4 and 8 bits
-    are one slice. All planes together are the same numbers as one slice. What may not be quantized
-    is not: routers and shared gates keep the type that the checkpoint has, vectors (norms, biases)
-    become f32.
+    Uniform: every expert gets the width `bits`, every resident matrix the width `resident-bits`.
+    Nested: an expert of more than 2 bits is stored as slices of one grid (2 + 1, 2 + 2, 2 + 2 + 2 or
+    2 + 2 + 4 bits), so that it can be read at fewer bits; otherwise 2, 4 and 8 bits are one slice.
+    All slices together hold the same numbers as one slice. Some weights are never quantized: routers
+    and shared gates keep the checkpoint's type, vectors (norms, biases) become f32.
 
-    `source` keeps the checkpoint's type; an expert whose matrices differ in it becomes f32, which
-    holds both. 16 bits are the checkpoint's f16 or bf16; an f32 tensor is rounded to bf16, which
-    keeps its range. Quantized weights are symmetric: offsets take as many bytes as the scales,
-    and at 2 bits they lose more than they win (perplexity of the bundled model, rounding to nearest:
-    +7.4% with them, +4.5% without).
+    `source` keeps the checkpoint's type; an expert whose matrices have different types becomes f32,
+    which holds all of them. 16 bits keep the checkpoint's f16 or bf16; an f32 tensor is rounded to
+    bf16, which keeps its range. Quantized weights are symmetric: offsets take as many bytes as the
+    scales, and at 2 bits they cost more accuracy than they save (perplexity of the bundled model,
+    rounding to nearest: +7.4% with them, +4.5% without).
 
     Before:
 
@@ -39,10 +38,10 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
               [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
     ```
 
-    With `widths=FILE` (passes/WidthFile.h) every expert gets the width that the file says, and
-    resident matrices that it names get theirs; `bits` then means nothing and `moe.expert_bits` is
-    "auto". A width of several bit planes is as many slices, of which all but the first refine. The
-    file may give the experts a group of their own, and goes before `head-bits`.
+    With `widths=FILE` (passes/WidthFile.h) every expert gets its width from the file, and so do the
+    resident matrices that the file names; `bits` is then unused and `moe.expert_bits` is "auto". A
+    nested width is several slices, of which all but the first refine. The file may set the experts'
+    group, and overrides `head-bits`.
 
     ```
     moe-widths 1
@@ -52,42 +51,42 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     weight layer0.query 8
     ```
 
-    `head-bits` is the width of the matrix that the logits come from; where the head is the embedding
-    too, that of both.
+    `head-bits` is the width of the matrix that computes the logits; where the head is the embedding
+    too, the width of both.
 
-    On completion every `moe.weight` has a format and every `moe.moe_layer` has slices; formats that
-    were there before are replaced. `moe.expert_bits`, `moe.resident_bits` and, if it was given,
-    `moe.head_bits` say what was asked for.
+    On completion every `moe.weight` has a format and every `moe.moe_layer` has slices; earlier
+    formats are replaced. `moe.expert_bits`, `moe.resident_bits` and, if it was given,
+    `moe.head_bits` hold the values of the options.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
     Option<"bits", "bits", "::mlir::moe::ExpertBits", "::mlir::moe::ExpertBits::k4",
            "width of the experts",
            [{::llvm::cl::values(
-               clEnumValN(::mlir::moe::ExpertBits::kSource, "source", "as the checkpoint stores them"),
+               clEnumValN(::mlir::moe::ExpertBits::kSource, "source", "the checkpoint's type"),
                clEnumValN(::mlir::moe::ExpertBits::k8, "8", "8 bits"),
-               clEnumValN(::mlir::moe::ExpertBits::k6, "6", "6 bits, always in planes"),
+               clEnumValN(::mlir::moe::ExpertBits::k6, "6", "6 bits, always nested"),
                clEnumValN(::mlir::moe::ExpertBits::k4, "4", "4 bits"),
-               clEnumValN(::mlir::moe::ExpertBits::k3, "3", "3 bits, always in planes"),
+               clEnumValN(::mlir::moe::ExpertBits::k3, "3", "3 bits, always nested"),
                clEnumValN(::mlir::moe::ExpertBits::k2, "2", "2 bits"))}]>,
-    Option<"nested", "nested", "bool", "true", "experts in bit planes that refine one another">,
+    Option<"nested", "nested", "bool", "true", "experts in slices that refine one another">,
     Option<"residentBits", "resident-bits", "::mlir::moe::ResidentBits",
            "::mlir::moe::ResidentBits::k8", "width of the matrices that are always in memory",
            [{::llvm::cl::values(
-               clEnumValN(::mlir::moe::ResidentBits::kSource, "source", "as the checkpoint stores them"),
+               clEnumValN(::mlir::moe::ResidentBits::kSource, "source", "the checkpoint's type"),
                clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
                clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
                clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,
     Option<"headBits", "head-bits", "::mlir::moe::ResidentBits",
            "::mlir::moe::ResidentBits::kSame", "width of the head's matrix",
            [{::llvm::cl::values(
-               clEnumValN(::mlir::moe::ResidentBits::kSame, "same", "as resident-bits"),
-               clEnumValN(::mlir::moe::ResidentBits::kSource, "source", "as the checkpoint stores it"),
+               clEnumValN(::mlir::moe::ResidentBits::kSame, "same", "the same as resident-bits"),
+               clEnumValN(::mlir::moe::ResidentBits::kSource, "source", "the checkpoint's type"),
                clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
                clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
                clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,
     Option<"widths", "widths", "std::string", "\"\"",
-           "file with the width of every expert, and of resident matrices">,
+           "file with the width of every expert and, optionally, of resident matrices">,
     Option<"group", "group", "uint32_t", "32", "inputs that share a scale">,
     Option<"activationGroup", "activation-group", "uint32_t", "32",
            "inputs whose activations share a scale: 16, 32 or 64, a divisor of group">,
@@ -95,17 +94,18 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
 }
 
 def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
-  let summary = "Choose the cache's page size and share it among the MoE layers, per budget";
+  let summary = "Choose the cache's page size, and the page quotas of the MoE layers for each budget";
   let description = [{
-    The page is the largest power of two from 4 KiB to 64 KiB that wastes at most 2% of all
-    records' bytes when each is rounded up to pages: large pages mean short lists and long reads.
+    The page size is the largest power of two from 4 KiB to 64 KiB that wastes at most 2% of all
+    records' bytes when each record is rounded up to pages: large pages mean short lists and long
+    reads.
 
-    For each budget, largest first, moert::accountForBudget says how many pages are left beside
-    everything else that the process needs, and moert::allotCache shares them: the very functions
-    that the runtime calls when it is given another budget. Without a budget there is one plan,
-    "default", that caches every expert. A budget below the smallest that works gets the smallest
-    pool that can be played; plan-memory refuses it and says which budget would do. A share ("25%")
-    of less than one record is refused here, as no pool follows from it.
+    For each budget, largest first, moert::accountForBudget computes how many pages remain after
+    everything else that the process needs, and moert::allotCache divides them among the layers. The
+    runtime calls the same functions when it is given another budget. Without a budget there is one
+    plan, "default", that caches every expert. A budget below the smallest that works gets the
+    smallest pool that can be executed; plan-memory refuses it and names the smallest budget. A
+    fraction ("25%") that holds less than one record is refused here, as no pool follows from it.
 
     Before (two MoE layers of 4 experts, each of 12 KiB):
 
@@ -122,37 +122,37 @@ def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
                                preset = "auto", reasons = [...]>]} {...}
     ```
 
-    On completion the module has `moe.page_bytes` and `moe.plans`, which are replaced if they were
-    there. Needs the formats of assign-bits.
+    On completion the module has `moe.page_bytes` and `moe.plans`; earlier ones are replaced. Needs
+    the formats of assign-bits.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
     ListOption<"budgets", "budgets", "std::string",
-               "memory budgets of the whole process: 512MiB, 6GiB, or a share of the experts, 25%">,
+               "memory budgets of the whole process: 512MiB, 6GiB, or a fraction of the experts' bytes, 25%">,
     ListOption<"presets", "presets", "std::string",
-               "a plan for each of these: auto (alone where none is given), load-on-demand, lru, "
+               "presets to make plans for: auto (the default), load-on-demand, lru, "
                "edgemoe, fate">,
-    Option<"paths", "paths", "bool", "false", "the artifact will hold activation paths">,
-    Option<"pageBytes", "page-bytes", "uint32_t", "0", "page size; 0: chosen">,
+    Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
+    Option<"pageBytes", "page-bytes", "uint32_t", "0", "page size in bytes; 0: chosen by the pass">,
     Option<"context", "context", "uint32_t", "0",
            "tokens of context to plan for; 0: 2048, or the model's positions if they are fewer">,
-    Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "tokens of a prefill chunk, at most">,
+    Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "maximum tokens of a prefill chunk">,
     Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
     Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
-           "memory of what the artifact will say was measured of it">,
+           "memory in bytes of the measurements that the artifact will hold">,
   ];
 }
 
 def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
-  let summary = "Guess the experts of later layers behind each router, as each plan has use for";
+  let summary = "Predict the experts of later layers after each router, as each plan uses it";
   let description = [{
-    Behind each router of `@decode` a `moe.predict` for each MoE layer 1 to `ahead` further on. They
-    are the same for all plans; which of them do something is the plan's decision, so that another
-    plan needs no other program. Prefill wants nearly all experts anyway and guesses nothing.
+    Inserts a `moe.predict` after each router of `@decode` for each MoE layer 1 to `ahead` further
+    on. They are the same for all plans; a plan decides which of them take effect, so that another
+    plan needs no other program. Prefill uses nearly all experts of every layer, so it has none.
 
     Each plan gets the predictor of its preset, layer by layer: `fate` the layer's own gate, 1 layer
-    ahead; `edgemoe` activation paths, where there are any (`paths`); the others none. The first
-    MoE layer has nothing before it to be guessed from.
+    ahead; `edgemoe` the activation-path table, if there is one (`paths`); the others none. The first
+    MoE layer has no earlier layer to predict it from.
 
     Before:
 
@@ -175,32 +175,33 @@ def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
         %x = moe.experts %n of @layer0.experts chosen %e, %w ...
     ```
 
-    On completion every guess that a plan has a rule for has a `moe.predict`; guesses that were there
-    before are replaced. How much is read is for schedule-prefetch to say.
+    On completion every rule of a plan has its `moe.predict`; earlier ones are replaced.
+    schedule-prefetch decides how much is read.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
-    Option<"ahead", "ahead", "uint32_t", "3", "MoE layers to look ahead, at most 3; 0: no guesses">,
-    Option<"paths", "paths", "bool", "false", "the artifact will hold activation paths">,
+    Option<"ahead", "ahead", "uint32_t", "3", "MoE layers to predict ahead, at most 3; 0: no predictions">,
+    Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
   ];
 }
 
 def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
-  let summary = "Say how many experts each guess reads, as the device leaves time";
+  let summary = "Set how many experts each prediction reads within the time that the device leaves";
   let description = [{
-    From the router that guesses to the router that knows, a device computes; n experts can be read
-    meanwhile (Fate, section 4.3):
+    The device computes from the router that predicts a layer to that layer's own router; meanwhile n
+    experts can be read (Fate, section 4.3):
 
         n = (t_experts + t_attention + t_router) / t_expert
 
-    Times of computing are sums over the layers' ops at the device's rates, one token, attention over
-    half of the context; t_expert is one read of the layer's largest record. A gate looks at a
-    quarter of the experts (Fate: those above the 75th percentile of confidence), paths at twice as
-    many as a token takes; of these, at most n that are absent are read, by paths 1 to 3 (EdgeMoE),
-    and no more than the plan's transit pages hold. A layer gets no prefetch where n is below one,
-    guesses by paths aside, where the pages do not hold one, or where all of its experts stay in
-    memory: it would not pay. Without a device the papers' own numbers are assumed: as many as a
-    token asks for, and three.
+    Compute times are sums over the layers' ops at the device's rates, for one token, with attention
+    over half of the context; t_expert is one read of the layer's largest record. A gate has a quarter
+    of the experts as candidates (Fate: those above the 75th percentile of confidence), an
+    activation-path table twice as many as a token uses. At most n of them that are not resident are
+    read, 1 to 3 with an activation-path table (EdgeMoE), and no more than the plan's staging pages
+    hold. A layer gets no prefetch where it would not pay: where n is below one (except with an
+    activation-path table), where the staging pages do not hold one record, or where all of its
+    experts stay in memory. Without a device the papers' numbers are assumed: as many as a token uses
+    for a gate, three for an activation-path table.
 
     Before:
 
@@ -208,7 +209,7 @@ def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
     #moe.plan<..., guesses = [#moe.guess<>, #moe.guess<predictor = gate>]>
     ```
 
-    After `--moe-schedule-prefetch="device=laptop-nvme.yaml"`, n being 2.7 and 60 experts in a layer:
+    After `--moe-schedule-prefetch="device=laptop-nvme.yaml"`, with n = 2.7 and 60 experts in a layer:
 
     ```mlir
     #moe.plan<..., guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 15, reads = 2>],
@@ -221,23 +222,23 @@ def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
     Option<"device", "device", "std::string", "\"\"", "device profile (profiles/README.md)">,
-    Option<"threads", "threads", "uint32_t", "4", "threads that compute; no more than the device's cores">,
+    Option<"threads", "threads", "uint32_t", "4", "compute threads; at most the device's cores">,
   ];
 }
 
 def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
-  let summary = "Give every buffer a place in the arena and prove the budgets";
+  let summary = "Give every buffer an offset in the arena and check the budgets";
   let description = [{
-    Works out which buffers the instructions of each function will need (with the same expansion that
-    lower-to-schedule uses), from which instruction to which each is alive, and where it lies:
-    largest first, each at the lowest offset where nothing alive at the same time is. Predictions
-    that follow each other count as one instruction, since one product makes their scores. In-place
-    operation was decided by the expansion. The places are put down as `moe.buffer` ops at the
-    function's beginning, in the order in which lowering asks for them.
+    Finds the buffers that the instructions of each function will need (with the expansion that
+    lower-to-schedule uses), the lifetime of each in instructions, and its offset: largest first, each
+    at the lowest offset where no buffer of an overlapping lifetime is. Consecutive predictions count
+    as one instruction, since one product computes their scores. The expansion has decided in-place
+    operation. The result is `moe.buffer` ops at the function's beginning, in the order in which
+    lowering uses them.
 
-    Then each plan's budget is held against moert::accountMemory. A budget that does not hold is an
-    error that names the smallest one that would. What the process itself needs is estimated for a
-    typical run (passes/Footprint.h); the runtime accounts again with what it finds.
+    Then each plan's budget is checked with moert::accountMemory. A budget that is too small is an
+    error that names the smallest one that works. The memory of the process itself is estimated for a
+    typical run (passes/Footprint.h); the runtime repeats the account with exact numbers.
 
     Before:
 
@@ -257,24 +258,24 @@ def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
       ...
     ```
 
-    On completion every function has its buffers, and every plan's budget is proved. Needs the
+    On completion every function has its buffers, and every plan's budget is checked. Needs the
     formats of assign-bits.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
     Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
-    Option<"paths", "paths", "bool", "false", "the artifact will hold activation paths">,
+    Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
     Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
-           "memory of what the artifact will say was measured of it">,
+           "memory in bytes of the measurements that the artifact will hold">,
   ];
 }
 
 def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
-  let summary = "Replace functions on layers by programs of instructions";
+  let summary = "Lower functions on layers to programs of instructions";
   let description = [{
     One `moe.play` op per instruction of runtime/format/Schedule.h. A value that several quantized
     products read is quantized once (queries, keys and values; routed and shared experts); routers
-    and shared gates take the f32 values. Results go where plan-memory put them; without it the
+    and shared gates take the f32 values. Results go to the offsets of plan-memory; without it the
     buffers have no offsets. Buffers of one type at one offset become one.
 
     Before:
@@ -301,8 +302,8 @@ def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
     }
     ```
 
-    On completion no function is left. What the schedule has no instruction for (clamped attention)
-    is refused. Needs the formats of assign-bits.
+    On completion no function is left. An op without an instruction in the schedule (clamped
+    attention) is refused. Needs the formats of assign-bits.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }

@@ -48,26 +48,26 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
 
 namespace {
 
-/// The same as text. The widths' spellings are those of moe-assign-bits.
+/// The same as text. The widths are spelled as in moe-assign-bits.
 struct TextOptions : PassPipelineOptions<TextOptions> {
-  Option<ExpertBits> bits{*this, "bits", llvm::cl::init(ExpertBits::k4),
-                          llvm::cl::values(clEnumValN(ExpertBits::kSource, "source", "as stored"),
-                                           clEnumValN(ExpertBits::k8, "8", "8 bits"),
-                                           clEnumValN(ExpertBits::k6, "6", "6 bits"),
-                                           clEnumValN(ExpertBits::k4, "4", "4 bits"),
-                                           clEnumValN(ExpertBits::k3, "3", "3 bits"),
-                                           clEnumValN(ExpertBits::k2, "2", "2 bits"))};
+  Option<ExpertBits> bits{
+      *this, "bits", llvm::cl::init(ExpertBits::k4),
+      llvm::cl::values(
+          clEnumValN(ExpertBits::kSource, "source", "the checkpoint's type"),
+          clEnumValN(ExpertBits::k8, "8", "8 bits"), clEnumValN(ExpertBits::k6, "6", "6 bits"),
+          clEnumValN(ExpertBits::k4, "4", "4 bits"), clEnumValN(ExpertBits::k3, "3", "3 bits"),
+          clEnumValN(ExpertBits::k2, "2", "2 bits"))};
   Option<bool> nested{*this, "nested", llvm::cl::init(true)};
   Option<ResidentBits> residentBits{
       *this, "resident-bits", llvm::cl::init(ResidentBits::k8),
-      llvm::cl::values(clEnumValN(ResidentBits::kSource, "source", "as stored"),
+      llvm::cl::values(clEnumValN(ResidentBits::kSource, "source", "the checkpoint's type"),
                        clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
                        clEnumValN(ResidentBits::k8, "8", "int8"),
                        clEnumValN(ResidentBits::k4, "4", "int4"))};
   Option<ResidentBits> headBits{
       *this, "head-bits", llvm::cl::init(ResidentBits::kSame),
-      llvm::cl::values(clEnumValN(ResidentBits::kSame, "same", "as resident-bits"),
-                       clEnumValN(ResidentBits::kSource, "source", "as stored"),
+      llvm::cl::values(clEnumValN(ResidentBits::kSame, "same", "the same as resident-bits"),
+                       clEnumValN(ResidentBits::kSource, "source", "the checkpoint's type"),
                        clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
                        clEnumValN(ResidentBits::k8, "8", "int8"),
                        clEnumValN(ResidentBits::k4, "4", "int4"))};

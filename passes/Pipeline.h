@@ -1,4 +1,4 @@
-// The way from a model's layers to its schedule, in one function.
+// The pass pipeline from a model's layers to its schedule, in one function.
 #pragma once
 
 #include "compiler/plan/BudgetPlan.h"
@@ -9,7 +9,7 @@
 
 namespace mlir::moe {
 
-/// What a compilation was asked for; Passes.td says what each value means.
+/// The options of a compilation; Passes.td documents each value.
 struct CompileOptions {
   ExpertBits bits = ExpertBits::k4;
   bool nested = true;
@@ -19,19 +19,19 @@ struct CompileOptions {
   uint32_t group = 32, activationGroup = 32;
   std::vector<std::string> budgets;
   std::vector<std::string> presets; // Empty: auto.
-  std::string device;               // A device profile; empty: none is known.
+  std::string device;               // Path of a device profile; empty: none.
   uint32_t pageBytes = 0;
   uint32_t context = 0;
   uint32_t prefillChunk = moec::kDefaultPrefillChunk;
   uint32_t threads = moec::kDefaultThreads;
-  /// What later steps put into the artifact, and the runtime holds in memory.
-  bool paths = false;         // Activation paths.
-  uint64_t measuredBytes = 0; // What was measured of the artifact (moert::measuredBytesOf).
+  /// Parts that later steps put into the artifact and that the runtime holds in memory.
+  bool paths = false;         // Activation-path tables.
+  uint64_t measuredBytes = 0; // Measurements (moert::measuredBytesOf).
 };
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options);
 
-/// Makes the passes and, as `moe-compile`, the pipeline known by name.
+/// Registers the passes and, as `moe-compile`, the pipeline.
 void registerMoePassesAndPipeline();
 
 } // namespace mlir::moe

@@ -10,8 +10,8 @@ static bool overlapInTime(const Lifetime &a, const Lifetime &b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// Finding the smallest arena is NP-hard; largest first is within a few percent of the bytes alive
-// at the fullest instruction on lists of this kind, where one layer looks like the next.
+// Finding the smallest arena is NP-hard. On lists of this kind, where layers repeat, largest first
+// is within a few percent of the live bytes at the fullest instruction.
 std::vector<uint64_t> placeBuffers(std::span<const Lifetime> lifetimes) {
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t(0));
@@ -28,7 +28,7 @@ std::vector<uint64_t> placeBuffers(std::span<const Lifetime> lifetimes) {
       if (!overlapInTime(lifetimes[i], lifetimes[j]))
         continue;
       if (offset + lifetimes[i].bytes <= offsets[j])
-        break; // Fits below j, and everything after j lies above.
+        break; // Fits below j; the buffers after j have higher offsets.
       offset = std::max(offset, offsets[j] + lifetimes[j].bytes);
     }
     offsets[i] = offset;

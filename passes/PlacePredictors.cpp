@@ -1,5 +1,5 @@
-// moe-place-predictors (Passes.td): where later layers' experts are guessed, and which of the
-// guesses each plan has use for.
+// moe-place-predictors (Passes.td): inserts predictions of later layers' experts, and chooses the
+// predictions that each plan uses.
 #include "passes/Passes.h"
 
 #include "compiler/ir/PlanAttrs.h"
@@ -35,7 +35,7 @@ bool isGuessing(func::FuncOp function) {
 void placePredictors(func::FuncOp function, uint32_t ahead) {
   for (auto old : llvm::make_early_inc_range(function.getOps<PredictOp>()))
     old.erase();
-  llvm::StringMap<int64_t> numbers; // Of MoE layers, from 0.
+  llvm::StringMap<int64_t> numbers; // MoE layer numbers, from 0.
   for (auto [i, layer] :
        llvm::enumerate(function->getParentOfType<ModuleOp>().getOps<MoeLayerOp>()))
     numbers[layer.getSymName()] = static_cast<int64_t>(i);
@@ -56,12 +56,12 @@ void placePredictors(func::FuncOp function, uint32_t ahead) {
   }
 }
 
-/// Why a rule of a preset comes to nothing for any layer; empty: it does not.
+/// Why no layer can use a rule of a preset; empty: they can.
 StringRef PlacePredictors::whyNot(const moert::GuessRule &rule) const {
   if (rule.predictor == moert::Predictor::kPaths && !paths)
-    return "there are no activation paths, which calibration counts: compile with "
+    return "there is no activation-path table, which calibration makes: compile with "
            "--calibration-text or --calibration, or replan with --calibration";
-  return rule.ahead > ahead ? "no guess is made as far ahead" : "";
+  return rule.ahead > ahead ? "no prediction is placed that far ahead" : "";
 }
 
 LogicalResult PlacePredictors::choosePredictors(moert::Plan &plan) {
@@ -81,14 +81,14 @@ LogicalResult PlacePredictors::choosePredictors(moert::Plan &plan) {
       plan.guesses[i] = rule;
   }
   addPredictorReason(preset, why, plan);
-  removeReasons(kPrefetchReasons, plan); // Of rules that are gone.
+  removeReasons(kPrefetchReasons, plan); // Reasons of earlier rules.
   return success();
 }
 
 void PlacePredictors::runOnOperation() {
   ModuleOp module = getOperation();
   if (ahead > moert::kMostAhead) {
-    emitError(module.getLoc()) << "guesses " << ahead.getValue()
+    emitError(module.getLoc()) << "predictions are placed " << ahead.getValue()
                                << " MoE layers ahead, expected at most " << moert::kMostAhead;
     return signalPassFailure();
   }

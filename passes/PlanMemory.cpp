@@ -1,5 +1,5 @@
-// moe-plan-memory (Passes.td): places for the buffers in the arena, and the proof that each plan's
-// budget holds all that a run needs. Places are chosen by placeProgram().
+// moe-plan-memory (Passes.td): offsets of the buffers in the arena, and the check that each plan's
+// budget holds everything that a run needs. placeProgram() chooses the offsets.
 #include "passes/Passes.h"
 
 #include "compiler/ir/PlanAttrs.h"
@@ -31,7 +31,7 @@ private:
 
 } // namespace
 
-/// Puts the places of the function's future buffers at its beginning.
+/// Inserts the function's future buffers with their offsets at its beginning.
 static LogicalResult placeFunction(func::FuncOp function) {
   FailureOr<OwningOpRef<ProgramOp>> program = expandProgram(function);
   if (failed(program))
@@ -81,7 +81,7 @@ LogicalResult PlanMemory::provePlans() {
 
 void PlanMemory::runOnOperation() {
   if (threads == 0) {
-    emitError(getOperation().getLoc(), "threads of at least 1 are expected");
+    emitError(getOperation().getLoc(), "threads is 0, expected at least 1");
     return signalPassFailure();
   }
   for (func::FuncOp function : getOperation().getOps<func::FuncOp>())

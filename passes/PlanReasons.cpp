@@ -36,11 +36,12 @@ void addPredictorReason(Preset preset, std::string_view whyNot, Plan &plan) {
   }
   if (!whyNot.empty())
     return addGuesses("none", whyNot, Origin::kDerived, plan);
-  addGuesses(strCat(moec::predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
-             rule.predictor == Predictor::kGate
-                 ? "Fate, section 4.3: the next layer's gate on this layer's input"
-                 : "EdgeMoE, section III-C: what followed the experts of the two layers before",
-             Origin::kStated, plan);
+  addGuesses(
+      strCat(moec::predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
+      rule.predictor == Predictor::kGate
+          ? "Fate, section 4.3: the next layer's gate on this layer's input"
+          : "EdgeMoE, section III-C: the experts that followed those of the two layers before",
+      Origin::kStated, plan);
 }
 
 } // namespace mlir::moe

@@ -1,4 +1,4 @@
-// Why a plan that was made without a trace decides what it does, in words for people. The passes
+// The reasons for the decisions of a plan that was made without a trace, for reports. The passes
 // that decide write them; a pass that runs again replaces its own.
 #pragma once
 
@@ -9,16 +9,16 @@
 
 namespace mlir::moe {
 
-/// Eviction, sharing and quotas as the preset has them.
+/// Eviction, sharing and quotas of the preset.
 void addCacheReasons(moec::Preset preset, moert::Plan &plan);
 
-/// The predictor, as the preset has it; why there is none in spite of it (empty: there is).
+/// The predictor of the preset, or why it is not used (whyNot empty: it is).
 void addPredictorReason(moec::Preset preset, std::string_view whyNot, moert::Plan &plan);
 
-/// How the names of schedule-prefetch's decisions begin.
+/// The prefix of the names of schedule-prefetch's decisions.
 constexpr std::string_view kPrefetchReasons = "prefetch of MoE ";
 
-/// Removes reasons of decisions whose names begin so.
+/// Removes the reasons of decisions whose names have this prefix.
 void removeReasons(std::string_view beginning, moert::Plan &plan);
 
 } // namespace mlir::moe

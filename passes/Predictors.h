@@ -1,4 +1,4 @@
-// Where a decode step guesses the experts of later layers.
+// The positions in a decode step where the experts of later layers are predicted.
 #pragma once
 
 #include "compiler/ir/MoeDialect.h"
@@ -7,11 +7,11 @@
 
 namespace mlir::moe {
 
-/// Whether guesses are made in the function: prefill wants nearly all experts anyway.
+/// Whether the function has predictions: prefill uses nearly all experts of every layer.
 bool isGuessing(func::FuncOp function);
 
-/// Behind each router of the function a `moe.predict` for each MoE layer that the function plays 1
-/// to `ahead` further on; those that were there before are removed.
+/// Inserts a `moe.predict` after each router of the function for each of its MoE layers 1 to
+/// `ahead` further on; removes earlier ones.
 void placePredictors(func::FuncOp function, uint32_t ahead);
 
 } // namespace mlir::moe

@@ -1,5 +1,5 @@
-// moe-schedule-prefetch (Passes.td): how many experts each guess reads, under the time and the
-// pages that there are for it.
+// moe-schedule-prefetch (Passes.td): how many experts each prediction reads, within the time and
+// the staging pages that are available.
 #include "passes/Passes.h"
 
 #include "compiler/ir/PlanAttrs.h"
@@ -19,10 +19,10 @@ namespace mlir::moe {
 
 namespace {
 
-/// What decides about one layer's guesses.
+/// The decision about one layer's prefetching.
 struct LayerDecision {
   moert::GuessRule rule;
-  std::string why; // Where nothing is guessed; equal neighbours share a reason.
+  std::string why; // If prefetching is off; equal neighbours share a reason.
   double inTime = 0;
   moert::Origin origin = moert::Origin::kAssumed;
 };
@@ -42,7 +42,8 @@ private:
 
   std::optional<moec::DeviceProfile> profile; // Absent: no device was given.
   moert::CacheShape shape;
-  SmallVector<RouteOp> routes; // Of the function that guesses, by MoE layer; null: not routed to.
+  SmallVector<RouteOp>
+      routes; // In the function with predictions, by MoE layer; null: not routed to.
   SmallVector<MoeLayerOp> layers;
 };
 
@@ -59,7 +60,7 @@ LogicalResult SchedulePrefetch::readDevice() {
 }
 
 /// Fate, section 4.3: n = (t_experts + t_attention + t_router) / t_expert, from the router that
-/// guesses to the one that knows.
+/// predicts to the layer's own router.
 FailureOr<moec::Quantity> SchedulePrefetch::readsInTime(size_t layer, uint32_t ahead,
                                                         uint32_t positions) {
   LayerTimes times(getOperation(), *profile, {threads, positions});
@@ -83,7 +84,7 @@ FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_
   LayerDecision decision;
   if (asked.predictor == moert::Predictor::kOff || layer < asked.ahead || !routes[layer] ||
       !routes[layer - asked.ahead]) {
-    decision.why = "no layer stands before that could guess";
+    decision.why = "no earlier layer can predict it";
     decision.origin = moert::Origin::kDerived;
     return decision;
   }
@@ -103,19 +104,20 @@ FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_
   }
   const moert::CacheShape::Layer &of = shape.layers[layer];
   const uint64_t records = plan.transitPages / std::max<uint64_t>(1, of.recordPages);
-  // Without a trace nothing says how many are worth a look: twice what a token takes, which is what
-  // calibration keeps of each token.
+  // Without a trace the number of candidates has no measured optimum: twice the experts of a token,
+  // which is the number that calibration keeps per token.
   const uint64_t named = std::min<uint64_t>(of.experts, 2 * of.topK);
   const bool isGate = asked.predictor == moert::Predictor::kGate;
   decision.rule =
       moec::withCounts(asked, {of.experts, of.topK, isGate ? of.experts : named, records}, inTime);
   if (decision.rule.predictor == moert::Predictor::kOff)
-    decision.why = records == 0 ? "the transit pages do not hold one expert more"
-                                : "reading an expert takes longer than computing until it is known";
+    decision.why = records == 0
+                       ? "the staging pages do not hold another expert"
+                       : "reading an expert takes longer than computing until its router runs";
   return decision;
 }
 
-/// One reason for each run of layers that are decided alike.
+/// Adds one reason for each run of layers with the same decision.
 void SchedulePrefetch::addReasons(const std::vector<LayerDecision> &decisions, moert::Plan &plan) {
   for (size_t first = 0, end = 0; first < decisions.size(); first = end) {
     const LayerDecision &decision = decisions[first];

@@ -35,7 +35,7 @@ static std::optional<uint32_t> parseNumber(const std::string &word) {
   return value;
 }
 
-// False: the line is none of the format's, or says again what was said.
+// Returns false if the line is not of the format or repeats an entry.
 static bool takeLine(const std::vector<std::string> &words, ChosenWidths &widths) {
   if (words == std::vector<std::string>{"nested"})
     return !std::exchange(widths.isNested, true);

@@ -1,12 +1,12 @@
-// The widths that a search has chosen, as a file of text that moe-assign-bits takes:
+// The widths that a search has chosen, as a text file that moe-assign-bits reads:
 //
 //   moe-widths 1
-//   nested                       optional: widths above 2 bits are bit planes
-//   group INPUTS                 optional: inputs of an expert's row that share a scale
-//   expert LAYER EXPERT BITS     of every expert; LAYER is the model's, from 0; `offsets` may
-//   follow weight NAME BITS             of resident matrices by their symbol: 16, 8 or 4
+//   nested                                 optional: widths above 2 bits are nested slices
+//   group INPUTS                           optional: inputs of an expert's row that share a scale
+//   expert LAYER EXPERT BITS [offsets]     for every expert; LAYER is the model's, from 0
+//   weight NAME BITS                       optional: a resident matrix by its symbol: 16, 8 or 4
 //
-// Resident matrices that are not named get what the pass's own option says.
+// Resident matrices without an entry use the pass's option.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -25,14 +25,14 @@ struct ChosenWidth {
 
 struct ChosenWidths {
   bool isNested = false;
-  uint32_t group = 0; // Of experts; 0: what the pass's own option says.
+  uint32_t group = 0; // Group of the experts; 0: the pass's option.
   std::map<std::pair<uint32_t, uint32_t>, ChosenWidth> experts; // (layer, expert)
   std::map<std::string, uint32_t> weights;
 };
 
 std::string writeWidths(const ChosenWidths &widths);
 
-/// Refuses lines that are none of the above or say the same twice; `name` is for messages.
+/// Refuses lines of another form and repeated entries; `name` is for messages.
 moert::Result<ChosenWidths> parseWidths(const std::string &text, const std::string &name);
 
 moert::Result<ChosenWidths> readWidthFile(const std::string &path);

@@ -44,7 +44,7 @@ class CompilePresetsTest(E2eTest):
         self.assertEqual(plan["guesses"], [])
         reason = next(reason for reason in plan["reasons"] if reason["decision"] == "guesses")
         self.assertEqual((reason["value"], reason["origin"]), ("none", "derived"))
-        self.assertRegex(reason["reason"], "no activation paths.*compile with --calibration-text or --calibration, or replan with --calibration")
+        self.assertRegex(reason["reason"], "no activation-path table.*compile with --calibration-text or --calibration, or replan with --calibration")
 
     def test_the_tokens_are_the_same_with_every_preset(self):
         command = ("-p", "The old man", "-n", "12", "--temp", "0", "--ignore-eos")

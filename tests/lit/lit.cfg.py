@@ -9,7 +9,7 @@ config.suffixes = [".mlir"]
 config.test_source_root = os.path.dirname(__file__)
 config.excludes = ["Inputs"]
 
-# Programs by their paths: nothing is taken from the caller's PATH.
+# Programs by absolute path, independent of the caller's PATH.
 for tool, directory in (
     ("moec-opt", config.moe_tools_dir),
     ("FileCheck", config.llvm_tools_dir),

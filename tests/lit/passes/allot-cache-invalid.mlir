@@ -1,7 +1,7 @@
-// What moe-allot-cache needs and refuses of the module.
+// What moe-allot-cache requires of the module, and refuses.
 // RUN: moec-opt %s -split-input-file -verify-diagnostics --moe-allot-cache
 
-// Formats come first.
+// Needs formats.
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">} {
   // expected-error@+1 {{the experts have no slices: run moe-assign-bits first}}
   moe.moe_layer @experts layer 0 silu experts 4
@@ -19,7 +19,7 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
 
 // -----
 
-// The context is at most the model's positions, which it says.
+// Needs 'moe.model' for the limit of the context.
 // expected-error@+1 {{the module has no 'moe.model'}}
 module {}
 

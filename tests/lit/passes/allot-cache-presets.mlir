@@ -1,31 +1,31 @@
-// Each preset has a plan for each budget, told by its name, with the preset's rules and its own way to share the pages.
+// Each preset has a plan for each budget, named after both, with the preset's rules and page quotas.
 // RUN: moec-opt %s --moe-allot-cache="budgets=75%%,40%% presets=auto,load-on-demand,lru,edgemoe,fate paths=true" | FileCheck %s
-// Without activation paths edgemoe guesses nothing and keeps no pages free for it.
+// Without an activation-path table edgemoe prefetches nothing and has no staging pages.
 // RUN: moec-opt %s --moe-allot-cache="budgets=75%%,40%% presets=edgemoe" | FileCheck %s --check-prefix=ALONE
 
-// The passes behind it can run again and give the same.
+// The later passes can run again with the same result.
 // RUN: moec-opt %s --moe-allot-cache="budgets=40%% presets=fate" --moe-place-predictors --moe-schedule-prefetch="device=%S/Inputs/device.yaml" -o %t.once.mlir
 // RUN: moec-opt %t.once.mlir --moe-place-predictors --moe-schedule-prefetch="device=%S/Inputs/device.yaml" | cmp - %t.once.mlir
 
 // Nine layers of four records of 3 pages, see allot-cache.mlir: 108 pages. Three quarters of the payload of 9 * 4 * 11648
-// bytes are 314496 bytes, 76 pages of 4 KiB; 40% are 40 pages. A token asks for 2 experts: a layer being played wants 6 pages.
+// bytes are 314496 bytes, 76 pages of 4 KiB; 40% are 40 pages. A token uses 2 experts: a layer pass needs 6 pages.
 
 // Evenly: 76 - 76 % 3 = 75 pages are 25 records, of which seven layers get 3 and two get 2.
 // CHECK: #moe.plan<name = "75% auto", {{[^>]*}}, transitPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "auto", reasons
 // CHECK-SAME: decision = "eviction", value = "cyclic"
-// Nothing is kept; a layer being played may have all of its experts.
+// Nothing is kept; the staging pages hold all experts of a layer.
 // CHECK-SAME: #moe.plan<name = "75% load-on-demand", {{[^>]*}}, transitPages = 12, quotaPages = [0, 0, 0, 0, 0, 0, 0, 0, 0], preset = "load-on-demand", eviction = lru, reasons
 // CHECK-SAME: #moe.plan<name = "75% lru", {{[^>]*}}, transitPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "lru", eviction = lru, reasons
-// Two records for guesses; 70 pages are 23 records.
+// Two records for prefetching; 70 pages are 23 records.
 // CHECK-SAME: #moe.plan<name = "75% edgemoe", {{[^>]*}}, transitPages = 6, quotaPages = [9, 9, 9, 9, 9, 6, 6, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool, reasons
-// Of nine layers two are an eighth, rounded up: 24 pages. 46 are left for seven layers: 15 records.
+// An eighth of nine layers, rounded up, is two: 24 pages. 46 are left for seven layers: 15 records.
 // CHECK-SAME: #moe.plan<name = "75% fate", {{[^>]*}}, transitPages = 6, quotaPages = [12, 12, 9, 6, 6, 6, 6, 6, 6], preset = "fate", eviction = arc, reasons
 // CHECK-SAME: #moe.plan<name = "40% auto"
 // CHECK-SAME: #moe.plan<name = "40% load-on-demand"
 // CHECK-SAME: #moe.plan<name = "40% lru"
 // CHECK-SAME: #moe.plan<name = "40% edgemoe"
-// 6 pages for guesses and 24 for the first two layers leave 10; with a quota of (10 - t) / 7 a layer being played wants t to
-// be (6 * 7 - 10) / 6 = 6: two records. One layer gets the last record.
+// 6 pages for prefetching and 24 for the first two layers leave 10; with a quota of (10 - t) / 7 a layer pass needs
+// t = (6 * 7 - 10) / 6 = 6 staging pages: two records. One layer gets the last record.
 // CHECK-SAME: #moe.plan<name = "40% fate", {{[^>]*}}, transitPages = 12, quotaPages = [12, 12, 3, 0, 0, 0, 0, 0, 0], preset = "fate"
 
 // ALONE: #moe.plan<name = "75%", {{[^>]*}}, transitPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool

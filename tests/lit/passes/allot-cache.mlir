@@ -49,13 +49,13 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
 
 // -----
 
-// 1024 x 1024 in bf16 is 2 MiB; three of them are 6 MiB, a multiple of every page: the largest is taken. Two layers of
+// 1024 x 1024 in bf16 is 2 MiB; three are 6 MiB, a multiple of every page size: the largest is chosen. Two layers of
 // two records are 4 * 96 pages.
 
 // ALL: moe.page_bytes = 65536 : i64
 // ALL-SAME: quotaPages = [192, 192]
-// Half of 24 MiB are 192 pages, 2 records; a layer being played wants its 2 chosen records at a time, which only the
-// transit pages can give to each of the two layers in turn.
+// Half of 24 MiB are 192 pages, 2 records; a layer pass needs its 2 chosen records at the same time, which only the
+// staging pages can give to each of the two layers in turn.
 // SHARES: name = "50%", {{[^>]*}}, transitPages = 192, quotaPages = [0, 0], preset = "auto"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 1024, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @r router from <tensor = "r", rows = 2, cols = 1024, type = bf16> as <kind = bf16>

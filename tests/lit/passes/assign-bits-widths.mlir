@@ -11,7 +11,7 @@
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/matrix.txt 2>&1 | FileCheck %s --check-prefix=MATRIX
 // RUN: not moec-opt %t/model.mlir --moe-assign-bits=widths=%t/none.txt 2>&1 | FileCheck %s --check-prefix=NONE
 
-// 3 bits are planes of 2 and 1; 8 are 2, 2 and 4. Named matrices get their width, others the option's, 8.
+// 3 bits are slices of 2 and 1; 8 are 2, 2 and 4. Named matrices get their width, others the option's, 8.
 // NESTED: moe.expert_bits = "auto"
 // NESTED-SAME: moe.resident_bits = "auto"
 // NESTED: @named matrix {{.*}} as #int4g32a32
@@ -21,7 +21,7 @@
 // Without `nested` 8 bits are one slice.
 // ALONE: @experts {{.*}} slices {{\[\[}}#int2g32a32o], [#int8g32a32]]
 
-// A group of their own is that of experts alone: 96 inputs are a whole row of each matrix.
+// The group of the file applies to experts only: 96 inputs are a whole row of each matrix.
 // ROW: @named matrix {{.*}} as #int8g32a32
 // ROW: @experts {{.*}} slices {{\[\[}}#int4g96a32], [#int4g96a32]]
 // HALF: half.txt:2: 'group 0'
@@ -30,8 +30,8 @@
 // MISSING: missing.txt has no width for expert 1 of layer 0
 // TWICE: twice.txt:3: 'expert 0 0 2'
 // FIVE: 5
-// EXPERT: expert.txt has a width for expert 2 of layer 0, which is not there
-// MATRIX: matrix.txt has a width for the matrix nmaed, which is not there
+// EXPERT: expert.txt has a width for expert 2 of layer 0, which does not exist
+// MATRIX: matrix.txt has a width for the matrix nmaed, which does not exist
 // NONE: none.txt: cannot be read
 
 //--- nested.txt

@@ -6,7 +6,7 @@
 // RUN: moec-opt %s --moe-assign-bits="bits=8 resident-bits=16 nested=false" | FileCheck %s --check-prefixes=CHECK,WIDE
 // RUN: moec-opt %s --moe-assign-bits="bits=2 resident-bits=4 group=64 activation-group=16" | FileCheck %s --check-prefixes=CHECK,NARROW
 // RUN: moec-opt %s --moe-assign-bits="bits=source resident-bits=source" | FileCheck %s --check-prefixes=CHECK,SOURCE
-// A second run replaces what the first one said.
+// A second run replaces the results of the first.
 // RUN: moec-opt %s --moe-assign-bits="bits=2 resident-bits=4" --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
 // RUN: moec-opt %s --moe-assign-bits="resident-bits=4 head-bits=8" | FileCheck %s --check-prefixes=CHECK,HEAD
 // RUN: moec-opt %s --moe-assign-bits="head-bits=4" --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
@@ -18,7 +18,7 @@
 // WIDTH: 5
 // ONEBIT: slice 1: int1 with activation group 16, expected 32 or 64
 
-// Planes of more than 2 bits; without nesting, 3 and 6 bits are planes all the same.
+// Nested slices above 2 bits; without nesting, only 3 and 6 bits are nested.
 // DEFAULT-DAG: #int2g32a32 = #moe.format<kind = int2, group = 32, activationGroup = 32>
 // DEFAULT-DAG: #int2g32a32r = #moe.format<kind = int2, group = 32, activationGroup = 32, refines = true>
 // NARROW-DAG: #int2g64a16 = #moe.format<kind = int2, group = 64, activationGroup = 16>
@@ -47,11 +47,11 @@ module {
   // WIDE: @f32 matrix {{.*}} as #bf16
   // SOURCE: @f32 matrix {{.*}} as #f32
   moe.weight @f32 matrix from <tensor = "c", rows = 64, cols = 64, type = f32>
-  // What logits come from may have a width of its own.
+  // The head's matrix may have its own width.
   // HEAD: @head matrix {{.*}} as #int8g32a32
   // NARROW: @head matrix {{.*}} as #int4g64a16
   moe.weight @head matrix from <tensor = "h", rows = 96, cols = 64, type = bf16>
-  // Routers keep the stored type whatever is asked for; vectors are f32.
+  // Routers keep the stored type under any option; vectors are f32.
   // CHECK: @router router {{.*}} as #bf16
   moe.weight @router router from <tensor = "r", rows = 2, cols = 64, type = bf16>
   // CHECK: @norm vector {{.*}} as #f32

@@ -1,10 +1,10 @@
-// A model of a dense layer and one of routed and shared experts, through the whole pipeline; and the same through its
-// passes one by one, in text.
+// A model of one dense layer and one layer with routed and shared experts, through the whole pipeline, and with the same
+// result through its passes one by one, in text.
 // RUN: moec-opt %s --moe-compile="bits=4 resident-bits=8 nested=false" -o %t.all.mlir
 // RUN: FileCheck %s < %t.all.mlir
 // RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" | moec-opt --moe-allot-cache | moec-opt --moe-place-predictors | moec-opt --moe-schedule-prefetch | moec-opt --moe-plan-memory | moec-opt --moe-lower-to-schedule -o %t.each.mlir
 // RUN: cmp %t.all.mlir %t.each.mlir
-// Through bytecode between the passes it is the same, too.
+// Bytecode between the passes gives the same result too.
 // RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-allot-cache --moe-place-predictors --moe-schedule-prefetch --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
 
 // CHECK: moe.expert_bits = "4"
@@ -30,7 +30,7 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
 
-  // The residual stream is one buffer from the embedding to the head. Both layers use the same places: buffers of one
+  // The residual stream is one buffer from the embedding to the head. Both layers use the same offsets: buffers of one
   // type at one offset are declared once, so the second layer adds none for its attention.
   // CHECK-LABEL: moe.program @decode
   // CHECK-COUNT-24: moe.buffer at

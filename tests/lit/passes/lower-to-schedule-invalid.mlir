@@ -1,7 +1,7 @@
-// What cannot be lowered.
+// Modules that cannot be lowered.
 // RUN: moec-opt %s -split-input-file -verify-diagnostics --moe-lower-to-schedule
 
-// There is no instruction that clamps.
+// No instruction clamps.
 moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
@@ -15,7 +15,7 @@ func.func @f(%ids: tensor<?xi32>) {
 
 // -----
 
-// Formats come first.
+// Needs formats.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16>
 func.func @f(%ids: tensor<?xi32>) {
   // expected-error@+1 {{uses weight @w, which has no format: run moe-assign-bits first}}
@@ -25,10 +25,10 @@ func.func @f(%ids: tensor<?xi32>) {
 
 // -----
 
-// Rows come from instructions.
+// Only instructions write rows.
 moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
 func.func @f(%x: tensor<?x64xf32>) {
-  // expected-error@+1 {{reads rows that no instruction makes}}
+  // expected-error@+1 {{reads rows that no instruction writes}}
   %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
   return
 }
@@ -44,7 +44,7 @@ func.func @f(%ids: tensor<?xi32>) {
 
 // -----
 
-// A declaration says nothing of what is computed.
+// A declaration has no body to lower.
 // expected-error@+1 {{expected one block, found a declaration or branches}}
 func.func private @f(tensor<?xi32>)
 
@@ -68,7 +68,7 @@ func.func @f(%ids: tensor<?xi32>) {
 
 // -----
 
-// Places that were planned for other instructions are not used.
+// Offsets that were planned for other instructions are refused.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
 // expected-error@+1 {{has buffers that were planned for other instructions: run moe-plan-memory again}}
 func.func @f(%ids: tensor<?xi32>) -> tensor<?x96xf32> {

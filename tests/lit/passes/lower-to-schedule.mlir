@@ -27,7 +27,7 @@ module {
 
   // CHECK-NOT: func.func
 
-  // Queries, keys and values share one quantized input; norms of heads come before the rotation, both in place; the
+  // Queries, keys and values share one quantized input; norms of heads precede the rotation, both in place; the
   // residual is added in place.
   // CHECK-LABEL: moe.program @attention
   // UNPLACED-NEXT: %{{.*}} = moe.buffer : !f32x64
@@ -47,7 +47,7 @@ module {
   // CHECK-NEXT: moe.play.quantize %[[C]] to %[[CQ:[^ ]*]]
   // CHECK-NEXT: moe.play.linear %[[CQ]] to %[[O:.*]] weight @q
   // CHECK-NEXT: moe.play.add %[[H]], %[[O]] to %[[H]] scale 1.000000e+00 {moe.layer = 0 : i32}
-  // The last norm is in place, too, and what was overwritten is quantized anew.
+  // The last norm is in place too, and the overwritten row is quantized again.
   // CHECK-NEXT: moe.play.norm %[[H]] to %[[H]] weight @n rms epsilon 9.99999997E-7 segment 64 : !f32x64, !f32x64
   // CHECK-NEXT: moe.play.quantize %[[H]] to %[[HQ:[^ ]*]]
   // CHECK-NEXT: moe.play.head %[[HQ]] weight @w scale 1.000000e+00 : !quantizedx64g32
@@ -93,8 +93,8 @@ module {
     return %l : tensor<?x96xf32>
   }
 
-  // Float experts take f32 rows and need no hidden buffer. An addition whose left side is needed later goes into the
-  // right one; one whose both sides are goes elsewhere.
+  // Float experts take f32 rows and need no hidden buffer. An addition whose left operand is used later overwrites the
+  // right one; if both are used later, the result gets another buffer.
   // CHECK-LABEL: moe.program @floats
   // CHECK: moe.play.experts %[[H:.*]] to %[[D:.*]] of @float chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
   // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[X:.*]] scale 1.000000e+00

@@ -1,24 +1,24 @@
 // RUN: moec-opt %s --moe-place-predictors=paths=true | FileCheck %s
-// Placing again gives the same.
+// A second run has the same result.
 // RUN: moec-opt %s --moe-place-predictors=paths=true --moe-place-predictors=paths=true | FileCheck %s
 // RUN: moec-opt %s --moe-place-predictors="ahead=1" | FileCheck %s --check-prefix=ONE
 // RUN: moec-opt %s --moe-place-predictors --moe-place-predictors="ahead=0" | FileCheck %s --check-prefix=NONE
 // RUN: moec-opt %s --moe-place-predictors --moe-plan-memory --moe-lower-to-schedule | FileCheck %s --check-prefix=PLAYED
 // RUN: not moec-opt %s --moe-place-predictors="ahead=4" 2>&1 | FileCheck %s --check-prefix=FAR
 
-// FAR: error: guesses 4 MoE layers ahead, expected at most 3
+// FAR: error: predictions are placed 4 MoE layers ahead, expected at most 3
 
-// No layer stands before the first one.
+// The first layer has no earlier one to predict it.
 // CHECK: #moe.plan<name = "fate", {{[^>]*}}, preset = "fate", eviction = arc, guesses = [#moe.guess<>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>], reasons = [#moe.reason<decision = "guesses", value = "gate, 1 ahead", why = "{{[^"]*}}", origin = stated>]>
 // CHECK-SAME: #moe.plan<name = "edgemoe", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>], reasons
 // CHECK-SAME: #moe.plan<name = "lru", {{[^>]*}}, preset = "lru", eviction = lru, reasons = [#moe.reason<decision = "guesses", value = "none", why = "the preset guesses nothing", origin = stated>]>
 // CHECK-SAME: #moe.plan<name = "auto", {{[^>]*}}, preset = "auto", reasons = [#moe.reason<decision = "guesses", value = "none", why = "{{[^"]*}}", origin = assumed>]>
-// What no preset has made is as auto has it.
+// A plan without a preset gets the rules of auto.
 // CHECK-SAME: #moe.plan<name = "older", {{[^>]*}}, quotaPages = [6, 6, 6, 6, 6], reasons
 
-// Without activation paths there is nothing to guess by; nor without anything in the program.
-// ONE: #moe.plan<name = "edgemoe", {{[^>]*}}, preset = "edgemoe", eviction = edgemoe, reasons = [#moe.reason<decision = "guesses", value = "none", why = "there are no activation paths, which calibration counts: compile with --calibration-text or --calibration, or replan with --calibration", origin = derived>]>
-// NONE: #moe.plan<name = "fate", {{[^>]*}}, preset = "fate", eviction = arc, reasons = [#moe.reason<decision = "guesses", value = "none", why = "no guess is made as far ahead", origin = derived>]>
+// edgemoe needs an activation-path table, and every predictor needs a predict op in the program.
+// ONE: #moe.plan<name = "edgemoe", {{[^>]*}}, preset = "edgemoe", eviction = edgemoe, reasons = [#moe.reason<decision = "guesses", value = "none", why = "there is no activation-path table, which calibration makes: compile with --calibration-text or --calibration, or replan with --calibration", origin = derived>]>
+// NONE: #moe.plan<name = "fate", {{[^>]*}}, preset = "fate", eviction = arc, reasons = [#moe.reason<decision = "guesses", value = "none", why = "no prediction is placed that far ahead", origin = derived>]>
 #int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 6, maxPositions = 512, eos = [2], checkpoint = "c">,
   moe.page_bytes = 4096 : i64, moe.plans = [#moe.plan<name = "fate", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 6, quotaPages = [6, 6, 6, 6, 6], preset = "fate", eviction = arc, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = gate, ahead = 2>, #moe.guess<>, #moe.guess<>], reasons = [#moe.reason<decision = "guesses", value = "old", why = "old", origin = measured>]>,
@@ -117,7 +117,7 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
     return %l : tensor<?x96xf32>
   }
 
-  // Prefill guesses nothing.
+  // Prefill has no predictions.
   // CHECK-LABEL: func.func @prefill
   // CHECK-NOT: moe.predict
   func.func @prefill(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
@@ -132,8 +132,8 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
     return %l : tensor<?x96xf32>
   }
 
-  // One product makes the scores of guesses that follow each other, so that they lie apart, 4 floats from multiples of
-  // 64 bytes on, where those of the layer's own router are no longer needed; other layers' lie there again.
+  // One product computes the scores of consecutive predictions, so these do not overlap: 4 floats each from a multiple of
+  // 64 bytes on, reusing the bytes of the layer's own router scores; other layers reuse the same bytes.
   // PLAYED-LABEL: moe.program @decode
   // PLAYED: %[[H:.*]] = moe.buffer at {{.*}} : !f32x64
   // PLAYED-NEXT: %[[S:.*]] = moe.buffer at 0 : !f32x4

@@ -1,5 +1,5 @@
 // RUN: moec-opt %s --moe-plan-memory | FileCheck %s
-// Planning again gives the same.
+// A second run has the same result.
 // RUN: moec-opt %s --moe-plan-memory --moe-plan-memory | FileCheck %s
 
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">,
@@ -20,8 +20,8 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
   //   #4 down   f32 64   down .. add
   //   #5        q   64   quantize .. head
   //
-  // Largest first: #2 at 0, #3 at 384; then #0, alive with both, at 768; #1 at 1024. #4 is alive with #2 at down and
-  // with #0: at 384, where #3 is dead. #5 is alive with #0 alone: at 0.
+  // Largest first: #2 at 0, #3 at 384; then #0, live with both, at 768; #1 at 1024. #4 is live with #2 at down and
+  // with #0: at 384, where #3 is dead. #5 is live with #0 only: at 0.
 
   // CHECK-LABEL: func.func @decode
   // CHECK-NEXT: moe.buffer at 768 : !f32x64

@@ -10,20 +10,20 @@
 // MISSING: error: {{.*}}none.yaml
 // SEVEN: error: {{.*}}seven.yaml: device_profile: version 7
 
-// Of the device: reading an expert, computing one and a router are 1 ms each. A token takes two experts.
+// On this device reading an expert, computing one and computing a router take 1 ms each. A token uses two experts.
 //
 //   layer 1: experts of layer 0 and its own router: (2 + 1) / 1 = 3 reads
-//   layer 2: besides, a network of 3 * 96 * 64 floats at 1,024,000 a second, 18 ms: (2 + 18 + 1) / 1 = 21 reads
+//   layer 2: also a network of 3 * 96 * 64 floats at 1,024,000 per second, 18 ms: (2 + 18 + 1) / 1 = 21 reads
 //   layer 3: 3 reads, but it has pages for all of its 16 experts of 3 pages
 //
-// A gate looks at a quarter of 16 experts; 12 transit pages hold 4 records.
+// A gate has a quarter of 16 experts as candidates; 12 staging pages hold 4 records.
 
 // CHECK: name = "gate", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 3>, #moe.guess<predictor = gate, candidates = 4, reads = 4>, #moe.guess<>], reasons = [
-// CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 0", value = "off", why = "no layer stands before that could guess", origin = derived>,
+// CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 0", value = "off", why = "no earlier layer can predict it", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 1", value = "3 of 4 likeliest", why = "3.0 reads take as long as experts, attention and router on round numbers", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 2", value = "4 of 4 likeliest", why = "21.0 reads take as long as experts, attention and router on round numbers", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 3", value = "off", why = "all experts stay in memory", origin = derived>]
-// By paths twice as many as a token takes are looked at, and three are read at most.
+// An activation-path table has twice as many candidates as a token uses, and at most three are read.
 // CHECK-SAME: name = "paths", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = paths, candidates = 4, reads = 3>, #moe.guess<>]
 // Two layers ahead there is time for both layers' experts and routers: (2 + 1 + 2 + 18 + 1) / 1 = 24 reads.
 // CHECK-SAME: name = "further", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = gate, ahead = 2, candidates = 4, reads = 4>, #moe.guess<>]
@@ -31,17 +31,17 @@
 // 5 pages hold one record.
 // CHECK-SAME: name = "tight", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 1>
 // CHECK-SAME: name = "none", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<>, #moe.guess<>]
-// CHECK-SAME: #moe.reason<decision = "prefetch of MoE layers 1-2", value = "off", why = "the transit pages do not hold one expert more; 3.0 to 21.0 reads
-// A plan without guesses is left alone.
+// CHECK-SAME: #moe.reason<decision = "prefetch of MoE layers 1-2", value = "off", why = "the staging pages do not hold another expert; 3.0 to 21.0 reads
+// A plan without predictors stays unchanged.
 // CHECK-SAME: name = "off", {{[^>]*}}, quotaPages = [6, 6, 6, 6]>]
 
-// Layers 1 and 2 are decided alike: as many as a token asks for.
+// Layers 1 and 2 get the same decision: as many reads as a token uses experts.
 // UNKNOWN: name = "gate", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 2>, #moe.guess<predictor = gate, candidates = 4, reads = 2>, #moe.guess<>]
 // UNKNOWN-SAME: #moe.reason<decision = "prefetch of MoE layers 1-2", value = "2 of 4 likeliest", why = "no device was given: as many as the predictor's paper reads", origin = assumed>
 
 // 3 ms are less than one read of 3.1 ms; 21 ms are 6.8.
 // SLOW: name = "gate", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 4>, #moe.guess<>]
-// SLOW-SAME: #moe.reason<decision = "prefetch of MoE layer 1", value = "off", why = "reading an expert takes longer than computing until it is known; 1.0 reads
+// SLOW-SAME: #moe.reason<decision = "prefetch of MoE layer 1", value = "off", why = "reading an expert takes longer than computing until its router runs; 1.0 reads
 #int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 4, maxPositions = 512, eos = [2], checkpoint = "c">,
   moe.page_bytes = 4096 : i64, moe.plans = [

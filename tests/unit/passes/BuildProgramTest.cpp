@@ -1,5 +1,5 @@
-// Every instruction arrives at the runtime's plain data with every field in its place. Each field
-// of an instruction has another value, so that no two can be swapped unseen.
+// Every instruction is converted to the runtime's plain data with every field in its place. All
+// fields of an instruction have different values, so that swapped fields are found.
 #include "compiler/emit/BuildProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,7 +15,7 @@ using namespace mlir;
 
 namespace {
 
-// Weights 0 and 1, layers 0 and 1 and so on are there so that numbers differ from 0.
+// Two weights, two layers and so on, so that the tested indices differ from 0.
 constexpr const char *kSymbols = R"(
   moe.weight @unused matrix from <tensor = "x", rows = 96, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
@@ -63,8 +63,8 @@ constexpr const char *kBuffers = R"(
   %r = moe.buffer at 2368 : !moe.buffer<f32, 128>
 )";
 
-/// A program of one instruction between an embedding and a head. Everything that it reads was
-/// written by `before`.
+/// A program of one instruction between an embedding and a head. `before` writes everything that
+/// the instruction reads.
 moert::Program buildWith(const std::string &before, const std::string &instruction) {
   MLIRContext context;
   context.loadDialect<moe::MoeDialect, func::FuncDialect>();
@@ -197,7 +197,7 @@ TEST_CASE("a routing keeps its fields") {
   CHECK(i.weightScale == 1.5f);
 }
 
-TEST_CASE("a guess keeps its fields, with a bias and without") {
+TEST_CASE("a prediction keeps its fields, with a bias and without") {
   auto i = buildOne<moert::PredictInstruction>(
       "moe.play.predict %f64a to %s weight @w3 bias @b3 of @e1 ahead 1 {moe.layer = 0 : i32} : " +
       kF64 + ", !moe.buffer<f32, 3>");
@@ -261,7 +261,7 @@ TEST_CASE("an addition keeps its fields") {
   CHECK(i.scale == 3.0f);
 }
 
-TEST_CASE("a head keeps its fields, and the arena ends where its last buffer does") {
+TEST_CASE("a head keeps its fields, and the arena ends at the end of its last buffer") {
   moert::Program program = buildWith("", "");
   const auto &plain = std::get<moert::HeadInstruction>(program.instructions.back());
   CHECK(plain.src == 0);
@@ -278,7 +278,7 @@ TEST_CASE("a head keeps its fields, and the arena ends where its last buffer doe
   CHECK(program.buffers[2].bytesPerToken == 192);
 }
 
-TEST_CASE("a layer's number goes with its instruction") {
+TEST_CASE("an instruction keeps its layer's number") {
   moert::Program program =
       buildWith("", "moe.play.rope %f64a heads 4 of 16 by @rope1 {moe.layer = 5 : i32} : " + kF64);
   CHECK(program.layers == std::vector<int32_t>{moert::kNone, 5, moert::kNone});

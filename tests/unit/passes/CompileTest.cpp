@@ -1,5 +1,5 @@
-// The whole way from a checkpoint to what the emitter takes, judged by the rules of the artifact,
-// which know nothing of the passes.
+// From a checkpoint to the emitter's input, checked by the rules of the artifact, which are
+// independent of the passes.
 #include "compiler/emit/BuildEmitPlan.h"
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/BuildModel.h"
@@ -73,7 +73,7 @@ constexpr const char *kCases[] = {"mixtral",      "mixtral_llama3", "mixtral_swa
 
 } // namespace
 
-TEST_CASE("what is emitted keeps every rule of the artifact, at every width") {
+TEST_CASE("the emitter's input follows every rule of the artifact, at every width") {
   for (const char *name : kCases)
     for (auto [bits, residentBits] :
          {std::pair(ExpertBits::kSource, ResidentBits::kSource),
@@ -93,7 +93,7 @@ TEST_CASE("what is emitted keeps every rule of the artifact, at every width") {
     }
 }
 
-TEST_CASE("the head takes a width of its own, tied to the embedding or not") {
+TEST_CASE("the head takes its own width, tied to the embedding or not") {
   for (const char *name : {"qwen2_moe", "mixtral_tied"}) {
     CAPTURE(name);
     CompileOptions options;
@@ -119,7 +119,7 @@ TEST_CASE("the head takes a width of its own, tied to the embedding or not") {
   }
 }
 
-TEST_CASE("sources stand beside what they are sources of") {
+TEST_CASE("sources are listed with the weights and records that they belong to") {
   EmitPlan plan = compileCase("qwen2_moe_sparse_step", {});
   const moert::Artifact &artifact = plan.artifact;
   REQUIRE(plan.residentSources.size() == artifact.residents.size());
@@ -155,13 +155,14 @@ TEST_CASE("every instruction inside a layer carries its number") {
             static_cast<int32_t>(plan.artifact.moeLayers[experts->moeLayer].layer));
 }
 
-TEST_CASE("two equal compilations say the same of their making") {
+TEST_CASE("two equal compilations have the same provenance") {
   EmitPlan a = compileCase("mixtral", {}), b = compileCase("mixtral", {});
   CHECK(a.artifact.provenance == b.artifact.provenance);
   CHECK(a.artifact.provenance[2] == std::pair<std::string, std::string>("bits", "4"));
 }
 
-TEST_CASE("every preset's plans keep the rules of the artifact, and guess where it guesses") {
+TEST_CASE(
+    "every preset's plans follow the rules of the artifact, and prefetch if the preset does") {
   for (const char *device : {"", "/laptop-nvme.yaml", "/raspberry-pi-5-sd.yaml"})
     for (const char *name : {"mixtral", "qwen2_moe", "qwen2_moe_sparse_step"}) {
       CAPTURE(device);
@@ -185,7 +186,7 @@ TEST_CASE("every preset's plans keep the rules of the artifact, and guess where 
     }
 }
 
-TEST_CASE("a decode step can guess every MoE layer one to three ahead, prefill none") {
+TEST_CASE("a decode step can predict every MoE layer one to three ahead, prefill none") {
   EmitPlan plan = compileCase("mixtral", {});
   for (const moert::Program &program : plan.artifact.programs) {
     size_t guesses = 0, expected = 0;
@@ -199,7 +200,7 @@ TEST_CASE("a decode step can guess every MoE layer one to three ahead, prefill n
 }
 
 TEST_CASE(
-    "the scores of guesses that follow each other lie apart, so that one product makes them") {
+    "the scores of consecutive predictions do not overlap, so that one product computes them") {
   EmitPlan plan = compileCase("mixtral_tied", {});
   size_t pairs = 0;
   for (const moert::Program &program : plan.artifact.programs)
@@ -236,7 +237,7 @@ TEST_CASE("plans come largest budget first, and a smaller one caches less") {
   CHECK(pages(plan.artifact.plans[1]) > pages(plan.artifact.plans[2]));
 }
 
-TEST_CASE("a budget that cannot work is refused with the smallest that would, and that one works") {
+TEST_CASE("a budget that is too small is refused with the smallest, and the smallest works") {
   CompileOptions options;
   options.context = 64;
   options.budgets = {"1MiB"};
@@ -259,7 +260,7 @@ TEST_CASE("a budget that cannot work is refused with the smallest that would, an
   CHECK_FALSE(oneLess.compile(options));
 }
 
-TEST_CASE("clamped attention is refused in words") {
+TEST_CASE("clamped attention is refused with a message") {
   Compilation compilation;
   compilation.import("mixtral");
   compilation.module->walk([&](moe::AttentionOp op) { op.setClip(llvm::APFloat(8.0f)); });

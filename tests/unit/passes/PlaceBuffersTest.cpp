@@ -1,4 +1,4 @@
-// Places of buffers, judged by rules that do not know how they were found.
+// Offsets of buffers, checked by rules that are independent of how the offsets were found.
 #include "passes/PlaceBuffers.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ uint64_t arenaBytes(const std::vector<Lifetime> &lifetimes, const std::vector<ui
   return bytes;
 }
 
-/// What no placement can go below: the bytes alive at the fullest instruction.
+/// A lower bound of any placement: the live bytes at the fullest instruction.
 uint64_t fullestInstant(const std::vector<Lifetime> &lifetimes) {
   uint64_t fullest = 0;
   for (uint32_t t = 0; t < 1000; ++t) {
@@ -44,7 +44,7 @@ std::vector<Lifetime> randomLifetimes(uint32_t seed) {
 
 } // namespace
 
-TEST_CASE("buffers that are alive together never share bytes") {
+TEST_CASE("buffers with overlapping lifetimes never share bytes") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     std::vector<Lifetime> lifetimes = randomLifetimes(seed);
@@ -61,13 +61,13 @@ TEST_CASE("buffers that are alive together never share bytes") {
   }
 }
 
-TEST_CASE("offsets are multiples of what the sizes are multiples of") {
+TEST_CASE("offsets are multiples of the sizes' alignment") {
   for (uint32_t seed = 0; seed < 50; ++seed)
     for (uint64_t offset : placeBuffers(randomLifetimes(seed)))
       CHECK(offset % 64 == 0);
 }
 
-TEST_CASE("buffers that follow each other share one place") {
+TEST_CASE("buffers with consecutive lifetimes share one offset") {
   std::vector<Lifetime> lifetimes = {{64, 0, 1}, {64, 2, 3}, {64, 4, 5}};
   CHECK(placeBuffers(lifetimes) == std::vector<uint64_t>{0, 0, 0});
 }
@@ -77,14 +77,14 @@ TEST_CASE("a buffer whose last use is another's first does not share with it") {
   CHECK(placeBuffers(lifetimes) == std::vector<uint64_t>{0, 64});
 }
 
-TEST_CASE("a gap that is large enough is used before the end is moved") {
+TEST_CASE("a gap that is large enough is used before the arena grows") {
   // The two large ones leave [128, 192) free at instruction 1 only below the third.
   std::vector<Lifetime> lifetimes = {{256, 0, 4}, {128, 0, 0}, {128, 2, 4}, {64, 1, 1}};
   std::vector<uint64_t> offsets = placeBuffers(lifetimes);
   CHECK(offsets == std::vector<uint64_t>{0, 256, 256, 256});
 }
 
-TEST_CASE("the arena stays near the bytes alive at the fullest instruction") {
+TEST_CASE("the arena stays near the live bytes at the fullest instruction") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     std::vector<Lifetime> lifetimes = randomLifetimes(seed);
@@ -95,6 +95,6 @@ TEST_CASE("the arena stays near the bytes alive at the fullest instruction") {
   }
 }
 
-TEST_CASE("no buffers need no places") {
+TEST_CASE("no buffers need no offsets") {
   CHECK(placeBuffers({}).empty());
 }
