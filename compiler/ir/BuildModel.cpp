@@ -10,12 +10,12 @@ namespace moec {
 
 using namespace mlir;
 using namespace mlir::moe;
-// Some enumerations have the same names on both sides.
+// Some enumerations have the same names in the model's description and in the dialect.
 namespace ir = mlir::moe;
 
 namespace {
 
-/// What the ops of a layer refer to; both functions use the same.
+/// Symbols that the ops of a layer refer to; both functions use the same ones.
 struct LayerSymbols {
   NormAttr attentionNorm, networkNorm, queryNorm, keyNorm;
   LinearAttr query, key, value, output, router, sharedGate;
@@ -23,8 +23,8 @@ struct LayerSymbols {
   GluAttr dense, shared;
 };
 
-/// Builds one module. Errors are emitted where they are found and remembered; what is built after
-/// one is thrown away as a whole.
+/// Builds one module. Errors are emitted at once and recorded; a module with an error is discarded
+/// as a whole.
 class ModelBuilder {
 public:
   ModelBuilder(MLIRContext *context, const ModelDescription &description, StoredTypeOf typeOf)
@@ -91,7 +91,7 @@ static WeightKind kindOf(StoredType type) {
   case StoredType::kBf16:
     return WeightKind::kBF16;
   }
-  llvm_unreachable("a stored type of no name");
+  llvm_unreachable("a stored type without a name");
 }
 
 SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
@@ -139,7 +139,7 @@ GluAttr ModelBuilder::glu(const Twine &name, const GluDescription &network) {
 }
 
 /// One source for all experts, if they are numbered in the tensors' names or stacked in one tensor;
-/// otherwise all of them.
+/// otherwise one source per expert.
 static SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
   if (sources.size() < 2)
     return llvm::to_vector(sources);
@@ -274,7 +274,7 @@ Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &m
   auto route = RouteOp::create(builder, loc, ids, weights, normed, symbols.router,
                                symbols.moeLayer.getValue(), ir::RouterScoring::kSoftmaxThenTopK,
                                moe.router.renormalize, llvm::APFloat(moe.router.weightScale));
-  // In front of the routed experts: it is computed while they are read.
+  // Before the routed experts, so that it is computed while they are read.
   Value shared;
   if (moe.shared)
     shared = SharedExpertOp::create(builder, loc, normed.getType(), normed, symbols.shared,

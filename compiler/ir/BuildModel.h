@@ -1,5 +1,5 @@
-// From a model's description to its IR: the module that `moec import` prints and that every pass
-// and the emitter start from. It holds no weights, only where they come from.
+// Builds the IR from a model's description: the module that `moec import` prints and that every
+// pass and the emitter start from. It refers to weights in the checkpoint and holds none.
 #pragma once
 
 #include "compiler/import/ModelDescription.h"
@@ -15,9 +15,9 @@ namespace moec {
 /// How the checkpoint stores a weight (Checkpoint::storedType).
 using StoredTypeOf = llvm::function_ref<moert::Result<StoredType>(const WeightSource &)>;
 
-/// The functions @decode and @prefill of the model and the symbols that they use; loads the
-/// dialects that it needs. What the IR cannot say (experts with biases) is refused with a
-/// diagnostic, and the result is null.
+/// Builds the functions @decode and @prefill of the model and the symbols that they use; loads the
+/// dialects that it needs. Parts that the IR cannot express (experts with biases) are refused with
+/// a diagnostic, and the result is null.
 mlir::OwningOpRef<mlir::ModuleOp> buildModel(mlir::MLIRContext *context,
                                              const ModelDescription &model,
                                              llvm::StringRef checkpointDirectory,

@@ -1,4 +1,4 @@
-// What attributes and types of the dialect `moe` promise.
+// Verifiers of the dialect's attributes and types.
 #include "compiler/ir/MoeDialect.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -36,7 +36,7 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
 
 LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t group,
                                  uint32_t activationGroup, bool offsets, bool refines) {
-  // The rules are the artifact's; a matrix of one number asks for them all.
+  // The rules are those of the artifact; layoutOf() checks them for a matrix of one element.
   auto layout = moert::layoutOf(
       {1, 1}, {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets, refines});
   if (!layout.isOk())
@@ -48,7 +48,7 @@ LogicalResult NormAttr::verify(EmitError emitError, NormKind /*kind*/, FloatAttr
                                FlatSymbolRefAttr /*weight*/, FlatSymbolRefAttr /*bias*/) {
   if (!epsilon.getType().isF32() || epsilon.getValue().isNegative() ||
       !epsilon.getValue().isFinite())
-    return emitError() << "epsilon expected as a finite f32 that is not negative";
+    return emitError() << "expected epsilon as a finite f32 of at least 0";
   return success();
 }
 
@@ -69,10 +69,10 @@ LogicalResult ModelAttr::verify(EmitError emitError, StringRef type, uint32_t vo
                                 uint32_t hidden, uint32_t layers, uint32_t maxPositions,
                                 DenseI32ArrayAttr /*eos*/, StringRef /*checkpoint*/, int64_t bos) {
   if (bos < kAbsent || bos > INT32_MAX)
-    return emitError() << "a model whose first token is " << bos;
+    return emitError() << "a model with the BOS token " << bos;
   if (type.empty() || vocabulary == 0 || hidden == 0 || layers == 0 || maxPositions == 0)
     return emitError()
-           << "a model needs a type, a vocabulary, a hidden size, layers and positions above 0";
+           << "a model without a type, or with a vocabulary, hidden size, layers or positions of 0";
   return success();
 }
 

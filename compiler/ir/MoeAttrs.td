@@ -1,5 +1,5 @@
-// Attributes and types of the dialect `moe`: where weights come from, how they are stored, what the
-// model is, what was planned.
+// Attributes and types of the dialect `moe`: the sources and formats of weights, facts about the
+// model, and plans.
 #ifndef MOE_ATTRS
 #define MOE_ATTRS
 
@@ -22,7 +22,7 @@ def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored"
   I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">,
   I32EnumAttrCase<"kInt1", 6, "int1">]>;
 
-def Moe_WeightRole : Moe_Enum<"WeightRole", "what a weight may be stored as", [
+def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
   I32EnumAttrCase<"kRouter", 1, "router">,   // Routers and shared gates: never quantized.
   I32EnumAttrCase<"kVector", 2, "vector">]>; // Norms and biases: f32.
@@ -37,7 +37,7 @@ def Moe_Activation : Moe_Enum<"Activation", "activation of a gated network", [
 def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
 
-def Moe_RouterScoring : Moe_Enum<"RouterScoring", "how scores choose experts", [
+def Moe_RouterScoring : Moe_Enum<"RouterScoring", "selection of experts by scores", [
   I32EnumAttrCase<"kSoftmaxThenTopK", 0, "softmax_then_top_k">]>;
 
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
@@ -47,27 +47,27 @@ def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a buffer", [
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kI32", 1, "i32">,
   I32EnumAttrCase<"kQuantized", 2, "quantized">]>;
 
-def Moe_Eviction : Moe_Enum<"Eviction", "which expert leaves memory", [
+def Moe_Eviction : Moe_Enum<"Eviction", "selection of the expert to evict", [
   I32EnumAttrCase<"kLru", 0, "lru">, I32EnumAttrCase<"kLfu", 1, "lfu">,
   I32EnumAttrCase<"kEdgeMoe", 2, "edgemoe">, I32EnumAttrCase<"kArc", 3, "arc">,
   I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kCyclic", 5, "cyclic">]>;
 
-def Moe_Sharing : Moe_Enum<"Sharing", "who competes for the cache's pages", [
+def Moe_Sharing : Moe_Enum<"Sharing", "division of the cache's pages", [
   I32EnumAttrCase<"kLayerQuotas", 0, "layer_quotas">, I32EnumAttrCase<"kOnePool", 1, "one_pool">]>;
 
-def Moe_Survival : Moe_Enum<"Survival", "what a new prompt finds in the cache", [
+def Moe_Survival : Moe_Enum<"Survival", "cache contents kept for a new prompt", [
   I32EnumAttrCase<"kEverything", 0, "everything">, I32EnumAttrCase<"kContents", 1, "contents">,
   I32EnumAttrCase<"kPins", 2, "pins">]>;
 
-def Moe_Predictor : Moe_Enum<"Predictor", "what guesses a layer's experts", [
+def Moe_Predictor : Moe_Enum<"Predictor", "predictor of a layer's experts", [
   I32EnumAttrCase<"kOff", 0, "off">, I32EnumAttrCase<"kGate", 1, "gate">,
   I32EnumAttrCase<"kPaths", 2, "paths">]>;
 
-def Moe_Origin : Moe_Enum<"Origin", "how far a number is to be believed", [
+def Moe_Origin : Moe_Enum<"Origin", "reliability of a number", [
   I32EnumAttrCase<"kMeasured", 0, "measured">, I32EnumAttrCase<"kStated", 1, "stated">,
   I32EnumAttrCase<"kDerived", 2, "derived">, I32EnumAttrCase<"kAssumed", 3, "assumed">]>;
 
-/// What it usually is, which is not printed.
+/// An enumeration with a default value, which is not printed.
 class Moe_UsualEnum<EnumInfo info, string usual> : EnumParameter<info> {
   let defaultValue = usual;
 }
@@ -83,10 +83,10 @@ class Moe_Attr<string name, string attrMnemonic> : AttrDef<Moe_Dialect, name> {
 def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
   let summary = "A matrix or vector as a part of a tensor of the checkpoint";
   let description = [{
-    `rows` and `cols` are of the part; a vector of n elements is 1 x n. `type` is how the checkpoint
-    stores it (f32, f16 or bf16). A fused tensor [E, rows, cols] is named with `index`; a range of
-    rows starts at `firstRow` and takes every `rowStep`-th; `transposed` says that the tensor is
-    stored [inputs, outputs].
+    `rows` and `cols` are the size of the part; a vector of n elements is 1 x n. `type` is its type in
+    the checkpoint (f32, f16 or bf16). `index` selects a matrix of a fused tensor [E, rows, cols]; a
+    range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
+    stored as [inputs, outputs].
 
     ```mlir
     #moe.source<tensor = "model.embed_tokens.weight", rows = 4096, cols = 256, type = bf16>
@@ -107,10 +107,10 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
 def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
   let summary = "How the numbers of a matrix are stored (moert::WeightFormat)";
   let description = [{
-    A float kind alone, or a quantized kind with the inputs that share a scale (`group`), the inputs
-    whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`) and whether
-    each group has an offset besides. A slice that `refines` has the low bits of the codes of the slice
-    before it, and no scales of its own.
+    A float kind, or a quantized kind with the number of inputs that share a scale (`group`), the number
+    of inputs whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`), and
+    whether each group also has an offset. A slice that `refines` has the low bits of the codes of the
+    slice before it, and no scales.
 
     ```mlir
     #moe.format<kind = bf16>
@@ -176,7 +176,7 @@ def Moe_GluAttr : Moe_Attr<"Glu", "glu"> {
 def Moe_ExpertMatrixAttr : Moe_Attr<"ExpertMatrix", "expert_matrix"> {
   let summary = "One matrix of every expert of a layer";
   let description = [{
-    Either one source per expert, or, in a layer of several, a single one that stands for all:
+    Either one source per expert, or, in a layer of several experts, a single source for all:
     `{expert}` in its tensor's name is the expert's number; a name without it is a tensor [E, ...]
     whose leading index is the expert's number.
 
@@ -199,9 +199,9 @@ def Moe_ExpertMatrixAttr : Moe_Attr<"ExpertMatrix", "expert_matrix"> {
 //===----------------------------------------------------------------------===//
 
 def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
-  let summary = "What the checkpoint's config says of the whole model";
+  let summary = "Facts about the whole model from the checkpoint's config";
   let description = [{
-    `checkpoint` is the directory that every source names tensors of; `eos` are the tokens that end
+    `checkpoint` is the directory with the tensors of every source; `eos` are the tokens that end
     generation.
 
     ```mlir
@@ -219,11 +219,12 @@ def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
 }
 
 def Moe_GuessAttr : Moe_Attr<"Guess", "guess"> {
-  let summary = "How the experts of one MoE layer are guessed (moert::GuessRule)";
+  let summary = "How the experts of one MoE layer are predicted and prefetched (moert::GuessRule)";
   let description = [{
-    The layer's own gate on the router input of the layer `ahead` MoE layers before, or activation
-    paths. Of the `candidates` likeliest experts those that are absent are read, `reads` of them at
-    most, none that is less likely than `minShare` in units of 2^-24.
+    The predictor is the layer's own gate on the router input of the layer `ahead` MoE layers before,
+    or the activation-path table. The `candidates` most probable experts are prefetched if they are
+    not resident: at most `reads` of them, and none with a probability below `minShare` in units of
+    2^-24.
 
     ```mlir
     #moe.guess<predictor = gate, candidates = 15, reads = 4>
@@ -242,7 +243,7 @@ def Moe_GuessAttr : Moe_Attr<"Guess", "guess"> {
 def Moe_StartAttr : Moe_Attr<"Start", "start"> {
   let summary = "What the cache holds of a MoE layer before the first prompt (moert::LayerStart)";
   let description = [{
-    Experts in the order in which they are filled in, and how many tokens wanted each.
+    Experts in the order in which they are filled in, and how many tokens used each.
 
     ```mlir
     #moe.start<experts = [3, 0], uses = [17, 12]>
@@ -254,7 +255,7 @@ def Moe_StartAttr : Moe_Attr<"Start", "start"> {
 }
 
 def Moe_ReasonAttr : Moe_Attr<"Reason", "reason"> {
-  let summary = "One decision of a plan, for people (moert::PlanReason)";
+  let summary = "One decision of a plan, for reports (moert::PlanReason)";
   let description = [{
     ```mlir
     #moe.reason<decision = "eviction", value = "lru", why = "the preset's", origin = stated>
@@ -271,7 +272,7 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let description = [{
     `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one
     entry per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and
-    `guesses` (`#moe.guess`) where they are there. What is as usual is not printed.
+    `guesses` (`#moe.guess`) if present. Default values are not printed.
 
     ```mlir
     #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
@@ -284,7 +285,7 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let parameters = (ins StringRefParameter<>:$name, "uint64_t":$budgetBytes,
                         "uint32_t":$contextTokens, "uint32_t":$prefillChunk,
                         "uint32_t":$transitPages, "::mlir::DenseI64ArrayAttr":$quotaPages,
-                        StringRefParameter<"as --preset spells it", [{""}]>:$preset,
+                        StringRefParameter<"value of --preset", [{""}]>:$preset,
                         Moe_UsualEnum<Moe_Eviction, "Eviction::kCyclic">:$eviction,
                         Moe_UsualEnum<Moe_Sharing, "Sharing::kLayerQuotas">:$sharing,
                         Moe_UsualEnum<Moe_Survival, "Survival::kEverything">:$survival,
@@ -303,7 +304,7 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
 
 def Moe_BufferType : TypeDef<Moe_Dialect, "Buffer"> {
   let mnemonic = "buffer";
-  let summary = "A row of a kind of elements per token, somewhere in the arena";
+  let summary = "One row of elements per token in the arena";
   let description = [{
     `group` is the activation group of a quantized buffer: one scale and one sum of codes per group.
 
@@ -317,7 +318,7 @@ def Moe_BufferType : TypeDef<Moe_Dialect, "Buffer"> {
   let assemblyFormat = "`<` $kind `,` $width (`,` `group` `=` $group^)? `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// moert::bufferBytesPerToken of the same.
+    /// moert::bufferBytesPerToken for this type.
     uint64_t bytesPerToken() const;
   }];
 }

@@ -68,10 +68,10 @@ void MoeDialect::initialize() {
 // Attributes of the module
 //===----------------------------------------------------------------------===//
 
-// Errors about the module are emitted at its location, not at the op: that would print all of it.
+// Errors about the module are emitted at its location: emitOpError would print the whole module.
 
-/// What a plan says of each MoE layer: of experts that the layer has, guessed by a layer that there
-/// is.
+/// Checks a plan's entries per MoE layer: experts exist in the layer, and a layer that is predicted
+/// `ahead` layers before has such an earlier layer.
 static LogicalResult verifyExperts(Operation *op, PlanAttr plan) {
   for (auto [i, layer] : llvm::enumerate(cast<ModuleOp>(op).getOps<MoeLayerOp>())) {
     SmallVector<int32_t> named;
@@ -80,7 +80,7 @@ static LogicalResult verifyExperts(Operation *op, PlanAttr plan) {
     if (ArrayAttr start = plan.getStart())
       llvm::append_range(named, cast<StartAttr>(start[i]).getExperts().asArrayRef());
     if (!layer.getExpertsAttr())
-      return success(); // Refused where the layer itself is looked at, after its module.
+      return success(); // The layer's own verifier refuses it; it runs after the module's.
     for (int32_t expert : named)
       if (static_cast<uint32_t>(expert) >= layer.getExperts())
         return emitError(op->getLoc())
@@ -89,8 +89,9 @@ static LogicalResult verifyExperts(Operation *op, PlanAttr plan) {
     if (ArrayAttr guesses = plan.getGuesses()) {
       auto guess = cast<GuessAttr>(guesses[i]);
       if (guess.getPredictor() != Predictor::kOff && guess.getAhead() > i)
-        return emitError(op->getLoc()) << "plan '" << plan.getName() << "' guesses MoE layer " << i
-                                       << " " << guess.getAhead() << " ahead, where there is none";
+        return emitError(op->getLoc())
+               << "plan '" << plan.getName() << "' predicts MoE layer " << i << " "
+               << guess.getAhead() << " ahead, but no MoE layer is that far before it";
     }
   }
   return success();
@@ -112,7 +113,7 @@ static LogicalResult verifyPlans(Operation *op, Attribute value) {
              << " MoE layers, expected " << moeLayers;
     if (failed(verifyExperts(op, plan)))
       return failure();
-    // No budget is the largest one.
+    // A plan without a budget counts as the largest.
     uint64_t budget = plan.getBudgetBytes() ? plan.getBudgetBytes() : UINT64_MAX;
     if (budget > above)
       return emitError(op->getLoc())
@@ -132,7 +133,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     return success();
   }
   if (!isa<ModuleOp>(op))
-    return emitError(op->getLoc()) << "'" << key << "' belongs on the module";
+    return emitError(op->getLoc()) << "'" << key << "' is an attribute of the module only";
   Attribute value = attribute.getValue();
   if (key == kModelAttr)
     return isa<ModelAttr>(value)
@@ -155,7 +156,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
 }
 
 //===----------------------------------------------------------------------===//
-// The runtime's words
+// Conversion to the runtime's types
 //===----------------------------------------------------------------------===//
 
 moert::WeightFormat toWeightFormat(FormatAttr format) {

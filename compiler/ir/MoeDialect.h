@@ -1,6 +1,6 @@
-// The dialect `moe`: declarations that MoeDialect.td, MoeAttrs.td, MoeOps.td and MoeScheduleOps.td
-// generate, and how its attributes relate to the runtime's plain data. The .td files are its
-// document.
+// The dialect `moe`: the declarations generated from MoeDialect.td, MoeAttrs.td, MoeOps.td and
+// MoeScheduleOps.td, and the conversion of its attributes to the runtime's plain data. The .td
+// files are its documentation.
 #pragma once
 
 #include "runtime/format/Artifact.h"
@@ -16,7 +16,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::moe {
-/// An index or a token id that is not there.
+/// An absent index or token id.
 constexpr int64_t kAbsent = -1;
 } // namespace mlir::moe
 
@@ -30,20 +30,20 @@ constexpr int64_t kAbsent = -1;
 
 namespace mlir::moe {
 
-/// What attend reads and store_kv writes.
+/// Read by attend and written by store_kv.
 struct KvCacheResource : SideEffects::Resource::Base<KvCacheResource> {
   StringRef getName() final { return "KvCache"; }
 };
-/// What head writes.
+/// Written by head.
 struct LogitsResource : SideEffects::Resource::Base<LogitsResource> {
   StringRef getName() final { return "Logits"; }
 };
-/// What predict writes: the cache reads it, no instruction does.
+/// Written by predict; read by the cache and by no instruction.
 struct GuessesResource : SideEffects::Resource::Base<GuessesResource> {
   StringRef getName() final { return "Guesses"; }
 };
 
-// Names of the module's attributes; MoeDialect.td says what they hold.
+// Names of the module's attributes; MoeDialect.td defines their values.
 constexpr llvm::StringLiteral kModelAttr = "moe.model";
 constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
 constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
@@ -51,10 +51,10 @@ constexpr llvm::StringLiteral kHeadBitsAttr = "moe.head_bits";
 constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";
 constexpr llvm::StringLiteral kPlansAttr = "moe.plans";
 
-/// Of ops on layers and instructions: the model's layer that they belong to, an i32.
+/// On ops on layers and on instructions: the model's layer that they belong to, an i32.
 constexpr llvm::StringLiteral kLayerAttr = "moe.layer";
 
-/// Stands for the expert's number in the tensor's name of a source for all experts of a layer.
+/// In the tensor name of a source for all experts of a layer, stands for the expert's number.
 constexpr llvm::StringLiteral kExpertPlaceholder = "{expert}";
 
 } // namespace mlir::moe
@@ -64,14 +64,14 @@ constexpr llvm::StringLiteral kExpertPlaceholder = "{expert}";
 
 namespace mlir::moe {
 
-/// The same in the runtime's words.
+/// The format as the runtime's type.
 moert::WeightFormat toWeightFormat(FormatAttr format);
 FormatAttr toFormatAttr(MLIRContext *context, const moert::WeightFormat &format);
 moert::MatrixShape shapeOf(SourceAttr source);
-/// Part and shape of each matrix of a layer; no experts.
+/// Part and shape of each matrix of a layer; without experts.
 moert::MoeLayer matricesOf(MoeLayerOp layer);
 
-/// A failed Status as a diagnostic at the op.
+/// Emits a failed Status as a diagnostic at the op.
 LogicalResult emitStatus(Operation *op, const moert::Status &status);
 
 } // namespace mlir::moe

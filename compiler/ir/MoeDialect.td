@@ -7,29 +7,28 @@ include "mlir/IR/OpBase.td"
 def Moe_Dialect : Dialect {
   let name = "moe";
   let cppNamespace = "::mlir::moe";
-  let summary = "Mixture-of-Experts models, from layers to the schedule that a runtime plays";
+  let summary = "Mixture-of-Experts models, from layers to the schedule that a runtime executes";
   let description = [{
     One module is one model, on two levels.
 
     *Layers.* `func.func @decode` and `@prefill` hold one op per part of a layer (`moe.attention`,
-    `moe.experts`, ...) on tensors of one row per token, `tensor<?xHxf32>`. What they refer to are
-    symbols of the module: `moe.weight`, `moe.moe_layer`, `moe.kv_slot` and `moe.rope`. A weight
-    names a tensor of the checkpoint and never holds its numbers, so a module stays small however
-    large the model is.
+    `moe.experts`, ...) on tensors of one row per token, `tensor<?xHxf32>`. They refer to symbols of
+    the module: `moe.weight`, `moe.moe_layer`, `moe.kv_slot` and `moe.rope`. A weight names a tensor
+    of the checkpoint and never holds its numbers, so a module stays small for any size of model.
 
     *Schedule.* `moe.program @decode` and `@prefill` hold one `moe.play` op per instruction of the
-    runtime (runtime/format/Schedule.h), on `!moe.buffer` values that are places in an arena.
+    runtime (runtime/format/Schedule.h), on `!moe.buffer` values that are ranges of an arena.
 
     Ops on layers and instructions that belong to one layer of the model carry its number as
-    `moe.layer`, an i32; profiles are told by it.
+    `moe.layer`, an i32; profiles report by this number.
 
-    Attributes of the module say what belongs to the whole model:
+    Attributes of the module describe the whole model:
 
-      - `moe.model`, a `#moe.model`: what the checkpoint's config said. Always there.
-      - `moe.expert_bits`, `moe.resident_bits` and, if it was given, `moe.head_bits`, strings: what
-        assign-bits was asked for.
+      - `moe.model`, a `#moe.model`: facts from the checkpoint's config. Required.
+      - `moe.expert_bits`, `moe.resident_bits` and, if it was given, `moe.head_bits`, strings: the
+        options of assign-bits.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from allot-cache;
-        place-predictors and schedule-prefetch add what is guessed.
+        place-predictors and schedule-prefetch add the prefetch rules.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect"];
   let useDefaultAttributePrinterParser = 1;

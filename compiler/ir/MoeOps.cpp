@@ -1,4 +1,4 @@
-// What the symbols and the layer ops of the dialect `moe` promise.
+// Verifiers of the symbols and the layer ops of the dialect `moe`.
 #include "compiler/ir/SymbolChecks.h"
 
 #include "mlir/IR/Builders.h"
@@ -21,7 +21,7 @@ LogicalResult WeightOp::verify() {
   if (getRole() == WeightRole::kRouter && format->isQuantized())
     return emitOpError("a router is never quantized");
   if (format->getRefines())
-    return emitOpError("a weight that refines another, which only slices of experts do");
+    return emitOpError("a weight that refines another; only slices of experts can");
   auto layout = moert::layoutOf(shapeOf(getSource()), toWeightFormat(*format));
   return layout.isOk() ? success() : emitStatus(*this, layout.status());
 }
@@ -43,7 +43,7 @@ static LogicalResult verifyMatrices(MoeLayerOp op) {
                    down = op.matrix(ExpertPart::kDown);
   if (up.rows() != gate.rows() || up.cols() != gate.cols())
     return op.emitOpError() << "up is " << up.rows() << " x " << up.cols() << ", expected "
-                            << gate.rows() << " x " << gate.cols() << " as gate is";
+                            << gate.rows() << " x " << gate.cols() << " like gate";
   if (down.rows() != gate.cols() || down.cols() != gate.rows())
     return op.emitOpError() << "down is " << down.rows() << " x " << down.cols() << ", expected "
                             << gate.cols() << " x " << gate.rows();
@@ -70,7 +70,7 @@ static LogicalResult verifySlices(MoeLayerOp op) {
 }
 
 LogicalResult MoeLayerOp::verify() {
-  constexpr uint32_t kMaxExperts = 65536; // As many as an artifact can have.
+  constexpr uint32_t kMaxExperts = 65536; // The limit of the artifact.
   if (getExperts() == 0 || getExperts() > kMaxExperts)
     return emitOpError() << "has " << getExperts() << " experts, expected 1 to " << kMaxExperts;
   if (failed(verifyMatrices(*this)))

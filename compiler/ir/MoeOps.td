@@ -1,5 +1,5 @@
-// Ops of the dialect `moe` on the level of layers: the symbols that a model consists of and the
-// functions that say what is computed with them.
+// Ops of the dialect `moe` on the level of layers: the symbols of a model and the ops of the functions
+// that compute with them.
 #ifndef MOE_OPS
 #define MOE_OPS
 
@@ -19,11 +19,11 @@ class Moe_SymbolOp<string mnemonic, list<Trait> traits = []>
     : Moe_Op<mnemonic, !listconcat([Symbol, HasParent<"::mlir::ModuleOp">], traits)>;
 
 def Moe_WeightOp : Moe_SymbolOp<"weight"> {
-  let summary = "A resident weight: where it comes from and how it is stored";
+  let summary = "A resident weight: its source and its storage format";
   let description = [{
-    Names a tensor of the checkpoint; never holds its numbers. The role says which formats it may
-    get: any (`matrix`), no quantized one (`router`: routers and shared gates), f32 alone (`vector`:
-    norms and biases). The format is absent until assign-bits has run.
+    Names a tensor of the checkpoint; never holds its numbers. The role restricts its format: any
+    (`matrix`), floats only (`router`: routers and shared gates), f32 only (`vector`: norms and
+    biases). The format is absent until assign-bits has run.
 
     ```mlir
     moe.weight @layer0.query matrix
@@ -46,8 +46,8 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   let description = [{
     All experts of a layer have the same matrices. `layer` is the layer's number in the model.
     `slices` has, per expert, the formats of its slices, lowest first; it is absent until
-    assign-bits has run. Float slices stand alone; several are bit planes of one grid, each
-    refining the one before it by lower bits.
+    assign-bits has run. A float format is a single slice; several slices share one quantization grid,
+    each refining the one before it by lower bits.
 
     ```mlir
     moe.moe_layer @layer3.experts layer 3 silu experts 2
@@ -74,7 +74,7 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
     ExpertMatrixAttr matrix(ExpertPart part) {
       return ::llvm::cast<ExpertMatrixAttr>(getMatrices()[static_cast<uint32_t>(part)]);
     }
-    /// Where a matrix of one expert comes from.
+    /// The source of a matrix of one expert.
     SourceAttr sourceOf(ExpertPart part, uint32_t expert);
   }];
 }
@@ -93,11 +93,11 @@ def Moe_KvSlotOp : Moe_SymbolOp<"kv_slot"> {
 }
 
 def Moe_RopeOp : Moe_SymbolOp<"rope"> {
-  let summary = "A rotary embedding with its scaling worked out";
+  let summary = "A rotary embedding with its scaling applied";
   let description = [{
     The angle of pair i is position * frequencies[i]; cos and sin are multiplied by the attention
-    factor. The first 2 * |frequencies| elements of a head rotate. (Not a dense array: that would
-    print six digits, and the next pass would compute with other numbers.)
+    factor. The first 2 * |frequencies| elements of a head rotate. (Not a dense array: it would be
+    printed with six digits, and the next pass would compute with other numbers.)
 
     ```mlir
     moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32, 0.01 : f32, 0.001 : f32]
@@ -151,12 +151,12 @@ def Moe_NormOp : Moe_LayerOp<"norm", [Pure, SameOperandsAndResultType]> {
 def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
   let summary = "Grouped-query attention over the tokens so far, projections included";
   let description = [{
-    Queries, keys and values of the normed input; norms of queries and keys where there are any, per
-    head (a weight of one head's size) or over all heads; clamping; rotation; keys and values go into
-    the slot, and each query attends over the slot's positions up to its own, `window` of them at
-    most. Query head h reads key/value head h / (heads / kvHeads).
+    Computes in this order: queries, keys and values of the normed input; optional norms of queries and
+    keys, per head (a weight of one head's size) or over all heads; clamping; rotation. Keys and values
+    are stored in the slot, and each query attends over the slot's positions up to its own, over the
+    last `window` of them if it is given. Query head h reads key/value head h / (heads / kvHeads).
 
-    Not free of side effects: it writes the KV cache.
+    Has a side effect: it writes the KV cache.
 
     ```mlir
     %a = moe.attention %n query <@layer0.query> key <@layer0.key> value <@layer0.value>
@@ -180,7 +180,7 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
 def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
   let summary = "Chooses the experts of each token";
   let description = [{
-    The k best experts, best first, and the factors that their outputs are multiplied by.
+    The k best experts, best first, and the factors of their outputs.
 
     ```mlir
     %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
@@ -198,11 +198,11 @@ def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
 }
 
 def Moe_PredictOp : Moe_LayerOp<"predict"> {
-  let summary = "Guesses the experts of a later layer from what this layer's router is given";
+  let summary = "Predicts the experts of a later layer from this layer's router input";
   let description = [{
-    The later layer's own router on this layer's input; `ahead` says how many MoE layers further on
-    that layer stands. No value follows from it: what is guessed only begins reads, and only where
-    the plan has a rule for it (`#moe.guess`). Not free of side effects for that reason.
+    Applies the later layer's own router to this layer's router input; that layer is `ahead` MoE layers
+    further on. It has no result: prefetch candidates only start reads, and only if the plan has a
+    rule for the layer (`#moe.guess`). Those reads are its side effect.
 
     ```mlir
     moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>
@@ -233,7 +233,7 @@ def Moe_ExpertsOp : Moe_LayerOp<"experts", [Pure, AllTypesMatch<["input", "resul
 }
 
 def Moe_SharedExpertOp : Moe_LayerOp<"shared_expert", [Pure, SameOperandsAndResultType]> {
-  let summary = "The network beside the routed experts that every token passes";
+  let summary = "The network that every token uses in addition to its routed experts";
   let description = [{
     With a gate, its output is multiplied by sigmoid(gate x).
 
@@ -260,7 +260,7 @@ def Moe_DenseOp : Moe_LayerOp<"dense", [Pure, SameOperandsAndResultType]> {
 }
 
 def Moe_AddOp : Moe_Op<"add", [Pure, SameOperandsAndResultType]> {
-  let summary = "a + scale * b: a residual connection, or two networks side by side";
+  let summary = "a + scale * b: a residual connection, or the sum of two networks";
   let description = [{
     ```mlir
     %h1 = moe.add %h0, %a scale 1.0 : tensor<?x64xf32>

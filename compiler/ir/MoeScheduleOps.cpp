@@ -1,5 +1,5 @@
-// What a program and its instructions promise. The instructions' widths and kinds are checked
-// against the symbols; where the arena is planned, the whole list is played on it.
+// Verifiers of programs and instructions. The instructions' widths and kinds are checked against
+// the symbols; where buffers have offsets, the whole list is simulated on the arena.
 #include "compiler/ir/SymbolChecks.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -19,8 +19,8 @@ static LogicalResult expectF32(Operation *op, Value buffer, uint64_t width, Stri
   return success();
 }
 
-/// The input of a product: of the weight's inputs, and quantized with the format's activation group
-/// exactly where the format is quantized.
+/// The input of a product: as wide as the weight's inputs, and quantized with the format's
+/// activation group if and only if the format is quantized.
 static LogicalResult expectInput(Operation *op, Value buffer, uint64_t cols, FormatAttr format,
                                  StringRef name) {
   if (!format.isQuantized())
@@ -43,7 +43,7 @@ static FailureOr<FormatAttr> formatOf(Operation *op, WeightOp weight) {
 // Buffers and programs
 //===----------------------------------------------------------------------===//
 
-// Far beyond any arena; sums with the bytes of a buffer stay far from overflow.
+// Far beyond any arena; sums with the bytes of a buffer cannot overflow.
 static constexpr int64_t kMaxOffset = int64_t(1) << 40;
 
 LogicalResult BufferOp::verify() {
@@ -54,7 +54,7 @@ LogicalResult BufferOp::verify() {
   if (offset > kMaxOffset)
     return emitOpError() << "at " << offset << ", expected at most " << kMaxOffset;
   if (!isa<ProgramOp>((*this)->getParentOp()) && !getBuffer().use_empty())
-    return emitOpError("is used outside of a program, where it only declares a place");
+    return emitOpError("is used outside of a program, where it only declares an offset");
   return success();
 }
 
@@ -65,7 +65,7 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name)
 
 namespace {
 
-/// Plays a program on its arena: which buffers hold what was last written to them.
+/// Simulates a program on its arena: tracks the buffers whose last written value is still valid.
 class ArenaCheck {
 public:
   LogicalResult play(Operation *op);
@@ -97,11 +97,11 @@ void ArenaCheck::invalidate(Value buffer) {
 
 LogicalResult ArenaCheck::write(Operation *op, Value buffer, ArrayRef<Value> reads,
                                 ArrayRef<Value> written) {
-  // Schedule.h: "dst may be".
+  // The instructions of Schedule.h with "dst may be" an input.
   bool mayBeInPlace = isa<PlayNormOp, PlayActivateOp, PlayAddOp, PlayGateRowsOp, PlayRopeOp>(op);
   for (Value other : reads)
     if (overlap(other, buffer) && !(mayBeInPlace && other == buffer))
-      return op->emitOpError("writes over the bytes that it reads");
+      return op->emitOpError("overwrites bytes that it reads");
   for (Value other : written)
     if (overlap(other, buffer))
       return op->emitOpError("writes two buffers that share bytes");
@@ -117,13 +117,13 @@ LogicalResult ArenaCheck::play(Operation *op) {
       (isa<MemoryEffects::Read>(effect.getEffect()) ? reads : writes).push_back(buffer);
   for (Value buffer : reads)
     if (!valid.contains(buffer))
-      return op->emitOpError("reads a buffer that nothing was written to, or that was overwritten");
+      return op->emitOpError("reads a buffer that was never written or was overwritten");
   for (auto [i, buffer] : llvm::enumerate(writes))
     if (failed(write(op, buffer, reads, ArrayRef(writes).take_front(i))))
       return failure();
   for (Value buffer : writes)
     invalidate(buffer);
-  // Scratch counts as written: nothing else reads it.
+  // Scratch counts as written: no other instruction reads it.
   valid.insert(writes.begin(), writes.end());
   return success();
 }
@@ -131,7 +131,7 @@ LogicalResult ArenaCheck::play(Operation *op) {
 LogicalResult ProgramOp::verifyRegions() {
   Block &block = getBody().front();
   if (block.getNumArguments() != 0)
-    return emitOpError("expected no arguments: buffers are declared");
+    return emitOpError("expected no arguments: buffers are declared by moe.buffer");
   if (block.empty() || !isa<PlayHeadOp>(block.back()))
     return emitOpError("expected moe.play.head at the end");
   bool isPlanned = true, hasStarted = false;
@@ -170,7 +170,7 @@ LogicalResult PlayQuantizeOp::verify() {
   return success();
 }
 
-/// Element by element: all are f32 and equally wide.
+/// Elementwise operands: all are f32 and equally wide.
 static LogicalResult expectAlike(Operation *op, ArrayRef<Value> buffers) {
   for (Value buffer : buffers)
     if (failed(expectF32(op, buffer, typeOf(buffers.front()).getWidth(), "a buffer")))
@@ -303,7 +303,7 @@ LogicalResult PlayExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return failure();
   auto first = cast<FormatAttr>(cast<ArrayAttr>((*layer.getSlices())[0])[0]);
   if (first.isQuantized() != static_cast<bool>(getHidden()))
-    return emitOpError("expected the hidden buffer exactly where the experts are quantized");
+    return emitOpError("expected the hidden buffer if and only if the experts are quantized");
   for (auto list : layer.getSlices()->getAsRange<ArrayAttr>())
     for (FormatAttr format : list.getAsRange<FormatAttr>())
       if (failed(expectInput(*this, getSrc(), layer.hidden(), format, "src")) ||

@@ -1,8 +1,8 @@
 // Ops of the dialect `moe` on the level of the schedule: programs, their buffers, and one op per
 // instruction of runtime/format/Schedule.h, with the same fields under the same names.
 //
-// What an instruction reads and writes is stated on its operands, as MLIR's memory effects; the
-// planner of the arena and the verifier of a program both go by that.
+// The operands declare what an instruction reads and writes, as MLIR's memory effects; the planner of
+// the arena and the verifier of a program both use them.
 #ifndef MOE_SCHEDULE_OPS
 #define MOE_SCHEDULE_OPS
 
@@ -12,9 +12,9 @@ def Moe_ProgramOp : Moe_SymbolOp<"program", [IsolatedFromAbove, SingleBlock, NoT
   let summary = "A straight list of instructions for one step of a batch of tokens";
   let description = [{
     Buffers first, then instructions; `moe.play.head` is the last one and the only one of its kind.
-    Where buffers have offsets, no instruction reads one whose bytes another instruction has
-    overwritten since, and an instruction writes over what it reads only where Schedule.h allows
-    that; the verifier proves both by playing the list, without knowing how the offsets were found.
+    Where buffers have offsets, no instruction reads a buffer that another instruction has
+    overwritten since, and an instruction overwrites its input only where Schedule.h allows it. The
+    verifier proves both by simulating the list, independent of how the offsets were found.
 
     ```mlir
     moe.program @decode {
@@ -33,11 +33,11 @@ def Moe_ProgramOp : Moe_SymbolOp<"program", [IsolatedFromAbove, SingleBlock, NoT
 }
 
 def Moe_BufferOp : Moe_Op<"buffer"> {
-  let summary = "A place in a program's arena";
+  let summary = "A range of a program's arena";
   let description = [{
     With a batch of T tokens the buffer occupies bytes [offset * T, (offset + bytesPerToken) * T);
     the offset, a multiple of 64, is absent until plan-memory has run. In a function the buffers
-    stand in the order in which lowering will ask for them.
+    are in the order in which lowering uses them.
 
     ```mlir
     %h = moe.buffer at 256 : !moe.buffer<f32, 64>
@@ -67,7 +67,7 @@ class Moe_PlaySymbolOp<string mnemonic, list<Trait> traits = []>
 def Moe_In : Arg<Moe_BufferType, "read", [MemRead]>;
 def Moe_Out : Arg<Moe_BufferType, "written", [MemWrite]>;
 def Moe_InOut : Arg<Moe_BufferType, "read and written", [MemRead, MemWrite]>;
-/// Written and read again by the same instruction; nobody else's business.
+/// Written and read again by the same instruction only.
 def Moe_Scratch : Arg<Moe_BufferType, "scratch", [MemWrite]>;
 
 def Moe_PlayEmbedOp : Moe_PlaySymbolOp<"embed"> {
@@ -82,7 +82,7 @@ def Moe_PlayEmbedOp : Moe_PlaySymbolOp<"embed"> {
 }
 
 def Moe_PlayNormOp : Moe_PlaySymbolOp<"norm"> {
-  let summary = "Each run of `segment` elements normalized by itself; dst may be src";
+  let summary = "Each run of `segment` elements normalized separately; dst may be src";
   let description = [{
     ```mlir
     moe.play.norm %h to %n weight @norm rms epsilon 1.0e-6 segment 64
@@ -138,7 +138,7 @@ def Moe_PlayRopeOp : Moe_PlaySymbolOp<"rope"> {
 
 def Moe_PlayStoreKvOp
     : Moe_PlaySymbolOp<"store_kv", [MemoryEffects<[MemWrite<Moe_KvCache>]>]> {
-  let summary = "Puts the batch's keys and values into a slot of the KV cache";
+  let summary = "Writes the batch's keys and values into a slot of the KV cache";
   let description = [{
     ```mlir
     moe.play.store_kv %k, %v slot @layer0.kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
@@ -151,7 +151,7 @@ def Moe_PlayStoreKvOp
 def Moe_PlayAttendOp : Moe_PlaySymbolOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>]>]> {
   let summary = "dst = attention of the query over a slot's positions up to the token's own";
   let description = [{
-    `window` 0: all of them.
+    `window` 0: all positions.
 
     ```mlir
     moe.play.attend %q to %c slot @layer0.kv heads 4 window 0 scale 0.25
@@ -182,7 +182,7 @@ def Moe_PlayActivateOp : Moe_PlayOp<"activate"> {
 }
 
 def Moe_PlayRouteOp : Moe_PlaySymbolOp<"route"> {
-  let summary = "The chosen experts and their weights, best first, from the scores of all";
+  let summary = "The chosen experts and their weights, best first, from the scores of all experts";
   let description = [{
     ```mlir
     moe.play.route %s to %e, %w of @layer0.experts softmax_then_top_k top 2 renormalize true scale 1.0
@@ -199,9 +199,9 @@ def Moe_PlayRouteOp : Moe_PlaySymbolOp<"route"> {
 }
 
 def Moe_PlayPredictOp : Moe_PlaySymbolOp<"predict", [MemoryEffects<[MemWrite<Moe_Guesses>]>]> {
-  let summary = "Names likely experts of a later layer to the cache, if the plan has a rule for it";
+  let summary = "Gives prefetch candidates of a later layer to the cache, if the plan has a rule for it";
   let description = [{
-    The scores are scratch: nothing but the instruction itself reads them.
+    The scores are scratch: no other instruction reads them.
 
     ```mlir
     moe.play.predict %n to %s weight @layer1.router of @layer1.experts ahead 1
@@ -220,9 +220,9 @@ def Moe_PlayPredictOp : Moe_PlaySymbolOp<"predict", [MemoryEffects<[MemWrite<Moe
 def Moe_PlayExpertsOp : Moe_PlaySymbolOp<"experts"> {
   let summary = "dst = sum over ranks, ascending, of weights[rank] * expert(src)";
   let description = [{
-    The scratch buffers are what Schedule.h says of ExpertsInstruction: the rows gathered for an
-    expert, its gate and up products, the quantized input of down (where the experts are quantized)
-    and the results by rank.
+    Schedule.h (ExpertsInstruction) defines the scratch buffers: the rows gathered for an expert, its
+    gate and up products, the quantized input of down (if the experts are quantized) and the results
+    by rank.
 
     ```mlir
     moe.play.experts %q to %d of @layer0.experts chosen %e, %w
@@ -276,7 +276,7 @@ def Moe_PlayGateRowsOp : Moe_PlayOp<"gate_rows"> {
 }
 
 def Moe_PlayHeadOp : Moe_PlaySymbolOp<"head", [MemoryEffects<[MemWrite<Moe_Logits>]>]> {
-  let summary = "Logits of the tokens that want them: scale * (W src + b); ends the program";
+  let summary = "Logits of the tokens whose logits are requested: scale * (W src + b); ends the program";
   let description = [{
     ```mlir
     moe.play.head %q weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>

@@ -1,5 +1,5 @@
-// The scan knows of MLIR's syntax what opens a level and what hides one. Where it cannot know which
-// of two readings holds, it takes the deeper one: a level too many is far from the limit.
+// The scan uses the part of MLIR's syntax that opens or hides a level. Where the text has two
+// possible readings, it counts the deeper one: one level too many is far from the limit.
 #include "compiler/ir/ParseDepth.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr std::string_view kBytecodeMagic = "ML\xefR";
 static bool isDigit(char c) {
   return c >= '0' && c <= '9';
 }
-// Of a name, after its first character.
+// Whether a name may have this character after its first one.
 static bool isNamePart(char c) {
   return isDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' ||
          c == '.';
@@ -24,12 +24,12 @@ static bool isNamePart(char c) {
 
 namespace {
 
-/// Goes through the text once. `open` has every bracket that is open, the text itself as the first.
+/// Scans the text once. `open` holds all open brackets; its first element is the text itself.
 class DepthScan {
 public:
   explicit DepthScan(std::string_view moduleText) : text(moduleText) {}
 
-  /// Whether no level is too deep; otherwise line() says where the first one is.
+  /// Whether no level is too deep; otherwise line() is the line of the first one.
   bool run() {
     while (place < text.size() && deepest <= kMaxParseDepth)
       takeOne();
@@ -43,7 +43,7 @@ public:
 private:
   struct Bracket {
     char opening;
-    uint32_t operators = 0; // Of the sum that stands in it, since the last comma.
+    uint32_t operators = 0; // In the bracket's current sum, since the last comma.
   };
 
   char at(size_t index) const { return index < text.size() ? text[index] : '\0'; }
@@ -58,7 +58,7 @@ private:
   void skipLine() { place = std::min(text.find('\n', place), text.size()); }
   bool startsComment() const { return at(place) == '/' && at(place + 1) == '/'; }
   void close(char opening) {
-    // A closing bracket that does not fit is an operator, or an error at which parsing ends.
+    // A closing bracket that does not match is an operator, or an error at which parsing ends.
     if (open.back().opening == opening)
       open.pop_back();
   }
@@ -68,7 +68,7 @@ private:
   uint64_t deepest = 0;
   std::vector<Bracket> open = {{'\0'}};
   std::map<std::string, uint64_t, std::less<>> aliasDepths;
-  std::string definedAlias; // The one whose definition is being read, and its depth so far.
+  std::string definedAlias; // The alias being defined, and its depth so far.
   uint64_t definedDepth = 0;
 };
 
@@ -96,13 +96,13 @@ void DepthScan::takeWord() {
     ++place;
 }
 
-// Sums stand in parentheses, in affine maps and sets; elsewhere a minus is a number's.
+// Sums occur in parentheses, in affine maps and sets; elsewhere a minus belongs to a number.
 void DepthScan::takeOperator() {
   if (open.back().opening == '(')
     note(depth() + ++open.back().operators);
 }
 
-// "#name = ..." outside all brackets defines one, everything else uses one.
+// "#name = ..." outside all brackets defines an alias; any other "#name" uses one.
 void DepthScan::takeAlias() {
   size_t begin = place++;
   while (isNamePart(at(place)) || at(place) == '-')
@@ -128,7 +128,7 @@ void DepthScan::takeOne() {
     return takeWord();
   if (c == '"')
     return skipString();
-  // Within <> a dialect that is not known has its own syntax, which may have no comments.
+  // Within <> an unknown dialect has its own syntax, which may have no comments.
   if (startsComment() && open.back().opening != '<')
     return skipLine();
   if (c == '#' || c == '!')

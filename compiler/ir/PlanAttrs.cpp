@@ -1,11 +1,11 @@
-// What attributes of plans promise, and the way between them and the runtime's plain data.
+// Verifiers of plan attributes, and their conversion from and to the runtime's plain data.
 #include "compiler/ir/PlanAttrs.h"
 
 namespace mlir::moe {
 
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
-// The runtime's choices have the same numbers.
+// The runtime's enumerations have the same numbers.
 static_assert(static_cast<int>(Eviction::kCyclic) ==
               static_cast<int>(moert::EvictionPolicy::kCyclic));
 static_assert(static_cast<int>(Sharing::kOnePool) ==
@@ -15,21 +15,22 @@ static_assert(static_cast<int>(Predictor::kPaths) == static_cast<int>(moert::Pre
 static_assert(static_cast<int>(Origin::kAssumed) == static_cast<int>(moert::Origin::kAssumed));
 
 //===----------------------------------------------------------------------===//
-// Promises
+// Verifiers
 //===----------------------------------------------------------------------===//
 
 LogicalResult GuessAttr::verify(EmitError emitError, Predictor predictor, uint32_t ahead,
                                 uint32_t candidates, uint32_t reads, uint32_t minShare) {
   if (ahead == 0 || ahead > moert::kMostAhead)
-    return emitError() << "a guess " << ahead << " MoE layers ahead, expected 1 to "
+    return emitError() << "a prediction " << ahead << " MoE layers ahead, expected 1 to "
                        << moert::kMostAhead;
   if (predictor == Predictor::kPaths && ahead != 1)
-    return emitError() << "a guess by paths " << ahead << " MoE layers ahead, expected 1";
+    return emitError() << "a prediction by an activation-path table " << ahead
+                       << " MoE layers ahead, expected 1";
   if (candidates > UINT16_MAX || reads > candidates || minShare > moert::kWholeShare)
-    return emitError() << "a guess of " << reads << " reads among " << candidates
-                       << " candidates with a share of at least " << minShare
+    return emitError() << "a prefetch rule of " << reads << " reads among " << candidates
+                       << " candidates with a probability of at least " << minShare
                        << ", expected reads <= candidates <= " << UINT16_MAX
-                       << " and a share of at most " << moert::kWholeShare;
+                       << " and a probability of at most " << moert::kWholeShare;
   return success();
 }
 
@@ -43,14 +44,14 @@ LogicalResult StartAttr::verify(EmitError emitError, DenseI32ArrayAttr experts,
                                 DenseI32ArrayAttr uses) {
   if (!areExperts(experts) || experts.size() != uses.size() ||
       !llvm::all_of(uses.asArrayRef(), [](int32_t count) { return count >= 0; }))
-    return emitError() << "a start expected different experts and for each how often it was used";
+    return emitError() << "a start expected distinct experts and one number of uses for each";
   return success();
 }
 
 LogicalResult ReasonAttr::verify(EmitError emitError, StringRef decision, StringRef /*value*/,
                                  StringRef /*why*/, Origin /*origin*/) {
   if (decision.empty())
-    return emitError() << "a reason for no decision";
+    return emitError() << "a reason without a decision";
   return success();
 }
 
@@ -81,16 +82,16 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
                        << "' expected arrays of experts as pinned, of #moe.start, #moe.guess and "
                           "#moe.reason";
   if (pinned && !llvm::all_of(pinned.getAsRange<DenseI32ArrayAttr>(), areExperts))
-    return emitError() << "plan '" << name << "' pins an expert twice, or one that has no number";
+    return emitError() << "plan '" << name << "' pins an expert twice, or a negative number";
   for (ArrayAttr perLayer : {pinned, start, guesses})
     if (perLayer && perLayer.size() != static_cast<size_t>(quotaPages.size()))
-      return emitError() << "plan '" << name << "' has decisions for " << perLayer.size()
+      return emitError() << "plan '" << name << "' has entries for " << perLayer.size()
                          << " MoE layers and quotas for " << quotaPages.size();
   return success();
 }
 
 //===----------------------------------------------------------------------===//
-// The runtime's words
+// Conversion to the runtime's types
 //===----------------------------------------------------------------------===//
 
 static std::vector<uint32_t> toNumbers(DenseI32ArrayAttr numbers) {
@@ -136,7 +137,7 @@ moert::Plan toPlan(PlanAttr from) {
 
 namespace {
 
-/// Makes attributes of a plan's lists; an empty list is no attribute.
+/// Makes attributes of a plan's lists; an empty list becomes an absent attribute.
 struct PlanLists {
   MLIRContext *context;
 

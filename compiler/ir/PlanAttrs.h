@@ -1,4 +1,4 @@
-// Plans in the IR and in the runtime's words: passes work on the plain data and put it back.
+// Plans as attributes and as the runtime's plain data: passes read and write the plain data.
 #pragma once
 
 #include "compiler/ir/MoeDialect.h"
@@ -7,11 +7,11 @@
 
 namespace mlir::moe {
 
-/// What the attribute says; it has no forecast, which only a trace and a device give.
+/// The plan of the attribute, without a forecast: the IR does not hold forecasts.
 moert::Plan toPlan(PlanAttr plan);
 PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan);
 
-/// The module's plans; none where it has none.
+/// The module's plans; empty if it has none.
 std::vector<moert::Plan> plansOf(ModuleOp module);
 void setPlans(ModuleOp module, const std::vector<moert::Plan> &plans);
 

@@ -1,4 +1,4 @@
-// What layer ops and instructions ask of the symbols that they name. For the dialect's own
+// The checks of layer ops and instructions on the symbols that they refer to. For the dialect's own
 // verifiers.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace mlir::moe {
 
-/// The symbol of the given kind, or a null op and a diagnostic at `user`.
+/// Returns the symbol of the given kind, or emits a diagnostic at `user` and returns a null op.
 template <typename OpT>
 OpT lookUp(Operation *user, SymbolTableCollection &symbols, FlatSymbolRefAttr name) {
   auto found = symbols.lookupNearestSymbolFrom<OpT>(user, name);
@@ -15,7 +15,7 @@ OpT lookUp(Operation *user, SymbolTableCollection &symbols, FlatSymbolRefAttr na
   return found;
 }
 
-/// A weight of rows x cols.
+/// Checks for a weight of rows x cols.
 inline WeightOp checkWeight(Operation *user, SymbolTableCollection &symbols, FlatSymbolRefAttr name,
                             uint64_t rows, uint64_t cols) {
   auto weight = lookUp<WeightOp>(user, symbols, name);
@@ -29,7 +29,7 @@ inline WeightOp checkWeight(Operation *user, SymbolTableCollection &symbols, Fla
   return weight;
 }
 
-/// A vector of `size` numbers: norms and biases. Absent is fine.
+/// Checks for a vector of `size` numbers: norms and biases. Absent is allowed.
 inline LogicalResult checkVector(Operation *user, SymbolTableCollection &symbols,
                                  FlatSymbolRefAttr name, uint64_t size) {
   if (!name)
@@ -43,7 +43,7 @@ inline LogicalResult checkVector(Operation *user, SymbolTableCollection &symbols
   return success();
 }
 
-/// Routers and shared gates are told by their role, so that no pass quantizes them.
+/// Routers and shared gates are identified by their role, so that no pass quantizes them.
 inline LogicalResult checkRouterRole(Operation *user, SymbolTableCollection &symbols,
                                      FlatSymbolRefAttr name) {
   auto weight = lookUp<WeightOp>(user, symbols, name);
@@ -55,26 +55,26 @@ inline LogicalResult checkRouterRole(Operation *user, SymbolTableCollection &sym
   return success();
 }
 
-/// A guess of a later layer's experts: as many MoE layers ahead as it says, where the user says
-/// which layer it belongs to.
+/// Checks that `target` is `ahead` MoE layers after the layer of `user`, if `user` has a layer
+/// number.
 inline LogicalResult checkAhead(Operation *user, MoeLayerOp target, uint32_t ahead) {
   if (ahead == 0 || ahead > moert::kMostAhead)
-    return user->emitOpError() << "guesses " << ahead << " MoE layers ahead, expected 1 to "
+    return user->emitOpError() << "predicts " << ahead << " MoE layers ahead, expected 1 to "
                                << moert::kMostAhead;
   auto from = user->getAttrOfType<IntegerAttr>(kLayerAttr);
   if (!from)
     return success();
-  int64_t found = 0; // MoE layers behind the user's, up to the target.
+  int64_t found = 0; // MoE layers after the user's, up to the target.
   for (MoeLayerOp layer : user->getParentOfType<ModuleOp>().getOps<MoeLayerOp>())
     found += layer.getLayer() > from.getInt() && layer.getLayer() <= target.getLayer();
   if (found != ahead)
-    return user->emitOpError() << "guesses @" << target.getSymName() << ", which is " << found
+    return user->emitOpError() << "predicts @" << target.getSymName() << ", which is " << found
                                << " MoE layers ahead of layer " << from.getInt() << ", not "
                                << ahead;
   return success();
 }
 
-/// A norm's weight, whose size divides a row of `width` elements into runs.
+/// Checks a norm's weight, whose size divides a row of `width` elements into runs.
 inline LogicalResult checkNorm(Operation *user, SymbolTableCollection &symbols,
                                FlatSymbolRefAttr weight, FlatSymbolRefAttr bias, uint64_t width,
                                uint64_t segment) {

@@ -1,7 +1,7 @@
-// What ops on layers refuse: shapes, kinds and roles of what they refer to.
+// Errors of ops on layers: shapes, kinds and roles of the symbols that they refer to.
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
-// Symbols have to be there.
+// Symbols must exist.
 func.func @f(%x: tensor<?x64xf32>) {
   // expected-error@+1 {{found no moe.weight named @n}}
   %n = moe.norm %x by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
@@ -10,7 +10,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// And of the right kind.
+// A symbol must be of the right kind.
 moe.kv_slot @kv heads 2 key 16 value 16
 func.func @f(%x: tensor<?x64xf32>) {
   // expected-error@+1 {{found no moe.weight named @kv}}
@@ -40,7 +40,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// Rows are counted at run time.
+// The number of rows is dynamic.
 moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16>
 func.func @f(%x: tensor<8x64xf32>) {
   // expected-error@+1 {{expected rows as tensor<?xN>, found 'tensor<8x64xf32>'}}
@@ -103,7 +103,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// A head is at least as wide as what rotates.
+// A head is at least as wide as its rotated part.
 moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
 moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
 moe.weight @v matrix from <tensor = "v", rows = 32, cols = 64, type = bf16>
@@ -144,7 +144,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// A router is told by its role.
+// A router has the role router.
 moe.weight @r matrix from <tensor = "r", rows = 2, cols = 64, type = bf16>
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
@@ -155,7 +155,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// No more experts are chosen than there are.
+// A token uses at most as many experts as the layer has.
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
@@ -188,7 +188,7 @@ func.func @f(%x: tensor<?x32xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
 
 // -----
 
-// A network's down goes back to the row.
+// A network's down matrix has as many rows as the input row has elements.
 moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16>
 moe.weight @d matrix from <tensor = "d", rows = 32, cols = 96, type = bf16>
 func.func @f(%x: tensor<?x64xf32>) {
@@ -211,7 +211,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// And told by its role, too.
+// A shared gate has the role router too.
 moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16>
 moe.weight @d matrix from <tensor = "d", rows = 64, cols = 96, type = bf16>
 moe.weight @s matrix from <tensor = "s", rows = 1, cols = 64, type = bf16>
@@ -233,7 +233,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// A layer is guessed by its own router, which is as wide as it has experts.
+// A layer is predicted by its own router, which has a row per expert.
 moe.weight @r router from <tensor = "r", rows = 3, cols = 64, type = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
@@ -244,7 +244,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// And is never quantized.
+// The predicting router is never quantized.
 moe.weight @r matrix from <tensor = "r", rows = 2, cols = 64, type = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
@@ -255,7 +255,7 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// The layer has to be there.
+// The predicted layer must exist.
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
 func.func @f(%x: tensor<?x64xf32>) {
   // expected-error@+1 {{found no moe.moe_layer named @e}}
@@ -265,22 +265,22 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
-// Guesses look ahead.
+// A prediction is at least one MoE layer ahead.
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
-  // expected-error@+1 {{guesses 0 MoE layers ahead, expected 1 to 3}}
+  // expected-error@+1 {{predicts 0 MoE layers ahead, expected 1 to 3}}
   moe.predict %x router <@r> of @e ahead 0 : tensor<?x64xf32>
   return
 }
 
 // -----
 
-// But not far.
+// A prediction is at most three MoE layers ahead.
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
-  // expected-error@+1 {{guesses 4 MoE layers ahead, expected 1 to 3}}
+  // expected-error@+1 {{predicts 4 MoE layers ahead, expected 1 to 3}}
   moe.predict %x router <@r> of @e ahead 4 : tensor<?x64xf32>
   return
 }
@@ -293,18 +293,18 @@ moe.moe_layer @a layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.moe_layer @b layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 moe.moe_layer @c layer 3 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
-  // expected-error@+1 {{guesses @c, which is 2 MoE layers ahead of layer 0, not 3}}
+  // expected-error@+1 {{predicts @c, which is 2 MoE layers ahead of layer 0, not 3}}
   moe.predict %x router <@r> of @c ahead 3 {moe.layer = 0 : i32} : tensor<?x64xf32>
   return
 }
 
 // -----
 
-// A layer does not guess itself.
+// A layer does not predict itself.
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
 moe.moe_layer @a layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 func.func @f(%x: tensor<?x64xf32>) {
-  // expected-error@+1 {{guesses @a, which is 0 MoE layers ahead of layer 0, not 1}}
+  // expected-error@+1 {{predicts @a, which is 0 MoE layers ahead of layer 0, not 1}}
   moe.predict %x router <@r> of @a ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
   return
 }

@@ -1,4 +1,4 @@
-// What programs and instructions refuse.
+// Errors of programs and instructions.
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
 // A program ends with the head.
@@ -11,7 +11,7 @@ moe.program @p {
 
 // -----
 
-// And has no other.
+// A program has one head only.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
@@ -34,7 +34,7 @@ moe.program @p {
 
 // -----
 
-// Only instructions are played.
+// A program holds instructions only.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
@@ -45,7 +45,7 @@ moe.program @p {
 
 // -----
 
-// Instructions are played by programs.
+// Instructions belong to programs.
 func.func @f(%h: !moe.buffer<f32, 64>) {
   // expected-error@+1 {{expects parent op 'moe.program'}}
   moe.play.add %h, %h to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
@@ -65,7 +65,7 @@ moe.program @p {
 
 // -----
 
-// And are not beyond any arena.
+// Offsets are below the limit of an arena.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   // expected-error@+1 {{at 9223372036854775744, expected at most 1099511627776}}
@@ -76,9 +76,9 @@ moe.program @p {
 
 // -----
 
-// In a function a buffer is a place and no value.
+// In a function a buffer only declares an offset.
 func.func @f() -> !moe.buffer<f32, 64> {
-  // expected-error@+1 {{is used outside of a program, where it only declares a place}}
+  // expected-error@+1 {{is used outside of a program, where it only declares an offset}}
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   return %h : !moe.buffer<f32, 64>
 }
@@ -87,7 +87,7 @@ func.func @f() -> !moe.buffer<f32, 64> {
 
 // A program has no arguments.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
-// expected-error@+1 {{expected no arguments: buffers are declared}}
+// expected-error@+1 {{expected no arguments: buffers are declared by moe.buffer}}
 moe.program @p {
 ^bb0(%h: !moe.buffer<f32, 64>):
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
@@ -95,7 +95,7 @@ moe.program @p {
 
 // -----
 
-// And one block.
+// A program has one block.
 // expected-error@+1 {{failed to verify constraint: region with 1 blocks}}
 "moe.program"() <{sym_name = "p"}> ({}) : () -> ()
 
@@ -106,13 +106,13 @@ moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <
 moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
-  // expected-error@+1 {{reads a buffer that nothing was written to, or that was overwritten}}
+  // expected-error@+1 {{reads a buffer that was never written or was overwritten}}
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
 
-// And not what was overwritten: %n shares 64 of %h's 256 bytes.
+// A planned program does not read overwritten values: %n shares 64 of %h's 256 bytes.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
 moe.program @p {
@@ -120,33 +120,33 @@ moe.program @p {
   %n = moe.buffer at 192 : !moe.buffer<f32, 64>
   moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   moe.play.embed %n weight @w scale 1.0 : !moe.buffer<f32, 64>
-  // expected-error@+1 {{reads a buffer that nothing was written to, or that was overwritten}}
+  // expected-error@+1 {{reads a buffer that was never written or was overwritten}}
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
 
-// An instruction writes over its input only where that is allowed: a norm may not, at another offset.
+// An instruction overwrites its input only where that is allowed: a norm may not, at another offset.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   %n = moe.buffer at 192 : !moe.buffer<f32, 64>
   moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  // expected-error@+1 {{writes over the bytes that it reads}}
+  // expected-error@+1 {{overwrites bytes that it reads}}
   moe.play.norm %h to %n weight @n rms epsilon 1.0e-6 segment 64 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
 
-// And a product never.
+// A product never overwrites its input.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @sq matrix from <tensor = "sq", rows = 64, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  // expected-error@+1 {{writes over the bytes that it reads}}
+  // expected-error@+1 {{overwrites bytes that it reads}}
   moe.play.linear %h to %h weight @sq : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
@@ -183,7 +183,7 @@ moe.program @p {
 
 // -----
 
-// Element by element, all are alike.
+// Elementwise operands have the same width.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
@@ -195,7 +195,7 @@ moe.program @p {
 
 // -----
 
-// An activation, too.
+// An activation is elementwise too.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
@@ -231,7 +231,7 @@ moe.program @p {
 
 // -----
 
-// Weights have formats by now.
+// Weights must have formats.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @nf matrix from <tensor = "nf", rows = 96, cols = 64, type = bf16>
 moe.program @p {
@@ -255,7 +255,7 @@ moe.program @p {
 
 // -----
 
-// A quantized weight wants a quantized input.
+// A quantized weight needs a quantized input.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
 moe.program @p {
@@ -268,7 +268,7 @@ moe.program @p {
 
 // -----
 
-// With the format's own group.
+// The input has the format's activation group.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
 moe.program @p {
@@ -282,7 +282,7 @@ moe.program @p {
 
 // -----
 
-// A float weight wants a float input.
+// A float weight needs a float input.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
@@ -359,7 +359,7 @@ moe.program @p {
 
 // -----
 
-// And a place for every chosen one.
+// The buffer of expert numbers has one element per chosen expert.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 moe.program @p {
@@ -374,7 +374,7 @@ moe.program @p {
 
 // -----
 
-// No more are chosen than there are.
+// A token uses at most as many experts as the layer has.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 moe.program @p {
@@ -389,7 +389,7 @@ moe.program @p {
 
 // -----
 
-// Experts have slices by now.
+// Experts must have slices.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 moe.program @p {
@@ -445,7 +445,7 @@ moe.program @p {
   %u = moe.buffer : !moe.buffer<f32, 96>
   %r = moe.buffer : !moe.buffer<f32, 128>
   %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
-  // expected-error@+1 {{expected the hidden buffer exactly where the experts are quantized}}
+  // expected-error@+1 {{expected the hidden buffer if and only if the experts are quantized}}
   moe.play.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
@@ -473,7 +473,7 @@ moe.program @p {
 
 // -----
 
-// The head takes what its weight wants.
+// The head's input matches its weight.
 moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
@@ -483,7 +483,7 @@ moe.program @p {
 
 // -----
 
-// A guess has a score for each expert.
+// A prediction has a score for each expert.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
@@ -498,7 +498,7 @@ moe.program @p {
 
 // -----
 
-// It is made by the layer's router.
+// A prediction uses the layer's router.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @m matrix from <tensor = "w", rows = 2, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
@@ -513,7 +513,7 @@ moe.program @p {
 
 // -----
 
-// Routers take rows as wide as they are.
+// A router has as many inputs as the row has elements.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @r router from <tensor = "r", rows = 2, cols = 32, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
@@ -528,7 +528,7 @@ moe.program @p {
 
 // -----
 
-// Formats come first.
+// The router must have a format.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
@@ -543,7 +543,7 @@ moe.program @p {
 
 // -----
 
-// It looks ahead, and not far.
+// A prediction is one to three MoE layers ahead.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
@@ -551,14 +551,14 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 2>
   moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  // expected-error@+1 {{guesses 4 MoE layers ahead, expected 1 to 3}}
+  // expected-error@+1 {{predicts 4 MoE layers ahead, expected 1 to 3}}
   moe.play.predict %h to %s weight @r of @e ahead 4 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
 
-// As far as it says.
+// `ahead` matches the layers' distance.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
@@ -567,14 +567,14 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 2>
   moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  // expected-error@+1 {{guesses @f, which is 2 MoE layers ahead of layer 0, not 1}}
+  // expected-error@+1 {{predicts @f, which is 2 MoE layers ahead of layer 0, not 1}}
   moe.play.predict %h to %s weight @r of @f ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
 
-// Its scores are not the row that it reads.
+// The scores must not overlap the input row.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
 moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
@@ -582,7 +582,7 @@ moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   %s = moe.buffer at 64 : !moe.buffer<f32, 2>
   moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  // expected-error@+1 {{writes over the bytes that it reads}}
+  // expected-error@+1 {{overwrites bytes that it reads}}
   moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
   moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }

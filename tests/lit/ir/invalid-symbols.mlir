@@ -1,4 +1,4 @@
-// What symbols, attributes and types refuse.
+// Errors of symbols, attributes and types.
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
 // A source names a tensor.
@@ -7,7 +7,7 @@ moe.weight @w matrix from <tensor = "", rows = 4, cols = 4, type = bf16>
 
 // -----
 
-// A source has numbers.
+// A source is not empty.
 // expected-error@+1 {{a source of 0 x 4, expected at least 1 x 1}}
 moe.weight @w matrix from <tensor = "w", rows = 0, cols = 4, type = bf16>
 
@@ -19,19 +19,19 @@ moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = int8>
 
 // -----
 
-// A row step of 0 would name one row over and over.
+// A row step of 0 would repeat one row.
 // expected-error@+1 {{a source with a row step of 0}}
 moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, rowStep = 0>
 
 // -----
 
-// An index is one of the tensor's.
+// An index is not negative.
 // expected-error@+1 {{a source with index -2}}
 moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, index = -2>
 
 // -----
 
-// Formats keep the artifact's rules: float kinds have no groups.
+// Formats follow the artifact's rules: float kinds have no groups.
 // expected-error@+1 {{a bf16 matrix has groups or offsets, expected none}}
 moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <kind = bf16, group = 32>
 
@@ -67,37 +67,37 @@ moe.weight @w router from <tensor = "w", rows = 4, cols = 64, type = bf16> as <k
 
 // -----
 
-// A layer of experts has some.
+// A MoE layer has at least one expert.
 // expected-error@+1 {{has 0 experts, expected 1 to 65536}}
 moe.moe_layer @e layer 0 silu experts 0 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 
 // -----
 
-// But not more than an artifact can have: -1 reads as 2^32 - 1.
+// A MoE layer has at most as many experts as an artifact can hold: -1 reads as 2^32 - 1.
 // expected-error@+1 {{has 4294967295 experts, expected 1 to 65536}}
 moe.moe_layer @e layer 0 silu experts -1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 
 // -----
 
-// Gate, up and down, in this order.
+// The matrices are gate, up and down, in this order.
 // expected-error@+1 {{expected the matrices gate, up and down, in this order}}
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>]
 
 // -----
 
-// All three.
+// All three matrices are required.
 // expected-error@+1 {{expected the matrices gate, up and down, in this order}}
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>]
 
 // -----
 
 // Up is shaped like gate.
-// expected-error@+1 {{up is 96 x 32, expected 96 x 64 as gate is}}
+// expected-error@+1 {{up is 96 x 32, expected 96 x 64 like gate}}
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 32, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 
 // -----
 
-// Down goes back.
+// Down is the transposed shape of gate.
 // expected-error@+1 {{down is 96 x 64, expected 64 x 96}}
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 96, cols = 64, type = bf16>]>]
 
@@ -115,25 +115,25 @@ moe.moe_layer @e layer 0 silu experts 3 matrices [#moe.expert_matrix<gate, [<ten
 
 // -----
 
-// Slices for every expert.
+// Every expert has an entry in the slices.
 // expected-error@+1 {{has slices for 1 experts, expected 2}}
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>]]
 
 // -----
 
-// No expert without slices.
+// Every expert has at least one slice.
 // expected-error@+1 {{expert 1 has no slices}}
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>], []]
 
 // -----
 
-// A float slice has nothing to add to.
+// A float slice cannot be followed by another.
 // expected-error@+1 {{expert 0: slice 1: }}
 moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>, #moe.format<kind = bf16>]]
 
 // -----
 
-// A slot of the KV cache holds something.
+// A slot of the KV cache is not empty.
 // expected-error@+1 {{expected at least one head of at least one element}}
 moe.kv_slot @kv heads 2 key 0 value 16
 
@@ -147,7 +147,7 @@ moe.rope @r half factor 1.0 frequencies []
 
 // Epsilon is not negative.
 func.func @f(%x: tensor<?x64xf32>) {
-  // expected-error@+1 {{epsilon expected as a finite f32 that is not negative}}
+  // expected-error@+1 {{expected epsilon as a finite f32 of at least 0}}
   %n = moe.norm %x by <rms, epsilon = -1.0 : f32, @n> : tensor<?x64xf32>
   return
 }
@@ -166,14 +166,14 @@ func.func private @f() -> !moe.buffer<f32, 64, group = 32>
 
 // -----
 
-// Quantized buffers have a group that kernels know.
+// Quantized buffers have a group that the kernels support.
 // expected-error@+1 {{a quantized buffer with group 0, expected 16, 32 or 64}}
 func.func private @f() -> !moe.buffer<quantized, 64>
 
 // -----
 
 // A model has a type and sizes.
-// expected-error@+1 {{a model needs a type, a vocabulary, a hidden size, layers and positions above 0}}
+// expected-error@+1 {{a model without a type, or with a vocabulary, hidden size, layers or positions of 0}}
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 0, hidden = 64, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {}
 
 // -----
@@ -184,7 +184,7 @@ module attributes {moe.plans = [#moe.plan<name = "", budgetBytes = 0, contextTok
 
 // -----
 
-// A plan plays at least one token at a time.
+// A step has at least one token.
 // expected-error@+1 {{plan 'p' with 8 tokens of context and 0 of prefill, expected at least 1}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 0, transitPages = 0, quotaPages = []>]} {}
 
@@ -202,19 +202,19 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // -----
 
-// Plans come largest first; 0 stands for no limit.
+// Plans are ordered from the largest budget; 0 means no limit.
 // expected-error@+1 {{plan 'b' has a larger budget than the one before, expected the largest first}}
 module attributes {moe.plans = [#moe.plan<name = "a", budgetBytes = 5, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = []>, #moe.plan<name = "b", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = []>]} {}
 
 // -----
 
-// Plans are plans.
+// Every element of the plans is a #moe.plan.
 // expected-error@+1 {{'moe.plans' expected an array of #moe.plan}}
 module attributes {moe.plans = [1 : i32]} {}
 
 // -----
 
-// A layer of experts without their number is refused as such, not by the plan that names one.
+// A MoE layer without its number of experts is refused by its own verifier, not by the plan that names an expert.
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [4], pinned = [array<i32: 1>]>]} {
   // expected-error@+1 {{requires attribute 'experts'}}
   "moe.moe_layer"() {sym_name = "e", layer = 0 : i32, activation = 0 : i32, matrices = []} : () -> ()
@@ -228,13 +228,13 @@ module attributes {moe.page_bytes = 5000 : i64} {}
 
 // -----
 
-// The model attribute is one.
+// The model attribute has the type #moe.model.
 // expected-error@+1 {{'moe.model' expected a #moe.model attribute}}
 module attributes {moe.model = "tiny"} {}
 
 // -----
 
-// Widths asked for are words.
+// The width options are strings.
 // expected-error@+1 {{'moe.expert_bits' expected a string}}
 module attributes {moe.expert_bits = 4 : i32} {}
 
@@ -246,8 +246,8 @@ module attributes {moe.speed = 4 : i32} {}
 
 // -----
 
-// What belongs to the model stands on the module.
-// expected-error@+1 {{'moe.page_bytes' belongs on the module}}
+// Attributes of the model are on the module only.
+// expected-error@+1 {{'moe.page_bytes' is an attribute of the module only}}
 func.func private @f() attributes {moe.page_bytes = 4096 : i64}
 
 // -----
@@ -258,13 +258,13 @@ func.func private @f() attributes {moe.layer = -1 : i32}
 
 // -----
 
-// What was wanted before is counted in tokens.
+// The uses of a start refer to at least one token.
 // expected-error@+1 {{plan 'p' with a start of 0 tokens, expected at least 1}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [], startTokens = 0>]} {}
 
 // -----
 
-// Lists are of their kinds.
+// Lists have elements of the right kind.
 // expected-error@+1 {{plan 'p' expected arrays of experts as pinned, of #moe.start, #moe.guess and #moe.reason}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [1 : i32]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
@@ -273,22 +273,22 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 // -----
 
 // Experts are pinned once.
-// expected-error@+1 {{plan 'p' pins an expert twice, or one that has no number}}
+// expected-error@+1 {{plan 'p' pins an expert twice, or a negative number}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [array<i32: 1, 1>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
 // -----
 
-// There is a rule for each layer.
-// expected-error@+1 {{plan 'p' has decisions for 2 MoE layers and quotas for 1}}
+// There is a prefetch rule for each MoE layer.
+// expected-error@+1 {{plan 'p' has entries for 2 MoE layers and quotas for 1}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], guesses = [#moe.guess<>, #moe.guess<>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
 // -----
 
-// Pinned experts are there.
+// Pinned experts exist.
 // expected-error@+1 {{plan 'p' names expert 2 of MoE layer 0, which has 2}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [array<i32: 2>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
@@ -296,7 +296,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // -----
 
-// So are those that the cache starts with.
+// The experts that the cache starts with exist.
 // expected-error@+1 {{plan 'p' names expert 3 of MoE layer 0, which has 2}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], start = [#moe.start<experts = [0, 3], uses = [1, 1]>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
@@ -304,38 +304,38 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // -----
 
-// Before the first layer there is none to guess it.
-// expected-error@+1 {{plan 'p' guesses MoE layer 0 1 ahead, where there is none}}
+// The first layer has no earlier layer to predict it.
+// expected-error@+1 {{plan 'p' predicts MoE layer 0 1 ahead, but no MoE layer is that far before it}}
 module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], guesses = [#moe.guess<predictor = gate>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
 // -----
 
-// Guesses look ahead, and not far.
-// expected-error@+1 {{a guess 4 MoE layers ahead, expected 1 to 3}}
+// A prediction is one to three MoE layers ahead.
+// expected-error@+1 {{a prediction 4 MoE layers ahead, expected 1 to 3}}
 module attributes {x.y = #moe.guess<predictor = gate, ahead = 4>} {}
 
 // -----
 
-// Paths say what comes next.
-// expected-error@+1 {{a guess by paths 2 MoE layers ahead, expected 1}}
+// An activation-path table predicts the next MoE layer.
+// expected-error@+1 {{a prediction by an activation-path table 2 MoE layers ahead, expected 1}}
 module attributes {x.y = #moe.guess<predictor = paths, ahead = 2>} {}
 
 // -----
 
-// What is read was a candidate.
-// expected-error@+1 {{a guess of 3 reads among 2 candidates with a share of at least 0, expected reads <= candidates <= 65535 and a share of at most 16777216}}
+// Only candidates are read.
+// expected-error@+1 {{a prefetch rule of 3 reads among 2 candidates with a probability of at least 0, expected reads <= candidates <= 65535 and a probability of at most 16777216}}
 module attributes {x.y = #moe.guess<predictor = gate, candidates = 2, reads = 3>} {}
 
 // -----
 
-// A start says of each expert how often it was used.
-// expected-error@+1 {{a start expected different experts and for each how often it was used}}
+// A start has a number of uses for each expert.
+// expected-error@+1 {{a start expected distinct experts and one number of uses for each}}
 module attributes {x.y = #moe.start<experts = [0, 1], uses = [1]>} {}
 
 // -----
 
-// A reason is for a decision.
-// expected-error@+1 {{a reason for no decision}}
+// A reason names its decision.
+// expected-error@+1 {{a reason without a decision}}
 module attributes {x.y = #moe.reason<decision = "", value = "", why = "", origin = stated>} {}

@@ -1,5 +1,5 @@
-// From a checkpoint to IR: everything that the description says is in the module, and a module that
-// was printed and read again is the same.
+// From a checkpoint to IR: the module has everything of the description, and printing and parsing
+// it gives the same module.
 #include "compiler/ir/BuildModel.h"
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/MoeDialect.h"
@@ -93,7 +93,7 @@ TEST_CASE("the frequencies of a rotation keep every bit through text") {
   CHECK(read == model.description.ropes.at(0).inverseFrequencies);
 }
 
-TEST_CASE("every expert's source can be told from the compact form") {
+TEST_CASE("every expert's source follows from the compact form") {
   for (const char *name : {"mixtral", "qwen2_moe"}) {
     CAPTURE(name);
     MLIRContext context;
@@ -129,7 +129,7 @@ TEST_CASE("experts stacked in one tensor are named by one source with their numb
   CHECK(layer.sourceOf(ExpertPart::kGate, 5).getTensor() == "stacked");
 }
 
-TEST_CASE("experts in no order keep a source each") {
+TEST_CASE("experts in irregular order keep one source each") {
   Compiler compiler;
   moec::ModelDescription model = importCase("mixtral").description;
   auto &experts = model.layers[0].moe->experts;
@@ -141,7 +141,7 @@ TEST_CASE("experts in no order keep a source each") {
   CHECK(layer.sourceOf(ExpertPart::kGate, 2).getTensor().str() == experts[2].gate.weight.tensor);
 }
 
-TEST_CASE("a tied head is the embedding, an untied one a weight of its own") {
+TEST_CASE("a tied head uses the embedding, an untied one its own weight") {
   MLIRContext context;
   for (bool isTied : {true, false}) {
     OwningOpRef<ModuleOp> module = buildCase(context, isTied ? "mixtral_tied" : "mixtral");
@@ -152,7 +152,7 @@ TEST_CASE("a tied head is the embedding, an untied one a weight of its own") {
   }
 }
 
-TEST_CASE("dense and routed layers stand where the model has them") {
+TEST_CASE("dense and routed layers are in the order of the model") {
   MLIRContext context;
   OwningOpRef<ModuleOp> module = buildCase(context, "qwen2_moe_sparse_step");
   ImportedModel model = importCase("qwen2_moe_sparse_step");
@@ -165,7 +165,7 @@ TEST_CASE("dense and routed layers stand where the model has them") {
   CHECK(found == expected);
 }
 
-TEST_CASE("the shared expert stands between the router and the experts that it has read") {
+TEST_CASE("the shared expert is between the router and the experts instruction") {
   MLIRContext context;
   OwningOpRef<ModuleOp> module = buildCase(context, "qwen2_moe_sparse_step");
   size_t found = 0;
@@ -194,7 +194,7 @@ TEST_CASE("a description whose shapes disagree is refused by the ops' verifiers"
   CHECK(compiler.message == "'moe.attention' op weight @layer0.key is 33 x 64, expected 32 x 64");
 }
 
-TEST_CASE("a tensor that cannot be read is refused with the checkpoint's words") {
+TEST_CASE("a tensor that cannot be read is refused with the checkpoint's message") {
   MLIRContext context;
   std::string message;
   context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {

@@ -1,4 +1,4 @@
-// What counts as a level of nesting and what only looks like one.
+// What counts as a level of nesting and what does not.
 #include "compiler/ir/ParseDepth.h"
 
 #include <doctest/doctest.h>
@@ -36,13 +36,13 @@ TEST_CASE("the refusal names the file, the line and the limit") {
   CHECK(status.message().find("at most 1000") != std::string::npos);
 }
 
-TEST_CASE("brackets in strings, after an escaped quote too, and in comments are no levels") {
+TEST_CASE("brackets in strings, after an escaped quote too, and in comments do not count") {
   const std::string many = repeated("[", 2000);
   CHECK(passes(strCat("\"", many, "\"")));
   CHECK(passes(strCat("\"\\\"", many, "\"")));
   CHECK(passes(strCat("// it's \"half\n// ", many, "\n")));
   CHECK_FALSE(passes(strCat("\"\\\\\"", many)));
-  // A string ends with its line, a comment too.
+  // A string ends at the end of its line, and so does a comment.
   CHECK_FALSE(passes(strCat("\"\n", many)));
   CHECK_FALSE(passes(strCat("//\n", many)));
 }
@@ -58,7 +58,7 @@ TEST_CASE("a comment in a dialect's own syntax hides nothing") {
   CHECK_FALSE(passes(repeated("[#x.y<//>, ", 2000)));
 }
 
-TEST_CASE("operators of one sum are levels, of many sums they are not") {
+TEST_CASE("operators count as levels within one sum, not over several sums") {
   CHECK_FALSE(passes(strCat("(", repeated("-", 2000), "d0)")));
   CHECK_FALSE(passes(strCat("(", repeated("- //\n", 2000), "d0)")));
   CHECK_FALSE(passes(strCat("(d0", repeated(" floordiv s0", 2000), ")")));
@@ -68,7 +68,7 @@ TEST_CASE("operators of one sum are levels, of many sums they are not") {
   CHECK(passes(repeated("moe.scale -1.0e-05\n", 3000)));
 }
 
-TEST_CASE("an alias has the levels of what it stands for") {
+TEST_CASE("an alias has the levels of its definition") {
   auto chain = [](uint32_t length) {
     std::string text = "#a0 = [1]\n";
     for (uint32_t i = 1; i < length; ++i)
@@ -83,12 +83,12 @@ TEST_CASE("an alias has the levels of what it stands for") {
   CHECK(passes(strCat(flat, repeated("f(!t7) -> !t8\n", 3000))));
 }
 
-TEST_CASE("bytecode passes whatever its bytes look like") {
+TEST_CASE("bytecode passes with any bytes") {
   CHECK(passes(strCat("ML\xefR", repeated("[", 2000))));
   CHECK_FALSE(passes(strCat("MLIR", repeated("[", 2000))));
 }
 
-TEST_CASE("text that ends anywhere is taken") {
+TEST_CASE("text may end anywhere") {
   for (const char *text : {"", "\"", "\"\\", "#", "!", "/", "//", "-", "1e", "1e-", "<", "#a ="})
     CHECK_MESSAGE(passes(text), text);
 }
