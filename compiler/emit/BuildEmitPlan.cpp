@@ -112,13 +112,13 @@ static LogicalResult addPrograms(ModuleOp module, EmitPlan &plan) {
   return success();
 }
 
-// What the file says of its making; nothing that differs between two equal compilations.
+// Facts about how the file was made; nothing that differs between two equal compilations.
 static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
   auto bits = module->getAttrOfType<StringAttr>(kExpertBitsAttr);
   auto residentBits = module->getAttrOfType<StringAttr>(kResidentBitsAttr);
   if (!bits || !residentBits)
-    return emitError(module.getLoc(), "the module does not say which widths were asked for: run "
-                                      "moe-assign-bits first");
+    return emitError(module.getLoc(), "the module has no 'moe.expert_bits' or 'moe.resident_bits': "
+                                      "run moe-assign-bits first");
   plan.artifact.provenance = {{"moec", MOE_VERSION},
                               {"model_type", plan.artifact.model.modelType},
                               {"bits", bits.str()},

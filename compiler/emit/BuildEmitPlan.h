@@ -1,5 +1,5 @@
-// From the planned IR to what the emitter takes, field by field. Nothing is decided here: what is
-// missing or not lowered is an error, and everything else was said by a pass.
+// Converts the planned IR to the emitter's input, field by field. It decides nothing: a missing
+// attribute or an op that is not lowered is an error.
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
@@ -8,7 +8,7 @@
 
 namespace moec {
 
-/// Fills in the plan of a module that all passes have run on. Errors are emitted as diagnostics at
+/// Fills in the plan of a module on which all passes have run. Errors are emitted as diagnostics at
 /// the op.
 llvm::LogicalResult buildEmitPlan(mlir::ModuleOp module, EmitPlan &plan);
 

@@ -9,7 +9,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Builds one program. The op's verifier has found every symbol and operand to be there.
+/// Builds one program. The op's verifier has checked that every symbol and operand exists.
 class ProgramBuilder {
 public:
   explicit ProgramBuilder(ProgramOp from) : op(from) {
@@ -52,7 +52,7 @@ private:
   moert::Instruction instruction(PlayHeadOp i);
 
   ProgramOp op;
-  llvm::StringMap<uint32_t> numbers; // Symbols of different kinds have different names.
+  llvm::StringMap<uint32_t> numbers; // Symbol to number; kinds share no names.
   DenseMap<Value, int32_t> buffers;
   moert::Program program;
 };
@@ -61,7 +61,7 @@ private:
 
 LogicalResult ProgramBuilder::addBuffer(BufferOp place) {
   if (!place.getOffset())
-    return place.emitError("the buffer has no place: run moe-plan-memory before "
+    return place.emitError("the buffer has no offset: run moe-plan-memory before "
                            "moe-lower-to-schedule");
   BufferType type = cast<BufferType>(place.getType());
   moert::Buffer added;

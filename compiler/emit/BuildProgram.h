@@ -1,4 +1,4 @@
-// One moe.program as the runtime's plain data, instruction by instruction.
+// Converts one moe.program to the runtime's plain data, instruction by instruction.
 #pragma once
 
 #include "compiler/ir/MoeDialect.h"
@@ -7,8 +7,8 @@
 
 namespace moec {
 
-/// Symbols become their numbers: the how-many-th of their kind in the module. Buffers without a
-/// place are an error.
+/// A symbol becomes its position among the symbols of its kind in the module. A buffer without an
+/// offset is an error.
 mlir::FailureOr<moert::Program> buildProgram(mlir::moe::ProgramOp program);
 
 } // namespace moec

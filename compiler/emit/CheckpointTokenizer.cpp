@@ -10,7 +10,7 @@ using namespace moert;
 
 namespace moec {
 
-// The largest known ones have 35 MB.
+// The largest known tokenizer.json files have 35 MB.
 constexpr uint64_t kMaxTokenizerJsonBytes = uint64_t(256) << 20;
 
 Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint) {

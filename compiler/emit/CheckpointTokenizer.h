@@ -9,7 +9,7 @@
 
 namespace moec {
 
-/// The table (TokenizerTable.h) of the checkpoint's tokenizer.json; empty where it has none.
+/// The table (TokenizerTable.h) of the checkpoint's tokenizer.json; empty if it has none.
 moert::Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint);
 
 } // namespace moec

@@ -18,12 +18,12 @@ using namespace moert;
 
 namespace moec {
 
-// More do not help: the disk is busy long before.
+// More threads do not help: the disk is the limit long before.
 constexpr unsigned kMaxThreads = 16;
 
 namespace {
 
-/// Puts packed pieces into the file, one behind the other, and keeps the journal. Borrows
+/// Writes packed pieces to the file, one after the other, and keeps the journal. Borrows
 /// everything; one thread.
 class PartWriter {
 public:
@@ -62,7 +62,7 @@ private:
   Status finishPart();
 
   Artifact &artifact;
-  const RecordSource *records; // Of finished records, or nullptr.
+  const RecordSource *records; // Finished records, or nullptr.
   const WeightPieces &weights;
   OutputFile &file;
   const Journal &journal;
@@ -71,11 +71,11 @@ private:
   uint64_t journalIntervalBytes;
   uint64_t journaledBytes;
   std::vector<Expert *> experts; // In file order.
-  size_t part = 0;               // Of weights.parts, the one that is being written.
-  ChecksumStream checksum;       // Of this part, from its first byte.
-  PackedWeights tables;          // Scales and offsets of the matrix that is being written.
-  /// The slices behind the first of the record that is being written: they come after all of the
-  /// first one's matrices. At most the record's own size.
+  size_t part = 0;               // Index into weights.parts of the current part.
+  ChecksumStream checksum;       // The current part's, from its first byte.
+  PackedWeights tables;          // Scales and offsets of the current matrix.
+  /// The slices after the first of the current record: they follow all matrices of the first slice.
+  /// At most the record's own size.
   std::vector<std::vector<std::byte>> refinements;
 };
 
@@ -133,8 +133,8 @@ Status PartWriter::appendRefinements(Expert &expert) {
   return {};
 }
 
-// The checksum is made anew from what was read, and has to be the one that the record was made
-// with.
+// Recomputes the checksum from the bytes that were read; it must be the checksum with which the
+// record was made.
 Status PartWriter::takeCopied(const RecordPiece &piece, std::span<const std::byte> bytes) {
   Expert &expert = expertOfPart();
   if (piece.startsSlice) {
@@ -194,7 +194,7 @@ Status PartWriter::finishPart() {
 
 } // namespace
 
-// Where the parts that a state speaks of end.
+// The end of the parts that a state covers.
 static uint64_t endOf(const Artifact &artifact, EmitState state) {
   if (state.records == 0)
     return state.hasResidents ? artifact.residentOffset + artifact.residentBytes : 0;
@@ -227,7 +227,7 @@ static Status appendSection(std::span<const std::byte> bytes, uint64_t offset, u
   return file.append(bytes);
 }
 
-// Everything behind the records, then the first page, then the name.
+// Writes everything after the records, then the first page, then gives the file its name.
 static Status finishFile(EmitPlan &plan, std::span<const std::byte> tokenizerTable,
                          OutputFile &file) {
   Artifact &artifact = plan.artifact;
@@ -258,7 +258,7 @@ static Result<OutputFile> goOn(Artifact &artifact, const EmitOptions &options, J
   return openFile(artifact, options, done);
 }
 
-// What an unfinished emission left, if it did, and what the journal says is done of it.
+// Opens the file of an unfinished emission, if there is one, and loads its state from the journal.
 static Result<OutputFile> resumeFile(Artifact &artifact, const EmitOptions &options,
                                      Journal &journal, uint64_t fingerprint,
                                      std::optional<EmitState> &done, bool &hasStartedOver) {
@@ -292,12 +292,12 @@ static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const Weigh
                                                 produce, consume);
 }
 
-// What an interruption leaves: everything that is needed to go on.
+// After an interruption: writes everything that is needed to resume.
 static Status syncForLater(OutputFile &file, const PartWriter &writer, const EmitOptions &options) {
   MOERT_RETURN_IF_ERROR(file.sync());
   MOERT_RETURN_IF_ERROR(writer.storeJournal());
   return Status(StatusCode::kInterrupted,
-                strCat("interrupted; the same command with --resume goes on with ",
+                strCat("interrupted; repeat the command with --resume to continue ",
                        OutputFile::partialPathOf(options.outputPath)));
 }
 
@@ -309,7 +309,7 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   MOERT_RETURN_IF_ERROR(
       layOutArtifact(artifact, {tokenizerTable.size(), plan.paths.size(), plan.trace.size()}));
   MOERT_ASSIGN_OR_RETURN(WeightPieces weights, cutIntoPieces(plan));
-  // Before an hour of work, not after it: the checksums are all that is missing.
+  // Validated before an hour of work instead of after it: only the checksums are missing.
   uint64_t laidOutBytes = artifact.fileBytes;
   MOERT_RETURN_IF_ERROR(sealArtifact(artifact).status());
   artifact.fileBytes = laidOutBytes;

@@ -1,5 +1,5 @@
-// The boundary between the planned IR and the bytes of the artifact: everything that the file will
-// say (moert::Artifact) and where each weight comes from. No MLIR on this side of it.
+// The boundary between the planned IR and the bytes of the artifact: the contents of the file
+// (moert::Artifact) and the source of each weight. No MLIR on this side of it.
 #pragma once
 
 #include "compiler/emit/RecordSource.h"
@@ -13,11 +13,12 @@
 namespace moec {
 
 struct EmitPlan {
-  /// Complete but for what only writing decides: offsets in the file, slice checksums. Slices carry
-  /// their format; their sizes follow from it.
+  /// Complete except for values that only writing determines: offsets in the file and slice
+  /// checksums. Slices have their format; their sizes follow from it.
   moert::Artifact artifact;
 
-  /// Parallel to artifact.residents. Vectors (1 x n) are stored as f32 whatever the checkpoint has.
+  /// Parallel to artifact.residents. Vectors (1 x n) are stored as f32 for any type in the
+  /// checkpoint.
   std::vector<WeightSource> residentSources;
 
   /// [MoE layer][expert][matrix], parallel to artifact.moeLayers and their matrices.
@@ -26,11 +27,11 @@ struct EmitPlan {
   /// Finished records; nullptr: they are quantized from expertSources by rounding to nearest.
   const RecordSource *records = nullptr;
 
-  /// The sections that plans are made and guess from: compiler/profile/TraceSection.h and
-  /// runtime/predict/PathTable.h. Empty: absent.
+  /// The sections of the trace (compiler/profile/TraceSection.h) and of the activation-path tables
+  /// (runtime/predict/PathTable.h). Empty: absent.
   std::vector<std::byte> trace, paths;
 
-  /// Directory of the checkpoint that the sources name tensors of.
+  /// Directory of the checkpoint with the tensors of the sources.
   std::string checkpointDirectory;
 };
 

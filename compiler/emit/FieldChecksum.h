@@ -1,4 +1,4 @@
-// One checksum of many values, for telling whether something was made from the same ones.
+// One checksum of many values, to compare the inputs of two computations.
 #pragma once
 
 #include "runtime/base/Checksum.h"
@@ -10,7 +10,8 @@
 
 namespace moec {
 
-/// Feeds values to a checksum so that no two different sequences feed the same bytes. One thread.
+/// Feeds values to a checksum so that two different sequences never feed the same bytes. One
+/// thread.
 class FieldChecksum {
 public:
   template <typename T> void number(T value) {

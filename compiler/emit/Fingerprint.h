@@ -1,4 +1,4 @@
-// What an emission would write, as a number: two that agree write the same file.
+// A number for the output of an emission: two emissions with the same number write the same file.
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
@@ -10,11 +10,11 @@
 
 namespace moec {
 
-/// Of everything that decides the file's bytes: the plan, the finished records, the tokenizer's
-/// table, the checkpoint's headers and, for its weights, the sizes and times of its files. The
-/// times are no part of any file; an artifact that is resumed from a checkpoint that was copied
-/// again is refused for nothing, which costs less than half an artifact of another checkpoint's
-/// weights.
+/// Covers everything that determines the file's bytes: the plan, the finished records, the
+/// tokenizer's table, the checkpoint's headers and, in place of its weights, the sizes and times of
+/// its files. The times are in no file: after the checkpoint was copied again, an unfinished
+/// artifact is refused without need. That costs less than an artifact with half of its weights from
+/// another checkpoint.
 uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
                        std::span<const std::byte> tokenizerTable);
 

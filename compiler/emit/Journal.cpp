@@ -32,7 +32,7 @@ static std::optional<uint64_t> parseNumber(const std::string &word) {
 
 namespace {
 
-/// Takes a journal's lines one by one, in the order in which the parts lie in the file.
+/// Parses a journal's lines one by one, in the order of the parts in the file.
 class LineReader {
 public:
   explicit LineReader(Artifact &target) : artifact(target) {}
@@ -89,7 +89,7 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
     return std::optional<EmitState>();
-  if (!std::filesystem::is_regular_file(path, ignored)) // A pipe would be waited for.
+  if (!std::filesystem::is_regular_file(path, ignored)) // Opening a pipe would block.
     return invalidInput(path, " is not a regular file; start without --resume");
   std::ifstream file(path);
   std::stringstream content;
@@ -100,14 +100,14 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
   if (!takeLine() || line.rfind("moec-journal ", 0) != 0)
     return invalidInput(path, " is not a journal; start without --resume");
   if (line != expected)
-    return invalidInput(path, " says '", line, "', expected '", expected,
+    return invalidInput(path, " has the line '", line, "', expected '", expected,
                         "': the checkpoint, the options or the program have changed since; start "
                         "without --resume");
   LineReader reader(artifact);
   while (takeLine())
     if (!reader.take(wordsOf(line)))
       return invalidInput(path, " has the line '", line,
-                          "', which does not belong there; start without --resume");
+                          "', which is unexpected there; start without --resume");
   return std::optional<EmitState>(reader.state);
 }
 

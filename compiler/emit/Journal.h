@@ -1,13 +1,13 @@
-// What an unfinished emission has already written: OUT.partial.journal beside OUT.partial. A line
-// of text for each finished part, in the order of the file:
+// The parts of the file that an unfinished emission has written: OUT.partial.journal beside
+// OUT.partial. It is text with a line for each finished part, in the order of the file:
 //
 //   moec-journal 1 FINGERPRINT
 //   resident CHECKSUM
 //   record LAYER EXPERT CHECKSUM...        one checksum for each slice
 //
 // Layers and experts are counted from 0, in the order of the file; the other numbers are 16
-// hexadecimal digits. A line is written only after the bytes that it speaks of are on the disk. A
-// last line without its end was being written when the power went, and counts as absent.
+// hexadecimal digits. A line is written only after the bytes that it covers are on the disk. A last
+// line without its end was being written when the power failed, and is ignored.
 #pragma once
 
 #include "runtime/base/OutputFile.h"
@@ -20,7 +20,7 @@
 
 namespace moec {
 
-/// What has been written so far: the resident section, then so many records, in file order.
+/// Progress of an emission: the resident section, then a number of records, in file order.
 struct EmitState {
   bool hasResidents = false;
   uint64_t records = 0;
@@ -28,7 +28,7 @@ struct EmitState {
   friend bool operator==(const EmitState &, const EmitState &) = default;
 };
 
-/// Owns nothing but a path until it writes. One thread.
+/// Owns only a path until it writes. One thread.
 class Journal {
 public:
   static std::string pathOf(const std::string &outputPath) {
@@ -37,12 +37,12 @@ public:
 
   explicit Journal(const std::string &outputPath) : path(pathOf(outputPath)) {}
 
-  /// Reads a journal and puts the checksums that it has into the artifact. nullopt: there is none.
-  /// Refuses one of another fingerprint: the checkpoint, the options or the program have changed.
+  /// Reads a journal and stores its checksums in the artifact. nullopt: there is none. Refuses a
+  /// journal with another fingerprint: the checkpoint, the options or the program have changed.
   moert::Result<std::optional<EmitState>> load(uint64_t fingerprint, moert::Artifact &artifact);
 
-  /// Replaces the journal by one that says this, whole or not at all: until then, and after a power
-  /// failure on the way, the one before is there.
+  /// Replaces the journal atomically: until it is complete, and after a power failure meanwhile,
+  /// the previous one is in place.
   moert::Status store(uint64_t fingerprint, const EmitState &state,
                       const moert::Artifact &artifact) const;
 

@@ -1,5 +1,5 @@
-// Work on several threads, results in order: the shape of writing a file whose parts can be made
-// independently. What comes out does not depend on the number of threads, errors included.
+// Work on several threads with results in order, for writing a file whose parts are computed
+// independently. Neither the output nor the errors depend on the number of threads.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -15,7 +15,7 @@
 
 namespace moec {
 
-/// runInOrder where there is no thread beside the calling one.
+/// runInOrder on the calling thread alone.
 template <typename Product>
 moert::Status produceAndConsume(size_t begin, size_t end,
                                 const std::function<moert::Result<Product>(size_t)> &produce,
@@ -27,18 +27,18 @@ moert::Status produceAndConsume(size_t begin, size_t end,
   return {};
 }
 
-/// Calls produce(i) for every i in [begin, end) on `threads` threads of its own, and consume(i,
+/// Calls produce(i) for every i in [begin, end) on `threads` additional threads, and consume(i,
 /// product) on the calling thread, i ascending. At most 2 * threads products exist at a time. The
-/// first failure in the order of i ends it, whether it came from produce or from consume; later
-/// products are dropped. Where the system has not so many threads fewer do it, at worst the calling
-/// one. Returns when no thread works any more.
+/// first failure in the order of i ends it, whether from produce or from consume; later products
+/// are dropped. If the system cannot start that many threads, fewer do the work, at worst the
+/// calling one alone. Returns when all threads have ended.
 template <typename Product>
 moert::Status runInOrder(size_t begin, size_t end, unsigned threads,
                          const std::function<moert::Result<Product>(size_t)> &produce,
                          const std::function<moert::Status(size_t, Product)> &consume) {
   // Slot i % slots.size() belongs to a producer from the moment it takes index i until the product
-  // is there, then to the consumer until it has taken it. nextTaken stays below nextConsumed +
-  // slots.size(), which is what keeps two owners apart.
+  // is stored, then to the consumer until it has taken it. nextTaken stays below nextConsumed +
+  // slots.size(), which keeps a slot from having two owners.
   struct Shared {
     std::mutex mutex;
     std::condition_variable canTake, canConsume;
@@ -90,7 +90,7 @@ moert::Status runInOrder(size_t begin, size_t end, unsigned threads,
     try {
       workers.emplace_back(work);
     } catch (const std::system_error &) {
-      break; // Fewer do it all.
+      break; // The threads that were started do all of it.
     }
   if (workers.empty())
     return produceAndConsume(begin, end, produce, consume);

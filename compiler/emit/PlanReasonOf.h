@@ -1,5 +1,5 @@
-// From a planner's decision to what an artifact keeps of it. Planners know nothing of artifacts, so
-// that the two are separate types; whatever writes a plan goes through here.
+// Converts a planner's decision to the form that an artifact keeps. Planners do not depend on the
+// artifact, so the two are separate types; all code that writes a plan uses this conversion.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"

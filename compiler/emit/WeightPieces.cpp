@@ -8,17 +8,17 @@ using namespace moert;
 
 namespace moec {
 
-// Long enough that reading a piece is one large request, short enough that a piece for each thread
+// Large enough that reading a piece is one large request, small enough that a piece for each thread
 // and those that wait to be written stay within 200 MB on 16 threads.
 constexpr uint64_t kPieceBytes = uint64_t(4) << 20;
-// Reading a transposed matrix costs a request per column, whatever the number of rows.
+// Reading a transposed matrix costs a request per column, independent of the number of rows.
 constexpr uint64_t kTransposedPieceBytes = uint64_t(16) << 20;
 
 static Status addMatrix(WeightPieces &weights, const WeightSource &source, const MatrixShape &shape,
                         std::vector<WeightFormat> slices, uint64_t fileOffset) {
   if (source.rows != shape.rows || source.cols != shape.cols)
-    return invalidInput("tensor ", source.tensor, " gives ", source.rows, " x ", source.cols,
-                        " values, the plan wants ", shape.rows, " x ", shape.cols);
+    return invalidInput("tensor ", source.tensor, " has ", source.rows, " x ", source.cols,
+                        " values, the plan needs ", shape.rows, " x ", shape.cols);
   MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(shape, slices.front()));
   uint64_t wanted = source.transposed ? kTransposedPieceBytes : kPieceBytes;
   uint64_t rows = wanted / (uint64_t(shape.cols) * sizeof(float));

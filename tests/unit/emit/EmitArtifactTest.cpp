@@ -20,7 +20,7 @@ using namespace moert;
 
 namespace {
 
-/// The tiny checkpoint in a directory of its own.
+/// The tiny checkpoint in its own directory.
 struct Fixture {
   TemporaryDirectory directory;
   std::string checkpointPath = directory.path("checkpoint");
@@ -47,7 +47,7 @@ struct Fixture {
   }
 };
 
-/// Sets a stop flag once so many bytes are done.
+/// Sets a stop flag after a number of bytes.
 class StoppingProgress final : public Progress {
 public:
   explicit StoppingProgress(uint64_t afterBytes) : limit(afterBytes) {}
@@ -83,7 +83,7 @@ TEST_CASE("an emitted file reads and verifies") {
   CHECK_MESSAGE(status.isOk(), status.message());
 }
 
-TEST_CASE("paths and trace are stored as they were given, and absent where there are none") {
+TEST_CASE("paths and trace are stored unchanged, and absent if not given") {
   Fixture fixture;
   fixture.emitted();
   auto source = FileSource::open(fixture.output);
@@ -103,7 +103,7 @@ TEST_CASE("paths and trace are stored as they were given, and absent where there
   CHECK(without->manifestOffset < artifact->manifestOffset);
 }
 
-TEST_CASE("other paths or another trace are not resumed with") {
+TEST_CASE("other paths or another trace refuse to resume") {
   for (auto section : {&EmitPlan::paths, &EmitPlan::trace}) {
     Fixture fixture;
     REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
@@ -120,7 +120,7 @@ TEST_CASE("nothing but the output is left") {
   CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
 }
 
-// Where a matrix lies follows from the artifact, what is in it from packing the tensor whole.
+// The artifact gives the position of a matrix; packing the whole tensor gives its bytes.
 static void checkStored(const std::string &file, uint64_t offset, const MatrixShape &shape,
                         const WeightFormat &format, const std::vector<float> &values) {
   auto layout = layoutOf(shape, format);
@@ -183,7 +183,7 @@ TEST_CASE("every weight lies where the artifact says, packed from its tensor") {
   }
 }
 
-TEST_CASE("what was measured reaches the file as it was") {
+TEST_CASE("measurements reach the file unchanged") {
   Fixture fixture;
   fixture.emitted();
   auto without = readArtifact(fixture.output);
@@ -196,7 +196,7 @@ TEST_CASE("what was measured reaches the file as it was") {
   CHECK(with->measured == tinyMeasured());
 }
 
-TEST_CASE("the number of threads does not reach the file") {
+TEST_CASE("the file does not depend on the number of threads") {
   Fixture fixture;
   std::string alone = fixture.emitted();
   for (unsigned threads : {2u, 7u, 64u}) {
@@ -206,7 +206,7 @@ TEST_CASE("the number of threads does not reach the file") {
   }
 }
 
-TEST_CASE("a checkpoint that lies elsewhere gives the same file") {
+TEST_CASE("a checkpoint in another directory gives the same file") {
   Fixture first, second;
   CHECK(first.emitted() == second.emitted());
 }
@@ -217,7 +217,7 @@ TEST_CASE("an interrupted emission leaves what resumes to the same bytes, wherev
   for (uint64_t bytes = 0; bytes < expected.size(); bytes += 4096) {
     Fixture fixture;
     Status status = interruptAfter(fixture, bytes);
-    if (status.isOk()) // So late that nothing was left to stop.
+    if (status.isOk()) // Too late to interrupt.
       continue;
     REQUIRE(status.code() == StatusCode::kInterrupted);
     CHECK(fixture.directory.fileNames() ==
@@ -229,7 +229,7 @@ TEST_CASE("an interrupted emission leaves what resumes to the same bytes, wherev
   }
 }
 
-TEST_CASE("a resumed emission does not write again what is there") {
+TEST_CASE("a resumed emission does not rewrite finished parts") {
   Fixture fixture;
   uint64_t half = 60000;
   REQUIRE(interruptAfter(fixture, half).code() == StatusCode::kInterrupted);
@@ -257,14 +257,14 @@ TEST_CASE("an emission can be interrupted and resumed again and again") {
   CHECK(fixture.emitted(options) == expected);
 }
 
-TEST_CASE("with nothing to resume an emission starts at the front") {
+TEST_CASE("with nothing to resume an emission starts from the beginning") {
   Fixture whole, fixture;
   EmitOptions options;
   options.resume = true;
   CHECK(fixture.emitted(options) == whole.emitted());
 }
 
-TEST_CASE("without being asked to resume, an emission starts afresh") {
+TEST_CASE("without --resume an emission starts from the beginning") {
   Fixture whole, fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   auto result = fixture.emit();
@@ -283,27 +283,27 @@ static std::string refusalToResume(Fixture &fixture) {
   return status.message();
 }
 
-TEST_CASE("what was begun from other weights is not resumed, and not lost") {
+TEST_CASE("an emission of other weights is not resumed, and not lost") {
   Fixture fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   auto before = fixture.directory.fileNames();
   const std::filesystem::path weights = fixture.checkpointPath + "/model.safetensors";
   const auto written = std::filesystem::last_write_time(weights);
   writeCheckpoint(fixture.checkpointPath, fixture.plan, randomTensors(fixture.plan, 6));
-  // The clock of a file may be coarse.
+  // File times may have a coarse resolution.
   std::filesystem::last_write_time(weights, written + std::chrono::seconds(1));
   CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
   CHECK(fixture.directory.fileNames() == before);
 }
 
-TEST_CASE("what was begun with another plan is not resumed") {
+TEST_CASE("an emission of another plan is not resumed") {
   Fixture fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   fixture.plan.artifact.plans[0].prefillChunk = 3;
   CHECK(refusalToResume(fixture).find("have changed") != std::string::npos);
 }
 
-TEST_CASE("what is damaged of an emission is refused, or started over where that is asked for") {
+TEST_CASE("a damaged unfinished emission is refused, or started over if the option is set") {
   Fixture whole;
   const std::string expected = whole.emitted();
   for (auto damage :
@@ -328,7 +328,7 @@ TEST_CASE("what is damaged of an emission is refused, or started over where that
   }
 }
 
-TEST_CASE("what was begun with another plan is started over where that is asked for") {
+TEST_CASE("an emission of another plan is started over if the option is set") {
   Fixture fixture, whole;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   for (Fixture *each : {&fixture, &whole})
@@ -352,7 +352,7 @@ TEST_CASE("an interruption whose journal cannot be written leaves no partial fil
         std::vector<std::string>{"checkpoint", "out.moe.partial.journal"});
 }
 
-TEST_CASE("a partial file that is shorter than its journal says is not resumed") {
+TEST_CASE("a partial file that is shorter than its journal covers is not resumed") {
   Fixture fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   std::ofstream(fixture.output + ".partial", std::ios::trunc) << "short";
@@ -368,7 +368,7 @@ TEST_CASE("a journal without its partial file is not resumed") {
         std::vector<std::string>{"checkpoint", "out.moe.partial.journal"});
 }
 
-TEST_CASE("a journal with a line that does not belong there is not resumed") {
+TEST_CASE("a journal with an unexpected line is not resumed") {
   Fixture fixture;
   REQUIRE(interruptAfter(fixture, 60000).code() == StatusCode::kInterrupted);
   std::string journal = contentOf(fixture.output + ".partial.journal");
@@ -392,7 +392,7 @@ TEST_CASE("a journal whose last line was cut off resumes from the line before") 
   CHECK(fixture.emitted(options) == whole.emitted());
 }
 
-TEST_CASE("weights that are not finite are refused with their tensor, and nothing is left") {
+TEST_CASE("weights that are not finite are refused with the tensor's name, and nothing is left") {
   Fixture fixture;
   fixture.tensors["layer1.expert2.down"][7] = NAN;
   writeCheckpoint(fixture.checkpointPath, fixture.plan, fixture.tensors);
@@ -437,7 +437,7 @@ static void failAt(Fixture &fixture, uint64_t bytes, const EmitOptions &options)
   CHECK_MESSAGE(status.message().find("File too large") != std::string::npos, status.message());
 }
 
-// Goes on with so many bytes at least, to what an undisturbed emission gives.
+// Resumes from at least leastBytes, with the same result as an uninterrupted emission.
 static void checkResumes(Fixture &fixture, uint64_t leastBytes) {
   EmitOptions options;
   options.resume = true;
@@ -458,7 +458,7 @@ TEST_CASE("a resumed emission that fails can be resumed again") {
   checkResumes(fixture, 20000);
 }
 
-TEST_CASE("an emission that fails leaves what it had journaled, and nothing before it has") {
+TEST_CASE("a failed emission leaves the parts in its journal, and nothing without a journal") {
   Fixture fixture;
   EmitOptions options;
   failAt(fixture, 60000, options);
@@ -468,7 +468,7 @@ TEST_CASE("an emission that fails leaves what it had journaled, and nothing befo
   checkResumes(fixture, 20000);
 }
 
-TEST_CASE("what a kill behind the renaming leaves is in nobody's way") {
+TEST_CASE("files left by a kill after the renaming do not disturb later emissions") {
   Fixture whole, fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   const std::string left = contentOf(fixture.output + ".partial.journal");
@@ -482,7 +482,7 @@ TEST_CASE("what a kill behind the renaming leaves is in nobody's way") {
 
 namespace {
 
-/// Puts a directory in the place of the output before it gets its name.
+/// Creates a directory at the output path before the file gets its name.
 class BlockingProgress final : public Progress {
 public:
   explicit BlockingProgress(std::string outputPath) : path(std::move(outputPath)) {}
@@ -496,7 +496,7 @@ private:
 
 } // namespace
 
-TEST_CASE("an artifact that cannot get its name can be resumed") {
+TEST_CASE("an emission whose final renaming fails can be resumed") {
   Fixture fixture;
   BlockingProgress progress(fixture.output);
   EmitOptions options;
@@ -507,7 +507,7 @@ TEST_CASE("an artifact that cannot get its name can be resumed") {
   checkResumes(fixture, 1);
 }
 
-TEST_CASE("a resumed emission whose input is refused takes nothing away") {
+TEST_CASE("a resumed emission whose input is refused removes nothing") {
   Fixture fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   const auto before = fixture.directory.fileNames();
@@ -515,7 +515,7 @@ TEST_CASE("a resumed emission whose input is refused takes nothing away") {
   const auto written = std::filesystem::last_write_time(weights);
   fixture.tensors["layer1.expert3.down"][0] = NAN;
   writeCheckpoint(fixture.checkpointPath, fixture.plan, fixture.tensors);
-  std::filesystem::last_write_time(weights, written); // Taken for what it was.
+  std::filesystem::last_write_time(weights, written); // Appears unchanged.
   EmitOptions options;
   options.resume = true;
   Status status = fixture.emit(options).status();
@@ -525,7 +525,7 @@ TEST_CASE("a resumed emission whose input is refused takes nothing away") {
   CHECK(fixture.directory.fileNames() == before);
 }
 
-TEST_CASE("a plan that no reader would take is refused before anything is written") {
+TEST_CASE("a plan that a reader would refuse is refused before anything is written") {
   Fixture fixture;
   fixture.plan.artifact.programs.pop_back();
   Status status = fixture.emit().status();
@@ -534,16 +534,16 @@ TEST_CASE("a plan that no reader would take is refused before anything is writte
   CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint"});
 }
 
-TEST_CASE("a source of another shape than its matrix is refused with both") {
+TEST_CASE("a source of another shape than its matrix is refused with both shapes") {
   Fixture fixture;
   fixture.plan.expertSources[1][3][0].rows = 23;
   Status status = fixture.emit().status();
   REQUIRE(!status.isOk());
-  CHECK(status.message().find("layer 1, expert 3: tensor layer1.expert3.gate gives 23 x 32 values, "
-                              "the plan wants 24 x 32") != std::string::npos);
+  CHECK(status.message().find("layer 1, expert 3: tensor layer1.expert3.gate has 23 x 32 values, "
+                              "the plan needs 24 x 32") != std::string::npos);
 }
 
-TEST_CASE("an output in a directory that is not there, or that is one, is refused") {
+TEST_CASE("an output in a directory that does not exist, or that is a directory, is refused") {
   Fixture fixture;
   fixture.output = fixture.directory.path("nowhere/out.moe");
   CHECK(fixture.emit().status().message().find("there is no directory") != std::string::npos);
@@ -556,7 +556,8 @@ TEST_CASE("an output in a directory that is not there, or that is one, is refuse
         std::string::npos);
 }
 
-TEST_CASE("an output behind a link is written there, its partial file and its journal too") {
+TEST_CASE(
+    "an output path that is a link is written at its target, with its partial file and journal") {
   Fixture whole, fixture;
   std::filesystem::create_directory(fixture.directory.path("disk"));
   std::filesystem::create_symlink("disk/real.moe", fixture.output);

@@ -61,7 +61,7 @@ struct Fixture {
 
 } // namespace
 
-TEST_CASE("finished records are copied: the same file as from the tensors") {
+TEST_CASE("copied finished records give the same file as the tensors") {
   Fixture fixture;
   REQUIRE(fixture.emit("first.moe").isOk());
   RecordsOfArtifact records(fixture.directory.path("first.moe"));
@@ -72,7 +72,7 @@ TEST_CASE("finished records are copied: the same file as from the tensors") {
         contentOf(fixture.directory.path("first.moe")));
 }
 
-TEST_CASE("a finished record that is no longer what was made is refused by its name") {
+TEST_CASE("a finished record that has changed is refused by its name") {
   Fixture fixture;
   REQUIRE(fixture.emit("first.moe").isOk());
   RecordsOfArtifact records(fixture.directory.path("first.moe"));
@@ -83,7 +83,7 @@ TEST_CASE("a finished record that is no longer what was made is refused by its n
   CHECK(status.message().find("MoE layer 1, expert 2") != std::string::npos);
 }
 
-TEST_CASE("an interrupted emission of finished records goes on to the same file") {
+TEST_CASE("an interrupted emission of finished records resumes to the same file") {
   Fixture fixture;
   REQUIRE(fixture.emit("first.moe").isOk());
   RecordsOfArtifact records(fixture.directory.path("first.moe"));

@@ -14,7 +14,7 @@ static Status run(size_t count, unsigned threads,
   return runInOrder<size_t>(0, count, threads, produce, consume);
 }
 
-TEST_CASE("products are consumed in order, each once, though they are made out of order") {
+TEST_CASE("products are consumed in order, each once, although they are produced out of order") {
   for (unsigned threads : {1u, 3u, 8u}) {
     std::vector<size_t> seen;
     auto slowest = [](size_t i) -> Result<size_t> {
@@ -51,7 +51,7 @@ TEST_CASE("at most two products for each thread exist at a time") {
 
 TEST_CASE("the first failure in order is the one that is returned") {
   auto produce = [](size_t i) -> Result<size_t> {
-    if (i >= 10) // The later ones fail sooner.
+    if (i >= 10) // Later products fail earlier in time.
       return invalidInput("product ", i);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return i;
@@ -80,7 +80,7 @@ TEST_CASE("a failing consumer ends the work") {
   CHECK(produced < 20);
 }
 
-TEST_CASE("no work is no failure") {
+TEST_CASE("no work is not a failure") {
   CHECK(run(
             0, 4, [](size_t i) -> Result<size_t> { return i; },
             [](size_t, size_t) { return failed("never"); })

@@ -1,4 +1,4 @@
-// A checkpoint of random numbers on the disk and a plan to emit it, both of the tiny artifact's
+// A checkpoint of random numbers on the disk and a plan to emit it, both with the tiny artifact's
 // shapes.
 #pragma once
 
@@ -13,8 +13,8 @@
 /// The tensors of a checkpoint, as f32: name to values.
 using Tensors = std::map<std::string, std::vector<float>>;
 
-/// A plan for the tiny artifact with experts of one slice each; every weight is a tensor of its
-/// own, named after what it is ("layer1.expert2.down").
+/// A plan for the tiny artifact with experts of one slice each; every weight is a separate tensor,
+/// named after its part ("layer1.expert2.down").
 moec::EmitPlan tinyPlan(const std::string &checkpointDirectory);
 
 Tensors randomTensors(const moec::EmitPlan &plan, uint32_t seed);
