@@ -1,5 +1,5 @@
-// What an expert makes of tokens, in f32 with the runtime's kernels: the inputs of down that the
-// quantizers fit it to, and the outputs that two versions of an expert are compared by.
+// Evaluates an expert on tokens in f32 with the runtime's kernels: the inputs of down, to which the
+// quantizers fit it, and the outputs, by which two versions of an expert are compared.
 #pragma once
 
 #include "compiler/quantize/PanelProduct.h"
@@ -11,12 +11,12 @@
 
 namespace moec {
 
-/// The three matrices of an expert as the kernels take them.
+/// The three matrices of an expert in the kernels' layout.
 struct PanelExpert {
   PanelMatrix gate, up, down;
 };
 
-/// Rows of activations at aligned strides, and what each counts. Owns them.
+/// Rows of activations at aligned strides, and the weight of each. Owns them.
 struct TokenRows {
   uint32_t count = 0, cols = 0;
   AlignedFloats rows; // [count][strideFor(cols)]
@@ -25,21 +25,21 @@ struct TokenRows {
   const float *row(uint32_t token) const { return rows.data() + size_t(token) * strideFor(cols); }
 };
 
-/// At most `limit` of the tokens, evenly spaced, in their order; `begin` and `step` choose among
-/// them first: begin, begin + step, ... Empty weights are all 1.
+/// At most `limit` of the tokens, evenly spaced and in order, from the tokens begin, begin + step,
+/// ... Empty weights are all 1.
 TokenRows pickTokens(uint32_t cols, std::span<const float> rows, std::span<const float> weights,
                      uint32_t limit, uint32_t begin = 0, uint32_t step = 1);
 
-/// Tokens that are computed at once.
+/// Maximum number of tokens that are computed at once.
 constexpr uint32_t kForwardTokens = 256;
 
-/// silu(gate x) * up x of all tokens, in parts of at most kForwardTokens: take(first token, its
-/// activations, how many); they are strideFor(width) apart.
+/// silu(gate x) * up x for all tokens, in parts of at most kForwardTokens: calls take(first token,
+/// its activations, number of tokens); activations are strideFor(width) apart.
 using TakeRows = std::function<void(uint32_t first, const float *rows, uint32_t count)>;
 void activations(const moert::KernelTable &kernels, const PanelMatrix &gate, const PanelMatrix &up,
                  const TokenRows &tokens, const TakeRows &take);
 
-/// down of that: take gets outputs, strideFor(hidden) apart.
+/// down of that: take gets the outputs, strideFor(hidden) apart.
 void outputs(const moert::KernelTable &kernels, const PanelExpert &expert, const TokenRows &tokens,
              const TakeRows &take);
 

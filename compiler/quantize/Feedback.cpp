@@ -9,8 +9,8 @@ using namespace moert;
 
 namespace moec {
 
-// Columns that are factored at once, before everything behind them is brought up to date: they stay
-// in the cache meanwhile.
+// Columns that are factored at once, before all later columns are updated: they stay in the cache
+// meanwhile.
 static constexpr uint32_t kFactorCols = 32;
 
 // Cholesky: the lower triangle of a becomes L with L L^T = a. The order of all operations is fixed;
@@ -38,7 +38,7 @@ static bool factorInPlace(std::vector<double> &a, size_t n, const LaneKernels &l
   return true;
 }
 
-// The upper factor comes from the lower one of the same matrix with its inputs in reverse order.
+// The upper factor is the lower one of the same matrix with its inputs in reverse order.
 static bool factorBlock(const std::vector<double> &moments, size_t n, double added,
                         const LaneKernels &lanes, float *feedback, uint64_t stride, float *pivots) {
   std::vector<double> reversed(n * n);

@@ -1,11 +1,10 @@
-// How the error of one input is made up for by those behind it: the second moments H of a matrix'
-// inputs, factored as (I + U) D (I + U)^T with U strictly upper triangular and D diagonal.
-//
-// The squared error of a row w stored as v is (w - v) H (w - v)^T. In this factored form it is a
-// sum over inputs j of D_j * (w_j - v_j + sum over i < j of (w_i - v_i) * U_ij)^2, so that rounding
-// w_j plus that sum, in ascending order, makes each term as small as it can be: LDLQ (Chee et al.,
-// QuIP, arXiv 2307.13304, section 3.1), which is GPTQ (Frantar et al., arXiv 2210.17323) without
-// its inverse matrix (QuIP, theorem 6; the test holds one against the other).
+// Error feedback: later inputs compensate the error of earlier ones. The second moments H of a
+// matrix' inputs are factored as (I + U) D (I + U)^T with U strictly upper triangular and D
+// diagonal. The squared error of a row w stored as v is (w - v) H (w - v)^T. In this factored form
+// it is a sum over inputs j of D_j * (w_j - v_j + sum over i < j of (w_i - v_i) * U_ij)^2, so that
+// rounding w_j plus that sum, in ascending order, minimizes each term in turn: LDLQ (Chee et al.,
+// QuIP, arXiv 2307.13304, section 3.1), which equals GPTQ (Frantar et al., arXiv 2210.17323)
+// without its inverse matrix (QuIP, theorem 6; a test compares the two).
 #pragma once
 
 #include "compiler/quantize/Moments.h"
@@ -22,7 +21,7 @@ struct Feedback {
   uint32_t cols = 0;
   std::vector<AlignedFloats>
       blocks;                // [blockCols][stride]: element [j][i] is U_ij, i < j; others 0.
-  std::vector<float> pivots; // [cols]: D, what an input's own error costs.
+  std::vector<float> pivots; // [cols]: D, the weight of an input's own squared error.
 
   uint64_t stride(size_t block) const {
     const uint32_t left = cols - uint32_t(block) * kMomentInputs;
@@ -30,9 +29,9 @@ struct Feedback {
   }
 };
 
-/// damping * the mean of H's diagonal is added to the diagonal: inputs that the text never used
-/// otherwise leave H without an inverse, and a small number of tokens is not believed to the end.
-/// All-zero moments give U = 0. Refuses moments that are not finite.
+/// Adds damping * the mean of H's diagonal to the diagonal: inputs that the text never used would
+/// leave H singular, and moments of few tokens are uncertain. All-zero moments give U = 0. Refuses
+/// moments that are not finite.
 moert::Result<Feedback> feedbackOf(const Moments &moments, double damping, moert::Isa isa);
 
 } // namespace moec

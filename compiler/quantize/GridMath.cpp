@@ -4,8 +4,8 @@
 
 namespace moec {
 
-// The f16 nearest to scale; the next larger one where rounding down would cut off the largest code
-// by more than half a step, which only f16's subnormal numbers can do.
+// The f16 nearest to scale; the next larger one where rounding down would clip the largest code by
+// more than half a step, which happens only among f16's subnormal numbers.
 static uint16_t roundScale(float scale, float largest, float largestCode) {
   uint16_t bits = moert::f32ToF16(scale);
   if (largest > (largestCode + 0.5f) * std::fabs(moert::f16ToF32(bits)))

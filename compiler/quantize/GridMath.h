@@ -1,4 +1,4 @@
-// What a grid means in numbers, for everything that puts values on one. Small pure functions.
+// Arithmetic of a grid, shared by all quantizers. Small pure functions.
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
@@ -10,13 +10,13 @@ namespace moec {
 
 constexpr float kLargestF16 = 65504;
 
-/// 2^(bits-1): the code that stands for q = 0.
+/// 2^(bits-1): the code of q = 0.
 constexpr int32_t zeroCodeOf(const Grid &grid) {
   return 1 << (grid.bits - 1);
 }
 
-/// What q = code - zeroCode may be. 8 bits without offsets leave -128 unused, which keeps the
-/// kernels' sums of pairs within 16 bits.
+/// Range of q = code - zeroCode. 8 bits without offsets leave -128 unused, which keeps the kernels'
+/// sums of pairs within 16 bits.
 struct CodeRange {
   float low, high;
 };
@@ -40,7 +40,7 @@ struct GroupScale {
 };
 
 /// The scale and offset of rounding to nearest (QuantizeNearest.h) for a group of values from low
-/// to high. Beyond f16 they are infinite.
+/// to high. Infinite if beyond the range of f16.
 GroupScale nearestScaleOf(float low, float high, const Grid &grid);
 
 /// The nearest f16, as f32; the largest one instead of an infinity.

@@ -1,4 +1,4 @@
-// What every quantizer makes: a matrix as whole numbers on a grid, before it is laid out for the
+// The output of every quantizer: a matrix as integer codes on a grid, before it is laid out for the
 // kernels. w = scale * (code - 2^(bits-1)) + offset, scale and offset per row and group of inputs.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-/// How fine a matrix is stored.
+/// The resolution of a stored matrix.
 struct Grid {
   uint32_t bits = 0;  // 2 to 8.
   uint32_t group = 0; // Inputs that share a scale: a multiple of the activation group, or at least

@@ -1,8 +1,8 @@
-// The loops of the quantizers that take time, for 16 rows of a matrix at once: one lane per row, so
-// that nothing is summed across lanes and every version gives the same bits. Versions differ in the
-// instructions that they are compiled for and in nothing else.
+// The time-critical loops of the quantizers, for 16 rows of a matrix at once: one lane per row, so
+// that nothing is summed across lanes and every version gives the same bits. Versions differ only
+// in the instructions that they are compiled for.
 //
-// Values of 16 rows lie as [column][16], 64-byte aligned: a panel of a float matrix.
+// Values of 16 rows are stored as [column][16], 64-byte aligned: a panel of a float matrix.
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
@@ -20,18 +20,18 @@ constexpr uint32_t kLanes = 16;
 struct LaneGroup {
   const float *values; // [count][16]
   uint32_t count;
-  const float *importance; // [count], not negative; null: all 1.
+  const float *importance; // [count], at least 0; null: all 1.
   Grid grid;
 };
 
-/// A run of columns of one group that are rounded one after the other.
+/// A run of columns of one group that are rounded in order.
 struct LaneRounding {
-  float *values; // [count][16]: what is rounded; feedback is added to what follows.
+  float *values; // [count][16]: rounded; feedback is added to later columns.
   uint32_t count;
   Grid grid;
   const float *scales, *offsets; // [16]
   uint8_t *codes;                // [count][16], out.
-  // Error feedback; without it all are null.
+  // Error feedback; all null if it is not used.
   const float *weights;  // [count][16]: the matrix itself.
   float *differences;    // [count][16], out: weight - its value on the grid.
   const float *feedback; // values[k] += feedback[k * feedbackStride + j] * differences[j], k > j.
@@ -57,7 +57,7 @@ struct LaneKernels {
 /// The version for an instruction set that the processor has.
 const LaneKernels &laneKernelsFor(moert::Isa isa);
 
-/// The quantizers' choice where nobody asks for another.
+/// The default instruction set of the quantizers.
 moert::Isa bestIsa();
 
 } // namespace moec

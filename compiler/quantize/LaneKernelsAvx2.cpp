@@ -4,7 +4,7 @@
 
 namespace moec {
 
-// A table of constants: nothing of this file runs when it is asked for.
+// A table of constants: reading it executes no code of this file.
 static constexpr LaneKernels kTable = {searchScales, round, subtractProducts};
 
 const LaneKernels &avx2LaneKernels() {

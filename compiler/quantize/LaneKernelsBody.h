@@ -1,6 +1,6 @@
 // The code of LaneKernels.h, included once by each file that is compiled for an instruction set.
 // Everything is in an unnamed namespace, and no template or inline function of a library is used:
-// the linker may otherwise keep the copy that the oldest processor cannot run.
+// the linker might keep a copy of it that an older processor cannot execute.
 #pragma once
 
 #include "compiler/quantize/LaneKernels.h"
@@ -12,7 +12,7 @@ typedef float Lanes __attribute__((vector_size(64)));
 typedef int32_t IntLanes __attribute__((vector_size(64)));
 typedef uint8_t ByteLanes __attribute__((vector_size(16)));
 
-// Vectors pass by reference: by value their ABI would depend on the instruction set.
+// Vectors are passed by reference: by value their ABI would depend on the instruction set.
 inline void load(const float *from, Lanes &to) {
   __builtin_memcpy(&to, from, sizeof(to));
 }
@@ -20,7 +20,7 @@ inline void store(const Lanes &from, float *to) {
   __builtin_memcpy(to, &from, sizeof(from));
 }
 
-/// What a grid means, as LaneKernels needs it.
+/// The range of a grid's codes, as LaneKernels needs it.
 struct Range {
   float low, high, zero;
 };
@@ -29,7 +29,7 @@ inline Range rangeOf(const Grid &grid) {
   return {grid.bits == 8 && !grid.hasOffsets ? -127.0f : -zero, zero - 1, zero};
 }
 
-/// q of values, a whole number; where divisor is 1 instead of a scale of 0, the caller says so.
+/// q of values, as integers. The caller passes a divisor of 1 in place of a scale of 0.
 inline void quantize(const Lanes &values, const Lanes &divisor, const Lanes &offset,
                      const Range &range, Lanes &q) {
   constexpr float kMagic = 12582912.0f; // 1.5 * 2^23: f32's spacing there is 1.
@@ -39,7 +39,7 @@ inline void quantize(const Lanes &values, const Lanes &divisor, const Lanes &off
   q = (q + kMagic) - kMagic;
 }
 
-/// The nearest f16, as f32; the largest one beyond.
+/// The nearest f16, as f32; the largest f16 beyond its range.
 inline void toF16(Lanes &x) {
   const IntLanes bits = (IntLanes)x;
   const IntLanes sign = bits & int32_t(0x80000000u);
@@ -51,7 +51,7 @@ inline void toF16(Lanes &x) {
   x = (Lanes)(rounded | sign);
 }
 
-/// What one pass over a group finds for a candidate.
+/// The result of one pass over a group for a candidate.
 struct Fit {
   Lanes error, q, qq, qw; // Weighted sums of (w - value)^2, q, q^2, q * w.
 };
@@ -86,8 +86,8 @@ inline void keepBetter(const Lanes &scale, const Lanes &offset, const Fit &fit, 
   best.error = isBetter ? fit.error : best.error;
 }
 
-/// Scales from a part of the extreme value's to a little more, both signs, each followed by the
-/// least-squares scale of its codes.
+/// Tries scales from a fraction of the extreme value's scale to a little more, of both signs, each
+/// followed by the least-squares scale of its codes.
 void searchSymmetric(const LaneGroup &group, const Range &range, const Lanes &start, Best &best) {
   constexpr uint32_t kSteps = 24;
   const float from = group.grid.bits <= 3 ? 0.35f : 0.6f;
@@ -107,12 +107,12 @@ void searchSymmetric(const LaneGroup &group, const Range &range, const Lanes &st
       keepBetter(scale, none, fit, best);
     }
     if (range.low == -range.high)
-      return; // The range is the same both ways.
+      return; // The range of codes is symmetric.
   }
 }
 
-/// Ranges from a part of the values' to a little more, cut above, below or on both sides, each
-/// followed by the least-squares scale and offset of its codes, twice.
+/// Tries ranges from a fraction of the values' range to a little more, clipped above, below or on
+/// both sides, each followed twice by the least-squares scale and offset of its codes.
 void searchOffsets(const LaneGroup &group, const Range &range, Best &best) {
   const uint32_t steps = group.grid.bits <= 3 ? 10 : 8;
   const float from = group.grid.bits <= 3 ? 0.4f : 0.7f, to = 1.05f;
@@ -131,7 +131,7 @@ void searchOffsets(const LaneGroup &group, const Range &range, Best &best) {
   }
   if (!(total > 0))
     return;
-  const Lanes extent = high * 0.5f - low * 0.5f; // Half: the whole may overflow.
+  const Lanes extent = high * 0.5f - low * 0.5f; // Half of it: the whole range may overflow.
   const Lanes meanW = sumW / total;
   for (uint32_t step = 0; step < steps; ++step)
     for (uint32_t cut = 0; cut < 3; ++cut) {
@@ -204,7 +204,7 @@ void round(const LaneRounding &rounding) {
   }
 }
 
-/// Four terms at a time, so that a row is not read and written for each.
+/// Four terms at a time, so that a row is not loaded and stored for each.
 void subtractProducts(double *row, uint64_t count, const double *factors, uint32_t terms,
                       const double *others, uint64_t othersStride) {
   uint32_t t = 0;

@@ -9,7 +9,7 @@ using namespace moert;
 
 namespace moec {
 
-// Tokens that are transposed at once: bounds the memory of add().
+// Tokens that are transposed at once: limits the memory of add().
 static constexpr uint32_t kTokens = 512;
 // Rows of the moments that are multiplied at once.
 static constexpr uint32_t kRows = 128;
@@ -34,8 +34,8 @@ void MomentSums::add(const float *rows, uint64_t stride, uint32_t count,
   }
 }
 
-// X^T X as the product of X^T (panels of 16 inputs; tokens are what is summed over) with the
-// weighted X^T as its rows of activations.
+// X^T X as the product of X^T (panels of 16 inputs; the sum is over tokens) with the weighted X^T
+// as rows of activations.
 void MomentSums::addBlock(size_t block, const float *rows, uint64_t stride, uint32_t count,
                           std::span<const float> weights) {
   const uint32_t cols = sums.blockCols(block), panels = (cols + 15) / 16;

@@ -1,6 +1,6 @@
-// Second moments of a matrix' inputs, E[x x^T]: what GPTQ and the weighted quantizers know of the
-// text. Sums are made in f32 over 256 tokens (docs/numbers.md) and added up in f64, in the tokens'
-// order.
+// Second moments of a matrix' inputs, E[x x^T]: the statistics of the text that GPTQ and the
+// weighted quantizers use. Sums are f32 over 256 tokens (docs/numbers.md) and added up in f64, in
+// the order of the tokens.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"
@@ -11,15 +11,15 @@
 
 namespace moec {
 
-/// Inputs whose products with one another are kept. The error of one input is then made up for
-/// within its block of inputs: a whole matrix would take cols^2 numbers and cols^3 steps, 1.6 GB
-/// and a quarter of an hour for each expert of Mixtral's 14,336 inputs.
+/// Size of a block of inputs whose mutual products are kept. The error of one input is compensated
+/// within its block only: a whole matrix would take cols^2 numbers and cols^3 steps, 1.6 GB and a
+/// quarter of an hour for each expert with Mixtral's 14,336 inputs.
 constexpr uint32_t kMomentInputs = 2048;
 
 /// Weighted means of x[i] * x[j] for i and j of one block, in the lower triangle (j <= i).
 struct Moments {
   uint32_t cols = 0;
-  double weight = 0; // The sum of the tokens' weights; all moments are 0 where it is 0.
+  double weight = 0; // The sum of the tokens' weights; if 0, all moments are 0.
   std::vector<std::vector<double>> blocks; // [blockCols][blockCols]
 
   uint32_t blockCols(size_t block) const {
@@ -39,10 +39,10 @@ class MomentSums {
 public:
   MomentSums(uint32_t cols, const moert::KernelTable &kernels);
 
-  /// Rows are `stride` apart; weights may be empty: all 1. Weights are not negative.
+  /// Rows are `stride` apart; empty weights are all 1. Weights are at least 0.
   void add(const float *rows, uint64_t stride, uint32_t count, std::span<const float> weights);
 
-  /// Ends the sum.
+  /// Finishes the sums.
   Moments mean() &&;
 
 private:
@@ -53,10 +53,10 @@ private:
   Moments sums;
 };
 
-/// part * own + (1 - part) * other; either may have no weight: then the result is the other.
+/// part * own + (1 - part) * other; if one of them has weight 0, the result is the other.
 Moments blend(const Moments &own, const Moments &other, double part);
 
-/// part * own + (1 - part) * own's diagonal: how inputs hang together is believed in part only.
+/// part * own + (1 - part) * own's diagonal: reduces uncertain correlations between inputs.
 Moments shrinkToDiagonal(Moments own, double part);
 
 } // namespace moec

@@ -10,7 +10,7 @@ using namespace moert;
 
 namespace moec {
 
-// The planes of a width, highest bits first; empty where there is no such width.
+// The kinds of a width's slices, highest bits first; empty for an unsupported width.
 static std::vector<WeightKind> planesOf(uint32_t bits, bool nested) {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
                        k8 = WeightKind::kInt8;
@@ -35,7 +35,7 @@ Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activation
   std::vector<WeightKind> planes = planesOf(grid.bits, nested);
   if (planes.empty())
     return invalidInput("a grid of ", grid.bits, " bits, expected 2, 3, 4, 6 or 8");
-  // One scale per row is any group that covers it; a format wants a multiple.
+  // One scale per row allows any group that covers the row; a format needs a multiple.
   uint32_t group = grid.group;
   if (activationGroup != 0)
     group = uint32_t(std::min<uint64_t>(roundUp(uint64_t(group), activationGroup),
@@ -56,8 +56,8 @@ Grid gridOf(std::span<const WeightFormat> slices) {
   return grid;
 }
 
-// One plane of the codes of a row into the places of output `lane` of a panel: units of 16 outputs
-// x 4 bytes, a byte holding inputs that are 4 apart.
+// Writes one slice's bits of a row's codes to output `lane` of a panel: units of 16 outputs x 4
+// bytes, where a byte holds inputs that are 4 apart.
 static void placePlane(std::span<const uint8_t> codes, WeightKind kind, uint32_t shift,
                        uint32_t lane, std::byte *panel) {
   const uint32_t bits = bitsOf(kind), mask = (1u << bits) - 1;
@@ -79,7 +79,7 @@ static void storeU16(std::vector<std::byte> &bytes, size_t index, uint16_t value
   bytes[index * 2 + 1] = std::byte(value >> 8);
 }
 
-// A table of [rows][groups] as [panel][group][16 outputs], the rows that are not there 0.
+// A table of [rows][groups] as [panel][group][16 outputs]; missing rows are 0.
 static std::vector<std::byte> packTable(std::span<const uint16_t> table, uint32_t rows,
                                         uint32_t groups) {
   std::vector<std::byte> packed(roundUp(rows, kPanelRows) * groups * 2);
@@ -93,7 +93,7 @@ static std::vector<std::byte> packTable(std::span<const uint16_t> table, uint32_
 static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat> slices) {
   MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
   Grid grid = gridOf(slices);
-  // A group may go beyond a row's end, where a grid says any number and a format a multiple.
+  // A group may extend beyond a row's end: a grid allows any number, a format needs a multiple.
   auto cover = [&](uint32_t group) { return std::min(group, matrix.shape.cols); };
   if (grid.bits != matrix.grid.bits || cover(grid.group) != cover(matrix.grid.group) ||
       grid.hasOffsets != matrix.grid.hasOffsets)

@@ -1,5 +1,5 @@
-// A matrix on a grid to the bytes of its slices (runtime/format/WeightLayout.h): one slice, or bit
-// planes that refine one another. How the codes were found is no matter here.
+// Packs a matrix on a grid into the bytes of its slices (runtime/format/WeightLayout.h): one slice,
+// or several that refine one another. Independent of how the codes were chosen.
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
@@ -22,17 +22,17 @@ struct PackedWeights {
   std::vector<std::byte> offsets; // Empty without offsets.
 };
 
-/// The slices that a grid is stored in. 2, 4 and 8 bits are one slice each, or, nested, bit planes:
-/// 2; 2 and 2; 2, 2 and 4. 3 and 6 bits are planes either way: 2 and 1; 2, 2 and 2. Refuses other
-/// widths, and groups that the layout does not have.
+/// The slices that store a grid. 2, 4 and 8 bits are one slice each, or, nested, slices of 2; 2 and
+/// 2; 2, 2 and 4 bits. 3 and 6 bits are always nested: 2 and 1; 2, 2 and 2. Refuses other widths,
+/// and groups that the layout does not support.
 moert::Result<std::vector<moert::WeightFormat>> slicesOf(const Grid &grid, uint32_t activationGroup,
                                                          bool nested);
 
-/// The grid that slices hold together; they are quantized and there is at least one.
+/// The grid that slices form together; they are quantized and there is at least one.
 Grid gridOf(std::span<const moert::WeightFormat> slices);
 
 /// One PackedWeights per slice. The matrix may be some panels of a larger one. Refuses slices that
-/// do not hold this grid.
+/// do not form this grid.
 moert::Result<std::vector<PackedWeights>> packGrid(const GridMatrix &matrix,
                                                    std::span<const moert::WeightFormat> slices);
 

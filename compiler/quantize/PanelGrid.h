@@ -1,4 +1,4 @@
-// Between 16 rows side by side, which the quantizers work on, and a GridMatrix.
+// Conversion between the quantizers' panels of 16 rows and a GridMatrix.
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
@@ -8,8 +8,8 @@
 
 namespace moec {
 
-/// What rounding to nearest gives a group of 16 rows, [count][16]; infinite scales become the
-/// largest f16.
+/// Scales and offsets of rounding to nearest for a group of 16 rows, [count][16]; infinite scales
+/// become the largest f16.
 void nearestScales(const float *values, uint32_t count, const Grid &grid, float *scales,
                    float *offsets);
 

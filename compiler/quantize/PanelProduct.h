@@ -1,6 +1,6 @@
-// Float matrices as the runtime's kernels take them, and products with them. The kernels' result is
-// defined to the bit (docs/numbers.md), which is why the quantizers compute with them: what
-// reaches an artifact may not depend on the machine.
+// Float matrices in the kernels' layout, and products with them. The kernels' result is defined to
+// the bit (docs/numbers.md). The quantizers use them for that reason: the bytes of an artifact must
+// not depend on the machine.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"
@@ -11,7 +11,7 @@
 
 namespace moec {
 
-/// Owns floats at a multiple of 64 bytes, zero at first.
+/// Owns floats at a multiple of 64 bytes, initially zero.
 class AlignedFloats {
 public:
   AlignedFloats() = default;
@@ -34,7 +34,7 @@ constexpr uint64_t strideFor(uint64_t cols) {
   return (cols + 15) / 16 * 16;
 }
 
-/// A matrix in panel layout, [panel][col][16 rows], the last panel filled up with zeros. Owns it.
+/// A matrix in panel layout, [panel][col][16 rows], the last panel padded with zeros. Owns it.
 struct PanelMatrix {
   moert::MatrixShape shape;
   AlignedFloats values;

@@ -1,4 +1,4 @@
-// The quantizers that look at the values, or at the values and the size of each input.
+// The quantizers that use the distribution of the values, or also the magnitude of each input.
 #include "compiler/quantize/GridMath.h"
 #include "compiler/quantize/PanelGrid.h"
 #include "compiler/quantize/PanelProduct.h"
@@ -22,8 +22,8 @@ Result<GridMatrix> quantizePerChannel(const MatrixShape &shape, uint32_t bits,
     float largest = 0;
     for (float value : values)
       largest = std::max(largest, std::fabs(value));
-    // The largest magnitude stays within half a step of the last code whatever f16 rounds off,
-    // except among f16's subnormal numbers, where it is cut off.
+    // The largest magnitude stays within half a step of the last code after rounding to f16, except
+    // among f16's subnormal numbers, where it is clipped.
     const float scale = saturateToF16(largest / steps);
     matrix.scales[row] = f32ToF16(scale);
     for (size_t col = 0; col < shape.cols; ++col) {

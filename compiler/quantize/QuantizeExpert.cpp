@@ -11,16 +11,16 @@ using namespace moert;
 
 namespace moec {
 
-// Part of the moments' mean diagonal that is added to it (Feedback.h). KL at 2 bits on the bundled
-// model: 0.001 .0499, 0.01 .0473, 0.03 .0455, 0.1 .0468.
+// Fraction of the moments' mean diagonal that is added to the diagonal (Feedback.h). KL at 2 bits
+// on the bundled model: 0.001 .0499, 0.01 .0473, 0.03 .0455, 0.1 .0468.
 static constexpr double kDamping = 0.03;
 
-// Tokens that moments are made from: enough to fill every direction of a block of inputs twice.
+// Tokens used for moments: enough for two per dimension of a block of inputs.
 static constexpr uint32_t kMomentTokens = 2 * kMomentInputs;
 
-// Below this many tokens, what was fitted to some of them has to prove itself on the others.
+// Below this many tokens, a fit to half of them is validated on the other half.
 static constexpr uint32_t kFewTokens = 256;
-// Below this many there are no others: the layer's tokens judge.
+// Below this many there is no other half: the layer's tokens validate.
 static constexpr uint32_t kTooFewTokens = 4;
 
 std::string_view nameOf(QuantizeMethod method) {
@@ -73,7 +73,7 @@ static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
 
 Result<LayerMoments> layerMomentsOf(uint32_t hidden, std::span<const float> rows) {
   if (hidden == 0 || rows.size() % hidden != 0)
-    return invalidInput(rows.size(), " values are no rows of ", hidden);
+    return invalidInput(rows.size(), " values, expected whole rows of ", hidden);
   MOERT_RETURN_IF_ERROR(checkFinite({uint32_t(rows.size() / hidden), hidden}, 0, rows));
   const TokenRows tokens = pickTokens(hidden, rows, {}, kMomentTokens);
   MomentSums sums(hidden, bestKernels());
@@ -88,23 +88,23 @@ Result<LayerMoments> layerMomentsOf(uint32_t hidden, std::span<const float> rows
 
 namespace {
 
-/// Tokens with the outputs of the unquantized expert.
+/// Validation tokens with the outputs of the unquantized expert.
 struct Judgement {
   TokenRows tokens;
   std::vector<float> expected; // [tokens][hidden]
-  double scale = 1;            // All tokens for each of these.
+  double scale = 1;            // Number of all tokens per validation token.
   double squaredNorm = 0;
 };
 
-/// What an expert's matrices are fitted to: its tokens, and where they are few, the layer's.
+/// The tokens to which an expert's matrices are fitted: its own, and if they are few, the layer's.
 struct FitTokens {
   TokenRows own;
   const TokenRows *layer; // May be null.
   Moments inputs;
-  Feedback feedback; // Only for error feedback.
+  Feedback feedback; // For error feedback only.
 };
 
-/// The work on one expert: what is shared between grids.
+/// The work on one expert that its grids share.
 class ExpertQuantizer {
 public:
   ExpertQuantizer(const ExpertWeights &weights, const ExpertTokens &tokensIn,
@@ -139,7 +139,7 @@ private:
   TokenRows layerTokens;
   FitTokens fit;
   Judgement judgement;
-  // Only for few tokens: another fit and other tokens to judge it by.
+  // For few tokens only: a second fit and other tokens to validate it.
   FitTokens halfFit;
   Judgement otherJudgement;
 };
@@ -156,10 +156,10 @@ static PanelMatrix panelsOf(const GridMatrix &matrix) {
   return panelsOf(matrix.shape, values);
 }
 
-// An expert's own tokens count for as much as a number of the layer's that grows with what has to
-// be learned of them; without a layer, as inputs that do not hang together. (The bundled model, KL
-// at 2 bits, 192 inputs: 0 tokens of the layer .0473, 128 .0475, 1024 .0491, with 300 tokens and
-// more for every expert.)
+// Blends an expert's moments with the layer's, which count as cols / 2 tokens: more inputs need
+// more tokens. Without a layer, correlations between inputs are reduced instead. (The bundled
+// model, KL at 2 bits, 192 inputs: layer as 0 tokens .0473, 128 .0475, 1024 .0491, with 300 or more
+// tokens for every expert.)
 Moments ExpertQuantizer::trusted(const Moments &own, const Moments *ofLayer) const {
   const double count = double(tokens.weights.size());
   const double part = count / (count + own.cols * 0.5);
@@ -239,8 +239,8 @@ Moments ExpertQuantizer::downInputs(const FitTokens &by, const PanelMatrix &gate
   return trusted(own, &ofLayer);
 }
 
-// At 2 bits without offsets, the scales of the least error make all weights smaller, which adds up
-// over the layers: KL on the bundled model .057 against .047.
+// At 2 bits without offsets, the scales of the least error make all weights smaller, and the effect
+// adds up over the layers: KL on the bundled model .057 instead of .047.
 static ScaleChoice scaleChoiceFor(const Grid &grid) {
   return grid.hasOffsets || grid.bits > 2 ? ScaleChoice::kSearched : ScaleChoice::kNearest;
 }
@@ -269,7 +269,7 @@ Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, con
   return quantizeNearest(shape, grid, rows);
 }
 
-// The same with the matrix named where it was refused.
+// Adds the name of the matrix to an error.
 static Result<GridMatrix> named(Result<GridMatrix> matrix, const char *name) {
   return matrix.isOk() ? std::move(matrix) : matrix.status().withContext(name);
 }
@@ -305,7 +305,7 @@ Result<ExpertOnGrid> ExpertQuantizer::quantizeFitted(const Grid &grid, const Fit
   return result;
 }
 
-// Whether error feedback is better than rounding to nearest on tokens that it was not fitted to.
+// Whether error feedback is better than rounding to nearest on tokens to which it was not fitted.
 Result<bool> ExpertQuantizer::provesItself(const Grid &grid, const ExpertOnGrid &fitted,
                                            const ExpertOnGrid &nearest) {
   if (tokens.weights.size() >= kFewTokens)

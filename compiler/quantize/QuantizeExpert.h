@@ -1,8 +1,8 @@
-// One expert on one or several grids, and what each grid costs: the quantizers (Quantize.h) applied
-// to its three matrices with what the expert was given on calibration text. The unit of work of
-// everything that chooses widths.
+// Quantizes one expert on one or several grids and computes each grid's error: applies the
+// quantizers (Quantize.h) to its three matrices with the inputs that the expert got on calibration
+// text. The unit of work for choosing widths.
 //
-// Not here: which width an expert gets (compiler/plan), the bytes of a record (PackGrid.h).
+// Not here: the choice of an expert's width (compiler/plan), the bytes of a record (PackGrid.h).
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
@@ -17,11 +17,11 @@
 
 namespace moec {
 
-/// How codes and scales are chosen. Quantize.h says what each does and where it is from.
+/// How codes and scales are chosen. Quantize.h describes each method and its source.
 enum class QuantizeMethod : uint8_t {
   kNearest,    // Round to nearest: needs no inputs.
   kPerChannel, // EdgeMoE: one scale per row from its largest magnitude; the grid's group is not
-               // used: give one that covers a row.
+               // used: pass one that covers a row.
   kClipped,    // Round to nearest with the scale of the least squared error.
   kWeighted,   // The same, each input weighted by its mean square.
   kHqq,        // Half-quadratic; the grid needs offsets.
@@ -36,21 +36,21 @@ struct ExpertWeights {
   std::span<const float> down;     // [hidden][width]
 };
 
-/// The tokens that the router sent to an expert. Borrows the values.
+/// The tokens routed to an expert. Borrows the values.
 struct ExpertTokens {
   std::span<const float> rows;    // [tokens][hidden]
-  std::span<const float> weights; // [tokens]: what the router multiplies the output by.
+  std::span<const float> weights; // [tokens]: the router's factor of the output.
 };
 
-/// What all tokens of a layer look like: it stands in where an expert saw too few. Made once per
-/// layer, shared by its experts and by threads.
+/// Statistics of all tokens of a layer, used for experts with too few tokens. Made once per layer,
+/// shared by its experts and by threads.
 struct LayerMoments {
   Moments inputs;
   std::vector<float> sample; // [up to kLayerSampleTokens][hidden]: tokens, evenly spaced.
 };
 constexpr uint32_t kLayerSampleTokens = 512;
 
-/// Refuses values that are not finite and rows that do not fit hidden.
+/// Refuses values that are not finite, and a number of values that is not whole rows of hidden.
 moert::Result<LayerMoments> layerMomentsOf(uint32_t hidden, std::span<const float> rows);
 
 /// An expert on one grid.
@@ -61,21 +61,21 @@ struct ExpertOnGrid {
   double squaredError = 0;
 };
 struct QuantizedExpert {
-  double squaredNorm = 0; // The same sum of weight^2 * |E(x)|^2.
+  double squaredNorm = 0; // The same sum with weight^2 * |E(x)|^2.
   std::vector<ExpertOnGrid> grids;
 };
 constexpr uint32_t kErrorTokens = 768;
 
-/// Quantizes an expert on each of the grids, each by itself, sharing what does not depend on the
-/// grid. down is fitted to what the already quantized gate and up give it. layer may be null; no
-/// tokens are allowed: squaredError and squaredNorm are then 0.
+/// Quantizes an expert independently on each of the grids; work that does not depend on the grid is
+/// shared. down is fitted to the outputs of the quantized gate and up. layer may be null; no tokens
+/// are allowed: squaredError and squaredNorm are then 0.
 ///
-/// The same result on any machine, called from any number of threads. Beside the result it takes at
-/// most 3 times the expert as f32, 40 * n * min(n, kMomentInputs) bytes for moments, n being the
-/// larger of hidden and width, and 4,608 rows of hidden values, whatever the number of tokens.
+/// The same result on any machine; may be called from any number of threads. In addition to the
+/// result it needs at most 3 times the expert as f32, 40 * n * min(n, kMomentInputs) bytes for
+/// moments (n is the larger of hidden and width), and 4,608 rows of hidden values, for any number
+/// of tokens.
 ///
-/// Refuses sizes that do not fit together, values that are not finite, grids that Quantize.h
-/// refuses.
+/// Refuses sizes that do not match, values that are not finite, and grids that Quantize.h refuses.
 moert::Result<QuantizedExpert> quantizeExpert(const ExpertWeights &expert,
                                               const ExpertTokens &tokens, const LayerMoments *layer,
                                               QuantizeMethod method, std::span<const Grid> grids);

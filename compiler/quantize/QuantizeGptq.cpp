@@ -1,5 +1,5 @@
-// Error feedback, 16 rows at a time: what a panel needs (its values, their differences to the grid)
-// stays in the cache while the factors stream past it.
+// Error feedback, 16 rows at a time: the data of a panel (its values and their differences to the
+// grid) stays in the cache while the factors stream past it.
 #include "compiler/quantize/PanelGrid.h"
 #include "compiler/quantize/Quantize.h"
 #include "compiler/quantize/QuantizeNearest.h"
@@ -12,7 +12,7 @@ using namespace moert;
 
 namespace moec {
 
-// Columns that are rounded between two products with all differences before them.
+// Columns that are rounded between two products with all earlier differences.
 static constexpr uint32_t kRun = 64;
 
 namespace {
@@ -42,14 +42,14 @@ private:
   const KernelTable &kernels;
   // All [cols][16].
   AlignedFloats weights, differences, work, corrections;
-  AlignedFloats scales, offsets; // Of the current group.
+  AlignedFloats scales, offsets; // The current group's.
   std::vector<uint8_t> codes;
 };
 
 } // namespace
 
-// work = weights + what the columns of the same block before `begin` have left, for columns
-// [begin, end), which may reach into later blocks: those have nothing fed back to them yet.
+// work = weights + the feedback of columns of the same block before `begin`, for columns [begin,
+// end), which may reach into later blocks: those have no feedback yet.
 void PanelFeedback::feedBack(uint32_t begin, uint32_t end) {
   std::memcpy(work.data() + size_t(begin) * kLanes, weights.data() + size_t(begin) * kLanes,
               size_t(end - begin) * kLanes * sizeof(float));
@@ -79,7 +79,7 @@ void PanelFeedback::chooseScales(uint32_t begin, uint32_t end) {
                        offsets.data());
 }
 
-// A run lies in one group and one block.
+// A run is within one group and one block.
 void PanelFeedback::roundRun(uint32_t begin, uint32_t end) {
   const uint32_t block = begin / kMomentInputs;
   const size_t inBlock = begin - block * kMomentInputs, stride = feedback.stride(block);

@@ -11,12 +11,12 @@ using namespace moert;
 
 namespace moec {
 
-// As the authors set them.
+// The authors' values.
 static constexpr float kNorm = 0.7f, kBeta = 10, kKappa = 1.01f;
 static constexpr uint32_t kIterations = 20;
 
-// The proximal step of |e|^p: what of an error is taken for an outlier. Below (1/beta)^(1/(2-p))
-// that is nothing: with beta from 10 on, below 0.14, which spares nearly all weights the power.
+// The proximal step of |e|^p: the part of an error treated as an outlier. It is 0 below
+// (1/beta)^(1/(2-p)): with beta from 10 on, below 0.14, which saves pow() for nearly all weights.
 static float shrink(float error, float beta) {
   constexpr float kSurelyNothing = 0.14f;
   const float magnitude = std::fabs(error);
@@ -27,8 +27,8 @@ static float shrink(float error, float beta) {
   return error < 0 ? -rest : rest;
 }
 
-// The offset for which the errors' p-norm is small, with the scale as it is. Stops, as the authors
-// do, when the mean magnitude of the errors does not fall any more; gives the best offset seen.
+// The offset with a small p-norm of the errors, for a fixed scale. Stops, like the authors' code,
+// when the mean magnitude of the errors no longer falls; returns the best offset found.
 static float solveOffset(std::span<const float> values, float scale, float offset,
                          const Grid &grid) {
   const CodeRange range = codeRangeOf(grid);
@@ -54,8 +54,8 @@ static float solveOffset(std::span<const float> values, float scale, float offse
 Result<GridMatrix> quantizeHqq(const MatrixShape &shape, const Grid &grid,
                                std::span<const float> rows) {
   if (!grid.hasOffsets)
-    return invalidInput("half-quadratic quantization finds offsets; the grid of ", grid.bits,
-                        " bits has none");
+    return invalidInput("half-quadratic quantization needs a grid with offsets; the grid of ",
+                        grid.bits, " bits has none");
   MOERT_ASSIGN_OR_RETURN(GridMatrix matrix, quantizeNearest(shape, grid, rows));
   const CodeRange range = codeRangeOf(grid);
   for (uint32_t row = 0; row < shape.rows; ++row)

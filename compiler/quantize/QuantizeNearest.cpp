@@ -41,7 +41,7 @@ static Result<GroupScale> scaleOf(std::span<const float> group, const Grid &grid
   return result;
 }
 
-// Offset binary codes of a group. A scale of 0 stands for a group of equal values.
+// Offset binary codes of a group. A scale of 0 means a group of equal values.
 static void quantizeGroup(std::span<const float> group, const GroupScale &scales, const Grid &grid,
                           uint8_t *codes) {
   float scale = f16ToF32(scales.scaleBits), offset = f16ToF32(scales.offsetBits);

@@ -1,18 +1,18 @@
-// f32 rows to a grid by rounding to nearest: the plain way, which needs to know nothing but the
-// values. A pure function on a few rows at a time, so that a matrix never has to be in memory as a
-// whole; the same input gives the same codes on any machine.
+// f32 rows to a grid by rounding to nearest, the simplest quantizer, which uses the values only. A
+// pure function on a few rows at a time, so that a matrix never has to be in memory as a whole; the
+// same input gives the same codes on any machine.
 //
 // Per row and group, from its real inputs:
 //   symmetric   8 bits: scale = amax / 127, q in [-127, 127]
 //               fewer: scale = extreme / -2^(bits-1), q in [-2^(bits-1), 2^(bits-1) - 1], where
 //               extreme is the value of the largest magnitude with its sign (the negative one of
-//               two): it is met exactly, and all codes are used (ggml-org/ggml,
+//               two): it is represented exactly, and all codes are used (ggml-org/ggml,
 //               quantize_row_q4_0_ref)
 //   offsets     scale = (max - min) / (2^bits - 1), offset = (min + max) / 2 + scale / 2, which
-//               puts the codes' range in the middle of the values'
-// The scale is rounded to f16 first, then the offset is made from the rounded scale and rounded,
-// then q = rne((w - offset) / scale), clamped. Rounding a very small scale (below f16's normal
-// numbers) may lose so much that values would be cut off; it is then rounded away from zero.
+//               centers the codes' range on the values'
+// The scale is rounded to f16 first, then the offset is computed from the rounded scale and
+// rounded, then q = rne((w - offset) / scale), clamped. Rounding a very small scale (below f16's
+// normal numbers) could clip values; it is then rounded away from zero.
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
@@ -25,11 +25,11 @@
 namespace moec {
 
 /// rows holds shape.rows * shape.cols values; they may be a part of a matrix whose first row is
-/// `firstRow`, which is for messages. Refuses values that are not finite, and scales beyond f16.
+/// `firstRow`, used in messages only. Refuses values that are not finite, and scales beyond f16.
 moert::Result<GridMatrix> quantizeNearest(const moert::MatrixShape &shape, const Grid &grid,
                                           std::span<const float> rows, uint32_t firstRow = 0);
 
-/// Refuses infinities and NaNs, naming the first.
+/// Refuses infinities and NaNs; the message names the first.
 moert::Status checkFinite(const moert::MatrixShape &shape, uint32_t firstRow,
                           std::span<const float> rows);
 

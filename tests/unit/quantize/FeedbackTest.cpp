@@ -1,4 +1,4 @@
-// Moments, their factors and error feedback, each against its definition in plain float64.
+// Moments, their factors and error feedback, each compared with its definition in plain float64.
 #include "compiler/quantize/Feedback.h"
 #include "compiler/quantize/GridMath.h"
 #include "compiler/quantize/Quantize.h"
@@ -33,7 +33,7 @@ static Feedback feedbackFor(const Moments &moments, double damping) {
   return std::move(*feedback);
 }
 
-// The first block's moments with damping, both triangles.
+// The first block's damped moments, both triangles.
 static Matrix damped(const Moments &moments, double damping) {
   const size_t n = moments.blockCols(0);
   double trace = 0;
@@ -48,7 +48,7 @@ static Matrix damped(const Moments &moments, double damping) {
 }
 
 TEST_CASE("moments are the means of the inputs' products") {
-  constexpr uint32_t kCols = 41, kTokens = 1100; // More than one part of the sums.
+  constexpr uint32_t kCols = 41, kTokens = 1100; // More than one partial sum.
   const auto rows = correlatedRows(kTokens, kCols, 1);
   const Moments moments = momentsOf(rows, kCols);
   for (size_t i = 0; i < kCols; ++i)
@@ -65,7 +65,7 @@ TEST_CASE("moments are the means of the inputs' products") {
     }
 }
 
-TEST_CASE("moments do not depend on how the tokens were handed over, and weights repeat tokens") {
+TEST_CASE("moments do not depend on how tokens are split into calls, and weights repeat tokens") {
   constexpr uint32_t kCols = 16;
   const auto rows = correlatedRows(3, kCols, 2);
   AlignedFloats once(3 * kCols);
@@ -85,7 +85,7 @@ TEST_CASE("moments do not depend on how the tokens were handed over, and weights
 }
 
 TEST_CASE("the factors multiply to the damped moments") {
-  constexpr uint32_t kCols = 75; // More than one part of the factorization.
+  constexpr uint32_t kCols = 75; // More than one block of the factorization.
   const Moments moments = momentsOf(correlatedRows(300, kCols, 3), kCols);
   const Feedback feedback = feedbackFor(moments, 0.01);
   const Matrix h = damped(moments, 0.01);
@@ -101,7 +101,7 @@ TEST_CASE("the factors multiply to the damped moments") {
     }
 }
 
-// The inverse of a symmetric positive definite matrix by Gauss and Jordan.
+// The inverse of a symmetric positive definite matrix by Gauss-Jordan elimination.
 static Matrix inverseOf(Matrix a) {
   const size_t n = a.size();
   Matrix inverse(n, std::vector<double>(n));
@@ -124,8 +124,8 @@ static Matrix inverseOf(Matrix a) {
   return inverse;
 }
 
-// GPTQ as its paper has it (algorithm 1, without blocks): the inverse of what is left is updated
-// column by column, and each error is spread over the columns behind. Given the scales.
+// GPTQ as in its paper (algorithm 1, without blocks): the inverse of the rest is updated column by
+// column, and each error is distributed over later columns. The scales are given.
 static std::vector<uint8_t> textbookGptq(const GridMatrix &scaled, std::vector<double> w,
                                          const Matrix &h) {
   const size_t cols = scaled.shape.cols;
@@ -152,7 +152,7 @@ static std::vector<uint8_t> textbookGptq(const GridMatrix &scaled, std::vector<d
   return codes;
 }
 
-TEST_CASE("error feedback gives the codes of GPTQ as published") {
+TEST_CASE("error feedback gives the codes of published GPTQ") {
   constexpr MatrixShape kShape = {20, 64};
   const auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 4);
   const Moments moments = momentsOf(correlatedRows(400, kShape.cols, 5), kShape.cols);
@@ -165,7 +165,7 @@ TEST_CASE("error feedback gives the codes of GPTQ as published") {
     size_t different = 0;
     for (size_t i = 0; i < expected.size(); ++i)
       different += expected[i] != matrix->codes[i];
-    // f32 and float64 fall to different sides of a tie now and then.
+    // f32 and float64 sometimes round a tie to different sides.
     CHECK(different <= expected.size() / 100);
   }
 }
@@ -205,11 +205,11 @@ TEST_CASE("without moments, error feedback is rounding to nearest") {
   }
 }
 
-TEST_CASE("more inputs than a block of moments are fed back within their block") {
+TEST_CASE("with more inputs than a block of moments, feedback stays within each block") {
   constexpr MatrixShape kShape = {3, kMomentInputs + 50};
   const auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 9);
   auto inputs = randomValues(size_t(60) * kShape.cols, 1, 10);
-  for (size_t i = 0; i < inputs.size(); i += 2) // Pairs of inputs that hang together.
+  for (size_t i = 0; i < inputs.size(); i += 2) // Pairs of correlated inputs.
     inputs[i] += inputs[i + 1];
   const Moments moments = momentsOf(inputs, kShape.cols);
   REQUIRE(moments.blocks.size() == 2);

@@ -1,4 +1,4 @@
-// A grid's codes and tables are found again in its slices, whatever the planes.
+// A grid's codes and tables can be recovered from its slices, for any slices.
 #include "compiler/quantize/PackGrid.h"
 
 #include "runtime/base/CheckedMath.h"
@@ -23,7 +23,7 @@ static GridMatrix randomGrid(const MatrixShape &shape, const Grid &grid) {
   return matrix;
 }
 
-// One plane's bits of an element, from docs/format.md's table alone.
+// One slice's bits of an element, from docs/format.md's table alone.
 static uint32_t planeBits(const WeightFormat &format, const PackedWeights &packed,
                           uint32_t paddedCols, uint32_t row, uint32_t col) {
   const uint32_t bits = bitsOf(format.kind), unitInputs = 32 / bits;
@@ -73,7 +73,7 @@ static void checkPacked(const GridMatrix &matrix, std::span<const WeightFormat> 
   CHECK(isSame);
 }
 
-TEST_CASE("every code is found again in its planes, and padding is 0") {
+TEST_CASE("every code can be recovered from its slices, and padding is 0") {
   for (uint32_t bits : {2u, 3u, 4u, 6u, 8u})
     for (bool nested : {false, true})
       for (MatrixShape shape : {MatrixShape{16, 64}, {37, 50}, {1, 1}}) {
@@ -87,7 +87,7 @@ TEST_CASE("every code is found again in its planes, and padding is 0") {
       }
 }
 
-TEST_CASE("refining slices have codes alone") {
+TEST_CASE("refining slices have codes only") {
   Grid grid = {8, 32, true};
   auto slices = slicesOf(grid, 32, true);
   REQUIRE(slices.isOk());
@@ -103,14 +103,14 @@ TEST_CASE("refining slices have codes alone") {
   }
 }
 
-TEST_CASE("a group of a whole row needs to be no multiple") {
+TEST_CASE("a group of a whole row need not be a multiple of the activation group") {
   Grid grid = {4, 50, false};
   auto slices = slicesOf(grid, 32, true);
   REQUIRE(slices.isOk());
   checkPacked(randomGrid({17, 50}, grid), *slices);
 }
 
-TEST_CASE("widths without planes are refused") {
+TEST_CASE("unsupported widths are refused") {
   for (uint32_t bits : {0u, 1u, 5u, 7u, 9u})
     CHECK(!slicesOf({bits, 32, false}, 32, true).isOk());
   // A unit of one bit holds 32 inputs.

@@ -17,7 +17,7 @@ static uint16_t loadU16(const std::vector<std::byte> &bytes, size_t at) {
   return uint16_t(uint32_t(bytes.at(at)) | uint32_t(bytes.at(at + 1)) << 8);
 }
 
-/// Decodes one element from WeightLayout.h's words alone, sharing nothing with the packing.
+/// Decodes one element by WeightLayout.h's description alone, sharing no code with the packing.
 struct Decoder {
   MatrixShape shape;
   WeightFormat format;
@@ -68,7 +68,7 @@ static Decoder decoderOf(const MatrixShape &shape, const WeightFormat &format,
 static std::vector<float> randomRows(const MatrixShape &shape, float size, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> rows(size_t(shape.rows) * shape.cols);
-  for (float &value : rows) { // Not std::normal_distribution: its numbers are the library's choice.
+  for (float &value : rows) { // Not std::normal_distribution: its numbers depend on the library.
     const float signedPart = float(random() % 20001) / 10000 - 1;
     value = signedPart * (float(random() % 1000) / 1000) * size;
   }
@@ -108,13 +108,13 @@ TEST_CASE("the parts of a packed matrix have the sizes of its layout") {
     }
 }
 
-// With codes made from the rounded scale, a value inside the codes' range is off by half a step. A
-// symmetric format of 4 or 2 bits has one code less on the side that is not the extreme's, where a
-// value may be a whole step beyond the last code. Rounding the scale moves the largest code by
-// 2^-11 of the value; rounding the offset adds 2^-11 of it. Numbers below 2^-14 are rounded by up
-// to 2^-25 in f16, a scale for each code up to the largest where that is cut off, and
-// otherwise once, beside the offset.
-TEST_CASE("a value comes back within half a step, or one step where its code is cut off") {
+// Codes are computed from the rounded scale, so a value inside the codes' range is off by at most
+// half a step. A symmetric format of 4 or 2 bits has one code less on the side opposite the
+// extreme, where a value may be a whole step beyond the last code. Rounding the scale moves the
+// largest code by 2^-11 of the value; rounding the offset adds 2^-11 of it. Numbers below 2^-14 are
+// rounded by up to 2^-25 in f16: the scale's error counts once per code up to the largest where a
+// value is clipped, and otherwise once, in addition to the offset's.
+TEST_CASE("a decoded value is within half a step, or one step where its code is clipped") {
   for (float size : {1e-4f, 0.02f, 1.0f, 300.0f})
     for (const WeightFormat &format : kAllFormats)
       for (const MatrixShape &shape : kShapes) {
@@ -184,7 +184,7 @@ TEST_CASE("a group of two bits uses its offset") {
     CHECK(decoder.value(0, i) == double(row[i]));
 }
 
-TEST_CASE("rows of zeros and the rows that fill the last panel are exactly zero") {
+TEST_CASE("rows of zeros and the padding rows of the last panel are exactly zero") {
   for (const WeightFormat &format : kAllFormats) {
     MatrixShape shape = {5, 40};
     std::vector<float> rows = randomRows(shape, 1, 3);
@@ -200,7 +200,7 @@ TEST_CASE("rows of zeros and the rows that fill the last panel are exactly zero"
   }
 }
 
-TEST_CASE("inputs that fill the last activation group have the code of zero") {
+TEST_CASE("the padding inputs of the last activation group have the code of zero") {
   for (const WeightFormat &format : kAllFormats) {
     MatrixShape shape = {16, 33};
     PackedWeights packed = pack(shape, format, randomRows(shape, 1, 5));
@@ -219,7 +219,7 @@ TEST_CASE("a group of equal values keeps them as its offset") {
     CHECK(decoder.value(0, i) == 0.75);
 }
 
-TEST_CASE("panels packed one by one are the matrix packed at once") {
+TEST_CASE("panels packed one by one equal the matrix packed at once") {
   for (const WeightFormat &format : kAllFormats) {
     MatrixShape shape = {37, 50};
     std::vector<float> rows = randomRows(shape, 1, 9);
@@ -242,8 +242,8 @@ TEST_CASE("panels packed one by one are the matrix packed at once") {
   }
 }
 
-TEST_CASE("very small values are not cut off by a scale that f16 holds badly") {
-  // amax / 127 is 1.3 times f16's smallest number, which rounds down to it: 127 of those would cut
+TEST_CASE("very small values are not clipped by a scale that f16 rounds strongly") {
+  // amax / 127 is 1.3 times f16's smallest number and rounds down to it: 127 of those would clip
   // the value to three quarters.
   std::vector<float> row(32, 0.0f);
   row[0] = 127 * 1.3f * 0x1p-24f;
@@ -253,7 +253,7 @@ TEST_CASE("very small values are not cut off by a scale that f16 holds badly") {
   CHECK(std::fabs(decoder.value(0, 0) - double(row[0])) <= 0x1p-24);
 }
 
-TEST_CASE("float matrices of 16 rows and more lie in panels, smaller ones in rows") {
+TEST_CASE("float matrices of 16 rows and more are stored in panels, smaller ones in rows") {
   for (uint32_t rowsCount : {3u, 16u, 20u}) {
     MatrixShape shape = {rowsCount, 6};
     std::vector<float> rows = randomRows(shape, 1, 13);
@@ -271,7 +271,7 @@ TEST_CASE("float matrices of 16 rows and more lie in panels, smaller ones in row
   }
 }
 
-TEST_CASE("16-bit floats are kept as they are and others rounded to nearest even") {
+TEST_CASE("16-bit floats are kept unchanged and others rounded to nearest even") {
   MatrixShape shape = {1, 3};
   std::vector<float> rows = {1.0f, 1.00390625f, -3.0f}; // 1 + 2^-8: the middle of two bf16.
   PackedWeights bf16 = pack(shape, {WeightKind::kBF16, 0, 0, false}, rows);
@@ -282,7 +282,7 @@ TEST_CASE("16-bit floats are kept as they are and others rounded to nearest even
   CHECK(loadU16(f16.codes, 2) == 0x3c04);
 }
 
-TEST_CASE("values that no format can hold are refused with their place") {
+TEST_CASE("values that a format cannot hold are refused with their row and column") {
   struct Case {
     WeightFormat format;
     float value;

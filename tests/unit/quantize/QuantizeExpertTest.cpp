@@ -1,5 +1,5 @@
-// Whole experts of the bundled model: which quantizer is better by how much, and that none does
-// harm where an expert saw little.
+// Whole experts of the bundled model: how much the quantizers differ, and that none is worse where
+// an expert has few tokens.
 #include "compiler/quantize/QuantizeExpert.h"
 #include "compiler/quantize/Quantize.h"
 #include "tests/unit/quantize/TestExpert.h"
@@ -29,7 +29,7 @@ static LayerMoments layerOf(const RealExpert &expert) {
   return std::move(*layer);
 }
 
-// E(x) in float64, from its definition.
+// E(x) in float64, by its definition.
 static std::vector<double> forward(const std::vector<double> &gate, const std::vector<double> &up,
                                    const std::vector<double> &down, std::span<const float> x,
                                    size_t width) {
@@ -69,7 +69,7 @@ static Sums definedSums(const RealExpert &expert, const ExpertTokens &tokens,
   return sums;
 }
 
-TEST_CASE("error and norm are the sums that they are said to be") {
+TEST_CASE("error and norm are the documented sums") {
   const RealExpert expert = realExpert(18);
   REQUIRE(expert.weights.size() > 300);
   const ExpertTokens tokens = expert.tokens(0, 300);
@@ -82,9 +82,9 @@ TEST_CASE("error and norm are the sums that they are said to be") {
   }
 }
 
-TEST_CASE("sums from a part of the tokens stand for all of them") {
+TEST_CASE("sums over a part of the tokens are scaled to all of them") {
   const RealExpert expert = realExpert(18);
-  // Every token four times: the evenly spaced ones are each of them once.
+  // Every token four times: the evenly spaced ones contain each of them once.
   std::vector<float> rows, weights;
   for (size_t token = 0; token < 500; ++token)
     for (int i = 0; i < 4; ++i) {
@@ -120,7 +120,7 @@ static std::vector<double> errorsOf(const std::vector<RealExpert> &experts,
   return errors;
 }
 
-TEST_CASE("what knows more of the inputs errs less, on real experts") {
+TEST_CASE("methods that use more of the inputs have smaller errors, on real experts") {
   const std::vector<Grid> plain = {
       {2, 32, false}, {3, 32, false}, {4, 32, false}, {6, 32, false}, {8, 32, false}};
   std::vector<Grid> rows = plain, offsets = plain;
@@ -128,7 +128,7 @@ TEST_CASE("what knows more of the inputs errs less, on real experts") {
     rows[i].group = 192;
     offsets[i].hasOffsets = true;
   }
-  // Those with 1,700 to 2,700 tokens.
+  // Experts with 1,700 to 2,700 tokens.
   const std::vector<RealExpert> experts = {realExpert(17), realExpert(20), realExpert(27)};
   const LayerMoments layer = layerOf(experts[0]);
   const auto perChannel = errorsOf(experts, layer, QuantizeMethod::kPerChannel, rows);
@@ -148,9 +148,9 @@ TEST_CASE("what knows more of the inputs errs less, on real experts") {
     CHECK(gptqOffsets[i] < gptq[i]);
     CHECK(weightedOffsets[i] < clippedOffsets[i]);
     CHECK(clippedOffsets[i] < nearestOffsets[i]);
-    if (plain[i].bits > 2) // There the least error makes weights smaller, which adds up.
+    if (plain[i].bits > 2) // At 2 bits the least error makes weights smaller, which adds up.
       CHECK(weighted[i] < nearest[i]);
-    if (plain[i].bits < 6) // Beyond, half a step at either end of the range is all it has to win.
+    if (plain[i].bits < 6) // At more bits it can gain at most half a step at either end.
       CHECK(hqq[i] < nearestOffsets[i]);
   }
 }
@@ -176,14 +176,14 @@ TEST_CASE("few tokens never make error feedback worse than rounding to nearest")
         for (size_t i = 0; i < grids.size(); ++i) {
           CAPTURE(grids[i].bits);
           better += count == 20 && known && gptq.grids[i].gate != nearest.grids[i].gate;
-          // On the tokens that it saw, and on those that it did not.
+          // On the tokens to which it was fitted, and on others.
           CHECK(gptq.grids[i].squaredError <= nearest.grids[i].squaredError);
           CHECK(definedSums(expert, others, gptq.grids[i]).error <=
                 definedSums(expert, others, nearest.grids[i]).error);
         }
       }
   }
-  CHECK(better >= 9); // Of 12: what 20 tokens and the layer say is mostly worth its while.
+  CHECK(better >= 9); // Of 12: a fit to 20 tokens and the layer mostly pays.
 }
 
 TEST_CASE("an expert without tokens has no error and no norm") {
@@ -198,7 +198,7 @@ TEST_CASE("an expert without tokens has no error and no norm") {
   }
 }
 
-TEST_CASE("sizes, grids and values that cannot work are refused") {
+TEST_CASE("invalid sizes, grids and values are refused") {
   const RealExpert expert = realExpert(1);
   const std::vector<Grid> grids = {{4, 32, false}};
   auto refuses = [&](const ExpertWeights &weights, const ExpertTokens &tokens,
@@ -242,7 +242,8 @@ TEST_CASE("sizes, grids and values that cannot work are refused") {
   CHECK(refuses(large.expert(), large.tokens(0, 5), nullptr, gptq, grids));
 }
 
-TEST_CASE("a weight too large for a scale is refused, and its matrix named, by every method") {
+TEST_CASE(
+    "a weight too large for a scale is refused by every method, and the message names its matrix") {
   for (QuantizeMethod method :
        {QuantizeMethod::kNearest, QuantizeMethod::kPerChannel, QuantizeMethod::kClipped,
         QuantizeMethod::kWeighted, QuantizeMethod::kHqq, QuantizeMethod::kGptq})

@@ -1,4 +1,4 @@
-// Each quantizer does what its source says it does, and refuses what it cannot do.
+// Each quantizer follows its published definition, and refuses input that it cannot handle.
 #include "compiler/quantize/Quantize.h"
 #include "compiler/quantize/GridMath.h"
 #include "compiler/quantize/QuantizeNearest.h"
@@ -18,7 +18,7 @@ static const std::vector<Grid> kGrids = {{2, 32, false}, {2, 32, true}, {3, 32, 
                                          {4, 96, false}, {4, 32, true}, {6, 64, false},
                                          {8, 32, false}, {8, 32, true}};
 
-TEST_CASE("per-channel quantization is the example worked by hand") {
+TEST_CASE("per-channel quantization gives the example computed by hand") {
   // 3 bits: codes -3 to 3, the scale is the largest magnitude over 3: 1.5 / 3 = 0.5.
   const std::vector<float> rows = {1.5f,   -1.0f,  0.2f,  0.3f, // 3, -2, 0 (0.4), 1 (0.6)
                                    0,      0,      0,     0,    // A scale of 0.
@@ -30,7 +30,7 @@ TEST_CASE("per-channel quantization is the example worked by hand") {
   CHECK(matrix->codes == std::vector<uint8_t>{7, 2, 4, 5, 4, 4, 4, 4, 1, 6, 5, 4});
 }
 
-TEST_CASE("per-channel quantization at 2 bits knows -1, 0 and 1") {
+TEST_CASE("per-channel quantization at 2 bits has the values -1, 0 and 1") {
   const auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 1);
   auto matrix = quantizePerChannel(kShape, 2, rows);
   REQUIRE(matrix.isOk());
@@ -68,7 +68,7 @@ TEST_CASE("scales searched with importance have the lower weighted error") {
   }
 }
 
-TEST_CASE("inputs that are never used do not disturb the search") {
+TEST_CASE("unused inputs do not disturb the search") {
   const auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 4);
   const std::vector<float> importance(kShape.cols, 0.0f);
   for (const Grid &grid : kGrids) {
@@ -88,7 +88,7 @@ static double normOf(const GridMatrix &matrix, std::span<const float> rows, doub
 }
 
 TEST_CASE("half-quadratic quantization lowers the sum of |error|^0.7") {
-  // Errors of weights as they are, and ones so large that the shrinkage takes outliers out.
+  // Errors of the size of weights, and errors so large that the shrinkage removes outliers.
   for (float deviation : {0.05f, 5.0f})
     for (uint32_t bits : {2u, 3u, 4u}) {
       CAPTURE(deviation);
@@ -142,7 +142,7 @@ TEST_CASE("dequantized values are those of the definition, rounded to f32 at mos
 TEST_CASE("8 bits without offsets leave code 0 unused") {
   auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 9);
   for (size_t i = 0; i < rows.size(); i += 32)
-    rows[i] = -1; // Where -128 would tempt.
+    rows[i] = -1; // The extreme: fewer bits would store it as code 0.
   auto matrix = quantizeClipped(kShape, {8, 32, false}, rows, {});
   REQUIRE(matrix.isOk());
   for (uint8_t code : matrix->codes)

@@ -17,7 +17,8 @@ std::vector<float> randomValues(size_t count, float deviation, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> values(count);
   for (float &value : values) {
-    // Four uniform numbers make a bell; the standard's distributions differ between libraries.
+    // The sum of four uniform numbers is nearly normal; the standard's distributions differ between
+    // libraries.
     double sum = 0;
     for (int i = 0; i < 4; ++i)
       sum += double(random()) / 4294967296.0 - 0.5;
@@ -41,7 +42,7 @@ std::vector<float> correlatedRows(uint32_t rows, uint32_t cols, uint32_t seed) {
   return values;
 }
 
-// One half-precision number, by its definition.
+// Decodes one half-precision number, by its definition.
 static double half(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
   const double magnitude =
@@ -99,7 +100,7 @@ static std::vector<float> read(const Checkpoint &checkpoint, const std::string &
   return values;
 }
 
-// The top 4 of a softmax over the router's scores, as this model routes.
+// The top 4 of a softmax over the router's scores, like this model's router.
 static void route(RealExpert &expert, uint32_t index, const std::vector<float> &router,
                   std::span<const float> row) {
   constexpr size_t kExperts = 32, kTop = 4;

@@ -1,4 +1,5 @@
-// Values to quantize: made ones, and real experts of the bundled model with inputs like theirs.
+// Values to quantize: generated ones, and real experts of the bundled model with inputs like
+// theirs.
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"
@@ -13,10 +14,10 @@ namespace moec::test {
 /// Roughly normal numbers; the same on every machine.
 std::vector<float> randomValues(size_t count, float deviation, uint32_t seed);
 
-/// Rows whose columns hang together and differ in size, as activations do.
+/// Rows whose columns are correlated and differ in magnitude, like activations.
 std::vector<float> correlatedRows(uint32_t rows, uint32_t cols, uint32_t seed);
 
-/// The value of every code in float64, written down from GridMatrix.h alone.
+/// The value of every code in float64, by GridMatrix.h's definition alone.
 std::vector<double> valuesOf(const GridMatrix &matrix);
 
 /// Sum of (w - v)^2 * importance of the column (empty: 1).
@@ -28,13 +29,12 @@ double outputErrorOf(const GridMatrix &matrix, std::span<const float> rows,
                      std::span<const float> inputs);
 
 /// Expert `index` of the bundled model's first layer and the tokens that its router sends there,
-/// when the text is the vocabulary: embeddings after the layer's norm, as if attention added
-/// nothing.
+/// for the vocabulary as text: embeddings after the layer's norm, without attention.
 struct RealExpert {
   uint32_t hidden = 192, width = 64;
   std::vector<float> gate, up, down;
-  std::vector<float> rows, weights; // Its tokens.
-  std::vector<float> layerRows;     // Of all experts.
+  std::vector<float> rows, weights; // The expert's tokens.
+  std::vector<float> layerRows;     // Rows of all experts.
 
   ExpertWeights expert() const { return {hidden, width, gate, up, down}; }
   ExpertTokens tokens(size_t first, size_t count) const {
