@@ -29,7 +29,7 @@ Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(checkpoint));
   if (table.empty())
     return invalidInput(checkpoint.directory(),
-                        " has no tokenizer.json, expected one for reading calibration texts");
+                        " has no tokenizer.json, which reading calibration texts needs");
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
   WindowRequest request;
   request.textPaths = options.textPaths;
@@ -43,7 +43,7 @@ Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
   return readCalibrationWindows(request, tokenizer, say);
 }
 
-// The reference has to be the checkpoint itself: the profile is what later losses are held against.
+// The reference must be the checkpoint itself: later losses are relative to the profile.
 static Status checkReference(const Artifact &artifact) {
   for (const ResidentWeight &weight : artifact.residents)
     if (isQuantized(weight.format.kind))
@@ -79,7 +79,7 @@ static CalibrationInfo infoOf(const Artifact &artifact, const CalibrateOptions &
   return info;
 }
 
-// Of everything that decides the profile's bytes; the manifest's weights follow from the
+// Covers everything that determines the profile's bytes; the manifest's weights follow from the
 // checkpoint, whose hash is in the info.
 static uint64_t fingerprintOf(const CalibrationInfo &info, const Artifact &artifact) {
   ProfileHeader header;
@@ -94,7 +94,7 @@ static uint64_t fingerprintOf(const CalibrationInfo &info, const Artifact &artif
 
 static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
                                            const CalibrationInfo &info) {
-  // Pieces of states on their way to the disk, and small things.
+  // Buffers for writing states, and small allocations.
   constexpr uint64_t kOwnBytes = uint64_t(8) << 20;
   LayerwiseOptions layerwise;
   layerwise.windowTokens = options.windowTokens;
@@ -102,7 +102,7 @@ static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
   layerwise.laterRouters = kPredictionDepths;
   layerwise.memory = options.memory;
   layerwise.threads = options.threads;
-  // The model's tables, the tokens, and whatever the caller did before, are in memory by now.
+  // The model's tables, the tokens, and earlier allocations of the caller are in memory by now.
   layerwise.extraBytes = privateMemoryBytes() + ProfileWriter::memoryBytes(info) +
                          LayerCollector::memoryBytes(info) + kOwnBytes;
   return layerwise;
@@ -134,13 +134,13 @@ private:
   const CalibrateListeners &listeners;
   const Model &model;
   uint64_t fingerprint = 0;
-  uint32_t firstSegment = 0; // The ones before were played earlier.
+  uint32_t firstSegment = 0; // Earlier ones are finished.
   uint32_t batchWindows = 0;
   std::unique_ptr<LayerwisePlayer> player;
   std::optional<ProfileWriter> writer;
   std::optional<StateFile> states;
   std::optional<LayerCollector> collector;
-  std::vector<std::byte> before, after; // States of a batch.
+  std::vector<std::byte> before, after; // The states of a batch.
 };
 
 } // namespace
@@ -158,9 +158,9 @@ Status Calibration::startOver(CalibrationInfo info, uint64_t stateBytes) {
 Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   if (journal.fingerprint != fingerprint)
     return invalidInput(CalibrationJournal::pathOf(options.outputPath),
-                        " is of another checkpoint, other texts or other options; start without "
+                        " is for another checkpoint, other texts or other options; start without "
                         "--resume");
-  // A refusal from here on must not cost the user what there is to resume.
+  // A refusal from here on must not remove what can be resumed.
   MOERT_ASSIGN_OR_RETURN(StateFile file, StateFile::open(options.outputPath, stateBytes, true));
   file.keep();
   uint64_t bytes = player->stateBytes(journal.segments) * journal.header.info.tokens.size();
@@ -170,7 +170,7 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   MOERT_ASSIGN_OR_RETURN(const uint64_t found, std::move(checksum));
   if (found != journal.stateChecksum)
     return invalidInput(StateFile::pathOf(options.outputPath), ": the states have checksum ",
-                        formatChecksum(found), ", the journal says ",
+                        formatChecksum(found), ", the journal has ",
                         formatChecksum(journal.stateChecksum), "; start without --resume");
   MOERT_ASSIGN_OR_RETURN(
       ProfileWriter resumed,
@@ -179,12 +179,12 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   writer.emplace(std::move(resumed));
   states.emplace(std::move(file));
   if (listeners.say)
-    listeners.say(strCat("going on behind ", writer->finishedLayers(), " of ",
+    listeners.say(strCat("resuming after ", writer->finishedLayers(), " of ",
                          writer->header().info.moeLayers.size(), " MoE layers"));
   return {};
 }
 
-/// Whether there was something to go on with.
+/// Returns whether an unfinished calibration was resumed.
 Result<bool> Calibration::resume(uint64_t stateBytes) {
   MOERT_ASSIGN_OR_RETURN(std::optional<CalibrationJournal> journal,
                          loadJournal(options.outputPath));
@@ -192,7 +192,7 @@ Result<bool> Calibration::resume(uint64_t stateBytes) {
     return false;
   if (OutputFile::isCommitted(options.outputPath)) {
     if (listeners.say)
-      listeners.say(strCat(options.outputPath, " is there already; starting over"));
+      listeners.say(strCat(options.outputPath, " already exists; starting over"));
     removeJournal();
     return false;
   }
@@ -256,7 +256,7 @@ Status Calibration::playSegment(uint32_t segment) {
   return {};
 }
 
-// The journal speaks of what is on the disk, so it comes last.
+// The journal may only list parts that are on the disk, so it is written last.
 Status Calibration::finishSegment(uint32_t segment) {
   MOERT_RETURN_IF_ERROR(collector->endSegment());
   MOERT_RETURN_IF_ERROR(states->sync());

@@ -1,10 +1,10 @@
-// Calibration: plays texts through a checkpoint, layer by layer, at its own precision and with the
-// runtime's own kernels, and writes what was seen into a profile (CalibrationProfile.h). The
-// checkpoint may be larger than memory: each layer's weights are read once, the tokens' hidden
-// states between two layers wait on the disk.
+// Calibration: executes a checkpoint on texts, layer by layer, at its own precision and with the
+// runtime's own kernels, and writes the observations to a profile (CalibrationProfile.h). The
+// checkpoint may be larger than memory: each layer's weights are read once, and the tokens' hidden
+// states between two layers are on the disk.
 //
-// Same checkpoint, texts and options: same bytes, whatever the memory, the threads, the processor
-// and the interruptions.
+// The same checkpoint, texts and options give the same bytes, for any memory, number of threads,
+// processor and interruptions.
 #pragma once
 
 #include "compiler/calibrate/CalibrationWindows.h"
@@ -26,52 +26,53 @@ namespace moec {
 
 class Checkpoint;
 
-/// 32 windows of 512 tokens. Estimates of a layer's error on its inputs settle with some hundred
-/// tokens per expert: of 128 experts of which each token takes 8, an expert sees 1,024 on the mean.
-/// 512 is what the accuracy is measured with, so that positions are as common as there.
+/// 32 windows of 512 tokens. Estimates of a layer's error converge with some hundred tokens per
+/// expert: with 128 experts, 8 of them per token, an expert gets 1,024 tokens on average. The
+/// accuracy is measured with windows of 512, so that positions have the same frequency.
 constexpr uint64_t kCalibrationTokens = 16384;
 constexpr uint32_t kCalibrationWindowTokens = 512;
 
 struct CalibrateOptions {
-  /// The checkpoint compiled at `source`, experts and resident weights alike.
+  /// The checkpoint compiled with `source` for experts and resident weights.
   std::string referencePath;
   std::vector<std::string> textPaths; // UTF-8: documents (TextDocuments.h).
   std::string documentSeparator = std::string(moert::kDocumentSeparator);
-  std::vector<int32_t> endTokens; // The model's.
-  /// The profile. While it is made, OUT.partial and its journal and states stand beside it.
+  std::vector<int32_t> endTokens; // End-of-text tokens of the model.
+  /// The profile. Until it is finished, OUT.partial, its journal and its states are beside it.
   std::string outputPath;
   uint64_t tokens = kCalibrationTokens; // Rounded up to whole windows.
   uint32_t windowTokens = kCalibrationWindowTokens;
-  uint64_t seed = 0; // Of the places of the windows in their texts.
-  /// Of the whole process. Absent: what the container's limit and the free memory allow.
+  uint64_t seed = 0; // For the positions of the windows in their texts.
+  /// For the whole process. Absent: as much as the container's limit and the free memory allow.
   std::optional<moert::BudgetSize> memory;
   unsigned threads = 1;
-  bool resume = false; // Go on with what an unfinished calibration left, if it did.
-  /// What was left is damaged, or of other options: start over rather than refuse it.
+  bool resume = false; // Resume an unfinished calibration, if there is one.
+  /// If the unfinished calibration is damaged, or has other options: start over instead of
+  /// refusing.
   bool startsOverIfRefused = false;
 };
 
-/// What calibrate() tells while it works; all may be absent.
+/// Callbacks of calibrate(); all may be absent.
 struct CalibrateListeners {
   Progress *progress = nullptr;
   const std::atomic<bool> *stop = nullptr;
-  std::function<void(std::string_view)> say; // A line for a person.
+  std::function<void(std::string_view)> say; // One line of text for the user.
 };
 
-/// Writes options.outputPath, whole or not at all. Interrupted, it leaves what --resume needs and
-/// returns kInterrupted. An error takes nothing away that it went on from; a failure of the system
-/// (kFailed) leaves what it had journaled.
+/// Writes options.outputPath atomically. If interrupted, it leaves everything that --resume needs
+/// and returns kInterrupted. An error removes nothing of the calibration that was resumed; a
+/// failure of the system (kFailed) leaves the parts in the journal.
 moert::Status calibrate(const Checkpoint &checkpoint, const CalibrateOptions &options,
                         const CalibrateListeners &listeners);
 
-/// The windows that calibrate() reads: refuses, before the reference is made, what it would refuse
-/// after that. `say` may be absent.
+/// The windows that calibrate() reads. Refuses, before the reference is made, what calibrate()
+/// would refuse later. `say` may be absent.
 moert::Result<CalibrationWindows>
 calibrationWindowsOf(const Checkpoint &checkpoint, const CalibrateOptions &options,
                      const std::function<void(std::string_view)> &say = {});
 
-/// A profile of another checkpoint is refused by it; docs/calibration-profile.md says what it
-/// reads. Once *stop is set it ends soon, with kInterrupted.
+/// Identifies a checkpoint, so that the profile of another one is refused;
+/// docs/calibration-profile.md defines it. Once *stop is set it ends soon, with kInterrupted.
 moert::Result<CheckpointHash> checkpointHash(const Checkpoint &checkpoint,
                                              const std::atomic<bool> *stop = nullptr);
 

@@ -27,7 +27,7 @@ void putNumber(std::vector<std::byte> &bytes, uint64_t value) {
   put(bytes, std::as_bytes(std::span(&value, 1)));
 }
 
-/// Takes parts from the front. Reading beyond the end gives zeros and is remembered.
+/// Reads fields in order. Reading beyond the end returns zeros and sets an error flag.
 class Cursor {
 public:
   explicit Cursor(std::span<const std::byte> all) : rest(all) {}
@@ -39,7 +39,7 @@ public:
       std::memcpy(&value, bytes.data(), sizeof(value));
     return value;
   }
-  /// Empty where there are fewer.
+  /// Returns an empty span if fewer than `count` bytes are left.
   std::span<const std::byte> take(uint64_t count) {
     if (count > rest.size()) {
       isBroken = true;
@@ -77,22 +77,22 @@ std::vector<std::byte> encodeJournal(const CalibrationJournal &journal) {
 Result<CalibrationJournal> decodeJournal(std::span<const std::byte> bytes) {
   constexpr size_t kBodyAt = sizeof(kMagic) + sizeof(uint64_t);
   if (bytes.size() < kBodyAt || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0)
-    return invalidInput("this is not a journal of a calibration");
+    return invalidInput("this is not the journal of a calibration");
   Cursor cursor(bytes.subspan(sizeof(kMagic)));
   uint64_t expected = cursor.number();
   if (uint64_t found = checksum64(bytes.subspan(kBodyAt)); found != expected)
     return invalidInput("the journal is damaged: its checksum is ", formatChecksum(found),
-                        ", it says ", formatChecksum(expected));
+                        ", it stores ", formatChecksum(expected));
   CalibrationJournal journal;
   journal.fingerprint = cursor.number();
   uint64_t segments = cursor.number();
   journal.stateChecksum = cursor.number();
   uint64_t finished = cursor.number();
   if (segments > UINT32_MAX || finished > UINT32_MAX || !cursor.isSound())
-    return invalidInput("the journal is cut short or has numbers that cannot be");
+    return invalidInput("the journal is cut short or has invalid numbers");
   journal.segments = static_cast<uint32_t>(segments);
   journal.finishedLayers = static_cast<uint32_t>(finished);
-  // FlatBuffers want their beginning aligned.
+  // FlatBuffers need an aligned start.
   auto rest = cursor.take(cursor.left());
   std::vector<std::byte> header(rest.begin(), rest.end());
   MOERT_ASSIGN_OR_RETURN(journal.header, decodeProfileHeader(header));

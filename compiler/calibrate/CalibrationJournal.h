@@ -1,5 +1,5 @@
-// What an unfinished calibration has finished: OUT.partial.journal (docs/calibration-profile.md).
-// Written as a whole after each segment, when everything that it speaks of is on the disk.
+// The progress of an unfinished calibration: OUT.partial.journal (docs/calibration-profile.md).
+// Rewritten after each segment, when everything that it lists is on the disk.
 #pragma once
 
 #include "compiler/calibrate/LayerCollector.h"
@@ -16,9 +16,9 @@
 namespace moec {
 
 struct CalibrationJournal {
-  uint64_t fingerprint = 0;    // Of everything that decides the profile's bytes.
-  uint32_t segments = 0;       // Played for all tokens.
-  uint64_t stateChecksum = 0;  // Of the states behind them.
+  uint64_t fingerprint = 0;    // Covers everything that determines the profile's bytes.
+  uint32_t segments = 0;       // Finished for all tokens.
+  uint64_t stateChecksum = 0;  // Checksum of the states after them.
   uint32_t finishedLayers = 0; // MoE layers in OUT.partial.
   ProfileHeader header;
 
@@ -29,11 +29,11 @@ struct CalibrationJournal {
 };
 
 std::vector<std::byte> encodeJournal(const CalibrationJournal &journal);
-/// Refuses what is not a journal in every detail.
+/// Refuses bytes that are not a complete, valid journal.
 moert::Result<CalibrationJournal> decodeJournal(std::span<const std::byte> bytes);
 
 moert::Status storeJournal(const std::string &outputPath, const CalibrationJournal &journal);
-/// nullopt: there is none.
+/// nullopt: there is no journal.
 moert::Result<std::optional<CalibrationJournal>> loadJournal(const std::string &outputPath);
 
 } // namespace moec

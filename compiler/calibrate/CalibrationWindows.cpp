@@ -16,7 +16,7 @@ using namespace moert;
 
 namespace moec {
 
-// The text, its normalized copy, and an id for every byte at worst.
+// The text, its normalized copy, and in the worst case an id for every byte.
 static constexpr uint64_t kTokenizingBytesPerByte = 6;
 
 std::vector<uint64_t> shareWindows(std::span<const uint64_t> available, uint64_t windows) {
@@ -24,7 +24,7 @@ std::vector<uint64_t> shareWindows(std::span<const uint64_t> available, uint64_t
   std::iota(order.begin(), order.end(), size_t(0));
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return available[a] < available[b]; });
-  // From the poorest on: what one cannot give, the richer ones share.
+  // In ascending order of available windows: the others make up for what one text lacks.
   std::vector<uint64_t> shares(available.size());
   uint64_t left = windows;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -36,11 +36,11 @@ std::vector<uint64_t> shareWindows(std::span<const uint64_t> available, uint64_t
 
 namespace {
 
-/// A text that windows are taken from. Of one document the tokens, of several the windows.
+/// A text from which windows are taken: one document as its tokens, several as their windows.
 struct Source {
   std::vector<int32_t> tokens;
   TextWindows windows;
-  uint64_t available = 0; // Windows.
+  uint64_t available = 0; // Number of windows.
 };
 
 } // namespace
@@ -51,7 +51,7 @@ static Result<Source> readText(const std::string &path, const WindowRequest &req
   std::error_code ignored;
   uint64_t size = std::filesystem::file_size(path, ignored);
   if (!ignored && size > request.memoryBytes / kTokenizingBytesPerByte)
-    return invalidInput(name, ": ", formatBytes(size), " of text, more than can be read in ",
+    return invalidInput(name, ": ", formatBytes(size), " of text, more than can be tokenized in ",
                         formatBytes(request.memoryBytes), " of memory");
   MOERT_ASSIGN_OR_RETURN(TextFile file, readTextFile(path, request.documentSeparator));
   if (file.documents.empty())
@@ -78,7 +78,7 @@ static Result<Source> readText(const std::string &path, const WindowRequest &req
   return source;
 }
 
-// Window i of a document lies somewhere in the i-th of its equal parts.
+// Window i of a document is at a random position in the i-th of its equal parts.
 static void takeAnywhere(std::span<const int32_t> ids, uint64_t windows, uint32_t windowTokens,
                          RandomStream &random, std::vector<int32_t> &tokens) {
   for (uint64_t i = 0; i < windows; ++i) {
@@ -90,7 +90,7 @@ static void takeAnywhere(std::span<const int32_t> ids, uint64_t windows, uint32_
   }
 }
 
-// Half of the units, or as many as have `wanted` windows: whether each is drawn.
+// Draws half of the units, or as many as have `wanted` windows; returns whether each is drawn.
 static std::vector<bool> drawUnits(const TextWindows &text, uint64_t wanted, RandomStream &random) {
   std::vector<uint32_t> order(text.documents.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -130,7 +130,8 @@ readCalibrationWindows(const WindowRequest &request, const Tokenizer &tokenizer,
                         request.windowTokens, ", expected 1 to ", UINT32_MAX, " tokens");
   if (request.textPaths.empty() || wanted < request.textPaths.size())
     return invalidInput(request.textPaths.size(), " calibration texts for ", wanted, " windows of ",
-                        request.windowTokens, " tokens, expected 1 text to as many as windows");
+                        request.windowTokens,
+                        " tokens, expected at least 1 text and at most one per window");
   CalibrationWindows windows;
   std::vector<Source> sources;
   std::vector<uint64_t> available;
@@ -151,7 +152,7 @@ readCalibrationWindows(const WindowRequest &request, const Tokenizer &tokenizer,
   }
   if (uint64_t taken = windows.tokens.size() / request.windowTokens; taken < wanted && say)
     say(strCat("the calibration texts have ", taken, " windows of ", request.windowTokens,
-               " tokens, ", wanted, " were asked for: all are taken"));
+               " tokens, ", wanted, " were requested: all are used"));
   return windows;
 }
 

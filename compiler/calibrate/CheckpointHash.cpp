@@ -1,4 +1,4 @@
-// What tells checkpoints from each other without reading all their weights, as profiles record it.
+// Identifies checkpoints without reading all their weights, as profiles record it.
 #include "compiler/calibrate/Calibrate.h"
 
 #include "compiler/emit/FieldChecksum.h"
@@ -16,26 +16,26 @@ using namespace moert;
 
 namespace moec {
 
-// docs/calibration-profile.md says why these.
+// docs/calibration-profile.md has the reasons for these numbers.
 static constexpr uint64_t kFirstBytes = 64;
 static constexpr uint64_t kBlockBytes = 4096, kLeastBlocks = 8;
 static constexpr uint64_t kBytesPerBlock = uint64_t(512) << 10;
 
-// They wait for the disk, which answers many of such reads in the time of one.
+// Readers wait for the disk, which serves many such reads in the time of one.
 static constexpr uint32_t kReaders = 16;
 
 namespace {
 
-/// An open shard and where its tensors' bytes begin.
+/// An open shard and the offset of its tensors' bytes.
 struct Shard {
   FileSource file;
   uint64_t dataOffset = 0;
 };
 
-/// What is read of one tensor.
+/// The sample of one tensor.
 struct TensorSample {
   std::array<std::byte, kFirstBytes> first = {};
-  uint64_t checksum = 0; // Of all blocks.
+  uint64_t checksum = 0; // Over all blocks.
   Status status;
 };
 

@@ -17,7 +17,7 @@ LayerCollector::LayerCollector(ProfileWriter &profile, const KernelTable &kernel
     widest = std::max(widest, layer.experts);
     most = std::max(most, candidatesOf(layer.experts, layer.topK));
   }
-  probabilities.resize(roundUp(widest, 16)); // Whole vectors, as the kernels write them.
+  probabilities.resize(roundUp(widest, 16)); // The kernels write whole vectors.
   bestExperts.resize(most);
   bestWeights.resize(most);
 }
@@ -33,7 +33,7 @@ uint64_t LayerCollector::memoryBytes(const CalibrationInfo &info) {
   return perToken * info.tokens.size();
 }
 
-// In doubles, in ascending order: the same bits everywhere.
+// Summed in doubles, in ascending order: the same bits on every machine.
 static float lengthOf(std::span<const float> row) {
   double sum = 0;
   for (float value : row)
@@ -51,7 +51,7 @@ Status LayerCollector::append(ExpertCandidates &candidates, LayerRows<float> sco
     auto all = std::span<const float>(probabilities).first(scores.width);
     if (!std::all_of(all.begin(), all.end(), [](float p) { return p >= 0 && p <= 1; }))
       return invalidInput("the router of layer ", layer,
-                          " gives an infinite number or a NaN; the checkpoint is broken");
+                          " has an infinite or NaN output; the checkpoint is broken");
     chooseExperts(all, best, experts, weights);
     candidates.experts.insert(candidates.experts.end(), experts.begin(), experts.end());
     candidates.probabilities.insert(candidates.probabilities.end(), weights.begin(), weights.end());
@@ -59,7 +59,7 @@ Status LayerCollector::append(ExpertCandidates &candidates, LayerRows<float> sco
   return {};
 }
 
-// With room for all tokens.
+// With capacity for all tokens.
 static ExpertCandidates emptyCandidates(const CalibrationInfo::MoeLayer &layer, uint64_t tokens) {
   ExpertCandidates candidates;
   candidates.perToken = candidatesOf(layer.experts, layer.topK);

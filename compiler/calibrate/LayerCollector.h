@@ -1,4 +1,4 @@
-// Takes down what a layerwise player shows: rows and choices go into the profile.
+// Collects the observations of a layerwise execution: rows and choices go into the profile.
 #pragma once
 
 #include "compiler/calibrate/Layerwise.h"
@@ -10,17 +10,17 @@
 
 namespace moec {
 
-/// Borrows the writer and the kernels. One thread, the player's.
+/// Borrows the writer and the kernels. One thread, the same that executes.
 class LayerCollector final : public moert::LayerObserver {
 public:
   LayerCollector(ProfileWriter &profile, const moert::KernelTable &kernelTable);
 
-  /// A batch of so many tokens follows.
+  /// A batch of this many tokens follows.
   void beginBatch(uint64_t tokens) { rows = tokens; }
-  /// All tokens have been through the segment: if a MoE layer was seen, it is written.
+  /// All tokens have executed the segment: writes its MoE layer, if it has one.
   moert::Status endSegment();
 
-  /// Held for the trace of a layer, and its scores of one token.
+  /// Bytes held for the trace of a layer and its scores of one token.
   static uint64_t memoryBytes(const CalibrationInfo &info);
 
   moert::Status onRouted(const Routed &routed) override;
@@ -34,8 +34,8 @@ private:
   ProfileWriter &writer;
   const moert::KernelTable &kernels;
   uint64_t rows = 0;
-  std::optional<LayerTrace> trace;               // Of the segment, once a router was seen.
-  std::vector<float> probabilities, bestWeights; // Of one token.
+  std::optional<LayerTrace> trace;               // Set after the segment's router has run.
+  std::vector<float> probabilities, bestWeights; // For one token.
   std::vector<int32_t> bestExperts;
 };
 

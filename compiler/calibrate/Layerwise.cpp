@@ -13,8 +13,8 @@
 
 namespace moert {
 
-/// Invariants: `engine` has weights, tables and a cache of the segment that was begun, and none of
-/// another; sessions have no tokens between two calls of play().
+/// Invariants: `engine` has weights, tables and a cache of the current segment only; sessions have
+/// no tokens between two calls of play().
 struct LayerwisePlayer::Impl {
   const Model *model = nullptr;
   const Model::Impl *file = nullptr;
@@ -24,7 +24,7 @@ struct LayerwisePlayer::Impl {
   std::optional<uint32_t> begun;
 
   Engine::Impl engine;
-  HostRegion laterScores;                         // Of one later router, for a batch.
+  HostRegion laterScores;                         // Scores of one later router, for a batch.
   std::vector<std::unique_ptr<Session>> sessions; // One per window of a batch.
   uint64_t bytesRead = 0;
 
@@ -51,7 +51,7 @@ struct LayerwisePlayer::Impl {
 
 namespace {
 
-/// Hands the engine's logits on.
+/// Forwards the engine's logits.
 class LogitsRelay final : public StepObserver {
 public:
   LogitsRelay(LayerObserver &target, uint32_t windowLength,
@@ -75,7 +75,7 @@ private:
 LayerwisePlayer::LayerwisePlayer(std::unique_ptr<Impl> created) : impl(std::move(created)) {}
 LayerwisePlayer::~LayerwisePlayer() = default;
 
-// In pieces, several at once; offset, address and length are multiples of the alignment.
+// In pieces, several at a time; offset, address and length are multiples of the alignment.
 Status LayerwisePlayer::Impl::read(uint64_t fileOffset, std::span<std::byte> into) {
   ReadQueue &queue = *engine.queue;
   Status failure;
@@ -98,7 +98,7 @@ Status LayerwisePlayer::Impl::read(uint64_t fileOffset, std::span<std::byte> int
   return std::move(failure).withContext("resident weights");
 }
 
-// Segments read parts of the section, some of them twice; its checksum is of the whole.
+// Segments read parts of the section, some of them twice, but its checksum covers the whole.
 Status LayerwisePlayer::Impl::checkResidents() {
   constexpr uint64_t kPieceBytes = 8 * kResidentReadBytes;
   const uint64_t total = artifact().residentBytes;
@@ -134,7 +134,7 @@ Status LayerwisePlayer::Impl::loadResidents(const Segment &segment) {
   return {};
 }
 
-// A cache of this layer alone, to which the whole pool belongs.
+// A cache of this layer alone, which owns the whole pool.
 Status LayerwisePlayer::Impl::makeCache(const Segment &segment) {
   if (engine.cache)
     bytesRead += engine.cache->totalStats().bytesRead;
@@ -208,7 +208,7 @@ Result<std::unique_ptr<LayerwisePlayer>> LayerwisePlayer::create(const Model &mo
   if (!tables.isOk())
     return tables.status().withContext(model.path());
   engine.moeLayers = std::move(tables).value();
-  // Views of all weights; their bytes are there while their segment is.
+  // Views of all weights; their bytes are in memory during their segment only.
   engine.residentPages.resize(artifact.residents.size());
   for (size_t i = 0; i < artifact.residents.size(); ++i)
     engine.residents.push_back(
@@ -256,7 +256,7 @@ void LayerwisePlayer::Impl::setBatch(std::span<const int32_t> tokens) {
   }
 }
 
-// Calls move for each part of each token's state: where it lies in the arena and among the states.
+// Calls move for each part of each token's state with its offset in the arena and in the states.
 void LayerwisePlayer::Impl::moveStates(
     const std::vector<int32_t> &buffers, uint64_t stateBytes,
     const std::function<void(std::byte *buffer, uint64_t at, uint64_t bytes)> &move) {
@@ -292,7 +292,7 @@ Status LayerwisePlayer::Impl::observeRoute(const Segment &segment, const RouteIn
 Status LayerwisePlayer::Impl::playInstruction(const Segment &segment,
                                               const Instruction &instruction,
                                               LayerObserver &observer) {
-  // Guesses are for the cache of a whole model; the weights that they would need are not here.
+  // Prefetching needs the cache of a whole model, and the weights of predictions are not in memory.
   if (std::holds_alternative<PredictInstruction>(instruction))
     return {};
   if (std::holds_alternative<HeadInstruction>(instruction) && !options.wantsLogits)
@@ -309,8 +309,9 @@ Status LayerwisePlayer::play(std::span<const int32_t> tokens, std::span<const st
   const uint32_t windowTokens = impl->options.windowTokens;
   if (!impl->begun || tokens.empty() || tokens.size() % windowTokens != 0 ||
       tokens.size() > uint64_t(impl->batchWindows) * windowTokens)
-    return invalidInput("a batch of ", tokens.size(), " tokens", impl->begun ? "" : " of no layer",
-                        ", expected 1 to ", impl->batchWindows, " windows of ", windowTokens);
+    return invalidInput("a batch of ", tokens.size(), " tokens",
+                        impl->begun ? "" : " without a segment", ", expected 1 to ",
+                        impl->batchWindows, " windows of ", windowTokens);
   const Segment &segment = impl->segments[*impl->begun];
   const uint64_t bytesBefore = segment.stateBytes, bytesAfter = stateBytes(*impl->begun + 1);
   if (in.size() != tokens.size() * bytesBefore || out.size() != tokens.size() * bytesAfter)

@@ -12,9 +12,9 @@
 
 namespace moert {
 
-// Once the layer stays in memory, more windows in a batch save no reading and only grow its
-// buffers. A few are taken, since an expert gets but a small share of one window's tokens and a
-// product of more rows unpacks its weights less often. The number is chosen, not measured.
+// Once the layer stays in memory, more windows in a batch save no reads and only grow its buffers.
+// More than one window is used because an expert gets only a small fraction of one window's tokens,
+// and a product with more rows unpacks its weights less often. The number is chosen, not measured.
 static constexpr uint64_t kMaxWindowsWithLayer = 4;
 
 const Program &layerwiseProgram(const Artifact &artifact) {
@@ -33,7 +33,8 @@ uint64_t largestSlotBytes(const Artifact &artifact) {
 
 namespace {
 
-/// A router: the product that gives a MoE layer its scores. Routers are in the order of the layers.
+/// A router: the product that computes a MoE layer's scores. Routers are in the order of the
+/// layers.
 struct Router {
   uint32_t moeLayer = 0;
   LinearInstruction linear;
@@ -42,7 +43,7 @@ struct Router {
 std::vector<Router> routersOf(const Program &program) {
   std::vector<Router> routers;
   for (size_t i = 1; i < program.instructions.size(); ++i) {
-    // Directly before, so that its input is still there.
+    // Only a product directly before the route counts, so that its input is still in its buffer.
     const auto *linear = std::get_if<LinearInstruction>(&program.instructions[i - 1]);
     const auto *route = std::get_if<RouteInstruction>(&program.instructions[i]);
     if (linear && route && linear->dst == route->scores)
@@ -95,7 +96,7 @@ private:
     return {};
   }
 
-  // Keys and values are kept for one segment only.
+  // Keys and values are kept during one segment only.
   Status checkSlots(const Segment &segment) const {
     std::vector<bool> isStored(artifact.kvSlots.size());
     for (size_t i = segment.begin; i < segment.end; ++i) {
@@ -105,7 +106,7 @@ private:
         if (!isStored[attend->slot])
           return invalidInput("layer ", segment.layer,
                               " reads keys that another layer stored; "
-                              "this model cannot be played by layers");
+                              "this model cannot be executed layer by layer");
     }
     return {};
   }
@@ -120,8 +121,8 @@ private:
       });
       if (segment.moeLayer || own == routers.end())
         return invalidInput("layer ", segment.layer, " has ",
-                            segment.moeLayer ? "two routers" : "a router whose input is not known",
-                            "; this model cannot be played by layers");
+                            segment.moeLayer ? "two routers" : "a router whose input is unknown",
+                            "; this model cannot be executed layer by layer");
       segment.moeLayer = route->moeLayer;
       segment.routerInput = own->linear.src;
       for (auto later = own + 1; later != routers.end(); ++later) {
@@ -138,7 +139,7 @@ private:
            artifact.residents[static_cast<size_t>(weight)].shape.cols;
   }
 
-  // Weights that lie on common or neighbouring blocks of the file are read as one range.
+  // Weights on common or neighbouring blocks of the file are read as one range.
   void placeWeights(Segment &segment) const {
     std::vector<int32_t> &weights = segment.weights;
     std::sort(weights.begin(), weights.end());
@@ -175,7 +176,7 @@ Result<std::vector<Segment>> segmentsOf(const Artifact &artifact, const Program 
   return SegmentBuilder(artifact, program, options).build();
 }
 
-// The largest value of [low, high] for which the condition holds, which holds for low.
+// The largest value of [low, high] for which the condition holds; it holds for low.
 static uint64_t largestThat(uint64_t low, uint64_t high,
                             const std::function<bool(uint64_t)> &holds) {
   while (low < high) {
@@ -212,7 +213,7 @@ shareLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoo
                                   [&](uint64_t more) { return fits(share(batch, more)); }));
 }
 
-// What a batch of one token needs beside the engine's own buffers.
+// Bytes that a batch of one token needs in addition to the engine's own buffers.
 static uint64_t bytesPerToken(const Artifact &artifact, const std::vector<Segment> &segments,
                               const LayerwiseOptions &options) {
   uint64_t state = 0, widest = 0;
@@ -220,7 +221,7 @@ static uint64_t bytesPerToken(const Artifact &artifact, const std::vector<Segmen
     state = std::max(state, segment.stateBytes);
   for (const MoeLayer &layer : artifact.moeLayers)
     widest = std::max<uint64_t>(widest, layer.experts.size());
-  // Blocks of KV memory end with the window.
+  // The last block of KV memory is filled up to a whole block.
   uint64_t kv = divideUp(largestSlotBytes(artifact) * roundUp(options.windowTokens, kKvBlockTokens),
                          options.windowTokens);
   uint64_t later =
@@ -242,9 +243,9 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
   footprint.residentBytes = 0;
   for (const Segment &segment : *segments)
     footprint.residentBytes = std::max(footprint.residentBytes, segment.residentBytes());
-  footprint.kvBytesPerToken = 0; // In the batch's bytes, since each window has its own.
+  footprint.kvBytesPerToken = 0; // Part of the batch's bytes, since each window has its own.
   footprint.arenaBytesPerToken += bytesPerToken(artifact, *segments, options);
-  CacheShape layer; // Layers are in memory one at a time: the one that needs most.
+  CacheShape layer; // The layer that needs most: one is in memory at a time.
   for (const CacheShape::Layer &one : footprint.cache.layers)
     if (layer.layers.empty() || uint64_t(one.experts) * one.recordPages > largestPoolPages(layer))
       layer.layers = {one};

@@ -12,21 +12,21 @@ using namespace moert;
 
 namespace moec {
 
-// As much as may be in the page cache: large enough for a disk, small beside any budget.
+// The bytes that may be in the page cache: large enough for a disk, small beside any budget.
 static constexpr uint64_t kPieceBytes = uint64_t(4) << 20;
 
 Result<StateFile> StateFile::open(const std::string &outputPath, uint64_t halfBytes, bool resume) {
   std::string path = pathOf(outputPath);
   struct stat found;
   if (::lstat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
-    return invalidInput(path, " is not a regular file, expected none or one to write");
+    return invalidInput(path, " is not a regular file, expected a writable file or none");
   int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_CREAT | O_TRUNC);
   int file = ::open(path.c_str(), flags, 0666);
   if (file < 0 && resume && errno == ENOENT)
-    return invalidInput(path, " is gone, the journal is still there; start without --resume");
+    return invalidInput(path, " is gone, but its journal exists; start without --resume");
   if (file < 0)
     return systemError(errno, strCat("opening ", path));
-  // Readahead would fill the page cache with what is dropped at once.
+  // Readahead would fill the page cache with pages that are dropped at once.
   ::posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
   return StateFile(file, std::move(path), halfBytes);
 }
@@ -73,7 +73,7 @@ Status StateFile::write(uint32_t boundary, uint64_t offset, std::span<const std:
       continue;
     if (count < 0)
       return systemError(errno, strCat("writing ", path));
-    // Only clean pages can be dropped.
+    // Only clean pages can be dropped from the page cache.
     ::sync_file_range(file, static_cast<off_t>(offset), count,
                       SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     ::posix_fadvise(file, static_cast<off_t>(offset), count, POSIX_FADV_DONTNEED);

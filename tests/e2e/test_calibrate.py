@@ -200,7 +200,7 @@ class InterruptTest(CalibrateTest):
         self.assertRegex(done.stderr, f"File too large; --resume continues from {output}.work, .*{re.escape(journal.name)}\n")
         self.assertTrue(journal.exists())
         done = self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
-        self.assertRegex(done.err, "going on behind [1-9]")
+        self.assertRegex(done.err, "resuming after [1-9]")
 
     def test_another_seed_does_not_go_on_with_what_was_left(self):
         output, _ = self.killed_with_journal()

@@ -1,4 +1,4 @@
-// What calibration is put together from: shares of windows, states on the disk, the journal.
+// The parts of calibration: the number of windows per text, states on the disk, the journal.
 #include "compiler/calibrate/CalibrationJournal.h"
 #include "compiler/calibrate/CalibrationWindows.h"
 #include "compiler/calibrate/StateFile.h"
@@ -14,14 +14,14 @@
 using namespace moec;
 using namespace moert;
 
-TEST_CASE("texts give as many windows as each other, as far as they have them") {
+TEST_CASE("texts give equal numbers of windows, as far as they have that many") {
   std::vector<uint64_t> available = {100, 3, 50};
   CHECK(shareWindows(available, 9) == std::vector<uint64_t>{3, 3, 3});
   CHECK(shareWindows(available, 30) == std::vector<uint64_t>{14, 3, 13});
   CHECK(shareWindows(available, 110) == std::vector<uint64_t>{57, 3, 50});
 }
 
-TEST_CASE("texts with fewer windows than asked for give all of them") {
+TEST_CASE("texts with fewer windows than requested give all of them") {
   std::vector<uint64_t> available = {2, 3};
   CHECK(shareWindows(available, 9) == available);
 }
@@ -51,7 +51,7 @@ std::vector<std::byte> bytesFrom(uint8_t first, size_t count) {
 
 } // namespace
 
-TEST_CASE("states of a boundary are still there while the next ones are written") {
+TEST_CASE("states of a boundary still exist while the next ones are written") {
   StatesName name;
   auto file = StateFile::open(name.path, 1000, false);
   REQUIRE(file.isOk());
@@ -65,7 +65,7 @@ TEST_CASE("states of a boundary are still there while the next ones are written"
   CHECK(read == second);
 }
 
-TEST_CASE("the checksum of states is the same while they are written and when they are read") {
+TEST_CASE("the checksum of states is the same when they are written and when they are read") {
   StatesName name;
   std::vector<std::byte> states = bytesFrom(9, 900);
   uint64_t checksum = 0;
@@ -85,7 +85,7 @@ TEST_CASE("the checksum of states is the same while they are written and when th
   CHECK(*found == checksum);
 }
 
-TEST_CASE("states that end early, or are gone, are refused") {
+TEST_CASE("states that end early, or are missing, are refused") {
   StatesName name;
   CHECK(StateFile::open(name.path, 1000, true).status().code() == StatusCode::kInvalidInput);
   auto file = StateFile::open(name.path, 1000, false);
@@ -95,7 +95,7 @@ TEST_CASE("states that end early, or are gone, are refused") {
   CHECK(file->read(0, 0, read).code() == StatusCode::kInvalidInput);
 }
 
-TEST_CASE("what is no file in the place of states is refused and stays") {
+TEST_CASE("a states path that is not a regular file is refused and left unchanged") {
   StatesName name;
   const std::string path = StateFile::pathOf(name.path);
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
@@ -104,7 +104,7 @@ TEST_CASE("what is no file in the place of states is refused and stays") {
   CHECK(std::filesystem::remove(path));
 }
 
-TEST_CASE("states are removed unless they are to be kept") {
+TEST_CASE("states are removed unless they are kept") {
   StatesName name;
   REQUIRE(StateFile::open(name.path, 1000, false).isOk());
   CHECK(!std::filesystem::exists(StateFile::pathOf(name.path)));
@@ -124,7 +124,7 @@ CalibrationJournal tinyJournal() {
 
 } // namespace
 
-TEST_CASE("a journal is read as it was written") {
+TEST_CASE("a journal survives a round trip") {
   StatesName name;
   auto none = loadJournal(name.path);
   REQUIRE(none.isOk());
@@ -136,7 +136,7 @@ TEST_CASE("a journal is read as it was written") {
   CHECK(**read == tinyJournal());
 }
 
-TEST_CASE("a damaged journal is refused wherever the damage is") {
+TEST_CASE("a damaged journal is refused at any position of the damage") {
   std::vector<std::byte> sound = encodeJournal(tinyJournal());
   REQUIRE(decodeJournal(sound).isOk());
   for (size_t at = 0; at < sound.size(); at += 5) {
@@ -148,7 +148,7 @@ TEST_CASE("a damaged journal is refused wherever the damage is") {
     CHECK(!decodeJournal(std::span(sound).first(size)).isOk());
 }
 
-TEST_CASE("a journal of layers that it has no counts of is refused") {
+TEST_CASE("a journal of layers without their counts is refused") {
   CalibrationJournal journal = tinyJournal();
   journal.finishedLayers = 1;
   CHECK(!decodeJournal(encodeJournal(journal)).isOk());

@@ -1,4 +1,4 @@
-// What tells checkpoints apart, as docs/calibration-profile.md has it.
+// The numbers that identify checkpoints, as docs/calibration-profile.md defines them.
 #include "compiler/calibrate/Calibrate.h"
 #include "compiler/emit/FieldChecksum.h"
 #include "compiler/import/Checkpoint.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-/// A configuration and two tensors: one that is sampled as a whole, one that is not.
+/// A configuration and two tensors: one that is sampled whole, one that is not.
 TestCheckpoint twoTensors() {
   TestCheckpoint checkpoint = tinyMixtral();
   checkpoint.shards["model.safetensors"] = {testTensor("large", "BF16", {5, kMiB / 2}),
@@ -38,7 +38,7 @@ CheckpointHash hashOf(const TestCheckpoint &checkpoint) {
   return *hash;
 }
 
-/// Of twoTensors() with `count` other bytes in one of them.
+/// The hash of twoTensors() with `count` other bytes in one of them.
 CheckpointHash hashWith(const char *name, size_t at, size_t count = 1) {
   TestCheckpoint checkpoint = twoTensors();
   std::string &bytes = checkpoint.tensor(name).bytes;
@@ -50,7 +50,7 @@ CheckpointHash hashWith(const char *name, size_t at, size_t count = 1) {
 
 } // namespace
 
-TEST_CASE("the hash is that of version 1.0, and the sample another number") {
+TEST_CASE("the hash is that of version 1.0, and the sample a separate number") {
   const TestCheckpoint checkpoint = twoTensors();
   const std::string config = checkpoint.config.dump();
   FieldChecksum feed;
@@ -78,7 +78,7 @@ TEST_CASE("another configuration changes both numbers") {
   CHECK(hashOf(other).sample != hash.sample);
 }
 
-TEST_CASE("of a tensor of 32 KiB every byte is sampled, and the first 64 are hashed") {
+TEST_CASE("every byte of a tensor of 32 KiB is sampled, and the first 64 are hashed") {
   const CheckpointHash hash = hashOf(twoTensors());
   CHECK(hashWith("small", 63).first != hash.first);
   for (size_t at : {size_t(64), 13 * kKiB + 5, 32 * kKiB - 1}) {
@@ -87,7 +87,7 @@ TEST_CASE("of a tensor of 32 KiB every byte is sampled, and the first 64 are has
   }
 }
 
-TEST_CASE("of a larger tensor its ends are sampled, and some of every 570 KiB") {
+TEST_CASE("the ends of a larger tensor are sampled, and a block in every 570 KiB") {
   const CheckpointHash hash = hashOf(twoTensors());
   const size_t bytes = 5 * kMiB;
   for (size_t at : {size_t(64), 4 * kKiB - 1, bytes - 4 * kKiB, bytes - 1})
@@ -107,7 +107,7 @@ TEST_CASE("reading a checkpoint ends when it is stopped") {
   CHECK(hashIn(directory, &stop).status().code() == StatusCode::kInterrupted);
 }
 
-TEST_CASE("weights that end early are refused, and their file is named once") {
+TEST_CASE("weights that end early are refused, and the message names their file once") {
   TemporaryDirectory directory;
   twoTensors().write(directory);
   auto checkpoint = Checkpoint::open(directory.path());

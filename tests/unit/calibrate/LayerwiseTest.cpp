@@ -1,4 +1,4 @@
-// Playing layer by layer gives what steps give, whatever the memory; and only what fits is begun.
+// Layerwise execution gives the results of steps, for any memory; runs that do not fit are refused.
 #include "tests/unit/engine/SyntheticModel.h"
 
 #include "compiler/calibrate/Layerwise.h"
@@ -51,7 +51,7 @@ struct SyntheticFile {
   ~SyntheticFile() { std::remove(path.c_str()); }
 };
 
-/// All that was computed: logits and, per MoE layer, the choices of all tokens.
+/// All results: logits and, per MoE layer, the choices of all tokens.
 struct Seen {
   std::vector<float> logits;
   std::map<uint32_t, std::vector<int32_t>> experts;
@@ -192,7 +192,7 @@ uint64_t smallestBudget(const Model &model, LayerwiseOptions options) {
   return std::strtoull(message.c_str() + message.find("works is ") + 9, nullptr, 10);
 }
 
-/// A bf16 matrix of few rows, which lies in the file row by row.
+/// A bf16 matrix of few rows, which is stored in the file row by row.
 std::vector<float> matrixOf(const SyntheticFile &file, const std::string &name) {
   const Artifact &artifact = file.model->artifact();
   for (const ResidentWeight &weight : artifact.residents)
@@ -224,7 +224,7 @@ uint64_t expertBytes(const Artifact &artifact) {
 
 } // namespace
 
-TEST_CASE("layer by layer gives the logits and choices of steps, float and quantized") {
+TEST_CASE("layerwise execution gives the logits and choices of steps, float and quantized") {
   for (auto [experts, residents] : {std::pair(WeightKind::kBF16, WeightKind::kBF16),
                                     std::pair(WeightKind::kF32, WeightKind::kF32),
                                     std::pair(WeightKind::kInt4, WeightKind::kInt8)}) {
@@ -234,7 +234,7 @@ TEST_CASE("layer by layer gives the logits and choices of steps, float and quant
   }
 }
 
-TEST_CASE("what is computed does not depend on memory, threads or instruction set") {
+TEST_CASE("results do not depend on memory, threads or instruction set") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
   Seen expected = playLayerwise(*file.model, options).recorder.seen;
@@ -249,13 +249,14 @@ TEST_CASE("what is computed does not depend on memory, threads or instruction se
   CHECK(smallest.recorder.seen == expected);
 }
 
-TEST_CASE("with room for a layer each expert is read once, and the resident weights twice") {
+TEST_CASE(
+    "with a pool for a whole layer each expert is read once, and the resident weights twice") {
   SyntheticFile file;
   Played played = playLayerwise(*file.model, layerwiseOptions());
   REQUIRE(played.account.holdsLayer);
   REQUIRE(played.account.batchWindows < kWindows);
   const Artifact &artifact = file.model->artifact();
-  // Once to check them, once to use them; segments begin and end inside a block.
+  // Once to check them, once to use them; segments may begin and end inside a block.
   uint64_t residents = 2 * artifact.residentBytes + 2 * 4096 * (kLayers + 2);
   CHECK(played.bytesRead <= expertBytes(artifact) + residents);
 }
@@ -264,14 +265,14 @@ TEST_CASE("the smallest budget works and one byte less is refused") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
   uint64_t smallest = smallestBudget(*file.model, options);
-  // What the process itself needs is counted anew each time, and may change a little.
+  // The memory of the process itself is measured each time, and may change a little.
   options.memory = BudgetSize{smallest + 65536, {}};
   CHECK(accountLayerwise(*file.model, options).isOk());
   options.memory = BudgetSize{smallest - 65536, {}};
   CHECK(!accountLayerwise(*file.model, options).isOk());
 }
 
-TEST_CASE("without logits nothing is asked of the head") {
+TEST_CASE("without logits the head's weights are not read") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
   uint64_t whole = playLayerwise(*file.model, options).bytesRead;
@@ -282,7 +283,7 @@ TEST_CASE("without logits nothing is asked of the head") {
   CHECK(played.recorder.seen.experts == seenStepByStep(*file.model).experts);
 }
 
-TEST_CASE("later routers see this layer's input") {
+TEST_CASE("later routers get this layer's input") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
   options.laterRouters = 2;
@@ -304,7 +305,7 @@ TEST_CASE("later routers see this layer's input") {
   }
 }
 
-TEST_CASE("a batch of other than whole windows, or beyond the account, is refused") {
+TEST_CASE("a batch that is not whole windows, or beyond the account, is refused") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
   auto account = accountLayerwise(*file.model, options);
@@ -318,7 +319,7 @@ TEST_CASE("a batch of other than whole windows, or beyond the account, is refuse
     auto out = std::span(states).first(count * (*player)->stateBytes(1));
     return !(*player)->play(std::span(tokens).first(count), {}, out, recorder).isOk();
   };
-  CHECK(refuses(kWindow)); // No segment was begun.
+  CHECK(refuses(kWindow)); // Before begin().
   REQUIRE((*player)->begin(0).isOk());
   CHECK(!refuses(kWindow));
   CHECK(refuses(kWindow - 1));
@@ -345,10 +346,10 @@ TEST_CASE("a layer that reads another's keys is refused") {
       attend->slot = 0;
   auto segments = segmentsOf(artifact, program, layerwiseOptions());
   REQUIRE(!segments.isOk());
-  CHECK(segments.status().message().find("cannot be played by layers") != std::string::npos);
+  CHECK(segments.status().message().find("cannot be executed layer by layer") != std::string::npos);
 }
 
-TEST_CASE("between layers of the synthetic model one row of the hidden size is alive") {
+TEST_CASE("between layers of the synthetic model one row of the hidden size is live") {
   SyntheticFile file;
   const Artifact &artifact = file.model->artifact();
   auto segments = segmentsOf(artifact, layerwiseProgram(artifact), layerwiseOptions());
@@ -367,7 +368,7 @@ TEST_CASE("memory goes to the layer if it fits, and to the batch if not") {
   };
   CHECK(!share(29));
   CHECK(share(30)->poolPages == 10);
-  CHECK(share(45)->poolPages == 25); // One window, and what is left.
+  CHECK(share(45)->poolPages == 25); // One window, and the rest.
   CHECK(share(119)->poolPages == 59);
   CHECK(share(119)->batchWindows == 3);
   CHECK(share(120)->poolPages == 100);
