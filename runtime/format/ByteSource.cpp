@@ -16,7 +16,7 @@ namespace moert {
 
 static Status checkEnd(uint64_t offset, uint64_t length, uint64_t size) {
   if (!rangeFits(offset, length, size))
-    return invalidInput(length, " bytes at offset ", offset, " wanted, the end is at ", size);
+    return invalidInput(length, " bytes at offset ", offset, " requested, the end is at ", size);
   return {};
 }
 

@@ -57,7 +57,7 @@ private:
   template <typename Vector>
   Status checkAligned(const Vector &vector, size_t alignment, const char *what) {
     if (vector.size() != 0 && reinterpret_cast<uintptr_t>(vector.Data()) % alignment != 0)
-      return invalidInput(what, "s lie at an address that is no multiple of ", alignment);
+      return invalidInput(what, "s lie at an address that is not a multiple of ", alignment);
     return {};
   }
 

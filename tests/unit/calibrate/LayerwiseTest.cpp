@@ -109,7 +109,7 @@ struct LayerRecorder : LayerObserver {
   Seen seen;
   std::map<uint32_t, std::vector<float>> inputs; // Per MoE layer.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<float>> laterScores, scores;
-  uint64_t rows = 0; // Of the batch.
+  uint64_t rows = 0; // Rows of the batch.
 
   Status onRouted(const Routed &routed) override {
     for (uint64_t row = 0; row < rows; ++row) {

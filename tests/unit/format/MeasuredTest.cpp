@@ -255,6 +255,7 @@ TEST_CASE("losses at a misaligned address are refused") {
     if (word(at) == first - 4 - at)
       setWord(at, word(at) + 4);
   setWord(first, 1);
-  CHECK(decodingOf(manifest) == "measured: acceptance text 0: numbers lie at an address that is no "
-                                "multiple of 8");
+  CHECK(decodingOf(manifest) ==
+        "measured: acceptance text 0: numbers lie at an address that is not a "
+        "multiple of 8");
 }
