@@ -1,7 +1,7 @@
 // The expert cache without its bytes: replays a routing trace through the runtime's own directory
 // and policies, and counts what the runtime would count: play by play the same, where no read fails
-// and guesses are settled, which means read at the end of the play that made them. Reads that race
-// with the computation change what is read of guesses, never hits, misses and evictions.
+// and the guesses of a play have been read when the next one begins. Reads that race with the
+// computation change what is read of guesses, never hits, misses and evictions.
 #pragma once
 
 #include "compiler/plan/RoutingTrace.h"

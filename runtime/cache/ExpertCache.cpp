@@ -74,8 +74,7 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
       layers(config.layers.begin(), config.layers.end()),
       directory(config.rules, config.transitPages, directorySizeOf(config)),
       guesses(directorySizeOf(config)), guessesUnderWay(config.guessesUnderWay),
-      isSettled(config.isSettled), experts(directorySizeOf(config).experts),
-      listPages(moert::largestRecordPages(config)) {
+      experts(directorySizeOf(config).experts), listPages(moert::largestRecordPages(config)) {
   for (const CacheLayer &layer : layers) {
     directory.addLayer(layer.quotaPages, layer.comesRoundAgain);
     for (const ExpertRecord &record : layer.records)
@@ -170,8 +169,6 @@ Status ExpertCache::startReads() {
       evict(leaving[nextLeaving++]);
     }
     MOERT_RETURN_IF_ERROR(startRead(toRead[nextRead]));
-    if (isSettled)
-      MOERT_RETURN_IF_ERROR(waitFor(toRead[nextRead]));
   }
   startGuesses();
   return {};
@@ -265,15 +262,6 @@ Status ExpertCache::complete(uint32_t id, Status result) {
   }
   directory.drop(id);
   return std::move(result).withContext(nameOf(id));
-}
-
-Status ExpertCache::waitFor(uint32_t id) {
-  uint64_t before = clock();
-  Status arrived;
-  while (arrived.isOk() && experts[id].slicesLoading > 0)
-    arrived = collect(true);
-  statsNow().waitNs += clock() - before;
-  return arrived;
 }
 
 /// What is still being read is waited for, so that nothing is written to pages which may be given
@@ -380,11 +368,10 @@ Status ExpertCache::endLayer() {
     return fail(failed(fileName, ": endLayer after ", released, " of ", wanted.size(),
                        " experts were released"));
   closePlay();
-  Status settled = isSettled ? settleGuesses() : Status();
   startGuesses();
   playStats += std::exchange(betweenStats, {});
   closedStats += playStats;
-  return settled;
+  return {};
 }
 
 void ExpertCache::closePlay() {

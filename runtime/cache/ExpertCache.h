@@ -11,7 +11,7 @@
 // Between plays a predictor may name experts of later layers (guess). They are read into transit
 // pages that the plays leave free, while nothing that was asked for waits to be read, and change
 // neither what is kept nor what is handed out: a guess that comes true is a miss whose read was
-// begun early. How many come true in time depends on the disk; with `isSettled` it does not.
+// begun early. How many come true in time depends on the disk.
 #pragma once
 
 #include "runtime/base/Clock.h"
@@ -68,10 +68,6 @@ struct CacheConfig {
   CacheRules rules;
   /// Reads of guesses at a time, at most; 0: nothing is guessed.
   uint32_t guessesUnderWay = kMostGuessReads;
-  /// Every read is waited for before anything else happens, guesses at the end of the play that
-  /// made them: all counts are then those of the compiler's replay. Slow; for tests and
-  /// comparisons.
-  bool isSettled = false;
   Clock clock = monotonicNs;
   /// Who computes checksums; null: the caller alone.
   ThreadPool *threads = nullptr;
@@ -225,7 +221,6 @@ private:
   Status submitRead(uint32_t id);
   Status collect(bool wait);
   Status complete(uint32_t id, Status result);
-  Status waitFor(uint32_t id);
   void drain();
   Status verifyReady();
   static size_t mostChecks(const CacheConfig &config);
@@ -238,7 +233,6 @@ private:
   Status advanceReads();
   void startGuesses();
   void startGuess(uint32_t id);
-  Status settleGuesses();
   void letGuessGo(uint32_t id);
   void letAllGuessesGo();
   CacheStats &statsNow() { return isPlaying ? playStats : betweenStats; }
@@ -254,7 +248,6 @@ private:
   CacheDirectory directory;
   GuessList guesses;
   uint32_t guessesUnderWay;
-  bool isSettled;
   uint32_t guessesLoading = 0; // Adopted ones included.
   std::vector<Expert> experts; // By the directory's ids, as everything below.
 

@@ -47,7 +47,7 @@ Status ExpertCache::advanceReads() {
 
 /// As far as the demand leaves the disk and pages to them. What leaves anyway leaves early.
 void ExpertCache::startGuesses() {
-  if (isSettled || (isPlaying && nextRead < toRead.size()))
+  if (isPlaying && nextRead < toRead.size())
     return;
   while (guesses.hasNext() && guessesLoading < guessesUnderWay &&
          queue.readsUnderWay() < queue.maxReads()) {
@@ -74,15 +74,6 @@ void ExpertCache::startGuess(uint32_t id) {
   ++guessesLoading;
   ++statsNow().guessesRead;
   statsNow().guessBytes += recordOf(id).bytes;
-}
-
-Status ExpertCache::settleGuesses() {
-  while (guesses.hasNext() && directory.hasRoomForGuess(guesses.next())) {
-    uint32_t id = guesses.next();
-    startGuess(id);
-    MOERT_RETURN_IF_ERROR(waitFor(id));
-  }
-  return {};
 }
 
 void ExpertCache::letGuessGo(uint32_t id) {

@@ -183,9 +183,10 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   MOERT_RETURN_IF_ERROR(engine->makeStepMemory());
 
   MemoryPiece pool = {engine->poolMemory.data(), engine->poolMemory.bytes()};
+  const auto makeQueue = options.readQueue ? options.readQueue : createReadQueue;
   MOERT_ASSIGN_OR_RETURN(
       engine->queue,
-      createReadQueue(model.impl->file, readQueueOptions(artifact, options.io, {&pool, 1})));
+      makeQueue(model.impl->file, readQueueOptions(artifact, options.io, {&pool, 1})));
   const Plan &plan = artifact.plans[account.plan];
   const uint64_t startBytes = startBytesOf(artifact, plan, account.poolPages);
   auto hear = [&](uint64_t done) {
@@ -203,7 +204,6 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   CacheConfig config =
       makeCacheConfig(model, engine->moeLayers, plan, account.poolPages, engine->cacheLayers);
   config.pool = engine->poolMemory.span();
-  config.isSettled = options.isSettled;
   config.threads = engine->threads.get();
   MOERT_ASSIGN_OR_RETURN(engine->cache, ExpertCache::create(config, *engine->queue));
   engine->guessRules = plan.guesses;

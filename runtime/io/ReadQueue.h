@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -130,6 +131,9 @@ private:
 /// system is an error that says what was refused and which --io works.
 Result<std::unique_ptr<ReadQueue>> createReadQueue(const ArtifactFile &file,
                                                    const ReadQueueOptions &options);
+
+using ReadQueueMaker = std::function<Result<std::unique_ptr<ReadQueue>>(
+    const ArtifactFile &file, const ReadQueueOptions &options)>;
 
 /// An upper bound of what such a queue costs the process without registered regions, memory of the
 /// kernel included (rings, requests, stacks); kAuto: of the dearest backend. Known before anything

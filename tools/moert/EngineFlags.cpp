@@ -99,7 +99,6 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags) {
           "Use the largest of the artifact's plans of this preset that fits; moec inspect lists "
           "them (default: the first plan's preset)")
       ->type_name("P");
-  command.add_flag("--settled", flags.isSettled)->group("");
   addCount(
       command, "--threads", 1, kMaxThreads, [&flags](uint32_t n) { flags.threads = n; },
       "Compute threads (default: the cores that this process may use)");
@@ -121,7 +120,6 @@ EngineOptions engineOptionsOf(const EngineFlags &flags) {
   options.isa = flags.isa;
   options.prefillChunk = flags.prefillChunk;
   options.preset = flags.preset;
-  options.isSettled = flags.isSettled;
   return options;
 }
 

@@ -22,7 +22,6 @@ struct EngineFlags {
   std::optional<Isa> isa;
   std::optional<uint32_t> prefillChunk;
   std::optional<std::string> preset;
-  bool isSettled = false;
 };
 
 /// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk; and --settled (synchronous

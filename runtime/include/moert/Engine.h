@@ -64,8 +64,9 @@ struct EngineOptions {
   std::optional<uint32_t> plan;
   /// As a plan's preset is spelled; or a plan's name, for that one.
   std::optional<std::string> preset;
-  /// Every read is waited for (CacheConfig::isSettled): slow, and counts repeat exactly.
-  bool isSettled = false;
+  /// Makes the queue that the engine reads experts with; absent: createReadQueue(), whose memory is
+  /// what the account has.
+  ReadQueueMaker readQueue;
   /// Another engine of this process has the program itself in its account: its image, heap,
   /// reserve.
   bool sharesProcess = false;

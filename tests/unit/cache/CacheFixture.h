@@ -94,7 +94,7 @@ inline uint64_t accountedTableBytes(const CacheConfig &config) {
 struct CacheUnderTest {
   CacheUnderTest(const FakeModel &fakeModel, ReadQueue &queue, std::vector<uint64_t> quotas,
                  uint64_t transit, uint64_t pageBytes = kBlock, Clock clock = monotonicNs,
-                 const CacheRules &rules = {}, bool isSettled = false,
+                 const CacheRules &rules = {}, uint32_t guessesUnderWay = kMostGuessReads,
                  ThreadPool *threads = nullptr)
       : model(fakeModel) {
     uint64_t pages = transit;
@@ -110,7 +110,7 @@ struct CacheUnderTest {
     config.pool = pool.span().first(pages * pageBytes);
     config.clock = clock;
     config.rules = rules;
-    config.isSettled = isSettled;
+    config.guessesUnderWay = guessesUnderWay;
     config.threads = threads;
     Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(config, queue);
     REQUIRE(made.status().message() == "");

@@ -322,9 +322,9 @@ TEST_CASE("whatever is guessed and whenever it arrives, the same experts are hit
 TEST_CASE("guessing allocates nothing") {
   FakeModel model(std::vector<std::vector<uint64_t>>(4, std::vector<uint64_t>(16, 3)));
   for (const CacheRules &rules : allRules())
-    for (bool isSettled : {false, true}) {
-      FakeReadQueue queue(model.file, 4);
-      CacheUnderTest test(model, queue, {12, 6, 6, 12}, 18, kBlock, monotonicNs, rules, isSettled);
+    for (uint32_t underWay : {kMostGuessReads, 64u}) {
+      FakeReadQueue queue(model.file, 2 * underWay);
+      CacheUnderTest test(model, queue, {12, 6, 6, 12}, 18, kBlock, monotonicNs, rules, underWay);
       std::mt19937 random(9);
       std::vector<Experts> wanted;
       for (int i = 0; i < 60; ++i)

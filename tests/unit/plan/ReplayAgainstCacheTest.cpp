@@ -130,7 +130,8 @@ TEST_CASE("the replay counts what the runtime's cache counts, play by play, unde
   }
 }
 
-TEST_CASE("with guesses the replay counts what a settled cache counts, and decides as any does") {
+// All reads that were begun are there whenever the synchronous cache looks.
+TEST_CASE("the replay counts what a cache with synchronous reads counts, and decides as any does") {
   uint64_t retained = 0;
   for (uint32_t seed = 0; seed < 24; ++seed) {
     std::mt19937 random(seed);
@@ -150,10 +151,11 @@ TEST_CASE("with guesses the replay counts what a settled cache counts, and decid
       CAPTURE(seed);
       CAPTURE(int(rules.eviction));
       CAPTURE(int(rules.sharing));
-      FakeReadQueue settledQueue(model.file, 4), racingQueue(model.file, 1 + random() % 5);
+      FakeReadQueue synchronousQueue(model.file), racingQueue(model.file, 1 + random() % 5);
+      synchronousQueue.eager = 64;
       racingQueue.choose = [&](size_t) { return random(); };
-      CacheUnderTest settled(model, settledQueue, quotas, transit, pageBytes, monotonicNs, rules,
-                             true);
+      CacheUnderTest synchronous(model, synchronousQueue, quotas, transit, pageBytes, monotonicNs,
+                                 rules, 64);
       CacheUnderTest racing(model, racingQueue, quotas, transit, pageBytes, monotonicNs, rules);
       CacheReplay replay =
           CacheReplay::create(planOf(model, quotas, transit, pageBytes, rules)).value();
@@ -161,19 +163,19 @@ TEST_CASE("with guesses the replay counts what a settled cache counts, and decid
       for (size_t p = 0; p < trace.plays.size(); ++p) {
         const RoutingPlay &play = trace.plays[p];
         if (play.beginsPrompt) {
-          REQUIRE(settled.cache->beginPrompt().isOk());
+          REQUIRE(synchronous.cache->beginPrompt().isOk());
           REQUIRE(racing.cache->beginPrompt().isOk());
           replay.beginPrompt();
         }
         RandomGuesses said(random, trace, p);
         for (const LayerGuess &guess : said.guesses) {
-          settled.cache->guess(guess);
+          synchronous.cache->guess(guess);
           racing.cache->guess(guess);
         }
         ReplayCounts expected = replay.play(play.layer, trace.demandOf(play), said.guesses);
         total += expected;
-        REQUIRE(playInCache(*settled.cache, play.layer, trace.demandOf(play)) == expected);
-        REQUIRE(settled.cache->layerStats().present == expected.hits + expected.adopted);
+        REQUIRE(playInCache(*synchronous.cache, play.layer, trace.demandOf(play)) == expected);
+        REQUIRE(synchronous.cache->layerStats().present == expected.hits + expected.adopted);
         racingQueue.eager = random() % 3;
         ReplayCounts raced = playInCache(*racing.cache, play.layer, trace.demandOf(play));
         REQUIRE(raced.hits == expected.hits);
@@ -181,7 +183,7 @@ TEST_CASE("with guesses the replay counts what a settled cache counts, and decid
         REQUIRE(raced.evictions == expected.evictions);
       }
       CHECK(total.adopted > 0);
-      CHECK(countsOf(settled.cache->totalStats()) == total);
+      CHECK(countsOf(synchronous.cache->totalStats()) == total);
       retained += total.guessesRetained;
     }
   }

@@ -1,10 +1,11 @@
 // A trace as calibration makes it, played by the replay, has to count what an engine counts that
-// computes the same tokens and waits for each read: play by play, guesses included.
+// computes the same tokens with reads that are complete at once: play by play, guesses included.
 #include "compiler/plan/CacheReplay.h"
 
 #include "compiler/calibrate/Layerwise.h"
 #include "runtime/predict/Candidates.h"
 #include "tests/unit/engine/EngineFixture.h"
+#include "tests/unit/engine/SynchronousQueue.h"
 #include "tests/unit/policy/AllCacheRules.h"
 
 #include <doctest/doctest.h>
@@ -116,7 +117,7 @@ Plan planWith(const CacheRules &rules) {
 
 } // namespace
 
-TEST_CASE("a replayed trace counts what a settled engine counts, play by play, under every rule") {
+TEST_CASE("a replayed trace counts what an engine with synchronous reads counts, play by play") {
   TemporaryArtifact plain;
   const Trace trace = traceOf(*Model::open(plain.path).value());
   for (const CacheRules &rules : allRules()) {
@@ -127,7 +128,7 @@ TEST_CASE("a replayed trace counts what a settled engine counts, play by play, u
     auto model = Model::open(artifact.path);
     REQUIRE_MESSAGE(model.isOk(), model.status().message());
     EngineOptions options = optionsOf(**model, plan);
-    options.isSettled = true;
+    options.readQueue = makeSynchronousQueue;
     Loaded loaded = load(artifact.path, options);
     CacheReplay replay = CacheReplay::create(replayOf((*model)->artifact(), plan)).value();
     uint64_t adopted = 0;
@@ -136,18 +137,24 @@ TEST_CASE("a replayed trace counts what a settled engine counts, play by play, u
     for (size_t token = 0; token < kPrompt.size(); ++token) {
       SessionTokens one = {loaded.session.get(), {&kPrompt[token], 1}, LogitsWanted::kLast};
       REQUIRE(loaded.engine->step({&one, 1}, observer).isOk());
+      // Some guesses are begun behind the play that made them and count with the next one.
+      uint64_t bytes = 0, expectedBytes = 0, guessBytes = 0, expectedGuessBytes = 0;
       for (uint32_t layer = 0; layer < kLayers; ++layer) {
         ReplayCounts expected = play(replay, trace, plan, layer, token);
         const LayerProfile &counted = loaded.engine->lastStep()[layer];
         REQUIRE(counted.hits == expected.hits);
         REQUIRE(counted.misses == expected.misses);
-        REQUIRE(counted.bytesRead == expected.bytesRead);
-        REQUIRE(counted.guessBytes == expected.guessBytes);
+        bytes += counted.bytesRead;
+        guessBytes += counted.guessBytes;
+        expectedBytes += expected.bytesRead;
+        expectedGuessBytes += expected.guessBytes;
         REQUIRE(counted.adopted == expected.adopted);
         REQUIRE(counted.refuted == expected.refuted);
         REQUIRE(counted.present == expected.hits + expected.adopted);
         adopted += counted.adopted;
       }
+      REQUIRE(bytes == expectedBytes);
+      REQUIRE(guessBytes == expectedGuessBytes);
     }
     CHECK(adopted > 0);
   }

@@ -240,7 +240,7 @@ TEST_CASE("in made-up time the replay reads and waits as the runtime's cache doe
       TimelineQueue queue(model.file, fixture.reads, paces);
       const CacheAllotment &allotment = settings.allotment;
       CacheUnderTest test(model, queue, {allotment.quotaPages.begin(), allotment.quotaPages.end()},
-                          allotment.transitPages, kBlock, monotonicNs, rules, false,
+                          allotment.transitPages, kBlock, monotonicNs, rules, kMostGuessReads,
                           threads > 1 ? pool.get() : nullptr);
       CachePlayer player{fixture, settings, *test.cache, queue};
       uint64_t bytes = 0, expectedBytes = 0;
