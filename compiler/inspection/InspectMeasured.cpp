@@ -62,7 +62,7 @@ std::string describeMeasured(const Measured &measured) {
                                    lossText(measured, measured.upperBound), " with ",
                                    fixed(measured.confidence * 100, 2), "% confidence")});
   table.addRow(
-      {"beside it", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
+      {"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
                            "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
   table.addRow({"on", describeSamples(measured)});
   table.addRow(
@@ -71,7 +71,7 @@ std::string describeMeasured(const Measured &measured) {
               measured.isOnItems() ? " items" : strCat(" of ", measured.documents, " documents"),
               ", whose losses have a standard deviation of ",
               lossText(measured, measured.unitSpread))});
-  table.addRow({"chosen by", strCat(measured.solver, ", quantized by ", measured.quantizer)});
+  table.addRow({"chosen by", strCat(measured.solver, ", quantizer ", measured.quantizer)});
   table.addRow(
       {"search", strCat(measured.measurements, " measurements, ", measured.windowsPlayed,
                         measured.isOnItems() ? " windows and items" : " windows",

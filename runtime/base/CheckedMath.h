@@ -1,5 +1,5 @@
-// Arithmetic on sizes that come from files. Nothing read from outside is added, multiplied, rounded
-// or used as an offset except through these.
+// Arithmetic on sizes that come from files. A number from outside is added, multiplied, rounded or
+// used as an offset only through these functions.
 #pragma once
 
 #include <bit>
@@ -35,7 +35,7 @@ constexpr std::optional<uint64_t> checkedRoundUp(uint64_t value, uint64_t powerO
   return *sum & ~(powerOfTwo - 1);
 }
 
-/// For sizes of our own making, which are known to be far from overflow.
+/// For trusted sizes that cannot overflow.
 constexpr uint64_t roundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }

@@ -1,5 +1,5 @@
-// The checksum of the artifact: XXH3, 64 bits, seed 0. It finds what disks and interrupted copies
-// do to a file; it is no defence against somebody who means to deceive.
+// The checksum of the artifact: XXH3, 64 bits, seed 0. It detects damage by disks and interrupted
+// copies; it does not protect against deliberate changes.
 #pragma once
 
 #include "runtime/base/PagedBytes.h"
@@ -15,26 +15,26 @@ namespace moert {
 
 uint64_t checksum64(std::span<const std::byte> bytes);
 
-/// Of the first `bytes` bytes of the view.
+/// The checksum of the first `bytes` bytes of the view.
 uint64_t checksum64(const PagedBytes &view, uint64_t bytes);
 
-/// As messages and files of text spell one: 16 hexadecimal digits.
+/// 16 hexadecimal digits, as in messages and text files.
 std::string formatChecksum(uint64_t checksum);
-/// Nothing, unless the word is spelt like that.
+/// The inverse; nullopt for any other spelling.
 std::optional<uint64_t> parseChecksum(std::string_view word);
 
-/// The same number, from bytes that come in parts. Allocates nothing; one thread.
+/// The same checksum over data that arrives in parts. Allocates nothing. Used by one thread.
 class ChecksumStream {
 public:
   ChecksumStream();
 
   void update(std::span<const std::byte> bytes);
-  /// Of everything so far; more may follow.
+  /// The checksum of all bytes so far; more may follow.
   uint64_t digest() const;
 
 private:
-  // XXH3_state_t, whose header stays out of this one; Checksum.cpp holds size and alignment against
-  // it.
+  // Holds an XXH3_state_t without including its header here; Checksum.cpp asserts size and
+  // alignment.
   static constexpr size_t kStateBytes = 576;
   alignas(64) std::byte state[kStateBytes];
 };

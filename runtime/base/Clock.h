@@ -1,11 +1,11 @@
-// Time is passed in, so that tests can replace it.
+// The clock is passed in, so that tests can replace it.
 #pragma once
 
 #include <cstdint>
 
 namespace moert {
 
-/// Returns nanoseconds since some fixed moment; never goes backwards.
+/// Returns nanoseconds since a fixed moment; never goes backwards.
 using Clock = uint64_t (*)();
 
 /// The system's monotonic clock.

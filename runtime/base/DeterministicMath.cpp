@@ -8,8 +8,8 @@ namespace moert {
 
 namespace {
 
-/// high + low, |low| at most half a unit in the last place of high. pow needs the logarithm with
-/// more than a double's precision, for the product with the exponent enlarges its error.
+/// high + low, |low| at most half a unit in the last place of high. pow needs a logarithm more
+/// precise than a double, because multiplying by the exponent amplifies its error.
 struct DoubleDouble {
   double high, low;
 };
@@ -21,8 +21,8 @@ DoubleDouble twoSum(double a, double b) {
   return {sum, (a - (sum - bPart)) + (b - bPart)};
 }
 
-/// a * b exactly (Dekker), for factors far from overflow. Without fma: where the hardware has none,
-/// it would be a call into libm.
+/// a * b exactly (Dekker), for factors far from overflow. Uses no fma: on hardware without it, fma
+/// is a call into libm.
 DoubleDouble twoProduct(double a, double b) {
   constexpr double kSplit = 0x1p27 + 1;
   const double aScaled = kSplit * a, bScaled = kSplit * b;
@@ -32,8 +32,7 @@ DoubleDouble twoProduct(double a, double b) {
   return {product, ((aHigh * bHigh - product) + aHigh * bLow + aLow * bHigh) + aLow * bLow};
 }
 
-// ln 2 in two parts. The first has 21 zero bits at its end, so that its product with an exponent is
-// exact.
+// ln 2 in two parts. The first ends in 21 zero bits, so that its product with an exponent is exact.
 constexpr double kLn2High = 0x1.62e42feep-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
@@ -67,7 +66,7 @@ DoubleDouble logarithm(double x) {
       ((numerator - back.high) - back.low - s * denominator.low) / denominator.high;
 
   const double square = s * s;
-  double series = 0; // 1/3 + s^2/5 + ... + s^22/25; the rest is below 2^-60.
+  double series = 0; // 1/3 + s^2/5 + ... + s^22/25; the remainder is below 2^-60.
   for (int n = 25; n >= 3; n -= 2)
     series = series * square + 1.0 / n;
   const double mantissaRest = 2 * (s * (square * series) + sRest);
@@ -82,7 +81,7 @@ double exponential(DoubleDouble x) {
   constexpr double kInverseLn2 = 1.4426950408889634;
   if (x.high > 709.78)
     return std::numeric_limits<double>::infinity();
-  if (x.high < -708.39) // Below this the result is subnormal.
+  if (x.high < -708.39) // The result would be subnormal.
     return 0;
   const int k = static_cast<int>(x.high * kInverseLn2 + (x.high < 0 ? -0.5 : 0.5));
   const DoubleDouble reduced = twoSum(x.high - k * kLn2High, x.low - k * kLn2Low);

@@ -1,15 +1,15 @@
-// log, exp and pow from additions, multiplications and divisions alone, so that every machine that
-// keeps IEEE 754 gives the same bits: what depends on libm's version must not reach an artifact.
-// Not correctly rounded, but close: the test holds them against long double within 1.2e-16
-// relative (half a unit in the last place is 1.1e-16).
+// log, exp and pow from additions, multiplications and divisions only, so that every machine with
+// IEEE 754 arithmetic computes the same bits: an artifact must not depend on the version of libm.
+// Not correctly rounded, but close: the test requires a relative error below 1.2e-16 against long
+// double (half a unit in the last place is 1.1e-16).
 //
-// Not for speed: they serve what a compilation works out once. The compiler alone calls them, from
-// importing to plans, which include nothing of each other but this folder.
+// Not fast: meant for values that a compilation computes once. Only the compiler calls them. They
+// are in runtime/base because that is the only directory that all of their callers may include.
 #pragma once
 
 namespace moert {
 
-/// pi, rounded.
+/// pi, rounded to double.
 inline constexpr double kPi = 3.14159265358979323846;
 
 /// Natural logarithm of a finite x > 0.

@@ -6,7 +6,7 @@
 
 namespace moert {
 
-/// Control characters but the kept ones, and broken UTF-8, as \xNN.
+/// Control characters except the kept ones, and broken UTF-8, as \xNN.
 static std::string escaped(std::string_view text, std::string_view kept) {
   std::string shown;
   while (!text.empty()) {
@@ -30,7 +30,7 @@ std::string excerpt(std::string_view text, size_t most) {
   if (text.size() <= most)
     return escaped(text, "");
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80)
-    --most; // Back to where a character of UTF-8 begins.
+    --most; // Back to the first byte of a UTF-8 character.
   return escaped(text.substr(0, most), "") + "...";
 }
 

@@ -1,5 +1,4 @@
-// How messages show what others wrote, in a file or as its name: it may be of any length and hold
-// anything.
+// Untrusted text in messages, such as file names and file contents: of any length, with any bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +7,15 @@
 
 namespace moert {
 
-/// Enough to find the place in the file, short enough for the message to stay one.
+/// Long enough to find the place in the file, short enough for one message.
 constexpr size_t kExcerptBytes = 80;
 
-/// The text with its control characters and broken UTF-8 escaped; of a longer one the first
-/// characters that fit into `most` bytes and "...".
+/// The text with control characters and broken UTF-8 escaped. A longer text is cut to the
+/// characters that fit into `most` bytes, followed by "...".
 std::string excerpt(std::string_view text, size_t most = kExcerptBytes);
 
-/// A whole message, escaped in the same way but for its line breaks and tabs: the names of files in
-/// it may hold anything too.
+/// A whole message, escaped in the same way except for line breaks and tabs: file names in it may
+/// contain any bytes.
 std::string printable(std::string_view text);
 
 } // namespace moert

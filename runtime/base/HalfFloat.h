@@ -1,5 +1,5 @@
-// The 16-bit types: from f32 rounded to nearest even, to f32 exact. In integer arithmetic: the same
-// bits whatever the processor and its mode.
+// Conversions of the 16-bit types: f32 to 16 bits rounds to nearest even, 16 bits to f32 is exact.
+// Integer arithmetic gives the same bits for every processor and rounding mode.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace moert {
 
-/// NaN stays a NaN. Values beyond the largest bfloat16 become infinite, as rounding has it.
+/// A NaN stays a NaN. Values that round beyond the largest bfloat16 become infinite.
 constexpr uint16_t f32ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u)
@@ -15,21 +15,21 @@ constexpr uint16_t f32ToBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/// IEEE binary16. NaN stays a NaN, values from 65520 on become infinite.
+/// IEEE binary16. A NaN stays a NaN; magnitudes from 65520 on become infinite.
 constexpr uint16_t f32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u)
     return static_cast<uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 0x477ff000u) // 65520, half way to what would follow 65504.
+  if (magnitude >= 0x477ff000u) // 65520, half way between 65504 and the next value.
     return static_cast<uint16_t>(sign | 0x7c00u);
   if (magnitude >= 0x38800000u) { // 2^-14, the smallest normal number.
     const uint32_t rebiased = magnitude - ((127u - 15u) << 23);
     return static_cast<uint16_t>(sign | (rebiased + 0xfffu + (rebiased >> 13 & 1u)) >> 13);
   }
-  // A multiple of 2^-24: adding 0.5 puts those multiples into the last bits of an f32 (its spacing
-  // there is 2^-24) and rounds to nearest even on the way.
+  // A multiple of 2^-24: adding 0.5 moves it into the last bits of an f32, whose spacing there is
+  // 2^-24, and rounds to nearest even.
   const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
   return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
 }
@@ -39,8 +39,8 @@ constexpr float bf16ToF32(uint16_t bits) {
   return std::bit_cast<float>(uint32_t{bits} << 16);
 }
 
-/// IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits. Every value is an f32; a NaN
-/// becomes a quiet one with its payload, as the processors' own conversion has it.
+/// IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits. Every value is exact in f32. A
+/// NaN becomes quiet and keeps its payload, as in the processors' own conversions.
 constexpr float f16ToF32(uint16_t bits) {
   const uint32_t sign = uint32_t{bits} >> 15 << 31;
   const uint32_t exponent = (bits >> 10) & 0x1f;

@@ -1,5 +1,5 @@
-// Memory that is taken from the system in one piece, before the work starts: the expert cache's
-// pool, resident weights, the KV cache. Not for small or short-lived things.
+// Memory allocated from the system in one piece before the work starts: the expert cache's pool,
+// resident weights, the KV cache. Not for small or short-lived data.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -11,12 +11,12 @@
 namespace moert {
 
 enum class Populate {
-  kYes, // Every page is there when create() returns: no later page fault can exceed the budget.
-  kNo,  // Pages come with their first use.
+  kYes, // All pages exist when create() returns: no later page fault can exceed the budget.
+  kNo,  // Pages are allocated on first use.
 };
 
-/// Owns an anonymous mapping, aligned to the system's page and filled with zeros. Movable; the
-/// memory stays where it is. Any thread may use the bytes.
+/// Owns an anonymous mapping, page-aligned and filled with zeros. Movable; the memory keeps its
+/// address. Any thread may use the bytes.
 class HostRegion {
 public:
   HostRegion() = default;

@@ -14,7 +14,7 @@ namespace moert {
 
 namespace {
 
-/// Closes what it opened; standard input stays open.
+/// Closes the file that it opened; standard input stays open.
 class InputFile {
 public:
   explicit InputFile(const std::string &path)

@@ -16,9 +16,9 @@ template <typename Integer> static void appendInteger(Integer value, std::string
   out.append(digits, end.ptr);
 }
 
-/// The fewest digits that read back: 17 always do. Through streams, since std::to_chars of a double
-/// brings 130 KiB of tables into a program that is to be small; the classic locale, since JSON's
-/// decimal point is nobody's choice.
+/// The fewest digits that read back as the same value; 17 always suffice. Uses streams, because
+/// std::to_chars for double adds 130 KiB of tables to a program that has to be small. Uses the
+/// classic locale, because JSON's decimal point is fixed.
 static std::string shortestDecimal(double value) {
   for (int digits = 15;; ++digits) {
     std::ostringstream text;

@@ -1,5 +1,5 @@
-// Writes JSON for programs to read. Not a parser and not a tree: what is written is appended to a
-// string at once. Numbers are the shortest decimals that read back as the same value.
+// Writes JSON for programs to read. Neither a parser nor a tree: each call appends to a string
+// directly. Numbers are the shortest decimals that read back as the same value.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace moert {
 
-/// Used by one thread; the string has to outlive it. The caller keeps JSON's order: inside an
-/// object every value has a key in front.
+/// Used by one thread; the string must outlive the writer. The caller is responsible for valid
+/// nesting: inside an object, every value follows a key.
 class JsonWriter {
 public:
   explicit JsonWriter(std::string &output) : out(output) {}
@@ -22,14 +22,14 @@ public:
 
   JsonWriter &key(std::string_view name);
 
-  /// Names of files may hold anything: U+FFFD stands for what is no UTF-8.
+  /// Invalid UTF-8, as in a file name, becomes U+FFFD.
   void string(std::string_view text);
   void number(uint64_t value);
   void number(int64_t value);
   void number(uint32_t value) { number(uint64_t(value)); }
   void number(int32_t value) { number(int64_t(value)); }
-  void number(double value); // JSON has no infinity and no NaN: these become null.
-  /// All of a range of them, as an array.
+  void number(double value); // Infinity and NaN, which JSON lacks, become null.
+  /// An array of all numbers in the range.
   template <typename Range> void numbers(const Range &values) {
     beginArray();
     for (auto value : values)

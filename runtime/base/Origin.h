@@ -1,5 +1,5 @@
-// Where a number comes from. Whoever reads a plan, a forecast or a device profile wants to know how
-// far to believe it.
+// How a number was obtained. Readers of a plan, forecast or device profile need this to decide how
+// far to trust it.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace moert {
 
-/// How a number was got, best first; an artifact stores the number. What is computed from several
-/// is no better than the worst.
+/// Best first; artifacts store the number. A value computed from several has the worst origin of
+/// them.
 enum class Origin : uint8_t {
   kMeasured = 0, // On the machine itself, or on the model.
-  kStated = 1,   // Somebody else's: a data sheet, a published measurement of such a machine.
+  kStated = 1,   // From elsewhere: a data sheet, a published measurement of such a machine.
   kDerived = 2,  // Computed from numbers that were measured or stated.
-  kAssumed = 3,  // A guess with a reason.
+  kAssumed = 3,  // Estimated, with a reason.
 };
 
 /// "measured", "stated", "derived", "assumed".
@@ -25,7 +25,7 @@ constexpr std::string_view originName(Origin origin) {
   return kNames[static_cast<size_t>(origin)];
 }
 
-/// The worse of the two: what is computed from both.
+/// The worse of the two: the origin of a value computed from both.
 constexpr Origin worseOf(Origin a, Origin b) {
   return std::max(a, b);
 }

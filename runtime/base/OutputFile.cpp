@@ -1,4 +1,4 @@
-// The system calls behind an output that is there whole or not at all.
+// The system calls that make an output atomic: complete under its name, or absent.
 #include "runtime/base/OutputFile.h"
 
 #include "runtime/base/Size.h"
@@ -14,8 +14,8 @@
 
 namespace moert {
 
-/// Pages that may pile up before the disk is asked to write them. As many more are being written
-/// meanwhile: enough for the disk to be busy, little beside any budget.
+/// Unwritten data that may accumulate before the disk is asked to write it. Up to as much again is
+/// being written meanwhile: enough to keep the disk busy, little compared with any budget.
 constexpr uint64_t kUnflushedLimitBytes = 4 << 20;
 
 static std::string directoryOf(const std::string &path) {
@@ -25,8 +25,8 @@ static std::string directoryOf(const std::string &path) {
   return path.substr(0, std::max<size_t>(slash, 1));
 }
 
-/// Where the file is to stand in the end: behind all links, even if there is nothing yet. A path
-/// with more links than the system follows stays as it is, for open() to refuse.
+/// The final path of the file with all links followed, even if no file exists there yet. A path
+/// with more links than the system follows is returned unchanged, for open() to refuse.
 static std::string resolvedPath(const std::string &path) {
   constexpr int kMaxLinks = 40;
   std::string place = path;
@@ -64,7 +64,7 @@ bool OutputFile::isCommitted(const std::string &path) {
   return ::access(partialPathOf(path).c_str(), F_OK) != 0 && ::access(path.c_str(), F_OK) == 0;
 }
 
-// What can be said of the place before anything is touched.
+// Checks of the place that change nothing.
 static Status checkPlace(const std::string &path, const std::string &place) {
   if (path.empty())
     return invalidInput("the name of the output file is empty");
@@ -79,7 +79,7 @@ static Status checkPlace(const std::string &path, const std::string &place) {
   return {};
 }
 
-// Better now than after an hour. What an earlier run left is emptied and has its space freed.
+// Fails early instead of after an hour. The space of an earlier partial file will be freed.
 static Status checkSpace(const std::string &place, const std::string &partial, uint64_t bytes) {
   struct statvfs space;
   if (bytes == 0 || ::statvfs(directoryOf(place).c_str(), &space) != 0)
@@ -95,8 +95,8 @@ static Status checkSpace(const std::string &place, const std::string &partial, u
   return {};
 }
 
-// Whether the name still leads to the open file: its last writer may have given it another one
-// between our opening it and locking it.
+// Whether the name still refers to the open file: its last writer may have renamed it between our
+// open() and our lock.
 static bool isStillAt(int file, const std::string &name) {
   struct stat opened, named;
   return ::fstat(file, &opened) == 0 && ::lstat(name.c_str(), &named) == 0 &&
@@ -109,7 +109,7 @@ Result<OutputFile> OutputFile::open(const std::string &path, int flags) {
   if (opened < 0)
     return openError(errno, strCat("cannot create '", partial, "'"));
   OutputFile file(opened, std::move(place), std::move(partial));
-  file.keep(); // It may be another's.
+  file.keep(); // It may belong to another process.
   struct stat found;
   if (::fstat(opened, &found) != 0 || !S_ISREG(found.st_mode))
     return invalidInput("'", file.partialPath, "' is not a regular file, expected to write one");
@@ -142,7 +142,7 @@ Result<OutputFile> OutputFile::resume(const std::string &path, uint64_t bytes,
     return systemError(errno, partial);
   if (uint64_t(found.st_size) < bytes)
     return invalidInput("'", partial, "' has ", uint64_t(found.st_size),
-                        " bytes, its journal speaks of ", bytes, "; start without --resume");
+                        " bytes, its journal expects ", bytes, "; start without --resume");
   MOERT_RETURN_IF_ERROR(checkSpace(place, partial, expectedBytes));
   if (::ftruncate(resumed.file, off_t(bytes)) != 0)
     return systemError(errno, strCat("cannot cut '", partial, "'"));
@@ -202,16 +202,16 @@ Status OutputFile::writeAt(uint64_t offset, std::span<const std::byte> bytes) {
   return {};
 }
 
-// Waits for what the call before has begun to write and begins to write the rest: the disk is never
-// idle, and what waits for it is bounded. Pages that have been written go.
+// Waits for the writes that the previous call began and begins writing the rest: the disk is never
+// idle, and the amount of unwritten data is bounded. Written pages leave the page cache.
 Status OutputFile::dropFromCache() {
   unflushedBytes = 0;
   bool isBegun =
       ::sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE) == 0;
-  // Not every file system has it.
+  // Not every file system supports it.
   if (!isBegun && ::fdatasync(file) != 0)
     return systemError(errno, strCat("cannot write '", partialPath, "'"));
-  // Only advice: a file system that ignores it is no error.
+  // Advice only: a file system may ignore it.
   (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
   return {};
 }
@@ -232,7 +232,7 @@ Status OutputFile::commit() {
 
   int directory = ::open(directoryOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0) {
-    // The file is complete and in its place; some file systems cannot flush a directory.
+    // The file is complete and has its name; some file systems cannot flush a directory.
     (void)::fsync(directory);
     ::close(directory);
   }

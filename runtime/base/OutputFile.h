@@ -1,8 +1,8 @@
-// A file that is there whole or not at all: written beside its place under another name and renamed
-// when it is complete. Until then a file that was there before stays untouched, and a failure
-// leaves nothing behind, unless the writer keeps what it has for a later run.
+// An output file that appears only when complete: it is written beside its place under another name
+// and renamed at the end. Until then an earlier file of that name stays untouched, and a failure
+// leaves nothing behind, unless the writer keeps the partial file for a later run.
 //
-// Written pages leave the page cache on the way, since in a container they count as its memory.
+// Written pages leave the page cache on the way, because a container counts them as its memory.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -15,45 +15,43 @@
 
 namespace moert {
 
-/// Refuses a place where one of the given files stands, by whatever name: what is written, or the
-/// partial file on the way to it, would replace what it is made from. Names of no file are passed
-/// over.
+/// Refuses an output path that would overwrite one of the given files, by whatever name: the output
+/// itself or its partial file. Names without a file are ignored.
 Status checkReplacesNone(const std::string &path, std::span<const std::string> inputs);
 
-/// Owns the partial file, and the lock on it, which keeps a second writer of the same output away.
-/// Movable; one thread uses it. What becomes of the partial file in the end: commit() gives it its
-/// name, keep() leaves it for a later resume(), otherwise it is removed.
+/// Owns the partial file and the lock on it, which excludes a second writer of the same output.
+/// Movable; used by one thread. At the end, commit() gives the partial file its name, keep() leaves
+/// it for a later resume(), and otherwise it is removed.
 class OutputFile {
 public:
-  /// An empty one. Refuses a place that is not a regular file, such as a directory or a device, and
-  /// one whose disk has no room for `expectedBytes`. What an earlier run kept is emptied, but not
-  /// before everything else is in order. A symbolic link is followed, to a file that is missing
-  /// too.
+  /// An empty file. Refuses a place that is not a regular file, such as a directory or a device,
+  /// and a disk without room for `expectedBytes`. A partial file that an earlier run kept is
+  /// emptied, but only after all other checks. Symbolic links are followed, also to a missing file.
   static Result<OutputFile> create(const std::string &path, uint64_t expectedBytes = 0);
 
-  /// One that keep() left, cut to its first `bytes` bytes; refuses one that has fewer, and leaves
-  /// it as it is then.
+  /// A file that keep() left, cut to its first `bytes` bytes. Refuses a shorter one and leaves it
+  /// unchanged.
   static Result<OutputFile> resume(const std::string &path, uint64_t bytes, uint64_t expectedBytes);
 
-  /// Whether the file has its name and nothing partial stands beside it: what a writer leaves that
-  /// was killed behind commit(), before it removed what it kept to go on with.
+  /// Whether the file has its name and there is no partial file beside it. True for a writer that
+  /// was killed after commit(), before it removed its data for resuming.
   static bool isCommitted(const std::string &path);
 
-  /// Where the file grows: beside its place, behind a symbolic link.
+  /// The path of the partial file: beside the place, after following symbolic links.
   static std::string partialPathOf(const std::string &path);
 
   OutputFile(OutputFile &&other) noexcept;
   OutputFile &operator=(OutputFile &&other) = delete;
   ~OutputFile();
 
-  /// Behind everything that append() and padTo() have written so far.
+  /// Writes after everything that append() and padTo() have written.
   Status append(std::span<const std::byte> bytes);
   Status append(std::string_view text);
-  /// Zeros up to an offset that has not been passed.
+  /// Writes zeros up to `offset`; no effect if position() is past it.
   Status padTo(uint64_t offset);
   uint64_t position() const { return appendedBytes; }
 
-  /// Anywhere; what was never written reads as zeros.
+  /// Writes at any offset; gaps read as zeros.
   Status writeAt(uint64_t offset, std::span<const std::byte> bytes);
 
   /// Everything written so far is on the disk when this returns.
@@ -62,7 +60,7 @@ public:
   /// Flushes, gives the file its name and flushes that too. Nothing may be written afterwards.
   Status commit();
 
-  /// The partial file stays, whatever comes.
+  /// The partial file stays, even after an error.
   void keep() { isRemovedAtEnd = false; }
 
 private:

@@ -1,4 +1,4 @@
-// Bytes that lie in pages: how a record is in memory, and, as a single page, anything contiguous.
+// Bytes in pages: a record in memory, or, as a single page, any contiguous bytes.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace moert {
 
-/// Borrows the pages and their table. Byte i of the whole is byte (offset + i) of the pages'
-/// sequence.
+/// Borrows the pages and their table. Byte i of the view is byte (offset + i) of the sequence of
+/// pages.
 struct PagedBytes {
   const std::byte *const *pages = nullptr;
   uint32_t pageShift = 0; // log2 of the page size.
@@ -23,7 +23,7 @@ struct PagedBytes {
     return (uint64_t(1) << pageShift) - ((offset + index) & ((uint64_t(1) << pageShift) - 1));
   }
 
-  /// The same pages from byte `index` on.
+  /// The same view from byte `index` on.
   PagedBytes from(uint64_t index) const { return {pages, pageShift, offset + index}; }
 
   /// Contiguous bytes as one page; `page` must outlive the result.

@@ -1,5 +1,5 @@
-// A file that is written and read at places, whole ranges at a time. What is written lies under its
-// name at once: for work that a later run may go on with, not for results (OutputFile).
+// A file that is read and written at offsets, whole ranges at a time. Writes are visible under its
+// name at once: for data that a later run may reuse, not for results (OutputFile).
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -11,17 +11,17 @@
 
 namespace moert {
 
-/// Owns the open file. Movable; any number of threads may read and write, in ranges of their own.
+/// Owns the open file. Movable; any number of threads may read and write disjoint ranges.
 class RandomFile {
 public:
-  /// flags: of open(2), which say whether it has to be there.
+  /// flags: of open(2); without O_CREAT the file has to exist.
   static Result<RandomFile> open(std::string path, int flags);
   RandomFile(RandomFile &&other) noexcept;
   RandomFile &operator=(RandomFile &&) = delete;
   ~RandomFile();
 
   Status writeAt(uint64_t offset, std::span<const std::byte> bytes) const;
-  /// Fails where the file ends before the range does.
+  /// Fails if the file ends before the range.
   Status readAt(uint64_t offset, std::span<std::byte> bytes) const;
 
 private:

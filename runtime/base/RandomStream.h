@@ -1,6 +1,6 @@
 // The project's random numbers: xoshiro256++ (Blackman and Vigna, 2019), its state filled from the
-// seed by splitmix64. Integer arithmetic alone, so that a seed gives the same numbers everywhere.
-// Not for secrets.
+// seed by splitmix64. Integer arithmetic only, so a seed gives the same numbers on every machine.
+// Not for cryptography.
 #pragma once
 
 #include <array>

@@ -24,10 +24,10 @@ constexpr std::array<Unit, 9> kUnits = {{{"B", 1},
                                          {"GB", 1000'000'000},
                                          {"TB", 1000'000'000'000}}};
 
-// A decimal number in parts, so that no rounding stands between what was written and the bytes.
+// A decimal number in parts, so that the conversion to bytes involves no rounding of the input.
 struct Decimal {
   uint64_t whole = 0;
-  uint64_t fraction = 0; // Of fractionScale.
+  uint64_t fraction = 0; // In units of 1 / fractionScale.
   uint64_t fractionScale = 1;
 };
 // Six digits of a TiB's fraction still multiply within 64 bits (10^6 * 2^40 < 2^60).
@@ -78,7 +78,7 @@ Result<Size> parseSize(std::string_view text) {
   if (rest == "%") {
     double percent = double(number.whole) + double(number.fraction) / double(number.fractionScale);
     if (percent <= 0 || percent > 100)
-      return refuse(text, "a share is above 0% and at most 100%");
+      return refuse(text, "a percentage must be above 0% and at most 100%");
     size.share = percent / 100;
     return size;
   }
@@ -95,7 +95,7 @@ Result<Size> parseSize(std::string_view text) {
     if (!bytes)
       return refuse(text, "the number is too large");
     if (*bytes == 0)
-      return refuse(text, "a size is above 0 bytes");
+      return refuse(text, "a size must be above 0 bytes");
     size.bytes = *bytes;
     return size;
   }
@@ -106,7 +106,7 @@ Result<Size> parseSize(std::string_view text) {
 Result<uint64_t> parseBytes(std::string_view text) {
   MOERT_ASSIGN_OR_RETURN(Size size, parseSize(text));
   if (size.share)
-    return refuse(text, "a share is not possible here");
+    return refuse(text, "a percentage is not possible here");
   return size.bytes;
 }
 

@@ -1,5 +1,5 @@
-// Sizes as people write them: `512MiB`, `6GiB`, `1.5GB`, or a share, `25%`. One grammar for every
-// program and option.
+// Sizes as people write them: `512MiB`, `6GiB`, `1.5GB`, or a percentage, `25%`. One grammar for
+// every program and option.
 //
 //   SIZE   = NUMBER UNIT | NUMBER "%"
 //   NUMBER = digits, optionally "." and up to six digits
@@ -17,21 +17,21 @@
 
 namespace moert {
 
-/// Either a number of bytes or, where share is there, a part of something the caller knows.
+/// Either a number of bytes or, if share is set, a fraction of a total that the caller has.
 struct Size {
-  uint64_t bytes = 0;          // Above 0 where there is no share.
+  uint64_t bytes = 0;          // Above 0 if share is not set.
   std::optional<double> share; // 0.25 for "25%"; above 0, at most 1.
 };
 
 Result<Size> parseSize(std::string_view text);
 
-/// parseSize() where a share makes no sense.
+/// parseSize() without percentages.
 Result<uint64_t> parseBytes(std::string_view text);
 
 /// For people, at most four digits: "812 B", "4.00 KiB", "1.50 GiB", "1023 MiB".
 std::string formatBytes(uint64_t bytes);
 
-/// For people who may have to give the very number back: "1610612737 bytes (1.50 GiB)".
+/// For people who may have to type the exact number: "1610612737 bytes (1.50 GiB)".
 std::string formatExactBytes(uint64_t bytes);
 
 } // namespace moert

@@ -1,11 +1,11 @@
-// What a program does first about standard streams that its caller has closed.
+// Protects a program from standard streams that its caller has closed.
 #pragma once
 
 namespace moert {
 
-/// Puts /dev/null in the place of closed standard streams, so that no file which the program opens
-/// gets the number 0, 1 or 2 and with it what is meant for the stream. It is opened against the
-/// stream's direction: reading input and writing output still fail. Before any thread and file.
+/// Replaces closed standard streams by /dev/null, so that no file that the program opens gets the
+/// number 0, 1 or 2 and receives the stream's data. /dev/null is opened in the opposite direction:
+/// reading input and writing output still fail. Call before starting a thread or opening a file.
 void occupyStandardStreams();
 
 } // namespace moert

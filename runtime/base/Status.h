@@ -1,6 +1,6 @@
 // Errors as values. Every function of the runtime that can fail returns Status or Result<T>; no
 // exception crosses a library edge. A message names the file, what was found and what was expected;
-// callers add what they know with withContext() as the error rises.
+// callers add context with withContext() as the error rises.
 #pragma once
 
 #include <cassert>
@@ -15,8 +15,8 @@ namespace moert {
 
 enum class StatusCode {
   kOk,
-  kInvalidInput, // A file, a flag or a request that cannot work. Programs exit with 2.
-  kFailed,       // The system did not do what it was asked: disk, memory, threads. Exit 1.
+  kInvalidInput, // A file, flag or request that cannot work. Exit 2.
+  kFailed,       // The system failed: disk, memory, threads. Exit 1.
   kInterrupted,  // The user asked to stop. Exit 130.
 };
 
@@ -33,7 +33,7 @@ public:
   std::ostringstream stream;
 };
 
-// Literals of every length and strings become one type, so that messages of one pattern share code.
+// Literals of every length and strings become one type, so that similar messages share code.
 inline std::string_view messagePart(const char *text) {
   return text;
 }
@@ -53,7 +53,7 @@ template <typename... Parts>
 
 } // namespace detail
 
-/// Concatenates anything that can be streamed; the one way in which messages are put together.
+/// Concatenates anything that can be streamed; all messages are built with it.
 template <typename... Parts> std::string strCat(const Parts &...parts) {
   return detail::concatenate(detail::messagePart(parts)...);
 }
@@ -85,11 +85,12 @@ template <typename... Parts> Status invalidInput(const Parts &...parts) {
 template <typename... Parts> Status failed(const Parts &...parts) {
   return Status(StatusCode::kFailed, strCat(parts...));
 }
-/// A failed system call: the message ends in errno's text. Give errno before anything can change
+/// A failed system call: the message ends in errno's text. Pass errno before another call changes
 /// it.
 Status systemError(int errnoValue, std::string_view whatFailed);
-/// A file that could not be opened or created, by the name that the user gave: invalid input,
-/// unless the system was at its own limits (memory, descriptors, disk space, a broken disk).
+/// A file that could not be opened or created, by the name that the user gave. Invalid input,
+/// unless the system reached a limit of its own (memory, descriptors, disk space) or the disk is
+/// broken.
 Status openError(int errnoValue, std::string_view whatFailed);
 
 /// The exit code of a program that ends with this status: 0, 1, 2 or 130.
@@ -132,7 +133,7 @@ private:
 #define MOERT_CONCAT_INNER(a, b) a##b
 #define MOERT_CONCAT(a, b) MOERT_CONCAT_INNER(a, b)
 
-/// Leaves the function with the error if the expression is one.
+/// Returns the error of the expression, if it has one.
 #define MOERT_RETURN_IF_ERROR(expression)                                                          \
   do {                                                                                             \
     ::moert::Status moertStatus = (expression);                                                    \
@@ -140,8 +141,8 @@ private:
       return moertStatus;                                                                          \
   } while (false)
 
-/// MOERT_ASSIGN_OR_RETURN(auto file, openFile(path)): the value, or leaves the function with the
-/// error.
+/// MOERT_ASSIGN_OR_RETURN(auto file, openFile(path)): declares `file` with the value, or returns
+/// the error.
 #define MOERT_ASSIGN_OR_RETURN(declaration, expression)                                            \
   auto MOERT_CONCAT(moertResult, __LINE__) = (expression);                                         \
   if (!MOERT_CONCAT(moertResult, __LINE__).isOk())                                                 \

@@ -22,7 +22,7 @@ std::string firstLine(const std::string &path) {
   return line;
 }
 
-/// UINT64_MAX for "max", "-1" and files that are not there: no limit.
+/// UINT64_MAX (no limit) for "max", "-1" and missing files.
 uint64_t parseLimit(std::string_view text) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -36,7 +36,7 @@ uint32_t coresOf(uint64_t quota, uint64_t period) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(cores, 1, UINT32_MAX));
 }
 
-/// Calls visit(folder) for a group's folder and those of all groups above it.
+/// Calls visit(directory) for a group's directory and those of all groups above it.
 template <typename Visit>
 void visitUpwards(const std::string &root, const std::string &group, Visit visit) {
   for (std::string folder = root + group;;) {
@@ -62,7 +62,7 @@ uint64_t sumOf(const std::string &path, std::initializer_list<std::string_view> 
   return sum;
 }
 
-/// Of a group's limit and its usage, which counts pages of files that are given back when needed.
+/// Applies one group's limit and usage. Usage includes file pages, which the system reclaims.
 void takeMemory(GroupLimits &limits, uint64_t limit, uint64_t usage, uint64_t fileBytes) {
   limits.limitBytes = std::min(limits.limitBytes, limit);
   if (limit == UINT64_MAX || usage == UINT64_MAX) // No limit; or a version without the count.

@@ -1,4 +1,4 @@
-// What the machine, and the container around this process, leave for it: cores and memory.
+// The cores and the memory that the machine and its container leave for this process.
 #pragma once
 
 #include <cstdint>
@@ -29,23 +29,22 @@ struct GroupLimits {
   /// Of the limits what the groups' processes, this one among them, do not hold by now. Pages of
   /// files that were read are not held: the system gives them back.
   uint64_t roomBytes = UINT64_MAX;
-  uint32_t cores = UINT32_MAX; // Processor time per time, rounded up; at least 1.
+  uint32_t cores = UINT32_MAX; // CPU time quota per period, rounded up; at least 1.
 };
 
-/// systemRoot: the folder that proc and sys are in, "" on a real system.
+/// systemRoot: the directory that contains proc and sys, "" on a real system.
 GroupLimits groupLimits(const std::string &systemRoot = "");
 
-/// Cores that this process may use: its affinity, and a container's quota rounded up. More threads
-/// than a quota has cores are stopped together until its next period.
+/// Cores that this process may use: the smaller of its affinity and a container's quota, rounded
+/// up. With more threads than the quota has cores, all threads are throttled until the next period.
 uint32_t availableCores();
 
-/// What this process may take in all, a run without a budget for one: what it holds in private
-/// memory already, and the smaller of the control groups' room and of the memory that is free now,
-/// less a sixteenth.
+/// The memory that this process may use in total, for a run without a budget: its private memory so
+/// far, plus the smaller of the control groups' room and 15/16 of the free memory.
 uint64_t availableMemoryBytes();
 
-/// What this process holds in private memory by now, after what was freed has gone back to the
-/// system: heap, stacks, and what libraries mapped for themselves.
+/// The private memory of this process, after freed memory has been returned to the system: heap,
+/// stacks, and mappings made by libraries.
 uint64_t privateMemoryBytes();
 
 } // namespace moert

@@ -10,19 +10,19 @@
 
 namespace moert {
 
-// About what waking a thread costs, in a virtual machine several times as much as elsewhere: so the
-// time lost to a wait of any length is at most twice the least possible. By the clock, since a
-// pause takes between 10 and 130 ns, as the processor has it.
+// About the cost of waking a thread (several times higher in a virtual machine), so a wait of any
+// length loses at most twice the minimum. Measured by the clock, because a pause takes between 10
+// and 130 ns depending on the processor.
 static constexpr uint64_t kSpinNs = 30000;
-// Between two looks at the clock, which costs as much as a few of them.
+// Pauses between two readings of the clock, which costs as much as a few pauses.
 static constexpr int kPausesPerLook = 8;
 
-// So that a thread which comes late, or is interrupted, holds up nobody for long.
+// Several chunks, so that a late or interrupted thread delays the others little.
 static constexpr uint32_t kChunksPerThread = 4;
 
 namespace {
 
-/// Chunks [begin, end) of a job. Its number tells apart shares of two jobs that would look alike.
+/// Chunks [begin, end) of a job. The job's number distinguishes equal ranges of two jobs.
 struct Range {
   static constexpr uint64_t kMostChunks = UINT16_MAX;
 
@@ -43,7 +43,7 @@ static void pauseBriefly() {
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)
-  // Empties the pipeline. The hint meant for this, yield, does nothing on most cores.
+  // Empties the pipeline. The hint for spinning, yield, does nothing on most cores.
   asm volatile("isb");
 #endif
 }
@@ -122,8 +122,8 @@ bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t job, uint32_t &chunk) 
       if (!share.compare_exchange_weak(seen, Range{job, left.begin, middle}.packed(),
                                        std::memory_order_acq_rel, std::memory_order_acquire))
         continue;
-      // The job cannot end before what was taken has been computed, and nobody else writes to a
-      // share that has run out until then.
+      // The job cannot end before the taken chunks have been computed, and until then no other
+      // thread writes to an empty range.
       shares[thread].open.store(Range{job, middle + 1, left.end}.packed(),
                                 std::memory_order_release);
       chunk = middle;
@@ -165,7 +165,7 @@ void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, co
     const auto end = static_cast<uint32_t>(chunks * (thread + 1) / threadCount);
     shares[thread].open.store(Range{job, begin, end}.packed(), std::memory_order_release);
   }
-  posted.fetch_add(1, std::memory_order_release); // Not a store: before notify_all's look.
+  posted.fetch_add(1, std::memory_order_release); // Not a store: must precede notify_all's check.
   posted.notify_all();
   takeChunks(0);
   for (uint32_t left = unfinished.load(std::memory_order_acquire); left != 0;)

@@ -4,8 +4,8 @@
 
 namespace moert {
 
-// The well-formed sequences of the Unicode standard, table 3-7: the lead byte decides the length
-// and the range of the second byte; all later ones are 80..BF.
+// The well-formed sequences of the Unicode standard, table 3-7: the lead byte determines the length
+// and the range of the second byte; all later bytes are 80..BF.
 Utf8Sequence nextUtf8(std::string_view bytes) {
   auto byteAt = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
   unsigned lead = byteAt(0);
@@ -65,7 +65,7 @@ bool isPlainText(std::string_view text) {
 }
 
 size_t appendLossyUtf8(std::string_view bytes, bool atEnd, std::string &out) {
-  size_t copied = 0; // Everything before it is in out.
+  size_t copied = 0; // All bytes before it are in out.
   for (size_t i = 0; i < bytes.size();) {
     Utf8Sequence sequence = nextUtf8(bytes.substr(i));
     if (sequence.kind != Utf8Kind::kValid) {

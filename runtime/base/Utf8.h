@@ -1,5 +1,5 @@
-// UTF-8, for all who take text from a stranger, and the few character properties that tokenizers
-// ask for outside of regular expressions.
+// UTF-8 for untrusted text, and the few character properties that tokenizers need outside of
+// regular expressions.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace moert {
 
 enum class Utf8Kind {
   kValid,     // A whole character.
-  kInvalid,   // The maximal part of a broken sequence: one U+FFFD stands for it.
-  kTruncated, // The bytes end inside of what may become a character.
+  kInvalid,   // The maximal part of a broken sequence; replaced by one U+FFFD.
+  kTruncated, // The bytes end inside a sequence that may become a character.
 };
 
 struct Utf8Sequence {
@@ -19,21 +19,21 @@ struct Utf8Sequence {
   uint32_t length;
 };
 
-/// Classifies the sequence at the start of bytes, which are not empty.
+/// Classifies the sequence at the start of bytes, which must not be empty.
 Utf8Sequence nextUtf8(std::string_view bytes);
 
 bool isValidUtf8(std::string_view bytes);
 
-/// Whether the character at the start of text, of which nextUtf8() says sequence, may go to a
-/// terminal and into JSON: control characters could change the one, broken UTF-8 the other.
+/// Whether the character at the start of text may go to a terminal and into JSON; `sequence` is
+/// nextUtf8() of text. Control characters could change the terminal, broken UTF-8 the JSON.
 bool isPlain(std::string_view text, Utf8Sequence sequence);
 
-/// Whether all characters may.
+/// Whether all characters are plain.
 bool isPlainText(std::string_view text);
 
-/// Appends bytes, with U+FFFD for each broken part. Returns how many bytes at the end were left out
-/// because they may be the start of a character; with atEnd these become U+FFFD too, and 0 is
-/// returned.
+/// Appends bytes, with U+FFFD for each broken part. Returns the number of bytes at the end that
+/// were left out because they may be the start of a character; with atEnd these become U+FFFD too,
+/// and the result is 0.
 size_t appendLossyUtf8(std::string_view bytes, bool atEnd, std::string &out);
 
 struct CodePoint {

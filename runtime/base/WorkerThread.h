@@ -1,5 +1,5 @@
-// A thread of the runtime's own: with a small stack, which a memory account can count, and deaf to
-// signals, which are for the threads of the program.
+// A thread of the runtime: with a small stack, which the memory budget can count, and with all
+// signals blocked, which the program's own threads handle.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -9,11 +9,11 @@
 
 namespace moert {
 
-/// Joins when it is destroyed: whoever owns it has told the function to return by then. Movable, so
-/// that a vector can hold several.
+/// The destructor joins: the owner must have made the function return before. Movable, so that a
+/// vector can hold several.
 class WorkerThread {
 public:
-  /// Kernels need a few KiB; the rest is for thread-local data and a sanitizer's frames.
+  /// Kernels need a few KiB; the rest is for thread-local data and sanitizer frames.
 #ifdef __SANITIZE_THREAD__
   // The thread sanitizer's own thread-local data needs half a MiB; pthread_create() refuses less.
   static constexpr uint64_t kStackBytes = 1024 * 1024;

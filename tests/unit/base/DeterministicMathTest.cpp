@@ -1,7 +1,6 @@
-// Tolerance: 2^-53 is half a unit in the last place, so nothing can promise less than 1.11e-16
-// relative; 1.2e-16 leaves room for the few results that are rounded the other way. The reference
-// is libm's long double, which is exact enough to judge by on x86-64 (64-bit fraction) and on
-// AArch64 (113-bit).
+// Tolerance: half a unit in the last place is 2^-53 = 1.11e-16 relative, the least possible bound;
+// 1.2e-16 leaves room for the few results that are rounded the other way. The reference is libm's
+// long double, which is precise enough on x86-64 (64-bit fraction) and on AArch64 (113-bit).
 #include "runtime/base/DeterministicMath.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +20,7 @@ long double relativeError(double found, long double expected) {
   return std::fabs((static_cast<long double>(found) - expected) / expected);
 }
 
-/// Numbers from [0, 1) that are the same everywhere.
+/// Numbers in [0, 1), the same on every machine.
 class Sequence {
 public:
   double next() {
@@ -84,7 +83,7 @@ TEST_CASE("pow is within 1.2e-16 of libm's for every base of a rotary embedding"
 }
 
 TEST_CASE("results have the same bits on every machine") {
-  // Taken on x86-64; another machine that differs breaks the promise of equal artifacts.
+  // Computed on x86-64; a machine that differs would write different artifacts.
   CHECK(std::bit_cast<uint64_t>(moert::deterministicLog(10)) == 0x40026bb1bbb55516u);
   CHECK(std::bit_cast<uint64_t>(moert::deterministicExp(1)) == 0x4005bf0a8b145769u);
   CHECK(std::bit_cast<uint64_t>(moert::deterministicPow(1e6, -0.375)) == 0x3f77089380241edfu);

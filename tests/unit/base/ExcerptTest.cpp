@@ -21,13 +21,13 @@ TEST_CASE("control characters are escaped, since a terminal would obey them") {
   CHECK(excerpt("\u009b31m\u00e4") == "\\xc2\\x9b31m\u00e4");
 }
 
-TEST_CASE("broken UTF-8 is escaped, since JSON and some terminals take none") {
+TEST_CASE("broken UTF-8 is escaped, since JSON and some terminals do not accept it") {
   CHECK(excerpt("a\xff"
                 "b\xc3") == "a\\xff"
                             "b\\xc3");
 }
 
-TEST_CASE("a message keeps its lines and nothing else that a terminal would obey") {
+TEST_CASE("a message keeps its line breaks and tabs; other control characters are escaped") {
   CHECK(printable("a\x1b[31m:\n\tb\r\xff") == "a\\x1b[31m:\n\tb\\x0d\\xff");
   CHECK(printable(std::string(1000, 'x')).size() == 1000);
 }

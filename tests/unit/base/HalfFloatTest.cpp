@@ -8,7 +8,7 @@
 
 using namespace moert;
 
-TEST_CASE("every f16 survives the way to f32 and back") {
+TEST_CASE("every f16 survives a round trip through f32") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     float value = f16ToF32(uint16_t(bits));
     if (std::isnan(value))
@@ -18,7 +18,7 @@ TEST_CASE("every f16 survives the way to f32 and back") {
   }
 }
 
-TEST_CASE("every bf16 survives the way to f32 and back") {
+TEST_CASE("every bf16 survives a round trip through f32") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     float value = bf16ToF32(uint16_t(bits));
     if (std::isnan(value))
@@ -28,8 +28,8 @@ TEST_CASE("every bf16 survives the way to f32 and back") {
   }
 }
 
-// Between two neighbours a < b, everything below the middle is a, everything above it b, and the
-// middle is the one with the even bits.
+// Between two neighbours a < b, everything below the middle rounds to a, everything above it to b,
+// and the middle to the one with even bits.
 template <typename ToFloat, typename FromFloat>
 static void checkRounding(uint32_t lastFinite, ToFloat toFloat, FromFloat fromFloat) {
   for (uint32_t bits = 0; bits < lastFinite; ++bits) {
@@ -53,7 +53,7 @@ TEST_CASE("bf16 rounds to nearest, and to even in the middle") {
   checkRounding(0x7f7f, bf16ToF32, f32ToBf16);
 }
 
-TEST_CASE("what is too large for f16 becomes infinite from half a step above the largest on") {
+TEST_CASE("values too large for f16 become infinite from half a step above the largest on") {
   CHECK(f32ToF16(65504.0f) == 0x7bff);
   CHECK(f32ToF16(65519.996f) == 0x7bff);
   CHECK(f32ToF16(65520.0f) == 0x7c00);
@@ -65,7 +65,7 @@ TEST_CASE("zeros keep their sign and f32's subnormal numbers vanish in f16") {
   CHECK(f32ToF16(0.0f) == 0);
   CHECK(f32ToF16(-0.0f) == 0x8000);
   CHECK(f32ToF16(std::numeric_limits<float>::denorm_min()) == 0);
-  CHECK(f32ToF16(0x1p-25f) == 0); // Half the smallest: even is 0.
+  CHECK(f32ToF16(0x1p-25f) == 0); // Half the smallest; the even neighbour is 0.
   CHECK(f32ToF16(std::nextafter(0x1p-25f, 1.0f)) == 1);
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("every finite F16 is sign * fraction * 2^exponent, exactly") {
   CHECK(allEqual);
 }
 
-TEST_CASE("F16 infinities and NaNs stay what they are") {
+TEST_CASE("F16 infinities and NaNs keep their kind") {
   CHECK(f16ToF32(0x7c00) == std::numeric_limits<float>::infinity());
   CHECK(f16ToF32(0xfc00) == -std::numeric_limits<float>::infinity());
   CHECK(std::isnan(f16ToF32(0x7e00)));

@@ -17,7 +17,7 @@ static size_t presentPages(const HostRegion &region) {
       std::count_if(present.begin(), present.end(), [](unsigned char p) { return p & 1; }));
 }
 
-TEST_CASE("a populated region has all of its pages before anyone touches it") {
+TEST_CASE("all pages of a populated region exist before the first access") {
   size_t pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   Result<HostRegion> region = HostRegion::create(64 * pageBytes - 1);
   REQUIRE(region.isOk());

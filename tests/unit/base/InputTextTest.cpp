@@ -8,7 +8,7 @@
 
 using namespace moert;
 
-TEST_CASE("a file is read as it is") {
+TEST_CASE("a file's content is read unchanged") {
   const std::string path = "input_text_test.txt";
   const std::string content = std::string("a\0b\r\n", 5) + std::string(200000, 'x');
   std::ofstream(path, std::ios::binary) << content;
@@ -18,7 +18,7 @@ TEST_CASE("a file is read as it is") {
   std::remove(path.c_str());
 }
 
-TEST_CASE("a missing file and a folder are refused by name") {
+TEST_CASE("a missing file and a directory are refused by name") {
   for (const char *path : {"no such file", "/"}) {
     auto text = readInput(path);
     CHECK(text.status().code() == StatusCode::kInvalidInput);
@@ -29,7 +29,7 @@ TEST_CASE("a missing file and a folder are refused by name") {
 TEST_CASE("a file of more than 1 GiB is refused by its size, without being read") {
   const std::string path = "input_text_test.txt";
   std::ofstream(path).close();
-  std::filesystem::resize_file(path, (uint64_t(1) << 30) + 1); // A hole.
+  std::filesystem::resize_file(path, (uint64_t(1) << 30) + 1); // A sparse file.
   auto text = readInput(path);
   CHECK(text.status().code() == StatusCode::kInvalidInput);
   CHECK(text.status().message() ==
@@ -37,13 +37,13 @@ TEST_CASE("a file of more than 1 GiB is refused by its size, without being read"
   std::remove(path.c_str());
 }
 
-TEST_CASE("an error while reading is the system's, not the input's") {
+TEST_CASE("an error while reading is a system error, not invalid input") {
   auto text = readInput("/proc/self/mem"); // Nothing is mapped at its beginning.
   CHECK(text.status().code() == StatusCode::kFailed);
   CHECK(text.status().message().find("cannot read '/proc/self/mem'") != std::string::npos);
 }
 
-TEST_CASE("UTF-8 is accepted and the first byte of anything else is named") {
+TEST_CASE("UTF-8 is accepted and otherwise the first wrong byte is named") {
   CHECK(checkUtf8("", "p").isOk());
   CHECK(checkUtf8("Zw\xC3\xB6lf \xF0\x9F\x99\x82", "p").isOk());
   struct Broken {

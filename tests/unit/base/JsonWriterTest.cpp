@@ -24,19 +24,19 @@ TEST_CASE("objects and arrays nest, with commas between values and nowhere else"
   CHECK(text == R"({"a":[1,-2,{}],"b":true,"c":"x"})");
 }
 
-TEST_CASE("text is quoted so that it reads back as it was") {
+TEST_CASE("quoted text reads back unchanged") {
   std::string text;
   JsonWriter(text).string("\"\\\n\t\x01 caf\xC3\xA9");
   CHECK(text == "\"\\\"\\\\\\n\\u0009\\u0001 caf\xC3\xA9\"");
 }
 
-TEST_CASE("what is no UTF-8, as in a file's name, is written as replacement characters") {
+TEST_CASE("invalid UTF-8, as in a file name, is written as replacement characters") {
   std::string text;
   JsonWriter(text).string("mod\xE8le \xC3");
   CHECK(text == "\"mod\xEF\xBF\xBDle \xEF\xBF\xBD\"");
 }
 
-TEST_CASE("a range of numbers is an array, also where it is empty or of bytes") {
+TEST_CASE("a range of numbers is an array, also an empty range or one of bytes") {
   std::string text;
   JsonWriter json(text);
   json.beginObject();

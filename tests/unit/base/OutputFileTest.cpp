@@ -1,4 +1,4 @@
-// An output is there whole or not at all, in its place, and what an earlier run kept is safe.
+// An output is complete under its name or absent, and a kept partial file is safe.
 #include "runtime/base/OutputFile.h"
 
 #include "tests/unit/support/TemporaryDirectory.h"
@@ -23,7 +23,7 @@ std::string contentOf(const std::string &path) {
 
 } // namespace
 
-TEST_CASE("a committed file has what was written, in its place alone") {
+TEST_CASE("a committed file has the written content and leaves nothing else") {
   TemporaryDirectory folder;
   {
     auto file = OutputFile::create(folder.path("a"));
@@ -38,7 +38,7 @@ TEST_CASE("a committed file has what was written, in its place alone") {
   CHECK(folder.fileNames().size() == 1);
 }
 
-TEST_CASE("an output that would replace an input is refused by whatever name, others are not") {
+TEST_CASE("an output that would replace an input is refused by any name, others are not") {
   TemporaryDirectory folder;
   std::ofstream(folder.path("input")) << "precious";
   std::ofstream(folder.path("earlier")) << "replaced";
@@ -77,7 +77,7 @@ TEST_CASE("a file that is not committed leaves nothing behind and the earlier on
   CHECK(folder.fileNames().size() == 1);
 }
 
-TEST_CASE("a committed file replaces the earlier one, behind a link too") {
+TEST_CASE("a committed file replaces the earlier one, also through a link") {
   TemporaryDirectory folder;
   std::ofstream(folder.path("a")) << "earlier and longer";
   fs::create_symlink("a", folder.path("link"));
@@ -91,7 +91,7 @@ TEST_CASE("a committed file replaces the earlier one, behind a link too") {
   CHECK(contentOf(folder.path("a")) == "later");
 }
 
-TEST_CASE("writes beyond the flushing limit arrive whole") {
+TEST_CASE("writes beyond the flushing limit arrive complete") {
   TemporaryDirectory folder;
   std::string block(1 << 20, 'x');
   {
@@ -104,7 +104,7 @@ TEST_CASE("writes beyond the flushing limit arrive whole") {
   CHECK(fs::file_size(folder.path("a")) == 20 * block.size());
 }
 
-TEST_CASE("a folder, a device and a folder that is missing are refused by name") {
+TEST_CASE("a directory, a device and a missing directory are refused by name") {
   TemporaryDirectory folder;
   for (const std::string &path :
        {folder.path(), std::string("/dev/null"), folder.path("missing/a"), std::string()}) {
@@ -116,7 +116,7 @@ TEST_CASE("a folder, a device and a folder that is missing are refused by name")
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("a link is followed to a file that is missing too, and into another folder") {
+TEST_CASE("a link is followed, also to a missing file and into another directory") {
   TemporaryDirectory folder;
   fs::create_directory(folder.path("there"));
   fs::create_symlink("there/a", folder.path("link"));
@@ -139,13 +139,13 @@ TEST_CASE("a link that leads nowhere is itself replaced") {
   fs::create_symlink("b", folder.path("a"));
   fs::create_symlink("a", folder.path("b"));
   auto file = OutputFile::create(folder.path("a"));
-  // Nothing is known of the place, so that the file replaces the link that was named.
+  // The target cannot be determined, so the file replaces the link itself.
   REQUIRE(file.isOk());
   CHECK(file->commit().isOk());
   CHECK(fs::is_regular_file(folder.path("a")));
 }
 
-TEST_CASE("a folder, a pipe or a link where the partial file would stand is refused by name") {
+TEST_CASE("a directory, a pipe or a link with the partial file's name is refused by name") {
   TemporaryDirectory folder;
   const std::string partial = folder.path("a.partial");
   auto isRefused = [&] {
@@ -174,7 +174,7 @@ static void keepPartial(const TemporaryDirectory &folder, std::string_view conte
   file->keep();
 }
 
-TEST_CASE("what was kept is resumed where it is cut") {
+TEST_CASE("a kept partial file is resumed at the given size") {
   TemporaryDirectory folder;
   keepPartial(folder, "one two");
   CHECK(contentOf(folder.path("a.partial")) == "one two");
@@ -190,7 +190,7 @@ TEST_CASE("what was kept is resumed where it is cut") {
   CHECK(folder.fileNames().size() == 1);
 }
 
-TEST_CASE("what was kept stays as it is when going on or starting over is refused") {
+TEST_CASE("a kept partial file stays unchanged if resuming or starting over is refused") {
   constexpr uint64_t kTooMuch = uint64_t(1) << 62;
   TemporaryDirectory folder;
   keepPartial(folder, "one two");
@@ -213,7 +213,7 @@ TEST_CASE("what was kept stays as it is when going on or starting over is refuse
   CHECK(contentOf(folder.path("a.partial")) == "one two");
 }
 
-TEST_CASE("an output that has no room leaves nothing") {
+TEST_CASE("an output without enough disk space leaves nothing") {
   TemporaryDirectory folder;
   CHECK_FALSE(OutputFile::create(folder.path("a"), uint64_t(1) << 62).isOk());
   CHECK(folder.fileNames().size() == 0);

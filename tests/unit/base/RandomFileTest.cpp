@@ -19,7 +19,7 @@ static std::string textAt(const RandomFile &file, uint64_t offset, size_t bytes)
   return text;
 }
 
-TEST_CASE("what is written at a place is read from there, in any order") {
+TEST_CASE("data is read back from the offset where it was written, in any order") {
   TemporaryDirectory directory;
   const std::string path = directory.path("file");
   auto file = RandomFile::open(path, O_RDWR | O_CREAT);
@@ -30,7 +30,7 @@ TEST_CASE("what is written at a place is read from there, in any order") {
   CHECK(textAt(*file, 0, 5) == std::string("at\0\0b", 5));
 }
 
-TEST_CASE("a range that the file does not hold whole is refused with what is missing") {
+TEST_CASE("a range past the end of the file is refused with the missing bytes") {
   TemporaryDirectory directory;
   const std::string path = directory.path("file");
   auto file = RandomFile::open(path, O_RDWR | O_CREAT);
@@ -43,7 +43,7 @@ TEST_CASE("a range that the file does not hold whole is refused with what is mis
   CHECK(file->readAt(2, std::span(room).first(3)).isOk());
 }
 
-TEST_CASE("a file that is not there is refused by its name unless it may be made") {
+TEST_CASE("a missing file is refused by its name unless O_CREAT is given") {
   TemporaryDirectory directory;
   const std::string path = directory.path("file");
   Status status = RandomFile::open(path, O_RDONLY).status();

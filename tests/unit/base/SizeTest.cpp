@@ -30,7 +30,7 @@ TEST_CASE("a decimal number is exact to the byte") {
   CHECK(bytesOf("0.999999TiB") == 1099510528264);
 }
 
-TEST_CASE("a percentage is a share and no number of bytes") {
+TEST_CASE("a percentage is a fraction and no number of bytes") {
   auto quarter = parseSize("25%");
   REQUIRE(quarter.isOk());
   REQUIRE(quarter->share);
@@ -39,7 +39,7 @@ TEST_CASE("a percentage is a share and no number of bytes") {
   CHECK(*parseSize("12.5%")->share == 0.125);
 }
 
-TEST_CASE("what is not a size is refused with the reason and with what would work") {
+TEST_CASE("a text that is not a size is refused with the reason and with examples that work") {
   struct Case {
     const char *text, *reason;
   };
@@ -72,11 +72,11 @@ TEST_CASE("what is not a size is refused with the reason and with what would wor
   }
 }
 
-TEST_CASE("a share is refused where only bytes make sense") {
+TEST_CASE("a percentage is refused where only bytes are possible") {
   CHECK(*parseBytes("4KiB") == 4096);
   auto share = parseBytes("25%");
   REQUIRE(!share.isOk());
-  CHECK(share.status().message().find("share is not possible") != std::string::npos);
+  CHECK(share.status().message().find("percentage is not possible") != std::string::npos);
 }
 
 TEST_CASE("sizes are printed with at most four digits and never as 1024 of a unit") {

@@ -24,18 +24,18 @@ TEST_CASE("an error rises through MOERT_ASSIGN_OR_RETURN with its code and messa
   CHECK(quarter(8).value() == 2);
 }
 
-TEST_CASE("context stands in front of the message and never turns success into an error") {
+TEST_CASE("context precedes the message and never turns success into an error") {
   CHECK(invalidInput("x").withContext("a.json").message() == "a.json: x");
   CHECK(Status().withContext("a.json").isOk());
 }
 
-TEST_CASE("exit codes tell refusals from failures") {
+TEST_CASE("exit codes distinguish invalid input from failures") {
   CHECK(exitCode(Status()) == 0);
   CHECK(exitCode(systemError(ENOSPC, "write")) == 1);
   CHECK(exitCode(invalidInput("x")) == 2);
 }
 
-TEST_CASE("a file that cannot be opened is the user's to mend, a system at its limits is not") {
+TEST_CASE("a file that cannot be opened is invalid input, a system at its limits is not") {
   Status denied = openError(EACCES, "a.moe");
   CHECK(denied.code() == StatusCode::kInvalidInput);
   CHECK(denied.message() == "a.moe: Permission denied");

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with the files of proc and sys that a process finds its groups in.
+/// A directory with the files of proc and sys that name a process's groups.
 struct FakeSystem {
   TemporaryDirectory directory;
   const std::string &root = directory.path();
@@ -25,13 +25,13 @@ struct FakeSystem {
 
 } // namespace
 
-TEST_CASE("without groups there are no limits") {
+TEST_CASE("without control groups there are no limits") {
   FakeSystem system;
   CHECK(groupLimits(system.root).roomBytes == UINT64_MAX);
   CHECK(groupLimits(system.root).cores == UINT32_MAX);
 }
 
-TEST_CASE("the smallest limit on the way to the root counts") {
+TEST_CASE("the smallest limit on the path to the root applies") {
   FakeSystem system;
   system.write("/proc/self/cgroup", "0::/outer/inner");
   system.write("/sys/fs/cgroup/outer/inner/memory.max", "max");
@@ -42,7 +42,7 @@ TEST_CASE("the smallest limit on the way to the root counts") {
   CHECK(groupLimits(system.root).cores == 3);
 }
 
-TEST_CASE("a container that sees its own group as the root finds its limits there") {
+TEST_CASE("a container whose own group is the root finds its limits there") {
   FakeSystem system;
   system.write("/proc/self/cgroup", "0::/");
   system.write("/sys/fs/cgroup/memory.max", "4096");
@@ -61,7 +61,7 @@ TEST_CASE("groups of version 1 are found by their controllers") {
   CHECK(groupLimits(system.root).cores == 4);
 }
 
-TEST_CASE("what a group's processes hold is no room, pages of files that were read are") {
+TEST_CASE("memory that a group's processes hold reduces the room, file pages do not") {
   FakeSystem system;
   system.write("/proc/self/cgroup", "0::/outer/inner");
   system.write("/sys/fs/cgroup/outer/inner/memory.max", "max");
@@ -84,14 +84,14 @@ TEST_CASE("a group of version 1 counts the pages of those below it as well") {
   CHECK(groupLimits(system.root).roomBytes == 400);
 }
 
-TEST_CASE("a limit without a count of what is held is all room") {
+TEST_CASE("a limit without a usage count leaves the whole limit as room") {
   FakeSystem system;
   system.write("/proc/self/cgroup", "0::/");
   system.write("/sys/fs/cgroup/memory.max", "4096");
   CHECK(groupLimits(system.root).roomBytes == 4096);
 }
 
-TEST_CASE("a quota of -1 is none") {
+TEST_CASE("a quota of -1 means no quota") {
   FakeSystem system;
   system.write("/proc/self/cgroup", "5:cpu:/");
   system.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1");

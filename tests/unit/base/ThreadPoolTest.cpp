@@ -13,7 +13,7 @@
 
 using namespace moert;
 
-TEST_CASE("every index is visited once, whatever the number of threads and the grain") {
+TEST_CASE("every index is visited once for any number of threads and any grain") {
   for (uint32_t threads : {1u, 2u, 3u, 7u}) {
     auto pool = ThreadPool::create(threads);
     REQUIRE(pool.isOk());
@@ -34,8 +34,8 @@ TEST_CASE("every index is visited once, whatever the number of threads and the g
 
 constexpr int kNotHere = 255;
 
-// In a process of its own: how many threads a pool of four has where the system starts none; 0
-// where it is refused; kNotHere where root is the only user that there is.
+// Forks a process. Returns the number of threads of a pool of four if the system starts none; 0 if
+// creation is refused; kNotHere if root is the only user.
 static int threadsWithoutAny(ThreadPool::Shortage shortage) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -54,7 +54,7 @@ static int threadsWithoutAny(ThreadPool::Shortage shortage) {
 }
 
 TEST_CASE(
-    "where no thread can be started a pool is refused, or the caller's alone if fewer will do") {
+    "if no thread can be started, a pool is refused, or has only the caller if fewer will do") {
   if (threadsWithoutAny(ThreadPool::Shortage::kFails) == kNotHere) {
     MESSAGE("SKIPPED: root cannot become another user here");
     return;
@@ -73,7 +73,7 @@ TEST_CASE("work below the grain stays with the caller") {
   });
 }
 
-TEST_CASE("jobs that follow each other closely see each other's results") {
+TEST_CASE("jobs in quick succession see each other's results") {
   auto pool = ThreadPool::create(3);
   REQUIRE(pool.isOk());
   std::vector<uint64_t> values(64, 1);
@@ -85,7 +85,7 @@ TEST_CASE("jobs that follow each other closely see each other's results") {
   CHECK(std::count(values.begin(), values.end(), uint64_t(2001)) == 64);
 }
 
-TEST_CASE("whoever is free computes what is left") {
+TEST_CASE("idle threads compute the remaining chunks") {
   auto pool = ThreadPool::create(2);
   REQUIRE(pool.isOk());
   // The thread that takes the first index keeps it until all others have been computed.
@@ -102,10 +102,10 @@ TEST_CASE("whoever is free computes what is left") {
 }
 
 TEST_CASE(
-    "each thread computes a range of its own from the front, then halves of what others have") {
+    "each thread computes its own range from the front, then steals halves of the others' ranges") {
   auto pool = ThreadPool::create(2);
   REQUIRE(pool.isOk());
-  // The caller waits for the worker to begin, and the worker for the caller to do all the rest.
+  // The caller waits for the worker to begin, the worker for the caller to do all the rest.
   std::vector<uint64_t> caller, worker;
   std::atomic<bool> hasWorkerBegun{false};
   std::atomic<uint32_t> computed{0};
@@ -126,8 +126,8 @@ TEST_CASE(
   CHECK(worker == std::vector<uint64_t>{4});
 }
 
-// So short that a worker often looks for what others have left of one job while the next begins.
-TEST_CASE("threads that take from each other compute every chunk of every job once") {
+// Short jobs: a worker often steals from one job while the next begins.
+TEST_CASE("threads that steal from each other compute every chunk of every job once") {
   for (uint32_t threads : {2u, 4u}) {
     auto pool = ThreadPool::create(threads);
     REQUIRE(pool.isOk());
@@ -144,10 +144,10 @@ TEST_CASE("threads that take from each other compute every chunk of every job on
   }
 }
 
-// Processor time, so that other programs make no difference. A gap costs each worker 30 us of
-// spinning and a sleep, with the thread sanitizer some 85 us in all; whoever spins through it, 2
-// ms.
-TEST_CASE("workers that wait for a job sleep soon") {
+// Measures CPU time, so that other programs make no difference. A gap costs each worker 30 us of
+// spinning and a sleep, with the thread sanitizer some 85 us in all; spinning through the whole gap
+// would cost 2 ms.
+TEST_CASE("workers that wait for a job soon sleep") {
   constexpr uint32_t kWorkers = 2, kGaps = 50;
   auto pool = ThreadPool::create(kWorkers + 1);
   REQUIRE(pool.isOk());

@@ -356,7 +356,7 @@ TEST_CASE("a partial file that is shorter than its journal covers is not resumed
   Fixture fixture;
   REQUIRE(interruptAfter(fixture, 30000).code() == StatusCode::kInterrupted);
   std::ofstream(fixture.output + ".partial", std::ios::trunc) << "short";
-  CHECK(refusalToResume(fixture).find("has 5 bytes, its journal speaks of") != std::string::npos);
+  CHECK(refusalToResume(fixture).find("has 5 bytes, its journal expects") != std::string::npos);
 }
 
 TEST_CASE("a journal without its partial file is not resumed") {

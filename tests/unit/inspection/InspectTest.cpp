@@ -147,7 +147,7 @@ TEST_CASE("the page lists the measurements, if there are any") {
            "  target     loss in perplexity of at most 2.00%\n",
            "  measured   1.25%, at most 1.88% with 96.88% confidence\n",
            "  units      3 of 4 documents, whose losses have a standard deviation of 0.78%\n",
-           "  beside it  KL 0.01562 nats per token, top-1 agreement 93.75%\n",
+           "  also       KL 0.01562 nats per token, top-1 agreement 93.75%\n",
            "  on         3 windows of 64 tokens, set aside from the calibration texts\n",
            "  chosen by  greedy, quantizer nearest\n",
            "  search     12 measurements, 345 windows evaluated; calibration on 6789 tokens\n",
@@ -180,7 +180,7 @@ TEST_CASE("a loss in nats is not a percentage") {
            "  target     loss in kl of at most 0.02000 nats per token\n",
            "  measured   0.01250 nats per token, at most 0.01875 nats per token with 96.88% "
            "confidence\n",
-           "  on         3 windows of 64 tokens, of texts that nothing else has read\n",
+           "  on         3 windows of 64 tokens, of texts used for nothing else\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
