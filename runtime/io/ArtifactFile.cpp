@@ -19,8 +19,8 @@ static int openForReading(const std::string &path, int extraFlags) {
   return fd;
 }
 
-/// What the file system says about direct reads; empty if it does not mind, or says nothing (before
-/// Linux 6.1): a real read will tell.
+/// Why statx() reports direct reads as impossible. Empty if it reports no obstacle or nothing
+/// (before Linux 6.1); then a probing read decides.
 static std::string statedRefusal(int fd) {
 #ifdef STATX_DIOALIGN
   struct statx stated = {};
@@ -37,8 +37,9 @@ static std::string statedRefusal(int fd) {
   return {};
 }
 
-/// The same file again, past the page cache: by its descriptor, so that a file which has meanwhile
-/// got its name is not opened; where there is no /proc, by its name. -1 and errno on failure.
+/// Opens the same file again, past the page cache: through its descriptor, so that a file which was
+/// renamed to this path meanwhile is not opened; without /proc, by its path. -1 and errno on
+/// failure.
 static int reopenDirect(int fd, const std::string &path) {
   const int again = openForReading(strCat("/proc/self/fd/", fd), O_DIRECT);
   return again < 0 && errno == ENOENT ? openForReading(path, O_DIRECT) : again;
@@ -73,7 +74,7 @@ ArtifactFile::~ArtifactFile() {
 Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
   ArtifactFile file;
   file.filePath = path;
-  // A pipe under that name is refused instead of waited for.
+  // O_NONBLOCK: a pipe under that name is refused instead of blocking.
   file.bufferedFd = openForReading(path, O_NONBLOCK);
   if (file.bufferedFd < 0)
     return openError(errno, strCat(path, ": cannot be opened"));
@@ -82,7 +83,7 @@ Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
     return systemError(errno, strCat(path, ": stat"));
   if (!S_ISREG(stated.st_mode))
     return invalidInput(path, ": is not a regular file");
-  // Reads of a file that must not block fail with EAGAIN in io_uring.
+  // With O_NONBLOCK left on, io_uring reads would fail with EAGAIN.
   if (fcntl(file.bufferedFd, F_SETFL, 0) != 0)
     return systemError(errno, strCat(path, ": fcntl"));
   file.fileBytes = static_cast<uint64_t>(stated.st_size);

@@ -1,5 +1,5 @@
-// An artifact opened for reading, both past the page cache and through it. Which of the two is
-// used, and how, is the read queue's business (ReadQueue.h).
+// An artifact opened for reading, both past and through the page cache. The read queue decides
+// which of the two is used (ReadQueue.h).
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -11,13 +11,13 @@
 
 namespace moert {
 
-/// Owns the file's descriptors, both of the one file that had the name when it was opened: a file
-/// that gets its name later is never read. Read queues borrow it and have to go first. Constant
-/// once opened, so any thread may use it.
+/// Owns the file's descriptors, both of the file that had the path when it was opened: a file that
+/// is renamed to the path later is never read. Read queues borrow it and must be destroyed first.
+/// Immutable once opened, so any thread may use it.
 class ArtifactFile {
 public:
   /// Everything in an artifact that is read directly starts and ends at multiples of this; a file
-  /// system that wants more gets buffered reads.
+  /// system that requires more gets buffered reads.
   static constexpr uint64_t kAlignment = 4096;
 
   static Result<ArtifactFile> open(const std::string &path);
@@ -29,14 +29,14 @@ public:
   const std::string &path() const { return filePath; }
   uint64_t bytes() const { return fileBytes; }
 
-  /// Reads past the page cache: offset, length and memory have to be multiples of kAlignment. -1
-  /// where that was refused; directRefusal() then says by what.
+  /// Descriptor for reads past the page cache: offset, length and memory must be multiples of
+  /// kAlignment. -1 if direct I/O was refused; directRefusal() then gives the reason.
   int directDescriptor() const { return directFd; }
   const std::string &directRefusal() const { return refusal; }
   int bufferedDescriptor() const { return bufferedFd; }
 
-  /// Reads through the page cache, at any offset; for metadata, before the token loop. A file that
-  /// ends too early is an error that says where.
+  /// Reads through the page cache, at any offset; for metadata, before the token loop. If the file
+  /// ends too early, the error names the offset.
   Status read(uint64_t offset, std::span<std::byte> into) const;
 
 private:

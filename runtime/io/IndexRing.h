@@ -1,6 +1,6 @@
-// A bounded queue of indices without locks, between any number of threads (D. Vyukov's bounded
-// queue). Each cell counts the turns it has seen, so that a writer knows whether its cell is empty
-// and a reader whether it is full.
+// A bounded lock-free queue of indices between any number of threads (D. Vyukov's bounded queue).
+// Each cell has a turn counter, from which a writer sees that the cell is empty and a reader that
+// it is full.
 #pragma once
 
 #include <atomic>
@@ -70,7 +70,7 @@ private:
     std::atomic<uint64_t> turn;
     uint32_t value;
   };
-  // Head and tail on lines of their own: the engine writes one, the workers the other.
+  // Head and tail on separate cache lines: the engine writes one, the workers the other.
   static constexpr size_t kLineBytes = 64;
 
   size_t capacity;

@@ -39,8 +39,8 @@ std::optional<IoBackend> parseIoBackend(std::string_view name) {
   return std::nullopt;
 }
 
-/// Systems accept what they then do not do (sandboxes above all), so only a read proves that a
-/// queue works.
+/// Some systems, sandboxes above all, accept a setup that then does not work, so only a completed
+/// read proves a queue.
 static Status probe(ReadQueue &queue, HostRegion &memory) {
   MemoryPiece piece{memory.data(), ArtifactFile::kAlignment};
   MOERT_RETURN_IF_ERROR(queue.submit(0, 0, {&piece, 1}));
@@ -56,7 +56,7 @@ static Result<std::unique_ptr<ReadQueue>> create(IoBackend backend, const Artifa
   options.backend = backend;
   if (backend != IoBackend::kBuffered && file.directDescriptor() < 0)
     return failed("direct I/O was refused (", file.directRefusal(), ")");
-  // Outlives the queue: a read that failed to complete may still arrive.
+  // Declared before the queue, to outlive it: a read that failed to complete may still arrive.
   MOERT_ASSIGN_OR_RETURN(HostRegion probed, HostRegion::create(ArtifactFile::kAlignment));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, backend == IoBackend::kUring
                                                                ? createUringQueue(file, options)

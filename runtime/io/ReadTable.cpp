@@ -13,12 +13,11 @@ namespace moert {
 static constexpr uint64_t kAlignment = ArtifactFile::kAlignment;
 // The kernel's limit for one vectored request (UIO_MAXIOV).
 static constexpr uint32_t kMaxPiecesPerRequest = 1024;
-// The length of a request is a 32-bit number in places; this is far below and beyond all use.
+// Some interfaces hold the length of a request in 32 bits; no sensible setting comes near this.
 static constexpr uint64_t kMaxRequestBytes = 256 * 1024 * 1024;
-// A registered piece below this goes with its neighbours in one vectored request instead. Measured
-// on a virtual NVMe disk (AMD EPYC, Linux 6.18), 4 MiB records on scattered pages of 64 KiB: 1890
-// MiB/s with a registered request per page, 2330 with vectored ones; from 256 KiB on both are the
-// same.
+// A registered piece smaller than this joins its neighbours in one vectored request. Measured on a
+// virtual NVMe disk (AMD EPYC, Linux 6.18), 4 MiB records on scattered pages of 64 KiB: 1890 MiB/s
+// with a registered request per page, 2330 with vectored ones; from 256 KiB on both are equal.
 static constexpr uint64_t kMinRegisteredRequestBytes = 256 * 1024;
 
 static bool isAligned(uint64_t value) {
@@ -40,7 +39,7 @@ bool advanceRequest(ReadRequest &request, ssize_t result) {
   uint64_t got = static_cast<uint64_t>(result);
   if (got >= request.bytes)
     return true;
-  // Direct reads go on only from an aligned offset; what lies behind it is read again.
+  // Direct reads resume only at an aligned offset; the bytes after it are read again.
   uint64_t kept = got / kAlignment * kAlignment;
   if (kept == 0) {
     request.error = ReadRequest::kEndOfFile;
@@ -60,8 +59,8 @@ bool advanceRequest(ReadRequest &request, ssize_t result) {
   return false;
 }
 
-// Every run of neighbouring pieces is cut at maxRequestBytes: at most one cut more per run than it
-// has whole requests.
+// Each run of adjacent pieces is cut at maxRequestBytes, which adds at most one cut per run to the
+// whole requests.
 static uint64_t cutPiecesPerRead(const ReadQueueOptions &options) {
   return options.maxPiecesPerRead + options.maxReadBytes / options.maxRequestBytes;
 }
@@ -92,7 +91,7 @@ ReadTable::ReadTable(const ArtifactFile &readFile, const ReadQueueOptions &optio
 
 uint64_t ReadTable::memoryBytes(const ReadQueueOptions &options) {
   uint64_t perPiece = sizeof(ReadRequest) + sizeof(iovec);
-  // A growing vector may hold twice what it needs: freeSlots.
+  // freeSlots may hold twice what it needs, because the vector grows.
   uint64_t perRead = sizeof(Read) + 3 * sizeof(uint32_t);
   return options.maxReads * (cutPiecesPerRead(options) * perPiece + perRead);
 }

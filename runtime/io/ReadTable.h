@@ -1,5 +1,5 @@
-// The bookkeeping that every read queue shares: reads under way, the requests they were cut into,
-// and what became of them. It does no I/O.
+// The bookkeeping that all read queues share: reads in flight, the requests they were split into,
+// and their results. It does no I/O.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -14,7 +14,7 @@
 
 namespace moert {
 
-/// One request to the system: the part of a read that is still to come.
+/// One request to the system: the part of a read that has not been read yet.
 struct ReadRequest {
   static constexpr int kEndOfFile = -1;
   static constexpr int32_t kNoRegion = -1;
@@ -23,29 +23,29 @@ struct ReadRequest {
   uint64_t bytes = 0;
   iovec *pieces = nullptr;
   uint32_t pieceCount = 0;
-  uint32_t read = 0;          // The slot of the read it belongs to.
-  int32_t region = kNoRegion; // The registered region that holds its only piece.
-  uint32_t tries = 0;         // In a row that brought nothing.
+  uint32_t read = 0;          // The slot of its read.
+  int32_t region = kNoRegion; // The registered region that contains its only piece.
+  uint32_t tries = 0;         // Consecutive tries without progress.
   int error = 0;              // 0, an errno, or kEndOfFile.
-  uint64_t foundBytes = 0;    // With kEndOfFile: bytes after fileOffset that the file still has.
+  uint64_t foundBytes = 0;    // With kEndOfFile: bytes from fileOffset to the end of the file.
 };
 
-/// The system is asked so often in a row for what it has no room for, a millisecond apart, before
-/// that is an error. Memory pressure passes within some of them.
+/// Consecutive tries of a request that the system has no resources for, one millisecond apart,
+/// before that is an error. Memory pressure usually passes within a few of them.
 constexpr uint32_t kMostTries = 1000;
 
-/// Waits that millisecond.
+/// Waits one millisecond.
 void pauseBeforeTry();
 
-/// Takes in what a system call said about a request: bytes read, or -errno. True if the request has
-/// ended, well or not; false if the rest of it has to be asked for again.
+/// Applies the result of a system call to a request: bytes read, or -errno. Returns true if the
+/// request has ended, successfully or not, and false if the rest must be submitted again.
 bool advanceRequest(ReadRequest &request, ssize_t result);
 
-/// Part of a read queue. One thread, except that a request which was handed to another thread
-/// belongs to that thread until it is handed back.
+/// Part of a read queue. Used by one thread, except that a request handed to another thread belongs
+/// to that thread until it is handed back.
 ///
-/// Invariants: a slot is free (in freeSlots), under way (openRequests > 0) or finished (in the ring
-/// of finished slots). Requests and pieces of slot s stand at [s * piecesPerRead, (s + 1) *
+/// Invariants: a slot is free (in freeSlots), in flight (openRequests > 0) or finished (in the ring
+/// of finished slots). Requests and pieces of slot s are at [s * piecesPerRead, (s + 1) *
 /// piecesPerRead).
 class ReadTable {
 public:
@@ -59,24 +59,23 @@ public:
   static uint64_t memoryBytes(const ReadQueueOptions &options);
   static Status checkOptions(const ReadQueueOptions &options);
 
-  /// Memory that was registered with the kernel; a piece inside such a region may become a request
-  /// of its own. Ascending and disjoint.
+  /// Memory registered with the kernel; a piece inside such a region may become a request of its
+  /// own. Ascending and disjoint.
   void setRegions(std::vector<MemoryPiece> registered) { regions = std::move(registered); }
 
   Result<Requests> add(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces);
   ReadRequest &request(uint32_t index) { return requests[index]; }
-  /// How many requests there can be at once.
+  /// The maximum number of requests at once.
   size_t capacity() const { return requests.size(); }
 
-  /// Whether its read has failed before the place that this request is for, so that it is
-  /// pointless.
+  /// Whether its read has already failed at a lower offset, so that this request is not needed.
   bool isPointless(const ReadRequest &pending) const {
     const ReadRequest *failed = reads[pending.read].failedRequest;
     return failed && failed->fileOffset < pending.fileOffset;
   }
 
-  /// A request has ended. Its read finishes with its last request, so that nothing is written to
-  /// the memory of a finished read.
+  /// Ends a request. A read finishes with its last request, so that nothing is written to the
+  /// memory of a finished read.
   void finish(uint32_t index);
 
   size_t take(std::span<ReadCompletion> out);
@@ -88,7 +87,7 @@ private:
     uint64_t tag = 0;
     uint64_t fileOffset = 0;
     uint64_t bytes = 0;
-    uint32_t openRequests = 0;                  // That have not ended.
+    uint32_t openRequests = 0;                  // Requests that have not ended.
     const ReadRequest *failedRequest = nullptr; // The one with the lowest offset.
   };
 

@@ -1,4 +1,4 @@
-// What io_uring's queue needs of the kernel, so that tests can answer in its place.
+// The kernel interface that io_uring's queue needs, so that tests can replace the kernel.
 #pragma once
 
 #include "runtime/io/ReadTable.h"
@@ -14,8 +14,8 @@ struct RingCompletion {
   int result = 0; // Bytes read, or -errno.
 };
 
-/// Requests go from prepared to in flight to completed, and are then taken. One thread, except that
-/// the kernel completes what is in flight. Nothing here allocates.
+/// A request is prepared, then in flight, then completed, then taken. Used by one thread, except
+/// that the kernel completes requests in flight. Allocates nothing.
 class RequestRing {
 public:
   RequestRing() = default;
@@ -23,15 +23,15 @@ public:
   RequestRing &operator=(const RequestRing &) = delete;
   virtual ~RequestRing() = default;
 
-  /// The caller prepares no more than the ring has entries before they are taken.
+  /// At most as many requests as the ring has entries may be prepared and not yet taken.
   virtual void prepare(uint32_t index, const ReadRequest &request) = 0;
 
   /// Hands prepared requests to the kernel and, if it took all of them and `waits`, waits for a
-  /// completion. How many it took, which may be fewer than there are, or -errno.
+  /// completion. Returns the number taken, which may be smaller, or -errno.
   virtual int submit(bool waits) = 0;
-  /// Waits for a completion and hands over nothing: 0 or -errno.
+  /// Waits for a completion without submitting: 0 or -errno.
   virtual int wait() = 0;
-  /// Before the kernel is asked again for what it had no room for.
+  /// Pauses before a request that the kernel had no resources for is submitted again.
   virtual void pause() = 0;
 
   /// Requests that the kernel has not taken.

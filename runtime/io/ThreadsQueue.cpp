@@ -14,8 +14,8 @@ namespace moert {
 
 namespace {
 
-/// A number that changes when there is news, and threads that wait for it to change. A waiter takes
-/// the number, looks for work, and only then waits: news in between changes the number.
+/// An event counter. A waiter takes the number, checks for work, and only then waits; an event in
+/// between changes the number, so no wake-up is lost.
 class NewsCount {
 public:
   uint32_t current() const { return number.load(std::memory_order_acquire); }
@@ -34,7 +34,7 @@ private:
 };
 
 /// A request's index goes engine -> todo -> worker -> done -> engine, and with it the right to
-/// touch the request. Both rings hold every request there can be, so a push never fails.
+/// access the request. Both rings have room for every request, so a push never fails.
 class ThreadsQueue final : public ReadQueue {
 public:
   ThreadsQueue(const ArtifactFile &file, const ReadQueueOptions &options)
@@ -64,13 +64,14 @@ private:
   NewsCount todoNews;
   NewsCount doneNews;
   std::atomic<bool> isStopping = false;
-  std::vector<WorkerThread> workers; // Last: joined before what they use goes.
+  std::vector<WorkerThread> workers; // Last: joined before the members that they use.
 };
 
 } // namespace
 
 ThreadsQueue::~ThreadsQueue() {
-  // Workers finish what is queued before they look at the flag, so every read is over after this.
+  // Workers finish the queued requests before they check the flag, so every read is over after
+  // this.
   isStopping.store(true, std::memory_order_release);
   todoNews.announceAll();
   workers.clear();
@@ -85,7 +86,7 @@ Status ThreadsQueue::start(uint32_t wishedWorkers) {
       workers.push_back(std::move(worker).value());
     refusal = worker.status();
   }
-  // Fewer threads than wished for still read.
+  // Continue with fewer threads if not all can be started.
   if (workers.empty())
     return refusal;
   return {};
@@ -159,7 +160,7 @@ Result<std::unique_ptr<ReadQueue>> createThreadsQueue(const ArtifactFile &file,
   auto queue = std::make_unique<ThreadsQueue>(file, options);
   MOERT_RETURN_IF_ERROR(queue->start(workersFor(options)));
   bool isDirect = options.backend == IoBackend::kThreads;
-  // Records are read whole and in no order: reading ahead would only fetch what nobody asked for.
+  // Records are read whole and in no order: readahead would only fetch unused data.
   if (!isDirect)
     posix_fadvise(file.bufferedDescriptor(), 0, 0, POSIX_FADV_RANDOM);
   queue->setDescription(
@@ -169,9 +170,9 @@ Result<std::unique_ptr<ReadQueue>> createThreadsQueue(const ArtifactFile &file,
 
 uint64_t threadsQueueMemoryBytes(const ReadQueueOptions &options) {
   uint64_t table = ReadTable::memoryBytes(options);
-  uint64_t requests = table / sizeof(ReadRequest); // More than there are.
+  uint64_t requests = table / sizeof(ReadRequest); // An upper bound.
   uint64_t perWorker = WorkerThread::kStackBytes + WorkerThread::kKernelBytes +
-                       // Lists of pages of the request that the worker waits for.
+                       // The kernel's lists of pages for the request that the worker waits for.
                        options.maxRequestBytes / 4096 * 32;
   return table + 2 * IndexRing::memoryBytes(requests) + sizeof(ThreadsQueue) +
          workersFor(options) * perWorker;

@@ -1,4 +1,4 @@
-// Reads by threads that wait in preadv: for systems that refuse io_uring, and through the page
+// Reads by threads that block in preadv: for systems that refuse io_uring, and through the page
 // cache for file systems that refuse direct I/O.
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace moert {
 
-/// What a depth beyond this would add is small (a disk that serves 8 requests of half a MiB at once
-/// is near its best) and costs a stack each.
+/// More threads add little (a disk that serves 8 requests of 512 KiB at once is near its best rate)
+/// and cost a stack each.
 constexpr uint32_t kMaxWorkers = 8;
 
-/// The backend is kThreads or kBuffered. The file has a direct descriptor for the former.
+/// The backend is kThreads or kBuffered. For kThreads the file must have a direct descriptor.
 Result<std::unique_ptr<ReadQueue>> createThreadsQueue(const ArtifactFile &file,
                                                       const ReadQueueOptions &options);
 

@@ -11,7 +11,7 @@ namespace moert {
 
 namespace {
 
-/// Indices, first in, first out; room for `capacity` of them.
+/// A FIFO of at most `capacity` indices.
 class IndexQueue {
 public:
   explicit IndexQueue(size_t capacity) : indices(capacity) {}
@@ -28,8 +28,8 @@ private:
   size_t first = 0, count = 0;
 };
 
-/// A request is in `waiting` until the system has room for it, by number and by bytes, then in the
-/// ring, and back in `waiting` if its read was short.
+/// A request is in `waiting` until the limits of depth and bytes admit it, then in the ring, and
+/// back in `waiting` if its read was short.
 class UringQueue final : public ReadQueue {
 public:
   UringQueue(const ArtifactFile &artifact, const ReadQueueOptions &options, OpenedRing opened)
@@ -64,7 +64,7 @@ private:
 
 } // namespace
 
-// What the kernel has is waited for; what it has not is never handed over.
+// Waits for the requests that the kernel has; the others are never submitted.
 UringQueue::~UringQueue() {
   uint32_t interrupts = 0;
   for (std::array<RingCompletion, 32> taken; inFlight() > 0;) {
@@ -112,8 +112,8 @@ void UringQueue::harvest() {
   }
 }
 
-/// What the kernel did not take it is not waited for: it takes the rest once requests in flight
-/// have given back what it is short of.
+/// Does not wait for requests that the kernel did not take: it takes them once requests in flight
+/// have released resources.
 int UringQueue::enterOnce(bool waits) {
   const int result = ring->submit(waits);
   const bool isShort = result >= 0 || result == -EAGAIN || result == -EBUSY;
@@ -123,9 +123,9 @@ int UringQueue::enterOnce(bool waits) {
   return ring->wait();
 }
 
-/// Hands prepared requests to the system and, with `waits`, waits for a completion. Requests that
-/// it has no room for may be left over while others are in flight. After an error the queue is
-/// broken: what was prepared cannot be taken back, and what is in flight still arrives.
+/// Hands prepared requests to the kernel and, with `waits`, waits for a completion. Requests that
+/// it has no resources for may remain while others are in flight. After an error the queue is
+/// broken: prepared requests cannot be withdrawn, and those in flight still arrive.
 Status UringQueue::enter(bool waits) {
   uint32_t tries = 0, interrupts = 0;
   for (;;) {
@@ -183,7 +183,7 @@ Result<std::unique_ptr<ReadQueue>> createUringQueue(const ArtifactFile &file,
 
 uint64_t uringQueueMemoryBytes(const ReadQueueOptions &options) {
   uint64_t table = ReadTable::memoryBytes(options);
-  uint64_t requests = table / sizeof(ReadRequest); // More than there are.
+  uint64_t requests = table / sizeof(ReadRequest); // An upper bound.
   return table + requests * sizeof(uint32_t) + sizeof(UringQueue) + uringRingMemoryBytes(options);
 }
 

@@ -1,4 +1,4 @@
-// Reads through io_uring, past the page cache, with registered buffers where the system allows.
+// Reads through io_uring, past the page cache, with registered buffers if the system allows.
 #pragma once
 
 #include "runtime/io/ReadQueue.h"
@@ -6,7 +6,7 @@
 
 namespace moert {
 
-/// The file has a direct descriptor. An error if the system refuses io_uring, or if this library
+/// The file must have a direct descriptor. Fails if the system refuses io_uring, or if this library
 /// was built without it.
 Result<std::unique_ptr<ReadQueue>> createUringQueue(const ArtifactFile &file,
                                                     const ReadQueueOptions &options);
@@ -17,7 +17,7 @@ createRingQueue(const ArtifactFile &file, const ReadQueueOptions &options, Opene
 
 uint64_t uringQueueMemoryBytes(const ReadQueueOptions &options);
 
-/// A call may be interrupted so often in a row, once for each signal.
+/// How often in a row a call may be interrupted, once for each signal.
 constexpr uint32_t kMostInterrupts = 1000 * 1000;
 
 /// Pinned regions are registered in chunks of this size. The kernel keeps 16 bytes per page of a

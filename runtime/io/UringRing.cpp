@@ -13,7 +13,7 @@ namespace moert {
 
 namespace {
 
-// Threads that the kernel may start for requests that it cannot start without waiting.
+// Threads that the kernel may start for requests that would block.
 constexpr unsigned kKernelWorkers = 4;
 
 class UringRing final : public RequestRing {
@@ -25,7 +25,7 @@ public:
   }
 
   Status open(uint32_t depth);
-  /// What was refused, or 0.
+  /// Returns the errno of a refusal, or 0.
   int registerRegions(std::span<const MemoryPiece> chunks);
 
   void prepare(uint32_t index, const ReadRequest &request) override;
@@ -50,7 +50,7 @@ private:
 
 Status UringRing::open(uint32_t depth) {
   // Completions wait for the engine's next call instead of interrupting its kernels (Linux 5.19).
-  // IORING_SETUP_DEFER_TASKRUN would do more, but binds the ring to the thread that made it.
+  // IORING_SETUP_DEFER_TASKRUN would defer more, but binds the ring to the thread that created it.
   int error =
       io_uring_queue_init(depth, &ring, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG);
   if (error == -EINVAL)
@@ -58,8 +58,8 @@ Status UringRing::open(uint32_t depth) {
   if (error != 0)
     return systemError(-error, "io_uring was refused");
   isOpen = true;
-  // They cost memory. Where their number cannot be limited (before Linux 5.15) it hardly ever is
-  // more.
+  // Kernel threads cost memory. Where their number cannot be limited (before Linux 5.15), it is
+  // hardly ever higher.
   unsigned workers[2] = {kKernelWorkers, kKernelWorkers};
   io_uring_register_iowq_max_workers(&ring, workers);
   hasRegisteredFile = io_uring_register_files(&ring, &descriptor, 1) == 0;
@@ -74,7 +74,7 @@ int UringRing::registerRegions(std::span<const MemoryPiece> chunks) {
 }
 
 void UringRing::prepare(uint32_t index, const ReadRequest &request) {
-  // There is an entry: no more are ever prepared than the ring has.
+  // An entry is free: at most as many requests are prepared as the ring has entries.
   io_uring_sqe *sqe = io_uring_get_sqe(&ring);
   const int file = hasRegisteredFile ? 0 : descriptor;
   if (request.region != ReadRequest::kNoRegion)
@@ -122,11 +122,10 @@ Result<OpenedRing> openUringRing(const ArtifactFile &file, const ReadQueueOption
 
 uint64_t uringRingMemoryBytes(const ReadQueueOptions &options) {
   uint64_t entries = std::bit_ceil(uint64_t(options.depth));
-  // Submission and completion entries with their rings; the kernel rounds each up to a power of
-  // two.
+  // Submission and completion entries with their rings; the kernel rounds each number up to a power
+  // of two.
   uint64_t rings = 2 * (entries * (sizeof(io_uring_sqe) + 2 * sizeof(io_uring_cqe) + 4) + 4096);
-  // The kernel's request, a copy of its pieces, and the lists of their pages while it is at the
-  // disk.
+  // The kernel's request, a copy of its pieces, and the lists of their pages while it is in flight.
   uint64_t pagesPerRequest = options.maxRequestBytes / 4096;
   uint64_t perRequest = 1024 + pagesPerRequest * (2 * sizeof(iovec) + 32);
   constexpr uint64_t kContextBytes =
@@ -134,8 +133,8 @@ uint64_t uringRingMemoryBytes(const ReadQueueOptions &options) {
   constexpr uint64_t kWorkerBytes = 64 * 1024; // Stack and task of a kernel thread.
   return sizeof(UringRing) + rings + entries * perRequest + kContextBytes +
          kKernelWorkers * kWorkerBytes +
-         // The last chunk of registered regions, which costs as much as a whole one, and what
-         // registering needs for a moment.
+         // The last chunk of registered regions, which costs as much as a full one, and temporary
+         // memory while registering.
          kRegisteredChunkCostBytes + kRegisteredChunkBytes / 4096 * 16;
 }
 

@@ -1,4 +1,4 @@
-// io_uring's ring, with registered buffers where the system allows.
+// io_uring's ring, with registered buffers if the system allows.
 #pragma once
 
 #include "runtime/io/RequestRing.h"
@@ -12,14 +12,14 @@ namespace moert {
 struct OpenedRing {
   std::unique_ptr<RequestRing> ring;
   std::string description;          // "io_uring, direct, registered buffers"
-  std::vector<MemoryPiece> regions; // Registered ones, ascending.
+  std::vector<MemoryPiece> regions; // The registered ones, ascending.
 };
 
-/// The file has a direct descriptor and outlives the ring. An error if the system refuses io_uring,
-/// or if this library was built without it.
+/// The file must have a direct descriptor and outlive the ring. Fails if the system refuses
+/// io_uring, or if this library was built without it.
 Result<OpenedRing> openUringRing(const ArtifactFile &file, const ReadQueueOptions &options);
 
-/// The kernel's memory included.
+/// Includes the kernel's memory.
 uint64_t uringRingMemoryBytes(const ReadQueueOptions &options);
 
 } // namespace moert

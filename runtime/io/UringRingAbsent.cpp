@@ -1,4 +1,4 @@
-// Stands in for UringRing.cpp where liburing was not there at build time.
+// Replaces UringRing.cpp if liburing was not found at build time.
 #include "runtime/io/UringRing.h"
 
 namespace moert {

@@ -7,7 +7,7 @@
 
 using namespace moert;
 
-TEST_CASE("a ring gives back in order, says when it is full and when it is empty") {
+TEST_CASE("a ring returns indices in order and reports full and empty") {
   IndexRing ring(3); // Rounded up to 4.
   uint32_t value = 0;
   for (uint32_t turn = 0; turn < 5; ++turn) {
@@ -22,7 +22,7 @@ TEST_CASE("a ring gives back in order, says when it is full and when it is empty
   }
 }
 
-TEST_CASE("between threads nothing is lost and nothing comes twice") {
+TEST_CASE("between threads no index is lost or repeated") {
   constexpr uint32_t kPerWriter = 20000, kWriters = 2, kReaders = 2;
   IndexRing ring(64);
   std::vector<std::atomic<uint32_t>> seen(kPerWriter * kWriters);

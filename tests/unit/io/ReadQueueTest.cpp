@@ -24,7 +24,7 @@ static ReadQueueOptions optionsFor(IoBackend backend) {
   return options;
 }
 
-/// Runs the property on each backend that this system has, and says which it has not.
+/// Runs the property on each backend of this system and reports those that it lacks.
 template <typename Property> static void onEachBackend(const TestFile &test, Property property) {
   for (IoBackend backend : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {
     ArtifactFile file = test.open();
@@ -46,7 +46,7 @@ template <typename Property> static void onEachBackend(const TestFile &test, Pro
   }
 }
 
-TEST_CASE("a read brings the file's bytes, wherever it starts") {
+TEST_CASE("a read returns the file's bytes from any offset") {
   TestFile test(64 * kBlock);
   onEachBackend(test, [](ReadQueue &queue, HostRegion &memory) {
     for (uint64_t block : {0, 1, 47}) {
@@ -74,7 +74,7 @@ TEST_CASE("a read fills scattered pieces in the order of the pieces") {
   });
 }
 
-TEST_CASE("as many reads as allowed are under way at once and each completes once") {
+TEST_CASE("as many reads as allowed are in flight at once and each completes once") {
   TestFile test(64 * kBlock);
   onEachBackend(test, [](ReadQueue &queue, HostRegion &memory) {
     std::vector<MemoryPiece> pieces;
@@ -96,8 +96,7 @@ TEST_CASE("as many reads as allowed are under way at once and each completes onc
   });
 }
 
-TEST_CASE(
-    "a read beyond the end names file, offset, wanted and found bytes, and spares the others") {
+TEST_CASE("a read beyond the end names file, offset, expected and found bytes; others succeed") {
   TestFile test(20 * kBlock + 100);
   onEachBackend(test, [&](ReadQueue &queue, HostRegion &memory) {
     MemoryPiece bad{memory.data(), 10 * kBlock}, good{memory.data() + 10 * kBlock, 20 * kBlock};
@@ -115,12 +114,12 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("where one request fills the limit of bytes, reads end one by one in their order") {
+TEST_CASE("if one request fills the limit of bytes, reads complete one by one in order") {
   TestFile test(64 * kBlock);
   ArtifactFile file = test.open();
   HostRegion memory = HostRegion::create(64 * kBlock).value();
   ReadQueueOptions options = optionsFor(IoBackend::kUring);
-  options.maxBytesUnderWay = 1; // A request that is more goes alone.
+  options.maxBytesUnderWay = 1; // A larger request goes alone.
   Result<std::unique_ptr<ReadQueue>> made = createReadQueue(file, options);
   if (!made.isOk()) {
     MESSAGE("SKIPPED: " << made.status().message());
@@ -143,7 +142,7 @@ TEST_CASE("where one request fills the limit of bytes, reads end one by one in t
   }
 }
 
-TEST_CASE("polling an idle queue returns at once, waiting or not") {
+TEST_CASE("polling an idle queue returns at once, with and without waiting") {
   TestFile test(kBlock);
   onEachBackend(test, [](ReadQueue &queue, HostRegion &) {
     ReadCompletion completion;
@@ -152,7 +151,7 @@ TEST_CASE("polling an idle queue returns at once, waiting or not") {
   });
 }
 
-TEST_CASE("a queue that goes away waits for its reads, so that nothing is written afterwards") {
+TEST_CASE("a queue waits for its reads when destroyed, so that nothing is written afterwards") {
   TestFile test(64 * kBlock);
   for (IoBackend backend : {IoBackend::kAuto, IoBackend::kThreads, IoBackend::kBuffered}) {
     ArtifactFile file = test.open();
@@ -192,20 +191,20 @@ TEST_CASE("submitting and polling allocate nothing") {
   });
 }
 
-TEST_CASE("where io_uring is refused, auto reads with threads and says why") {
+TEST_CASE("if io_uring is refused, auto reads with threads and reports why") {
   TestFile test(4 * kBlock);
   CHECK(holdsInChild(refuseUring, [&] {
     ArtifactFile file = test.open();
     Result<std::unique_ptr<ReadQueue>> queue = createReadQueue(file, optionsFor(IoBackend::kAuto));
     if (!queue.isOk())
       return false;
-    // A file system without direct I/O is buffered here.
+    // On a file system without direct I/O the reads are buffered.
     const std::string &text = queue.value()->describe();
     return text.starts_with("4 threads, ") && text.find("no uring: ") != std::string::npos;
   }));
 }
 
-TEST_CASE("io_uring asked for by name and refused is an error that names what works") {
+TEST_CASE("io_uring requested by name and refused is an error that names what works") {
   TestFile test(4 * kBlock);
   CHECK(holdsInChild(refuseUring, [&] {
     ArtifactFile file = test.open();
@@ -217,7 +216,7 @@ TEST_CASE("io_uring asked for by name and refused is an error that names what wo
   }));
 }
 
-TEST_CASE("where direct I/O is refused, auto reads through the page cache and says why") {
+TEST_CASE("if direct I/O is refused, auto reads through the page cache and reports why") {
   TestFile test(4 * kBlock);
   CHECK(holdsInChild(refuseDirect, [&] {
     ArtifactFile file = test.open();
@@ -233,9 +232,9 @@ TEST_CASE("where direct I/O is refused, auto reads through the page cache and sa
   }));
 }
 
-TEST_CASE("where registering memory is refused, io_uring reads without and says so") {
+TEST_CASE("if registering memory is refused, io_uring reads without it and reports that") {
   TestFile test(4 * kBlock);
-  // Enough for the rings, not for the region. Root has no limit, so it becomes somebody else.
+  // Enough for the rings, not for the region. Root has no limit, so it switches to another user.
   auto forbidLocking = [] {
     rlimit little = {32 * kBlock, 32 * kBlock};
     return setrlimit(RLIMIT_MEMLOCK, &little) == 0 && (geteuid() != 0 || setresuid(1, 1, 1) == 0);
@@ -266,7 +265,7 @@ TEST_CASE("a missing file, a directory and a file without a single block are ref
   CHECK(refused.message() == test.path + ": has 100 bytes, expected at least 4096");
 }
 
-TEST_CASE("metadata is read at any offset and never beyond the end") {
+TEST_CASE("metadata is read at any offset but not beyond the end") {
   TestFile test(1000);
   ArtifactFile file = test.open();
   uint64_t word = 0;
@@ -276,14 +275,14 @@ TEST_CASE("metadata is read at any offset and never beyond the end") {
   CHECK(refused.message() == "read of 8 bytes at offset 993, but the file has 1000");
 }
 
-TEST_CASE("backends are named as --io spells them") {
+TEST_CASE("backend names are the values of --io") {
   for (IoBackend backend :
        {IoBackend::kAuto, IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered})
     CHECK(parseIoBackend(ioBackendName(backend)) == backend);
   CHECK(!parseIoBackend("mmap").has_value());
 }
 
-TEST_CASE("the memory of a queue is stated before it is made, auto being the dearest") {
+TEST_CASE("a queue's memory is known before it is created; auto counts the most expensive") {
   ReadQueueOptions options = optionsFor(IoBackend::kAuto);
   uint64_t dearest = readQueueMemoryBytes(options);
   for (IoBackend backend : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {

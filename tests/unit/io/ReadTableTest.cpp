@@ -18,12 +18,12 @@ static ReadQueueOptions smallOptions() {
   return options;
 }
 
-/// Memory addresses are only computed with, so any aligned address will do.
+/// The table computes with addresses without accessing them, so any aligned address works.
 static MemoryPiece pieceAt(uint64_t address, uint64_t bytes) {
   return {reinterpret_cast<std::byte *>(address), bytes};
 }
 
-TEST_CASE("neighbouring pieces become one request, cut at the request size") {
+TEST_CASE("adjacent pieces become one request, cut at the request size") {
   TestFile test(4096);
   ArtifactFile file = test.open();
   ReadTable table(file, smallOptions());
@@ -47,7 +47,7 @@ TEST_CASE("scattered small pieces share a request up to its size") {
     pieces.push_back(pieceAt(0x100000 + i * 0x100000, 32 * kKiB));
   Result<ReadTable::Requests> made = table.add(7, 0, pieces);
   REQUIRE(made.isOk());
-  REQUIRE(made->count == 2); // 4 pieces fill 128 KiB, 2 are left.
+  REQUIRE(made->count == 2); // 4 pieces fill 128 KiB, 2 remain.
   CHECK(table.request(made->first).pieceCount == 4);
   CHECK(table.request(made->first + 1).pieceCount == 2);
   CHECK(table.request(made->first + 1).fileOffset == 128 * kKiB);
@@ -77,7 +77,7 @@ TEST_CASE("a large piece inside a registered region is a request of its own") {
   CHECK(table.request(made->first + 3).fileOffset == (256 + 64 + 4 + 256) * kKiB);
 }
 
-TEST_CASE("the only piece of a read uses its registered region however small it is") {
+TEST_CASE("the only piece of a read uses its registered region whatever its size") {
   TestFile test(4096);
   ArtifactFile file = test.open();
   ReadTable table(file, smallOptions());
@@ -86,7 +86,7 @@ TEST_CASE("the only piece of a read uses its registered region however small it 
   CHECK(table.request(table.add(0, 0, {&piece, 1})->first).region == 0);
 }
 
-TEST_CASE("a short request goes on behind the last whole block, across pieces") {
+TEST_CASE("a short request resumes after the last whole block, across pieces") {
   iovec pieces[] = {{reinterpret_cast<void *>(0x10000), 8192},
                     {reinterpret_cast<void *>(0x20000), 8192}};
   ReadRequest request{.fileOffset = 4096, .bytes = 16384, .pieces = pieces, .pieceCount = 2};
@@ -100,7 +100,7 @@ TEST_CASE("a short request goes on behind the last whole block, across pieces") 
   CHECK(request.error == 0);
 }
 
-TEST_CASE("interruptions are asked again, errors and the end of the file end a request") {
+TEST_CASE("interrupted calls are repeated; errors and the end of the file end a request") {
   iovec piece = {nullptr, 8192};
   ReadRequest request{.bytes = 8192, .pieces = &piece, .pieceCount = 1};
   CHECK(!advanceRequest(request, -EINTR));
@@ -112,13 +112,13 @@ TEST_CASE("interruptions are asked again, errors and the end of the file end a r
   CHECK(request.error == EIO);
 }
 
-TEST_CASE("a request that the system never has room for ends with that error") {
+TEST_CASE("a request that the system never has resources for ends with that error") {
   iovec piece = {nullptr, 8192};
   ReadRequest request{.bytes = 8192, .pieces = &piece, .pieceCount = 1};
   for (uint32_t round = 0; round < 2; ++round) {
     for (uint32_t i = 0; i + 1 < kMostTries; ++i)
       REQUIRE(!advanceRequest(request, -EAGAIN));
-    if (round == 0) // What brings something begins the count anew.
+    if (round == 0) // Progress resets the count.
       REQUIRE(!advanceRequest(request, 4096));
   }
   CHECK(advanceRequest(request, -EAGAIN));
@@ -150,7 +150,7 @@ TEST_CASE("a read finishes with its last request and reports its first failure i
   CHECK(table.readsUnderWay() == 0);
 }
 
-TEST_CASE("a read that is not aligned or beyond the limits is refused and starts nothing") {
+TEST_CASE("an unaligned read or one beyond the limits is refused and starts nothing") {
   TestFile test(4096);
   ArtifactFile file = test.open();
   ReadTable table(file, smallOptions());
@@ -173,7 +173,7 @@ TEST_CASE("a read that is not aligned or beyond the limits is refused and starts
   CHECK(third.message() == test.path + ": more than 2 reads at once");
 }
 
-TEST_CASE("the limits bound the requests of the worst scattering") {
+TEST_CASE("the limits hold for the requests of the worst scattering") {
   TestFile test(4096);
   ArtifactFile file = test.open();
   ReadQueueOptions options = smallOptions();

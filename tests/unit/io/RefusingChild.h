@@ -1,5 +1,5 @@
-// Runs code in a child process whose kernel refuses what it is told to refuse, as containers and
-// unusual file systems do.
+// Runs code in a child process whose kernel refuses given system calls, as containers and unusual
+// file systems do.
 #pragma once
 
 #include <cerrno>
@@ -46,9 +46,9 @@ inline bool refuseDirect() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// Whether `holds` is true in a child after `refuse` was set up there.
+/// Whether `holds` is true in a child process after `refuse` was installed there.
 template <typename Refuse, typename Holds> bool holdsInChild(Refuse refuse, Holds holds) {
-  std::fflush(nullptr); // What is buffered would be printed twice.
+  std::fflush(nullptr); // Otherwise buffered output would be printed twice.
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0)

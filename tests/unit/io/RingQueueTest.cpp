@@ -1,4 +1,4 @@
-// The ring's queue against a kernel that answers as a test tells it to.
+// The io_uring queue against a fake kernel whose answers the test sets.
 #include "runtime/io/UringQueue.h"
 
 #include "tests/unit/io/TestFile.h"
@@ -16,17 +16,17 @@ namespace {
 
 constexpr uint64_t kBlock = 4096;
 
-/// Requests are taken when submit() says so and reach memory when they complete, never before.
+/// Requests are taken by submit() and written to memory when they complete, never before.
 class FakeRing final : public RequestRing {
 public:
-  /// How many of the prepared requests the kernel takes, or -errno; all unless told.
+  /// How many of the prepared requests the kernel takes, or -errno; all by default.
   std::function<int(int prepared)> onSubmit = [](int prepared) { return prepared; };
-  /// What a wait gives; by itself the oldest request in flight completes.
+  /// The result of a wait; by default the oldest request in flight completes.
   std::function<int()> onWait = [this] {
     complete(0);
     return 0;
   };
-  /// What a request completes with; all of its bytes unless told.
+  /// The result of a request; by default all of its bytes.
   std::function<int(const ReadRequest &)> onComplete = [](const ReadRequest &request) {
     return static_cast<int>(request.bytes);
   };
@@ -43,7 +43,7 @@ public:
       flying.push_back(preparedOnes.front());
       preparedOnes.pop_front();
     }
-    // As the kernel: it does not wait when it did not take all.
+    // Like the kernel: no wait if it did not take all.
     return waitsToo && result == most && done.empty() ? std::min(wait(), 0) + result : result;
   }
   int wait() override {
@@ -61,7 +61,7 @@ public:
   }
 
   size_t inFlight() const { return flying.size(); }
-  /// Of what is in flight, if there is so much.
+  /// Completes the request with this index among those in flight, if there is one.
   void complete(size_t index) {
     if (index >= flying.size())
       return;
@@ -131,7 +131,7 @@ struct Setting {
   std::unique_ptr<ReadQueue> queue;
 };
 
-/// Once broken, the queue says so again and asks the kernel for nothing any more.
+/// Once broken, the queue returns the same error and does not call the kernel again.
 void checkStaysBroken(Setting &setting, const Status &error) {
   const int submits = setting.ring->submits, waits = setting.ring->waits;
   setting.ring->onSubmit = [](int prepared) { return prepared; };
@@ -157,12 +157,12 @@ TEST_CASE("a kernel that never takes a request breaks the queue after a number o
     CHECK(setting.ring->submits == static_cast<int>(kMostTries));
     CHECK(setting.ring->pauses == static_cast<int>(kMostTries) - 1);
     checkStaysBroken(setting, refused);
-    setting.queue.reset(); // Does not hand the request over either.
+    setting.queue.reset(); // Does not submit the request either.
     CHECK(setting.isUntouched(0));
   }
 }
 
-TEST_CASE("a kernel that has room again is asked until then") {
+TEST_CASE("requests are submitted again until the kernel has resources") {
   Setting setting;
   int refusals = 20;
   setting.ring->onSubmit = [&](int prepared) { return refusals-- > 0 ? -EAGAIN : prepared; };
@@ -173,8 +173,8 @@ TEST_CASE("a kernel that has room again is asked until then") {
   CHECK(setting.queue->broken().isOk());
 }
 
-TEST_CASE("what the kernel left over is handed over when requests in flight have ended") {
-  for (bool isRefused : {false, true}) { // The second time, or a short count each time.
+TEST_CASE("requests that the kernel did not take are submitted after others have completed") {
+  for (bool isRefused : {false, true}) { // Refused, or a short count each time.
     CAPTURE(isRefused);
     Setting setting;
     setting.ring->onSubmit = [&](int prepared) {
@@ -187,13 +187,13 @@ TEST_CASE("what the kernel left over is handed over when requests in flight have
       CHECK(done.status.isOk());
     for (uint64_t read = 0; read < 3; ++read)
       CHECK(setting.holds(read));
-    CHECK(setting.ring->pauses == 0); // It was waited for, and not asked in a loop.
+    CHECK(setting.ring->pauses == 0); // It waited for completions instead of retrying in a loop.
     CHECK(setting.ring->submits <= 40);
   }
 }
 
 TEST_CASE(
-    "a refusal after a part was taken breaks the queue, which waits for that part at its end") {
+    "a refusal after a part was taken breaks the queue, whose destructor waits for that part") {
   Setting setting;
   setting.ring->onSubmit = [&](int) { return setting.ring->submits == 1 ? 2 : -EBADF; };
   REQUIRE(setting.submit(0).isOk()); // Two of four requests.
@@ -232,7 +232,7 @@ TEST_CASE("interrupted calls are repeated") {
   CHECK(setting.ring->pauses == 0);
 }
 
-TEST_CASE("a wait that is interrupted for ever, fails, or gives nothing breaks the queue") {
+TEST_CASE("a wait that is interrupted forever, fails, or returns nothing breaks the queue") {
   for (int answer : {-EINTR, -EAGAIN, -EBADF, 0}) {
     CAPTURE(answer);
     Setting setting;
@@ -243,12 +243,12 @@ TEST_CASE("a wait that is interrupted for ever, fails, or gives nothing breaks t
     REQUIRE_FALSE(polled.isOk());
     CHECK(setting.ring->pauses < static_cast<int>(kMostTries));
     checkStaysBroken(setting, polled.status());
-    setting.ring->onWait = [&] { return -EBADF; }; // The end does not wait for ever either.
+    setting.ring->onWait = [&] { return -EBADF; }; // The destructor does not wait forever either.
     setting.queue.reset();
   }
 }
 
-TEST_CASE("a full completion queue is emptied before the kernel is asked again") {
+TEST_CASE("a full completion queue is emptied before the next submission") {
   Setting setting;
   REQUIRE(setting.submit(0).isOk());
   setting.ring->complete(0);
@@ -263,7 +263,7 @@ TEST_CASE("a full completion queue is emptied before the kernel is asked again")
   CHECK(setting.ring->pauses == 0);
 }
 
-TEST_CASE("a request that completes with EAGAIN for ever is an error of its read alone") {
+TEST_CASE("a request that completes with EAGAIN forever is an error of its read alone") {
   Setting setting;
   setting.ring->onComplete = [](const ReadRequest &request) {
     return request.fileOffset == 5 * kBlock ? -EAGAIN : static_cast<int>(request.bytes);
@@ -279,7 +279,7 @@ TEST_CASE("a request that completes with EAGAIN for ever is an error of its read
   CHECK(takeAll(*setting.queue, 1)[0].status.isOk());
 }
 
-TEST_CASE("a read beyond the limits starts nothing and breaks nothing") {
+TEST_CASE("a read beyond the limits starts nothing and does not break the queue") {
   Setting setting;
   MemoryPiece odd = {setting.memory.data(), 100};
   CHECK_FALSE(setting.queue->submit(0, 0, {&odd, 1}).isOk());
@@ -288,7 +288,7 @@ TEST_CASE("a read beyond the limits starts nothing and breaks nothing") {
   CHECK(setting.queue->readsUnderWay() == 0);
 }
 
-TEST_CASE("the end of a queue waits for what is in flight and hands nothing over") {
+TEST_CASE("the destructor waits for requests in flight and submits nothing") {
   Setting setting;
   setting.ring->onSubmit = [&](int) { return setting.ring->submits == 1 ? 1 : 0; };
   REQUIRE(setting.submit(0).isOk());

@@ -1,4 +1,4 @@
-// A temporary file whose every word tells its own offset, and memory to read it into.
+// A temporary file in which every word contains its own offset, and memory to read it into.
 #pragma once
 
 #include "runtime/base/HostMemory.h"
@@ -14,7 +14,7 @@
 
 namespace moert {
 
-/// Owns the file and removes it. In the current directory, since /tmp may be memory.
+/// Owns the file and removes it. In the current directory, because /tmp may be in memory.
 class TestFile {
 public:
   explicit TestFile(uint64_t bytes) {
