@@ -8,27 +8,27 @@ namespace moert {
 
 static constexpr uint64_t kMiB = 1 << 20;
 
-// Tables of the processor: 8 bytes per 4 KiB page, one page per 512 of them and so on; 1/500 covers
-// all levels. Every separate mapping can begin and end inside a table, which the constant covers.
+// The processor's page tables: 8 bytes per 4 KiB page, one table page per 512 of them and so on;
+// 1/500 covers all levels. The constant covers tables that a mapping uses only in part.
 static uint64_t pageTableBytes(uint64_t mappedBytes) {
   return mappedBytes / 500 + 256 * 1024;
 }
 
-// An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state;
-// with the allocator's overhead of each list. 550 bytes were counted for one slice and a cache of
-// one pool; each further slice has 48 in the artifact, 32 in the engine and 24 in the cache.
+// An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state,
+// with the allocator's overhead of each list. 550 bytes were measured for one slice and a cache
+// with one pool; each further slice has 48 in the artifact, 32 in the engine and 24 in the cache.
 static constexpr uint64_t kBytesPerExpert = 640;
 static constexpr uint64_t kBytesPerFurtherSlice = 128;
 // The views of a layer's matrices, once per width: 800 bytes each.
 static constexpr uint64_t kBytesPerLayer = 4096;
-// The row of router probabilities and the lists of an expert-major prefill: 4 bytes each; shares
-// and candidates of a guess: 8 each; lists of guesses of three layers: 76 in all.
+// The row of router probabilities and the lists of an expert-major prefill: 4 bytes each;
+// probabilities and candidates of a prediction: 8 each; candidate lists of three layers: 76 in all.
 static constexpr uint64_t kBytesPerExpertOfWidestLayer = 112;
 // An instruction with its operands, or a buffer.
 static constexpr uint64_t kBytesPerInstruction = 256;
-// Its entry in the artifact, the tensor's name and the engine's view of it.
+// A resident tensor's entry in the artifact, its name and the engine's view of it.
 static constexpr uint64_t kBytesPerResident = 512;
-// Its address in the lists of an expert's pages, and its bit among the free ones.
+// A page's address in the lists of an expert's pages, and its bit in the free list.
 static constexpr uint64_t kBytesPerPoolPage = 16;
 
 uint64_t tableBytes(const TableEntries &entries) {
@@ -99,9 +99,9 @@ MemoryAccount largestAccount(const ModelFootprint &model, const ProcessFootprint
       largestPoolPages(model.cache));
 }
 
-// The largest pool whose account is within the budget. The account grows with the pool, in steps:
-// page by page would be slow and a formula would have to know the steps, so it is searched by
-// halving.
+// The largest pool whose account is within the budget. The account grows with the pool in steps: a
+// search page by page would be slow and a closed formula would have to repeat the steps, so it is
+// found by bisection.
 static uint64_t largestPoolWithin(const ModelFootprint &model, const ProcessFootprint &process,
                                   const RunRequest &request, uint32_t chunk, uint64_t budgetBytes) {
   uint64_t low = smallestPoolPages(model.cache), high = largestPoolPages(model.cache);
@@ -123,7 +123,7 @@ std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
     uint64_t wanted =
         static_cast<uint64_t>(*budget.expertShare * static_cast<double>(model.expertPayloadBytes));
     const uint64_t allPages = largestPoolPages(model.cache);
-    // Of all of them the padding too, which is no expert bytes.
+    // 100% includes the padding, which is not counted as expert bytes.
     uint64_t pages =
         *budget.expertShare >= 1 ? allPages : std::min(wanted / model.pageBytes, allPages);
     if (pages < smallestPool)

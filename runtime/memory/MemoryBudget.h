@@ -1,9 +1,8 @@
-// The budget's arithmetic: what a process that runs an artifact needs, item by item, before
-// anything is loaded. Pure; used unchanged by the compiler's plan-memory pass, which proves a
-// budget or names the smallest that works, and by the runtime, which prints the account and keeps
-// to it.
+// The budget's arithmetic: the memory that a process needs to run an artifact, item by item, before
+// anything is loaded. Pure. The compiler's plan-memory pass uses it to prove a budget or to name
+// the smallest that works; the runtime uses the same code to print the account and stay within it.
 //
-// Every item is an upper bound. What the kernel needs for the process (page tables, stacks, rings)
+// Every item is an upper bound. The kernel's memory for the process (page tables, stacks, rings)
 // counts, since a container's limit counts it too.
 #pragma once
 
@@ -16,59 +15,59 @@
 
 namespace moert {
 
-/// What follows from the artifact alone.
+/// The parts that depend on the artifact alone.
 struct ModelFootprint {
   uint64_t residentBytes = 0;
   uint64_t metadataBytes = 0;         // The manifest and everything built from it.
-  uint64_t pathsBytes = 0;            // The table of activation paths, for plans that use it.
+  uint64_t pathsBytes = 0;            // The activation-path table, for plans that use it.
   uint64_t tokenizerBytes = 0;        // The table and everything built from it.
   uint64_t kvBytesPerToken = 0;       // All slots.
-  uint64_t arenaBytesPerToken = 0;    // Of the largest program.
+  uint64_t arenaBytesPerToken = 0;    // The largest program's.
   uint64_t logitsBytes = 0;           // One row.
-  uint64_t attentionScratchBytes = 0; // Per thread; further ones for each token of the context.
+  uint64_t attentionScratchBytes = 0; // Per thread, plus the next for each token of the context.
   uint64_t attentionScratchBytesPerContextToken = 0;
   uint32_t pageBytes = 0;
-  uint64_t expertPayloadBytes = 0; // What "25%" is a share of.
+  uint64_t expertPayloadBytes = 0; // The 100% of a budget in percent.
   CacheShape cache;
 };
 
-/// How many entries the tables have that are built from an artifact: its description, the engine's
-/// views of matrices and instructions, the cache's states.
+/// Entries of the tables that are built from an artifact: its description, the engine's views of
+/// matrices and instructions, the cache's states.
 struct TableEntries {
   uint64_t experts = 0;
-  uint64_t furtherSlices = 0; // Beyond the first one of each expert.
+  uint64_t furtherSlices = 0; // All but the first of each expert.
   uint64_t moeLayers = 0;
   uint64_t widestLayer = 0;  // In experts.
-  uint64_t instructions = 0; // And buffers, of all programs.
+  uint64_t instructions = 0; // Plus buffers, of all programs.
   uint64_t residents = 0;
-  uint64_t poolPages = 0; // Of the largest pool.
+  uint64_t poolPages = 0; // In the largest pool.
 };
 
-/// What the tables take, at most.
+/// An upper bound of the tables' bytes.
 uint64_t tableBytes(const TableEntries &entries);
 
-/// What follows from the program and the machine.
+/// The parts that depend on the program and the machine.
 struct ProcessFootprint {
   uint64_t imageBytes = 0;        // Program and libraries, as mapped from their files.
   uint64_t heapBytes = 0;         // Small allocations, thread-local data, the main stack.
   uint64_t bytesPerThread = 0;    // Stack and kernel structures.
   uint64_t ioBytes = 0;           // Rings, request tables, threads of the I/O backend.
   uint64_t ioBytesPerPoolMiB = 0; // Registration of the pool with the kernel.
-  uint64_t reserveBytes = 0;      // Stated: what cannot be counted exactly.
+  uint64_t reserveBytes = 0;      // A stated reserve for memory that cannot be counted exactly.
 };
 
-/// What was asked for.
+/// The parts that depend on the request.
 struct RunRequest {
   uint32_t contextTokens = 0;
-  std::optional<uint32_t> prefillChunk; // Absent: as large as the plan says and the budget allows.
-  uint32_t planPrefillChunk = 0; // Where plans are still to be chosen from: what none exceeds.
+  std::optional<uint32_t> prefillChunk; // Absent: the plan's, less if the budget is too small.
+  uint32_t planPrefillChunk = 0;        // Before a plan is chosen: the maximum of all plans.
   uint32_t threads = 1;
   uint32_t logitsRows = 1; // Rows of logits held at a time.
-  uint64_t extraBytes = 0; // Prompt, profile, output: whatever the command itself holds.
-  uint32_t sessions = 1;   // Sequences at a time. A batch has room for a token of each.
+  uint64_t extraBytes = 0; // Prompt, profile, output: memory that the command itself holds.
+  uint32_t sessions = 1;   // Sequences at a time. A batch has room for one token of each.
 };
 
-/// "512MiB", or a share of the expert bytes on top of everything else.
+/// "512MiB", or a percentage of the expert bytes on top of everything else.
 struct BudgetSize {
   uint64_t bytes = 0;
   std::optional<double> expertShare; // 0.25 for "25%".
@@ -82,34 +81,34 @@ struct MemoryItem {
 
 struct MemoryAccount {
   std::vector<MemoryItem> items; // The expert cache is the last one.
-  uint64_t budgetBytes = 0;      // The limit kept to.
+  uint64_t budgetBytes = 0;      // The limit.
   uint32_t prefillChunk = 0;
   uint32_t contextTokens = 0, sessions = 0, logitsRows = 0; // As requested.
   uint64_t poolPages = 0;
-  uint32_t plan = 0; // Of the artifact's, where the runtime chose among them.
+  uint32_t plan = 0; // Index in the artifact, if the runtime chose among its plans.
 
   uint64_t totalBytes() const;
   /// What loading takes: the items that are not held before.
   uint64_t loadedBytes() const;
 };
 
-/// Accounts with the given chunk and pool.
+/// The account for the given chunk and pool.
 MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
                             const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages);
 
-/// The smallest budget that works: chunk of one token per session (or the one asked for) and the
+/// The smallest budget that works: a chunk of one token per session (or the requested one) and the
 /// smallest pool.
 MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprint &process,
                               const RunRequest &request);
 
-/// The best use of a budget: the chunk asked for, or the plan's, halved while the arena would take
-/// more than an eighth of what is left for the cache; everything else goes to the pool, up to all
-/// experts. nullopt: the budget is below smallestAccount().
+/// The best use of a budget: the requested chunk, or the plan's, halved while the arena would take
+/// more than an eighth of the memory left for the cache; everything else goes to the pool, up to
+/// all experts. nullopt if the budget is below smallestAccount().
 std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
                                               const ProcessFootprint &process,
                                               const RunRequest &request, const BudgetSize &budget);
 
-/// The account without any limit: the plan's chunk and room for all experts.
+/// The account without a limit: the plan's chunk and room for all experts.
 MemoryAccount largestAccount(const ModelFootprint &model, const ProcessFootprint &process,
                              const RunRequest &request);
 

@@ -74,7 +74,7 @@ bool PagePool::allocate(std::span<uint32_t> pages) {
 void PagePool::release(std::span<const uint32_t> pages) {
   for (uint64_t page : pages) {
     uint64_t bit = uint64_t(1) << page % kWordBits;
-    assert(!(freeBits[page / kWordBits] & bit) && "a page was given back twice");
+    assert(!(freeBits[page / kWordBits] & bit) && "a page was freed twice");
     freeBits[page / kWordBits] |= bit;
     ++freeCount;
   }

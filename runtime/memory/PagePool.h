@@ -1,5 +1,5 @@
-// The pages of an expert cache by their numbers: which are free, and which ones a record gets. It
-// knows nothing of what they hold nor of where they lie.
+// Allocates the pages of an expert cache by number: tracks which are free. The content of the pages
+// and their addresses belong to others.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace moert {
 
-/// One thread.
+/// Used by one thread.
 ///
 /// Invariant: a page is either free (its bit is set, freeCount counts it) or was handed out by
-/// allocate() and not yet given back.
+/// allocate() and not freed yet.
 class PagePool {
 public:
-  /// At most UINT32_MAX.
+  /// pages: at most UINT32_MAX.
   explicit PagePool(uint64_t pages);
 
   uint64_t pageCount() const { return count; }
   uint64_t freePages() const { return freeCount; }
 
-  /// Fills the list with free pages: neighbours if a run of that length is free (one read then
-  /// needs few requests), otherwise what there is, in ascending order. False, and nothing taken, if
-  /// fewer pages are free.
+  /// Fills the list with free pages: adjacent ones if a run of that length is free (a read then
+  /// needs few requests), otherwise any free pages in ascending order. Returns false and takes
+  /// nothing if fewer pages are free.
   bool allocate(std::span<uint32_t> pages);
 
   void release(std::span<const uint32_t> pages);

@@ -41,7 +41,7 @@ TEST_CASE("no account exceeds its budget, and one page more would") {
   }
 }
 
-TEST_CASE("a share counts expert bytes on top of everything else") {
+TEST_CASE("a percentage counts expert bytes on top of everything else") {
   auto quarter = accountForBudget(model(), kProcess, kRequest, {0, 0.25});
   REQUIRE(quarter);
   CHECK(quarter->poolPages == uint64_t(10) * 32 * 20736 / 4 / 8192);
@@ -49,14 +49,14 @@ TEST_CASE("a share counts expert bytes on top of everything else") {
   CHECK_FALSE(accountForBudget(model(), kProcess, kRequest, {0, 0.001}));
 }
 
-TEST_CASE("all expert bytes are enough for every record with its padding") {
+TEST_CASE("100% of the expert bytes is enough for every record with its padding") {
   auto all = accountForBudget(model(), kProcess, kRequest, {0, 1.0});
   REQUIRE(all);
   CHECK(all->poolPages == 10 * 32 * 3); // Payloads alone: 810 pages.
   CHECK(accountForBudget(model(), kProcess, kRequest, {0, 0.99})->poolPages == 801);
 }
 
-TEST_CASE("a chunk that was asked for is kept, whatever it costs") {
+TEST_CASE("a requested chunk is kept at any cost") {
   RunRequest request = kRequest;
   request.prefillChunk = 64;
   uint64_t smallest = smallestAccount(model(), kProcess, request).totalBytes();

@@ -7,7 +7,7 @@
 
 using namespace moert;
 
-/// Pages, or none where there are fewer.
+/// The allocated pages; empty if fewer are free.
 static std::vector<uint32_t> take(PagePool &pool, size_t count) {
   std::vector<uint32_t> pages(count);
   if (!pool.allocate(pages))
@@ -15,7 +15,7 @@ static std::vector<uint32_t> take(PagePool &pool, size_t count) {
   return pages;
 }
 
-TEST_CASE("a pool gives every page once and refuses more than it has") {
+TEST_CASE("a pool hands out every page once and refuses more than it has") {
   for (uint64_t count : {1, 63, 64, 65, 200}) {
     PagePool pool(count);
     CHECK(pool.pageCount() == count);
@@ -30,7 +30,7 @@ TEST_CASE("a pool gives every page once and refuses more than it has") {
   }
 }
 
-TEST_CASE("a run of neighbours is preferred to scattered pages before it") {
+TEST_CASE("a run of adjacent pages is preferred to scattered pages before it") {
   PagePool pool(100);
   std::vector<uint32_t> all = take(pool, 100);
   for (uint32_t free : {3, 5, 62, 63, 64, 65, 90})
@@ -47,7 +47,7 @@ TEST_CASE("without a run long enough the free pages come in ascending order") {
   CHECK(pool.freePages() == 1);
 }
 
-TEST_CASE("whatever is taken and given back, no page has two holders and none is lost") {
+TEST_CASE("after any sequence of allocating and freeing, no page has two owners and none is lost") {
   PagePool pool(150);
   std::mt19937 random(1);
   std::vector<std::vector<uint32_t>> held;
