@@ -1,11 +1,11 @@
-// The runtime's C++ interface: open an artifact, account for memory, load, generate.
+// The runtime's C++ interface: open an artifact, account for its memory, load it, generate.
 //
 //   Model    an opened artifact: checked, tokenizer ready, no weights in memory
 //   Engine   a loaded model: resident weights, expert cache, worker threads
 //   Session  one sequence: its tokens' keys and values
 //
-// The caller owns all three, and destroys them in the order Session, Engine, Model. One thread at a
-// time uses an engine and its sessions; the engine's own threads are its business.
+// The caller owns all three and destroys them in the order Session, Engine, Model. One thread at a
+// time uses an engine and its sessions; the engine runs further threads of its own.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -26,17 +26,17 @@
 
 namespace moert {
 
-/// Owned by whoever opened it; outlives its engines. Never changes once open: any number of threads
-/// and engines may use it at once.
+/// Owned by its opener; must outlive its engines. Immutable: any number of threads and engines may
+/// use it at once.
 class Model {
 public:
-  /// Reads and checks everything but resident weights and records.
+  /// Reads and checks everything except resident weights and records.
   static Result<std::unique_ptr<Model>> open(const std::string &path);
   ~Model();
 
   const std::string &path() const;
   const Artifact &artifact() const;
-  /// nullptr where the artifact has none: programs then take and print ids.
+  /// nullptr if the artifact has none: programs then read and print token ids.
   const Tokenizer *tokenizer() const;
 
   struct Impl;
@@ -49,20 +49,20 @@ private:
 };
 
 struct EngineOptions {
-  /// Absent: all that the container's limit and the free memory allow.
+  /// Absent: all memory that the container's limit and the free memory allow.
   std::optional<BudgetSize> memory;
   uint32_t contextTokens = 0; // Tokens of the longest sequence: prompt and generated ones.
-  uint32_t sessions = 1;      // That exist at the same time; each has a KV cache of its own.
+  uint32_t sessions = 1;      // That exist at the same time; each has its own KV cache.
   uint32_t threads = 1;
   IoBackend io = IoBackend::kAuto;
-  std::optional<Isa> isa;               // Absent: the fastest that the processor has.
-  std::optional<uint32_t> prefillChunk; // Absent: the plan's, less where the budget is small.
+  std::optional<Isa> isa;               // Absent: the fastest that the processor supports.
+  std::optional<uint32_t> prefillChunk; // Absent: the plan's, less if the budget is small.
   uint32_t logitsRows = 1;              // Rows of logits that the head computes at a time.
-  uint64_t extraBytes = 0;              // What the caller itself holds: prompt, output, profile.
-  /// One of the artifact's plans, counted from 0. Absent: of the plans of `preset`, or else of the
-  /// first plan's preset, the largest that fits.
+  uint64_t extraBytes = 0;              // Memory of the caller: prompt, output, profile.
+  /// Index of one of the artifact's plans, from 0. Absent: the largest that fits, among the plans
+  /// of `preset`, or else of the first plan's preset.
   std::optional<uint32_t> plan;
-  /// As a plan's preset is spelled; or a plan's name, for that one.
+  /// The name of a preset, or of a single plan.
   std::optional<std::string> preset;
   /// Makes the queue that the engine reads experts with; absent: createReadQueue(), whose memory is
   /// what the account has.
@@ -70,22 +70,22 @@ struct EngineOptions {
   /// Another engine of this process has the program itself in its account: its image, heap,
   /// reserve.
   bool sharesProcess = false;
-  /// Where the system has not so many threads the engine takes what there are; otherwise it is
-  /// refused, since its times would be those of another machine.
+  /// If the system cannot start all threads, the engine uses those it can start. Otherwise loading
+  /// is refused, since the times would be those of another machine.
   bool takesFewerThreads = false;
 };
 
-/// The account of a run, before anything is loaded, with the plan that it is for. A budget that
-/// cannot work is refused with the smallest that would, a context beyond the model's positions with
-/// both numbers.
+/// The memory account of a run and the plan that it is for, before anything is loaded. The refusal
+/// of a budget names the smallest that works, of a context beyond the model's positions both
+/// numbers.
 Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options);
 
-/// What one layer did in the last step. Layers are the model's; what belongs to none (embedding,
-/// head) is in an entry of its own at the end.
+/// One layer's work in the last step. Layers are the model's; an additional last entry has the rest
+/// (embedding, head).
 struct LayerProfile {
   uint64_t computeNs = 0;
   uint64_t waitNs = 0;    // Blocked on reads.
-  uint64_t bytesRead = 0; // Guesses included.
+  uint64_t bytesRead = 0; // Prefetches included.
   uint32_t hits = 0;      // Routed experts of the batch that were in memory.
   uint32_t misses = 0;
   uint32_t adopted = 0; // Misses that had been guessed: read, or kept from leaving.
@@ -99,8 +99,8 @@ enum class LogitsWanted { kNowhere, kLast, kAll };
 
 class Session;
 
-/// Sees what a step computes, as it does. Borrowed for one step() or prefill(), and called from the
-/// thread that called that; a failure ends the step with it.
+/// Receives results while a step computes them. Borrowed for one step() or prefill() and called
+/// from the caller's thread; an error ends the step and is returned.
 class StepObserver {
 public:
   virtual ~StepObserver() = default;
@@ -111,19 +111,19 @@ public:
                        std::span<const int32_t> /*experts*/, std::span<const float> /*weights*/) {}
 };
 
-/// The next tokens of one session; borrows both for the call that it is given to.
+/// The next tokens of one session; borrows both for one call.
 struct SessionTokens {
   Session *session = nullptr;
   std::span<const int32_t> tokens;
   LogitsWanted wanted = LogitsWanted::kLast;
 };
 
-/// Owned by whoever loaded it; borrows the model, which outlives it, and outlives its sessions. One
-/// thread at a time; engines of one process do not know of each other.
+/// Owned by its loader; the model must outlive it, and it must outlive its sessions. Used by one
+/// thread at a time. Engines of one process are independent.
 class Engine {
 public:
-  /// Loads within the account that accountMemory() gave for the same options. `progress` hears the
-  /// bytes loaded so far and in all.
+  /// Loads within the account that accountMemory() returned for the same options. `progress`
+  /// receives the bytes loaded so far and in total.
   static Result<std::unique_ptr<Engine>>
   load(const Model &model, const EngineOptions &options, const MemoryAccount &account,
        const std::function<void(uint64_t done, uint64_t total)> &progress = {});
@@ -134,13 +134,13 @@ public:
   const std::string &ioDescription() const; // "io_uring, direct, registered buffers"
   uint32_t prefillChunk() const;
 
-  /// A new sequence of at most the options' contextTokens. Refused while as many sessions exist as
-  /// the options, and so the account, have.
+  /// A new sequence of at most the options' contextTokens. Refused if EngineOptions::sessions
+  /// sessions, for which the account has memory, already exist.
   Result<std::unique_ptr<Session>> createSession();
 
-  /// Computes the given tokens of each session, in one batch of at most prefillChunk() tokens, and
-  /// appends them. A session's first token begins a prompt: the plan's rules say what the cache
-  /// forgets then, or counts less. Allocates nothing, unless it fails.
+  /// Computes the given tokens of each session in one batch of at most prefillChunk() tokens and
+  /// appends them. A session's first token begins a prompt; the plan's rules define which
+  /// statistics the cache then resets or decays. Allocates nothing, unless it fails.
   ///
   /// Refused before anything is computed: a batch without tokens or with too many, a session that
   /// is null, is in the batch twice, has no tokens in it, belongs to another engine or has ended,
@@ -148,15 +148,15 @@ public:
   /// sessions are as before the call. An observer must not call the engine or end a session.
   Status step(std::span<const SessionTokens> batch, StepObserver &observer);
 
-  /// step() for any number of tokens of one session, chunk by chunk, refused as a whole; ends
-  /// between chunks with kInterrupted once *stop is set. After that and other errors the session
-  /// has the tokens of the chunks before.
+  /// step() for any number of tokens of one session, chunk by chunk. Invalid arguments are refused
+  /// as a whole. Ends between chunks with kInterrupted once *stop is set. After that and after
+  /// other errors the session has the tokens of the completed chunks.
   Status prefill(const SessionTokens &tokens, StepObserver &observer,
                  const std::atomic<bool> *stop = nullptr);
 
-  /// Of the last step: an entry per layer of the model and one for the rest.
+  /// The last step: an entry per layer of the model and one for the rest.
   std::span<const LayerProfile> lastStep() const;
-  /// The same computing by its parts, in ns: together all layers' computeNs.
+  /// The same compute time by operator, in ns; the sum equals the sum of all layers' computeNs.
   const PartNumbers &lastStepParts() const;
 
   struct Impl;
@@ -166,9 +166,9 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// Owned by whoever created it, within the life of the engine that did, whose step() it is for. One
-/// thread at a time: the engine's. A session that is left when its engine ends can only be
-/// destroyed, and asked for its length and capacity.
+/// Owned by its creator; used with the step() of the engine that created it, by that engine's
+/// thread. After the engine is destroyed, only the destructor, length() and capacity() may be
+/// called.
 class Session {
 public:
   ~Session();
