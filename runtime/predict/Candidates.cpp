@@ -2,7 +2,7 @@
 
 namespace moert {
 
-// A float times a power of two is exact, so that rounding down is the only rounding.
+// A float times a power of two is exact, so rounding down is the only rounding.
 static uint32_t shareOf(float probability) {
   if (!(probability > 0))
     return 0;
@@ -14,7 +14,7 @@ void addShares(std::span<const float> probabilities, uint32_t tokens, std::span<
     shares[i] += shareOf(probabilities[i]) / tokens;
 }
 
-// Insertion into a short list: experts are few, and the order of arrival settles ties.
+// Insertion into a short list: there are few experts, and ties keep the order of arrival.
 void listLikeliest(std::span<const uint32_t> shares, uint32_t most,
                    std::vector<GuessCandidate> &likeliest) {
   likeliest.clear();

@@ -1,5 +1,5 @@
-// From what a predictor says of every expert of a layer to the few that are worth a look. Integers
-// only once a probability has become a share, so that every machine lists the same experts.
+// Selects prefetch candidates from a predictor's probabilities of all experts of a layer. After the
+// conversion to fixed point all arithmetic is on integers, so every machine lists the same experts.
 #pragma once
 
 #include "runtime/policy/Guesses.h"
@@ -10,13 +10,13 @@
 
 namespace moert {
 
-/// Adds one token's probabilities (of a router: the softmax of its scores), as shares of
-/// kWholeShare, to those of `tokens` tokens in all; shares begin at 0. What is not above 0, NaN
-/// among it, counts as 0, and what is above 1 as 1.
+/// Adds one token's probabilities (for a router: the softmax of its scores), in units of
+/// 1 / kWholeShare and divided by `tokens`, to `shares`, which start at 0. Values not above 0 and
+/// NaN count as 0, values above 1 as 1.
 void addShares(std::span<const float> probabilities, uint32_t tokens, std::span<uint32_t> shares);
 
-/// The `most` experts of the largest shares, likeliest first, ties to the lowest index; experts
-/// without a share are not listed. Allocates nothing where likeliest has room for `most`.
+/// The `most` experts with the highest probabilities, likeliest first, ties by the lowest index;
+/// experts with probability 0 are not listed. Allocates nothing if likeliest has room for `most`.
 void listLikeliest(std::span<const uint32_t> shares, uint32_t most,
                    std::vector<GuessCandidate> &likeliest);
 

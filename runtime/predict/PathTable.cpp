@@ -12,31 +12,32 @@ namespace moert {
 
 static_assert(std::endian::native == std::endian::little, "the section is read in place");
 
-// Header and experts, as far as they say whose table it is.
+// Checks the header and the expert counts, which identify the table's model.
 static Status checkHeader(std::span<const std::byte> section,
                           std::span<const uint32_t> layerExperts) {
   PathTableHeader header;
   if (section.size() < sizeof(header))
-    return invalidInput("the paths have ", section.size(), " bytes, expected at least ",
-                        sizeof(header));
+    return invalidInput("the activation-path table has ", section.size(),
+                        " bytes, expected at least ", sizeof(header));
   std::memcpy(&header, section.data(), sizeof(header));
   if (header.magic != PathTableHeader::kMagic || header.zero != 0)
-    return invalidInput("this is not a table of paths: it does not begin with its magic number");
+    return invalidInput(
+        "this is not an activation-path table: it does not begin with its magic number");
   if (header.version != PathTableHeader::kVersion)
-    return invalidInput("the paths have version ", header.version, ", expected ",
+    return invalidInput("the activation-path table has version ", header.version, ", expected ",
                         PathTableHeader::kVersion);
   if (header.layers != layerExperts.size())
-    return invalidInput("the paths have ", header.layers, " MoE layers, expected ",
+    return invalidInput("the activation-path table has ", header.layers, " MoE layers, expected ",
                         layerExperts.size());
   if ((section.size() - sizeof(header)) / sizeof(uint32_t) < layerExperts.size())
-    return invalidInput("the paths have ", section.size(), " bytes, too few for ",
+    return invalidInput("the activation-path table has ", section.size(), " bytes, too few for ",
                         layerExperts.size(), " MoE layers");
   for (size_t i = 0; i < layerExperts.size(); ++i) {
     uint32_t experts = 0;
     std::memcpy(&experts, section.data() + sizeof(header) + i * sizeof(experts), sizeof(experts));
     if (experts != layerExperts[i])
-      return invalidInput("the paths have ", experts, " experts in MoE layer ", i, ", expected ",
-                          layerExperts[i]);
+      return invalidInput("the activation-path table has ", experts, " experts in MoE layer ", i,
+                          ", expected ", layerExperts[i]);
   }
   return {};
 }
@@ -61,13 +62,13 @@ Result<PathTable> PathTable::create(std::span<const std::byte> section,
     for (size_t back = 1; back <= 2 && back <= t; ++back) {
       uint64_t bytes = uint64_t(layerExperts[t - back]) * layerExperts[t];
       if (bytes > left.size())
-        return invalidInput("the paths end in the rows of MoE layer ", t);
+        return invalidInput("the activation-path table ends in the rows of MoE layer ", t);
       table.layers[t].rows[back - 1] = left.data();
       left = left.subspan(bytes);
     }
   }
   if (!left.empty())
-    return invalidInput("the paths are followed by ", left.size(), " bytes");
+    return invalidInput("the activation-path table is followed by ", left.size(), " bytes");
   return table;
 }
 

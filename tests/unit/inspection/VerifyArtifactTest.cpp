@@ -108,8 +108,8 @@ TEST_CASE(
   Status status = verify(fileWith(smallTable(), pathsOf(4), traceOf(4)));
   CHECK_MESSAGE(status.isOk(), status.message());
   status = verify(fileWith(smallTable(), pathsOf(5), traceOf(4)));
-  CHECK(status.message() ==
-        "tiny.moe: section paths: the paths have 5 experts in MoE layer 1, expected 4");
+  CHECK(status.message() == "tiny.moe: section paths: the activation-path table has 5 experts in "
+                            "MoE layer 1, expected 4");
   status = verify(fileWith(smallTable(), pathsOf(4), traceOf(5)));
   CHECK(status.message() ==
         "tiny.moe: section trace: the trace has 5 experts in MoE layer 1, expected 4");

@@ -1,4 +1,4 @@
-// Which experts are listed of what a predictor said.
+// Which experts become prefetch candidates of a prediction.
 #include "runtime/predict/Candidates.h"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 using namespace moert;
 
 static std::vector<uint32_t> listed(std::vector<uint32_t> shares, uint32_t most) {
-  std::vector<GuessCandidate> likeliest = {{99, 99}}; // What was there before does not count.
+  std::vector<GuessCandidate> likeliest = {{99, 99}}; // Earlier content is replaced.
   listLikeliest(shares, most, likeliest);
   std::vector<uint32_t> experts;
   for (const GuessCandidate &candidate : likeliest) {
@@ -25,14 +25,14 @@ TEST_CASE("the likeliest experts are listed first, ties by the lowest index") {
   CHECK(listed({1, 2, 3, 3}, 4) == std::vector<uint32_t>{2, 3, 1, 0});
 }
 
-TEST_CASE("experts without a share are not listed, and no more than there are") {
+TEST_CASE("experts with probability 0 are not listed, nor more than exist") {
   CHECK(listed({0, 4, 0}, 3) == std::vector<uint32_t>{1});
   CHECK(listed({5, 4}, 9) == std::vector<uint32_t>{0, 1});
   CHECK(listed({5, 4}, 0).empty());
   CHECK(listed({}, 3).empty());
 }
 
-TEST_CASE("a list with room is not allocated anew") {
+TEST_CASE("a list with room is not reallocated") {
   std::vector<GuessCandidate> likeliest;
   likeliest.reserve(2);
   const GuessCandidate *place = likeliest.data();
@@ -41,7 +41,7 @@ TEST_CASE("a list with room is not allocated anew") {
   CHECK(likeliest.size() == 2);
 }
 
-TEST_CASE("probabilities become shares, rounded down") {
+TEST_CASE("probabilities become fixed-point numbers, rounded down") {
   std::vector<uint32_t> shares(4);
   addShares(std::vector<float>{1, 0.5f, 0x1p-24f, 0x1.8p-24f}, 1, shares);
   CHECK(shares == std::vector<uint32_t>{kWholeShare, kWholeShare / 2, 1, 1});
@@ -54,7 +54,7 @@ TEST_CASE("several tokens' probabilities are averaged") {
   CHECK(shares == std::vector<uint32_t>{kWholeShare / 2, kWholeShare / 2});
 }
 
-TEST_CASE("what is no probability counts as 0 or as certain") {
+TEST_CASE("a value that is no probability counts as 0 or 1") {
   std::vector<uint32_t> shares(4);
   addShares(std::vector<float>{NAN, -1, std::numeric_limits<float>::infinity(), 1.5f}, 1, shares);
   CHECK(shares == std::vector<uint32_t>{0, 0, kWholeShare, kWholeShare});

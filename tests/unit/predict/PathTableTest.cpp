@@ -1,4 +1,4 @@
-// A table of paths: what it says of a layer, and which sections it refuses.
+// The activation-path table: its predictions, and the sections that it refuses.
 #include "runtime/predict/PathTable.h"
 
 #include "runtime/policy/Eviction.h"
@@ -63,22 +63,22 @@ void set(std::vector<std::byte> &bytes, size_t offset, uint32_t value) {
 
 } // namespace
 
-TEST_CASE("a row is what followed one expert, in parts of the whole") {
+TEST_CASE("a row holds the probabilities after one expert") {
   CHECK(predicted(1, {0}, {}) == std::vector<uint32_t>{0, part(100, 255), part(155, 255)});
 }
 
-TEST_CASE("the rows of all experts of both layers before are added up") {
-  // 10 20 30 40 and 0 0 0 1 of the layer before, 0 50 50 0 of the one before that: 201 in all.
+TEST_CASE("the rows of all experts of both layers before are added") {
+  // 10 20 30 40 and 0 0 0 1 of the layer before, 0 50 50 0 of the one before that: 201 in total.
   CHECK(predicted(2, {0, 2}, {1}) ==
         std::vector<uint32_t>{part(10, 201), part(70, 201), part(80, 201), part(41, 201)});
 }
 
-TEST_CASE("several tokens' experts count as often as they are named") {
+TEST_CASE("several tokens' experts count as often as they are listed") {
   // 255 0 0 0 twice, 60 0 0 40 once.
   CHECK(predicted(2, {1, 1}, {0}) == std::vector<uint32_t>{part(570, 610), 0, 0, part(40, 610)});
 }
 
-TEST_CASE("one of the two layers alone is enough") {
+TEST_CASE("one of the two layers is enough") {
   CHECK(predicted(2, {1}, {}) == std::vector<uint32_t>{kWholeShare, 0, 0, 0});
   CHECK(predicted(2, {}, {1}) == std::vector<uint32_t>{0, kWholeShare / 2, kWholeShare / 2, 0});
 }
@@ -88,7 +88,7 @@ TEST_CASE("the first layer has nothing before it, the second only one layer") {
   CHECK(predicted(1, {0}, {0}) == predicted(1, {0}, {}));
 }
 
-TEST_CASE("of an expert that no token chose, nothing is known") {
+TEST_CASE("an expert that no token chose predicts nothing") {
   CHECK(predicted(1, {1}, {}) == std::vector<uint32_t>{0, 0, 0});
   CHECK(predicted(1, {}, {}) == std::vector<uint32_t>{0, 0, 0});
 }
@@ -100,43 +100,47 @@ TEST_CASE("a model of one MoE layer, or of none, has a table without rows") {
   CHECK(PathTable::create(std::as_bytes(std::span(none)), {}).isOk());
 }
 
-TEST_CASE("a section that was cut at any place, or is followed by something, is refused") {
+TEST_CASE("a section that is cut at any place, or followed by more bytes, is refused") {
   std::vector<std::byte> bytes = section();
   for (size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(PathTable::create(std::span(bytes).first(size), kExperts).isOk());
   CHECK(refusal(std::span(bytes).first(bytes.size() - 1)) ==
-        "the paths end in the rows of MoE layer 2");
-  CHECK(refusal(std::span(bytes).first(20)) == "the paths have 20 bytes, too few for 3 MoE layers");
-  CHECK(refusal(std::span(bytes).first(15)) == "the paths have 15 bytes, expected at least 16");
+        "the activation-path table ends in the rows of MoE layer 2");
+  CHECK(refusal(std::span(bytes).first(20)) ==
+        "the activation-path table has 20 bytes, too few for 3 MoE layers");
+  CHECK(refusal(std::span(bytes).first(15)) ==
+        "the activation-path table has 15 bytes, expected at least 16");
   bytes.push_back(std::byte(0));
-  CHECK(refusal(bytes) == "the paths are followed by 1 bytes");
+  CHECK(refusal(bytes) == "the activation-path table is followed by 1 bytes");
 }
 
-TEST_CASE("something else, and another version, are refused") {
+TEST_CASE("another kind of section and another version are refused") {
   std::vector<std::byte> bytes = section();
   set(bytes, 0, 0x12345678);
-  CHECK(refusal(bytes).find("this is not a table of paths") == 0);
+  CHECK(refusal(bytes).find("this is not an activation-path table") == 0);
   bytes = section();
   set(bytes, 12, 1);
-  CHECK(refusal(bytes).find("this is not a table of paths") == 0);
+  CHECK(refusal(bytes).find("this is not an activation-path table") == 0);
   bytes = section();
   set(bytes, 4, 2);
-  CHECK(refusal(bytes) == "the paths have version 2, expected 1");
+  CHECK(refusal(bytes) == "the activation-path table has version 2, expected 1");
 }
 
 TEST_CASE("a table of other layers is refused with both numbers") {
   std::vector<std::byte> bytes = section();
-  CHECK(refusal(bytes, std::span(kExperts).first(2)) == "the paths have 3 MoE layers, expected 2");
+  CHECK(refusal(bytes, std::span(kExperts).first(2)) ==
+        "the activation-path table has 3 MoE layers, expected 2");
   const uint32_t other[] = {2, 5, 4};
-  CHECK(refusal(bytes, other) == "the paths have 3 experts in MoE layer 1, expected 5");
+  CHECK(refusal(bytes, other) ==
+        "the activation-path table has 3 experts in MoE layer 1, expected 5");
   set(bytes, 8, 0xffffffff);
-  CHECK(refusal(bytes) == "the paths have 4294967295 MoE layers, expected 3");
+  CHECK(refusal(bytes) == "the activation-path table has 4294967295 MoE layers, expected 3");
 }
 
-TEST_CASE("experts beyond any file do not wrap the size") {
+TEST_CASE("expert counts beyond any file do not overflow the size") {
   const uint32_t huge[] = {0xffffffff, 0xffffffff, 0xffffffff};
   std::vector<std::byte> bytes = section();
   for (size_t i = 0; i < 3; ++i)
     set(bytes, 16 + 4 * i, huge[i]);
-  CHECK(refusal(bytes, huge) == "the paths end in the rows of MoE layer 1");
+  CHECK(refusal(bytes, huge) == "the activation-path table ends in the rows of MoE layer 1");
 }
