@@ -2,8 +2,8 @@
 
 namespace moert {
 
-/// Text that the decoder holds back would come after the special token, where a later token
-/// completes it, but is before it if the text ends here. So no stop text reaches over such a place.
+/// Text that the decoder holds back would come after the special token if a later token completes
+/// it, but before it if the text ends here. So no stop text extends across such a place.
 bool GeneratedText::takeSpecial(std::string_view content, std::string &shown) {
   const bool holdsText = decoder.holdsText();
   if (holdsText)

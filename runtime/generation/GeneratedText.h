@@ -1,5 +1,5 @@
-// The text of generated tokens up to a stop text: decodes token by token, leaves special tokens out
-// of the text and lets stop texts match them all the same.
+// The text of generated tokens up to a stop text: decodes token by token and omits special tokens,
+// which stop texts can still match.
 #pragma once
 
 #include "runtime/generation/StopText.h"
@@ -10,17 +10,17 @@
 
 namespace moert {
 
-/// Owned by one sequence, used by one thread. The tokenizer has to outlive it.
+/// Owned by one sequence, used by one thread. The tokenizer must outlive it.
 class GeneratedText {
 public:
   GeneratedText(const Tokenizer &source, StopText stopText)
       : tokenizer(source), decoder(source, true), stops(std::move(stopText)) {}
 
-  /// Appends to `shown` the text that this token makes certain. True once a stop text is complete;
-  /// the text before it has then been appended, and no token is expected any more.
+  /// Appends to `shown` the text that this token completes. Returns true once a stop text is
+  /// complete; the text before it has then been appended, and no more tokens may be given.
   bool take(int32_t token, std::string &shown);
 
-  /// The end of the tokens: appends what was held back. True if a stop text was or is complete.
+  /// Ends the tokens: appends the text that was held back. True if a stop text is complete.
   bool finish(std::string &shown);
 
   bool isStopped() const { return stops.isStopped(); }

@@ -32,7 +32,7 @@ const char *nameOf(GenerationEnd end) {
   return "";
 }
 
-/// Samples from the one row of logits that a step was asked for.
+/// Samples from the one row of logits that was requested of a step.
 class Generation::Choice : public StepObserver {
 public:
   Choice(Sampler &tokenSampler, const Model &sampledModel)
@@ -78,7 +78,7 @@ Status Generation::step(RunPhase phase, std::span<const int32_t> tokens, LogitsW
   return {};
 }
 
-/// False once *stop was set.
+/// Returns false once *stop is set.
 Result<bool> Generation::prefill(const GenerationRequest &request, Choice &choice) {
   std::span<const int32_t> rest = request.prompt;
   while (!rest.empty()) {
@@ -127,7 +127,7 @@ Result<GenerationEnd> generate(Generation &generation, const GenerationRequest &
     return text.take(token);
   }));
   MOERT_RETURN_IF_ERROR(text.finish());
-  // A stop text can become complete with the text that was held back.
+  // Text that was held back can complete a stop text.
   return text.isStopped() ? GenerationEnd::kStop : end;
 }
 

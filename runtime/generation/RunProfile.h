@@ -1,5 +1,5 @@
-// What every step of a run did, layer by layer: recorded in memory that was there before the first
-// step, written as JSON at the end. docs/run-profile.md describes the file.
+// The work of every step of a run, by layer: recorded in preallocated memory, written as JSON at
+// the end. docs/run-profile.md describes the file.
 #pragma once
 
 #include "moert/Engine.h"
@@ -22,7 +22,7 @@ struct RunStep {
   PartNumbers partNs{}; // Engine::lastStepParts().
 };
 
-/// Of LayerProfile, over several steps and all layers.
+/// Sums of LayerProfile over several steps and all layers.
 struct LayerTotals {
   uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, guessBytes = 0;
   uint64_t hits = 0, misses = 0, adopted = 0, present = 0, awaited = 0, refuted = 0;
@@ -35,22 +35,22 @@ struct LayerTotals {
   uint64_t guesses() const { return adopted + refuted; }
 
 private:
-  double rateOf(uint64_t experts) const { // 1 where nothing was asked for.
+  double rateOf(uint64_t experts) const { // 1 if no experts were demanded.
     uint64_t asked = hits + misses;
     return asked == 0 ? 1 : static_cast<double>(experts) / static_cast<double>(asked);
   }
 };
 
-/// What the file says besides the steps.
+/// The file's contents besides the steps.
 struct RunFacts {
-  std::string artifact; // File name without its folder.
+  std::string artifact; // File name without its directory.
   std::string plan, preset;
   std::string io, isa;
   uint32_t threads = 0;
   uint32_t prefillChunkTokens = 0;
   uint32_t contextTokens = 0;
   uint64_t promptTokens = 0, generatedTokens = 0;
-  std::string end; // Why it ended: "length", "eos", "stop", "context", "interrupted".
+  std::string end; // Why the run ended: "length", "eos", "stop", "context", "interrupted".
   uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
   PartNumbers partWeightBytes{};
   uint64_t kvBytesPerToken = 0;
@@ -59,19 +59,19 @@ struct RunFacts {
 /// Owned by one run, used by its thread.
 class RunProfile {
 public:
-  /// Bytes for so many steps of a model with `layers` layers.
+  /// Bytes for `steps` steps of a model with `layers` layers.
   static uint64_t memoryBytes(uint64_t steps, uint32_t layers);
 
-  /// Room for `steps` steps of `layers` entries each and one for the rest. Zero steps: record()
-  /// does nothing.
+  /// Room for `steps` steps, each with `layers` entries and one for the rest. With zero steps,
+  /// record() does nothing.
   RunProfile(uint64_t steps, uint32_t layers);
 
-  /// layers: Engine::lastStep(). Steps beyond the room are left out; allocates nothing.
+  /// layers: Engine::lastStep(). Steps beyond the room are dropped; allocates nothing.
   void record(const RunStep &step, std::span<const LayerProfile> layers);
 
   uint64_t stepCount() const { return steps.size(); }
 
-  /// Step after step, so that the text is never in memory as a whole.
+  /// Writes step by step, so that the text is never in memory as a whole.
   Status write(OutputFile &file, const RunFacts &facts) const;
 
 private:

@@ -10,7 +10,7 @@ namespace moert {
 Result<int32_t> greedyToken(std::span<const float> logits) {
   size_t best = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    // One comparison refuses NaN and +infinity alike.
+    // One comparison refuses both NaN and +infinity.
     if (!(logits[i] < INFINITY))
       return invalidInput("the logit of token ", i, " is ", logits[i],
                           ", expected a finite number");
@@ -65,7 +65,7 @@ int32_t Sampler::drawFromAll(std::span<const float> logits, float largest) {
     sum += double(weightOf(logit, largest));
   const double target = random.nextUnit() * sum;
 
-  // Where rounding brings the target up to the sum, the last token that has a weight is chosen.
+  // If rounding brings the target up to the sum, the last token with a weight is chosen.
   double running = 0;
   size_t chosen = 0;
   for (size_t i = 0; i < logits.size() && running <= target; ++i) {
@@ -81,15 +81,15 @@ bool Sampler::isBefore(const Candidate &a, const Candidate &b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-/// A heap gives the best candidates one by one: a cut after a few of 150,000 tokens costs no sort
-/// of all. The order is total, so what comes out does not depend on how the heap is built.
+/// A heap yields the best candidates one by one: a cut after a few of 150,000 tokens needs no full
+/// sort. The order is total, so the result does not depend on how the heap is built.
 int32_t Sampler::drawFromBest(std::span<const float> logits, float largest) {
   for (size_t i = 0; i < logits.size(); ++i)
     candidates[i] = {logits[i], static_cast<int32_t>(i)};
   auto isWorse = [](const Candidate &a, const Candidate &b) { return isBefore(b, a); };
   std::make_heap(candidates.begin(), candidates.end(), isWorse);
 
-  // Candidates leave the heap to the end of the vector; the best one is last.
+  // Candidates move from the heap to the end of the vector; the best one is last.
   const size_t count = candidates.size();
   size_t popped = 0;
   auto popUpTo = [&](size_t ranks) {

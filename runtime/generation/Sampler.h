@@ -1,16 +1,18 @@
-// Chooses the next token from a row of logits. Defined to the bit: the same options, seed and
+// Samples the next token from a row of logits. Deterministic to the bit: the same options, seed and
 // logits give the same tokens on every machine.
 //
 //   1. temperature   weight of a token = expf32((logit - largest logit) / temperature)
-//   2. top-k         only the k largest logits stay
-//   3. top-p         of these, in descending order, the fewest whose weights reach the share p of
-//                    the sum of all that top-k left
-//   4. the draw      u * sum of what stays, u from RandomStream; the first token whose running sum
-//                    exceeds it
+//   2. top-k         keep the k largest logits
+//   3. top-p         of these, in descending order, keep the fewest whose weights sum to at least
+//                    p times the sum of all that top-k kept
+//   4. sampling      u * sum of the kept weights, u from RandomStream; the first token whose
+//   running
+//                    sum exceeds it
 //
-// Equal logits are ordered by index, lowest first, so a cut through a tie is decided too. Sums are
-// of doubles: of all tokens by ascending index, of what a cut left in descending order of logits.
-// Temperature 0 is greedy: the lowest index among the largest logits, and no random number is used.
+// Equal logits are ordered by index, lowest first, which also decides a cut through a tie. Sums are
+// in double: over all tokens by ascending index, over the tokens kept by a cut in descending order
+// of logits. Temperature 0 is greedy: the lowest index among the largest logits, without a random
+// number.
 #pragma once
 
 #include "runtime/base/RandomStream.h"
@@ -29,13 +31,13 @@ struct SamplingOptions {
   uint64_t seed = 0;
 };
 
-/// The lowest index among the largest logits. Refuses NaN, +infinity, and rows of -infinity alone.
+/// The lowest index among the largest logits. Refuses NaN, +infinity, and rows of only -infinity.
 Result<int32_t> greedyToken(std::span<const float> logits);
 
-/// Owned by one sequence, used by one thread. Everything it needs is allocated by create().
+/// Owned by one sequence, used by one thread. create() allocates all memory.
 class Sampler {
 public:
-  /// Refuses options outside of their ranges, naming them.
+  /// Refuses options outside their ranges and names them.
   static Result<Sampler> create(const SamplingOptions &options, uint32_t vocabularySize);
 
   /// Bytes that create() allocates.
@@ -59,7 +61,7 @@ private:
 
   SamplingOptions options;
   RandomStream random;
-  std::vector<Candidate> candidates; // Empty where neither top-k nor top-p cuts.
+  std::vector<Candidate> candidates; // Empty if neither top-k nor top-p cuts.
 };
 
 } // namespace moert

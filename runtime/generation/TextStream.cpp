@@ -6,7 +6,7 @@
 
 namespace moert {
 
-/// Generous for a token's text; a longer one only makes the buffer grow.
+/// Ample for a token's text; a longer one only makes the buffer grow.
 constexpr uint64_t kTextBytesPerToken = 16;
 constexpr size_t kPieceBytes = 4096;
 

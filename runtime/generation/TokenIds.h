@@ -11,12 +11,12 @@
 
 namespace moert {
 
-/// Refuses, by its place, whatever is not a whole number below `vocabularySize`. `what` is the file
-/// that the text came from.
+/// Refuses anything but whole numbers below `vocabularySize` and names the place. `what` is the
+/// file that the text came from.
 Result<std::vector<int32_t>> parseTokenIds(std::string_view text, uint64_t vocabularySize,
                                            std::string_view what);
 
-/// Appends "12 7 99", without a space before or behind.
+/// Appends "12 7 99", without a leading or trailing space.
 void appendTokenIds(std::span<const int32_t> ids, std::string &out);
 
 } // namespace moert

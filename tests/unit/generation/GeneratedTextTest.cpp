@@ -8,7 +8,7 @@ namespace {
 
 enum : int32_t { kA, kB, kEnd, kCall, kC3, kA9, kNewline };
 
-/// Letters, special tokens and the bytes of é and of a newline, as files like Llama's have them.
+/// Letters, special tokens and byte tokens of é and of a newline, as in Llama's files.
 LoadedTokenizer lettersAndBytes() {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"] = {{"a", kA},           {"b", kB},       {"<|im_end|>", kEnd},
@@ -27,7 +27,7 @@ LoadedTokenizer lettersAndBytes() {
 
 struct Outcome {
   std::string text;
-  size_t tokens = 0; // That were taken.
+  size_t tokens = 0; // Tokens taken.
   bool isStopped = false;
   bool operator==(const Outcome &) const = default;
 };
@@ -48,7 +48,7 @@ Outcome generated(const Ids &ids, std::vector<std::string> stops) {
 
 } // namespace
 
-TEST_CASE("a special token is a stop text with its token, and is never shown") {
+TEST_CASE("a special token is a stop text by its content and is never shown") {
   CHECK(generated({kA, kB, kEnd, kA}, {"<|im_end|>"}) == Outcome{"ab", 3, true});
   CHECK(generated({kA, kCall, kB, kEnd}, {"<|im_end|>"}) == Outcome{"ab", 4, true});
   CHECK(generated({kA, kCall, kB}, {"<|im_end|>"}) == Outcome{"ab", 3, false});
@@ -61,7 +61,7 @@ TEST_CASE("a stop text can contain special tokens and text") {
   CHECK(generated({kA, kB, kA, kEnd}, {"b<|im_end|>"}) == Outcome{"aba", 4, false});
 }
 
-TEST_CASE("a stop text of shown text is found across a special token") {
+TEST_CASE("a stop text is found in shown text across a special token") {
   CHECK(generated({kA, kA, kCall, kB, kA}, {"ab"}) == Outcome{"a", 4, true});
 }
 
@@ -76,6 +76,6 @@ TEST_CASE("a broken character before a special token is text before the stop tex
   CHECK(generated({kA, kC3, kEnd, kA9}, {}) == Outcome{"aé", 4, false});
 }
 
-TEST_CASE("a stop text can become complete with the text that was held back") {
+TEST_CASE("text that was held back can complete a stop text") {
   CHECK(generated({kA, kC3}, {"a�"}) == Outcome{"", 2, true});
 }

@@ -68,7 +68,7 @@ public:
 
 } // namespace
 
-TEST_CASE("a run has as many tokens as it was asked for, the first from the prompt's last chunk") {
+TEST_CASE("a run has as many tokens as requested, the first from the prompt's last chunk") {
   Loaded loaded;
   auto outcome = loaded.run(5);
   CHECK(*outcome.end == GenerationEnd::kLength);
@@ -84,7 +84,7 @@ TEST_CASE("a run has as many tokens as it was asked for, the first from the prom
   CHECK(outcome.steps[5].firstToken == 9);
 }
 
-TEST_CASE("no tokens asked for computes the prompt alone") {
+TEST_CASE("a request for no tokens computes the prompt alone") {
   Loaded loaded;
   auto outcome = loaded.run(0);
   CHECK(*outcome.end == GenerationEnd::kLength);
@@ -92,7 +92,7 @@ TEST_CASE("no tokens asked for computes the prompt alone") {
   CHECK(outcome.numbers.promptTokens == 6);
 }
 
-TEST_CASE("an end token ends the run and is not handed out") {
+TEST_CASE("an end token ends the run and is not passed on") {
   Loaded loaded;
   std::vector<int32_t> whole = loaded.run(8).tokens;
   auto outcome = loaded.run(8, {whole[3]});
@@ -101,14 +101,14 @@ TEST_CASE("an end token ends the run and is not handed out") {
   CHECK(std::equal(outcome.tokens.begin(), outcome.tokens.end(), whole.begin()));
 }
 
-TEST_CASE("the taker ends the run when it has enough") {
+TEST_CASE("the callback ends the run by returning false") {
   Loaded loaded;
   auto outcome = loaded.run(8, {}, 2);
   CHECK(*outcome.end == GenerationEnd::kStop);
   CHECK(outcome.numbers.generatedTokens == 2);
 }
 
-TEST_CASE("given tokens are taken in place of sampled ones") {
+TEST_CASE("given tokens replace sampled ones") {
   Loaded loaded;
   const std::vector<int32_t> given = {9, 8, 7};
   auto outcome = loaded.run(3, {}, SIZE_MAX, SIZE_MAX, given);
@@ -117,14 +117,14 @@ TEST_CASE("given tokens are taken in place of sampled ones") {
   CHECK(loaded.run(3).tokens != given);
 }
 
-TEST_CASE("weights that give no finite logit are refused by the artifact's name") {
+TEST_CASE("weights that give no finite logit are refused with the artifact's name") {
   Loaded loaded({.logitScale = 3e38f});
   const Status status = loaded.run(4).end.status();
   CHECK(status.code() == StatusCode::kInvalidInput);
   CHECK(status.message().starts_with("generation_test.moe: after token 5: the logit of token "));
 }
 
-TEST_CASE("once stop is set the run ends between steps with what it has") {
+TEST_CASE("once the stop flag is set the run ends between steps and keeps its tokens") {
   Loaded loaded;
   auto atOnce = loaded.run(8, {}, SIZE_MAX, 0);
   CHECK(*atOnce.end == GenerationEnd::kInterrupted);

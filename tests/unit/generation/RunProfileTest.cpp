@@ -24,7 +24,7 @@ static std::string written(const RunProfile &profile, const RunFacts &facts) {
 static const std::vector<LayerProfile> kLayers = {
     {10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
 
-TEST_CASE("a profile is written as docs/run-profile.md says") {
+TEST_CASE("a profile is written as docs/run-profile.md describes") {
   RunProfile profile(2, 2);
   PartNumbers partNs{};
   partNs[size_t(StepPart::kExperts)] = 30;
@@ -60,7 +60,7 @@ TEST_CASE("a profile is written as docs/run-profile.md says") {
           R"("part_ns":[0,0,0,0,0,0,0,0,0,0,0,0,0],)" + columns + "]}\n");
 }
 
-TEST_CASE("steps beyond the room are left out") {
+TEST_CASE("steps beyond the room are dropped") {
   RunProfile profile(1, 2);
   profile.record({}, kLayers);
   profile.record({}, kLayers);
@@ -70,7 +70,7 @@ TEST_CASE("steps beyond the room are left out") {
   CHECK(none.stepCount() == 0);
 }
 
-TEST_CASE("totals add up and know the share of hits") {
+TEST_CASE("totals add up and compute the hit rate") {
   LayerTotals totals;
   CHECK(totals.hitRate() == 1);
   CHECK(totals.awaitedRate() == 0);

@@ -11,7 +11,7 @@ using namespace moert;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// How often each token comes out of `draws` draws.
+/// How often each token is sampled in `draws` draws.
 static std::vector<int> countsOf(const std::vector<float> &logits, const SamplingOptions &options,
                                  int draws) {
   auto sampler = Sampler::create(options, static_cast<uint32_t>(logits.size()));
@@ -25,7 +25,7 @@ static std::vector<int> countsOf(const std::vector<float> &logits, const Samplin
   return counts;
 }
 
-/// Pearson's statistic against weights that need not sum to 1; tokens of weight 0 must not come.
+/// Pearson's statistic against weights that need not sum to 1; tokens of weight 0 must not occur.
 static double chiSquare(const std::vector<int> &counts, const std::vector<double> &weights) {
   double sum = 0, draws = 0, statistic = 0;
   for (double weight : weights)
@@ -52,8 +52,8 @@ static std::vector<double> softWeights(const std::vector<float> &logits, double 
 
 static const std::vector<float> kLogits = {0.5f, 2.0f, -1.0f, 1.0f, 0.0f, 1.5f, -2.0f, 0.25f};
 
-// Limits of chi-square tests: the 99.9% quantile for the degrees of freedom that stand beside it.
-// Seeds are fixed, so a test passes always or never.
+// Limits of chi-square tests: the 99.9% quantile for the degrees of freedom in the comment. Seeds
+// are fixed, so a test passes always or never.
 
 TEST_CASE("greedy takes the lowest index among the largest logits") {
   CHECK(*greedyToken(std::vector<float>{1, 3, 2, 3}) == 1);
@@ -77,7 +77,7 @@ TEST_CASE("draws follow the softmax at another temperature") {
   CHECK(chiSquare(counts, softWeights(kLogits, 1)) > 1000);
 }
 
-TEST_CASE("top-k leaves exactly the k largest, in their own proportions") {
+TEST_CASE("top-k keeps exactly the k largest, in their own proportions") {
   auto weights = softWeights(kLogits, 1);
   for (size_t i : {0, 2, 4, 6, 7})
     weights[i] = 0;
@@ -94,7 +94,7 @@ TEST_CASE("top-k cuts through a tie by index") {
 }
 
 TEST_CASE("top-p keeps the fewest whose probability reaches it") {
-  // Probabilities 1/2, 1/4, 1/8, 1/8; the first two reach 0.75 exactly, which is enough.
+  // Probabilities 1/2, 1/4, 1/8, 1/8; the first two sum to 0.75 exactly, which is enough.
   std::vector<float> logits = {0, float(std::log(4)), float(std::log(2)), 0};
   auto atShare = countsOf(logits, {.temperature = 1, .topP = 0.749f, .seed = 11}, 2000);
   CHECK(atShare[1] + atShare[2] == 2000);
@@ -106,8 +106,8 @@ TEST_CASE("top-p keeps the fewest whose probability reaches it") {
   CHECK(tiny[1] == 100);
 }
 
-TEST_CASE("top-p counts what top-k left as the whole") {
-  // Of 4 equal tokens top-k leaves 2; half of these two is one.
+TEST_CASE("top-p is relative to the sum that top-k kept") {
+  // Of 4 equal tokens top-k keeps 2; half of these two is one.
   std::vector<float> logits = {1, 1, 1, 1};
   auto counts = countsOf(logits, {.temperature = 1, .topK = 2, .topP = 0.5f, .seed = 12}, 100);
   CHECK(counts[0] == 100);
@@ -120,7 +120,7 @@ TEST_CASE("temperature is applied before top-p") {
   CHECK(countsOf(logits, {.temperature = 4, .topP = 0.7f, .seed = 13}, 200)[1] > 0);
 }
 
-TEST_CASE("a cut that leaves everything draws from the same distribution") {
+TEST_CASE("a cut that keeps everything samples from the same distribution") {
   auto counts = countsOf(kLogits, {.temperature = 1, .topK = 7, .topP = 0.999f, .seed = 14}, 20000);
   auto weights = softWeights(kLogits, 1);
   weights[6] = 0;
@@ -139,7 +139,7 @@ TEST_CASE("the same seed gives the same tokens and another one does not") {
   CHECK(tokensOf(3) != tokensOf(4));
 }
 
-TEST_CASE("the random numbers are those of xoshiro256++ behind splitmix64") {
+TEST_CASE("the random numbers are those of xoshiro256++ seeded by splitmix64") {
   // Computed with the authors' published C code for seed 0.
   RandomStream random(0);
   CHECK(random.next() == 0x53175D61490B23DFu);
@@ -147,7 +147,7 @@ TEST_CASE("the random numbers are those of xoshiro256++ behind splitmix64") {
   CHECK(random.next() == 0x5C0FDF91EC9A7BFCu);
 }
 
-TEST_CASE("masked tokens are never drawn") {
+TEST_CASE("masked tokens are never sampled") {
   std::vector<float> logits = {-kInfinity, 1, -kInfinity, 1, -kInfinity};
   auto counts = countsOf(logits, {.temperature = 100, .seed = 15}, 500);
   CHECK(counts[1] + counts[3] == 500);
@@ -175,7 +175,7 @@ TEST_CASE("a row with NaN or +infinity, or without any finite logit, is an error
       std::string::npos);
 }
 
-TEST_CASE("drawing allocates nothing") {
+TEST_CASE("sampling allocates nothing") {
   std::vector<SamplingOptions> all = {{},
                                       {.temperature = 1},
                                       {.temperature = 1, .topK = 3},
@@ -192,7 +192,7 @@ TEST_CASE("drawing allocates nothing") {
   }
 }
 
-TEST_CASE("options outside of their ranges are refused") {
+TEST_CASE("options outside their ranges are refused") {
   auto refused = [](const SamplingOptions &options) {
     return Sampler::create(options, 8).status().code() == StatusCode::kInvalidInput;
   };

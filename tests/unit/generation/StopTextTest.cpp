@@ -27,7 +27,7 @@ static Shown show(const std::vector<std::string> &stops, std::string_view text, 
   return result;
 }
 
-TEST_CASE("a stop text ends the text and is not shown, wherever the pieces are cut") {
+TEST_CASE("a stop text ends the text and is not shown, however the text is cut into pieces") {
   for (size_t piece = 1; piece <= 12; ++piece)
     CHECK(show({"\n\nQ:"}, "one\n\ntwo\n\nQ: three", piece) == Shown{"one\n\ntwo", true});
 }
@@ -39,7 +39,7 @@ TEST_CASE("text without a stop text is shown whole") {
   }
 }
 
-TEST_CASE("what could be the start of a stop text is held back and nothing else is") {
+TEST_CASE("only text that could be the start of a stop text is held back") {
   auto matcher = StopText::create({"end"});
   std::string shown;
   CHECK_FALSE(matcher->feed("the e", shown));
@@ -58,7 +58,8 @@ TEST_CASE("a stop text that overlaps itself is found at its first completion") {
   CHECK(show({"abab"}, "abaabab", 1) == Shown{"aba", true});
 }
 
-TEST_CASE("the stop text that is complete first wins, the longest where several end together") {
+TEST_CASE(
+    "the stop text that is complete first ends the text, the longest if several end together") {
   for (size_t piece = 1; piece <= 5; ++piece) {
     CHECK(show({"abcd", "bc"}, "xabcd", piece) == Shown{"xa", true});
     CHECK(show({"c", "abc"}, "xabcd", piece) == Shown{"x", true});
@@ -74,7 +75,7 @@ TEST_CASE("after a stop text nothing is shown") {
   CHECK(shown == "a");
 }
 
-TEST_CASE("hidden text belongs to a stop text and is not shown") {
+TEST_CASE("hidden text can belong to a stop text and is not shown") {
   auto matcher = StopText::create({"b<end>c", "<stop>"});
   std::string shown;
   CHECK_FALSE(matcher->feed("ab", shown));
@@ -98,7 +99,7 @@ TEST_CASE("a stop text is found in the shown text across hidden text") {
   CHECK(shown == "a ");
 }
 
-TEST_CASE("hidden text that completes a stop text leaves what was shown before it") {
+TEST_CASE("hidden text that completes a stop text keeps the text shown before it") {
   auto matcher = StopText::create({"<end>", "x<end>"});
   std::string shown;
   CHECK_FALSE(matcher->feed("abx", shown));
@@ -107,7 +108,7 @@ TEST_CASE("hidden text that completes a stop text leaves what was shown before i
   CHECK(matcher->isStopped());
 }
 
-TEST_CASE("no stop text reaches over a flush") {
+TEST_CASE("no stop text extends across a flush") {
   auto matcher = StopText::create({"stop"});
   std::string shown;
   matcher->feed("st", shown);
@@ -116,11 +117,11 @@ TEST_CASE("no stop text reaches over a flush") {
   CHECK(shown == "stop");
 }
 
-/// Every place of every stop text, by comparing at each byte, as the definition says.
+/// Finds stop texts by comparing at each byte, as the definition says.
 static Shown showByDefinition(const std::vector<std::string> &stops,
                               const std::vector<std::pair<std::string, bool>> &pieces) {
   std::string shown, all;
-  std::vector<size_t> shownBefore; // By byte of all.
+  std::vector<size_t> shownBefore; // By byte of the whole text.
   for (const auto &[piece, isShown] : pieces)
     for (char next : piece) {
       shownBefore.push_back(shown.size());
@@ -140,7 +141,7 @@ static Shown showByDefinition(const std::vector<std::string> &stops,
   return {shown, false};
 }
 
-TEST_CASE("random pieces end where a comparison at every byte says") {
+TEST_CASE("random pieces end where a comparison at every byte finds a stop text") {
   RandomStream random(26);
   size_t stopped = 0;
   constexpr size_t kRounds = 4000;

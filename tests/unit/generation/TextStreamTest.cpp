@@ -10,7 +10,7 @@ using namespace moert;
 
 namespace {
 
-/// Id 7 is the token "[7]", except for the others.
+/// Id 7 is the token "[7]", except for ids in `others`.
 LoadedTokenizer tokenizerOf(const std::map<int32_t, std::string> &others, int32_t special) {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"] = nlohmann::json::object();
@@ -29,7 +29,7 @@ LoadedTokenizer tokenizerOf(const std::map<int32_t, std::string> &others, int32_
   return load(json);
 }
 
-/// Generates with tokens that are given instead of sampled.
+/// Generates with given tokens instead of sampled ones.
 class Generated {
 public:
   static constexpr const char *kPath = "text_stream_test.moe";
@@ -77,7 +77,7 @@ TEST_CASE("a special token that is a stop text ends the sequence with reason sto
   CHECK(run.stream.text() == "[3][4]");
 }
 
-TEST_CASE("a stop text that the last allowed token completes is the reason, not the length") {
+TEST_CASE("a stop text completed by the last allowed token is the reason, not the length") {
   LoadedTokenizer loaded = tokenizerOf({{5, "<0x0A>"}, {6, "<0xC3>"}}, -1);
   Generated newline(&loaded.tokenizer, {3, 5}, {"\n"});
   CHECK(*newline.end == GenerationEnd::kStop);
@@ -90,14 +90,14 @@ TEST_CASE("a stop text that the last allowed token completes is the reason, not 
   CHECK(length.stream.text() == "[3]�");
 }
 
-TEST_CASE("a full context is a reason of its own") {
+TEST_CASE("a full context is a separate reason") {
   LoadedTokenizer loaded = tokenizerOf({}, -1);
   Generated run(&loaded.tokenizer, {3, 4}, {}, {}, true);
   CHECK(*run.end == GenerationEnd::kContext);
   CHECK(std::string(nameOf(*run.end)) == "context");
 }
 
-TEST_CASE("each token's text is written as it comes, and an error of the writer ends the run") {
+TEST_CASE("each token's text is written at once, and an error of the writer ends the run") {
   LoadedTokenizer loaded = tokenizerOf({{5, "<0x0A>"}}, -1);
   std::vector<std::string> pieces;
   Generated run(&loaded.tokenizer, {5, 5, 3}, {}, [&](std::string_view piece) -> Status {

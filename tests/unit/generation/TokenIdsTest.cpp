@@ -12,7 +12,7 @@ TEST_CASE("ids are whole numbers between any white space") {
   CHECK(parseTokenIds(" \n", 8, "f")->empty());
 }
 
-TEST_CASE("what is not an id below the vocabulary's size is refused by file, text and place") {
+TEST_CASE("anything but an id below the vocabulary size is refused by file, text and place") {
   for (const char *word : {"12x", "x", "-1", "+3", "100", "1.0", "1e1", "0x1",
                            "99999999999999999999", "\xFF", "1,2"}) {
     CAPTURE(word);
@@ -29,7 +29,7 @@ TEST_CASE("a long broken word is shortened in the message") {
   CHECK(ids.status().message().size() < 200);
 }
 
-TEST_CASE("ids written read back") {
+TEST_CASE("written ids read back") {
   std::vector<int32_t> ids = {3, 0, 2147483646};
   std::string text;
   appendTokenIds(ids, text);
