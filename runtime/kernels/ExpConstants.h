@@ -1,4 +1,4 @@
-// The numbers of exponential, in one place because every version has to use the very same ones.
+// The constants of exponential(), in one place because all versions must use exactly the same ones.
 //
 // e^x = 2^n * e^r with n = rne(x * log2(e)) and |r| <= ln(2) / 2. ln(2) is split in two so that
 // n * kLn2High is exact. The polynomial (e^r - 1 - r) / r^2 of degree 4 is the minimax one of

@@ -1,12 +1,12 @@
-// The operations on numbers, each defined to the bit (docs/numbers.md): the order
-// of every sum is fixed, so a reference twin in plain loops and every vector version give the same
-// bytes, whatever the batch, the number of threads and the pages that hold the weights.
+// The numeric operations, each defined to the bit (docs/numbers.md): the order of every sum is
+// fixed, so a reference twin in plain loops and every vector version give the same bytes for any
+// batch, number of threads and pages that hold the weights.
 //
-// A KernelTable is one implementation of all of them; bestKernels() gives the fastest that the
-// processor has. Functions are pure: no allocation, no state, safe from any thread on disjoint
-// outputs. Rows are tokens. Strides count elements. Pointers of activations and outputs are 64-byte
-// aligned and strides are multiples of 16 elements (64 bytes) unless a parameter says otherwise;
-// sources and destinations do not overlap unless it says so. Where a result is NaN it is NaN in
+// A KernelTable is one implementation of all of them; bestKernels() returns the fastest for the
+// processor. Functions are pure: no allocation, no state, safe from any thread on disjoint outputs.
+// Rows are tokens. Strides count elements. Pointers of activations and outputs are 64-byte aligned
+// and strides are multiples of 16 elements (64 bytes) unless a parameter says otherwise; sources
+// and destinations do not overlap unless the comment allows it. Where a result is NaN it is NaN in
 // every version, with any sign and payload; every other result has the same bits.
 #pragma once
 
@@ -24,42 +24,42 @@
 
 namespace moert {
 
-/// Inputs of a float product, and positions of an attention, whose sum is made by itself before it
-/// is added to the rest.
+/// Inputs of a float product, and positions of an attention, that are summed separately before the
+/// block's sum is added to the rest.
 constexpr uint32_t kSumBlock = 256;
 
-/// Query heads with one key head that an attention computes together at most, so that their keys
-/// and values are loaded once.
+/// The maximum number of query heads with a common key head that attention computes together, so
+/// that their keys and values are loaded once.
 constexpr uint32_t kAttendHeads = 4;
 
-/// Floats of scratch that a thread needs to attend to so many keys (KernelTable::attend).
+/// Floats of scratch per thread for attention over `keys` keys (KernelTable::attend).
 constexpr uint64_t attentionScratchFloats(uint32_t keys, uint32_t valueDim) {
   return kAttendHeads * roundUp(keys, 16) + roundUp(valueDim, 16) + 16;
 }
 
-/// The codes of a slice that refines the one before it.
+/// The codes of a slice that refines the previous one.
 struct RefiningPlane {
   WeightKind kind = WeightKind::kInt2;
-  uint64_t offset = 0; // From the view's first byte.
+  uint64_t offset = 0; // In bytes, from the start of the view.
 };
 
-/// A stored matrix, wherever its bytes are. Borrows the pages.
+/// A stored matrix. Borrows the pages that hold it.
 struct WeightView {
   MatrixShape shape;
-  WeightFormat format; // Of the first slice, as are layout and bytes.
+  WeightFormat format; // The first slice's, like layout and bytes.
   MatrixLayout layout; // layoutOf(shape, format)
   PagedBytes bytes;
-  // Planes that are read on top of the first slice; checkSliceFormats() says which there are.
+  // Planes read in addition to the first slice; checkSliceFormats() defines the possible lists.
   std::array<RefiningPlane, kMaxPlanes - 1> planes = {};
   uint32_t planeCount = 0;
-  uint32_t missingBits = 0; // Of the matrix's grid, below the bits that are read.
+  uint32_t missingBits = 0; // Low bits of the matrix's grid that are not read.
 };
 
-/// Rows of activations as int8 (docs/numbers.md): for each group of `group` inputs,
-/// scale = amax / 127, code = rne(x / scale) in [-127, 127], sum = the sum of the codes. cols
-/// counts padded inputs; the padding's codes are 0. A group whose scale is 0 has codes 0; so has
-/// one with an infinity (scale inf) or a NaN (scale NaN), and its products are NaN. Strides count
-/// elements of each array.
+/// Rows of activations as int8 (docs/numbers.md). For each group of `group` inputs, scale = amax /
+/// 127, code = rne(x / scale) in [-127, 127], sum = the sum of the codes. cols counts padded
+/// inputs; the padding's codes are 0. A group with scale 0 has codes 0, and so has a group with an
+/// infinity (scale inf) or a NaN (scale NaN), whose products are NaN. Strides count elements of
+/// each array.
 struct QuantizedRows {
   int8_t *codes;
   float *scales;
@@ -69,10 +69,10 @@ struct QuantizedRows {
   uint64_t codesStride, groupsStride;
 };
 
-/// Keys and values of one slot of one session: blocks of kKvBlockTokens tokens behind a table. Key
-/// of token t and head h: keyBlocks[t / kKvBlockTokens] + (h * headRows + t % kKvBlockTokens) *
-/// keyDim, f32; values likewise. So what one head attends to is one run of memory in each block,
-/// and in all of them where headRows are a session's tokens and one block follows the other.
+/// Keys and values of one slot of one session: a table of blocks of kKvBlockTokens tokens. Key of
+/// token t and head h: keyBlocks[t / kKvBlockTokens] + (h * headRows + t % kKvBlockTokens) *
+/// keyDim, f32; values likewise. So a head's keys are contiguous within each block, and across all
+/// blocks if headRows is a session's token count and the blocks are adjacent.
 constexpr uint32_t kKvBlockTokens = 32;
 struct KvView {
   const float *const *keyBlocks;
@@ -81,7 +81,7 @@ struct KvView {
   uint64_t headRows = kKvBlockTokens; // From a head's row to the next head's.
 };
 
-/// Among those of one architecture a later one is preferred.
+/// For each architecture, later values are preferred.
 enum class Isa : uint8_t {
   kReference = 0,
   kAvx2 = 1,
@@ -100,11 +100,11 @@ struct KernelTable {
                        const QuantizedRows &out);
 
   /// y[r][n] = sum over inputs of w[n][i] * x[r][i] for the outputs n of panels [panelBegin,
-  /// panelEnd), of a quantized matrix. y has room for whole panels only where n < shape.rows:
-  /// others are not written. Per activation group, ascending: s = f32(w_scale) * x_scale, acc =
-  /// fma(f32(intsum), s, acc); where there are offsets, then acc = fma(f32(sum of codes) * x_scale,
-  /// offset, acc) behind all groups' products, in a second ascending pass. Several planes make one
-  /// integer sum of their joined codes; with bits missing it counts half steps, and s halves.
+  /// panelEnd), of a quantized matrix. Only outputs n < shape.rows are written. Per activation
+  /// group, ascending: s = f32(w_scale) * x_scale, acc = fma(f32(intsum), s, acc); with offsets,
+  /// then acc = fma(f32(sum of codes) * x_scale, offset, acc) after all groups' products, in a
+  /// second ascending pass. Several planes form one integer sum of their joined codes; with missing
+  /// bits it counts half steps, and s halves.
   void (*linearQuantized)(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
                           uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
 
@@ -119,19 +119,18 @@ struct KernelTable {
                      uint64_t yStride);
 
   /// out[cols] = scale * row `row` of w, any layout and kind: w's value rounded to f32, then
-  /// multiplied. A quantized value is fma(f32(q), scale, offset), with offset 0 where there is
-  /// none.
+  /// multiplied. A quantized value is fma(f32(q), scale, offset), with offset 0 if there is none.
   void (*gatherRow)(const WeightView &w, uint32_t row, float scale, float *out);
 
   /// y[r][i] = x[r][i] + bias[i]; y may be x. bias needs no alignment.
   void (*addBias)(const float *x, uint64_t xStride, const float *bias, uint32_t rows, uint32_t cols,
                   float *y, uint64_t yStride);
 
-  /// Each run of `segment` elements (a divisor of cols; strides inside a row are then not aligned)
-  /// by itself. kRms: mean square as 16 partial fma sums over i mod 16 and the tree, divided by
+  /// Normalizes each run of `segment` elements (a divisor of cols; segments need not be aligned)
+  /// separately. kRms: mean square as 16 partial fma sums over i mod 16 and the tree, divided by
   /// segment; r = 1 / sqrt(mean + eps); y = (x * r) * weight. kLayer: mean likewise, then the mean
   /// of squared differences; y = fma((x - mean) * r, weight, bias). kRms with bias: (x * r) *
-  /// weight + bias, rounded twice. bias may be null: kLayer then is ((x - mean) * r) * weight. y
+  /// weight + bias, rounded twice. bias may be null: kLayer is then ((x - mean) * r) * weight. y
   /// may be x.
   void (*norm)(NormKind kind, const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
                uint32_t segment, const float *weight, const float *bias, float epsilon, float *y,
@@ -163,7 +162,7 @@ struct KernelTable {
   void (*siluMultiply)(const float *gate, const float *up, uint32_t rows, uint32_t cols,
                        uint64_t stride, float *y);
 
-  /// y = a + scale * b, as fma(scale, b, a) (which is a + b where scale is 1). y may be a or b.
+  /// y = a + scale * b, as fma(scale, b, a), which is a + b for scale 1. y may be a or b.
   void (*addScaled)(const float *a, const float *b, float scale, uint64_t count, float *y);
 
   /// y[r] = sigmoid(gate[r * gateStride]) * x[r], sigmoid(g) = 1 / (1 + exponential(-g)). y may be
@@ -181,28 +180,28 @@ struct KernelTable {
   void (*softmax)(const float *x, uint32_t count, float *p);
 };
 
-/// e^x of the project: a polynomial in f32 with fused steps, the same bits in every version; 0
-/// below -87.33..., +inf above 88.72..., NaN stays NaN. Within 2 units in the last place.
+/// The project's e^x: a polynomial in f32 with fused steps, the same bits in every version; 0 below
+/// -87.33..., +inf above 88.72..., NaN stays NaN. Within 2 units in the last place.
 float exponential(float x);
 
 const KernelTable &referenceKernels();
 
 const char *nameOf(Isa isa); // "reference", "avx2", "avx512", "neon", "dotprod", "i8mm"
 
-/// What this build has kernels for, whatever the processor: the reference first, then those of its
-/// architecture, ascending.
+/// The instruction sets that this build has kernels for, whatever the processor: the reference
+/// first, then those of its architecture, ascending.
 std::span<const Isa> builtIsas();
 
-/// One of builtIsas() by its name.
+/// The one of builtIsas() with this name.
 std::optional<Isa> parseIsa(std::string_view name);
 
-/// Whether this processor (and this build) can run it.
+/// Whether this processor and this build support it.
 bool isSupported(Isa isa);
 
-/// The table of an instruction set; refuses one that the processor lacks, naming what it has.
+/// The table of an instruction set. The refusal of an unsupported one lists those supported.
 Result<const KernelTable *> kernelsFor(Isa isa);
 
-/// The fastest that the processor has.
+/// The table of the fastest supported instruction set.
 const KernelTable &bestKernels();
 
 } // namespace moert

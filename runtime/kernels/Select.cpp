@@ -1,4 +1,4 @@
-// Which version of the kernels runs here.
+// Selects the kernels for this processor.
 #include "runtime/kernels/Kernels.h"
 #include "runtime/kernels/cpu/CpuTables.h"
 
@@ -36,14 +36,14 @@ std::optional<Isa> parseIsa(std::string_view name) {
 }
 
 #if defined(MOERT_HAS_X86_KERNELS)
-// Clang's builtin does not know the name.
+// Clang's builtin does not accept the name.
 static bool hasF16c() {
   unsigned eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 #endif
 
-// GCC's builtin also asks whether the system saves the wide registers.
+// GCC's builtin also checks whether the system saves the wide registers.
 static const KernelTable *tableOf(Isa isa) {
   switch (isa) {
   case Isa::kReference:
@@ -67,7 +67,7 @@ static const KernelTable *tableOf(Isa isa) {
   case Isa::kI8mm:
     return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 ? &i8mmKernels() : nullptr;
 #endif
-  default: // Of another architecture.
+  default: // Another architecture's.
     return nullptr;
   }
 }

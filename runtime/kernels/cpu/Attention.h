@@ -1,6 +1,6 @@
 // Attention of one token in lanes: scores along the head dimension, values across it. Query heads
-// that share a key head are computed together, so that their keys and values come from memory and
-// the caches once. Included behind Elementwise.h.
+// that share a key head are computed together, so that their keys and values are loaded once.
+// Included after Elementwise.h.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"
@@ -8,7 +8,7 @@
 namespace moert {
 namespace {
 
-/// Rows of one key head: row of position j = block[j / kKvBlockTokens] + headOffset + (j %
+/// Rows of one key head: the row of position j = block[j / kKvBlockTokens] + headOffset + (j %
 /// kKvBlockTokens) * step.
 struct HeadRows {
   const float *const *blocks;
@@ -20,7 +20,7 @@ struct HeadRows {
   }
 };
 
-/// Positions [begin, end), and a row of scores, later probabilities, for each head of a group.
+/// Positions [begin, end), and for each head of a group a row of scores, later probabilities.
 struct Scores {
   uint32_t begin, end;
   float *first;
@@ -54,13 +54,13 @@ inline void dotKeys(const float *query, const float *key, uint64_t step, uint32_
     dots[0] = treeSum(sums[0]);
 }
 
-/// The end of the run of positions from j on that share a block of the cache, `end` at most.
+/// The end of the run of positions from j on in the same KV block, `end` at most.
 inline uint32_t endOfKvBlock(uint32_t j, uint32_t end) {
   uint32_t left = kKvBlockTokens - j % kKvBlockTokens;
   return left < end - j ? j + left : end;
 }
 
-/// q . k of a group's heads, each with all keys of a block while these are next to the core.
+/// q . k of a group's heads, each with all keys of a block while the block is in the L1 cache.
 inline void scoreKeys(const float *query, uint32_t heads, const HeadRows &keys, uint32_t keyDim,
                       const Scores &scores) {
   for (uint32_t j = scores.begin; j < scores.end;) {
@@ -78,7 +78,7 @@ inline void scoreKeys(const float *query, uint32_t heads, const HeadRows &keys, 
   }
 }
 
-/// e^(score - largest score) in place of each score, which is the dot product times `scale`.
+/// Replaces each score, the dot product times `scale`, by e^(score - largest score).
 inline void exponentials(float *scores, uint32_t count, float scale) {
   Lanes factor = splat(scale);
   forLanes(count, [&](uint64_t i, uint32_t n) {
@@ -90,26 +90,26 @@ inline void exponentials(float *scores, uint32_t count, float scale) {
   });
 }
 
-/// The end of the block of sums that position j is in, `end` at most.
+/// The end of the sum block that contains position j, `end` at most.
 inline uint32_t endOfSumBlock(uint32_t j, uint32_t end) {
   uint32_t left = kSumBlock - j % kSumBlock;
   return left < end - j ? j + left : end;
 }
 
-/// The sum of p over one block: lane j mod 16, whatever the first position is.
+/// The sum of p over one block: position j in lane j mod 16, for any first position.
 inline float sumOfBlock(const float *p, uint32_t begin, uint32_t end) {
   float first[kLanes] = {};
   uint32_t j = begin;
   for (; j < end && j % kLanes != 0; ++j)
     first[j % kLanes] = *p++;
-  Lanes sums = load(first); // Nothing is negative, so that adding 0 changes no lane.
+  Lanes sums = load(first); // Nothing is negative, so adding 0 changes no lane.
   forLanes(end - j, [&](uint64_t i, uint32_t count) { sums = add(sums, loadUpTo(p + i, count)); });
   return treeSum(sums);
 }
 
 /// out[h * outStep + 0 .. 16 * kVectors) += the sum of p * value over positions [begin, end) of one
-/// block of sums. `count` is how many lanes are real where kVectors is 1. `rest` floats behind
-/// these are asked for, so that memory is read from end to end.
+/// sum block. `count` is the number of real lanes if kVectors is 1. The `rest` floats after these
+/// are prefetched, so that memory is read sequentially.
 template <int kHeads, int kVectors>
 void addValues(const Scores &p, const HeadRows &values, uint32_t begin, uint32_t end,
                uint32_t count, uint32_t rest, float *out, uint64_t outStep) {
@@ -140,7 +140,7 @@ void addValues(const Scores &p, const HeadRows &values, uint32_t begin, uint32_t
     }
 }
 
-/// The same for whole rows of values.
+/// The same for whole value rows.
 template <int kHeads>
 void addRows(const Scores &p, HeadRows values, uint32_t begin, uint32_t end, uint32_t valueDim,
              float *out) {

@@ -1,4 +1,4 @@
-// The kernels for processors with AVX2, FMA and F16C: the one file that is compiled for them.
+// The kernels for processors with AVX2, FMA and F16C. Only this file is compiled for them.
 #include "runtime/kernels/cpu/CpuTables.h"
 
 #include "runtime/kernels/cpu/Dot256.h"

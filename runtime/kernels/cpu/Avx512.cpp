@@ -1,4 +1,4 @@
-// The kernels for processors with AVX-512 F, BW, VL and DQ, and VNNI: the one file that is compiled
+// The kernels for processors with AVX-512 F, BW, VL and DQ, and VNNI. Only this file is compiled
 // for them.
 #include "runtime/kernels/cpu/CpuTables.h"
 

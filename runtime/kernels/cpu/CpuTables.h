@@ -1,5 +1,5 @@
-// The tables of the versions for instruction sets. Only Select.cpp calls these, and the kernels
-// of a table only run where the processor has its instructions.
+// The kernel tables of the instruction sets. Only Select.cpp calls these functions; a table's
+// kernels may run only if the processor has its instructions.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"

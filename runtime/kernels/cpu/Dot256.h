@@ -1,11 +1,10 @@
 // The integer product of one group in AVX2: vpmaddubsw adds two products of an unsigned and a
-// signed byte to an int16, saturating, which must never happen.
-//   Up to 6 bits: the stored codes are used as they are. A pair of 4 bits is at most 2 * 15 * 127 =
-//   3810 and 8 pairs fit in an int16, of 6 bits 16002, and 2 fit. What the offset binary adds,
-//   2^(bits-1) times the sum of the activation codes, is taken off in int32.
-//   8 bits: |q| is at most 128 and takes the place of the unsigned byte, the activation takes q's
-//   sign: a pair is at most 2 * 128 * 127 = 32512. An activation code is never -128, which has no
-//   opposite.
+// signed byte to an int16, saturating, so saturation has to be excluded.
+//   Up to 6 bits: the stored codes are used without conversion. A pair of 4-bit products is at most
+//   2 * 15 * 127 = 3810, so 8 pairs fit in an int16; of 6 bits 16002, so 2 fit. The excess of
+//   offset binary, 2^(bits-1) times the sum of the activation codes, is subtracted in int32. 8
+//   bits: |q| is at most 128 and is the unsigned byte; the activation takes q's sign: a pair is at
+//   most 2 * 128 * 127 = 32512. An activation code is never -128, which has no opposite.
 #pragma once
 
 #include "runtime/kernels/cpu/Lanes256.h"
@@ -18,7 +17,7 @@ constexpr int kFloatRows = 4;
 
 using Bytes = __m256i;
 
-// Shifts of whole bytes are made of shifts of 16 bits: what comes in from the neighbour is always
+// Byte shifts are built from 16-bit shifts: the bits that come in from the neighbour are always
 // masked off.
 template <int kBits> inline Bytes shiftLeft(Bytes bytes) {
   return _mm256_slli_epi16(bytes, kBits);
@@ -29,7 +28,7 @@ template <int kBits> inline Bytes shiftRight(Bytes bytes) {
 template <int kMask> inline Bytes keep(Bytes bytes) {
   return _mm256_and_si256(bytes, _mm256_set1_epi8(static_cast<char>(kMask)));
 }
-/// Bits of x where the mask has ones, of y elsewhere.
+/// Bits of x where the mask is 1, of y elsewhere.
 template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
   return _mm256_or_si256(keep<kMask>(x), keep<0xff & ~kMask>(y));
 }
@@ -52,29 +51,30 @@ inline __m256i loadHalfUnit(const std::byte *from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
 }
 
-/// Two int16 sums of a lane to its int32 sum.
+/// Adds the two int16 sums of a lane to its int32 sum.
 inline __m256i addWidened(__m256i sums, __m256i pairs) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-/// Sums of the outputs 0 to 7 and 8 to 15 of a panel.
+/// Sums of outputs 0 to 7 and 8 to 15 of a panel.
 struct HalfSums {
   __m256i low, high;
 };
 
-/// Codes of 8 bits times activations: exact in int16 as q.
+/// 8-bit codes times activations: exact in int16, as q.
 inline __m256i multiplyByte(__m256i code, __m256i four) {
   __m256i q = _mm256_xor_si256(code, _mm256_set1_epi8(-128));
   return _mm256_maddubs_epi16(_mm256_abs_epi8(q), _mm256_sign_epi8(four, q));
 }
 
-/// The next P::kInputs inputs: their codes for both halves of a panel. `step` counts such runs.
+/// Loads the codes of the next P::kInputs inputs for both halves of a panel. `step` counts such
+/// runs.
 template <typename P>
 inline void joinHalves(const std::byte *const *codes, int step, Bytes *low, Bytes *high) {
   for (int half = 0; half < 2; ++half) {
     int taken[3] = {};
     auto take = [&](int plane) {
-      // A plane of more bits has several units for the inputs of one of the fewest.
+      // A plane with more bits has several units for the inputs of one unit of the narrowest plane.
       int units = P::kBitsOf[plane] / P::kFewest;
       int unit = step * units + taken[plane]++;
       return loadHalfUnit(codes[plane] + unit * 64 + half * 32);
@@ -83,12 +83,12 @@ inline void joinHalves(const std::byte *const *codes, int step, Bytes *low, Byte
   }
 }
 
-/// sums[r] += sum over the group of code * x[r]; of 8 bits, of q * x[r].
+/// sums[r] += sum over the group of code * x[r]; with 8 bits, of q * x[r].
 template <typename P, int kGroup, int kRows>
 inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                      HalfSums *sums) {
   constexpr int kLargestPair = P::kBits == 8 ? 2 * 128 * 127 : 2 * ((1 << P::kBits) - 1) * 127;
-  // Parts whose pairs are added up in int16.
+  // Parts whose pairs are summed in int16.
   constexpr int kMost = INT16_MAX / kLargestPair;
   constexpr int kRun = kMost >= 8 ? 8 : kMost >= 2 ? 2 : 1;
   HalfSums pairs[kRows];
@@ -133,7 +133,7 @@ inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xS
     products[r] = {_mm256_cvtepi32_ps(sums[r].low), _mm256_cvtepi32_ps(sums[r].high)};
 }
 
-/// The same in steps that are known only now, of codes of fewer than 8 bits.
+/// The same with the number of steps known only at run time, for codes of fewer than 8 bits.
 template <typename P, int kGroup, int kRows>
 inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                            const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,

@@ -1,6 +1,6 @@
 // The integer product of one group in AVX-512 with VNNI: vpdpbusd adds four products of an unsigned
-// and a signed byte to an int32 without saturating, so that the stored code, which is offset
-// binary, is used as it is and 2^(bits-1) times the sum of the activation codes is taken off.
+// and a signed byte to an int32 without saturating, so the stored code, which is offset binary, is
+// used without conversion and 2^(bits-1) times the sum of the activation codes is subtracted.
 // Exact.
 #pragma once
 
@@ -9,12 +9,12 @@
 namespace moert {
 namespace {
 
-constexpr int kQuantizedRows = 8; // Rows that share what was unpacked; 2 registers of sums each.
+constexpr int kQuantizedRows = 8; // Rows that share unpacked codes; 2 registers of sums each.
 constexpr int kFloatRows = 8;
 
 using Bytes = __m512i;
 
-// Shifts of whole bytes are made of shifts of 16 bits: what comes in from the neighbour is always
+// Byte shifts are built from 16-bit shifts: the bits that come in from the neighbour are always
 // masked off.
 template <int kBits> inline Bytes shiftLeft(Bytes bytes) {
   return _mm512_slli_epi16(bytes, kBits);
@@ -25,7 +25,7 @@ template <int kBits> inline Bytes shiftRight(Bytes bytes) {
 template <int kMask> inline Bytes keep(Bytes bytes) {
   return _mm512_and_si512(bytes, _mm512_set1_epi8(static_cast<char>(kMask)));
 }
-/// Bits of x where the mask has ones, of y elsewhere.
+/// Bits of x where the mask is 1, of y elsewhere.
 template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
   constexpr int kTable = 0xca; // mask ? x : y
   return _mm512_ternarylogic_epi64(_mm512_set1_epi8(static_cast<char>(kMask)), x, y, kTable);
@@ -39,9 +39,9 @@ template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
 namespace moert {
 namespace {
 
-/// The next 64 bytes, once and in ascending order. Left alone, GCC loads a unit anew for each of
-/// its parts and moves loads across each other, and the processor's prefetching then takes the
-/// stream for none: 0.72 of a plain read's rate instead of 0.95 (int8, one row, Zen 4).
+/// Loads the next 64 bytes, once and in ascending order. Otherwise GCC loads a unit again for each
+/// of its parts and reorders loads, and the hardware prefetcher no longer detects a stream: 0.72 of
+/// a plain read's rate instead of 0.95 (int8, one row, Zen 4).
 inline __m512i takeUnit(const std::byte *&next) {
   __m512i unit = _mm512_loadu_si512(next);
   next += 64;
@@ -59,8 +59,8 @@ inline __m512i splatFour(const int8_t *codes) {
 template <typename P, int kGroup, int kRows>
 inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                      __m512i *sums) {
-  // With few rows a group is several chains of additions, or their latency would fill the
-  // scheduler.
+  // With few rows a group is split into several chains of additions; otherwise their latency would
+  // fill the scheduler.
   constexpr int kChains = kRows == 2 ? 2 : 1;
   const std::byte *next[P::kCount];
   for (int p = 0; p < P::kCount; ++p)
@@ -102,7 +102,7 @@ inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xS
   }
 }
 
-/// The same in steps that are known only now.
+/// The same with the number of steps known only at run time.
 template <typename P, int kGroup, int kRows>
 inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                            const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,

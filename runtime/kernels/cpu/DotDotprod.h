@@ -1,6 +1,6 @@
 // The integer product of one group with ARMv8.2's dot products: sdot adds four products of signed
-// bytes to an int32, and takes the four activations of one of the four outputs out of a vector of
-// 16. Exact.
+// bytes to an int32 for each of four outputs, and selects their four activations from a vector
+// of 16. Exact.
 #pragma once
 
 #include "runtime/kernels/cpu/UnitsNeon.h"
@@ -14,8 +14,8 @@ template <typename P> constexpr int32_t centerOf() {
   return centerOfSigned<P>();
 }
 
-/// sum + the products with the inputs 4 * lane to 4 * lane + 3. The instruction holds the lane,
-/// which is a constant only once the loops are unrolled.
+/// sum + the products with inputs 4 * lane to 4 * lane + 3. The lane is part of the instruction and
+/// becomes a constant when the loops are unrolled.
 inline int32x4_t addDots(int32x4_t sum, int8x16_t code, int8x16_t inputs, int lane) {
   switch (lane) {
   case 0:

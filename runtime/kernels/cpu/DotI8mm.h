@@ -1,6 +1,6 @@
-// The integer product of one group with the integer matrix products of ARMv8.6 (i8mm), which take
-// unsigned codes as they are stored, of 8 bits too: usmmla adds the products of two outputs and two
-// rows, eight inputs each, to four int32. One row alone goes through usdot. Exact.
+// The integer product of one group with the integer matrix products of ARMv8.6 (i8mm), which accept
+// unsigned codes as stored, also of 8 bits: usmmla adds the products of two outputs and two rows,
+// eight inputs each, to four int32. A single row uses usdot. Exact.
 #pragma once
 
 #include "runtime/kernels/cpu/UnitsNeon.h"
@@ -8,14 +8,14 @@
 namespace moert {
 namespace {
 
-constexpr int kQuantizedRows = 8; // Rows that share what was unpacked.
+constexpr int kQuantizedRows = 8; // Rows that share unpacked codes.
 
 template <typename P> constexpr int32_t centerOf() {
   return 1 << (P::kBits - 1);
 }
 
-/// sum + the products with the inputs 4 * lane to 4 * lane + 3. The instruction holds the lane,
-/// which is a constant only once the loops are unrolled.
+/// sum + the products with inputs 4 * lane to 4 * lane + 3. The lane is part of the instruction and
+/// becomes a constant when the loops are unrolled.
 inline int32x4_t addDots(int32x4_t sum, Bytes code, int8x16_t inputs, int lane) {
   switch (lane) {
   case 0:
@@ -52,7 +52,7 @@ inline QuarterSums dotOneRow(const std::byte *const *codes, const int8_t *x) {
   return sums;
 }
 
-/// The codes of two outputs, eight inputs each, out of those of four outputs and four inputs.
+/// The codes of two outputs, eight inputs each, from those of four outputs and four inputs.
 inline Bytes firstOutputs(Bytes fourInputs, Bytes nextFour) {
   return vreinterpretq_u8_u32(
       vzip1q_u32(vreinterpretq_u32_u8(fourInputs), vreinterpretq_u32_u8(nextFour)));
@@ -62,8 +62,8 @@ inline Bytes lastOutputs(Bytes fourInputs, Bytes nextFour) {
       vzip2q_u32(vreinterpretq_u32_u8(fourInputs), vreinterpretq_u32_u8(nextFour)));
 }
 
-/// sums[r] = sum over the group of code * x[r]. Quarter after quarter: all of a panel times eight
-/// rows would take every register.
+/// sums[r] = sum over the group of code * x[r]. One quarter of a panel at a time: a whole panel
+/// times eight rows would need all registers.
 template <typename P, int kGroup, int kRows>
 inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                      QuarterSums *sums) {
@@ -79,11 +79,11 @@ inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xS
         const int8_t *from = x + 2 * pair * xStride + 8 * i;
         inputs[pair][i] = vcombine_s8(vld1_s8(from), vld1_s8(from + xStride));
       }
-    // 8 bits come in units of four inputs.
+    // 8-bit codes come in units of four inputs.
     constexpr int kSteps = P::kInputs < 8 ? 2 : 1;
     constexpr int kParts = kSteps * P::kParts;
     for (int quarter = 0; quarter < 4; ++quarter) {
-      // Outputs 0 and 1, 2 and 3; of each the two rows side by side.
+      // Outputs 0 and 1, 2 and 3; each with the two rows side by side.
       int32x4_t first[kPairs], last[kPairs];
       for (int pair = 0; pair < kPairs; ++pair)
         first[pair] = last[pair] = vdupq_n_s32(0);

@@ -1,6 +1,6 @@
-// The integer product of one group in the NEON that every ARMv8-A has: products of two signed bytes
-// as int16, added up there as long as they fit. Of codes of up to 6 bits, used as they are stored,
-// 4 products fit and more; of 8 bits, as q, 2: 2 * 128 * 127 = 32512.
+// The integer product of one group in ARMv8-A's base NEON: products of two signed bytes as int16,
+// summed there as long as they fit. Of codes of up to 6 bits, used as stored, 4 or more products
+// fit; of 8 bits, as q, 2: 2 * 128 * 127 = 32512.
 #pragma once
 
 #include "runtime/kernels/cpu/UnitsNeon.h"
@@ -14,25 +14,25 @@ template <typename P> constexpr int32_t centerOf() {
   return centerOfSigned<P>();
 }
 
-/// Four codes of activations, over and over.
+/// Four activation codes, repeated.
 inline int8x16_t splatFour(const int8_t *codes) {
   int32_t four;
   __builtin_memcpy(&four, codes, sizeof four);
   return vreinterpretq_s8_s32(vdupq_n_s32(four));
 }
 
-/// Products of four outputs and four inputs each: of the outputs 0 and 1, and of 2 and 3.
+/// Products of four outputs and four inputs each: of outputs 0 and 1, and of 2 and 3.
 struct Pairs {
   int16x8_t low, high;
 };
 
-/// sums[r] = sum over the group of code * x[r]. Quarter after quarter: all of a panel would take
-/// more registers than there are.
+/// sums[r] = sum over the group of code * x[r]. One quarter of a panel at a time: a whole panel
+/// would need more registers than exist.
 template <typename P, int kGroup, int kRows>
 inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                      QuarterSums *sums) {
   constexpr int kLargest = P::kBits == 8 ? 128 * 127 : ((1 << P::kBits) - 1) * 127;
-  constexpr int kRun = INT16_MAX / kLargest; // Parts whose products are added up in int16.
+  constexpr int kRun = INT16_MAX / kLargest; // Parts whose products are summed in int16.
   for (int quarter = 0; quarter < 4; ++quarter) {
     int32x4_t totals[kRows];
     for (int r = 0; r < kRows; ++r)

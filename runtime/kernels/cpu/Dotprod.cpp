@@ -1,5 +1,4 @@
-// The kernels for ARM processors with dot products of bytes: the one file that is compiled for
-// them.
+// The kernels for ARM processors with byte dot products. Only this file is compiled for them.
 #include "runtime/kernels/cpu/CpuTables.h"
 
 #include "runtime/kernels/cpu/DotDotprod.h"

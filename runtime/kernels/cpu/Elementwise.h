@@ -1,5 +1,5 @@
-// The kernels that go along rows, in lanes: quantizing, norms, softmax and everything elementwise.
-// Included behind Lanes256.h or Lanes512.h.
+// The kernels that work along rows, in lanes: quantizing, norms, softmax and everything
+// elementwise. Included after Lanes256.h, Lanes512.h or LanesNeon.h.
 #pragma once
 
 #include "runtime/kernels/ExpConstants.h"
@@ -30,7 +30,7 @@ inline Lanes sigmoidDivisor(Lanes x) {
   return add(splat(1.0f), exponential(negate(x)));
 }
 
-/// Calls apply(begin, count) for runs of 16 elements and for the rest.
+/// Calls apply(begin, count) for runs of 16 elements and for the remainder.
 template <typename Apply> inline void forLanes(uint64_t elements, Apply apply) {
   uint64_t i = 0;
   for (; i + kLanes <= elements; i += kLanes)
@@ -39,7 +39,7 @@ template <typename Apply> inline void forLanes(uint64_t elements, Apply apply) {
     apply(i, static_cast<uint32_t>(elements - i));
 }
 
-/// All 16 lanes are the common case, and no mask is made for it.
+/// Loads `count` lanes, the others 0. All 16 is the common case and needs no mask.
 inline Lanes loadUpTo(const float *from, uint32_t count) {
   return count == kLanes ? load(from) : loadFirst(from, count);
 }
@@ -109,7 +109,7 @@ inline float reciprocalRoot(float mean, float epsilon) {
 
 inline void rmsNorm(const float *x, uint32_t size, const float *weight, const float *bias,
                     float epsilon, float *y) {
-  Lanes squares = zeroLanes(); // Never -0, so that zero lanes of the rest change nothing.
+  Lanes squares = zeroLanes(); // Never -0, so zero lanes of the remainder change nothing.
   forLanes(size, [&](uint64_t i, uint32_t count) {
     Lanes values = loadUpTo(x + i, count);
     squares = fma(values, values, squares);
@@ -161,7 +161,7 @@ void norm(NormKind kind, const float *x, uint64_t xStride, uint32_t rows, uint32
     }
 }
 
-/// Pairs (2i, 2i + 1) and halves that are no multiple of 16 go through the reference.
+/// Pairs (2i, 2i + 1), and halves that are not a multiple of 16, use the reference.
 void rope(float *x, uint32_t heads, uint32_t headDim, const float *cosines, const float *sines,
           uint32_t count, bool interleaved) {
   if (interleaved || count % kLanes != 0)

@@ -1,5 +1,5 @@
-// The product of one group from its integer sums. Included behind DotNeon.h's dotCodes, or
-// another's, and its centerOf: by how much that takes codes to be larger than q.
+// The product of one group from its integer sums. Included after the dotCodes and centerOf of
+// DotNeon.h, DotDotprod.h or DotI8mm.h; centerOf is the excess of that file's codes over q.
 #pragma once
 
 namespace moert {
@@ -17,7 +17,7 @@ inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xS
   }
 }
 
-/// The same in steps that are known only now, of codes of fewer than 8 bits.
+/// The same with the number of steps known only at run time, for codes of fewer than 8 bits.
 template <typename P, int kGroup, int kRows>
 inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
                            const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,

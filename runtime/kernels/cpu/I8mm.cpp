@@ -1,5 +1,4 @@
-// The kernels for ARM processors with products of matrices of bytes: the one file that is compiled
-// for them.
+// The kernels for ARM processors with byte matrix products. Only this file is compiled for them.
 #include "runtime/kernels/cpu/CpuTables.h"
 
 #include "runtime/kernels/cpu/DotI8mm.h"

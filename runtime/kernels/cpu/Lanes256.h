@@ -1,5 +1,5 @@
-// 16 lanes in AVX2, as two halves; Lanes512.h says what each function does and why everything here
-// has internal linkage.
+// 16 lanes in AVX2, as two halves; Lanes512.h documents each function and why everything here has
+// internal linkage.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct Lanes {
   __m256 low, high;
 };
 
-constexpr int kValueSums = 6; // Of 8 pairs of registers, the others hold values and weights.
+constexpr int kValueSums = 6; // Out of 8 register pairs; the others hold values and weights.
 
 /// All ones in the first `count` of the 8 lanes that start at lane `from`.
 inline __m256i firstLanes(uint32_t count, int from) {
@@ -102,7 +102,7 @@ inline void treeSums4(const Lanes *a, float *to) {
     __m256 by8 = _mm256_add_ps(a[i].low, a[i].high);
     by4[i] = _mm_add_ps(_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));
   }
-  // Lanes (0, 1) and (2, 3) of two sums side by side, then the even and the odd ones of all four.
+  // Lanes (0, 1) and (2, 3) of two sums side by side, then the even and the odd lanes of all four.
   __m128 first = _mm_add_ps(_mm_movelh_ps(by4[0], by4[1]), _mm_movehl_ps(by4[1], by4[0]));
   __m128 second = _mm_add_ps(_mm_movelh_ps(by4[2], by4[3]), _mm_movehl_ps(by4[3], by4[2]));
   _mm_storeu_ps(

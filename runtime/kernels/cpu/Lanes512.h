@@ -1,10 +1,9 @@
-// 16 lanes in AVX-512: the vocabulary in which the kernels of this folder are written. Lanes256.h
-// is the same for AVX2.
+// 16 lanes in AVX-512: the primitives from which the kernels of this directory are built.
+// Lanes256.h has the same for AVX2, LanesNeon.h for NEON.
 //
-// Everything in this folder's headers has internal linkage and calls nothing that another file
-// could have compiled too: a function shared between files would be taken from any of them, and so
-// might run instructions that the processor lacks. A test reads the object files and holds them to
-// that.
+// Everything in this directory's headers has internal linkage and calls nothing that another file
+// could compile too: the linker keeps one copy of a function that several files define, and that
+// copy might use instructions that the processor lacks. A test checks this in the object files.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,7 @@ struct Lanes {
   __m512 v;
 };
 
-/// Sums of values that attention keeps in registers, of all heads that it computes together.
+/// Sums of values that attention keeps in registers, over all heads that it computes together.
 constexpr int kValueSums = 12;
 
 /// The first `count` of 16 lanes.
@@ -63,12 +62,12 @@ inline Lanes divide(Lanes a, Lanes b) {
 inline Lanes fma(Lanes a, Lanes b, Lanes c) {
   return {_mm512_fmadd_ps(a.v, b.v, c.v)};
 }
-/// a * b + c in the first `count` lanes, c in the others: adding a zero product instead would turn
-/// a sum of -0 into +0.
+/// a * b + c in the first `count` lanes, c in the others: adding a zero product there would turn a
+/// sum of -0 into +0.
 inline Lanes fmaFirst(Lanes a, Lanes b, Lanes c, uint32_t count) {
   return {_mm512_mask3_fmadd_ps(a.v, b.v, c.v, firstLanes(count))};
 }
-/// a > b ? a : b, so b where either is NaN.
+/// a > b ? a : b, so b if either is NaN.
 inline Lanes larger(Lanes a, Lanes b) {
   return {_mm512_max_ps(a.v, b.v)};
 }
@@ -85,7 +84,7 @@ inline Lanes whereNaN(Lanes a, Lanes x, Lanes y) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), y.v, x.v)};
 }
 
-/// a * 2^n, by adding n to the exponent, for n = shifted - shift as integers of their bits.
+/// a * 2^n, by adding n to the exponent, where n = shifted - shift as integers of their bits.
 inline Lanes scaleByPower(Lanes a, Lanes shifted, Lanes shift) {
   __m512i n = _mm512_sub_epi32(_mm512_castps_si512(shifted.v), _mm512_castps_si512(shift.v));
   return {
@@ -116,7 +115,7 @@ inline void treeSums4(const Lanes *a, float *to) {
   _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(quarters, by1)));
 }
 
-/// The largest lane of 16 that are no NaN.
+/// The largest of the 16 lanes, ignoring NaNs.
 inline float largestLane(Lanes a) {
   return _mm512_reduce_max_ps(a.v);
 }
@@ -133,7 +132,7 @@ inline Lanes loadBF16(const std::byte *from) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16))};
 }
 
-/// The largest magnitudes so far, lane by lane, compared as integers: NaN > infinity > all numbers.
+/// The largest magnitudes so far, per lane, compared as integers: NaN > infinity > all numbers.
 struct Magnitudes {
   __m512i v;
 };
@@ -148,8 +147,7 @@ inline int32_t largestMagnitude(Magnitudes a) {
   return _mm512_reduce_max_epi32(a.v);
 }
 
-/// Rounds 16 values within [-127, 127] to the nearest even, writes them as bytes and returns their
-/// sum.
+/// Rounds 16 values in [-127, 127] to nearest even, writes them as bytes and returns their sum.
 inline int32_t storeCodes(int8_t *to, Lanes a) {
   __m512i codes = _mm512_cvtps_epi32(a.v);
   _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(codes));

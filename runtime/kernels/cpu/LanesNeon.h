@@ -1,6 +1,6 @@
-// 16 lanes in NEON, as four quarters; Lanes512.h says what each function does and why everything
-// here has internal linkage. Fused products are asked for by name: GCC's own intrinsics are plain
-// products and sums that only -ffp-contract=off keeps apart.
+// 16 lanes in NEON, as four quarters; Lanes512.h documents each function and why everything here
+// has internal linkage. Fused products use vfma explicitly: GCC's vmla intrinsics are separate
+// products and sums, which only -ffp-contract=off keeps from being fused.
 #pragma once
 
 #include <arm_neon.h>
@@ -14,15 +14,15 @@ struct Lanes {
   float32x4_t q[4];
 };
 
-constexpr int kValueSums = 6; // Of 8 times four registers, the others hold values and weights.
+constexpr int kValueSums = 6; // Out of 8 times four registers; the others hold values and weights.
 constexpr int kFloatRows = 4;
 
-/// A quarter after the other.
+/// Applies to one quarter after the other.
 template <typename Apply> inline Lanes perQuarter(Apply apply) {
   return {{apply(0), apply(1), apply(2), apply(3)}};
 }
 
-/// All ones in the first `count` lanes, of quarter i.
+/// All ones in the lanes of quarter i that are among the first `count` of all.
 inline uint32x4_t firstLanes(uint32_t count, int i) {
   constexpr uint32_t kIndex[4] = {0, 1, 2, 3};
   uint32x4_t index = vaddq_u32(vld1q_u32(kIndex), vdupq_n_u32(4 * static_cast<uint32_t>(i)));
@@ -74,7 +74,7 @@ inline Lanes fmaFirst(Lanes a, Lanes b, Lanes c, uint32_t count) {
   Lanes sum = fma(a, b, c);
   return perQuarter([&](int i) { return vbslq_f32(firstLanes(count, i), sum.q[i], c.q[i]); });
 }
-/// Not NEON's own maximum, which is NaN where either is.
+/// Not NEON's own maximum, which is NaN if either operand is.
 inline Lanes larger(Lanes a, Lanes b) {
   return perQuarter([&](int i) { return vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]); });
 }
@@ -96,7 +96,7 @@ inline Lanes scaleByPower(Lanes a, Lanes shifted, Lanes shift) {
   });
 }
 
-/// The first two steps of the tree: lanes i, i + 4, i + 8 and i + 12 in one.
+/// The first two steps of the tree: lanes i, i + 4, i + 8 and i + 12 summed.
 inline float32x4_t treeSumBy4(Lanes a) {
   return vaddq_f32(vaddq_f32(a.q[0], a.q[2]), vaddq_f32(a.q[1], a.q[3]));
 }
@@ -119,7 +119,7 @@ inline float largestLane(Lanes a) {
   return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.q[0], a.q[1]), vmaxq_f32(a.q[2], a.q[3])));
 }
 
-/// 16 bytes, at any address.
+/// 16 bytes from any address.
 inline uint8x16_t loadBytes(const std::byte *from) {
   return vld1q_u8(reinterpret_cast<const uint8_t *>(from));
 }

@@ -1,5 +1,5 @@
 // Products with float matrices in lanes: the 16 outputs of a panel in panel layout, 16 partial sums
-// in row layout. Included behind Elementwise.h.
+// in row layout. Included after Elementwise.h.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"
@@ -7,7 +7,7 @@
 namespace moert {
 namespace {
 
-/// Where byte `index` of the pages is, and how many bytes follow in its page.
+/// The address of byte `index` of the pages, and the bytes from there to the end of its page.
 struct PageRun {
   const std::byte *data;
   uint64_t bytes;
@@ -19,7 +19,7 @@ inline PageRun runFrom(const PagedBytes &bytes, uint64_t index) {
   return {bytes.pages[position >> bytes.pageShift] + inPage, pageBytes - inPage};
 }
 
-/// 16 elements of a kind, and the bytes that one takes.
+/// 16 elements of a kind, and the size of one element in bytes.
 template <WeightKind kKind> struct Element;
 template <> struct Element<WeightKind::kF32> {
   static constexpr uint32_t kBytes = 4;
@@ -42,14 +42,14 @@ struct FloatTask {
   uint64_t yStride;
 };
 
-/// Outputs of a panel that the matrix has.
+/// The number of a panel's outputs that the matrix has.
 inline uint32_t realOutputs(const WeightView &w, uint32_t panel) {
   uint32_t left = w.shape.rows - panel * kPanelRows;
   return left < kPanelRows ? left : kPanelRows;
 }
 
-/// kRows rows times kPanels panels. Several sums have to be under way at once, since each is a
-/// chain of fmas: where rows are few, more panels provide them.
+/// kRows rows times kPanels panels. Each sum is a chain of fmas, so several sums must be in
+/// progress at once; with few rows, more panels provide them.
 template <WeightKind kKind, int kRows, int kPanels>
 void floatTile(const FloatTask &task, uint32_t panel) {
   constexpr uint64_t kUnit = kPanelRows * Element<kKind>::kBytes;
@@ -60,7 +60,7 @@ void floatTile(const FloatTask &task, uint32_t panel) {
       totals[r][p] = block[r][p] = zeroLanes();
 
   for (uint32_t i = 0; i < cols;) {
-    // Up to the end of the block of sums, and of the first page that ends.
+    // Up to the end of the sum block or of the first page that ends.
     uint32_t inBlock = kSumBlock - i % kSumBlock;
     uint32_t runEnd = inBlock < cols - i ? i + inBlock : cols;
     const std::byte *data[kPanels];
@@ -103,9 +103,10 @@ inline void floatPanels(const FloatTask &task, uint32_t panelBegin, uint32_t pan
     floatTile<kKind, kRows, 1>(task, panel);
 }
 
-/// Panels outside, rows inside: a panel is read once from memory and then from the cache. One row
-/// alone streams one panel after the other: 0.91 of a plain read's rate with bf16, four at a time
-/// 0.82 (KernelBench, Zen 4), since the processor's prefetching follows one stream best.
+/// Panels in the outer loop, rows in the inner: a panel is read once from memory and then from the
+/// cache. A single row reads one panel after the other, since the hardware prefetcher follows one
+/// stream best: 0.91 of a plain read's rate with bf16, four panels at a time 0.82 (KernelBench, Zen
+/// 4).
 template <WeightKind kKind>
 void floatRows(FloatTask task, uint32_t rows, uint32_t panelBegin, uint32_t panelEnd) {
   constexpr uint32_t kPanelsAtOnce = 4;
@@ -143,7 +144,7 @@ void linearFloat(const WeightView &w, const float *x, uint64_t xStride, uint32_t
 }
 
 /// `count` elements, 16 at most, of a row that starts at byte `index`; they may straddle pages, and
-/// nothing behind them is read.
+/// no byte after them is read.
 template <WeightKind kKind>
 inline Lanes loadRowElements(const PagedBytes &bytes, uint64_t index, uint32_t count) {
   constexpr uint32_t kBytes = Element<kKind>::kBytes;

@@ -1,6 +1,6 @@
 // Products with quantized matrices in lanes, one panel times a few rows at a time. dotGroup, the
-// sum of one group in integers, is the instruction set's own (Dot256.h, Dot512.h). Included behind
-// those and LinearFloat.h.
+// integer sum of one group, is specific to the instruction set (Dot256.h, Dot512.h, GroupNeon.h).
+// Included after those and LinearFloat.h.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"
@@ -10,27 +10,27 @@ namespace {
 
 struct QuantizedTask {
   const WeightView &w;
-  QuantizedRows x; // From the tile's first row on.
+  QuantizedRows x; // From the first row of the tile.
   float *y;
   uint64_t yStride;
 };
 
-/// How far in front of the products codes are asked for while one row is multiplied. Measured with
-/// KernelBench (Zen 4, int4 with groups of 32): 0.83 of a plain read's rate without, 0.85, 0.85,
-/// 0.92, 0.90 at 1, 2, 4, 8 KiB. int8, which computes half as much per byte, loses by it. A tile of
-/// many rows asks for the next panel instead, into the second-level cache, while the processor has
-/// time: 1.2 to 1.6 of the rate with 8 to 32 rows of int8, 1.1 to 1.4 of int4; with several planes,
-/// or 4 rows in a tile, asking costs more than it gives.
+/// Prefetch distance for codes while one row is multiplied. Measured with KernelBench (Zen 4, int4
+/// with groups of 32): 0.83 of a plain read's rate without, 0.85, 0.85, 0.92, 0.90 at 1, 2, 4, 8
+/// KiB. int8, which computes half as much per byte, gets slower. A tile of many rows prefetches the
+/// next panel instead, into the second-level cache, during computation: 1.2 to 1.6 times the rate
+/// with 8 to 32 rows of int8, 1.1 to 1.4 of int4; with several planes, or 4 rows in a tile,
+/// prefetching costs more than it gains.
 constexpr uint32_t kAheadBytes = 4096;
-/// Several planes are several streams, which the processor follows less well: they are asked for
-/// from further away, into the second-level cache. Two threads with int2+2 then reach 0.86 of a
-/// plain read's rate instead of 0.72, with int2+2+4 0.87 instead of 0.75.
+/// Several planes are several streams, which the hardware prefetcher follows less well: they are
+/// prefetched from further ahead, into the second-level cache. Two threads with int2+2 then reach
+/// 0.86 of a plain read's rate instead of 0.72, with int2+2+4 0.87 instead of 0.75.
 constexpr uint32_t kPlaneAheadBytes = 8192;
 
-/// A run of whole activation groups whose codes, plane by plane, and scales each lie in one page.
+/// A run of whole activation groups whose codes (in each plane) and scales each lie in one page.
 struct GroupRun {
   const std::byte *codes[kMaxPlanes];
-  const std::byte *ahead[kMaxPlanes]; // What is asked for, where a plane has that much.
+  const std::byte *ahead[kMaxPlanes]; // The address to prefetch, if the plane extends that far.
   const std::byte *table;             // The entry of the first group.
   uint32_t count;
 
@@ -40,7 +40,7 @@ struct GroupRun {
   }
 };
 
-/// Bytes that a group takes in a plane of so many bits.
+/// Bytes of a group in a plane of `bits` bits.
 constexpr uint32_t groupBytes(int group, int bits) {
   return kPanelRows * static_cast<uint32_t>(group * bits) / 8;
 }
@@ -67,8 +67,8 @@ inline void findCodes(const WeightView &w, uint64_t index, GroupRun &run) {
   }
 }
 
-/// From activation group `group` of a panel on, of the table at byte `table`: `ratio` activation
-/// groups share an entry.
+/// Finds the entries from activation group `group` of a panel on, in the table at byte `table`;
+/// `ratio` activation groups share an entry.
 inline void findEntries(const WeightView &w, uint64_t table, uint32_t panel, uint32_t group,
                         uint32_t ratio, GroupRun &run) {
   constexpr uint64_t kEntryBytes = kPanelRows * 2;
@@ -79,8 +79,7 @@ inline void findEntries(const WeightView &w, uint64_t table, uint32_t panel, uin
   run.limit((entry + entries.bytes / kEntryBytes) * ratio - group);
 }
 
-/// Which entry of a table applies, activation group after activation group: `ratio` of them share
-/// one.
+/// Steps through the entries of a table by activation group; `ratio` groups share an entry.
 class EntryCursor {
 public:
   EntryCursor(uint32_t group, uint32_t entryRatio)
@@ -100,7 +99,7 @@ private:
   uint64_t bytes = 0;
 };
 
-/// Asks for the codes of a group before they are due.
+/// Prefetches the codes of a later group.
 template <typename P, int kGroup, int kRows>
 inline void prefetchGroup(const GroupRun &run, uint32_t group) {
   for (int p = 0; p < P::kCount; ++p) {
@@ -112,8 +111,8 @@ inline void prefetchGroup(const GroupRun &run, uint32_t group) {
   }
 }
 
-/// kIsWhole: such planes always hold every bit of the matrix's grid. Else bits may be missing; one
-/// code serves both, since a second one would make the kernels a quarter larger.
+/// kIsWhole: these planes always hold every bit of the matrix's grid. Otherwise bits may be
+/// missing; one version handles both cases, since a second would make the kernels a quarter larger.
 template <typename P, bool kIsWhole, int kGroup, int kRows>
 inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) {
   const uint32_t groups = task.x.cols / kGroup;
@@ -149,7 +148,7 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
   }
 }
 
-/// One code for all planes and groups.
+/// One version for all planes and groups.
 template <int kRows>
 __attribute__((noinline)) void addOffsets(const QuantizedTask &task, uint32_t panel, Lanes *sums) {
   const uint32_t groups = task.x.cols / task.x.group;
@@ -176,7 +175,7 @@ void quantizedTile(const QuantizedTask &task, uint32_t panel) {
     sums[r] = zeroLanes();
   addProducts<P, kIsWhole, kGroup, kRows>(task, panel, sums);
   if (task.w.format.hasOffsets) {
-    Lanes more[kRows]; // Whose address is taken, so that the other sums stay in registers.
+    Lanes more[kRows]; // Its address is taken, so that the other sums stay in registers.
     for (int r = 0; r < kRows; ++r)
       more[r] = sums[r];
     addOffsets<kRows>(task, panel, more);
@@ -187,7 +186,7 @@ void quantizedTile(const QuantizedTask &task, uint32_t panel) {
     storeUpTo(task.y + r * task.yStride + panel * kPanelRows, sums[r], realOutputs(task.w, panel));
 }
 
-/// The task from a later row on.
+/// The task starting at a later row.
 inline QuantizedTask fromRow(QuantizedTask task, uint32_t row) {
   task.x.codes += row * task.x.codesStride;
   task.x.scales += row * task.x.groupsStride;
@@ -196,9 +195,9 @@ inline QuantizedTask fromRow(QuantizedTask task, uint32_t row) {
   return task;
 }
 
-/// Panels outside, rows inside: a panel is read once from memory and then from the cache. One panel
-/// after the other even for one row: two at a time halve the rate, since the processor's
-/// prefetching follows one stream best.
+/// Panels in the outer loop, rows in the inner: a panel is read once from memory and then from the
+/// cache. One panel at a time even for one row: two halve the rate, since the hardware prefetcher
+/// follows one stream best.
 template <typename P, bool kIsWhole, int kGroup>
 void quantizedPanels(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin,
                      uint32_t panelEnd) {
@@ -221,7 +220,7 @@ void quantizedGroups(const QuantizedTask &task, uint32_t rows, uint32_t panelBeg
                      uint32_t panelEnd) {
   if (task.x.group == 64)
     return quantizedPanels<P, kIsWhole, 64>(task, rows, panelBegin, panelEnd);
-  // The layout has no planes of one bit in groups of 16.
+  // The layout has no 1-bit planes in groups of 16.
   if constexpr (P::kInputs <= 16)
     if (task.x.group == 16)
       return quantizedPanels<P, kIsWhole, 16>(task, rows, panelBegin, panelEnd);

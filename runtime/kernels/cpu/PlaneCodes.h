@@ -1,7 +1,6 @@
-// The codes of a matrix that lies in bit planes, joined to one byte a code. The planes of a unit
-// are put together before they are taken apart into inputs, so that two shifts serve two or four of
-// them. Included behind the operations on bytes of Dot256.h or Dot512.h: shiftLeft, shiftRight,
-// keep and choose.
+// Joins the codes of a matrix in bit planes, one byte per code. The planes of a unit are combined
+// before they are split into inputs, so that two shifts serve two or four of them. Included after
+// the byte operations of Dot256.h, Dot512.h or UnitsNeon.h: shiftLeft, shiftRight, keep and choose.
 #pragma once
 
 namespace moert {
@@ -13,7 +12,7 @@ template <int kFirst, int kSecond = 0, int kThird = 0> struct Planes {
   static constexpr int kCount = 1 + (kSecond > 0) + (kThird > 0);
   static constexpr int kBits = kFirst + kSecond + kThird;
   static constexpr int kFewest = kSecond == 1 ? 1 : kFirst;
-  /// Inputs whose codes are joined at a time: those of a unit of the plane with the fewest bits.
+  /// Inputs whose codes are joined at a time: those of a unit of the narrowest plane.
   static constexpr int kInputs = 32 / kFewest;
   static constexpr int kParts = kInputs / 4;
 
@@ -22,7 +21,7 @@ template <int kFirst, int kSecond = 0, int kThird = 0> struct Planes {
   }
 };
 
-/// Two planes of 2 bits to two units of int4: of the inputs i and i + 8, and i + 4 and i + 12.
+/// Joins two 2-bit planes to two units of int4: of inputs i and i + 8, and i + 4 and i + 12.
 struct Nibbles {
   Bytes even, odd;
 };
@@ -30,8 +29,8 @@ inline Nibbles joinPairs(Bytes high, Bytes low) {
   return {choose<0xcc>(shiftLeft<2>(high), low), choose<0xcc>(high, shiftRight<2>(low))};
 }
 
-/// The codes of P::kInputs inputs, one byte a code: parts[p] has those of the inputs i + 4 * p.
-/// take(plane) gives the plane's units, ascending.
+/// The codes of P::kInputs inputs, one byte per code: parts[p] has those of inputs i + 4 * p.
+/// take(plane) returns the plane's units, ascending.
 template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *parts) {
   if constexpr (P::template is<8>()) {
     parts[0] = take(0);
@@ -46,7 +45,7 @@ template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *p
     parts[2] = keep<0x03>(shiftRight<4>(unit));
     parts[3] = keep<0x03>(shiftRight<6>(unit));
   } else if constexpr (P::template is<2, 1>()) {
-    // WeightKind::kInt1's order of bits puts an input's bit beside its other two after one shift.
+    // After one shift, WeightKind::kInt1's bit order puts an input's bit next to its other two.
     Bytes first = take(0), second = take(0), low = take(1);
     Bytes joined[4] = {choose<0x66>(shiftLeft<1>(first), low),
                        choose<0x66>(shiftRight<1>(first), shiftRight<1>(low)),
@@ -83,13 +82,13 @@ template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *p
   }
 }
 
-/// How a sum of codes becomes one of steps of the matrix's grid: shifted, and for each activation
-/// the center on top. Where bits are missing these are half steps, and the center is the middle of
-/// the missing bits less the zero.
+/// Converts a sum of codes to steps of the matrix's grid: sum << shift, plus `center` for each
+/// activation. With missing bits these are half steps, and the center is the middle of the missing
+/// bits minus the zero.
 struct GridSteps {
   int shift;
   int32_t center;
-  float step; // Of the scale.
+  float step; // In units of the scale.
 };
 template <typename P> inline GridSteps gridSteps(uint32_t missing) {
   if (missing == 0)

@@ -1,4 +1,4 @@
-// The kernels of this folder as a table. Included behind an instruction set's Dot...h.
+// The table of this directory's kernels. Included after an instruction set's Dot...h.
 #pragma once
 
 #include "runtime/kernels/reference/Reference.h"
@@ -13,7 +13,7 @@
 namespace moert {
 namespace {
 
-/// For a table of constants: nothing of an instruction set runs when its table is asked for.
+/// constexpr, so that the table is a constant: asking for it executes none of its instructions.
 constexpr KernelTable tableFor(Isa isa, const char *name) {
   return {
       .isa = isa,
@@ -22,10 +22,10 @@ constexpr KernelTable tableFor(Isa isa, const char *name) {
       .linearQuantized = linearQuantized,
       .linearFloat = linearFloat,
       .linearRows = linearRows,
-      .gatherRow = reference::gatherRow, // One row of a step: not worth a version.
+      .gatherRow = reference::gatherRow, // One row per step: not worth a vector version.
       .addBias = addBias,
       .norm = norm,
-      .ropeTable = reference::ropeTable, // Once a position, in double.
+      .ropeTable = reference::ropeTable, // Once per position, in double.
       .rope = rope,
       .attend = attend,
       .siluMultiply = siluMultiply,

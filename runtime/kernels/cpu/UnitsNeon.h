@@ -1,5 +1,5 @@
-// The stored codes of a quantized matrix in NEON: a quarter of a unit, which is four outputs times
-// four bytes, at a time.
+// The stored codes of a quantized matrix in NEON, a quarter of a unit (four outputs times four
+// bytes) at a time.
 #pragma once
 
 #include "runtime/kernels/cpu/LanesNeon.h"
@@ -18,7 +18,7 @@ template <int kBits> inline Bytes shiftRight(Bytes bytes) {
 template <int kMask> inline Bytes keep(Bytes bytes) {
   return vandq_u8(bytes, vdupq_n_u8(kMask));
 }
-/// Bits of x where the mask has ones, of y elsewhere.
+/// Bits of x where the mask is 1, of y elsewhere.
 template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
   return vbslq_u8(vdupq_n_u8(kMask), x, y);
 }
@@ -31,17 +31,17 @@ template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
 namespace moert {
 namespace {
 
-/// Sums of a panel: of the outputs 4 * i to 4 * i + 3 in q[i].
+/// Sums of a panel: of outputs 4 * i to 4 * i + 3 in q[i].
 struct QuarterSums {
   int32x4_t q[4];
 };
 
-/// The next P::kInputs inputs of a quarter of a panel. `step` counts such runs.
+/// Loads the next P::kInputs inputs of a quarter of a panel. `step` counts such runs.
 template <typename P>
 inline void joinQuarter(const std::byte *const *codes, int step, int quarter, Bytes *parts) {
   int taken[3] = {};
   auto take = [&](int plane) {
-    // A plane of more bits has several units for the inputs of one of the fewest.
+    // A plane with more bits has several units for the inputs of one unit of the narrowest plane.
     int units = P::kBitsOf[plane] / P::kFewest;
     int unit = step * units + taken[plane]++;
     return loadBytes(codes[plane] + unit * 64 + quarter * 16);
@@ -49,7 +49,7 @@ inline void joinQuarter(const std::byte *const *codes, int step, int quarter, By
   joinCodes<P>(take, parts);
 }
 
-/// A group's codes of activations, 16 to a vector.
+/// A group's activation codes, 16 to a vector.
 template <int kGroup, int kRows>
 inline void loadInputs(const int8_t *x, uint64_t xStride, int8x16_t (*inputs)[kGroup / 16]) {
   for (int r = 0; r < kRows; ++r)
@@ -57,14 +57,14 @@ inline void loadInputs(const int8_t *x, uint64_t xStride, int8x16_t (*inputs)[kG
       inputs[r][i] = vld1q_s8(x + r * xStride + 16 * i);
 }
 
-/// Codes as signed bytes, for instructions that know no others: of fewer than 8 bits as they are,
-/// of 8 bits as q.
+/// Codes as signed bytes, for instructions that accept no others: with fewer than 8 bits unchanged,
+/// with 8 bits as q.
 template <typename P> inline int8x16_t signedCodes(Bytes codes) {
   if constexpr (P::kBits == 8)
     codes = veorq_u8(codes, vdupq_n_u8(0x80));
   return vreinterpretq_s8_u8(codes);
 }
-/// By how much they are larger than q.
+/// The excess of these codes over q.
 template <typename P> constexpr int32_t centerOfSigned() {
   return P::kBits == 8 ? 0 : 1 << (P::kBits - 1);
 }

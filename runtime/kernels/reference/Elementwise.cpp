@@ -1,4 +1,4 @@
-// Operations in which no element meets another of its row.
+// Operations on single elements, independent of the others in a row.
 #include "runtime/kernels/reference/Reference.h"
 
 #include <cmath>

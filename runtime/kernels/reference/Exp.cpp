@@ -1,4 +1,4 @@
-// e^x, the same bits everywhere.
+// e^x, with the same bits on every machine.
 #include "runtime/kernels/ExpConstants.h"
 #include "runtime/kernels/Kernels.h"
 
@@ -25,7 +25,7 @@ float exponential(float x) {
     polynomial = std::fma(polynomial, r, kExpPolynomial[i]);
   float mantissa = std::fma(r * r, polynomial, r) + 1.0f;
 
-  // Times 2^n, added to the exponent: n = 128 has no float of its own.
+  // Times 2^n, added to the exponent, because for n = 128 the factor 2^n is not a finite float.
   uint32_t exponent = (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRoundingShift))
                       << 23;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(mantissa) + exponent);

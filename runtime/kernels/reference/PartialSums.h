@@ -1,5 +1,5 @@
-// The order in which sums along a row are made: element i goes to partial sum i mod 16, and the
-// partial sums are added as a tree (docs/numbers.md).
+// The order of sums along a row: element i goes to partial sum i mod 16, and the partial sums are
+// added as a tree (docs/numbers.md).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace moert::reference {
 
 constexpr uint32_t kPartialSums = 16;
 
-/// 16 partial sums, all 0 at first.
+/// 16 partial sums, initially 0.
 struct PartialSums {
   float lane[kPartialSums] = {};
 

@@ -1,4 +1,4 @@
-// Activations to int8, group by group.
+// Quantizes activations to int8, group by group.
 #include "runtime/kernels/reference/Reference.h"
 
 #include <cmath>
@@ -6,8 +6,8 @@
 
 namespace moert::reference {
 
-// The largest magnitude of a group; a NaN anywhere makes it the quiet NaN without payload, so that
-// the scale has the same bits whichever element was met first.
+// The largest magnitude of a group. Any NaN makes it the quiet NaN without payload, so that the
+// scale has the same bits in any order of elements.
 static float largestMagnitude(const float *x, uint32_t count) {
   float largest = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -20,7 +20,7 @@ static float largestMagnitude(const float *x, uint32_t count) {
 }
 
 static int8_t codeOf(float x, float scale) {
-  // Only a subnormal scale, itself rounded, can make the quotient leave the range.
+  // Only a subnormal scale, which is itself rounded, can put the quotient out of range.
   float quotient = x / scale;
   if (quotient > 127)
     quotient = 127;

@@ -1,5 +1,5 @@
-// The reference twin of every kernel, one function each; Kernels.h says what they compute. Versions
-// for an instruction set use these where speed does not matter.
+// The reference twin of every kernel, one function each; Kernels.h defines what they compute. The
+// vector versions use these where speed does not matter.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"

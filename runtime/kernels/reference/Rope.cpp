@@ -1,4 +1,4 @@
-// Rotary positions: the table of one position, and the rotation.
+// Rotary position embedding: the table of one position, and the rotation.
 #include "runtime/kernels/reference/Reference.h"
 
 #include <cmath>
@@ -29,8 +29,8 @@ static SineCosine onFirstOctants(double r) {
   return {r + r * square * sine, 1.0 - 0.5 * square + square * square * cosine};
 }
 
-// Of an angle that is an f32 below 2^33; pi/2 in two parts, so that what the first leaves is exact
-// to the last bit and the second puts right what the first lacks.
+// The angle is an f32 below 2^33. pi/2 is split in two: subtracting the first part is exact to the
+// last bit, and the second part corrects the error of the first.
 static SineCosine sineCosine(double angle) {
   constexpr double kTwoOverPi = 6.36619772367581382433e-01;
   constexpr double kHalfPiHigh = 1.57079632679489655800e+00;

@@ -1,5 +1,5 @@
-// One element of a stored matrix, found and decoded by itself: WeightLayout.h in code, written to
-// be read. The fast versions take whole units instead and are held against this.
+// Finds and decodes one element of a stored matrix: WeightLayout.h in code, written for
+// readability. The vector versions load whole units instead and are compared with this.
 #pragma once
 
 #include "runtime/base/HalfFloat.h"
@@ -31,8 +31,8 @@ inline float floatElement(const WeightView &w, uint32_t row, uint32_t col) {
   return value;
 }
 
-/// The bits that one plane has of element (row, col), the plane starting at byte `offset`; col
-/// counts padded inputs.
+/// The bits of element (row, col) in one plane, which starts at byte `offset`; col counts padded
+/// inputs.
 inline uint32_t planeElement(const WeightView &w, WeightKind kind, uint64_t offset, uint32_t row,
                              uint32_t col) {
   uint32_t bits = bitsOf(kind);
@@ -44,8 +44,8 @@ inline uint32_t planeElement(const WeightView &w, WeightKind kind, uint64_t offs
   return (byte >> bitPlaceOf(kind, col % unitInputs / 4)) & ((1u << bits) - 1);
 }
 
-/// Element (row, col) of a quantized matrix, in steps of its grid from the zero: q where every bit
-/// is read, half steps where some are missing. col counts padded inputs.
+/// Element (row, col) of a quantized matrix, in steps of its grid from the zero: q if every bit is
+/// read, half steps if some are missing. col counts padded inputs.
 inline int32_t quantizedElement(const WeightView &w, uint32_t row, uint32_t col) {
   uint32_t bits = bitsOf(w.format.kind);
   uint32_t code = planeElement(w, w.format.kind, 0, row, col);
@@ -56,7 +56,7 @@ inline int32_t quantizedElement(const WeightView &w, uint32_t row, uint32_t col)
   }
   if (w.missingBits == 0)
     return static_cast<int32_t>(code) - (1 << (bits - 1));
-  // The middle of the codes that begin with these bits, as twice its distance from the zero.
+  // The middle of all codes with these leading bits, as twice its distance from the zero.
   int32_t middle = static_cast<int32_t>(2 * code << w.missingBits) + (1 << w.missingBits) - 1;
   return middle - (1 << (bits + w.missingBits));
 }
@@ -67,7 +67,7 @@ inline float groupElement(const WeightView &w, uint64_t table, uint32_t row, uin
   return f16ToF32(loadU16(w.bytes.at(table + (group * kPanelRows + row % kPanelRows) * 2)));
 }
 
-/// What a step of quantizedElement() is worth.
+/// The value of one step of quantizedElement().
 inline float stepOf(const WeightView &w, uint32_t row, uint32_t col) {
   float scale = groupElement(w, w.layout.scalesOffset, row, col);
   return w.missingBits == 0 ? scale : scale * 0.5f;

@@ -7,8 +7,8 @@ using namespace moert::test;
 
 namespace {
 
-/// How a cache's blocks lie: all heads of a block together and the blocks in a shuffled order, or
-/// all blocks of a head one behind the other.
+/// The order of a cache's blocks: all heads of a block together and the blocks shuffled, or all
+/// blocks of a head contiguous.
 enum class Order { kByBlock, kByHead };
 
 /// A cache of random keys and values.
@@ -56,8 +56,8 @@ struct Case {
   uint32_t heads, kvHeads, keyDim, valueDim, begin, end;
 };
 
-// Heads alone and shared by up to eight, dimensions odd and larger than the registers, windows that
-// start anywhere, one key, a last key just behind a block of sums.
+// Heads with keys of their own and shared by up to eight, dimensions odd and larger than the
+// registers, windows that start anywhere, one key, a last key just after a sum block.
 constexpr Case kCases[] = {
     {1, 1, 8, 8, 0, 1},       {4, 2, 32, 32, 0, 37},     {8, 2, 64, 64, 0, 256},
     {2, 1, 128, 128, 0, 257}, {4, 4, 80, 80, 3, 300},    {2, 2, 192, 128, 255, 530},
@@ -105,7 +105,7 @@ TEST_CASE("attend gives the reference's bytes for every shape and window") {
     }
 }
 
-TEST_CASE("attend computes its heads and touches no others, wherever a group of them is cut") {
+TEST_CASE("attend computes its heads and writes no others, however a group of them is cut") {
   Random random(2);
   const Case c = {12, 2, 24, 40, 5, 70};
   RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
@@ -129,7 +129,7 @@ TEST_CASE("attend computes its heads and touches no others, wherever a group of 
   forEachVersion(check);
 }
 
-TEST_CASE("attend agrees with the reference on scores that are infinite or no numbers") {
+TEST_CASE("attend agrees with the reference on scores that are infinite or NaN") {
   Random random(3);
   for (float special : {std::nanf(""), HUGE_VALF, -HUGE_VALF, 3e38f, -3e38f}) {
     const Case c = {2, 1, 20, 20, 0, 50};
@@ -142,9 +142,9 @@ TEST_CASE("attend agrees with the reference on scores that are infinite or no nu
 }
 
 TEST_CASE("the reference of attend is within float rounding of float64") {
-  // Scores up to 0.3 * keyDim * 2 carry errors of about keyDim roundings of 2^-24 of that, which
-  // the exponential turns into relative ones; the sums add up to a block's 256 roundings. 2e-4 of
-  // the values' range of 2 is five times the largest error of these cases.
+  // Scores up to 0.3 * keyDim * 2 have errors of about keyDim roundings of 2^-24 of that, which the
+  // exponential makes relative; the sums add up to a block's 256 roundings. 2e-4 of the values'
+  // range of 2 is five times the largest error of these cases.
   Random random(4);
   for (const Case &c : kCases) {
     RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim, Order::kByHead);

@@ -1,5 +1,5 @@
-// The kernels that go along rows: every version against the reference, sizes from 1 up, numbers of
-// every kind.
+// The kernels that work along rows: every version against the reference, sizes from 1 up, numbers
+// of every kind.
 #include "tests/unit/kernels/TestMatrices.h"
 
 using namespace moert;
@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kSizes[] = {1, 2, 15, 16, 17, 31, 48, 100, 257};
 constexpr uint32_t kRows = 3;
 
-/// Mostly ordinary numbers, among them zeros, subnormals, infinities and NaNs.
+/// Mostly ordinary numbers, with zeros, subnormals, infinities and NaNs among them.
 void fillWithSpecials(Random &random, FloatRows &rows) {
   constexpr float kSpecials[] = {0.0f,      -0.0f,      HUGE_VALF, -HUGE_VALF, NAN,
                                  0x1p-149f, -0x1p-140f, 3.4e38f,   -3.4e38f,   88.8f,
@@ -21,8 +21,8 @@ void fillWithSpecials(Random &random, FloatRows &rows) {
                                                : random.between(-20, 20);
 }
 
-/// Runs an operation of each version on the same inputs, ordinary ones and special ones, and
-/// compares what it wrote into a rows x cols output.
+/// Runs an operation of each version on the same inputs, ordinary and special ones, and compares
+/// the rows x cols outputs.
 using Operation =
     std::function<void(const KernelTable &, const FloatRows &a, const FloatRows &b, FloatRows &y)>;
 void compareVersions(const Operation &operation) {
@@ -106,7 +106,7 @@ TEST_CASE("norm gives the reference's bytes for both kinds, with and without bia
           });
 }
 
-TEST_CASE("norm treats each segment of a row by itself") {
+TEST_CASE("norm treats each segment of a row separately") {
   Random random(2);
   for (uint32_t segment : {8u, 20u, 32u}) {
     FloatRows x(2, 5 * segment), weight(1, segment), expected(2, 5 * segment);
@@ -129,7 +129,7 @@ TEST_CASE("norm treats each segment of a row by itself") {
   }
 }
 
-TEST_CASE("kernels that may write over their inputs give the same bytes there") {
+TEST_CASE("kernels that may overwrite their inputs give the same bytes then") {
   Random random(3);
   FloatRows a(2, 70), b(2, 70);
   a.fill(random, -4, 4);
@@ -173,8 +173,8 @@ TEST_CASE("kernels that may write over their inputs give the same bytes there") 
 }
 
 TEST_CASE("the reference's norms, softmax and silu are within float rounding of float64") {
-  // Sums of 333 terms in 16 partial sums make about 25 roundings, the rest of each formula under
-  // 10; 64 roundings of 2^-24 leave room, and the exponential's two are among them.
+  // Sums of 333 terms in 16 partial sums have about 25 roundings, the rest of each formula fewer
+  // than 10, including the exponential's two; 64 roundings of 2^-24 leave room.
   constexpr double kTolerance = 64 * 0x1p-24;
   Random random(4);
   FloatRows x(1, 333), weight(1, 333), bias(1, 333), y(1, 333);

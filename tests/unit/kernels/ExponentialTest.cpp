@@ -1,4 +1,4 @@
-// e^x: within 2 units in the last place of float64's, the same bits in lanes as alone.
+// e^x: within 2 units in the last place of float64's, with the same bits in lanes and in scalars.
 #include "tests/unit/kernels/TestMatrices.h"
 
 using namespace moert;
@@ -39,9 +39,10 @@ TEST_CASE("exponential ends in 0 and infinity, and NaN stays NaN") {
   CHECK(isSame(moert::exponential(std::nextafter(-87.33654f, -100.0f)), 0.0f));
 }
 
-TEST_CASE("every version's lanes have the exponential's very bits") {
-  // Seen through two kernels. silu divides by 1 + e^-gate, which shows all bits of a power above 1;
-  // softmax of a row that starts with 0 divides the powers of its negative numbers by one sum.
+TEST_CASE("every version's lanes have the exact bits of exponential()") {
+  // Observed through two kernels. silu divides by 1 + e^-gate, which shows all bits of a power
+  // above 1; softmax of a row that starts with 0 divides the powers of its negative numbers by one
+  // sum.
   constexpr uint32_t kBatch = 4096;
   FloatRows x(1, kBatch), ones(1, kBatch), expected(1, kBatch), y(1, kBatch);
   for (uint32_t i = 0; i < kBatch; ++i)

@@ -1,4 +1,4 @@
-// Products with float matrices in both layouts, and rows taken out of matrices of any kind.
+// Products with float matrices in both layouts, and rows gathered from matrices of any kind.
 #include "tests/unit/kernels/TestMatrices.h"
 
 using namespace moert;
@@ -33,7 +33,7 @@ TEST_CASE("linearFloat gives the reference's bytes for every kind, shape and pag
       }
 }
 
-TEST_CASE("linearFloat gives the same bytes for a row alone and in any batch") {
+TEST_CASE("linearFloat gives the same bytes for a single row and in any batch") {
   Random random(2);
   for (WeightKind kind : kFloatKinds) {
     LogicalMatrix m = randomMatrix(random, {112, 600}, {kind, 0, 0, false});
@@ -56,7 +56,7 @@ TEST_CASE("linearFloat gives the same bytes for a row alone and in any batch") {
   }
 }
 
-TEST_CASE("linearFloat writes the outputs of its panels and nothing else") {
+TEST_CASE("linearFloat writes only the outputs of its panels") {
   Random random(3);
   LogicalMatrix m = randomMatrix(random, {90, 64}, {WeightKind::kBF16, 0, 0, false});
   PagedMatrix stored(m, 12, 0, random);
@@ -103,7 +103,7 @@ TEST_CASE("linearRows gives the reference's bytes for every kind and odd length"
       }
 }
 
-TEST_CASE("a partial sum of -0 stays -0 where a row ends inside 16 inputs") {
+TEST_CASE("a partial sum of -0 stays -0 if a row ends inside 16 inputs") {
   // -2^-100 * 2^-100 rounds to -0; adding a zero for the missing inputs would make it +0.
   Random random(5);
   LogicalMatrix m = randomMatrix(random, {1, 17}, {WeightKind::kF32, 0, 0, false});

@@ -1,5 +1,5 @@
-// Products with matrices in bit planes: the planes together against the same codes in one slice,
-// every version against the reference, the reference against float64.
+// Products with matrices in bit planes: all planes against the same codes in one slice, every
+// version against the reference, the reference against float64.
 #include "tests/unit/kernels/TestMatrices.h"
 
 using namespace moert;
@@ -23,10 +23,10 @@ uint32_t bitsOfAll(const Kinds &planes) {
   return bits;
 }
 
-/// A matrix on a grid. Codes are [rows][paddedCols]; the tables are base's.
+/// A matrix on a grid. Codes are [rows][paddedCols]; the tables are those of `base`.
 struct Grid {
   Kinds planes;
-  LogicalMatrix base; // Of the first plane.
+  LogicalMatrix base; // The first plane.
   std::vector<uint32_t> codes;
 
   uint32_t bits() const { return bitsOfAll(planes); }
@@ -59,7 +59,7 @@ LogicalMatrix planeOf(const Grid &grid, WeightKind kind, uint32_t low, bool refi
   return plane;
 }
 
-/// The first `count` planes, each behind the last one with a gap, as slices of a record lie.
+/// The first `count` planes, with a gap after each, like the slices of a record.
 PagedMatrix storePlanes(const Grid &grid, uint32_t count, uint32_t pageShift, uint64_t offset,
                         Random &random) {
   uint32_t low = grid.bits() - bitsOf(grid.planes[0]);
@@ -93,7 +93,7 @@ FloatRows multiply(const KernelTable &kernels, const WeightView &w, QuantizedBat
   return y;
 }
 
-/// Calls check with grids of every list of planes, group and shape, and the page size to use.
+/// Calls check with grids for every list of planes, group and shape, and the page size to use.
 void forEachGrid(Random &random, const std::function<void(const Grid &, uint32_t)> &check) {
   constexpr MatrixShape kShapes[] = {{1, 32}, {16, 64}, {33, 200}, {70, 515}};
   uint32_t count = 0;
@@ -149,7 +149,7 @@ TEST_CASE("all planes give the bytes of the same codes in one slice") {
     }
 }
 
-TEST_CASE("planes give the same bytes for a row alone and in any batch") {
+TEST_CASE("planes give the same bytes for a single row and in any batch") {
   Random random(23);
   constexpr uint32_t kRows = 17, kOutputs = 48;
   for (const Kinds &planes : allPlanes()) {
@@ -168,7 +168,7 @@ TEST_CASE("planes give the same bytes for a row alone and in any batch") {
   }
 }
 
-TEST_CASE("planes are exact at the ends of every width, whatever is read of them") {
+TEST_CASE("planes are exact at the ends of every width, for any number of planes read") {
   // All codes 0 or all ones, activations all 127 or all -127, scales 1: 64 inputs in one group.
   Random random(24);
   for (const Kinds &planes : allPlanes())
@@ -186,7 +186,7 @@ TEST_CASE("planes are exact at the ends of every width, whatever is read of them
           batch.scales.at(0, 0) = 1;
           batch.sums.at(0, 0) = sign * 127 * 64;
           uint32_t missing = stored.view().missingBits;
-          // The middle of the codes that begin with the bits that are read.
+          // The middle of all codes with these leading bits.
           double middle = (code >> missing << missing) + ((1 << missing) - 1) / 2.0;
           auto expected = static_cast<float>((middle - (1 << (grid.bits() - 1))) * 64 * sign * 127);
           auto check = [&](const KernelTable &kernels) {

@@ -73,7 +73,7 @@ TEST_CASE("linearQuantized gives the reference's bytes for every format, shape a
   }
 }
 
-TEST_CASE("linearQuantized gives the same bytes for a row alone and in any batch") {
+TEST_CASE("linearQuantized gives the same bytes for a single row and in any batch") {
   Random random(2);
   for (WeightKind kind : {WeightKind::kInt8, WeightKind::kInt4, WeightKind::kInt2}) {
     LogicalMatrix m = randomMatrix(random, {48, 320}, {kind, 64, 32, true});
@@ -96,7 +96,7 @@ TEST_CASE("linearQuantized gives the same bytes for a row alone and in any batch
   }
 }
 
-TEST_CASE("linearQuantized writes the outputs of its panels and nothing else") {
+TEST_CASE("linearQuantized writes only the outputs of its panels") {
   Random random(3);
   LogicalMatrix m = randomMatrix(random, {90, 128}, {WeightKind::kInt4, 32, 32, false});
   PagedMatrix stored(m, 13, kRegionAlignment, random);
@@ -121,7 +121,7 @@ TEST_CASE("linearQuantized writes the outputs of its panels and nothing else") {
 }
 
 TEST_CASE("linearQuantized is exact at the largest codes of every width") {
-  // q * x summed over a group of 64 with both at their ends: 64 * 128 * 127 = 1040384 for int8.
+  // q * x summed over a group of 64 with both at their limits: 64 * 128 * 127 = 1040384 for int8.
   for (WeightKind kind : {WeightKind::kInt8, WeightKind::kInt4, WeightKind::kInt2})
     for (uint32_t group : {16u, 32u, 64u})
       for (int sign : {-1, 1})
@@ -151,7 +151,7 @@ TEST_CASE("linearQuantized is exact at the largest codes of every width") {
         }
 }
 
-TEST_CASE("linearQuantized gives the reference's bytes for any bytes a file may hold") {
+TEST_CASE("linearQuantized gives the reference's bytes for any bytes that a file may hold") {
   Random random(5);
   for (WeightKind kind : {WeightKind::kInt8, WeightKind::kInt4, WeightKind::kInt2}) {
     LogicalMatrix m = randomMatrix(random, {32, 256}, {kind, 32, 16, true});
@@ -197,7 +197,7 @@ TEST_CASE("the reference of linearQuantized is within float rounding of float64"
   }
 }
 
-TEST_CASE("an activation that is no number makes every output of its row NaN") {
+TEST_CASE("an activation that is infinite or NaN makes every output of its row NaN") {
   Random random(7);
   LogicalMatrix m = randomMatrix(random, {16, 64}, {WeightKind::kInt8, 32, 32, false});
   PagedMatrix stored(m, 12, 0, random);

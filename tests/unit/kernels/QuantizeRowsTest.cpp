@@ -1,4 +1,4 @@
-// Activations to int8.
+// Quantizing activations to int8.
 #include "tests/unit/kernels/TestMatrices.h"
 
 using namespace moert;
@@ -14,7 +14,7 @@ bool areGuardsIntact(const QuantizedBatch &batch) {
   return batch.codes.isGuardIntact() && batch.scales.isGuardIntact() && batch.sums.isGuardIntact();
 }
 
-/// The one group of 16 that starts with the given numbers.
+/// The single group of 16 that starts with the given numbers.
 QuantizedBatch quantizedGroup(const KernelTable &kernels, const std::vector<float> &numbers) {
   FloatRows x(1, 16);
   for (uint32_t i = 0; i < 16; ++i)
@@ -51,7 +51,7 @@ TEST_CASE("quantizeRows gives the reference's bytes for every group, length and 
       }
 }
 
-TEST_CASE("codes are rounded to the nearest even, and the largest magnitude becomes 127") {
+TEST_CASE("codes are rounded to nearest even, and the largest magnitude becomes 127") {
   forEveryTable([](const KernelTable &kernels) {
     QuantizedBatch batch = quantizedGroup(kernels, {-254, 1, 3, 5, -1, -3, 2.2f});
     CHECK(batch.scales.at(0, 0) == 2);
@@ -63,7 +63,7 @@ TEST_CASE("codes are rounded to the nearest even, and the largest magnitude beco
   });
 }
 
-TEST_CASE("numbers behind the last real input are not read, and their codes are 0") {
+TEST_CASE("numbers after the last real input are not read, and their codes are 0") {
   forEveryTable([](const KernelTable &kernels) {
     FloatRows x(1, 64);
     for (uint32_t i = 0; i < 64; ++i)
@@ -87,9 +87,9 @@ TEST_CASE("a group of zeros has scale 0 and codes 0") {
   });
 }
 
-TEST_CASE("a subnormal scale never drives a code out of its range") {
+TEST_CASE("a subnormal scale never puts a code out of range") {
   forEveryTable([](const KernelTable &kernels) {
-    // 190 / 127 = 1.5 rounds to 1 of the smallest subnormals, so that the quotient is 190.
+    // 190 / 127 = 1.5 rounds to 1 of the smallest subnormals, so the quotient is 190.
     QuantizedBatch batch = quantizedGroup(kernels, {190 * 0x1p-149f, -190 * 0x1p-149f});
     CHECK(batch.scales.at(0, 0) == 0x1p-149f);
     CHECK(batch.codes.at(0, 0) == 127);
@@ -97,7 +97,7 @@ TEST_CASE("a subnormal scale never drives a code out of its range") {
   });
 }
 
-TEST_CASE("a group with an infinity or a NaN says so in its scale and has codes 0") {
+TEST_CASE("a group with an infinity or a NaN has it in its scale and has codes 0") {
   forEveryTable([](const KernelTable &kernels) {
     for (float infinity : {HUGE_VALF, -HUGE_VALF}) {
       QuantizedBatch batch = quantizedGroup(kernels, {1, infinity, 2});

@@ -1,10 +1,10 @@
-// Rotary positions.
+// Rotary position embedding.
 #include "tests/unit/kernels/TestMatrices.h"
 
 using namespace moert;
 using namespace moert::test;
 
-/// Distance of a from the exact number in units of the last place that an f32 has there.
+/// The distance of `a` from the exact number, in units of the last place of an f32 there.
 static double unitsOff(float a, double exact) {
   int exponent;
   std::frexp(exact, &exponent);
@@ -45,7 +45,7 @@ TEST_CASE("ropeTable multiplies by its factor after rounding, and position 0 is 
   CHECK(sines[2] == 0);
 }
 
-TEST_CASE("ropeTable of an angle without a meaning is NaN") {
+TEST_CASE("ropeTable of an infinite or NaN angle is NaN") {
   const float frequencies[] = {NAN, HUGE_VALF, 3e38f};
   float cosines[3], sines[3];
   referenceKernels().ropeTable(5, frequencies, 3, 1.0f, cosines, sines);
@@ -55,7 +55,7 @@ TEST_CASE("ropeTable of an angle without a meaning is NaN") {
   }
 }
 
-TEST_CASE("every version has the reference's table") {
+TEST_CASE("every version's table equals the reference's") {
   const float frequencies[] = {1.0f, 0.3f, 0.02f, 1e-5f};
   forEachVersion([&](const KernelTable &kernels) {
     for (uint32_t position : {0u, 1u, 4095u, 1u << 24}) {

@@ -1,4 +1,4 @@
-// Which version runs.
+// Selection of the kernels.
 #include "runtime/kernels/Kernels.h"
 
 #include <doctest/doctest.h>
@@ -8,13 +8,13 @@
 
 using namespace moert;
 
-TEST_CASE("the reference runs everywhere and says its name") {
+TEST_CASE("the reference runs everywhere and has its name") {
   REQUIRE(isSupported(Isa::kReference));
   CHECK(*kernelsFor(Isa::kReference) == &referenceKernels());
   CHECK(referenceKernels().isa == Isa::kReference);
 }
 
-TEST_CASE("a supported instruction set gives its own table, complete") {
+TEST_CASE("a supported instruction set has its own, complete table") {
   for (Isa isa : builtIsas()) {
     if (!isSupported(isa))
       continue;
@@ -28,8 +28,8 @@ TEST_CASE("a supported instruction set gives its own table, complete") {
   }
 }
 
-TEST_CASE("an instruction set that is missing is refused with what there is") {
-  // Whatever this runs on, one of them is another architecture's.
+TEST_CASE("the refusal of an unsupported instruction set lists the supported ones") {
+  // At least one of them belongs to another architecture.
   for (Isa isa : {Isa::kAvx512, Isa::kNeon}) {
     if (isSupported(isa))
       continue;
@@ -41,7 +41,7 @@ TEST_CASE("an instruction set that is missing is refused with what there is") {
   }
 }
 
-TEST_CASE("an instruction set is found by its name where the build has kernels for it") {
+TEST_CASE("an instruction set is found by its name if the build has kernels for it") {
   for (Isa isa : builtIsas())
     CHECK(parseIsa(nameOf(isa)) == isa);
   CHECK_FALSE(parseIsa(""));
@@ -49,12 +49,12 @@ TEST_CASE("an instruction set is found by its name where the build has kernels f
   CHECK((!parseIsa("avx2") || !parseIsa("neon")));
 }
 
-TEST_CASE("the best version is the last that is supported") {
+TEST_CASE("the best version is the last supported one") {
   Isa best = bestKernels().isa;
   CHECK(isSupported(best));
   for (Isa isa : builtIsas())
     CHECK((!isSupported(isa) || isa <= best));
-  // Who emulates a processor knows what it has.
+  // Set by whoever emulates a processor and so has its instruction set.
   if (const char *expected = std::getenv("MOERT_TEST_BEST_ISA"))
     CHECK(std::string(bestKernels().name) == expected);
 }

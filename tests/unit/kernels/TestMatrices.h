@@ -1,6 +1,6 @@
-// What the tests of the kernels share: numbers from a seed, rows between guard bytes, and matrices
-// packed into the layout of WeightLayout.h and scattered over pages. The packer is written from the
-// layout's description, not from the reference's decoder, so that the two check each other.
+// Shared by the tests of the kernels: seeded random numbers, rows between guard bytes, and matrices
+// packed into the layout of WeightLayout.h and scattered over pages. The packer follows the
+// layout's description, not the reference's decoder, so that the two check each other.
 #pragma once
 
 #include "runtime/base/CheckedMath.h"
@@ -20,7 +20,7 @@
 namespace moert::test {
 
 /// xorshift64*: the same numbers on every machine, which std::mt19937's distributions do not
-/// promise.
+/// guarantee.
 class Random {
 public:
   explicit Random(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15 + 1) {}
@@ -46,8 +46,8 @@ inline bool isSame(float a, float b) {
          std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
 
-/// rows x cols elements at a stride, 64-byte aligned, between and behind which everything keeps a
-/// pattern.
+/// rows x cols elements at a stride, 64-byte aligned; the elements between and after the rows keep
+/// a pattern.
 template <typename T> class GuardedRows {
 public:
   GuardedRows(uint32_t rowCount, uint32_t colCount)
@@ -108,8 +108,8 @@ private:
 };
 using FloatRows = GuardedRows<float>;
 
-/// f32 to binary16 for numbers that are exactly representable there; anything else is a test's
-/// error.
+/// f32 to binary16 for numbers that are exactly representable there; any other number is an error
+/// of the test.
 inline uint16_t exactHalf(float x) {
   uint32_t bits = std::bit_cast<uint32_t>(x);
   uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
@@ -124,7 +124,7 @@ inline uint16_t exactHalf(float x) {
   return sign | static_cast<uint16_t>((bits >> 13 & 0x3ffff) - (112 << 10));
 }
 
-/// A random number that binary16 holds exactly, and bf16 too where `bits` of its mantissa are few.
+/// A random number that is exact in binary16, and in bf16 too if it has few mantissa bits.
 inline float shortFloat(Random &random, uint32_t mantissaBits) {
   auto mantissa = static_cast<float>((1u << mantissaBits) + random.below(1u << mantissaBits));
   float sign = random.below(2) ? -1.0f : 1.0f;
@@ -132,7 +132,7 @@ inline float shortFloat(Random &random, uint32_t mantissaBits) {
          std::ldexp(mantissa, -static_cast<int>(mantissaBits) - static_cast<int>(random.below(12)));
 }
 
-/// The numbers of a matrix, not yet stored.
+/// The numbers of a matrix before it is stored.
 struct LogicalMatrix {
   MatrixShape shape;
   WeightFormat format;
@@ -259,13 +259,13 @@ inline std::vector<std::byte> packed(const LogicalMatrix &m) {
   return bytes;
 }
 
-/// The bytes of a matrix in pages that lie in a shuffled order with gaps between them.
+/// The bytes of a matrix in pages in a shuffled order with gaps between them.
 class PagedMatrix {
 public:
   PagedMatrix(const LogicalMatrix &m, uint32_t pageShift, uint64_t offset, Random &random)
       : PagedMatrix({m.shape, m.format, m.layout, {}}, packed(m), pageShift, offset, random) {}
 
-  /// Whatever the bytes are; the view's own place in memory is replaced.
+  /// The given bytes; the view's addresses are replaced.
   PagedMatrix(const WeightView &stored, const std::vector<std::byte> &bytes, uint32_t pageShift,
               uint64_t offset, Random &random)
       : whole(stored), shift(pageShift), begin(offset) {
@@ -304,7 +304,7 @@ private:
   std::vector<const std::byte *> constPages;
 };
 
-/// Rows of activations as linearQuantized takes them.
+/// Rows of activations in linearQuantized's format.
 struct QuantizedBatch {
   QuantizedBatch(uint32_t rows, uint32_t paddedCols, uint32_t group)
       : codes(rows, paddedCols), scales(rows, paddedCols / group), sums(rows, paddedCols / group),
@@ -321,7 +321,7 @@ struct QuantizedBatch {
   uint32_t cols, groupSize;
 };
 
-/// Calls check with every version but the reference; one that the processor lacks is named.
+/// Calls check with every version but the reference; reports those that the processor lacks.
 inline void forEachVersion(const std::function<void(const KernelTable &)> &check) {
   for (Isa isa : builtIsas().subspan(1)) {
     auto table = kernelsFor(isa);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # usage: check_symbols.sh NM OBJECT...
-# Files that are compiled for an instruction set may define nothing that another file could define too
+# Files compiled for an instruction set must not define anything that another file could define too
 # (weak symbols: inline functions, templates): the linker keeps one copy for the whole program, and if
-# it is theirs, processors without those instructions run it. Their only symbol for others is the
+# it is theirs, processors without those instructions execute it. Their only external symbol is the
 # function that returns the table.
 set -eu
 nm=$1
