@@ -39,7 +39,7 @@ Result<AddedTokenMatcher> AddedTokenMatcher::make(const TokenizerTable &table, b
   return matcher;
 }
 
-// Narrows the sorted entries byte by byte to those that start as text does.
+// Narrows the sorted entries byte by byte to those that are prefixes of text.
 const AddedTokenMatcher::Entry *AddedTokenMatcher::longestAt(std::string_view text) const {
   auto low = entries.begin();
   auto high = entries.end();
@@ -80,7 +80,7 @@ Result<bool> AddedTokenMatcher::touchesWord(std::string_view text, size_t begin,
 Result<std::vector<TextSegment>> AddedTokenMatcher::split(std::string_view text,
                                                           RegexScratch &scratch) const {
   std::vector<TextSegment> segments;
-  size_t written = 0; // Everything before it is in segments.
+  size_t written = 0; // All text before it is in segments.
   for (size_t i = 0; i < text.size();) {
     const Entry *entry =
         firstBytes.test(static_cast<unsigned char>(text[i])) ? longestAt(text.substr(i)) : nullptr;
@@ -90,7 +90,7 @@ Result<std::vector<TextSegment>> AddedTokenMatcher::split(std::string_view text,
     }
     size_t begin = i;
     size_t end = i + entry->content.size();
-    i = end; // A later match starts behind this one, even if that is not taken.
+    i = end; // The next match starts after this one, even if this one is not used.
     if (entry->token.singleWord) {
       MOERT_ASSIGN_OR_RETURN(bool touches, touchesWord(text, begin, end, scratch));
       if (touches)
@@ -101,7 +101,7 @@ Result<std::vector<TextSegment>> AddedTokenMatcher::split(std::string_view text,
     if (entry->token.stripRight)
       end += leadingWhiteSpace(text.substr(end));
     if (begin >= end)
-      continue; // All of it is white space that the token before swallowed.
+      continue; // Only white space that the previous token has already absorbed.
     if (written < begin)
       segments.push_back({written, begin, -1});
     segments.push_back({begin, end, entry->token.id});

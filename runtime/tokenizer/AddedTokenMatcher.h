@@ -15,14 +15,14 @@ struct TextSegment {
   int32_t id; // -1: text.
 };
 
-/// One of the two sets of added tokens of a tokenizer: those matched in the raw text and those
-/// matched in the normalized one. Movable; split() may be called from many threads.
+/// One of a tokenizer's two sets of added tokens: those matched in the raw text or those matched in
+/// the normalized text. Movable; split() may be called from many threads.
 class AddedTokenMatcher {
 public:
-  /// Takes the added tokens whose normalized flag is as given.
+  /// Uses the added tokens whose normalized flag has the given value.
   static Result<AddedTokenMatcher> make(const TokenizerTable &table, bool normalized);
 
-  /// Cuts text, which is not empty, into segments, none of them empty.
+  /// Splits text, which must not be empty, into non-empty segments.
   Result<std::vector<TextSegment>> split(std::string_view text, RegexScratch &scratch) const;
 
   uint64_t memoryBytes() const;
@@ -37,9 +37,9 @@ private:
   Result<bool> touchesWord(std::string_view text, size_t begin, size_t end,
                            RegexScratch &scratch) const;
 
-  std::vector<Entry> entries; // By content.
+  std::vector<Entry> entries; // Sorted by content.
   std::bitset<256> firstBytes;
-  std::vector<Regex> wordPattern; // One if any token is a single word.
+  std::vector<Regex> wordPattern; // One element if any token is a single word.
 };
 
 } // namespace moert

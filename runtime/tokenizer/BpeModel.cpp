@@ -50,11 +50,11 @@ Status BpeModel::encode(std::string_view piece, BpeScratch &scratch,
   return {};
 }
 
-// The unknown token is written when the next known character comes, or the end: with fuseUnknown it
-// then stands for all unknown ones since, and bytes that stood between them come before it. The
-// reference package does so.
+// The unknown token is written when the next known character or the end comes: with fuseUnknown it
+// then covers all unknown characters since, and byte tokens between them precede it. This is the
+// behaviour of the reference package.
 Status BpeModel::splitIntoCharacters(std::string_view piece, BpeScratch &scratch) const {
-  uint32_t unknownLength = 0; // Bytes that the unwritten unknown token stands for.
+  uint32_t unknownLength = 0; // Bytes covered by the unknown token that is not written yet.
   auto flushUnknown = [&] {
     if (unknownLength > 0)
       appendSymbol(scratch, unknownId, unknownLength);
@@ -93,9 +93,9 @@ bool BpeModel::appendBytes(std::string_view character, BpeScratch &scratch) cons
   return true;
 }
 
-// Merges the pair of the lowest rank, the leftmost of equals, until none is left. An entry of the
-// queue is out of date when its pair has changed; it then counts only if what stands there now
-// merges into the same token, which is the test of the reference package.
+// Merges the pair with the lowest rank, the leftmost of equals, until none is left. A queue entry
+// is stale if its pair has changed; it then counts only if the pair that is there now merges into
+// the same token, which is the test of the reference package.
 void BpeModel::mergeAll(BpeScratch &scratch) const {
   std::vector<BpeScratch::Symbol> &symbols = scratch.symbols;
   std::vector<uint64_t> &queue = scratch.queue;

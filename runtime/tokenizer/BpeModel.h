@@ -1,5 +1,5 @@
-// Byte-pair encoding of one piece of text: characters become tokens, and neighbours merge in the
-// order of their ranks.
+// Byte-pair encoding of one piece of text: characters become tokens, and adjacent tokens merge in
+// the order of their ranks.
 #pragma once
 
 #include "runtime/tokenizer/TokenizerTable.h"
@@ -8,10 +8,10 @@
 
 namespace moert {
 
-/// Scratch memory of encoding. One for each thread; keeps the size of the largest piece seen.
+/// Scratch memory of encoding. One per thread; keeps the size of the largest piece so far.
 struct BpeScratch {
-  /// A token of the piece, in a list that merging shortens. length is in bytes of text, 0 once it
-  /// has been merged into its left neighbour.
+  /// A token of the piece, in a list that merging shortens. length is in bytes of text, 0 after it
+  /// was merged into its left neighbour.
   struct Symbol {
     int32_t id;
     uint32_t previous;
@@ -23,13 +23,13 @@ struct BpeScratch {
   std::vector<uint64_t> queue; // Heap of rank << 32 | position of the left symbol.
 };
 
-/// Holds views into a table, which has to outlive it. encode() may be called from many threads.
+/// Holds views into a table, which must outlive it. encode() may be called from many threads.
 class BpeModel {
 public:
   BpeModel(const VocabularyView &tokens, const MergeView &pairs, const TokenizerPipeline &pipeline);
 
-  /// Appends the ids of a piece, which is not empty and below 4 GiB. Time is O(n log n), so a piece
-  /// may be a whole document.
+  /// Appends the ids of a piece, which must not be empty and must be below 4 GiB. Takes O(n log n),
+  /// so a piece may be a whole document.
   Status encode(std::string_view piece, BpeScratch &scratch, std::vector<int32_t> &ids) const;
 
 private:
@@ -39,7 +39,7 @@ private:
 
   VocabularyView vocabulary;
   MergeView merges;
-  std::array<int32_t, 256> byteIds; // <0x00> to <0xFF>, -1 where missing or not asked for.
+  std::array<int32_t, 256> byteIds; // <0x00> to <0xFF>, -1 if missing or without byte fallback.
   bool byteFallback;
   bool fuseUnknown;
   bool ignoreMerges;

@@ -22,7 +22,7 @@ constexpr std::array<uint16_t, 256> makeAlphabet() {
 
 constexpr std::array<uint16_t, 256> kAlphabet = makeAlphabet();
 
-// kAlphabet read backwards; 0xFFFF where no byte is meant.
+// The inverse of kAlphabet; 0xFFFF for characters outside it.
 constexpr std::array<uint16_t, kAlphabetEnd> makeBytes() {
   std::array<uint16_t, kAlphabetEnd> bytes{};
   for (uint16_t &byte : bytes)

@@ -9,11 +9,11 @@
 namespace moert {
 namespace {
 
-// Puts the parts of a token back together, for the stages that need to see it whole. Tokens of the
-// vocabulary come in one part; only the text behind ByteLevel and Fuse comes in many.
+// Reassembles the parts of a token for the stages that need it whole. Tokens of the vocabulary are
+// one part; only the text after ByteLevel and Fuse has many.
 class WholeToken {
 public:
-  /// The whole token if this part ends it.
+  /// Returns the whole token if this part ends it.
   bool add(const TokenPart &part) {
     if (isComplete)
       token.clear();
@@ -28,8 +28,8 @@ private:
   bool isComplete = true;
 };
 
-// Characters of the byte alphabet become bytes, all tokens one text, broken UTF-8 U+FFFD. A token
-// with any other character in it stands for itself.
+// Maps characters of the byte alphabet to bytes, joins all tokens to one text, and replaces broken
+// UTF-8 by U+FFFD. A token with any other character is passed on unchanged.
 class ByteLevelStage : public DecoderStage {
 public:
   void take(const TokenPart &part, TokenParts &out) override {
@@ -64,8 +64,8 @@ private:
   std::string bytes; // Held back: the start of a character.
 };
 
-// The byte that <0xHH> stands for. Rust's parser, which decides here, takes a plus sign for a
-// digit.
+// The byte of <0xHH>. Accepts a plus sign as a digit, because Rust's parser, which the reference
+// package uses, does.
 std::optional<char> byteOfToken(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>')
     return std::nullopt;
@@ -82,8 +82,8 @@ std::optional<char> byteOfToken(std::string_view token) {
   return static_cast<char>(high * 16 + low);
 }
 
-// Consecutive byte tokens (a row) become the text that they spell, or one U+FFFD for each of them
-// if they are not valid UTF-8. Only the whole row decides, so it is held back until it ends.
+// A row of consecutive byte tokens becomes its text, or one U+FFFD for each byte if the row is not
+// valid UTF-8. Only the whole row decides, so it is held back until it ends.
 class WholeByteRowStage : public DecoderStage {
 public:
   void take(const TokenPart &part, TokenParts &out) override {
@@ -115,8 +115,9 @@ private:
   std::string row;
 };
 
-// The same character by character: a character is given out with its last byte. From the first byte
-// on that belongs to no character, each byte of the row is one U+FFFD, as in a whole invalid row.
+// The same, one character at a time: a character is passed on with its last byte. From the first
+// byte that belongs to no character on, each byte of the row is one U+FFFD, as in a whole invalid
+// row.
 class StreamedByteRowStage : public DecoderStage {
 public:
   void take(const TokenPart &part, TokenParts &out) override {
@@ -172,7 +173,7 @@ private:
   bool isInvalid = false; // A byte of the row belonged to no character.
 };
 
-// Replaces a text. Of a token that is still growing, what may be the start of a match is held back.
+// Replaces a text. In a token that is still growing, a possible start of a match is held back.
 class ReplaceStage : public DecoderStage {
 public:
   ReplaceStage(std::string searched, std::string replacement)
@@ -194,7 +195,7 @@ public:
   bool holdsText() const override { return !pending.empty(); }
 
 private:
-  // How many bytes at the end of pending, from begin on, are the start of the pattern.
+  // The number of bytes at the end of pending, from begin on, that are a prefix of the pattern.
   size_t startOfMatchAtEnd(size_t begin) const {
     size_t length = std::min(pattern.size() - 1, pending.size() - begin);
     while (length > 0 && pending.compare(pending.size() - length, length, pattern, 0, length) != 0)
@@ -207,7 +208,7 @@ private:
   std::string pending;
 };
 
-// Takes up to start of a character from the front of each token and up to stop from its end.
+// Removes up to `start` characters from the front of each token and up to `stop` from its end.
 class StripStage : public DecoderStage {
 public:
   explicit StripStage(const DecoderStep &step)
@@ -252,18 +253,18 @@ private:
   std::string character;
   size_t start;
   size_t stop;
-  size_t leftToStrip;  // Of the token that is growing.
-  size_t heldBack = 0; // So many characters at its end, which go if nothing follows.
+  size_t leftToStrip;  // At the front of the growing token.
+  size_t heldBack = 0; // Characters at its end that are removed if nothing follows.
 };
 
-// Makes one token of all.
+// Joins all tokens to one.
 class FuseStage : public DecoderStage {
 public:
   void take(const TokenPart &part, TokenParts &out) override { out.add(false) = part.text; }
   void finish(TokenParts &out) override { out.add(true); }
 };
 
-// The replacement character becomes a space, but nothing inside the first token.
+// Replaces the replacement character by a space, in the first token by nothing.
 class MetaspaceStage : public DecoderStage {
 public:
   explicit MetaspaceStage(const DecoderStep &step)
@@ -292,7 +293,7 @@ private:
   bool isFirst;
 };
 
-// What happens without a decoder: a space between tokens.
+// Without a decoder: tokens are joined with spaces.
 class JoinStage : public DecoderStage {
 public:
   void take(const TokenPart &part, TokenParts &out) override {

@@ -10,7 +10,7 @@ using Json = nlohmann::json;
 // The deepest real file nests six levels.
 constexpr int kMaxDepth = 32;
 
-// What a person should see of a value.
+// A short form of a value for messages.
 std::string describe(const Json &value) {
   if (value.is_object())
     return "an object";
@@ -23,9 +23,9 @@ std::string describe(const Json &value) {
   return value.dump();
 }
 
-// Watches the parser: nlohmann's own tree keeps the last of two equal names and any depth.
+// Observes the parser: nlohmann's tree keeps the last of two equal names and accepts any depth.
 struct Watcher {
-  std::vector<std::set<std::string>> names; // Of the open objects, by depth.
+  std::vector<std::set<std::string>> names; // Names in the open objects, by depth.
   std::string complaint;
 
   bool operator()(int depth, Json::parse_event_t event, Json &parsed) {

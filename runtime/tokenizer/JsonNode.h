@@ -1,5 +1,5 @@
-// A JSON value together with where it stands in its file, so that every complaint can say so. For
-// the parser of tokenizer.json.
+// A JSON value with its path in the file, so that error messages can name the place. For the parser
+// of tokenizer.json.
 #pragma once
 
 #include "runtime/base/Excerpt.h"
@@ -10,16 +10,16 @@
 
 namespace moert {
 
-/// Points into a parsed document, which has to outlive it.
+/// Points into a parsed document, which must outlive it.
 class JsonNode {
 public:
-  /// Parses a whole document into storage. Refuses syntax errors, broken UTF-8, a name given twice
-  /// in one object, and nesting that nobody needs.
+  /// Parses a whole document into storage. Refuses syntax errors, broken UTF-8, duplicate names in
+  /// one object, and nesting deeper than 32 levels.
   static Result<JsonNode> parse(std::string_view text, nlohmann::json &storage);
 
-  /// "where: found this, expected that".
+  /// "path: found this, expected that".
   Status wrong(std::string_view expected) const;
-  /// "where: message". What the message quotes of the file goes through excerpt() first.
+  /// "path: message". Text quoted from the file must go through excerpt() first.
   template <typename... Parts> Status error(const Parts &...parts) const {
     return invalidInput(path.empty() ? "the file" : excerpt(path), ": ", parts...);
   }
@@ -40,10 +40,10 @@ public:
   Result<std::string> text() const;
   Result<int64_t> integer(int64_t least, int64_t most) const;
 
-  /// Reads the member of that name, which has to be there.
+  /// Reads the member of that name, which must exist.
   Status readText(std::string_view name, std::string &target) const;
   Status readFlag(std::string_view name, bool &target) const;
-  /// Leaves target as it is if the member is missing or null.
+  /// Leaves target unchanged if the member is missing or null.
   Status readOptionalFlag(std::string_view name, bool &target) const;
 
   const std::string &where() const { return path; }

@@ -16,9 +16,9 @@ struct CodePointRange {
   uint32_t last;
 };
 
-// Characters that utf8proc (Unicode 15) reorders, composes or decomposes and that version 9, which
-// the reference package carries, does not know. To it each is a plain starter, which nothing moves
-// across and nothing merges with; so text is cut around them and they stay as they are. Found by
+// Characters that utf8proc (Unicode 15) reorders, composes or decomposes, and that are unassigned
+// in Unicode 9, the version of the reference package. There each is a plain starter: nothing is
+// moved across it or merged with it. So text is split around them and they stay unchanged. Found by
 // comparing both on every code point, before and after every combining class.
 constexpr CodePointRange kUnknownToReference[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
@@ -56,7 +56,7 @@ void appendNormalized(std::string_view text, int options, std::string &out) {
   utf8proc_ssize_t length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t *>(text.data()),
                                          static_cast<utf8proc_ssize_t>(text.size()), &normalized,
                                          static_cast<utf8proc_option_t>(options));
-  // On valid UTF-8 this fails for want of memory alone; then the text stays as it is.
+  // With valid UTF-8 this fails only without memory; then the text stays unchanged.
   if (length >= 0)
     out.append(reinterpret_cast<const char *>(normalized), static_cast<size_t>(length));
   else
@@ -64,9 +64,9 @@ void appendNormalized(std::string_view text, int options, std::string &out) {
   std::free(normalized);
 }
 
-// Every ASCII character is a starter that no character before it merges with. So only the stretches
-// from one ASCII character to before the next have to go through utf8proc, which needs four bytes
-// for each character it looks at.
+// Every ASCII character is a starter that no preceding character merges with. So only the stretches
+// from one ASCII character to before the next go through utf8proc, which needs four bytes of memory
+// per character.
 std::string normalizeUnicode(std::string_view text, NormalizerStep::Kind kind) {
   int options = utf8procOptions(kind);
   std::string out;
@@ -125,7 +125,7 @@ void applyStep(const NormalizerStep &step, std::string &text) {
   }
 }
 
-// By how much at most a step multiplies the length of a text, its own content left aside.
+// The maximum factor by which a step multiplies the length of a text, without its own content.
 uint64_t growthOf(const NormalizerStep &step) {
   using Kind = NormalizerStep::Kind;
   switch (step.kind) {

@@ -1,4 +1,4 @@
-// Turns the matches of a pattern into pieces, by what the pre-tokenizer says of matches. For
+// Turns the matches of a pattern into pieces, by the pre-tokenizer's split behaviour. For
 // PreTokenizer.cpp and its tests.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace moert {
 
-/// Feed it the parts of a text in order, matches and what lies between them, none of them empty; it
-/// calls emit(begin, end) -> Status for each piece, as soon as the piece is certain. Call finish()
-/// at the end.
+/// Receives the parts of a text in order, matches and the text between them, none of them empty,
+/// and calls emit(begin, end) -> Status for each piece as soon as it is final. Call finish() at the
+/// end.
 template <typename Emit> class PieceSplitter {
 public:
   PieceSplitter(SplitBehavior pieceBehavior, Emit pieceEmit)
@@ -44,10 +44,10 @@ public:
 private:
   bool joinsPending(bool isMatch) const {
     switch (behavior) {
-    case SplitBehavior::kMergedWithPrevious: // Of a row of matches, the first joins what is before
-                                             // it.
+    case SplitBehavior::kMergedWithPrevious: // In a row of matches, the first joins the text
+                                             // before.
       return isMatch && !previousIsMatch;
-    case SplitBehavior::kMergedWithNext: // And here the last one what is behind it.
+    case SplitBehavior::kMergedWithNext: // In a row of matches, the last joins the text after.
       return !isMatch && previousIsMatch;
     case SplitBehavior::kContiguous:
       return isMatch == previousIsMatch;

@@ -10,8 +10,8 @@ namespace moert {
 
 using Kind = PreTokenizerStep::Kind;
 
-/// One call of run(): the buffers that steps write changed text into, two for each step, since a
-/// step is never entered again before it has returned.
+/// One call of run(): the buffers to which steps write changed text, two per step, because a step
+/// is never re-entered before it has returned.
 struct PreTokenizer::Run {
   RegexScratch &scratch;
   PieceSink &sink;
@@ -20,7 +20,7 @@ struct PreTokenizer::Run {
 
 namespace {
 
-// The pattern that a step cuts by; empty for none.
+// The pattern that a step splits by; empty for none.
 std::string_view patternOf(const PreTokenizerStep &step) {
   switch (step.kind) {
   case Kind::kByteLevel:
@@ -68,19 +68,19 @@ Result<PreTokenizer> PreTokenizer::make(std::vector<PreTokenizerStep> list) {
   PreTokenizer preTokenizer;
   size_t byteLevels = 0;
   for (PreTokenizerStep &step : list) {
-    // Each one doubles what is not ASCII; a list of them would make a text as long as it likes.
+    // Each one doubles non-ASCII text, so a list of them would make a text arbitrarily long.
     byteLevels += step.kind == Kind::kByteLevel ? 1 : 0;
     if (byteLevels > 1)
       return invalidInput("pre_tokenizer: found ByteLevel twice, expected at most once");
-    // Behind a cut, the reference package's own book-keeping decides what counts as the front.
+    // After a split, the reference package's internal state decides what counts as the front.
     if (step.kind == Kind::kMetaspace && step.prependScheme == PrependScheme::kFirst &&
         !preTokenizer.steps.empty())
       return invalidInput(
-          "pre_tokenizer: found Metaspace with prepend_scheme 'first' behind another "
-          "step, expected it in front");
+          "pre_tokenizer: found Metaspace with prepend_scheme 'first' after another "
+          "step, expected it as the first step");
     if (step.kind == Kind::kSplitRegex && !isKnownPattern(step.pattern))
       return invalidInput("pre_tokenizer: the regular expression ", excerpt(step.pattern),
-                          " is not one that is known");
+                          " is not supported");
     Step compiled;
     if (std::string_view pattern = patternOf(step); !pattern.empty()) {
       MOERT_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern));
@@ -127,7 +127,7 @@ Status PreTokenizer::runStep(Run &run, size_t index, std::string_view text, bool
   return {};
 }
 
-// Cuts text by the step's pattern and hands the pieces on; ByteLevel's are mapped on the way.
+// Splits text by the step's pattern and passes the pieces on, mapped to bytes for ByteLevel.
 Status PreTokenizer::runSplit(Run &run, size_t index, std::string_view text, bool atStart) const {
   const Step &step = steps[index];
   bool invert = step.what.invert;

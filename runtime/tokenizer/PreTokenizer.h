@@ -1,4 +1,4 @@
-// Cuts normalized text into the pieces that the model sees one by one.
+// Splits normalized text into the pieces that the model encodes one by one.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -11,7 +11,7 @@
 
 namespace moert {
 
-/// Takes the pieces of a text in their order. A piece is valid only during the call.
+/// Receives the pieces of a text in order. A piece is valid only during the call.
 class PieceSink {
 public:
   virtual Status take(std::string_view piece) = 0;
@@ -26,8 +26,8 @@ public:
   /// Refuses unknown regular expressions and lists that no real tokenizer has.
   static Result<PreTokenizer> make(std::vector<PreTokenizerStep> list);
 
-  /// Hands the pieces of text to sink, none of them empty. atStart: text stands at the very front
-  /// of what the user gave.
+  /// Passes the pieces of text to sink, none of them empty. atStart: text is at the very front of
+  /// the user's text.
   Status run(std::string_view text, bool atStart, RegexScratch &scratch, PieceSink &sink) const;
 
   uint64_t memoryBytes() const;

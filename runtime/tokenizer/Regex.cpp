@@ -23,10 +23,10 @@ RegexScratch::~RegexScratch() {
 Result<Regex> Regex::compile(std::string_view pattern) {
   std::optional<std::string> translated = translatePattern(pattern);
   if (!translated)
-    return invalidInput("the regular expression ", excerpt(pattern), " is not one that is known");
+    return invalidInput("the regular expression ", excerpt(pattern), " is not supported");
   int error = 0;
   PCRE2_SIZE errorOffset = 0;
-  // Multi-line, since Oniguruma's $ stands before every line break.
+  // Multi-line, because Oniguruma's $ matches before every line break.
   pcre2_code *code =
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &errorOffset, nullptr);
@@ -36,7 +36,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
     return invalidInput("the regular expression ", excerpt(pattern),
                         " does not compile: ", reinterpret_cast<const char *>(message));
   }
-  // Where the system allows no executable memory, the interpreter gives the same matches.
+  // If the system allows no executable memory, the interpreter gives the same matches.
   (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   return Regex(code);
 }
@@ -55,7 +55,7 @@ Regex::~Regex() {
 Result<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch &scratch) const {
   if (!scratch.matchData || !scratch.matchContext)
     return failed("no memory for a regular expression");
-  // Every known pattern needs a few steps for each byte; the rest is a wide margin.
+  // Every known pattern needs a few steps per byte; the rest is a wide margin.
   uint64_t limit = 1000000 + 100 * (uint64_t{text.size()} - from);
   pcre2_set_match_limit(scratch.matchContext,
                         static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
@@ -68,7 +68,7 @@ Result<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch 
   if (count == PCRE2_ERROR_NOMATCH)
     return RegexMatch();
   if (count < 0)
-    return invalidInput("the text cannot be cut into words: PCRE2 gave up with code ", count);
+    return invalidInput("the text cannot be split into words: PCRE2 failed with code ", count);
   const PCRE2_SIZE *bounds = pcre2_get_ovector_pointer(scratch.matchData);
   return RegexMatch{bounds[1] > bounds[0], bounds[0], bounds[1]};
 }

@@ -1,7 +1,7 @@
-// The regular expressions by which tokenizers cut text, run by PCRE2 with the meaning that they
-// have in the reference package (Oniguruma, Unicode 16). Only known patterns are accepted: a
-// tokenizer whose pattern nobody compared would give wrong ids in silence, and an arbitrary one
-// could run for ever.
+// The regular expressions by which tokenizers split text, executed by PCRE2 with the meaning that
+// they have in the reference package (Oniguruma, Unicode 16). Only known patterns are accepted: a
+// pattern that was never compared could give wrong ids silently, and an arbitrary one could run
+// forever.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -17,19 +17,20 @@ struct pcre2_real_match_context_8;
 
 namespace moert {
 
-/// Whether a pattern, as tokenizer.json spells it, is accepted: one of the published ones below, or
-/// one character class, perhaps behind an optional space and repeated, whose meaning cannot differ.
+/// Whether a pattern, as spelled in tokenizer.json, is accepted: one of the published ones below,
+/// or a single character class, optionally after an optional space and repeated, whose meaning is
+/// the same in both engines.
 bool isKnownPattern(std::string_view pattern);
 
-/// GPT-2's, which pre-tokenizer ByteLevel uses.
+/// GPT-2's pattern, which the pre-tokenizer ByteLevel uses.
 extern const std::string_view kGpt2Pattern;
-/// One numeric character, one white space character and one word character, as Rust's char and
-/// regex types see them (Unicode 17, 17 and 16).
+/// One numeric, white space or word character, as Rust's char and regex types define them (Unicode
+/// 17, 17 and 16).
 extern const std::string_view kNumericPattern;
 extern const std::string_view kWhiteSpacePattern;
 extern const std::string_view kWordPattern;
 
-/// The scratch memory of matching. One for each thread.
+/// The scratch memory of matching. One per thread.
 class RegexScratch {
 public:
   RegexScratch();
@@ -46,21 +47,22 @@ private:
 struct RegexMatch {
   bool found = false;
   size_t begin = 0;
-  size_t end = 0; // Above begin if found.
+  size_t end = 0; // Above begin if there is a match.
 };
 
 /// A compiled pattern. Movable; find() may be called from many threads, each with its own scratch.
 class Regex {
 public:
-  /// For a pattern that isKnownPattern() accepts or one of the constants above.
+  /// For a pattern that isKnownPattern() accepts, or one of the constants above.
   static Result<Regex> compile(std::string_view pattern);
 
   Regex(Regex &&other) noexcept;
   Regex &operator=(Regex &&other) noexcept;
   ~Regex();
 
-  /// The leftmost match that starts at from or later. text is valid UTF-8 and stays the same while
-  /// a text is searched from match to match. Fails when the work outgrows what any real text needs.
+  /// The leftmost match that starts at `from` or later. text must be valid UTF-8 and must not
+  /// change while it is searched from match to match. Fails if the work exceeds what real text
+  /// needs.
   Result<RegexMatch> find(std::string_view text, size_t from, RegexScratch &scratch) const;
 
   uint64_t memoryBytes() const;

@@ -21,14 +21,14 @@ namespace {
 #define MOERT_LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
 #define MOERT_SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
 
-// The published patterns, as their tokenizer.json spells them.
+// The published patterns, as spelled in tokenizer.json.
 constexpr std::string_view kPublished[] = {
     // Llama 3, cl100k, GLM-4, DBRX.
     MOERT_CONTRACTIONS
     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" MOERT_SPACES,
     // Qwen 2 and 3.
     MOERT_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" MOERT_SPACES,
-    // The same with marks as parts of words (Qwen 3.5).
+    // The same with combining marks as parts of words (Qwen 3.5).
     MOERT_CONTRACTIONS
     R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" MOERT_SPACES,
     // o200k (gpt-oss, Llama 4).
@@ -38,7 +38,7 @@ constexpr std::string_view kPublished[] = {
     // Tekken (Mistral).
     R"([^\r\n\p{L}\p{N}]?)" MOERT_UPPER "*" MOERT_LOWER R"(+|[^\r\n\p{L}\p{N}]?)" MOERT_UPPER
     "+" MOERT_LOWER R"(*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" MOERT_SPACES,
-    // DeepSeek V3, its third; the other two are single classes.
+    // DeepSeek V3's third; its other two are single classes.
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
     R"(| ?[\p{P}\p{S}]+[\r\n]*)" MOERT_SPACES,
     // Ling, Ring (Bailing).
@@ -48,8 +48,8 @@ constexpr std::string_view kPublished[] = {
     MOERT_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+)" MOERT_SPACES,
 };
 
-// What Unicode 15, 15.1 and 16 added to a property; PCRE2 10.42 knows version 14. Where PCRE2 knows
-// them too, naming them again changes nothing.
+// Characters that Unicode 15, 15.1 and 16 added to a property; PCRE2 10.42 implements version 14. A
+// later PCRE2 that has them matches the same.
 struct PropertyAdditions {
   std::string_view name;
   std::string_view ranges;
@@ -94,11 +94,11 @@ constexpr PropertyAdditions kAdditions[] = {
      R"(\x{1FA8F}\x{1FAAD}-\x{1FAAF}\x{1FABB}-\x{1FABF}\x{1FAC6}\x{1FACE}-\x{1FACF})"
      R"(\x{1FADA}-\x{1FADC}\x{1FADF}\x{1FAE8}-\x{1FAE9}\x{1FAF7}-\x{1FAF8}\x{1FBCB}-\x{1FBEF})"},
     {"Pc", ""},
-    {"Alphabetic", ""}, // Of kWordPattern, which names the parts that grew beside it.
+    {"Alphabetic", ""}, // Used by kWordPattern, which lists the properties that grew separately.
     {"Join_Control", ""},
 };
 
-// White_Space, spelt out: PCRE2's own \s has U+180E as well.
+// White_Space, spelled out: PCRE2's own \s contains U+180E as well.
 constexpr std::string_view kWhiteSpaceRanges =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
@@ -117,7 +117,7 @@ std::string_view propertyName(std::string_view text) {
   return close == std::string_view::npos ? std::string_view() : text.substr(2, close - 2);
 }
 
-// Translates the escape whose backslash stands before text; returns its length, or 0 if it is
+// Translates the escape whose backslash is just before text. Returns its length, or 0 if it is
 // unknown.
 size_t translateEscape(std::string_view text, bool inClass, std::string &out) {
   auto appendClass = [&](std::string_view prefix, std::string_view name, std::string_view ranges) {
@@ -147,8 +147,8 @@ size_t translateEscape(std::string_view text, bool inClass, std::string &out) {
 }
 
 // Length of the character class at the start of text ("[...]", "\s" or "\p{X}"), 0 if there is
-// none. Only what both engines read alike: no class inside a class, no intersection, a minus only
-// in plain ranges.
+// none. Accepts only syntax that both engines read alike: no nested class, no intersection, a minus
+// only in plain ranges.
 size_t singleClassLength(std::string_view text) {
   if (text.starts_with("\\s"))
     return 2;
@@ -157,7 +157,7 @@ size_t singleClassLength(std::string_view text) {
   if (!text.starts_with("["))
     return 0;
   size_t first = text.substr(1).starts_with("^") ? 2 : 1;
-  bool afterLiteral = false; // So that a minus would start a range.
+  bool afterLiteral = false; // A minus here would start a range.
   for (size_t i = first; i < text.size();) {
     if (text[i] == ']')
       return i == first ? 0 : i + 1;
@@ -201,7 +201,7 @@ bool isSingleClass(std::string_view pattern) {
   return false;
 }
 
-// Some files (DeepSeek's) hold line breaks themselves where others hold \r and \n; both mean the
+// Some files (DeepSeek's) contain literal line breaks where others have \r and \n; both mean the
 // same.
 std::string withEscapedLineBreaks(std::string_view pattern) {
   std::string escaped;

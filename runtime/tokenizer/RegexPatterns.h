@@ -7,8 +7,8 @@
 
 namespace moert {
 
-/// A pattern for PCRE2 (UTF, UCP, multi-line) that means what the given one means to Oniguruma,
-/// whose character tables are of Unicode 16. nullopt where that is not known.
+/// A pattern for PCRE2 (UTF, UCP, multi-line) with the meaning that the given one has in Oniguruma,
+/// whose character tables are of Unicode 16. nullopt if the pattern is not known.
 std::optional<std::string> translatePattern(std::string_view pattern);
 
 } // namespace moert

@@ -14,7 +14,7 @@
 namespace moert {
 
 /// An added token that normalization changes. Decoders get the changed content, as in the reference
-/// package: a byte-level decoder could not undo the original.
+/// package, because a byte-level decoder could not decode the original.
 struct NormalizedContent {
   int32_t id;
   std::string content;
@@ -29,7 +29,7 @@ struct TokenizerState {
   std::vector<int32_t> specialIds;                   // Ascending.
   std::vector<NormalizedContent> normalizedContents; // By id.
 
-  /// What an id is to the decoders.
+  /// The content of an id for the decoders.
   std::string_view contentOf(int32_t id) const {
     auto found = std::lower_bound(
         normalizedContents.begin(), normalizedContents.end(), id,
@@ -57,9 +57,8 @@ std::vector<NormalizedContent> findNormalizedContents(const TokenizerTable &tabl
   return contents;
 }
 
-// Metaspace 'first' asks whether a piece was at the front of the text that the user gave. Where
-// something may have been taken from there, the reference package's answer hangs on its own
-// book-keeping.
+// Metaspace 'first' depends on whether a piece was at the front of the user's text. If a normalizer
+// may have removed text there, the result in the reference package depends on its internal state.
 Status checkFrontIsKept(const TokenizerPipeline &pipeline) {
   const std::vector<PreTokenizerStep> &steps = pipeline.preTokenizers;
   bool asksForFront = std::any_of(steps.begin(), steps.end(), [](const PreTokenizerStep &step) {
@@ -69,12 +68,12 @@ Status checkFrontIsKept(const TokenizerPipeline &pipeline) {
   const std::vector<NormalizerStep> &normalizers = pipeline.normalizers;
   if (asksForFront && std::any_of(normalizers.begin(), normalizers.end(), mayTakeFront))
     return invalidInput(
-        "pre_tokenizer: found Metaspace with prepend_scheme 'first' behind a normalizer "
-        "that takes text away, expected another scheme");
+        "pre_tokenizer: found Metaspace with prepend_scheme 'first' after a normalizer "
+        "that removes leading text, expected another scheme");
   return {};
 }
 
-// One call of encode(): what every piece of text needs on its way to ids.
+// One call of encode(): the state that pieces of text need on their way to ids.
 class Encoding final : public PieceSink {
 public:
   explicit Encoding(const TokenizerState &tokenizerState) : state(tokenizerState) {}
@@ -131,8 +130,8 @@ private:
   BpeScratch bpe;
 };
 
-/// Real tokenizers have a handful of each. Every step of a pre-tokenizer calls the next one, and
-/// every normalizer may make a text longer.
+/// Real tokenizers have a few steps of each kind. Every step of a pre-tokenizer calls the next one,
+/// and every normalizer may grow a text.
 Status checkStepCounts(const TokenizerPipeline &pipeline) {
   constexpr size_t kMostSteps = 64;
   for (const auto &[name, count] : {std::pair("normalizer", pipeline.normalizers.size()),

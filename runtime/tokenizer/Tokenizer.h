@@ -1,4 +1,4 @@
-// Text to token ids and back, bit for bit as the checkpoint's own tokenizer does it. Reads the
+// Text to token ids and back, with exactly the results of the checkpoint's own tokenizer. Reads the
 // compact table that the compiler wrote (TokenizerTable.h), never tokenizer.json.
 #pragma once
 
@@ -17,12 +17,11 @@ namespace moert {
 
 struct TokenizerState;
 
-/// A loaded tokenizer. The table's bytes belong to the caller and have to outlive it: vocabulary
-/// and merges are used where they lie. Movable; all const members may be called from many threads
-/// at once.
+/// A loaded tokenizer. The caller owns the table's bytes, which must outlive it: vocabulary and
+/// merges are used in place. Movable; all const members may be called from many threads at once.
 class Tokenizer {
 public:
-  /// Refuses, with a reason, whatever is not a table in every detail. The bytes have to start at a
+  /// Checks the table in every detail and refuses it with a reason. The bytes must start at a
   /// multiple of 8 (a section of an artifact does).
   static Result<Tokenizer> load(std::span<const std::byte> table);
 
@@ -30,13 +29,13 @@ public:
   Tokenizer &operator=(Tokenizer &&) noexcept;
   ~Tokenizer();
 
-  /// The ids of a text. With addSpecialTokens, the tokens of the post-processor (begin and end of
-  /// text) stand around them; special tokens written out in the text are recognized either way.
-  /// Invalid UTF-8 is read as U+FFFD, one for each maximal part of a broken sequence, as a lossy
-  /// conversion does. Texts above 1 GiB are refused.
+  /// The ids of a text. With addSpecialTokens, the post-processor's tokens (begin and end of text)
+  /// are added around them; special tokens spelled out in the text are recognized either way.
+  /// Invalid UTF-8 is read as U+FFFD, one for each maximal part of a broken sequence, as in a lossy
+  /// conversion. Texts above 1 GiB are refused.
   Result<std::vector<int32_t>> encode(std::string_view utf8, bool addSpecialTokens) const;
 
-  /// The text of ids; always valid UTF-8. Ids that no token has are left out. A special token is
+  /// The text of ids; always valid UTF-8. Ids without a token are ignored. A special token is
   /// skipped by its id; the reference package compares contents, and so prints one that
   /// normalization changes.
   std::string decode(std::span<const int32_t> ids, bool skipSpecialTokens) const;
@@ -44,17 +43,17 @@ public:
   /// One more than the largest id. A model may have more rows than that, never fewer.
   size_t vocabularySize() const;
 
-  /// Bytes held beyond the table itself.
+  /// Bytes allocated besides the table itself.
   uint64_t memoryBytes() const;
 
   /// The id of a token by its exact content ("<|im_end|>"), added tokens included.
   std::optional<int32_t> idOf(std::string_view token) const;
 
-  /// Whether decode(skipSpecialTokens) leaves it out.
+  /// Whether decode(skipSpecialTokens) skips it.
   bool isSpecial(int32_t id) const;
 
-  /// The exact content of a token, as idOf() takes it; empty if no token has the id. Lies in the
-  /// table.
+  /// The exact content of a token, as idOf() accepts it; empty if the id has no token. Points into
+  /// the table.
   std::string_view contentOf(int32_t id) const;
 
 private:
@@ -67,15 +66,15 @@ private:
 class DecoderChain;
 
 /// Decodes ids one at a time, for text that is shown while it is generated: feed() returns text as
-/// soon as it is certain, always whole characters, and flush() the rest.
+/// soon as it is final, always whole characters, and flush() the rest.
 ///
-/// Put together these texts are what decode() gives for all the ids, with one exception. decode()
-/// does as the reference package does: a row of byte tokens (<0x0A>) that is not valid UTF-8
-/// becomes one U+FFFD for each byte, the valid characters in it included. Here the valid characters
-/// at the front of the row were returned before the row ended, and stay.
+/// The concatenated texts equal decode() of all ids, with one exception. decode() follows the
+/// reference package: a row of byte tokens (<0x0A>) that is not valid UTF-8 becomes one U+FFFD for
+/// each byte, including its valid characters. Here the valid characters at the front of the row
+/// were returned before the row ended, and stay.
 ///
-/// A returned text is valid until the next call; once the longest one has come, none allocates.
-/// Owned by one thread; the tokenizer has to outlive it.
+/// A returned text is valid until the next call; after the longest text no call allocates. Owned by
+/// one thread; the tokenizer must outlive it.
 class StreamingDecoder {
 public:
   StreamingDecoder(const Tokenizer &source, bool skipSpecial);
@@ -86,10 +85,10 @@ public:
   /// The text that this id completes; often empty.
   std::string_view feed(int32_t id);
 
-  /// What was held back. The next feed() starts a new text.
+  /// The text that was held back. The next feed() starts a new text.
   std::string_view flush();
 
-  /// Whether the text so far ends in something that only flush() or a later id decides.
+  /// Whether the text so far ends in a part that only flush() or a later id decides.
   bool holdsText() const;
 
 private:
@@ -99,7 +98,7 @@ private:
 
   const Tokenizer *tokenizer;
   std::unique_ptr<DecoderChain> chain;
-  std::string text; // What was returned last.
+  std::string text; // The last result.
   bool skipSpecialTokens;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 using TokenIds = std::unordered_map<std::string_view, int32_t>;
 
-// The largest id of a vocabulary with this many entries that is believed: some have holes, but
-// memory is needed for every id up to the largest.
+// The largest plausible id of a vocabulary with this many entries: some have holes, but memory is
+// needed for every id up to the largest.
 int64_t largestBelievableId(size_t entries) {
   return std::min<int64_t>(16 * static_cast<int64_t>(entries) + 65536, 1 << 24) - 1;
 }
@@ -89,7 +89,7 @@ Status parseMerges(const JsonNode &node, const TokenIds &ids, TokenizerModel &mo
   return {};
 }
 
-// The settings of BPE that have no counterpart here.
+// Refuses settings of BPE that are not implemented.
 Status refuseUnsupportedSettings(const JsonNode &node) {
   MOERT_ASSIGN_OR_RETURN(JsonNode dropout, node.member("dropout"));
   if (!dropout.isNull() && !dropout.isZero())
@@ -107,12 +107,12 @@ Status refuseUnsupportedSettings(const JsonNode &node) {
 
 Status parseModel(const JsonNode &node, TokenizerModel &model, TokenIds &ids) {
   MOERT_ASSIGN_OR_RETURN(JsonNode type, node.member("type"));
-  std::string typeName = "BPE"; // Old files do not say it; only BPE has merges.
+  std::string typeName = "BPE"; // Old files omit it; only BPE has merges.
   if (!type.isNull()) {
     MOERT_ASSIGN_OR_RETURN(typeName, type.text());
   }
   if (typeName != "BPE")
-    return invalidInput("model '", excerpt(typeName), "' is not supported; supported are BPE");
+    return invalidInput("model '", excerpt(typeName), "' is not supported; expected BPE");
   MOERT_RETURN_IF_ERROR(refuseUnsupportedSettings(node));
   TokenizerPipeline &pipeline = model.pipeline;
   MOERT_RETURN_IF_ERROR(node.readOptionalFlag("byte_fallback", pipeline.byteFallback));
@@ -143,9 +143,9 @@ Result<AddedToken> parseAddedToken(const JsonNode &node) {
   return token;
 }
 
-// An added token has the id of the model's token of the same content, or else the next one behind
-// the vocabulary. That is how the reference package numbers them, whatever the file says; a file
-// that says something else would therefore mean another embedding than it names.
+// An added token has the id of the model's token with the same content, or else the next one after
+// the vocabulary. The reference package numbers them so, whatever the file states; a file that
+// states another id would therefore name another embedding than the one used.
 Status parseAddedTokens(const JsonNode &node, TokenizerModel &model, const TokenIds &ids) {
   if (node.isNull())
     return {};
@@ -166,7 +166,7 @@ Status parseAddedTokens(const JsonNode &node, TokenizerModel &model, const Token
     if (statedId != token.id)
       return idNode.error("found ", statedId, " for '", excerpt(content), "', expected ", token.id,
                           token.inModel ? ", its id in the vocabulary"
-                                        : ", the next one behind the vocabulary");
+                                        : ", the next one after the vocabulary");
     auto [other, isNew] = seen.emplace(content, token.id);
     if (!isNew)
       return element.error("found '", excerpt(content), "' twice");

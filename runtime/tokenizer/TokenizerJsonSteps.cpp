@@ -14,7 +14,7 @@ template <typename Value> struct Named {
   Value value;
 };
 
-// The value of a name in a table, or a refusal that lists the table: "normalizer 'X' is not
+// The value of a name in a table, or a refusal that lists the table's names: "normalizer 'X' is not
 // supported; supported are ...".
 template <typename Value, size_t size>
 Result<Value> lookUp(const JsonNode &node, std::string_view what, const std::string &name,
@@ -72,7 +72,7 @@ Result<std::string> readPattern(const JsonNode &node, bool &isRegex) {
   return text;
 }
 
-// Metaspace spells its scheme in two ways: prepend_scheme, and the older add_prefix_space.
+// Metaspace has two spellings of its scheme: prepend_scheme, and the older add_prefix_space.
 Result<PrependScheme> readPrependScheme(const JsonNode &node) {
   constexpr std::array<Named<PrependScheme>, 3> kSchemes = {{{"always", PrependScheme::kAlways},
                                                              {"first", PrependScheme::kFirst},
@@ -105,7 +105,7 @@ Status readNormalizer(const JsonNode &node, const std::string &type, TokenizerPi
   MOERT_ASSIGN_OR_RETURN(step.kind, lookUp(node, "normalizer", type, kKinds, ", Sequence"));
   if (step.kind == Kind::kPrepend) {
     MOERT_RETURN_IF_ERROR(node.readText("prepend", step.content));
-    if (step.content.empty()) // The reference package loses track of the text there.
+    if (step.content.empty()) // The reference package misplaces the text then.
       return node.error("found an empty text to prepend");
   } else if (step.kind == Kind::kReplace) {
     bool isRegex = false;
@@ -214,7 +214,7 @@ Status readDecoder(const JsonNode &node, const std::string &type, TokenizerPipel
   return {};
 }
 
-// The ids that the special token named in a template stands for.
+// The ids of the special token that a template names.
 Result<std::vector<int32_t>> readSpecialToken(const JsonNode &processor, const std::string &name,
                                               size_t idCount) {
   MOERT_ASSIGN_OR_RETURN(JsonNode tokens, processor.member("special_tokens"));
@@ -258,7 +258,7 @@ Status readTemplate(const JsonNode &node, size_t idCount, std::vector<int32_t> &
   return {};
 }
 
-// Bert and Roberta put one token in front and one behind: "cls": [text, id], "sep": [text, id].
+// Bert and Roberta put one token before and one after: "cls": [text, id], "sep": [text, id].
 Status readClassifierToken(const JsonNode &node, std::string_view name, size_t idCount,
                            std::vector<int32_t> &target) {
   MOERT_ASSIGN_OR_RETURN(JsonNode pair, node.member(name));
@@ -286,7 +286,7 @@ Status readPostProcessor(const JsonNode &node, const std::string &type, size_t i
     MOERT_RETURN_IF_ERROR(readClassifierToken(node, "cls", idCount, prefix));
     MOERT_RETURN_IF_ERROR(readClassifierToken(node, "sep", idCount, suffix));
   }
-  // A later one works on what the earlier ones gave.
+  // A later post-processor works on the result of the earlier ones.
   pipeline.prefixIds.insert(pipeline.prefixIds.begin(), prefix.begin(), prefix.end());
   pipeline.suffixIds.insert(pipeline.suffixIds.end(), suffix.begin(), suffix.end());
   return {};

@@ -7,7 +7,7 @@
 
 namespace moert {
 
-/// Reads the four members of root into pipeline. Ids have to be below idCount.
+/// Reads the four members of root into pipeline. Ids must be below idCount.
 Status parseSteps(const JsonNode &root, size_t idCount, TokenizerPipeline &pipeline);
 
 } // namespace moert

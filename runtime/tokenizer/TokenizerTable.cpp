@@ -30,12 +30,12 @@ uint32_t hashPair(int32_t left, int32_t right) {
   return static_cast<uint32_t>((key ^ key >> 29) * 0x9E3779B97F4A7C15 >> 32);
 }
 
-// Slots for count entries, a third of them free at least.
+// Slots for count entries, at least a third of them free.
 std::vector<uint32_t> makeSlots(size_t count) {
   return std::vector<uint32_t>(std::bit_ceil(count + count / 2 + 1), kFreeSlot);
 }
 
-// The first slot from hash on that is free or holds an entry which isEqual says is the same.
+// The first slot from hash on that is free or for whose entry isEqual() returns true.
 template <typename Slots, typename IsEqual>
 size_t findSlot(const Slots &slots, uint32_t hash, IsEqual &&isEqual) {
   size_t mask = slots.size() - 1;
@@ -125,7 +125,8 @@ Result<MergeView> readMerges(const tokenizer::Content &table, const VocabularyVi
                  spanOf(*table.merge_slots())};
   for (const TokenMerge &merge : view.merges)
     for (int32_t id : {merge.left, merge.right, merge.merged})
-      if (!vocabulary.hasId(id)) // Half a million times in a large table: no Status for each.
+      if (!vocabulary.hasId(
+              id)) // Called half a million times for a large table: creates no Status.
         return checkId(id, vocabulary, "merges");
   MOERT_RETURN_IF_ERROR(checkSlots(view.slots, view.merges.size(), "merge_slots"));
   return view;

@@ -13,13 +13,13 @@
 
 namespace moert {
 
-/// The number that this code writes and reads.
+/// The version that this code writes and reads.
 inline constexpr uint32_t kTokenizerTableVersion = 1;
 
-/// The table of a model that keeps TokenizerModel's invariants. Same model, same bytes.
+/// The table of a model that satisfies TokenizerModel's invariants. Same model, same bytes.
 std::vector<std::byte> writeTokenizerTable(const TokenizerModel &model);
 
-/// The tokens of a table, where they lie in it.
+/// The tokens of a table, in place.
 struct VocabularyView {
   std::string_view bytes;
   std::span<const uint32_t> offsets; // One more than there are ids; ascending.
@@ -31,11 +31,11 @@ struct VocabularyView {
     auto index = static_cast<size_t>(id);
     return bytes.substr(offsets[index], offsets[index + 1] - offsets[index]);
   }
-  /// The id of a token of the model; tokens that were only added are not found.
+  /// The id of a token of the model; tokens that are only added tokens are not found.
   std::optional<int32_t> find(std::string_view token) const;
 };
 
-/// The merges of a table, where they lie in it.
+/// The merges of a table, in place.
 struct MergeView {
   std::span<const TokenMerge> merges;
   std::span<const uint32_t> slots;
@@ -44,7 +44,7 @@ struct MergeView {
   std::optional<uint32_t> find(int32_t left, int32_t right) const;
 };
 
-/// A checked table. vocabulary and merges point into the bytes it was read from, which have to
+/// A checked table. vocabulary and merges point into the bytes that it was read from, which must
 /// outlive it; the rest is small and copied.
 struct TokenizerTable {
   VocabularyView vocabulary;

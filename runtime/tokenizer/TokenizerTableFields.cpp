@@ -32,7 +32,7 @@ Status readEnum(uint8_t stored, Enum last, std::string_view what, Enum &value) {
   return {};
 }
 
-// A missing text is an empty one.
+// A missing text is read as an empty one.
 Status readText(const flatbuffers::String *stored, std::string_view what, std::string &text) {
   text = stored ? stored->str() : "";
   if (!isValidUtf8(text))

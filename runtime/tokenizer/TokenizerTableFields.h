@@ -1,5 +1,5 @@
-// The small fields of a tokenizer table, to and from the structs of TokenizerModel.h. For
-// TokenizerTable.cpp alone; the one place that sees the generated FlatBuffers types.
+// The small fields of a tokenizer table, converted to and from the structs of TokenizerModel.h. For
+// TokenizerTable.cpp only; the one place that uses the generated FlatBuffers types.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -1,4 +1,4 @@
-// Random ids through the streaming decoder of every kind of tokenizer, beside decoding them whole.
+// Random ids through the streaming decoder of every kind of tokenizer, compared with decode().
 #include "runtime/base/RandomStream.h"
 #include "runtime/base/Utf8.h"
 #include "tests/unit/tokenizer/TestTokenizers.h"
@@ -17,7 +17,7 @@ int byteOf(const Tokenizer &tokenizer, int32_t id) {
   return std::stoi(token.substr(3, 2), nullptr, 16);
 }
 
-/// The byte tokens by byte; none where the decoder does not turn them into bytes.
+/// The ids of the byte tokens, by byte; empty if the decoder does not turn them into bytes.
 Ids byteIdsOf(const std::string &kind, const Tokenizer &tokenizer) {
   Ids ids;
   if (nlohmann::json::parse(readTestFile(kind + ".json"))["decoder"].dump().find("ByteFallback") ==
@@ -31,7 +31,7 @@ Ids byteIdsOf(const std::string &kind, const Tokenizer &tokenizer) {
   return ids;
 }
 
-/// Any ids, and often some of which bytes of characters are made: all of them or a part.
+/// Random ids, often with byte tokens that form characters or parts of them.
 Ids randomIds(const Tokenizer &tokenizer, const Ids &byteIds, RandomStream &random) {
   static const std::string_view kBytes[] = {"\n",   "a",    "é",        "你",  "😀",
                                             "\xE4", "\xBD", "\xF0\x9F", "\xFF"};
@@ -42,7 +42,7 @@ Ids randomIds(const Tokenizer &tokenizer, const Ids &byteIds, RandomStream &rand
       for (char byte : kBytes[random.nextBelow(std::size(kBytes))])
         ids.push_back(byteIds[static_cast<unsigned char>(byte)]);
     } else {
-      // Two beyond the vocabulary, which no token has.
+      // Two beyond the vocabulary, which have no token.
       ids.push_back(static_cast<int32_t>(
           random.nextBelow(static_cast<uint32_t>(tokenizer.vocabularySize()) + 2)));
     }
@@ -51,7 +51,7 @@ Ids randomIds(const Tokenizer &tokenizer, const Ids &byteIds, RandomStream &rand
 }
 
 struct Streamed {
-  std::vector<std::string> parts; // One for each id and the flush.
+  std::vector<std::string> parts; // One for each id and one for the flush.
   std::string text;
 };
 
@@ -66,8 +66,8 @@ Streamed stream(const Tokenizer &tokenizer, const Ids &ids, bool skipSpecial) {
   return streamed;
 }
 
-/// A row of byte tokens that begins with valid characters and is invalid after them is cut there by
-/// a token that shows `mark`, so that decoding it whole keeps the characters.
+/// A row of byte tokens that is valid at first and invalid later is cut there by a token that shows
+/// `mark`, so that decode() keeps the valid characters.
 Ids cutAtInvalidBytes(const Tokenizer &tokenizer, const Ids &ids, int32_t mark) {
   Ids cut;
   for (size_t begin = 0, end; begin < ids.size(); begin = end) {
@@ -100,7 +100,7 @@ constexpr int kRounds = 1500;
 
 } // namespace
 
-TEST_CASE("the parts of random ids are whole characters and together the text decoded whole") {
+TEST_CASE("the parts of random ids are whole characters and together equal decode()") {
   size_t cuts = 0;
   for (std::string kind : kTokenizerKinds) {
     CAPTURE(kind);
@@ -119,7 +119,7 @@ TEST_CASE("the parts of random ids are whole characters and together the text de
         CHECK(streamed.text == tokenizer.decode(ids, skipSpecial));
         continue;
       }
-      // Special tokens that are skipped are no border of a row.
+      // Special tokens that are skipped do not end a row.
       if (skipSpecial)
         std::erase_if(ids, [&](int32_t id) { return tokenizer.isSpecial(id); });
       const int32_t mark = tokenizer.idOf("</s>").value();
@@ -133,7 +133,7 @@ TEST_CASE("the parts of random ids are whole characters and together the text de
   CHECK(cuts > 100);
 }
 
-TEST_CASE("a byte token's text never waits for a later token where its character is complete") {
+TEST_CASE("a byte token's text does not wait for a later token if its character is complete") {
   LoadedTokenizer loaded = loadJson(readTestFile("llama.json"));
   const Tokenizer &tokenizer = loaded.tokenizer;
   const Ids newlines(400, tokenizer.idOf("<0x0A>").value());

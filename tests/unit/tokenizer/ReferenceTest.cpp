@@ -1,5 +1,5 @@
-// Holds encode and decode against what the reference package made of the same texts; make.py in
-// tests/data/tokenizers says which version and how.
+// Compares encode and decode with the reference package's results for the same texts; make.py in
+// tests/data/tokenizers documents the version and the method.
 #include "tests/unit/tokenizer/TestTokenizers.h"
 
 using namespace moert;
@@ -70,7 +70,7 @@ TEST_CASE("decoding id by id gives the same text as decoding all at once") {
   }
 }
 
-TEST_CASE("without special tokens only the post-processor's are left out") {
+TEST_CASE("without special tokens only the post-processor's are omitted") {
   Reference reference = readReference("llama");
   for (size_t i = 0; i < reference.texts.size(); ++i) {
     Result<Ids> ids = reference.loaded.tokenizer.encode(reference.texts[i], false);

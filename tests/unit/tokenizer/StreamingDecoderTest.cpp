@@ -5,7 +5,7 @@ using namespace moert;
 
 namespace {
 
-// The decoder list of Llama-like files on a vocabulary of a few words and all bytes.
+// The decoder list of Llama-like files with a vocabulary of a few words and all bytes.
 nlohmann::json llamaLike() {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"] = {{"▁a", 0}, {"▁", 1}, {"b", 2}, {"<s>", 3}};
@@ -39,13 +39,13 @@ using Parts = std::vector<std::string>;
 
 } // namespace
 
-TEST_CASE("the leading space goes from the first text only") {
+TEST_CASE("the leading space is removed from the first text only") {
   LoadedTokenizer loaded = load(llamaLike());
   CHECK(feedAll(loaded.tokenizer, {0, 0, 1, 2}) == Parts{"a", " a", " ", "b", ""});
   CHECK(feedAll(loaded.tokenizer, {1, 1, 2}) == Parts{"", " ", "b", ""});
 }
 
-TEST_CASE("a character of byte tokens comes out with its last byte") {
+TEST_CASE("a character of byte tokens is returned with its last byte") {
   LoadedTokenizer loaded = load(llamaLike());
   CHECK(feedAll(loaded.tokenizer, {2, byteId(0xC3), byteId(0xA9), 2}) ==
         Parts{"b", "", "é", "b", ""});
@@ -54,14 +54,14 @@ TEST_CASE("a character of byte tokens comes out with its last byte") {
         Parts{"", "", "", "😀", ""});
 }
 
-TEST_CASE("a row of byte tokens that is not valid UTF-8 is one U+FFFD for each from there on") {
+TEST_CASE("from the first invalid byte of a row on, each byte token is one U+FFFD") {
   LoadedTokenizer loaded = load(llamaLike());
   CHECK(feedAll(loaded.tokenizer, {byteId(0xC3), byteId('x'), byteId('y'), 2, byteId('y')}) ==
         Parts{"", "��", "�", "b", "y", ""});
   CHECK(feedAll(loaded.tokenizer, {2, byteId(0xE4), byteId(0xBD)}) == Parts{"b", "", "", "��"});
 }
 
-TEST_CASE("characters that were given out stay where their row of byte tokens becomes invalid") {
+TEST_CASE("returned characters stay even if their row of byte tokens becomes invalid") {
   LoadedTokenizer loaded = load(llamaLike());
   const Ids ids = {byteId('x'), byteId(0xFF), 2};
   CHECK(feedAll(loaded.tokenizer, ids) == Parts{"x", "�", "b", ""});
@@ -79,7 +79,7 @@ TEST_CASE("the valid characters of a row of byte tokens are one token for the de
   CHECK(loaded.tokenizer.decode(ids, true) == "z+b");
 }
 
-TEST_CASE("a byte-level decoder holds back the start of a character and no more") {
+TEST_CASE("a byte-level decoder holds back only the start of a character") {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"] = {{"Ã", 0}, {"©", 1}, {"xÃ", 2}, {"y", 3}};
   json["model"]["merges"] = nlohmann::json::array();
@@ -100,7 +100,7 @@ TEST_CASE("after a flush the decoder starts a new text") {
   }
 }
 
-TEST_CASE("decoding allocates nothing once the longest text has come") {
+TEST_CASE("decoding allocates nothing after the longest text") {
   nlohmann::json json = llamaLike();
   const int32_t kLong = 4 + 256;
   json["model"]["vocab"]["▁a-word-that-is-longer-than-a-short-string"] = kLong;
@@ -119,7 +119,7 @@ TEST_CASE("decoding allocates nothing once the longest text has come") {
   CHECK(bytes > 6 * 40);
 }
 
-TEST_CASE("whether text is held back is known") {
+TEST_CASE("holdsText reports whether text is held back") {
   LoadedTokenizer loaded = load(llamaLike());
   StreamingDecoder decoder(loaded.tokenizer, true);
   CHECK_FALSE(decoder.holdsText());
@@ -132,7 +132,7 @@ TEST_CASE("whether text is held back is known") {
   CHECK_FALSE(decoder.holdsText());
 }
 
-TEST_CASE("special tokens are fed through or skipped as asked") {
+TEST_CASE("special tokens are decoded or skipped as requested") {
   nlohmann::json json = llamaLike();
   nlohmann::json begin = addedToken(3, "<s>");
   begin["special"] = true;
@@ -142,7 +142,7 @@ TEST_CASE("special tokens are fed through or skipped as asked") {
   CHECK(loaded.tokenizer.decode(Ids{3, 0, 2}, false) == "<s> ab");
 }
 
-TEST_CASE("stripping and replacing reach over the borders of tokens once these are fused") {
+TEST_CASE("stripping and replacing work across tokens once these are fused") {
   nlohmann::json json = llamaLike();
   json["decoder"] = nlohmann::json::parse(R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
     {"type": "Replace", "pattern": {"String": "b▁b"}, "content": "+"},

@@ -1,5 +1,5 @@
-// The tokenizers in tests/data/tokenizers and a small one to build on, for the tests of this
-// folder.
+// The tokenizers in tests/data/tokenizers and a small one to extend, for the tests of this
+// directory.
 #pragma once
 
 #include "runtime/tokenizer/Tokenizer.h"
@@ -23,7 +23,7 @@ inline std::string readTestFile(const std::string &name) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// A tokenizer together with the table that it points into.
+/// A tokenizer with the table that it points into.
 struct LoadedTokenizer {
   std::vector<std::byte> table;
   Tokenizer tokenizer;

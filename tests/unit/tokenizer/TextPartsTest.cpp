@@ -1,4 +1,4 @@
-// The parts that text passes through on its way to the model: UTF-8, normalization, cutting.
+// The stages of text on its way to the model: UTF-8, normalization, splitting.
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/ByteAlphabet.h"
 #include "runtime/tokenizer/Normalizer.h"
@@ -55,7 +55,7 @@ PreTokenizerStep splitOn(const std::string &pattern, SplitBehavior behavior, boo
 
 } // namespace
 
-TEST_CASE("UTF-8 is accepted exactly where the standard's table of sequences has it") {
+TEST_CASE("UTF-8 is accepted exactly where the standard's table of sequences allows it") {
   for (uint32_t codePoint :
        {0x0U, 0x7FU, 0x80U, 0x7FFU, 0x800U, 0xD7FFU, 0xE000U, 0xFFFFU, 0x10000U, 0x10FFFFU}) {
     CAPTURE(codePoint);
@@ -69,7 +69,7 @@ TEST_CASE("UTF-8 is accepted exactly where the standard's table of sequences has
   }
 }
 
-TEST_CASE("a truncated character at the end is held back unless it is the end of everything") {
+TEST_CASE("a truncated character is held back unless no more text follows") {
   std::string out;
   CHECK(appendLossyUtf8("a\xE2\x82", false, out) == 2);
   CHECK(out == "a");
@@ -88,7 +88,7 @@ TEST_CASE("the byte alphabet is a bijection that keeps printable ASCII") {
   CHECK(!alphabetToByte(0x144).has_value());
 }
 
-TEST_CASE("the four normalization forms compose and decompose as Unicode says") {
+TEST_CASE("the four normalization forms compose and decompose as Unicode defines") {
   using Kind = NormalizerStep::Kind;
   CHECK(normalized(Kind::kNfc, "cafe\u0301 \u212B") == "café \u00C5");
   CHECK(normalized(Kind::kNfd, "é") == "e\u0301");
@@ -97,12 +97,12 @@ TEST_CASE("the four normalization forms compose and decompose as Unicode says") 
   CHECK(normalized(Kind::kNfc, "ﬁ") == "ﬁ");
 }
 
-TEST_CASE("combining marks are put in order behind plain letters too") {
+TEST_CASE("combining marks are reordered after plain letters too") {
   // U+0323 (below, class 220) goes before U+0301 (above, class 230).
   CHECK(normalized(NormalizerStep::Kind::kNfd, "xq\u0301\u0323x") == "xq\u0323\u0301x");
 }
 
-TEST_CASE("characters newer than the reference package's tables stay where they are") {
+TEST_CASE("characters newer than the reference package's tables stay unchanged") {
   using Kind = NormalizerStep::Kind;
   // U+0898 has a combining class since Unicode 14, U+32FF a decomposition since 12.1.
   CHECK(normalized(Kind::kNfd, "a\u0301\u0898\u0323") == "a\u0301\u0898\u0323");
@@ -127,7 +127,7 @@ TEST_CASE("each split behaviour treats a row of matches as its name says") {
   CHECK(cut(splitOn("-", SplitBehavior::kRemoved, true), text) == Pieces{"-", "-", "-"});
 }
 
-TEST_CASE("GPT-2's pattern leaves one space to the word behind a row of them") {
+TEST_CASE("GPT-2's pattern leaves one space of a run to the next word") {
   PreTokenizerStep step;
   step.kind = PreTokenizerStep::Kind::kByteLevel;
   step.useRegex = true;
@@ -178,7 +178,7 @@ TEST_CASE("letters that Unicode 16 added are letters") {
   CHECK(cut(step, "x\u1C89 \U0002EBF0!") == Pieces{"x\u1C89", " \U0002EBF0", "!"});
 }
 
-TEST_CASE("a published pattern may hold line breaks themselves or their escapes") {
+TEST_CASE("a published pattern may contain literal line breaks or their escapes") {
   std::string tail = R"(]+|\s+(?!\S)|\s+)";
   std::string qwen = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
                      R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[)";
@@ -191,7 +191,7 @@ TEST_CASE("a published pattern may hold line breaks themselves or their escapes"
   CHECK(cut(step, "We'Ve 12\n\n x") == Pieces{"We", "'Ve", " ", "1", "2", "\n\n", " x"});
 }
 
-TEST_CASE("a single character class is accepted as a pattern, anything cleverer is not") {
+TEST_CASE("a single character class is accepted as a pattern, more complex ones are not") {
   for (const char *accepted : {R"(\p{N}{1,3})", "[一-龥぀-ゟ゠-ヿ]+", R"([\r\n])",
                                R"(\s?[A-Za-zµ]+)", R"(\s+$)", R"( ?[^\s\p{L}]+)"}) {
     CAPTURE(accepted);

@@ -12,7 +12,7 @@ std::string refusal(const std::string &text) {
   return model.status().message();
 }
 
-// The refusal of the small tokenizer with one place changed.
+// The refusal of the small tokenizer with one value changed.
 std::string refusalWith(const std::string &pointer, const std::string &value) {
   nlohmann::json json = smallTokenizer();
   json[nlohmann::json::json_pointer(pointer)] = nlohmann::json::parse(value);
@@ -33,7 +33,7 @@ struct BrokenPlace {
 const BrokenPlace kBrokenPlaces[] = {
     {"/version", R"("2.0")", "version: found '2.0', expected '1.0'"},
     {"/model", "null", "model: found nothing, expected an object"},
-    {"/model/type", R"("Unigram")", "model 'Unigram' is not supported; supported are BPE"},
+    {"/model/type", R"("Unigram")", "model 'Unigram' is not supported; expected BPE"},
     {"/model/type", "3", "model.type: found 3, expected a text"},
     {"/model/vocab", "[]", "model.vocab: found an array, expected an object"},
     {"/model/vocab", "{}", "model.vocab: found no tokens, expected at least one"},
@@ -121,14 +121,14 @@ TEST_CASE("the small tokenizer that the refusals start from is accepted") {
   CHECK(refusal(smallTokenizer().dump()) == "accepted");
 }
 
-TEST_CASE("a broken or unsupported place is refused with file, place, found and expected") {
+TEST_CASE("a broken or unsupported value is refused with file, place, found and expected") {
   for (const BrokenPlace &place : kBrokenPlaces) {
     CAPTURE(place.value);
     checkRefusal(refusalWith(place.pointer, place.value), place.expected);
   }
 }
 
-TEST_CASE("a refusal stays short, however long the names and values of the file are") {
+TEST_CASE("a refusal stays short for names and values of any length") {
   const std::string longText(5000, 'x'), longValue = '"' + longText + '"';
   const char *kPlaces[] = {"/version", "/model/type", "/model/end_of_word_suffix", "/normalizer",
                            "/model/merges/0"};
@@ -150,7 +150,7 @@ TEST_CASE("a refusal stays short, however long the names and values of the file 
   }
 }
 
-TEST_CASE("an added token whose id is not the one that it really has is refused") {
+TEST_CASE("an added token with another id than the reference package gives it is refused") {
   nlohmann::json json = smallTokenizer();
   json["added_tokens"].push_back(addedToken(7, "<x>"));
   CHECK(refusal(json.dump()) == "accepted");
@@ -161,7 +161,7 @@ TEST_CASE("an added token whose id is not the one that it really has is refused"
   checkRefusal(refusal(json.dump()), "added_tokens[0].id: found 1 for 'a', expected 0, its id in");
 }
 
-TEST_CASE("Metaspace 'first' is refused where the front of the text may be gone") {
+TEST_CASE("Metaspace 'first' is refused if the front of the text may have been removed") {
   nlohmann::json json = smallTokenizer();
   nlohmann::json metaspace = {
       {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}};
@@ -170,15 +170,15 @@ TEST_CASE("Metaspace 'first' is refused where the front of the text may be gone"
   json["normalizer"] = {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}};
   CHECK(refusal(json.dump()) == "accepted");
   json["normalizer"]["strip_left"] = true;
-  checkRefusal(refusal(json.dump()), "'first' behind a normalizer that takes text away");
+  checkRefusal(refusal(json.dump()), "'first' after a normalizer that removes leading text");
   json["normalizer"] = nullptr;
   json["pre_tokenizer"] = {{"type", "Sequence"}};
   json["pre_tokenizer"]["pretokenizers"] =
       nlohmann::json::array({{{"type", "WhitespaceSplit"}}, metaspace});
-  checkRefusal(refusal(json.dump()), "'first' behind another step, expected it in front");
+  checkRefusal(refusal(json.dump()), "'first' after another step, expected it as the first step");
 }
 
-TEST_CASE("added tokens without content, twice the same, or the same once normalized are refused") {
+TEST_CASE("added tokens that are empty, duplicate, or equal once normalized are refused") {
   nlohmann::json json = smallTokenizer();
   json["added_tokens"] = {addedToken(7, "")};
   checkRefusal(refusal(json.dump()), "added_tokens[0]: found an empty content");
@@ -202,19 +202,19 @@ TEST_CASE("text that is not one JSON document is refused with the place of the e
   checkRefusal(refusal("[]"), "found an array, expected an object");
 }
 
-TEST_CASE("a name given twice in one object is refused, since one of the two would be lost") {
+TEST_CASE("a duplicate name in one object is refused, since one of the two would be lost") {
   checkRefusal(refusal(R"({"model": {"vocab": {"a": 0, "a": 1}}})"), "found the name 'a' twice");
-  // The same name in two objects is no name twice.
+  // The same name in two objects is not a duplicate.
   checkRefusal(refusal(R"({"model": {"type": "BPE"}, "decoder": {"type": "BPE"}})"), "model.vocab");
 }
 
-TEST_CASE("nesting beyond what any tokenizer needs is refused, not followed") {
+TEST_CASE("nesting deeper than any tokenizer needs is refused") {
   checkRefusal(refusal(std::string(1000000, '[')), "found");
   checkRefusal(refusal(std::string(100, '[') + std::string(100, ']')),
                "nested deeper than 32 levels");
 }
 
-TEST_CASE("both spellings of merges mean the same, and version lines are no merges") {
+TEST_CASE("both spellings of merges are equivalent, and version lines are skipped") {
   nlohmann::json json = smallTokenizer();
   Result<TokenizerModel> mixed = parseTokenizerJson(json.dump(), "x");
   json["model"]["merges"] = {"#version: 0.2", "a b", "ab c"};
@@ -227,14 +227,14 @@ TEST_CASE("both spellings of merges mean the same, and version lines are no merg
   CHECK(mixed->merges == std::vector<TokenMerge>{{0, 1, 3}, {3, 2, 4}});
 }
 
-TEST_CASE("tokens with a space merge when the merges are pairs") {
+TEST_CASE("tokens with a space merge if the merges are pairs") {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"] = {{"a", 0}, {" ", 1}, {"a ", 2}};
   json["model"]["merges"] = nlohmann::json::parse(R"([["a", " "]])");
   CHECK(load(json).encode("a a") == Ids{2, 0});
 }
 
-TEST_CASE("Metaspace's older spelling says always or never") {
+TEST_CASE("Metaspace's older spelling means always or never") {
   nlohmann::json json = smallTokenizer();
   json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"str_rep", "_"}};
   CHECK(load(json).encode("a a") == Ids{5, 0, 5, 0});

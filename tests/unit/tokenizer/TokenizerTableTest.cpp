@@ -16,7 +16,7 @@ TokenizerModel smallModel() {
   return parsed(smallTokenizer().dump());
 }
 
-// What reading says of the table of a model that breaks the rules.
+// The refusal when reading the table of a model that violates the invariants.
 std::string refusalOf(const TokenizerModel &model) {
   std::vector<std::byte> table = writeTokenizerTable(model);
   Result<Tokenizer> tokenizer = Tokenizer::load(table);
@@ -29,7 +29,7 @@ bool contains(const std::string &message, std::string_view part) {
 
 } // namespace
 
-TEST_CASE("a table gives back the model that it was written from") {
+TEST_CASE("reading a table returns the model that it was written from") {
   for (const char *kind : {"gpt2", "llama", "flavours", "deepseek3"}) {
     CAPTURE(kind);
     TokenizerModel model = parsed(readTestFile(std::string(kind) + ".json"));
@@ -49,7 +49,7 @@ TEST_CASE("a table gives back the model that it was written from") {
   }
 }
 
-TEST_CASE("the model's tokens are found by content, those that were only added are not") {
+TEST_CASE("the model's tokens are found by content, tokens that were only added are not") {
   nlohmann::json json = smallTokenizer();
   json["added_tokens"] = {addedToken(7, "<x>"), addedToken(0, "a")};
   TokenizerModel model = parsed(json.dump());
@@ -70,8 +70,8 @@ TEST_CASE("the same model gives the same bytes") {
 
 TEST_CASE("a table of another version is refused with both numbers") {
   std::vector<std::byte> table = writeTokenizerTable(smallModel());
-  // The version is the only field of the small table that holds this number four bytes wide, placed
-  // by the builder in front of the larger fields; find it by changing one place after another.
+  // The version is the only field of the small table with this number in four bytes; the builder
+  // puts it before the larger fields. It is found by changing one place after another.
   size_t refused = 0;
   for (size_t i = 0; i + 4 <= table.size(); i += 4) {
     uint32_t value = 0;
@@ -88,7 +88,7 @@ TEST_CASE("a table of another version is refused with both numbers") {
   CHECK(refused == 1);
 }
 
-TEST_CASE("ids outside the vocabulary are refused wherever they stand") {
+TEST_CASE("ids outside the vocabulary are refused in every field") {
   TokenizerModel model = smallModel();
   model.merges.push_back({0, 7, 1});
   CHECK(contains(refusalOf(model), "merges: found id 7, expected 0 to 6"));
@@ -104,7 +104,7 @@ TEST_CASE("ids outside the vocabulary are refused wherever they stand") {
   CHECK(refusalOf(smallModel()) == "accepted");
 }
 
-TEST_CASE("enumerations, patterns and characters that no one knows are refused") {
+TEST_CASE("unknown enumerations, patterns and characters are refused") {
   TokenizerModel model = smallModel();
   model.pipeline.normalizers.push_back(
       {static_cast<NormalizerStep::Kind>(99), "", "", false, false});
@@ -113,7 +113,7 @@ TEST_CASE("enumerations, patterns and characters that no one knows are refused")
   model.pipeline.preTokenizers.resize(1);
   model.pipeline.preTokenizers[0].kind = PreTokenizerStep::Kind::kSplitRegex;
   model.pipeline.preTokenizers[0].pattern = std::string("(a+)+$");
-  CHECK(contains(refusalOf(model), "the regular expression (a+)+$ is not one that is known"));
+  CHECK(contains(refusalOf(model), "the regular expression (a+)+$ is not supported"));
   model = smallModel();
   model.pipeline.decoders.resize(1);
   model.pipeline.decoders[0].kind = DecoderStep::Kind::kStrip;
@@ -137,7 +137,7 @@ TEST_CASE("a table at an odd address is refused, since it is used in place") {
   CHECK(contains(tokenizer.status().message(), "expected a multiple of 8"));
 }
 
-TEST_CASE("a table cut off anywhere is refused") {
+TEST_CASE("a table cut off at any place is refused") {
   std::vector<std::byte> table = writeTokenizerTable(smallModel());
   for (size_t size = 0; size < table.size(); ++size) {
     CAPTURE(size);
@@ -146,7 +146,7 @@ TEST_CASE("a table cut off anywhere is refused") {
   }
 }
 
-TEST_CASE("a table with any byte changed is refused or works without leaving the table") {
+TEST_CASE("a table with any byte changed is refused or is read without leaving the table") {
   std::vector<std::byte> table = writeTokenizerTable(smallModel());
   size_t refused = 0;
   for (size_t i = 0; i < table.size(); ++i)

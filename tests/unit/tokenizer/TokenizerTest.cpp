@@ -14,7 +14,7 @@ TEST_CASE("invalid UTF-8 is read as one U+FFFD for each broken part") {
   CHECK(loaded.encode("a\xFF") != loaded.encode("a"));
 }
 
-TEST_CASE("a token is found by its content, an added one as well") {
+TEST_CASE("a token is found by its content, also an added one") {
   LoadedTokenizer loaded = loadJson(readTestFile("qwen2.json"));
   std::optional<int32_t> end = loaded.tokenizer.idOf("<|im_end|>");
   REQUIRE(end.has_value());
@@ -26,7 +26,7 @@ TEST_CASE("a token is found by its content, an added one as well") {
   CHECK(!loaded.tokenizer.idOf("").has_value());
 }
 
-TEST_CASE("the vocabulary's size is one more than the largest id, holes and added tokens counted") {
+TEST_CASE("the vocabulary size is one more than the largest id, including holes and added tokens") {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"]["far"] = 20;
   CHECK(load(json).tokenizer.vocabularySize() == 21);
@@ -35,7 +35,7 @@ TEST_CASE("the vocabulary's size is one more than the largest id, holes and adde
   CHECK(load(json).tokenizer.vocabularySize() == 8);
 }
 
-TEST_CASE("ids that no token has are left out of the text") {
+TEST_CASE("ids without a token are omitted from the text") {
   LoadedTokenizer loaded = load(smallTokenizer());
   CHECK(loaded.tokenizer.decode(Ids{0, 99, -1, 1}, false) == "ab");
 }
@@ -72,7 +72,7 @@ TEST_CASE("with ignore_merges a whole piece that is a token needs no merges") {
   CHECK(load(json).encode("cab") == Ids{7});
 }
 
-TEST_CASE("of a pair that is listed twice the later rank counts") {
+TEST_CASE("of a pair that is listed twice, the later rank counts") {
   nlohmann::json json = smallTokenizer();
   json["model"]["vocab"]["bc"] = 7;
   json["model"]["merges"] = {"a b", "b c"};
@@ -81,14 +81,13 @@ TEST_CASE("of a pair that is listed twice the later rank counts") {
   CHECK(load(json).encode("abc") == Ids{0, 7});
 }
 
-TEST_CASE(
-    "an added token that begins in white space which the one before swallowed is still found") {
+TEST_CASE("an added token that begins in white space absorbed by the one before is still found") {
   nlohmann::json json = smallTokenizer();
   json["added_tokens"] = {addedToken(7, "<r>"), addedToken(8, "\n<x>"), addedToken(9, "  ")};
   json["added_tokens"][0]["rstrip"] = true;
   CHECK(load(json).encode("<r> \n<x>") == Ids{7, 8});
   CHECK(load(json).encode("<r>    a") == Ids{7, 9, 9, 0});
-  // Nothing of it is left if it strips to the left itself.
+  // Nothing of it is left if it absorbs white space to the left itself.
   json["added_tokens"][2]["lstrip"] = true;
   CHECK(load(json).encode("<r>  a") == Ids{7, 0});
 }
@@ -114,13 +113,13 @@ TEST_CASE("a document without a break is encoded in reasonable time") {
   CHECK(loaded.encode(std::string(1 << 20, 'a')) == Ids(1 << 18, 8));
 }
 
-TEST_CASE("a long run of spaces is cut without giving up") {
+TEST_CASE("a long run of spaces is split without reaching the match limit") {
   LoadedTokenizer loaded = loadJson(readTestFile("llama3.json"));
   std::string text = std::string(1 << 20, ' ') + "x";
   CHECK(loaded.tokenizer.decode(loaded.encode(text), true) == text);
 }
 
-TEST_CASE("special tokens of the post-processor stand around the text, in the file's order") {
+TEST_CASE("the post-processor's special tokens surround the text, in the file's order") {
   nlohmann::json json = smallTokenizer();
   json["post_processor"] = nlohmann::json::parse(R"({"type": "TemplateProcessing",
     "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
