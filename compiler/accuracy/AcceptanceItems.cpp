@@ -84,7 +84,7 @@ Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompi
                                                              std::vector<std::byte> table) {
   auto items = std::make_unique<AcceptanceItems>();
   items->table = std::move(table);
-  MOERT_ASSIGN_OR_RETURN(items->tokenizer, Tokenizer::load(items->table));
+  MOERT_ASSIGN_OR_RETURN(items->tokenizer, Tokenizer::load(items->table, model.vocabularySize));
   EvaluationRequest evaluation;
   evaluation.metric = request.metric;
   evaluation.files = request.acceptanceTexts;

@@ -115,7 +115,9 @@ Status AccurateCompile::readTexts() {
   if (table.empty())
     return invalidInput(model.checkpoint.directory(),
                         " has no tokenizer.json, expected one for reading texts");
-  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
+  const uint32_t vocabulary = model.description.vocabularySize;
+  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, vocabulary));
+  warnOfTokenizer(model.checkpoint, tokenizer, vocabulary, session.say);
   MOERT_ASSIGN_OR_RETURN(
       const WindowCutter cutter,
       WindowCutter::create(tokenizer, model.description.eosTokens, amounts.windowTokens));
@@ -218,6 +220,7 @@ CalibrateOptions AccurateCompile::calibrateOptions() const {
   options.textPaths = request.calibrationTexts;
   options.documentSeparator = request.documentSeparator;
   options.endTokens = model.description.eosTokens;
+  options.vocabularySize = model.description.vocabularySize;
   options.tokens = request.calibrationTokens;
   options.seed = request.seed;
   return options;

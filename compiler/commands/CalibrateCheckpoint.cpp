@@ -53,6 +53,7 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   if (options.memory)
     MOERT_RETURN_IF_ERROR(checkBudgetLimit(*options.memory, systemMemory()));
   options.endTokens = model.description.eosTokens;
+  options.vocabularySize = model.description.vocabularySize;
   if (selfTextDocuments == 0)
     MOERT_RETURN_IF_ERROR(calibrationWindowsOf(model.checkpoint, options).status());
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,

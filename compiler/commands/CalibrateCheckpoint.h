@@ -8,8 +8,8 @@
 
 namespace moec {
 
-/// options.referencePath and endTokens are filled in here: the reference lies in OUT.work, which
-/// stays where
+/// options.referencePath, endTokens and vocabularySize are filled in here: the reference lies in
+/// OUT.work, which stays where
 /// --resume can go on from it (WorkDirectory::keepAfter) and is removed otherwise. Texts in there
 /// are refused.
 ///

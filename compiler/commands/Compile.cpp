@@ -1,6 +1,7 @@
 #include "compiler/commands/Compile.h"
 
 #include "compiler/calibrate/Calibrate.h"
+#include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/emit/Journal.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/ParseDepth.h"
@@ -53,6 +54,8 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
   std::error_code error;
   if (std::filesystem::exists(partial, error) && !options.resume && session.say)
     session.say(strCat("starting over; --resume would go on with ", partial));
+  MOERT_RETURN_IF_ERROR(
+      warnOfTokenizer(checkpoint, plan.artifact.model.vocabularySize, session.say));
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
   markCheckpoint(hash, plan.artifact);
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));

@@ -1,5 +1,6 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Size.h"
 #include "runtime/tokenizer/TokenizerJson.h"
 #include "runtime/tokenizer/TokenizerTable.h"
@@ -30,6 +31,31 @@ Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint) 
     return failed(*path, ": reading stopped before the end");
   MOERT_ASSIGN_OR_RETURN(TokenizerModel model, parseTokenizerJson(text, *path));
   return writeTokenizerTable(model);
+}
+
+void warnOfTokenizer(const Checkpoint &checkpoint, const Tokenizer &tokenizer, size_t embeddingRows,
+                     const std::function<void(std::string_view)> &warn) {
+  const size_t tokens = tokenizer.vocabularySize();
+  if (!warn || tokens <= embeddingRows)
+    return;
+  size_t first = embeddingRows;
+  while (tokenizer.contentOf(static_cast<int32_t>(first)).empty() && first + 1 < tokens)
+    ++first;
+  warn(strCat("warning: ", *checkpoint.tokenizerPath(), " has ", tokens,
+              " tokens, the embedding has ", embeddingRows, " rows: texts with token ", first,
+              " \"", excerpt(tokenizer.contentOf(static_cast<int32_t>(first))),
+              "\" or a later one cannot be run. Tokens were added to the tokenizer alone, or it is "
+              "of another model"));
+}
+
+Status warnOfTokenizer(const Checkpoint &checkpoint, size_t embeddingRows,
+                       const std::function<void(std::string_view)> &warn) {
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(checkpoint));
+  if (table.empty())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(table));
+  warnOfTokenizer(checkpoint, tokenizer, embeddingRows, warn);
+  return {};
 }
 
 } // namespace moec

@@ -4,12 +4,25 @@
 #include "compiler/import/Checkpoint.h"
 #include "runtime/base/Status.h"
 
+#include "runtime/tokenizer/Tokenizer.h"
+
 #include <cstddef>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 namespace moec {
 
 /// The table (TokenizerTable.h) of the checkpoint's tokenizer.json; empty if it has none.
 moert::Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint);
+
+/// A line for `warn`, if there is one, where the tokenizer has ids for which the model's embedding
+/// has no row: texts with such a token will be refused.
+void warnOfTokenizer(const Checkpoint &checkpoint, const moert::Tokenizer &tokenizer,
+                     size_t embeddingRows, const std::function<void(std::string_view)> &warn);
+
+/// The same, reading the checkpoint's tokenizer, if it has one.
+moert::Status warnOfTokenizer(const Checkpoint &checkpoint, size_t embeddingRows,
+                              const std::function<void(std::string_view)> &warn);
 
 } // namespace moec

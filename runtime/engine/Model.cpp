@@ -46,7 +46,8 @@ Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
   auto opened = std::make_unique<Impl>(
       Impl{std::move(file), std::move(artifact), std::move(table), std::nullopt});
   if (!opened->tokenizerTable.empty()) {
-    Result<Tokenizer> tokenizer = Tokenizer::load(opened->tokenizerTable);
+    Result<Tokenizer> tokenizer =
+        Tokenizer::load(opened->tokenizerTable, opened->artifact.model.vocabularySize);
     if (!tokenizer.isOk())
       return tokenizer.status().withContext(path);
     opened->tokenizer.emplace(std::move(tokenizer).value());

@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/Tokenizer.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/AddedTokenMatcher.h"
 #include "runtime/tokenizer/BpeModel.h"
@@ -28,6 +29,7 @@ struct TokenizerState {
   BpeModel model;
   std::vector<int32_t> specialIds;                   // Ascending.
   std::vector<NormalizedContent> normalizedContents; // By id.
+  size_t modelRows;
 
   /// The content of an id for the decoders.
   std::string_view contentOf(int32_t id) const {
@@ -144,7 +146,7 @@ Status checkStepCounts(const TokenizerPipeline &pipeline) {
 
 } // namespace
 
-Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes) {
+Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes, size_t modelRows) {
   MOERT_ASSIGN_OR_RETURN(TokenizerTable table, readTokenizerTable(bytes));
   MOERT_RETURN_IF_ERROR(checkStepCounts(table.pipeline));
   MOERT_RETURN_IF_ERROR(checkNormalizers(table.pipeline.normalizers));
@@ -163,7 +165,7 @@ Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes) {
   std::vector<NormalizedContent> normalizedContents = findNormalizedContents(table);
   return Tokenizer(std::make_unique<TokenizerState>(TokenizerState{
       std::move(table), std::move(rawTokens), std::move(normalizedTokens), std::move(preTokenizer),
-      model, std::move(specialIds), std::move(normalizedContents)}));
+      model, std::move(specialIds), std::move(normalizedContents), modelRows}));
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<TokenizerState> loadedState) : state(std::move(loadedState)) {}
@@ -188,6 +190,12 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view utf8, bool addSp
   MOERT_RETURN_IF_ERROR(encoding.addText(utf8));
   if (addSpecialTokens)
     encoding.ids.insert(encoding.ids.end(), pipeline.suffixIds.begin(), pipeline.suffixIds.end());
+  for (int32_t id : encoding.ids)
+    if (static_cast<size_t>(id) >= state->modelRows)
+      return invalidInput("token ", id, " \"", excerpt(contentOf(id)),
+                          "\" is in the text, the model has ", state->modelRows,
+                          " tokens and the tokenizer ", vocabularySize(),
+                          ": tokens were added to the tokenizer alone, or it is of another model");
   return std::move(encoding.ids);
 }
 

@@ -40,7 +40,7 @@ public:
   /// normalization changes.
   std::string decode(std::span<const int32_t> ids, bool skipSpecialTokens) const;
 
-  /// One more than the largest id. A model may have more rows than that, never fewer.
+  /// One more than the largest id. A model usually has as many rows, or a few more.
   size_t vocabularySize() const;
 
   /// Bytes allocated besides the table itself.

@@ -4,7 +4,7 @@ import shutil
 import struct
 import unittest
 
-from support import DATA, DONE, E2eTest
+from support import DATA, DONE, POCKET, E2eTest
 
 GOLDEN = DATA / "golden"
 INDEX = "model.safetensors.index.json"
@@ -90,6 +90,41 @@ class OptionalFilesTest(CheckpointTest):
         (warning,) = self.warnings(done)
         self.assertRegex(warning, r"tokenizer\.model.*no tokenizer\.json.*token ids.*save_pretrained")
         self.assertEqual(len(self.ids(output)), 16)
+
+
+class TokenizerTest(CheckpointTest):
+    def with_added_token(self):
+        folder = self.scratch / "ck"
+        folder.mkdir()
+        for path in POCKET.iterdir():
+            (folder / path.name).symlink_to(path)
+        tokenizer = folder / "tokenizer.json"
+        content = json.loads(tokenizer.read_text())
+        tokenizer.unlink()
+        content["added_tokens"].append(dict(id=4096, content="<|im_start|>", single_word=False, lstrip=False, rstrip=False,
+                                            normalized=False, special=True))
+        tokenizer.write_text(json.dumps(content))
+        return folder
+
+    def test_a_token_beyond_the_embedding_is_warned_of_and_refused_by_name(self):
+        done, output = self.compile(self.with_added_token(), "--bits", 4)
+        (warning,) = self.warnings(done)
+        self.assertRegex(warning, r"tokenizer\.json has 4097 tokens.*4096 rows.*token 4096 \"<\|im_start\|>\"")
+        self.expect(DONE, "moert", "run", output, "-p", "Hello", "-n", 1)
+        text = self.scratch / "text.txt"
+        text.write_text("Hello <|im_start|> there. " * 200)
+        named = r'token 4096 "<\|im_start\|>".*the model has 4096 tokens'
+        for command in (("run", output, "-p", "<|im_start|>Hello"), ("eval", output, "--text", text), ("bench", output, "--text", text)):
+            with self.subTest(command=command[0]):
+                self.refused("moert", *command, mention=named)
+        self.refused("moec", "calibrate", self.scratch / "ck", "--calibration-text", text, "-o", self.scratch / "p", mention=named)
+
+    def test_a_tokenizer_of_a_larger_model_is_warned_of(self):
+        folder = self.checkpoint("mixtral")
+        shutil.copy(POCKET / "tokenizer.json", folder)
+        done, _ = self.compile(folder)
+        (warning,) = self.warnings(done)
+        self.assertRegex(warning, r"tokenizer\.json has 4096 tokens.*384 rows.*another model")
 
 
 class ShardsTest(CheckpointTest):

@@ -46,7 +46,10 @@ Result<std::vector<int32_t>> readText(const BenchOptions &options, const std::st
   MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(model, "--text"));
   MOERT_ASSIGN_OR_RETURN(std::string text, readInput(file));
   MOERT_RETURN_IF_ERROR(checkUtf8(text, inputName(file)));
-  MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->encode(text, true));
+  auto encoded = tokenizer->encode(text, true);
+  if (!encoded.isOk())
+    return encoded.status().withContext(inputName(file));
+  std::vector<int32_t> ids = std::move(encoded).value();
   if (ids.size() < options.partTokens())
     return invalidInput(
         inputName(file), " has ", ids.size(), " tokens, expected at least ", options.partTokens(),

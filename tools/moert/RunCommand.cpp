@@ -69,7 +69,10 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
       name = inputName(*options.promptFile);
     }
     MOERT_RETURN_IF_ERROR(checkUtf8(text, name));
-    MOERT_ASSIGN_OR_RETURN(run.prompt, run.tokenizer->encode(text, true));
+    Result<std::vector<int32_t>> ids = run.tokenizer->encode(text, true);
+    if (!ids.isOk())
+      return ids.status().withContext(name);
+    run.prompt = std::move(ids).value();
     run.promptTextBytes = text.size();
   }
   if (run.prompt.empty() && info.bosToken)
