@@ -54,7 +54,7 @@ public:
 private:
   Status readTexts();
   Status writeSelfTexts();
-  Status writeSelfText(const char *step, uint64_t first, uint64_t documents);
+  Result<std::string> writeSelfText(SelfTextUse use, uint64_t documents);
   Status readAcceptance(const WindowCutter &cutter, const std::vector<std::byte> &table);
   CalibrateOptions calibrateOptions() const;
   Status checkTexts();
@@ -118,9 +118,9 @@ Status AccurateCompile::readTexts() {
   const uint32_t vocabulary = model.description.vocabularySize;
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, vocabulary));
   warnOfTokenizer(model.checkpoint, tokenizer, vocabulary, session.say);
-  MOERT_ASSIGN_OR_RETURN(
-      const WindowCutter cutter,
-      WindowCutter::create(tokenizer, model.description.eosTokens, amounts.windowTokens));
+  MOERT_ASSIGN_OR_RETURN(const WindowCutter cutter,
+                         WindowCutter::create(tokenizer, model.description.eosTokens, vocabulary,
+                                              amounts.windowTokens));
   MOERT_ASSIGN_OR_RETURN(
       texts, readSearchTexts(request.calibrationTexts, request.documentSeparator, cutter));
   return readAcceptance(cutter, table);
@@ -139,23 +139,19 @@ Status AccurateCompile::readAcceptance(const WindowCutter &cutter,
   return {};
 }
 
-Status AccurateCompile::writeSelfText(const char *step, uint64_t first, uint64_t documents) {
-  const std::string key = strCat(formatChecksum(hash.sample), " ", request.seed, " ", first, " ",
-                                 documents, " ", amounts.windowTokens);
+Result<std::string> AccurateCompile::writeSelfText(SelfTextUse use, uint64_t documents) {
   SelfTextRequest text;
   text.referencePath = referencePath;
-  text.outputPath = at(step) + ".jsonl";
   text.documents = documents;
-  text.firstDocument = first;
   text.seed = request.seed;
+  text.use = use;
   text.documentTokens = amounts.windowTokens;
   text.threads = request.threads;
-  return writeSelfTextInto(*work, step, key, text, session);
+  return writeSelfTextInto(*work, hash, std::move(text), session);
 }
 
 // From here on they are texts like others.
 Status AccurateCompile::writeSelfTexts() {
-  constexpr const char *kCalibration = "self-calibration", *kAcceptance = "self-acceptance";
   const bool calibrates = calibratesOnSelfText(request), accepts = acceptsOnSelfText(request);
   if (!calibrates && !accepts)
     return {};
@@ -164,12 +160,12 @@ Status AccurateCompile::writeSelfTexts() {
                                          : request.selfTextDocuments;
   const uint64_t calibrated = request.selfTextDocuments - accepted;
   if (calibrates) {
-    MOERT_RETURN_IF_ERROR(writeSelfText(kCalibration, 0, calibrated));
-    request.calibrationTexts = {at(kCalibration) + ".jsonl"};
+    MOERT_ASSIGN_OR_RETURN(std::string path, writeSelfText(SelfTextUse::kCalibration, calibrated));
+    request.calibrationTexts = {std::move(path)};
   }
   if (accepts) {
-    MOERT_RETURN_IF_ERROR(writeSelfText(kAcceptance, calibrated, accepted));
-    request.acceptanceTexts = {at(kAcceptance) + ".jsonl"};
+    MOERT_ASSIGN_OR_RETURN(std::string path, writeSelfText(SelfTextUse::kAcceptance, accepted));
+    request.acceptanceTexts = {std::move(path)};
   }
   say(strCat("the checkpoint has written ", calibrated,
              " documents for calibration and search, and ", accepted, " for the acceptance"));

@@ -35,6 +35,7 @@ Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
   request.textPaths = options.textPaths;
   request.documentSeparator = options.documentSeparator;
   request.endTokens = options.endTokens;
+  request.vocabularySize = options.vocabularySize;
   request.windowTokens = options.windowTokens;
   request.tokens = options.tokens;
   request.seed = options.seed;

@@ -61,7 +61,8 @@ static Result<Source> readText(const std::string &path, const WindowRequest &req
   about.bytes = file.bytes;
   about.hash = file.hash;
   MOERT_ASSIGN_OR_RETURN(const WindowCutter cutter,
-                         WindowCutter::create(tokenizer, request.endTokens, request.windowTokens));
+                         WindowCutter::create(tokenizer, request.endTokens, request.vocabularySize,
+                                              request.windowTokens));
   Source source;
   auto cut = cutter.cut(file.documents);
   if (!cut.isOk())
@@ -71,7 +72,7 @@ static Result<Source> readText(const std::string &path, const WindowRequest &req
                         request.windowTokens);
   source.available = cut->windows();
   if (file.documents.size() == 1) {
-    MOERT_ASSIGN_OR_RETURN(source.tokens, tokenizer.encode(file.documents.front(), true));
+    MOERT_ASSIGN_OR_RETURN(source.tokens, cutter.tokensOf(file.documents.front()));
   } else {
     source.windows = std::move(cut).value();
   }

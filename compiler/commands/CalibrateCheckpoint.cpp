@@ -27,18 +27,16 @@ static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &wor
                                 options.threads};
   MOERT_ASSIGN_OR_RETURN(options.referencePath, makeReference(reference, work, session));
   if (selfTextDocuments > 0) {
-    constexpr const char *kStep = "self-calibration";
     SelfTextRequest text;
     text.referencePath = options.referencePath;
-    text.outputPath = strCat(work.path(), "/", kStep, ".jsonl");
     text.documents = selfTextDocuments;
     text.seed = options.seed;
+    text.use = SelfTextUse::kCalibration;
     text.documentTokens = options.windowTokens;
     text.threads = options.threads;
-    const std::string key = strCat(formatChecksum(hash.sample), " ", text.seed, " ", text.documents,
-                                   " ", text.documentTokens);
-    MOERT_RETURN_IF_ERROR(writeSelfTextInto(work, kStep, key, text, session));
-    options.textPaths = {text.outputPath};
+    MOERT_ASSIGN_OR_RETURN(std::string path,
+                           writeSelfTextInto(work, hash, std::move(text), session));
+    options.textPaths = {std::move(path)};
   }
   return calibrate(checkpoint, options, {session.progress, session.stop, session.say});
 }

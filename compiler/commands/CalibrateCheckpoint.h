@@ -9,9 +9,8 @@
 namespace moec {
 
 /// options.referencePath, endTokens and vocabularySize are filled in here: the reference lies in
-/// OUT.work, which stays where
-/// --resume can go on from it (WorkDirectory::keepAfter) and is removed otherwise. Texts in there
-/// are refused.
+/// OUT.work, which stays where --resume can resume from it (WorkDirectory::keepAfter) and is removed
+/// otherwise. Texts in there are refused.
 ///
 /// selfTextDocuments: instead of options.textPaths, as many documents that the checkpoint writes
 /// (SelfText.h); 0: none.

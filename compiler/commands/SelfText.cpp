@@ -8,6 +8,7 @@
 #include "runtime/base/JsonWriter.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/evaluation/TextWindows.h"
 #include "runtime/generation/Sampler.h"
 
 #include <algorithm>
@@ -32,8 +33,8 @@ struct Lane {
   std::unique_ptr<moert::Session> session;
   std::optional<Sampler> sampler;
   uint64_t document = 0;
-  int32_t last = 0; // The token that the session gets next.
-  std::vector<int32_t> ids;
+  std::vector<int32_t> tokens; // What stands before the document, and the document.
+  size_t fed = 0;              // Tokens that the session has got.
   bool isActive = false;
 };
 
@@ -52,6 +53,7 @@ private:
   Status load();
   Result<MemoryAccount> accountForLanes(EngineOptions &options) const;
   Status begin(Lane &lane, uint64_t document);
+  std::string lineOf(const Lane &lane) const;
   Status step();
   Status flush();
   bool isEnd(int32_t token) const {
@@ -66,32 +68,47 @@ private:
   std::unique_ptr<Engine> engine;
   std::vector<Lane> lanes;
   std::vector<int32_t> endTokens;
-  std::optional<int32_t> separator;
+  std::vector<int32_t> before;              // What stands before each document.
   std::map<uint64_t, std::string> finished; // Lines that wait for earlier documents.
 };
 
 } // namespace
 
-// The next state of a counter-based stream: documents of one seed get unrelated streams.
-static uint64_t seedOf(uint64_t seed, uint64_t document) {
-  const std::array<uint64_t, 2> parts = {seed, document};
+static uint64_t mix(uint64_t seed, uint64_t number) {
+  const std::array<uint64_t, 2> parts = {seed, number};
   return checksum64(std::as_bytes(std::span(parts)));
+}
+
+// Each use and each document of a seed gets a stream of its own. Files have the seed as it is, so
+// that those in tests/data/documents are what their command writes.
+static uint64_t seedOf(const SelfTextRequest &request, uint64_t document) {
+  const uint64_t seed = request.use == SelfTextUse::kFile
+                            ? request.seed
+                            : mix(request.seed, ~static_cast<uint64_t>(request.use));
+  return mix(seed, document);
+}
+
+// The first `count` lines, or all that are whole.
+static std::string_view firstLines(std::string_view text, uint64_t count, uint64_t &lines) {
+  size_t end = 0;
+  for (lines = 0; lines < count; ++lines) {
+    const size_t next = text.find('\n', end);
+    if (next == text.npos)
+      break;
+    end = next + 1;
+  }
+  return text.substr(0, end);
 }
 
 Status SelfTextWriter::open() {
   const std::string partial = OutputFile::partialPathOf(request.outputPath);
   std::error_code ignored;
   if (request.resume && std::filesystem::is_regular_file(partial, ignored)) {
-    MOERT_ASSIGN_OR_RETURN(std::string lines, readInput(partial));
-    lines.resize(lines.rfind('\n') + 1); // npos + 1 is 0.
-    written = static_cast<uint64_t>(std::count(lines.begin(), lines.end(), '\n'));
-    if (written <= request.documents) {
-      MOERT_ASSIGN_OR_RETURN(OutputFile kept,
-                             OutputFile::resume(request.outputPath, lines.size(), 0));
-      output.emplace(std::move(kept));
-      return {};
-    }
-    written = 0;
+    MOERT_ASSIGN_OR_RETURN(const std::string content, readInput(partial));
+    const uint64_t bytes = firstLines(content, request.documents, written).size();
+    MOERT_ASSIGN_OR_RETURN(OutputFile kept, OutputFile::resume(request.outputPath, bytes, 0));
+    output.emplace(std::move(kept));
+    return {};
   }
   MOERT_ASSIGN_OR_RETURN(OutputFile created, OutputFile::create(request.outputPath));
   output.emplace(std::move(created));
@@ -118,11 +135,12 @@ Status SelfTextWriter::load() {
                         ": the checkpoint has no tokenizer, which writing text needs");
   const ModelInfo &info = model->artifact().model;
   endTokens = info.eosTokens;
-  MOERT_ASSIGN_OR_RETURN(std::vector<int32_t> added, model->tokenizer()->encode("", true));
-  if (!added.empty())
-    separator = added.front();
-  else if (!endTokens.empty())
-    separator = endTokens.front();
+  MOERT_ASSIGN_OR_RETURN(const WindowCutter cutter,
+                         WindowCutter::create(*model->tokenizer(), endTokens, info.vocabularySize,
+                                              request.documentTokens));
+  before = cutter.addedTokens();
+  if (before.empty() && cutter.separatorToken())
+    before = {*cutter.separatorToken()};
   EngineOptions options;
   options.contextTokens = std::min(request.documentTokens, info.maxPositions);
   options.threads = request.threads;
@@ -140,17 +158,17 @@ Status SelfTextWriter::load() {
 
 Status SelfTextWriter::begin(Lane &lane, uint64_t document) {
   const uint32_t vocabulary = model->artifact().model.vocabularySize;
-  const uint64_t seed = seedOf(request.seed, request.firstDocument + document);
+  const uint64_t seed = seedOf(request, document);
   SamplingOptions sampling;
   sampling.temperature = 1;
   sampling.seed = seed;
   MOERT_ASSIGN_OR_RETURN(lane.sampler, Sampler::create(sampling, vocabulary));
   lane.session->reset();
   lane.document = document;
-  lane.ids.clear();
-  lane.last = separator ? *separator : int32_t(RandomStream(~seed).nextBelow(vocabulary));
-  if (!separator)
-    lane.ids.push_back(lane.last);
+  lane.tokens = before;
+  lane.fed = 0;
+  if (before.empty())
+    lane.tokens.push_back(int32_t(RandomStream(~seed).nextBelow(vocabulary)));
   lane.isActive = true;
   return {};
 }
@@ -159,35 +177,48 @@ Status SelfTextWriter::onLogits(moert::Session &session, uint32_t, std::span<con
   Lane &lane = *std::find_if(lanes.begin(), lanes.end(), [&](const Lane &candidate) {
     return candidate.session.get() == &session;
   });
-  MOERT_ASSIGN_OR_RETURN(lane.last, lane.sampler->sample(logits));
-  for (int again = 0; isEnd(lane.last) && lane.ids.empty(); ++again) {
+  MOERT_ASSIGN_OR_RETURN(int32_t token, lane.sampler->sample(logits));
+  const bool endsAtEndToken = !request.hasIds;
+  const bool isEmpty = lane.tokens.size() == before.size();
+  for (int again = 0; endsAtEndToken && isEmpty && isEnd(token); ++again) {
     if (again == kMostDraws)
       return failed(request.referencePath,
                     ": the model ends every document before its first token");
-    MOERT_ASSIGN_OR_RETURN(lane.last, lane.sampler->sample(logits));
+    MOERT_ASSIGN_OR_RETURN(token, lane.sampler->sample(logits));
   }
-  if (isEnd(lane.last))
+  if (endsAtEndToken && isEnd(token))
     lane.isActive = false;
   else
-    lane.ids.push_back(lane.last);
-  if (lane.ids.size() + separator.has_value() >= session.capacity())
+    lane.tokens.push_back(token);
+  if (lane.tokens.size() >= session.capacity())
     lane.isActive = false;
-  if (lane.isActive)
-    return {};
+  if (!lane.isActive)
+    finished.emplace(lane.document, lineOf(lane));
+  return {};
+}
+
+std::string SelfTextWriter::lineOf(const Lane &lane) const {
+  const std::span<const int32_t> ids = std::span(lane.tokens).subspan(before.size());
   std::string line;
   JsonWriter json(line);
   json.beginObject();
-  json.key("text").string(model->tokenizer()->decode(lane.ids, true));
+  json.key("text").string(model->tokenizer()->decode(ids, !request.hasIds));
+  if (request.hasIds)
+    json.key("ids").numbers(ids);
   json.endObject();
-  finished.emplace(lane.document, line + "\n");
-  return {};
+  return line + "\n";
 }
 
 Status SelfTextWriter::step() {
   std::vector<SessionTokens> batch;
-  for (Lane &lane : lanes)
-    if (lane.isActive)
-      batch.push_back({lane.session.get(), {&lane.last, 1}, LogitsWanted::kLast});
+  for (Lane &lane : lanes) {
+    if (!lane.isActive)
+      continue;
+    const bool isLast = lane.fed + 1 == lane.tokens.size();
+    batch.push_back({lane.session.get(),
+                     {&lane.tokens[lane.fed++], 1},
+                     isLast ? LogitsWanted::kLast : LogitsWanted::kNowhere});
+  }
   return engine->step(batch, *this);
 }
 
@@ -233,23 +264,52 @@ Status writeSelfText(const SelfTextRequest &request, const Session &session) {
   return writer.run();
 }
 
-Status writeSelfTextInto(const WorkDirectory &work, const std::string &step, const std::string &key,
-                         SelfTextRequest request, const Session &session) {
+// Everything that decides the bytes of a document.
+static std::string keyOf(const CheckpointHash &checkpoint, const SelfTextRequest &request) {
+  return strCat(formatChecksum(checkpoint.sample), " seed ", request.seed, ", at most ",
+                request.documentTokens, " tokens", request.hasIds ? ", ids" : "");
+}
+
+static const char *stepOf(SelfTextUse use) {
+  switch (use) {
+  case SelfTextUse::kFile:
+    return "self-text";
+  case SelfTextUse::kCalibration:
+    return "self-calibration";
+  case SelfTextUse::kAcceptance:
+    return "self-acceptance";
+  }
+  return "";
+}
+
+Result<std::string> writeSelfTextInto(const WorkDirectory &work, const CheckpointHash &checkpoint,
+                                      SelfTextRequest request, const Session &session) {
+  const std::string step = stepOf(request.use);
+  request.outputPath = strCat(work.path(), "/", step, ".jsonl");
+  // The whole file is of one number of documents.
+  const std::string key = strCat(keyOf(checkpoint, request), ", ", request.documents, " documents");
+  MOERT_ASSIGN_OR_RETURN(
+      request.resume,
+      work.takeUp(step, key,
+                  std::array{OutputFile::partialPathOf(request.outputPath), request.outputPath}));
   std::error_code ignored;
-  request.resume = work.isMarked(step, key);
-  if (request.resume && std::filesystem::is_regular_file(request.outputPath, ignored))
-    return {};
-  MOERT_RETURN_IF_ERROR(work.mark(step, key));
-  return writeSelfText(request, session);
+  if (!request.resume || !std::filesystem::is_regular_file(request.outputPath, ignored))
+    MOERT_RETURN_IF_ERROR(writeSelfText(request, session));
+  return request.outputPath;
 }
 
 static Status makeAndWrite(const Checkpoint &checkpoint, SelfTextRequest request,
                            const WorkDirectory &work, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
-  const std::string key = strCat(formatChecksum(hash.sample), " ", request.seed, " ",
-                                 request.firstDocument, " ", request.documentTokens);
-  request.resume = request.resume && work.isMarked("self-text", key);
-  MOERT_RETURN_IF_ERROR(work.mark("self-text", key));
+  const std::string partial = OutputFile::partialPathOf(request.outputPath);
+  std::error_code ignored;
+  const bool isPartialThere = std::filesystem::exists(partial, ignored);
+  // A partial file is of any number of documents.
+  MOERT_ASSIGN_OR_RETURN(const bool isTakenUp,
+                         work.takeUp(stepOf(request.use), keyOf(hash, request), {&partial, 1}));
+  if (request.resume && isPartialThere && !isTakenUp && session.say)
+    session.say(strCat("starting over: ", partial, " is of another checkpoint or other options"));
+  request.resume = isTakenUp;
   Session quiet = session;
   quiet.say = {};
   MOERT_ASSIGN_OR_RETURN(

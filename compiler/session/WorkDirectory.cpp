@@ -193,4 +193,19 @@ Status WorkDirectory::unmark(const std::string &step) const {
   return error ? systemError(error.value(), strCat("removing ", path)) : Status();
 }
 
+Result<bool> WorkDirectory::takeUp(const std::string &step, const std::string &key,
+                                   std::span<const std::string> files) const {
+  if (isMarked(step, key))
+    return true;
+  MOERT_RETURN_IF_ERROR(unmark(step));
+  for (const std::string &path : files) {
+    std::error_code error;
+    std::filesystem::remove(path, error);
+    if (error)
+      return systemError(error.value(), strCat("removing ", path));
+  }
+  MOERT_RETURN_IF_ERROR(mark(step, key));
+  return false;
+}
+
 } // namespace moec

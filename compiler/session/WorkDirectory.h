@@ -54,6 +54,11 @@ public:
   bool isMarked(const std::string &step, const std::string &key) const;
   moert::Status mark(const std::string &step, const std::string &key) const;
   moert::Status unmark(const std::string &step) const;
+  /// For a step that leaves files before they are whole: whether those of an earlier run are of the
+  /// same key. If not, removes them and then marks the step; what is there afterwards is of the
+  /// key, wherever this run is interrupted.
+  moert::Result<bool> takeUp(const std::string &step, const std::string &key,
+                             std::span<const std::string> files) const;
 
 private:
   WorkDirectory(std::string name, int lockFile, bool isOld)

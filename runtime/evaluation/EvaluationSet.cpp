@@ -91,8 +91,9 @@ static std::string leftOut(const TextFile &file, const TextWindows &windows) {
 
 Status EvaluationSet::readTexts(const EvaluationRequest &request, const ModelInfo &info,
                                 const TakeNote &note) {
-  MOERT_ASSIGN_OR_RETURN(const WindowCutter cutter,
-                         WindowCutter::create(*tokenizer, info.eosTokens, windows.windowTokens));
+  MOERT_ASSIGN_OR_RETURN(
+      const WindowCutter cutter,
+      WindowCutter::create(*tokenizer, info.eosTokens, info.vocabularySize, windows.windowTokens));
   uint64_t largestFile = 0;
   for (const std::string &path : request.files) {
     MOERT_ASSIGN_OR_RETURN(const TextFile file, readTextFile(path, request.documentSeparator));

@@ -8,7 +8,8 @@ namespace {
 
 constexpr size_t kMaxDepth = 64;
 
-/// Collects the fields of one line, event by event: keeps no more than the line's own bytes.
+/// Collects the fields of one line, event by event: keeps no more than the line's own bytes, or
+/// twice as many where it is an array of digits.
 class FieldCollector final : public nlohmann::json_sax<nlohmann::json> {
 public:
   bool null() override { return other(); }
@@ -17,6 +18,12 @@ public:
   bool number_float(number_float_t, const string_t &) override { return other(); }
   bool binary(binary_t &) override { return other(); }
   bool number_unsigned(number_unsigned_t value) override {
+    if (depth == 2 && value <= uint64_t(INT32_MAX) && current->texts.empty() &&
+        (current->kind == JsonField::Kind::kTexts || current->kind == JsonField::Kind::kIds)) {
+      current->kind = JsonField::Kind::kIds;
+      current->ids.push_back(static_cast<int32_t>(value));
+      return true;
+    }
     if (depth != 1)
       return other();
     current->kind = JsonField::Kind::kNumber;
@@ -123,6 +130,11 @@ Result<std::string> JsonLine::text(std::string_view key, std::string_view expect
 Result<std::vector<std::string>> JsonLine::texts(std::string_view key, std::string_view expected) {
   MOERT_ASSIGN_OR_RETURN(JsonField * field, find(key, JsonField::Kind::kTexts, expected));
   return std::move(field->texts);
+}
+
+Result<std::vector<int32_t>> JsonLine::ids(std::string_view key, std::string_view expected) {
+  MOERT_ASSIGN_OR_RETURN(JsonField * field, find(key, JsonField::Kind::kIds, expected));
+  return std::move(field->ids);
 }
 
 Result<uint64_t> JsonLine::number(std::string_view key, std::string_view expected) {

@@ -15,11 +15,12 @@ namespace moert {
 
 /// The value of one key.
 struct JsonField {
-  enum class Kind { kText, kNumber, kTexts, kOther };
+  enum class Kind { kText, kNumber, kTexts, kIds, kOther };
   Kind kind = Kind::kOther;
   std::string text;
   uint64_t number = 0;
   std::vector<std::string> texts;
+  std::vector<int32_t> ids; // Of an array of whole numbers from 0 to INT32_MAX, one or more.
 };
 
 /// Borrows the file's name. The readers move the value out: call each at most once per key.
@@ -38,6 +39,7 @@ public:
   Result<std::string> text(std::string_view key, std::string_view expected);
   Result<std::vector<std::string>> texts(std::string_view key, std::string_view expected);
   Result<uint64_t> number(std::string_view key, std::string_view expected);
+  Result<std::vector<int32_t>> ids(std::string_view key, std::string_view expected);
 
   bool has(std::string_view key) const { return fields.find(key) != fields.end(); }
   bool hasTexts(std::string_view key) const;

@@ -20,28 +20,34 @@ static void dropLineBreak(std::string_view &text) {
     text.remove_suffix(1);
 }
 
-Result<std::vector<std::string>> parseDocumentLines(std::string_view content,
-                                                    std::string_view name) {
-  std::vector<std::string> documents;
-  MOERT_RETURN_IF_ERROR(forEachJsonLine(content, name, [&](JsonLine &line, uint32_t) -> Status {
-    MOERT_ASSIGN_OR_RETURN(std::string text,
-                           line.text("text", "one document a line as {\"text\": \"...\"}"));
-    if (!isBlank(text))
-      documents.push_back(std::move(text));
-    return {};
-  }));
+Result<std::vector<TextDocument>> parseDocumentLines(std::string_view content,
+                                                     std::string_view name) {
+  std::vector<TextDocument> documents;
+  MOERT_RETURN_IF_ERROR(
+      forEachJsonLine(content, name, [&](JsonLine &line, uint32_t number) -> Status {
+        TextDocument document = {.text = {}, .ids = {}, .line = number};
+        MOERT_ASSIGN_OR_RETURN(document.text,
+                               line.text("text", "one document a line as {\"text\": \"...\"}"));
+        if (line.has("ids")) {
+          MOERT_ASSIGN_OR_RETURN(document.ids,
+                                 line.ids("ids", "one or more token ids of the text"));
+        }
+        if (!document.ids.empty() || !isBlank(document.text))
+          documents.push_back(std::move(document));
+        return {};
+      }));
   return documents;
 }
 
-std::vector<std::string> splitDocuments(std::string content, std::string_view separator) {
-  std::vector<std::string> documents;
+std::vector<TextDocument> splitDocuments(std::string content, std::string_view separator) {
+  std::vector<TextDocument> documents;
   const std::string_view all = content;
   size_t begin = 0; // Of the document.
   auto add = [&](size_t end) {
     std::string_view document = all.substr(begin, end - begin);
     dropLineBreak(document);
     if (!isBlank(document))
-      documents.emplace_back(document);
+      documents.push_back({.text = std::string(document), .ids = {}});
   };
   for (size_t line = 0; !separator.empty() && line < all.size();) {
     const size_t end = std::min(all.find('\n', line), all.size());
@@ -57,7 +63,8 @@ std::vector<std::string> splitDocuments(std::string content, std::string_view se
   if (begin > 0)
     add(all.size());
   else if (!isBlank(all))
-    documents.push_back(std::move(content)); // One document, as it is in the file.
+    documents.push_back(
+        {.text = std::move(content), .ids = {}}); // One document, as it is in the file.
   return documents;
 }
 

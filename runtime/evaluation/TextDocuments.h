@@ -1,13 +1,14 @@
 // The documents of a text file. Whatever reads texts (calibration, the search, the acceptance and
 // `moert eval`) reads them here, so that all have the same documents.
 //
-//   NAME.jsonl      one document a line: {"text": "..."}; other keys are ignored, blank lines are
-//                   left out
+//   NAME.jsonl      one document a line: {"text": "..."}, or {"text": "...", "ids": [...]} with its
+//                   tokens, which are then used instead of tokenizing it; tokens that the tokenizer
+//                   adds are not among them. Other keys are ignored, blank lines are left out
 //   any other file  one document, or several between lines that equal the separator. A separator
 //                   line, the line break before it and its own belong to no document; in a file
 //                   with a separator, neither does the line break at its end
 //
-// Documents of nothing but white space are skipped.
+// Documents of nothing but white space are skipped, unless they have ids.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -22,27 +23,34 @@ namespace moert {
 /// The default of --document-separator.
 constexpr std::string_view kDocumentSeparator = "<|endoftext|>";
 
+struct TextDocument {
+  std::string text;
+  std::vector<int32_t> ids; // Empty: those that tokenizing the text gives.
+  uint32_t line = 0;        // Where it is in a .jsonl file, from 1.
+};
+
 /// A text file that was read.
 struct TextFile {
   std::string name;   // As messages name it.
   uint64_t hash = 0;  // XXH3-64 of the file's bytes.
   uint64_t bytes = 0; // Of the file.
-  std::vector<std::string> documents;
+  std::vector<TextDocument> documents;
 };
 
 /// The documents of a file, in its order. With an empty separator, a file that is not .jsonl is one
 /// document. Refuses files that cannot be read or are not UTF-8, and lines of a .jsonl file that
-/// are not such an object, naming file and line.
+/// are not such an object, naming file and line. Whether ids are those of the text is for who has a
+/// tokenizer (WindowCutter).
 Result<TextFile> readTextFile(const std::string &path, std::string_view separator);
 
 /// Refuses a --document-separator that no line of a UTF-8 text can equal.
 Status checkDocumentSeparator(std::string_view separator);
 
 /// The documents of a .jsonl file's content. `name` is the file's, as messages have it.
-Result<std::vector<std::string>> parseDocumentLines(std::string_view content,
-                                                    std::string_view name);
+Result<std::vector<TextDocument>> parseDocumentLines(std::string_view content,
+                                                     std::string_view name);
 
 /// The documents of any other file's content.
-std::vector<std::string> splitDocuments(std::string content, std::string_view separator);
+std::vector<TextDocument> splitDocuments(std::string content, std::string_view separator);
 
 } // namespace moert

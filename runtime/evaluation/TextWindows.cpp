@@ -82,20 +82,38 @@ TextWindows cutWindows(std::span<const std::vector<int32_t>> documents,
 
 Result<WindowCutter> WindowCutter::create(const Tokenizer &tokenizer,
                                           std::span<const int32_t> endTokens,
-                                          uint32_t windowTokens) {
-  WindowCutter cutter(tokenizer, windowTokens);
+                                          uint32_t vocabularySize, uint32_t windowTokens) {
+  WindowCutter cutter(tokenizer, vocabularySize, windowTokens);
   // Any text shows whether the tokenizer adds tokens of its own.
   MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> with, tokenizer.encode("a", true));
   MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> without, tokenizer.encode("a", false));
   if (with.size() == without.size() && !endTokens.empty())
     cutter.separator = endTokens.front();
+  cutter.added.assign(with.begin(), std::ranges::search(with, without).begin());
   return cutter;
 }
 
-Result<TextWindows> WindowCutter::cut(std::span<const std::string> documents) const {
+Result<std::vector<int32_t>> WindowCutter::tokensOf(const TextDocument &document) const {
+  if (document.ids.empty())
+    return tokenizer->encode(document.text, true);
+  for (int32_t id : document.ids)
+    if (static_cast<uint32_t>(id) >= vocabularySize)
+      return invalidInput("line ", document.line, ": found the id ", id,
+                          " in \"ids\", expected those of the model: 0 to ", vocabularySize - 1,
+                          "; without \"ids\" the text is tokenized");
+  if (tokenizer->decode(document.ids, false) != document.text)
+    return invalidInput("line ", document.line,
+                        ": found \"ids\" of another text than \"text\", expected ids of this "
+                        "model's tokenizer; without \"ids\" the text is tokenized");
+  std::vector<int32_t> ids = added;
+  ids.insert(ids.end(), document.ids.begin(), document.ids.end());
+  return ids;
+}
+
+Result<TextWindows> WindowCutter::cut(std::span<const TextDocument> documents) const {
   Cut cut(separator, windowTokens);
-  for (const std::string &document : documents) {
-    MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer->encode(document, true));
+  for (const TextDocument &document : documents) {
+    MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokensOf(document));
     cut.add(ids);
   }
   return std::move(cut).finish();

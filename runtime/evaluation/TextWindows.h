@@ -14,12 +14,12 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/evaluation/TextDocuments.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace moert {
@@ -47,22 +47,31 @@ struct TextWindows {
 /// Cuts documents of one model into windows. Borrows the tokenizer.
 class WindowCutter {
 public:
-  /// endTokens: the model's, in the order in which its configuration names them.
+  /// endTokens and vocabularySize: the model's, the former in the order in which its configuration
+  /// names them. A vocabulary may have more ids than its tokenizer has tokens.
   static Result<WindowCutter> create(const Tokenizer &tokenizer, std::span<const int32_t> endTokens,
-                                     uint32_t windowTokens);
+                                     uint32_t vocabularySize, uint32_t windowTokens);
 
-  Result<TextWindows> cut(std::span<const std::string> documents) const;
+  Result<TextWindows> cut(std::span<const TextDocument> documents) const;
+
+  /// A document's own ids behind addedTokens(), or what the tokenizer gives. Refuses, by line, ids
+  /// that are not in the vocabulary or not those of the text, such as another tokenizer's.
+  Result<std::vector<int32_t>> tokensOf(const TextDocument &document) const;
 
   /// What stands before each packed document beside what the tokenizer adds; often the end token.
   std::optional<int32_t> separatorToken() const { return separator; }
+  /// What the tokenizer adds before a text; often nothing.
+  const std::vector<int32_t> &addedTokens() const { return added; }
 
 private:
-  WindowCutter(const Tokenizer &borrowed, uint32_t tokens)
-      : tokenizer(&borrowed), windowTokens(tokens) {}
+  WindowCutter(const Tokenizer &borrowed, uint32_t ids, uint32_t tokens)
+      : tokenizer(&borrowed), vocabularySize(ids), windowTokens(tokens) {}
 
   const Tokenizer *tokenizer;
+  uint32_t vocabularySize;
   uint32_t windowTokens;
   std::optional<int32_t> separator;
+  std::vector<int32_t> added;
 };
 
 /// The windows of documents that are tokens already. Adds no separator before the first token of a

@@ -1,8 +1,10 @@
 """Documents that a checkpoint writes itself: the same bytes however they are computed, and a loss accepted on them."""
 import json
+import math
+import shutil
 import signal
 
-from support import DONE, INTERRUPTED, POCKET, E2eTest, ended, start, wait_for
+from support import DATA, DONE, FAILED, INTERRUPTED, POCKET, REFUSED, E2eTest, artifact, ended, pocket, start, wait_for
 
 DOCUMENTS = 24
 
@@ -14,11 +16,16 @@ class SelfTextTest(E2eTest):
         return output
 
     def test_each_document_is_one_line_with_text(self):
-        lines = self.written("lines.jsonl").read_text().splitlines()
-        self.assertEqual(len(lines), DOCUMENTS)
-        texts = [json.loads(line)["text"] for line in lines]
-        self.assertTrue(all(texts))
-        self.assertEqual(len(set(texts)), DOCUMENTS)
+        documents = [json.loads(line) for line in self.written("lines.jsonl").read_text().splitlines()]
+        self.assertEqual(len(documents), DOCUMENTS)
+        self.assertEqual(len({document["text"] for document in documents}), DOCUMENTS)
+        for document in documents:
+            self.assertEqual(len(document["ids"]), 511)  # With the separator, one window.
+
+    def test_text_alone_ends_where_the_model_ends_it(self):
+        output = self.written("text.jsonl", "--text-only", documents=30, seed=3)
+        validation = (DATA / "documents/validation.jsonl").read_text().splitlines()
+        self.assertEqual(output.read_text().splitlines(), validation[:30])
 
     def test_a_document_is_the_same_whatever_threads_and_number_of_documents(self):
         whole = self.written("whole.jsonl").read_text().splitlines()
@@ -41,6 +48,77 @@ class SelfTextTest(E2eTest):
         self.expect(DONE, "moec", *command, "--resume")
         self.assertEqual(output.read_text().splitlines()[:3], self.written("few.jsonl", documents=3).read_text().splitlines())
         self.assertEqual(sorted(path.name for path in self.scratch.glob("resumed*")), ["resumed.jsonl"])
+
+    def interrupted(self, output, *command):
+        """Waits until the command has written documents, and interrupts it."""
+        process = start("moec", *command)
+        wait_for(process, output)
+        process.send_signal(signal.SIGINT)
+        status, err = ended(process)
+        self.assertEqual(status, INTERRUPTED, err)
+
+    def test_what_is_of_another_seed_or_checkpoint_is_not_resumed(self):
+        other = self.scratch / "other"
+        shutil.copytree(POCKET, other)
+        with open(other / "model.safetensors", "r+b") as file:
+            file.seek(8 + int.from_bytes(file.read(8), "little"))
+            file.write(bytes(8))
+        for name, checkpoint, seed in (("seed", POCKET, 2), ("checkpoint", other, 1)):
+            output = self.scratch / f"{name}.jsonl"
+            self.interrupted(f"{output}.partial", "self-text", POCKET, "-n", 400, "--seed", 1, "-o", output)
+            command = ("self-text", checkpoint, "-n", 2, "--seed", seed)
+            done = self.expect(DONE, "moec", *command, "--resume", "-o", output)
+            self.assertIn("starting over", done.err)
+            afresh = self.scratch / f"{name}-afresh.jsonl"
+            self.expect(DONE, "moec", *command, "-o", afresh)
+            self.assertEqual(output.read_text(), afresh.read_text())
+
+    def test_a_resumed_compilation_with_another_seed_has_documents_of_that_seed(self):
+        output = self.scratch / "out.moe"
+        written = self.scratch / "out.moe.work/self-calibration.jsonl"
+        first = self.out_of_reach(output, "--self-text", 40, "--seed", 1)
+        command = self.out_of_reach_command(output, "--self-text", 40, "--seed", 2, "--resume")
+        self.interrupted(f"{written}.partial", *command)
+        self.expect(REFUSED, "moec", *command)
+        self.assertNotEqual(written.read_text(), first["calibration"])
+
+    def out_of_reach_command(self, output, *flags):
+        return ("compile", POCKET, "-o", output, "--accuracy-loss", "0.001%", "--bits", 2, "--search-windows", 10, *flags)
+
+    def out_of_reach(self, output, *flags):
+        """The documents of a compilation that ends out of reach and keeps its work directory."""
+        self.expect(REFUSED, "moec", *self.out_of_reach_command(output, *flags))
+        return {path.stem.removeprefix("self-"): path.read_text() for path in self.scratch.glob(f"{output.name}.work/self-*.jsonl")}
+
+    def test_calibration_acceptance_and_files_of_one_seed_share_no_document(self):
+        both = self.out_of_reach(self.scratch / "both.moe", "--self-text", 40, "--seed", 1, "--calibration-tokens", 2048)
+        profile = self.scratch / "calibration.profile"
+        self.expect(DONE, "moec", "calibrate", POCKET, "--self-text", 20, "--seed", 1, "--tokens", 2048, "-o", profile)
+        calibrated = json.loads(self.expect(DONE, "moec", "inspect", profile, "--json").out)["texts"]
+        self.assertEqual([text["bytes"] for text in calibrated], [len(both["calibration"].encode())])  # The same documents.
+        accepted = self.out_of_reach(self.scratch / "accepted.moe", "--calibration", profile, "--self-text", 20, "--seed", 1)
+        self.assertEqual(accepted, {"acceptance": both["acceptance"]})
+        texts = [both["calibration"], both["acceptance"], self.written("file.jsonl", documents=20).read_text()]
+        lines = [line for text in texts for line in text.splitlines()]
+        self.assertEqual((len(lines), len(set(lines))), (60, 60))
+
+    def test_on_its_own_documents_the_loss_in_nats_is_the_divergence(self):
+        text = self.written("own.jsonl", documents=100)
+        measured = json.loads(self.expect(DONE, "moert", "eval", pocket("2"), "--reference", pocket("source"), "--text", text, "--json").out)
+        # Of a window, the difference of the two has a standard deviation of 0.024 nats at 2 bits:
+        # three standard errors.
+        self.assertEqual(measured["windows"], 100)
+        self.assertAlmostEqual(math.log1p(measured["loss"]), measured["kl"], delta=3 * 0.024 / math.sqrt(100))
+
+    def test_ids_of_another_tokenizer_are_refused_by_line(self):
+        lines = self.written("ids.jsonl", documents=2).read_text().splitlines()
+        document = json.loads(lines[1])
+        text = self.scratch / "bad.jsonl"
+        for ids, found in (([4096], "the id 4096"), (document["ids"][1:], "another text")):
+            text.write_text(lines[0] + "\n" + json.dumps({"text": document["text"], "ids": ids}) + "\n")
+            mention = rf"{text.name}'?: line 2: found .*{found}"
+            self.refused("moert", "eval", pocket("2"), "--text", text, mention=mention)
+            self.refused("moec", "calibrate", POCKET, "--calibration-text", text, "-o", self.scratch / "p", mention=mention)
 
     def test_too_few_documents_for_an_acceptance_are_refused(self):
         self.refused("moec", "compile", POCKET, "-o", self.scratch / "out.moe", "--accuracy-loss", "2%", "--self-text", 39,

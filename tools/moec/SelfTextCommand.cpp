@@ -34,7 +34,7 @@ void addSelfTextCommand(CLI::App &app, Action &chosen) {
       ->check(within(1, uint64_t(1) << 24))
       ->type_name("N");
   addOutput(*command, request.outputPath,
-            "The file to write: one document per line, {\"text\": \"...\"}")
+            "The file to write: one document per line, {\"text\": \"...\", \"ids\": [...]}")
       ->check(someWord())
       ->type_name("OUT.jsonl");
   command
@@ -46,11 +46,15 @@ void addSelfTextCommand(CLI::App &app, Action &chosen) {
                    withDefault("Longest document, in tokens", request.documentTokens))
       ->check(within(2, uint64_t(1) << 20))
       ->type_name("N");
-  setGroup(*command, "Documents", {"--documents", "--seed", "--document-tokens"});
+  command->add_flag_callback(
+      "--text-only", [flags] { flags->request.hasIds = false; },
+      "Write no token ids, for another tokenizer");
+  setGroup(*command, "Documents", {"--documents", "--seed", "--document-tokens", "--text-only"});
   addRunning(*command, request.threads, &request.resume);
-  command->footer(
-      "Documents are sampled at temperature 1; the same seed gives the same documents.\n" +
-      exampleFooter("moec self-text ./qwen -n 400 --seed 1 -o calibration.jsonl"));
+  command->footer("Documents are sampled at temperature 1; the same seed gives the same documents. "
+                  "Their ids are "
+                  "the sampled tokens: tokenizing the text often gives others.\n" +
+                  exampleFooter("moec self-text ./qwen -n 400 --seed 1 -o calibration.jsonl"));
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Status {
       StepProgress progress;

@@ -10,6 +10,15 @@ using namespace moert;
 
 using Documents = std::vector<std::string>;
 
+static Documents textsOf(const std::vector<TextDocument> &documents) {
+  Documents texts;
+  for (const TextDocument &document : documents) {
+    CHECK(document.ids.empty());
+    texts.push_back(document.text);
+  }
+  return texts;
+}
+
 static std::string write(const TemporaryDirectory &directory, const char *name,
                          const std::string &content) {
   const std::string path = directory.path(name);
@@ -19,19 +28,19 @@ static std::string write(const TemporaryDirectory &directory, const char *name,
 
 TEST_CASE("a text without separator lines is one document, as it is in the file") {
   const std::string text = "\n one\ntwo <|endoftext|> \n<|endoftext|> three\n\n";
-  CHECK(splitDocuments(text, "<|endoftext|>") == Documents{text});
-  CHECK(splitDocuments("a\n---\nb\n", "") == Documents{"a\n---\nb\n"}); // Never split.
+  CHECK(textsOf(splitDocuments(text, "<|endoftext|>")) == Documents{text});
+  CHECK(textsOf(splitDocuments("a\n---\nb\n", "")) == Documents{"a\n---\nb\n"}); // Never split.
 }
 
 TEST_CASE("separator lines and the line breaks around them are part of no document") {
-  CHECK(splitDocuments("one\n1\n---\ntwo\n---\nthree\n", "---") ==
+  CHECK(textsOf(splitDocuments("one\n1\n---\ntwo\n---\nthree\n", "---")) ==
         Documents{"one\n1", "two", "three"});
-  CHECK(splitDocuments("one\r\n---\r\n two\n\n---\nthree", "---") ==
+  CHECK(textsOf(splitDocuments("one\r\n---\r\n two\n\n---\nthree", "---")) ==
         Documents{"one", " two\n", "three"}); // One line break alone.
 }
 
 TEST_CASE("documents of nothing but white space are skipped") {
-  CHECK(splitDocuments("---\n---\none\n---\n \n\n---\ntwo\n---\n", "---") ==
+  CHECK(textsOf(splitDocuments("---\n---\none\n---\n \n\n---\ntwo\n---\n", "---")) ==
         Documents{"one", "two"});
   CHECK(splitDocuments("---", "---").empty());
   CHECK(splitDocuments(" \n\n", "---").empty());
@@ -44,7 +53,21 @@ TEST_CASE("a JSONL file has a document a line, its other keys and blank lines le
                                       "{\"text\": \" \\n\"}\n{\"text\": \"three\"}",
                                       "f");
   REQUIRE_MESSAGE(documents.isOk(), documents.status().message());
-  CHECK(*documents == Documents{"one\n\xC3\xA9", "two\n---\nx", "three"});
+  CHECK(textsOf(*documents) == Documents{"one\n\xC3\xA9", "two\n---\nx", "three"});
+}
+
+TEST_CASE("a line with ids is a document whatever its text, and says where it is") {
+  auto documents =
+      parseDocumentLines("{\"text\": \"one\"}\n\n"
+                         "{\"text\": \" \\n\", \"ids\": [0, 2147483647]}\n"
+                         "{\"text\": \"\", \"ids\": [3], \"more\": [-1, 0.5, \"x\", 1]}\n",
+                         "f");
+  REQUIRE_MESSAGE(documents.isOk(), documents.status().message());
+  REQUIRE(documents->size() == 3);
+  CHECK((*documents)[0].ids.empty());
+  CHECK((*documents)[1].ids == std::vector<int32_t>{0, INT32_MAX});
+  CHECK((*documents)[1].line == 3);
+  CHECK((*documents)[2].ids == std::vector<int32_t>{3});
 }
 
 TEST_CASE("a line that is no document is refused with its number, what was found and expected") {
@@ -56,6 +79,14 @@ TEST_CASE("a line that is no document is refused with its number, what was found
         Broken{"{\"text\": 3}", "another kind of value for \"text\""},
         Broken{"{\"text\": [\"a\"]}", "another kind of value for \"text\""},
         Broken{"{\"text\": null}", "another kind of value for \"text\""},
+        Broken{"{\"text\": \"a\", \"ids\": []}", "\"ids\", expected one or more token ids"},
+        Broken{"{\"text\": \"a\", \"ids\": 1}", "another kind of value for \"ids\""},
+        Broken{"{\"text\": \"a\", \"ids\": [1, -1]}", "another kind of value for \"ids\""},
+        Broken{"{\"text\": \"a\", \"ids\": [1, \"b\", 2]}", "another kind of value for \"ids\""},
+        Broken{"{\"text\": \"a\", \"ids\": [\"b\", 2]}", "another kind of value for \"ids\""},
+        Broken{"{\"text\": \"a\", \"ids\": [1, 2.0]}", "another kind of value for \"ids\""},
+        Broken{"{\"text\": \"a\", \"ids\": [[1]]}", "another kind of value for \"ids\""},
+        Broken{"{\"text\": \"a\", \"ids\": [2147483648]}", "another kind of value for \"ids\""},
         Broken{"{\"text\": \"a\", \"text\": \"b\"}", "a key twice"},
         Broken{"[\"a\"]", "expected one object a line"}, Broken{"\"a\"", "no object"},
         Broken{"{\"text\": \"a\"", "no JSON from byte"},
@@ -79,8 +110,8 @@ TEST_CASE("the file's name decides how it is read, and its bytes what it is") {
   auto fromLines = readTextFile(lines, "---"), fromText = readTextFile(text, "---");
   REQUIRE(fromLines.isOk());
   REQUIRE(fromText.isOk());
-  CHECK(fromLines->documents == Documents{"one"});
-  CHECK(fromText->documents == Documents{"{\"text\": \"one\"}", "{\"text\": \"two\"}"});
+  CHECK(textsOf(fromLines->documents) == Documents{"one"});
+  CHECK(textsOf(fromText->documents) == Documents{"{\"text\": \"one\"}", "{\"text\": \"two\"}"});
   CHECK(fromText->bytes == content.size());
   CHECK(fromText->hash != fromLines->hash);
   CHECK(fromText->name == "'" + text + "'");

@@ -97,12 +97,24 @@ static nlohmann::json withBeginToken() {
 }
 
 static TextWindows cutTexts(const LoadedTokenizer &loaded, const Ids &endTokens,
-                            const std::vector<std::string> &documents) {
-  auto cutter = WindowCutter::create(loaded.tokenizer, endTokens, 4);
+                            const std::vector<std::string> &texts) {
+  auto cutter = WindowCutter::create(loaded.tokenizer, endTokens, 9, 4);
   REQUIRE(cutter.isOk());
+  std::vector<TextDocument> documents;
+  for (const std::string &text : texts)
+    documents.push_back({.text = text, .ids = {}});
   auto windows = cutter->cut(documents);
   REQUIRE(windows.isOk());
   return std::move(windows).value();
+}
+
+static Ids tokensOf(const LoadedTokenizer &loaded, const Ids &endTokens,
+                    const TextDocument &document) {
+  auto cutter = WindowCutter::create(loaded.tokenizer, endTokens, 9, 4);
+  REQUIRE(cutter.isOk());
+  auto ids = cutter->tokensOf(document);
+  REQUIRE_MESSAGE(ids.isOk(), ids.status().message());
+  return std::move(ids).value();
 }
 
 TEST_CASE("the separator is the first end token, or what the tokenizer itself begins texts with") {
@@ -113,4 +125,34 @@ TEST_CASE("the separator is the first end token, or what the tokenizer itself be
   CHECK(cutTexts(load(json), {}, {"c", "cb", "b"}).tokens == Ids{2, 2, 1, 1});
   CHECK(cutTexts(load(withBeginToken()), {8}, {"c", "cb"}).tokens == Ids{7, 2, 7, 2});
   CHECK(cutTexts(load(withBeginToken()), {8}, {"cbc"}).tokens == Ids{7, 2, 1, 2});
+}
+
+TEST_CASE("a document's own ids are used behind what the tokenizer adds") {
+  const LoadedTokenizer plain = load(smallTokenizer()), begins = load(withBeginToken());
+  // Tokenizing would give 4; the model has an id 8 that the tokenizer has no token for.
+  const TextDocument document = {.text = "abc", .ids = {0, 1, 8, 2}, .line = 1};
+  CHECK(tokensOf(plain, {7}, document) == Ids{0, 1, 8, 2});
+  CHECK(tokensOf(begins, {7}, document) == Ids{7, 0, 1, 8, 2});
+}
+
+TEST_CASE("special tokens are part of a document's ids and of its text") {
+  const LoadedTokenizer begins = load(withBeginToken());
+  CHECK(tokensOf(begins, {}, {.text = "ab<e>a", .ids = {3, 8, 0}, .line = 1}) == Ids{7, 3, 8, 0});
+}
+
+TEST_CASE("ids that are not in the vocabulary or not of the text are refused by line") {
+  const LoadedTokenizer loaded = load(smallTokenizer());
+  auto cutter = WindowCutter::create(loaded.tokenizer, {}, 9, 4);
+  REQUIRE(cutter.isOk());
+  auto refusal = [&](Ids ids) {
+    const std::vector<TextDocument> documents = {{.text = "a", .ids = {}},
+                                                 {.text = "abc", .ids = ids, .line = 12}};
+    auto windows = cutter->cut(documents);
+    CHECK(windows.status().code() == StatusCode::kInvalidInput);
+    return windows.status().message();
+  };
+  CHECK(refusal({0, 1, 9}).starts_with("line 12: found the id 9 in \"ids\", expected those of the "
+                                       "model: 0 to 8"));
+  CHECK(refusal({0, 1}).starts_with("line 12: found \"ids\" of another text"));
+  CHECK(refusal({4, 0}).starts_with("line 12: found \"ids\" of another text"));
 }

@@ -357,7 +357,7 @@ TEST_CASE("texts are read as documents, short ones packed after the separator to
   nlohmann::json json = moert::smallTokenizer();
   json["added_tokens"] = {moert::addedToken(7, "<e>")};
   const moert::LoadedTokenizer loaded = moert::load(json);
-  auto cutter = moert::WindowCutter::create(loaded.tokenizer, Ids{7}, 4);
+  auto cutter = moert::WindowCutter::create(loaded.tokenizer, Ids{7}, 9, 4);
   REQUIRE(cutter.isOk());
   const std::vector<std::string> paths = {directory.path("a.jsonl"), directory.path("b.txt")};
   auto texts = readSearchTexts(paths, "---", *cutter);

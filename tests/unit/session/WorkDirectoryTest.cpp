@@ -238,6 +238,37 @@ TEST_CASE("a step that was unmarked is not marked, and may be unmarked again") {
   CHECK(work.isMarked("other", "key"));
 }
 
+TEST_CASE("what a step left under another key is removed before it is marked") {
+  TemporaryDirectory directory;
+  WorkDirectory work = opened(directory.path("out.moe"), false);
+  const std::array files = {directory.path("partial"), work.path() + "/whole"};
+  auto takeUp = [&](const std::string &key) {
+    auto isTakenUp = work.takeUp("step", key, files);
+    REQUIRE_MESSAGE(isTakenUp.isOk(), isTakenUp.status().message());
+    return *isTakenUp;
+  };
+  CHECK(!takeUp("key")); // No file is there.
+  for (const std::string &file : files)
+    write(file);
+  CHECK(takeUp("key"));
+  CHECK(fs::exists(files[0]));
+  CHECK(!takeUp("another key"));
+  CHECK(work.isMarked("step", "another key"));
+  for (const std::string &file : files)
+    CHECK(!fs::exists(file));
+}
+
+TEST_CASE("a step is not marked while what it left under another key is there") {
+  TemporaryDirectory directory;
+  WorkDirectory work = opened(directory.path("out.moe"), false);
+  const std::string file = directory.path("partial");
+  fs::create_directories(file + "/cannot be removed");
+  REQUIRE(work.mark("step", "key").isOk());
+  CHECK(!work.takeUp("step", "another key", {&file, 1}).isOk());
+  CHECK(!work.isMarked("step", "another key"));
+  CHECK(!work.isMarked("step", "key"));
+}
+
 TEST_CASE("an output with an invalid name contains no inputs, and is refused itself") {
   TemporaryDirectory directory;
   fs::create_symlink("loop", directory.path("loop"));
