@@ -76,7 +76,7 @@ static moert::Plan presetPlan(const moec::BudgetPlan &from) {
   plan.budgetBytes = from.budgetBytes;
   plan.prefillChunk = from.prefillChunk;
   plan.contextTokens = from.contextTokens;
-  plan.transitPages = from.allotment.transitPages;
+  plan.stagingPages = from.allotment.stagingPages;
   plan.quotaPages = from.allotment.quotaPages;
   plan.preset = moec::presetName(from.preset);
   plan.rules = moec::rulesOf(from.preset);

@@ -41,7 +41,7 @@ private:
 
   Value newBuffer(BufferKind kind, uint64_t width, uint64_t group = 0);
   Value newRow(uint64_t width) { return newBuffer(BufferKind::kF32, width); }
-  template <typename OpT, typename... Args> void play(Location loc, Args &&...args);
+  template <typename OpT, typename... Args> void execute(Location loc, Args &&...args);
   Value inputFor(Location loc, FormatAttr format, Value row);
   FailureOr<Value> linear(Operation *op, LinearAttr linear, Value input);
   FailureOr<Value> glu(Operation *op, GluAttr network, Value input);
@@ -82,7 +82,7 @@ Value Expander::newBuffer(BufferKind kind, uint64_t width, uint64_t group) {
 }
 
 /// Appends an instruction and discards quantized copies of values that it overwrites.
-template <typename OpT, typename... Args> void Expander::play(Location loc, Args &&...args) {
+template <typename OpT, typename... Args> void Expander::execute(Location loc, Args &&...args) {
   auto op = OpT::create(builder, loc, std::forward<Args>(args)...);
   if (layer)
     op->setAttr(kLayerAttr, layer);
@@ -102,7 +102,7 @@ Value Expander::inputFor(Location loc, FormatAttr format, Value row) {
     if (cast<BufferType>(known.getType()).getGroup() == group)
       return known;
   Value copy = newBuffer(BufferKind::kQuantized, cast<BufferType>(row.getType()).getWidth(), group);
-  play<PlayQuantizeOp>(loc, row, copy);
+  execute<ExecQuantizeOp>(loc, row, copy);
   quantized[row].push_back(copy);
   return copy;
 }
@@ -121,7 +121,7 @@ FailureOr<Value> Expander::linear(Operation *op, LinearAttr linear, Value input)
     return failure();
   Value src = inputFor(op->getLoc(), *format, input);
   Value dst = newRow(weight.rows());
-  play<PlayLinearOp>(op->getLoc(), src, dst, linear.getWeight(), linear.getBias());
+  execute<ExecLinearOp>(op->getLoc(), src, dst, linear.getWeight(), linear.getBias());
   return dst;
 }
 
@@ -132,7 +132,7 @@ FailureOr<Value> Expander::glu(Operation *op, GluAttr network, Value input) {
   FailureOr<Value> up = linear(op, network.getUp(), input);
   if (failed(up))
     return failure();
-  play<PlayActivateOp>(op->getLoc(), *gate, *up, *gate, network.getActivation());
+  execute<ExecActivateOp>(op->getLoc(), *gate, *up, *gate, network.getActivation());
   return linear(op, network.getDown(), *gate);
 }
 
@@ -153,7 +153,7 @@ LogicalResult Expander::expand(EmbedOp op) {
   if (failed(formatOf(op, symbol<WeightOp>(op.getWeightAttr()))))
     return failure();
   Value row = newRow(widthOf(op.getResult()));
-  play<PlayEmbedOp>(op.getLoc(), row, op.getWeightAttr(), op.getScaleAttr());
+  execute<ExecEmbedOp>(op.getLoc(), row, op.getWeightAttr(), op.getScaleAttr());
   buffers[op.getResult()] = row;
   return success();
 }
@@ -162,9 +162,9 @@ LogicalResult Expander::expand(NormOp op) {
   Value src = bufferOf(op.getInput());
   Value dst = isLastUse(op.getInput(), op) ? src : newRow(widthOf(op.getInput()));
   NormAttr norm = op.getNorm();
-  play<PlayNormOp>(op.getLoc(), src, dst, norm.getWeight(), norm.getBias(),
-                   NormKindAttr::get(builder.getContext(), norm.getKind()), norm.getEpsilon(),
-                   builder.getI32IntegerAttr(static_cast<int32_t>(widthOf(op.getInput()))));
+  execute<ExecNormOp>(op.getLoc(), src, dst, norm.getWeight(), norm.getBias(),
+                      NormKindAttr::get(builder.getContext(), norm.getKind()), norm.getEpsilon(),
+                      builder.getI32IntegerAttr(static_cast<int32_t>(widthOf(op.getInput()))));
   buffers[op.getResult()] = dst;
   return success();
 }
@@ -173,9 +173,9 @@ void Expander::headNorm(Location loc, std::optional<NormAttr> norm, Value row) {
   if (!norm)
     return;
   uint32_t segment = symbol<WeightOp>(norm->getWeight()).cols();
-  play<PlayNormOp>(loc, row, row, norm->getWeight(), norm->getBias(),
-                   NormKindAttr::get(builder.getContext(), norm->getKind()), norm->getEpsilon(),
-                   builder.getI32IntegerAttr(static_cast<int32_t>(segment)));
+  execute<ExecNormOp>(loc, row, row, norm->getWeight(), norm->getBias(),
+                      NormKindAttr::get(builder.getContext(), norm->getKind()), norm->getEpsilon(),
+                      builder.getI32IntegerAttr(static_cast<int32_t>(segment)));
 }
 
 LogicalResult Expander::expand(AttentionOp op) {
@@ -192,13 +192,13 @@ LogicalResult Expander::expand(AttentionOp op) {
   headNorm(loc, op.getQueryNorm(), *query);
   headNorm(loc, op.getKeyNorm(), *key);
   if (op.getRope()) {
-    play<PlayRopeOp>(loc, *query, op.getHeads(), slot.getKeyDim(), *op.getRope());
-    play<PlayRopeOp>(loc, *key, slot.getKvHeads(), slot.getKeyDim(), *op.getRope());
+    execute<ExecRopeOp>(loc, *query, op.getHeads(), slot.getKeyDim(), *op.getRope());
+    execute<ExecRopeOp>(loc, *key, slot.getKvHeads(), slot.getKeyDim(), *op.getRope());
   }
-  play<PlayStoreKvOp>(loc, *key, *value, op.getSlotAttr());
+  execute<ExecStoreKvOp>(loc, *key, *value, op.getSlotAttr());
   Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
-  play<PlayAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(), op.getWindow().value_or(0),
-                     op.getScale());
+  execute<ExecAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(),
+                        op.getWindow().value_or(0), op.getScale());
   FailureOr<Value> output = linear(op, op.getOutput(), attended);
   if (failed(output))
     return failure();
@@ -212,8 +212,8 @@ LogicalResult Expander::expand(RouteOp op) {
     return failure();
   uint64_t topK = widthOf(op.getExperts());
   Value experts = newBuffer(BufferKind::kI32, topK), weights = newRow(topK);
-  play<PlayRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayer(), op.getScoring(),
-                    static_cast<uint32_t>(topK), op.getRenormalize(), op.getWeightScale());
+  execute<ExecRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayer(), op.getScoring(),
+                       static_cast<uint32_t>(topK), op.getRenormalize(), op.getWeightScale());
   buffers[op.getExperts()] = experts;
   buffers[op.getWeights()] = weights;
   return success();
@@ -225,8 +225,8 @@ LogicalResult Expander::expand(PredictOp op) {
   if (failed(format))
     return failure();
   Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
-  play<PlayPredictOp>(op.getLoc(), src, newRow(weight.rows()), op.getRouter().getWeight(),
-                      op.getRouter().getBias(), op.getMoeLayerAttr(), op.getAheadAttr());
+  execute<ExecPredictOp>(op.getLoc(), src, newRow(weight.rows()), op.getRouter().getWeight(),
+                         op.getRouter().getBias(), op.getMoeLayerAttr(), op.getAheadAttr());
   return success();
 }
 
@@ -264,8 +264,8 @@ LogicalResult Expander::expand(ExpertsOp op) {
   Value hidden;
   if (format->isQuantized())
     hidden = newBuffer(BufferKind::kQuantized, experts.width(), format->getActivationGroup());
-  play<PlayExpertsOp>(op.getLoc(), src, bufferOf(op.getExperts()), bufferOf(op.getWeights()), dst,
-                      op.getMoeLayerAttr(), gathered, gate, up, hidden, ranks);
+  execute<ExecExpertsOp>(op.getLoc(), src, bufferOf(op.getExperts()), bufferOf(op.getWeights()),
+                         dst, op.getMoeLayerAttr(), gathered, gate, up, hidden, ranks);
   buffers[op.getResult()] = dst;
   return success();
 }
@@ -279,7 +279,7 @@ LogicalResult Expander::expand(SharedExpertOp op) {
     FailureOr<Value> score = linear(op, *gate, input);
     if (failed(score))
       return failure();
-    play<PlayGateRowsOp>(op.getLoc(), *result, *score, *result);
+    execute<ExecGateRowsOp>(op.getLoc(), *result, *score, *result);
   }
   buffers[op.getResult()] = *result;
   return success();
@@ -298,7 +298,7 @@ LogicalResult Expander::expand(AddOp op) {
   Value dst = isLastUse(op.getA(), op)   ? a
               : isLastUse(op.getB(), op) ? b
                                          : newRow(widthOf(op.getResult()));
-  play<PlayAddOp>(op.getLoc(), a, b, dst, op.getScaleAttr());
+  execute<ExecAddOp>(op.getLoc(), a, b, dst, op.getScaleAttr());
   buffers[op.getResult()] = dst;
   return success();
 }
@@ -309,8 +309,8 @@ LogicalResult Expander::expand(HeadOp op) {
   if (failed(format))
     return failure();
   Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
-  play<PlayHeadOp>(op.getLoc(), src, op.getLinear().getWeight(), op.getLinear().getBias(),
-                   op.getScaleAttr());
+  execute<ExecHeadOp>(op.getLoc(), src, op.getLinear().getWeight(), op.getLinear().getBias(),
+                      op.getScaleAttr());
   return success();
 }
 
@@ -359,7 +359,7 @@ uint64_t placeProgram(ProgramOp program) {
     if (isa<BufferOp>(op))
       continue;
     // Consecutive predictions are computed together, so their scores must not overlap.
-    if (isa<PlayPredictOp>(op) && isa_and_nonnull<PlayPredictOp>(op.getPrevNode()))
+    if (isa<ExecPredictOp>(op) && isa_and_nonnull<ExecPredictOp>(op.getPrevNode()))
       --instruction;
     for (Value buffer : op.getOperands()) {
       auto [entry, isNew] = lifetimes.try_emplace(

@@ -185,11 +185,11 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
 }
 
 FailureOr<moert::ModelFootprint> footprintWithPredictors(ModuleOp module, uint32_t pageBytes) {
-  OwningOpRef<ModuleOp> guessing = module.clone();
-  for (func::FuncOp function : guessing->getOps<func::FuncOp>())
-    if (isGuessing(function))
+  OwningOpRef<ModuleOp> prefetching = module.clone();
+  for (func::FuncOp function : prefetching->getOps<func::FuncOp>())
+    if (isPrefetching(function))
       placePredictors(function, moert::kMostAhead);
-  return footprintOf(*guessing, pageBytes);
+  return footprintOf(*prefetching, pageBytes);
 }
 
 } // namespace mlir::moe

@@ -118,7 +118,7 @@ def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
     ```mlir
     module attributes {moe.model = #moe.model<...>, moe.page_bytes = 4096 : i64,
         moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 2048,
-                               prefillChunk = 512, transitPages = 0, quotaPages = [12, 12],
+                               prefillChunk = 512, stagingPages = 0, quotaPages = [12, 12],
                                preset = "auto", reasons = [...]>]} {...}
     ```
 
@@ -167,7 +167,7 @@ def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
 
     ```mlir
     module attributes {moe.plans = [#moe.plan<..., preset = "fate", eviction = arc,
-        guesses = [#moe.guess<>, #moe.guess<predictor = gate>], reasons = [...]>]} {
+        prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate>], reasons = [...]>]} {
       func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
         ...
         %e, %w = moe.route %n router <@layer0.router> to @layer0.experts ...
@@ -206,13 +206,13 @@ def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    #moe.plan<..., guesses = [#moe.guess<>, #moe.guess<predictor = gate>]>
+    #moe.plan<..., prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate>]>
     ```
 
     After `--moe-schedule-prefetch="device=laptop-nvme.yaml"`, with n = 2.7 and 60 experts in a layer:
 
     ```mlir
-    #moe.plan<..., guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 15, reads = 2>],
+    #moe.plan<..., prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 15, reads = 2>],
               reasons = [..., #moe.reason<decision = "prefetch of MoE layer 1", ...>]>
     ```
 
@@ -273,7 +273,7 @@ def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
 def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
   let summary = "Lower functions on layers to programs of instructions";
   let description = [{
-    One `moe.play` op per instruction of runtime/format/Schedule.h. A value that several quantized
+    One `moe.execute` op per instruction of runtime/format/Schedule.h. A value that several quantized
     products read is quantized once (queries, keys and values; routed and shared experts); routers
     and shared gates take the f32 values. Results go to the offsets of plan-memory; without it the
     buffers have no offsets. Buffers of one type at one offset become one.
@@ -296,9 +296,9 @@ def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
     moe.program @decode {
       %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
       %1 = moe.buffer at 256 : !moe.buffer<quantized, 64, group = 32>
-      moe.play.embed %0 weight @embedding scale 1.0 : !moe.buffer<f32, 64>
-      moe.play.quantize %0 to %1 : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
-      moe.play.head %1 weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
+      moe.exec.embed %0 weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+      moe.exec.quantize %0 to %1 : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
+      moe.exec.head %1 weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
     }
     ```
 

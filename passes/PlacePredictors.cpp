@@ -22,13 +22,13 @@ public:
   void runOnOperation() override;
 
 private:
-  StringRef whyNot(const moert::GuessRule &rule) const;
+  StringRef whyNot(const moert::PrefetchRule &rule) const;
   LogicalResult choosePredictors(moert::Plan &plan);
 };
 
 } // namespace
 
-bool isGuessing(func::FuncOp function) {
+bool isPrefetching(func::FuncOp function) {
   return function.getSymName() == "decode" && !function.isDeclaration();
 }
 
@@ -47,17 +47,17 @@ void placePredictors(func::FuncOp function, uint32_t ahead) {
       int64_t distance = numbers.lookup(to.getMoeLayer()) - numbers.lookup(from.getMoeLayer());
       if (distance < 1 || distance > ahead)
         continue;
-      auto guess = PredictOp::create(builder, from.getLoc(), from.getInput(), to.getRouter(),
-                                     to.getMoeLayerAttr(),
-                                     builder.getI32IntegerAttr(static_cast<int32_t>(distance)));
+      auto prefetch = PredictOp::create(builder, from.getLoc(), from.getInput(), to.getRouter(),
+                                        to.getMoeLayerAttr(),
+                                        builder.getI32IntegerAttr(static_cast<int32_t>(distance)));
       if (Attribute layer = from->getAttr(kLayerAttr))
-        guess->setAttr(kLayerAttr, layer);
+        prefetch->setAttr(kLayerAttr, layer);
     }
   }
 }
 
 /// Why no layer can use a rule of a preset; empty: they can.
-StringRef PlacePredictors::whyNot(const moert::GuessRule &rule) const {
+StringRef PlacePredictors::whyNot(const moert::PrefetchRule &rule) const {
   if (rule.predictor == moert::Predictor::kPaths && !paths)
     return "there is no activation-path table, which calibration makes: compile with "
            "--calibration-text or --calibration, or replan with --calibration";
@@ -72,13 +72,13 @@ LogicalResult PlacePredictors::choosePredictors(moert::Plan &plan) {
       return emitError(getOperation()->getLoc(), found.status().message());
     preset = *found;
   }
-  const moert::GuessRule rule = moec::predictorOf(preset);
+  const moert::PrefetchRule rule = moec::predictorOf(preset);
   const StringRef why = whyNot(rule);
-  plan.guesses.clear();
+  plan.prefetches.clear();
   if (rule.predictor != moert::Predictor::kOff && why.empty()) {
-    plan.guesses.resize(plan.quotaPages.size());
-    for (size_t i = rule.ahead; i < plan.guesses.size(); ++i)
-      plan.guesses[i] = rule;
+    plan.prefetches.resize(plan.quotaPages.size());
+    for (size_t i = rule.ahead; i < plan.prefetches.size(); ++i)
+      plan.prefetches[i] = rule;
   }
   addPredictorReason(preset, why, plan);
   removeReasons(kPrefetchReasons, plan); // Reasons of earlier rules.
@@ -93,7 +93,7 @@ void PlacePredictors::runOnOperation() {
     return signalPassFailure();
   }
   for (func::FuncOp function : module.getOps<func::FuncOp>())
-    if (isGuessing(function))
+    if (isPrefetching(function))
       placePredictors(function, ahead);
   if (!module->hasAttr(kPlansAttr))
     return;

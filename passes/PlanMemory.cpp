@@ -51,7 +51,7 @@ LogicalResult PlanMemory::prove(const moert::Plan &plan, const moert::ModelFootp
                               plan.budgetBytes,
                               plan.contextTokens,
                               plan.prefillChunk,
-                              {plan.transitPages, plan.quotaPages}};
+                              {plan.stagingPages, plan.quotaPages}};
   moec::PlannedUse use;
   use.contextBlock = moert::kKvBlockTokens;
   use.threads = threads;

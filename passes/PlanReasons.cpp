@@ -12,8 +12,8 @@ namespace mlir::moe {
 
 using moec::Preset;
 
-static void addGuesses(std::string value, std::string_view why, Origin origin, Plan &plan) {
-  plan.reasons.push_back({"guesses", std::move(value), std::string(why), origin});
+static void addPrefetches(std::string value, std::string_view why, Origin origin, Plan &plan) {
+  plan.reasons.push_back({"prefetches", std::move(value), std::string(why), origin});
 }
 
 void removeReasons(std::string_view beginning, Plan &plan) {
@@ -28,15 +28,15 @@ void addCacheReasons(Preset preset, Plan &plan) {
 }
 
 void addPredictorReason(Preset preset, std::string_view whyNot, Plan &plan) {
-  removeReasons("guesses", plan);
-  const GuessRule rule = moec::predictorOf(preset);
+  removeReasons("prefetches", plan);
+  const PrefetchRule rule = moec::predictorOf(preset);
   if (rule.predictor == Predictor::kOff) {
-    plan.reasons.push_back(moec::planReasonOf(moec::noGuessDecision(preset)));
+    plan.reasons.push_back(moec::planReasonOf(moec::noPrefetchDecision(preset)));
     return;
   }
   if (!whyNot.empty())
-    return addGuesses("none", whyNot, Origin::kDerived, plan);
-  addGuesses(
+    return addPrefetches("none", whyNot, Origin::kDerived, plan);
+  addPrefetches(
       strCat(moec::predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
       rule.predictor == Predictor::kGate
           ? "Fate, section 4.3: the next layer's gate on this layer's input"

@@ -8,7 +8,7 @@
 namespace mlir::moe {
 
 /// Whether the function has predictions: prefill uses nearly all experts of every layer.
-bool isGuessing(func::FuncOp function);
+bool isPrefetching(func::FuncOp function);
 
 /// Inserts a `moe.predict` after each router of the function for each of its MoE layers 1 to
 /// `ahead` further on; removes earlier ones.

@@ -21,7 +21,7 @@ namespace {
 
 /// The decision about one layer's prefetching.
 struct LayerDecision {
-  moert::GuessRule rule;
+  moert::PrefetchRule rule;
   std::string why; // If prefetching is off; equal neighbours share a reason.
   double inTime = 0;
   moert::Origin origin = moert::Origin::kAssumed;
@@ -80,7 +80,7 @@ static std::string fixed(double value) {
 }
 
 FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_t layer) {
-  const moert::GuessRule &asked = plan.guesses[layer];
+  const moert::PrefetchRule &asked = plan.prefetches[layer];
   LayerDecision decision;
   if (asked.predictor == moert::Predictor::kOff || layer < asked.ahead || !routes[layer] ||
       !routes[layer - asked.ahead]) {
@@ -103,7 +103,7 @@ FailureOr<LayerDecision> SchedulePrefetch::decide(const moert::Plan &plan, size_
     decision.origin = reads->origin;
   }
   const moert::CacheShape::Layer &of = shape.layers[layer];
-  const uint64_t records = plan.transitPages / std::max<uint64_t>(1, of.recordPages);
+  const uint64_t records = plan.stagingPages / std::max<uint64_t>(1, of.recordPages);
   // Without a trace the number of candidates has no measured optimum: twice the experts of a token,
   // which is the number that calibration keeps per token.
   const uint64_t named = std::min<uint64_t>(of.experts, 2 * of.topK);
@@ -152,17 +152,17 @@ void SchedulePrefetch::addReasons(const std::vector<LayerDecision> &decisions, m
 
 LogicalResult SchedulePrefetch::schedule(moert::Plan &plan) {
   removeReasons(kPrefetchReasons, plan);
-  if (plan.guesses.empty())
+  if (plan.prefetches.empty())
     return success();
   std::vector<LayerDecision> decisions;
-  for (size_t layer = 0; layer < plan.guesses.size(); ++layer) {
+  for (size_t layer = 0; layer < plan.prefetches.size(); ++layer) {
     FailureOr<LayerDecision> decision = decide(plan, layer);
     if (failed(decision))
       return failure();
     decisions.push_back(std::move(*decision));
   }
   addReasons(decisions, plan);
-  for (auto [rule, decision] : llvm::zip_equal(plan.guesses, decisions))
+  for (auto [rule, decision] : llvm::zip_equal(plan.prefetches, decisions))
     rule = decision.rule;
   return success();
 }
@@ -183,7 +183,7 @@ void SchedulePrefetch::runOnOperation() {
   layers = llvm::to_vector(module.getOps<MoeLayerOp>());
   routes.assign(layers.size(), nullptr);
   for (func::FuncOp function : module.getOps<func::FuncOp>())
-    if (isGuessing(function))
+    if (isPrefetching(function))
       for (RouteOp route : function.getOps<RouteOp>())
         for (auto [layer, found] : llvm::zip_equal(layers, routes))
           if (route.getMoeLayer() == layer.getSymName())

@@ -41,7 +41,7 @@ constexpr Range kShare = {0.01, 1};
 constexpr Range kRecordBytes = {512, 1 << 30};
 constexpr Range kDepth = {1, 1024};
 constexpr Range kReusedBytes = {512, double(kLongUnusedBytes - 1)};
-constexpr Range kReusedShare = {0.1, 10};
+constexpr Range kReusedFraction = {0.1, 10};
 
 Status readThreadRates(YamlFields &parent, const std::string &key, ThreadRates &rates) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, parent.map(key));
@@ -67,8 +67,8 @@ Status readProcessor(YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(uint64_t cores, fields.knownCount("cores", kCores));
   device.cores = static_cast<uint32_t>(cores);
   MOERT_ASSIGN_OR_RETURN(device.dispatchNs, fields.quantity("dispatch_ns", kNanoseconds));
-  MOERT_RETURN_IF_ERROR(readOr(fields, "share_while_reading", kShare, {1, Origin::kAssumed},
-                               device.shareWhileReading));
+  MOERT_RETURN_IF_ERROR(readOr(fields, "fraction_while_reading", kShare, {1, Origin::kAssumed},
+                               device.fractionWhileReading));
   return fields.finish();
 }
 
@@ -137,7 +137,7 @@ Status readReused(const std::string &file, YamlFields &disk, std::vector<ReusedM
     MOERT_ASSIGN_OR_RETURN(YamlFields point, YamlFields::of(file, node, place));
     ReusedMemory one;
     MOERT_ASSIGN_OR_RETURN(one.bytes, point.count("bytes", kReusedBytes));
-    MOERT_ASSIGN_OR_RETURN(one.share, point.quantity("share", kReusedShare));
+    MOERT_ASSIGN_OR_RETURN(one.share, point.quantity("share", kReusedFraction));
     MOERT_RETURN_IF_ERROR(point.finish());
     if (!reused.empty() && one.bytes <= reused.back().bytes)
       return refuseNode(file, node["bytes"], place + ".bytes",
@@ -154,8 +154,8 @@ Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device)
   MOERT_ASSIGN_OR_RETURN(device.hasRegisteredBuffers, fields.knownFlag("registered_buffers"));
   MOERT_ASSIGN_OR_RETURN(device.cachedBytesPerSecond,
                          fields.quantity("cached_bytes_per_second", kBytesPerSecond));
-  MOERT_RETURN_IF_ERROR(readOr(fields, "share_while_computing", kShare, {1, Origin::kAssumed},
-                               device.shareWhileComputing));
+  MOERT_RETURN_IF_ERROR(readOr(fields, "fraction_while_computing", kShare, {1, Origin::kAssumed},
+                               device.fractionWhileComputing));
   MOERT_RETURN_IF_ERROR(readOr(fields, "submit_ns_per_mib", kNanoseconds, {0, Origin::kAssumed},
                                device.submitNsPerMiB));
   MOERT_RETURN_IF_ERROR(

@@ -188,7 +188,7 @@ Status AccurateCompile::checkBudgets() {
     passes.residentBits = mlir::moe::ResidentBits::k4;
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
   MOERT_RETURN_IF_ERROR(
-      checkGuessing(plan.artifact, /*hasTrace=*/true, material.device.has_value()));
+      checkPrefetching(plan.artifact, /*hasTrace=*/true, material.device.has_value()));
   // What a share of the experts takes is not known before their widths are.
   std::erase_if(plan.artifact.plans,
                 [](const Plan &one) { return one.name.find('%') != one.name.npos; });
@@ -423,7 +423,7 @@ Status AccurateCompile::takeAcceptanceLevels() {
 Result<WidthSearchOutcome> AccurateCompile::search() {
   WidthSearchInput input = artifacts->items().input();
   input.target = *request.target;
-  // A divergence of so many nats is a first guess of what loses this fraction of the points. The
+  // A divergence of so many nats is a first prefetch of what loses this fraction of the points. The
   // chain of tests goes from a fraction of it to a multiple.
   if (acceptanceItems)
     input.firstThreshold = *request.target;
@@ -485,7 +485,7 @@ SearchResults AccurateCompile::resultsOf(const WidthSearchOutcome &outcome) cons
           outcome,
           judge->acceptance(outcome.best.assignment),
           compileNumber,
-          judge->windowsPlayed()};
+          judge->windowsEvaluated()};
 }
 
 void AccurateCompile::sayEstimates() const {

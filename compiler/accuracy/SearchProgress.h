@@ -1,5 +1,5 @@
-// The windows that a search plays, as one step with a remaining time. How many they will be is not
-// known beforehand; the estimate is what a search usually takes.
+// The windows that a search executes, as one step with a remaining time. How many they will be is
+// not known beforehand; the estimate is what a search usually takes.
 #pragma once
 
 #include "compiler/session/Progress.h"

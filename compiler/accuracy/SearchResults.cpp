@@ -53,7 +53,7 @@ Measured measuredOf(const SearchResults &results) {
   measured.solver = outcome.best.solver;
   measured.quantizer = nameOf(request.method);
   measured.measurements = outcome.measurements;
-  measured.windowsPlayed = results.windowsPlayed;
+  measured.windowsEvaluated = results.windowsEvaluated;
   measured.calibrationTokens = results.calibration.tokens.size();
   for (const CalibrationText &text : results.calibration.texts)
     measured.calibrationTexts.push_back({text.name, text.hash, text.bytes, {}, {}, {}});

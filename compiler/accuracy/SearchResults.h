@@ -28,7 +28,7 @@ struct SearchResults {
   const WidthSearchOutcome &outcome;
   const AcceptanceScores &acceptance; // Of the best.
   uint32_t compileNumber;             // Of this checkpoint on these texts, from 1.
-  uint64_t windowsPlayed;
+  uint64_t windowsEvaluated;
 };
 
 /// For the artifact of an outcome that is met.

@@ -39,8 +39,8 @@ Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
   request.windowTokens = options.windowTokens;
   request.tokens = options.tokens;
   request.seed = options.seed;
-  request.memoryBytes = options.memory && !options.memory->expertShare ? options.memory->bytes
-                                                                       : availableMemoryBytes();
+  request.memoryBytes = options.memory && !options.memory->expertFraction ? options.memory->bytes
+                                                                          : availableMemoryBytes();
   return readCalibrationWindows(request, tokenizer, say);
 }
 
@@ -124,8 +124,8 @@ private:
   Result<bool> resume(uint64_t stateBytes);
   Status startOver(CalibrationInfo info, uint64_t stateBytes);
   Status goOn(CalibrationJournal before, uint64_t stateBytes);
-  Status playAll();
-  Status playSegment(uint32_t segment);
+  Status executeAll();
+  Status executeSegment(uint32_t segment);
   Status finishSegment(uint32_t segment);
 
   void removeJournal() const { ::unlink(CalibrationJournal::pathOf(options.outputPath).c_str()); }
@@ -137,7 +137,7 @@ private:
   uint64_t fingerprint = 0;
   uint32_t firstSegment = 0; // Earlier ones are finished.
   uint32_t batchWindows = 0;
-  std::unique_ptr<LayerwisePlayer> player;
+  std::unique_ptr<LayerwiseExecutor> executor;
   std::optional<ProfileWriter> writer;
   std::optional<StateFile> states;
   std::optional<LayerCollector> collector;
@@ -164,7 +164,7 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   // A refusal from here on must not remove what can be resumed.
   MOERT_ASSIGN_OR_RETURN(StateFile file, StateFile::open(options.outputPath, stateBytes, true));
   file.keep();
-  uint64_t bytes = player->stateBytes(journal.segments) * journal.header.info.tokens.size();
+  uint64_t bytes = executor->stateBytes(journal.segments) * journal.header.info.tokens.size();
   auto checksum = file.checksumOf(journal.segments, bytes);
   if (checksum.status().code() == StatusCode::kInvalidInput)
     return invalidInput(checksum.status().message(), "; start without --resume");
@@ -213,10 +213,10 @@ Status Calibration::start(CalibrationInfo info) {
                          account.holdsLayer ? "all experts of a layer in memory"
                                             : "experts read again for each batch"));
   batchWindows = account.batchWindows;
-  MOERT_ASSIGN_OR_RETURN(player, LayerwisePlayer::create(model, layerwise, account));
+  MOERT_ASSIGN_OR_RETURN(executor, LayerwiseExecutor::create(model, layerwise, account));
   uint64_t stateBytes = 0;
-  for (uint32_t boundary = 0; boundary < player->segments(); ++boundary)
-    stateBytes = std::max(stateBytes, player->stateBytes(boundary));
+  for (uint32_t boundary = 0; boundary < executor->segments(); ++boundary)
+    stateBytes = std::max(stateBytes, executor->stateBytes(boundary));
   const uint64_t batchTokens = uint64_t(batchWindows) * options.windowTokens;
   before.reserve(batchTokens * stateBytes);
   after.reserve(batchTokens * stateBytes);
@@ -228,14 +228,14 @@ Status Calibration::start(CalibrationInfo info) {
   MOERT_RETURN_IF_ERROR(resumed.status());
   if (!*resumed)
     MOERT_RETURN_IF_ERROR(startOver(std::move(info), stateBytes));
-  collector.emplace(*writer, player->kernels());
+  collector.emplace(*writer, executor->kernels());
   return {};
 }
 
-Status Calibration::playSegment(uint32_t segment) {
-  MOERT_RETURN_IF_ERROR(player->begin(segment));
-  const uint64_t bytesBefore = player->stateBytes(segment);
-  const uint64_t bytesAfter = player->stateBytes(segment + 1);
+Status Calibration::executeSegment(uint32_t segment) {
+  MOERT_RETURN_IF_ERROR(executor->begin(segment));
+  const uint64_t bytesBefore = executor->stateBytes(segment);
+  const uint64_t bytesAfter = executor->stateBytes(segment + 1);
   for (uint64_t begin = 0; begin < tokens().size();) {
     if (listeners.stop && listeners.stop->load(std::memory_order_relaxed))
       return Status(StatusCode::kInterrupted, "interrupted");
@@ -247,7 +247,7 @@ Status Calibration::playSegment(uint32_t segment) {
       MOERT_RETURN_IF_ERROR(states->read(segment, begin * bytesBefore, before));
     collector->beginBatch(count);
     MOERT_RETURN_IF_ERROR(
-        player->play(std::span(tokens()).subspan(begin, count), before, after, *collector));
+        executor->execute(std::span(tokens()).subspan(begin, count), before, after, *collector));
     if (bytesAfter != 0)
       MOERT_RETURN_IF_ERROR(states->write(segment + 1, begin * bytesAfter, after));
     begin += count;
@@ -266,19 +266,19 @@ Status Calibration::finishSegment(uint32_t segment) {
   journal.fingerprint = fingerprint;
   journal.segments = segment + 1;
   journal.stateChecksum =
-      player->stateBytes(segment + 1) == 0 ? ChecksumStream().digest() : states->checksum();
+      executor->stateBytes(segment + 1) == 0 ? ChecksumStream().digest() : states->checksum();
   journal.finishedLayers = static_cast<uint32_t>(writer->finishedLayers());
   journal.header = writer->header();
   return storeJournal(options.outputPath, journal);
 }
 
-Status Calibration::playAll() {
-  for (uint32_t segment = firstSegment; segment < player->segments(); ++segment) {
-    Status status = playSegment(segment);
+Status Calibration::executeAll() {
+  for (uint32_t segment = firstSegment; segment < executor->segments(); ++segment) {
+    Status status = executeSegment(segment);
     if (status.isOk())
       status = finishSegment(segment);
     if (!status.isOk()) {
-      auto layer = player->layerOf(segment);
+      auto layer = executor->layerOf(segment);
       return layer ? std::move(status).withContext(strCat("layer ", *layer)) : status;
     }
   }
@@ -290,9 +290,9 @@ Status Calibration::run(CalibrationInfo info) {
   MOERT_RETURN_IF_ERROR(start(std::move(info)));
   if (listeners.progress)
     listeners.progress->beginCounting("calibrating", "steps", tokens().size(),
-                                      player->segments() * tokens().size(),
+                                      executor->segments() * tokens().size(),
                                       firstSegment * tokens().size());
-  Status status = playAll();
+  Status status = executeAll();
   if (listeners.progress)
     listeners.progress->end();
   if (status.isOk())

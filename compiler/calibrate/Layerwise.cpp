@@ -14,8 +14,8 @@
 namespace moert {
 
 /// Invariants: `engine` has weights, tables and a cache of the current segment only; sessions have
-/// no tokens between two calls of play().
-struct LayerwisePlayer::Impl {
+/// no tokens between two calls of layer pass().
+struct LayerwiseExecutor::Impl {
   const Model *model = nullptr;
   const Model::Impl *file = nullptr;
   LayerwiseOptions options;
@@ -38,8 +38,8 @@ struct LayerwisePlayer::Impl {
   void setBatch(std::span<const int32_t> tokens);
   void moveStates(const std::vector<int32_t> &buffers, uint64_t stateBytes,
                   const std::function<void(std::byte *buffer, uint64_t at, uint64_t bytes)> &move);
-  Status playInstruction(const Segment &segment, const Instruction &instruction,
-                         LayerObserver &observer);
+  Status executeInstruction(const Segment &segment, const Instruction &instruction,
+                            LayerObserver &observer);
   Status observeRoute(const Segment &segment, const RouteInstruction &route,
                       LayerObserver &observer);
 
@@ -72,11 +72,11 @@ private:
 
 } // namespace
 
-LayerwisePlayer::LayerwisePlayer(std::unique_ptr<Impl> created) : impl(std::move(created)) {}
-LayerwisePlayer::~LayerwisePlayer() = default;
+LayerwiseExecutor::LayerwiseExecutor(std::unique_ptr<Impl> created) : impl(std::move(created)) {}
+LayerwiseExecutor::~LayerwiseExecutor() = default;
 
 // In pieces, several at a time; offset, address and length are multiples of the alignment.
-Status LayerwisePlayer::Impl::read(uint64_t fileOffset, std::span<std::byte> into) {
+Status LayerwiseExecutor::Impl::read(uint64_t fileOffset, std::span<std::byte> into) {
   ReadQueue &queue = *engine.queue;
   Status failure;
   for (uint64_t submitted = 0; submitted < into.size() || queue.readsUnderWay() > 0;) {
@@ -99,7 +99,7 @@ Status LayerwisePlayer::Impl::read(uint64_t fileOffset, std::span<std::byte> int
 }
 
 // Segments read parts of the section, some of them twice, but its checksum covers the whole.
-Status LayerwisePlayer::Impl::checkResidents() {
+Status LayerwiseExecutor::Impl::checkResidents() {
   constexpr uint64_t kPieceBytes = 8 * kResidentReadBytes;
   const uint64_t total = artifact().residentBytes;
   MOERT_ASSIGN_OR_RETURN(HostRegion piece,
@@ -118,7 +118,7 @@ Status LayerwisePlayer::Impl::checkResidents() {
   return {};
 }
 
-Status LayerwisePlayer::Impl::loadResidents(const Segment &segment) {
+Status LayerwiseExecutor::Impl::loadResidents(const Segment &segment) {
   for (const ResidentRange &range : segment.ranges)
     MOERT_RETURN_IF_ERROR(
         read(artifact().residentOffset + range.sectionOffset,
@@ -135,7 +135,7 @@ Status LayerwisePlayer::Impl::loadResidents(const Segment &segment) {
 }
 
 // A cache of this layer alone, which owns the whole pool.
-Status LayerwisePlayer::Impl::makeCache(const Segment &segment) {
+Status LayerwiseExecutor::Impl::makeCache(const Segment &segment) {
   if (engine.cache)
     bytesRead += engine.cache->totalStats().bytesRead;
   engine.cache.reset();
@@ -155,19 +155,19 @@ Status LayerwisePlayer::Impl::makeCache(const Segment &segment) {
   return {};
 }
 
-Result<std::unique_ptr<LayerwisePlayer>> LayerwisePlayer::create(const Model &model,
-                                                                 const LayerwiseOptions &options,
-                                                                 const LayerwiseAccount &account) {
-  auto player = std::make_unique<Impl>();
+Result<std::unique_ptr<LayerwiseExecutor>>
+LayerwiseExecutor::create(const Model &model, const LayerwiseOptions &options,
+                          const LayerwiseAccount &account) {
+  auto executor = std::make_unique<Impl>();
   const Artifact &artifact = model.artifact();
-  player->model = &model;
-  player->file = model.impl.get();
-  player->options = options;
-  player->batchWindows = account.batchWindows;
+  executor->model = &model;
+  executor->file = model.impl.get();
+  executor->options = options;
+  executor->batchWindows = account.batchWindows;
   const Program &program = layerwiseProgram(artifact);
-  MOERT_ASSIGN_OR_RETURN(player->segments, segmentsOf(artifact, program, options));
+  MOERT_ASSIGN_OR_RETURN(executor->segments, segmentsOf(artifact, program, options));
 
-  Engine::Impl &engine = player->engine;
+  Engine::Impl &engine = executor->engine;
   engine.model = &model;
   engine.artifact = &artifact;
   engine.kernels = &bestKernels();
@@ -181,7 +181,7 @@ Result<std::unique_ptr<LayerwisePlayer>> LayerwisePlayer::create(const Model &mo
   MOERT_ASSIGN_OR_RETURN(engine.threads,
                          ThreadPool::create(options.threads, ThreadPool::Shortage::kTakesFewer));
   uint64_t residentBytes = 0;
-  for (const Segment &segment : player->segments)
+  for (const Segment &segment : executor->segments)
     residentBytes = std::max(residentBytes, segment.residentBytes());
   MOERT_ASSIGN_OR_RETURN(engine.residentMemory, HostRegion::create(residentBytes));
   MOERT_ASSIGN_OR_RETURN(
@@ -190,20 +190,20 @@ Result<std::unique_ptr<LayerwisePlayer>> LayerwisePlayer::create(const Model &mo
   MOERT_RETURN_IF_ERROR(engine.makeStepMemory());
   if (options.laterRouters != 0) {
     uint64_t row = roundUp(engine.probabilities.size() * sizeof(float), kBufferAlignment);
-    MOERT_ASSIGN_OR_RETURN(player->laterScores, HostRegion::create(row * engine.chunk));
+    MOERT_ASSIGN_OR_RETURN(executor->laterScores, HostRegion::create(row * engine.chunk));
   }
   uint64_t kvBytes = largestSlotBytes(artifact) * engine.contextTokens;
-  for (uint32_t window = 0; window < player->batchWindows; ++window) {
+  for (uint32_t window = 0; window < executor->batchWindows; ++window) {
     MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kvBytes));
-    player->sessions.push_back(
+    executor->sessions.push_back(
         Engine::Impl::makeSession(artifact, std::move(memory), engine.contextTokens, true));
   }
 
   MemoryPiece pool = {engine.poolMemory.data(), engine.poolMemory.bytes()};
   MOERT_ASSIGN_OR_RETURN(
       engine.queue,
-      createReadQueue(player->file->file, readQueueOptions(artifact, options.io, {&pool, 1})));
-  MOERT_RETURN_IF_ERROR(player->checkResidents());
+      createReadQueue(executor->file->file, readQueueOptions(artifact, options.io, {&pool, 1})));
+  MOERT_RETURN_IF_ERROR(executor->checkResidents());
   Result<std::vector<MoeLayerTables>> tables = makeLayerTables(artifact);
   if (!tables.isOk())
     return tables.status().withContext(model.path());
@@ -215,31 +215,31 @@ Result<std::unique_ptr<LayerwisePlayer>> LayerwisePlayer::create(const Model &mo
         {artifact.residents[i].shape, artifact.residents[i].format,
          layoutOf(artifact.residents[i].shape, artifact.residents[i].format).value(),
          PagedBytes::contiguous(&engine.residentPages[i])});
-  return std::unique_ptr<LayerwisePlayer>(new LayerwisePlayer(std::move(player)));
+  return std::unique_ptr<LayerwiseExecutor>(new LayerwiseExecutor(std::move(executor)));
 }
 
-uint32_t LayerwisePlayer::segments() const {
+uint32_t LayerwiseExecutor::segments() const {
   return static_cast<uint32_t>(impl->segments.size());
 }
-std::optional<uint32_t> LayerwisePlayer::layerOf(uint32_t segment) const {
+std::optional<uint32_t> LayerwiseExecutor::layerOf(uint32_t segment) const {
   int32_t layer = impl->segments[segment].layer;
   return layer == kNone ? std::nullopt : std::optional<uint32_t>(layer);
 }
-uint64_t LayerwisePlayer::stateBytes(uint32_t boundary) const {
+uint64_t LayerwiseExecutor::stateBytes(uint32_t boundary) const {
   return boundary < impl->segments.size() ? impl->segments[boundary].stateBytes : 0;
 }
-const KernelTable &LayerwisePlayer::kernels() const {
+const KernelTable &LayerwiseExecutor::kernels() const {
   return *impl->engine.kernels;
 }
-const std::string &LayerwisePlayer::ioDescription() const {
+const std::string &LayerwiseExecutor::ioDescription() const {
   return impl->engine.queue->describe();
 }
-uint64_t LayerwisePlayer::bytesRead() const {
+uint64_t LayerwiseExecutor::bytesRead() const {
   return impl->bytesRead +
          (impl->engine.cache ? impl->engine.cache->totalStats().bytesRead : uint64_t(0));
 }
 
-Status LayerwisePlayer::begin(uint32_t segment) {
+Status LayerwiseExecutor::begin(uint32_t segment) {
   impl->begun.reset();
   MOERT_RETURN_IF_ERROR(impl->makeCache(impl->segments[segment]));
   MOERT_RETURN_IF_ERROR(impl->loadResidents(impl->segments[segment]));
@@ -247,7 +247,7 @@ Status LayerwisePlayer::begin(uint32_t segment) {
   return {};
 }
 
-void LayerwisePlayer::Impl::setBatch(std::span<const int32_t> tokens) {
+void LayerwiseExecutor::Impl::setBatch(std::span<const int32_t> tokens) {
   engine.batch.clear();
   for (size_t i = 0; i < tokens.size(); ++i) {
     Session *session = sessions[i / options.windowTokens].get();
@@ -257,7 +257,7 @@ void LayerwisePlayer::Impl::setBatch(std::span<const int32_t> tokens) {
 }
 
 // Calls move for each part of each token's state with its offset in the arena and in the states.
-void LayerwisePlayer::Impl::moveStates(
+void LayerwiseExecutor::Impl::moveStates(
     const std::vector<int32_t> &buffers, uint64_t stateBytes,
     const std::function<void(std::byte *buffer, uint64_t at, uint64_t bytes)> &move) {
   uint64_t before = 0;
@@ -269,8 +269,8 @@ void LayerwisePlayer::Impl::moveStates(
   }
 }
 
-Status LayerwisePlayer::Impl::observeRoute(const Segment &segment, const RouteInstruction &route,
-                                           LayerObserver &observer) {
+Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const RouteInstruction &route,
+                                             LayerObserver &observer) {
   LayerObserver::Routed routed = {route.moeLayer, rowsOf<float>(segment.routerInput),
                                   rowsOf<float>(route.scores), rowsOf<int32_t>(route.experts),
                                   rowsOf<float>(route.weights)};
@@ -289,22 +289,22 @@ Status LayerwisePlayer::Impl::observeRoute(const Segment &segment, const RouteIn
   return {};
 }
 
-Status LayerwisePlayer::Impl::playInstruction(const Segment &segment,
-                                              const Instruction &instruction,
-                                              LayerObserver &observer) {
+Status LayerwiseExecutor::Impl::executeInstruction(const Segment &segment,
+                                                   const Instruction &instruction,
+                                                   LayerObserver &observer) {
   // Prefetching needs the cache of a whole model, and the weights of predictions are not in memory.
   if (std::holds_alternative<PredictInstruction>(instruction))
     return {};
   if (std::holds_alternative<HeadInstruction>(instruction) && !options.wantsLogits)
     return {};
-  MOERT_RETURN_IF_ERROR(engine.playInstruction(instruction, engine.profile.back()));
+  MOERT_RETURN_IF_ERROR(engine.executeInstruction(instruction, engine.profile.back()));
   if (const auto *route = std::get_if<RouteInstruction>(&instruction))
     return observeRoute(segment, *route, observer);
   return {};
 }
 
-Status LayerwisePlayer::play(std::span<const int32_t> tokens, std::span<const std::byte> in,
-                             std::span<std::byte> out, LayerObserver &observer) {
+Status LayerwiseExecutor::execute(std::span<const int32_t> tokens, std::span<const std::byte> in,
+                                  std::span<std::byte> out, LayerObserver &observer) {
   Engine::Impl &engine = impl->engine;
   const uint32_t windowTokens = impl->options.windowTokens;
   if (!impl->begun || tokens.empty() || tokens.size() % windowTokens != 0 ||
@@ -332,7 +332,7 @@ Status LayerwisePlayer::play(std::span<const int32_t> tokens, std::span<const st
                    });
   for (size_t i = segment.begin; i < segment.end; ++i)
     MOERT_RETURN_IF_ERROR(
-        impl->playInstruction(segment, engine.program->instructions[i], observer));
+        impl->executeInstruction(segment, engine.program->instructions[i], observer));
   if (*impl->begun + 1 < impl->segments.size())
     impl->moveStates(impl->segments[*impl->begun + 1].liveBefore, bytesAfter,
                      [&](std::byte *buffer, uint64_t at, uint64_t bytes) {

@@ -7,7 +7,8 @@
 // each layer, and the instructions after them (the head). Between two segments the caller holds
 // each token's state (normally its residual row):
 //
-//   for each segment s:  begin(s);  for each batch of windows:  play(tokens, states in, states out)
+//   for each segment s:  begin(s);  for each batch of windows:  execute(tokens, states in, states
+//   out)
 #pragma once
 
 #include "moert/Engine.h"
@@ -56,8 +57,8 @@ template <typename T> struct LayerRows {
   std::span<const T> row(uint64_t index) const { return {data + index * stride, width}; }
 };
 
-/// Observes the results of a batch. Called on the thread that called play(), for all tokens of the
-/// batch at once.
+/// Observes the results of a batch. Called on the thread that called execute(), for all tokens of
+/// the batch at once.
 class LayerObserver {
 public:
   struct Routed {
@@ -80,12 +81,12 @@ public:
 };
 
 /// Used by one thread; the model outlives it.
-class LayerwisePlayer {
+class LayerwiseExecutor {
 public:
   /// Reads and checks the resident weights once; keeps none of them.
-  static Result<std::unique_ptr<LayerwisePlayer>>
+  static Result<std::unique_ptr<LayerwiseExecutor>>
   create(const Model &model, const LayerwiseOptions &options, const LayerwiseAccount &account);
-  ~LayerwisePlayer();
+  ~LayerwiseExecutor();
 
   uint32_t segments() const;
   /// The model's layer of a segment; nullopt for the embedding and the head.
@@ -97,8 +98,8 @@ public:
   Status begin(uint32_t segment);
   /// Executes the current segment for whole windows, at most the account's batchWindows. The states
   /// of token i are at i * stateBytes; `in` and `out` may be the same memory.
-  Status play(std::span<const int32_t> tokens, std::span<const std::byte> in,
-              std::span<std::byte> out, LayerObserver &observer);
+  Status execute(std::span<const int32_t> tokens, std::span<const std::byte> in,
+                 std::span<std::byte> out, LayerObserver &observer);
 
   const KernelTable &kernels() const;
   const std::string &ioDescription() const;
@@ -107,7 +108,7 @@ public:
   struct Impl;
 
 private:
-  explicit LayerwisePlayer(std::unique_ptr<Impl> impl);
+  explicit LayerwiseExecutor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };
 

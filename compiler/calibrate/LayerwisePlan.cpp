@@ -189,11 +189,11 @@ static uint64_t largestThat(uint64_t low, uint64_t high,
   return low;
 }
 
-std::optional<LayerwiseShare>
-shareLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoolPages,
-               uint64_t layerPoolPages, const std::function<bool(const LayerwiseShare &)> &fits) {
+std::optional<LayerwiseSplit>
+splitLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoolPages,
+               uint64_t layerPoolPages, const std::function<bool(const LayerwiseSplit &)> &fits) {
   auto share = [](uint64_t batch, uint64_t pages) {
-    return LayerwiseShare{static_cast<uint32_t>(batch), pages};
+    return LayerwiseSplit{static_cast<uint32_t>(batch), pages};
   };
   if (!fits(share(1, smallestPoolPages)))
     return std::nullopt;
@@ -256,7 +256,7 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
   request.logitsRows = options.wantsLogits ? 1 : 0;
   request.extraBytes = options.extraBytes;
   ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
-  auto accountOf = [&](const LayerwiseShare &share) {
+  auto accountOf = [&](const LayerwiseSplit &share) {
     uint64_t tokens = uint64_t(share.batchWindows) * options.windowTokens;
     return accountMemory(footprint, process, request,
                          static_cast<uint32_t>(std::min<uint64_t>(tokens, UINT32_MAX)),
@@ -265,14 +265,14 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
   uint64_t smallestPool = smallestPoolPages(footprint.cache);
   uint64_t smallest = accountOf({1, smallestPool}).totalBytes();
   BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
-  if (budget.expertShare)
+  if (budget.expertFraction)
     budget.bytes =
-        smallest + static_cast<uint64_t>(*budget.expertShare *
+        smallest + static_cast<uint64_t>(*budget.expertFraction *
                                          static_cast<double>(footprint.expertPayloadBytes));
   uint64_t largestPool = std::max(largestPoolPages(layer), smallestPool);
   auto share =
-      shareLayerwise(options.windows, smallestPool, smallestPool * kWorkingRecords, largestPool,
-                     [&](const LayerwiseShare &tried) {
+      splitLayerwise(options.windows, smallestPool, smallestPool * kWorkingRecords, largestPool,
+                     [&](const LayerwiseSplit &tried) {
                        return uint64_t(tried.batchWindows) * options.windowTokens <= UINT32_MAX &&
                               accountOf(tried).totalBytes() <= budget.bytes;
                      });

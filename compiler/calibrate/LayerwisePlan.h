@@ -50,16 +50,16 @@ Result<std::vector<Segment>> segmentsOf(const Artifact &artifact, const Program 
 /// The division of memory between tokens of a batch and experts. With a pool for the whole layer
 /// every batch finds the experts that an earlier one has read, so small batches are enough; with a
 /// smaller pool each batch reads the layer again and should be as large as possible.
-struct LayerwiseShare {
+struct LayerwiseSplit {
   uint32_t batchWindows = 0;
   uint64_t poolPages = 0;
 };
 
 /// `fits` returns whether a division is within the budget; it must be monotonic in both parts.
 /// nullopt: not even the smallest fits.
-std::optional<LayerwiseShare>
-shareLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoolPages,
-               uint64_t layerPoolPages, const std::function<bool(const LayerwiseShare &)> &fits);
+std::optional<LayerwiseSplit>
+splitLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoolPages,
+               uint64_t layerPoolPages, const std::function<bool(const LayerwiseSplit &)> &fits);
 
 /// The program that is executed: the one for many tokens.
 const Program &layerwiseProgram(const Artifact &artifact);

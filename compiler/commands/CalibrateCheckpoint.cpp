@@ -19,7 +19,7 @@ using namespace moert;
 
 namespace moec {
 
-static Status makeAndPlay(const Checkpoint &checkpoint, const WorkDirectory &work,
+static Status makeAndPass(const Checkpoint &checkpoint, const WorkDirectory &work,
                           CalibrateOptions options, uint64_t selfTextDocuments,
                           const Session &session) {
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
@@ -62,7 +62,7 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   // With what the work directory had: a later --resume is of this run.
   if (!options.resume && WorkDirectory::removeFiles(beside) && session.say)
     session.say(strCat("starting over; --resume would have gone on with ", beside.front()));
-  Status status = makeAndPlay(model.checkpoint, work, options, selfTextDocuments, session);
+  Status status = makeAndPass(model.checkpoint, work, options, selfTextDocuments, session);
   if (status.isOk() && session.say)
     session.say(strCat("wrote ", options.outputPath));
   return work.keepAfter(std::move(status), beside);

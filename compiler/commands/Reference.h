@@ -1,4 +1,4 @@
-// The checkpoint at its own precision as an artifact: what calibration plays and what a search
+// The checkpoint at its own precision as an artifact: what calibration executes and what a search
 // measures losses against. It lives in a work directory and is as large as the checkpoint.
 #pragma once
 

@@ -36,20 +36,20 @@ private:
   }
   int32_t buffer(Value value) const { return value ? buffers.at(value) : moert::kNone; }
 
-  moert::Instruction instruction(PlayEmbedOp i);
-  moert::Instruction instruction(PlayNormOp i);
-  moert::Instruction instruction(PlayQuantizeOp i);
-  moert::Instruction instruction(PlayLinearOp i);
-  moert::Instruction instruction(PlayRopeOp i);
-  moert::Instruction instruction(PlayStoreKvOp i);
-  moert::Instruction instruction(PlayAttendOp i);
-  moert::Instruction instruction(PlayActivateOp i);
-  moert::Instruction instruction(PlayRouteOp i);
-  moert::Instruction instruction(PlayPredictOp i);
-  moert::Instruction instruction(PlayExpertsOp i);
-  moert::Instruction instruction(PlayAddOp i);
-  moert::Instruction instruction(PlayGateRowsOp i);
-  moert::Instruction instruction(PlayHeadOp i);
+  moert::Instruction instruction(ExecEmbedOp i);
+  moert::Instruction instruction(ExecNormOp i);
+  moert::Instruction instruction(ExecQuantizeOp i);
+  moert::Instruction instruction(ExecLinearOp i);
+  moert::Instruction instruction(ExecRopeOp i);
+  moert::Instruction instruction(ExecStoreKvOp i);
+  moert::Instruction instruction(ExecAttendOp i);
+  moert::Instruction instruction(ExecActivateOp i);
+  moert::Instruction instruction(ExecRouteOp i);
+  moert::Instruction instruction(ExecPredictOp i);
+  moert::Instruction instruction(ExecExpertsOp i);
+  moert::Instruction instruction(ExecAddOp i);
+  moert::Instruction instruction(ExecGateRowsOp i);
+  moert::Instruction instruction(ExecHeadOp i);
 
   ProgramOp op;
   llvm::StringMap<uint32_t> numbers; // Symbol to number; kinds share no names.
@@ -77,12 +77,12 @@ LogicalResult ProgramBuilder::addBuffer(BufferOp place) {
   return success();
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayEmbedOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecEmbedOp i) {
   return moert::EmbedInstruction{buffer(i.getDst()), weight(i.getWeight()),
                                  i.getScale().convertToFloat()};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayNormOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecNormOp i) {
   return moert::NormInstruction{buffer(i.getSrc()),
                                 buffer(i.getDst()),
                                 weight(i.getWeight()),
@@ -92,36 +92,36 @@ moert::Instruction ProgramBuilder::instruction(PlayNormOp i) {
                                 i.getSegment()};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayQuantizeOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecQuantizeOp i) {
   return moert::QuantizeInstruction{buffer(i.getSrc()), buffer(i.getDst())};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayLinearOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecLinearOp i) {
   return moert::LinearInstruction{buffer(i.getSrc()), buffer(i.getDst()), weight(i.getWeight()),
                                   weight(i.getBias())};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayRopeOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecRopeOp i) {
   return moert::RopeInstruction{buffer(i.getBuffer()), i.getHeads(), i.getHeadDim(),
                                 symbol(i.getRope())};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayStoreKvOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecStoreKvOp i) {
   return moert::StoreKvInstruction{buffer(i.getKey()), buffer(i.getValue()), symbol(i.getSlot())};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayAttendOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecAttendOp i) {
   return moert::AttendInstruction{buffer(i.getQuery()), buffer(i.getDst()),
                                   symbol(i.getSlot()),  i.getHeads(),
                                   i.getWindow(),        i.getScale().convertToFloat()};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayActivateOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecActivateOp i) {
   return moert::ActivateInstruction{buffer(i.getGate()), buffer(i.getUp()), buffer(i.getDst()),
                                     static_cast<moert::Activation>(i.getActivation())};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayRouteOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecRouteOp i) {
   return moert::RouteInstruction{buffer(i.getScores()),
                                  buffer(i.getExperts()),
                                  buffer(i.getWeights()),
@@ -132,29 +132,29 @@ moert::Instruction ProgramBuilder::instruction(PlayRouteOp i) {
                                  i.getWeightScale().convertToFloat()};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayPredictOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecPredictOp i) {
   return moert::PredictInstruction{buffer(i.getSrc()),      buffer(i.getScores()),
                                    weight(i.getWeight()),   weight(i.getBias()),
                                    symbol(i.getMoeLayer()), i.getAhead()};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayExpertsOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecExpertsOp i) {
   return moert::ExpertsInstruction{
       buffer(i.getSrc()),      buffer(i.getExperts()),  buffer(i.getWeights()), buffer(i.getDst()),
       symbol(i.getMoeLayer()), buffer(i.getGathered()), buffer(i.getGate()),    buffer(i.getUp()),
       buffer(i.getHidden()),   buffer(i.getRanks())};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayAddOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecAddOp i) {
   return moert::AddInstruction{buffer(i.getA()), buffer(i.getB()), buffer(i.getDst()),
                                i.getScale().convertToFloat()};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayGateRowsOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecGateRowsOp i) {
   return moert::GateRowsInstruction{buffer(i.getSrc()), buffer(i.getGate()), buffer(i.getDst())};
 }
 
-moert::Instruction ProgramBuilder::instruction(PlayHeadOp i) {
+moert::Instruction ProgramBuilder::instruction(ExecHeadOp i) {
   return moert::HeadInstruction{buffer(i.getSrc()), weight(i.getWeight()), weight(i.getBias()),
                                 i.getScale().convertToFloat()};
 }
@@ -168,9 +168,9 @@ FailureOr<moert::Program> ProgramBuilder::build() {
       continue;
     }
     TypeSwitch<Operation *>(&each)
-        .Case<PlayEmbedOp, PlayNormOp, PlayQuantizeOp, PlayLinearOp, PlayRopeOp, PlayStoreKvOp,
-              PlayAttendOp, PlayActivateOp, PlayRouteOp, PlayPredictOp, PlayExpertsOp, PlayAddOp,
-              PlayGateRowsOp, PlayHeadOp>(
+        .Case<ExecEmbedOp, ExecNormOp, ExecQuantizeOp, ExecLinearOp, ExecRopeOp, ExecStoreKvOp,
+              ExecAttendOp, ExecActivateOp, ExecRouteOp, ExecPredictOp, ExecExpertsOp, ExecAddOp,
+              ExecGateRowsOp, ExecHeadOp>(
             [this](auto i) { program.instructions.push_back(instruction(i)); });
     auto layer = each.getAttrOfType<IntegerAttr>(kLayerAttr);
     program.layers.push_back(layer ? static_cast<int32_t>(layer.getInt()) : moert::kNone);

@@ -5,7 +5,7 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 #include "runtime/format/ForecastJson.h"
-#include "runtime/policy/Guesses.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <cmath>
 
@@ -43,12 +43,12 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
                    {"precision"}});
   for (const Plan *plan : plans) {
     const Forecast &of = *plan->forecast;
-    const bool guesses = guessesAnything(plan->guesses);
+    const bool prefetches = prefetchesAnything(plan->prefetches);
     times.addRow({plan->name, fixed(of.tokenNs / 1e6, 2), fixed(of.medianNs / 1e6, 2),
                   fixed(of.slowNs / 1e6, 2), fixed(of.boundNs / 1e6, 2)});
-    reads.addRow({plan->name, share(of.hitRate), share(of.presentRate), bytesText(of.bytesPerToken),
-                  bytesText(of.leastBytesPerToken), guesses ? share(of.guessRecall) : "-",
-                  guesses ? share(of.guessPrecision) : "-"});
+    reads.addRow({plan->name, share(of.hitRate), share(of.readyRate), bytesText(of.bytesPerToken),
+                  bytesText(of.leastBytesPerToken), prefetches ? share(of.prefetchRecall) : "-",
+                  prefetches ? share(of.prefetchPrecision) : "-"});
   }
   return strCat("forecast, decoding the calibration text on\n", kIndent, first.device, "\n",
                 kIndent, first.threads, first.threads == 1 ? " thread; " : " threads; ",

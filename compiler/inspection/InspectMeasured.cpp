@@ -61,9 +61,8 @@ std::string describeMeasured(const Measured &measured) {
   table.addRow({"measured", strCat(lossText(measured, measured.loss), ", at most ",
                                    lossText(measured, measured.upperBound), " with ",
                                    fixed(measured.confidence * 100, 2), "% confidence")});
-  table.addRow(
-      {"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
-                           "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
+  table.addRow({"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
+                               "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
   table.addRow({"on", describeSamples(measured)});
   table.addRow(
       {"units",
@@ -73,7 +72,7 @@ std::string describeMeasured(const Measured &measured) {
               lossText(measured, measured.unitSpread))});
   table.addRow({"chosen by", strCat(measured.solver, ", quantizer ", measured.quantizer)});
   table.addRow(
-      {"search", strCat(measured.measurements, " measurements, ", measured.windowsPlayed,
+      {"search", strCat(measured.measurements, " measurements, ", measured.windowsEvaluated,
                         measured.isOnItems() ? " windows and items" : " windows",
                         " evaluated; calibration on ", measured.calibrationTokens, " tokens")});
   return strCat("accuracy, relative to the same model at `source`:\n", table.text(kIndent), "\n",
@@ -132,7 +131,7 @@ void writeMeasured(JsonWriter &json, const Artifact &artifact) {
   json.key("solver").string(measured.solver);
   json.key("quantizer").string(measured.quantizer);
   json.key("measurements").number(measured.measurements);
-  json.key("windows_played").number(measured.windowsPlayed);
+  json.key("windows_evaluated").number(measured.windowsEvaluated);
   json.key("calibration_tokens").number(measured.calibrationTokens);
   writeTexts(json, "calibration_texts", measured.calibrationTexts, false);
   writeTexts(json, "acceptance_texts", measured.acceptanceTexts, measured.isOnItems());

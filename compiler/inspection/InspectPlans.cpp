@@ -92,11 +92,11 @@ std::string tableOfPlans(const Artifact &artifact) {
                    {"staging"},
                    {"per layer"}});
   for (const Plan &plan : artifact.plans) {
-    const uint64_t pages = CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
+    const uint64_t pages = CacheAllotment{plan.stagingPages, plan.quotaPages}.totalPages();
     table.addRow({plan.name, plan.budgetBytes == 0 ? "none" : formatBytes(plan.budgetBytes),
                   std::to_string(plan.contextTokens), std::to_string(plan.prefillChunk),
                   formatBytes(pages * artifact.pageBytes), std::to_string(pages),
-                  std::to_string(plan.transitPages), quotaText(plan)});
+                  std::to_string(plan.stagingPages), quotaText(plan)});
   }
   return table.text(kIndent);
 }
@@ -146,8 +146,8 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
         return listOf(plan.pinned[i]);
       }));
   add("start", startText(artifact, plan));
-  add("prefetch", plan.guesses.empty() ? "none" : byLayers(artifact, [&](size_t i) {
-        return guessText(plan.guesses[i]);
+  add("prefetch", plan.prefetches.empty() ? "none" : byLayers(artifact, [&](size_t i) {
+        return prefetchText(plan.prefetches[i]);
       }));
   return text;
 }
@@ -167,7 +167,7 @@ std::string describeReasons(const Plan &plan) {
 
 bool decidesNothing(const Plan &plan) {
   Plan plain{plan.name,          plan.budgetBytes,  plan.prefillChunk,
-             plan.contextTokens, plan.transitPages, plan.quotaPages};
+             plan.contextTokens, plan.stagingPages, plan.quotaPages};
   plain.forecast = plan.forecast;
   return plan == plain;
 }

@@ -23,15 +23,15 @@ static void writeLists(JsonWriter &json, const Plan &plan) {
   json.key("start_tokens").number(plan.startTokens);
 }
 
-static void writeGuesses(JsonWriter &json, const Plan &plan) {
-  json.key("guesses").beginArray();
-  for (const GuessRule &rule : plan.guesses) {
+static void writePrefetches(JsonWriter &json, const Plan &plan) {
+  json.key("prefetches").beginArray();
+  for (const PrefetchRule &rule : plan.prefetches) {
     json.beginObject();
     json.key("predictor").string(predictorName(rule.predictor));
     json.key("ahead").number(uint32_t(rule.ahead));
     json.key("candidates").number(uint32_t(rule.candidates));
     json.key("reads").number(uint32_t(rule.reads));
-    json.key("min_share").number(double(rule.minShare) / kWholeShare);
+    json.key("min_probability").number(double(rule.minProbability) / kFixedPointOne);
     json.endObject();
   }
   json.endArray();
@@ -59,7 +59,7 @@ void writePlans(JsonWriter &json, const Artifact &artifact) {
     json.key("budget_bytes").number(plan.budgetBytes);
     json.key("context_tokens").number(plan.contextTokens);
     json.key("prefill_chunk_tokens").number(plan.prefillChunk);
-    json.key("transit_pages").number(plan.transitPages);
+    json.key("staging_pages").number(plan.stagingPages);
     json.key("quota_pages").numbers(plan.quotaPages);
     if (!plan.preset.empty())
       json.key("preset").string(plan.preset);
@@ -67,7 +67,7 @@ void writePlans(JsonWriter &json, const Artifact &artifact) {
     json.key("sharing").string(sharingName(plan.rules.sharing));
     json.key("survival").string(survivalName(plan.rules.survival));
     writeLists(json, plan);
-    writeGuesses(json, plan);
+    writePrefetches(json, plan);
     if (plan.forecast)
       writeForecast(json, *plan.forecast);
     writeReasons(json, plan);

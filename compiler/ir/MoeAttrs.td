@@ -50,7 +50,7 @@ def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a buffer", [
 def Moe_Eviction : Moe_Enum<"Eviction", "selection of the expert to evict", [
   I32EnumAttrCase<"kLru", 0, "lru">, I32EnumAttrCase<"kLfu", 1, "lfu">,
   I32EnumAttrCase<"kEdgeMoe", 2, "edgemoe">, I32EnumAttrCase<"kArc", 3, "arc">,
-  I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kCyclic", 5, "cyclic">]>;
+  I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kReuseDistance", 5, "reuse_distance">]>;
 
 def Moe_Sharing : Moe_Enum<"Sharing", "division of the cache's pages", [
   I32EnumAttrCase<"kLayerQuotas", 0, "layer_quotas">, I32EnumAttrCase<"kOnePool", 1, "one_pool">]>;
@@ -218,24 +218,24 @@ def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
   let genVerifyDecl = 1;
 }
 
-def Moe_GuessAttr : Moe_Attr<"Guess", "guess"> {
-  let summary = "How the experts of one MoE layer are predicted and prefetched (moert::GuessRule)";
+def Moe_PrefetchAttr : Moe_Attr<"Prefetch", "prefetch"> {
+  let summary = "How the experts of one MoE layer are predicted and prefetched (moert::PrefetchRule)";
   let description = [{
     The predictor is the layer's own gate on the router input of the layer `ahead` MoE layers before,
     or the activation-path table. The `candidates` most probable experts are prefetched if they are
-    not resident: at most `reads` of them, and none with a probability below `minShare` in units of
+    not resident: at most `reads` of them, and none with a probability below `minProbability` in units of
     2^-24.
 
     ```mlir
-    #moe.guess<predictor = gate, candidates = 15, reads = 4>
-    #moe.guess<>
+    #moe.prefetch<predictor = gate, candidates = 15, reads = 4>
+    #moe.prefetch<>
     ```
   }];
   let parameters = (ins Moe_UsualEnum<Moe_Predictor, "Predictor::kOff">:$predictor,
                         DefaultValuedParameter<"uint32_t", "1">:$ahead,
                         DefaultValuedParameter<"uint32_t", "0">:$candidates,
                         DefaultValuedParameter<"uint32_t", "0">:$reads,
-                        DefaultValuedParameter<"uint32_t", "0">:$minShare);
+                        DefaultValuedParameter<"uint32_t", "0">:$minProbability);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -272,27 +272,27 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let description = [{
     `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one
     entry per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and
-    `guesses` (`#moe.guess`) if present. Default values are not printed.
+    `prefetches` (`#moe.prefetch`) if present. Default values are not printed.
 
     ```mlir
     #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
-              transitPages = 4, quotaPages = [8, 8]>
+              stagingPages = 4, quotaPages = [8, 8]>
     #moe.plan<name = "64MiB fate", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
-              transitPages = 4, quotaPages = [8, 8], preset = "fate", eviction = arc,
-              guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 2, reads = 1>]>
+              stagingPages = 4, quotaPages = [8, 8], preset = "fate", eviction = arc,
+              prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 2, reads = 1>]>
     ```
   }];
   let parameters = (ins StringRefParameter<>:$name, "uint64_t":$budgetBytes,
                         "uint32_t":$contextTokens, "uint32_t":$prefillChunk,
-                        "uint32_t":$transitPages, "::mlir::DenseI64ArrayAttr":$quotaPages,
+                        "uint32_t":$stagingPages, "::mlir::DenseI64ArrayAttr":$quotaPages,
                         StringRefParameter<"value of --preset", [{""}]>:$preset,
-                        Moe_UsualEnum<Moe_Eviction, "Eviction::kCyclic">:$eviction,
+                        Moe_UsualEnum<Moe_Eviction, "Eviction::kReuseDistance">:$eviction,
                         Moe_UsualEnum<Moe_Sharing, "Sharing::kLayerQuotas">:$sharing,
                         Moe_UsualEnum<Moe_Survival, "Survival::kEverything">:$survival,
                         OptionalParameter<"::mlir::ArrayAttr">:$pinned,
                         OptionalParameter<"::mlir::ArrayAttr">:$start,
                         DefaultValuedParameter<"uint32_t", "1">:$startTokens,
-                        OptionalParameter<"::mlir::ArrayAttr">:$guesses,
+                        OptionalParameter<"::mlir::ArrayAttr">:$prefetches,
                         OptionalParameter<"::mlir::ArrayAttr">:$reasons);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;

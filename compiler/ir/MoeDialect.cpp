@@ -86,12 +86,12 @@ static LogicalResult verifyExperts(Operation *op, PlanAttr plan) {
         return emitError(op->getLoc())
                << "plan '" << plan.getName() << "' names expert " << expert << " of MoE layer " << i
                << ", which has " << layer.getExperts();
-    if (ArrayAttr guesses = plan.getGuesses()) {
-      auto guess = cast<GuessAttr>(guesses[i]);
-      if (guess.getPredictor() != Predictor::kOff && guess.getAhead() > i)
+    if (ArrayAttr prefetches = plan.getPrefetches()) {
+      auto prefetch = cast<PrefetchAttr>(prefetches[i]);
+      if (prefetch.getPredictor() != Predictor::kOff && prefetch.getAhead() > i)
         return emitError(op->getLoc())
                << "plan '" << plan.getName() << "' predicts MoE layer " << i << " "
-               << guess.getAhead() << " ahead, but no MoE layer is that far before it";
+               << prefetch.getAhead() << " ahead, but no MoE layer is that far before it";
     }
   }
   return success();

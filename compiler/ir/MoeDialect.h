@@ -39,8 +39,8 @@ struct LogitsResource : SideEffects::Resource::Base<LogitsResource> {
   StringRef getName() final { return "Logits"; }
 };
 /// Written by predict; read by the cache and by no instruction.
-struct GuessesResource : SideEffects::Resource::Base<GuessesResource> {
-  StringRef getName() final { return "Guesses"; }
+struct PrefetchesResource : SideEffects::Resource::Base<PrefetchesResource> {
+  StringRef getName() final { return "Prefetches"; }
 };
 
 // Names of the module's attributes; MoeDialect.td defines their values.

@@ -16,7 +16,7 @@ def Moe_Dialect : Dialect {
     the module: `moe.weight`, `moe.moe_layer`, `moe.kv_slot` and `moe.rope`. A weight names a tensor
     of the checkpoint and never holds its numbers, so a module stays small for any size of model.
 
-    *Schedule.* `moe.program @decode` and `@prefill` hold one `moe.play` op per instruction of the
+    *Schedule.* `moe.program @decode` and `@prefill` hold one `moe.execute` op per instruction of the
     runtime (runtime/format/Schedule.h), on `!moe.buffer` values that are ranges of an arena.
 
     Ops on layers and instructions that belong to one layer of the model carry its number as

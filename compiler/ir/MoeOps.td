@@ -202,7 +202,7 @@ def Moe_PredictOp : Moe_LayerOp<"predict"> {
   let description = [{
     Applies the later layer's own router to this layer's router input; that layer is `ahead` MoE layers
     further on. It has no result: prefetch candidates only start reads, and only if the plan has a
-    rule for the layer (`#moe.guess`). Those reads are its side effect.
+    rule for the layer (`#moe.prefetch`). Those reads are its side effect.
 
     ```mlir
     moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>

@@ -68,7 +68,7 @@ namespace {
 /// Simulates a program on its arena: tracks the buffers whose last written value is still valid.
 class ArenaCheck {
 public:
-  LogicalResult play(Operation *op);
+  LogicalResult execute(Operation *op);
 
 private:
   LogicalResult write(Operation *op, Value buffer, ArrayRef<Value> reads, ArrayRef<Value> written);
@@ -98,7 +98,7 @@ void ArenaCheck::invalidate(Value buffer) {
 LogicalResult ArenaCheck::write(Operation *op, Value buffer, ArrayRef<Value> reads,
                                 ArrayRef<Value> written) {
   // The instructions of Schedule.h with "dst may be" an input.
-  bool mayBeInPlace = isa<PlayNormOp, PlayActivateOp, PlayAddOp, PlayGateRowsOp, PlayRopeOp>(op);
+  bool mayBeInPlace = isa<ExecNormOp, ExecActivateOp, ExecAddOp, ExecGateRowsOp, ExecRopeOp>(op);
   for (Value other : reads)
     if (overlap(other, buffer) && !(mayBeInPlace && other == buffer))
       return op->emitOpError("overwrites bytes that it reads");
@@ -108,7 +108,7 @@ LogicalResult ArenaCheck::write(Operation *op, Value buffer, ArrayRef<Value> rea
   return success();
 }
 
-LogicalResult ArenaCheck::play(Operation *op) {
+LogicalResult ArenaCheck::execute(Operation *op) {
   SmallVector<MemoryEffects::EffectInstance> effects;
   cast<MemoryEffectOpInterface>(op).getEffects(effects);
   SmallVector<Value> reads, writes;
@@ -132,8 +132,8 @@ LogicalResult ProgramOp::verifyRegions() {
   Block &block = getBody().front();
   if (block.getNumArguments() != 0)
     return emitOpError("expected no arguments: buffers are declared by moe.buffer");
-  if (block.empty() || !isa<PlayHeadOp>(block.back()))
-    return emitOpError("expected moe.play.head at the end");
+  if (block.empty() || !isa<ExecHeadOp>(block.back()))
+    return emitOpError("expected moe.exec.head at the end");
   bool isPlanned = true, hasStarted = false;
   for (Operation &op : block) {
     if (auto buffer = dyn_cast<BufferOp>(op)) {
@@ -143,16 +143,16 @@ LogicalResult ProgramOp::verifyRegions() {
       continue;
     }
     hasStarted = true;
-    if (op.getName().getStringRef().substr(0, 9) != "moe.play.")
+    if (op.getName().getStringRef().substr(0, 9) != "moe.exec.")
       return op.emitOpError("is not an instruction");
-    if (isa<PlayHeadOp>(op) && &op != &block.back())
+    if (isa<ExecHeadOp>(op) && &op != &block.back())
       return op.emitOpError("expected at the end of the program only");
   }
   if (!isPlanned)
     return success();
   ArenaCheck check;
   for (Operation &op : block)
-    if (!isa<BufferOp>(op) && failed(check.play(&op)))
+    if (!isa<BufferOp>(op) && failed(check.execute(&op)))
       return failure();
   return success();
 }
@@ -161,7 +161,7 @@ LogicalResult ProgramOp::verifyRegions() {
 // Instructions on buffers alone
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlayQuantizeOp::verify() {
+LogicalResult ExecQuantizeOp::verify() {
   BufferType src = typeOf(getSrc()), dst = typeOf(getDst());
   if (src.getKind() != BufferKind::kF32 || dst.getKind() != BufferKind::kQuantized ||
       src.getWidth() != dst.getWidth())
@@ -178,15 +178,15 @@ static LogicalResult expectAlike(Operation *op, ArrayRef<Value> buffers) {
   return success();
 }
 
-LogicalResult PlayActivateOp::verify() {
+LogicalResult ExecActivateOp::verify() {
   return expectAlike(*this, {getGate(), getUp(), getDst()});
 }
 
-LogicalResult PlayAddOp::verify() {
+LogicalResult ExecAddOp::verify() {
   return expectAlike(*this, {getA(), getB(), getDst()});
 }
 
-LogicalResult PlayGateRowsOp::verify() {
+LogicalResult ExecGateRowsOp::verify() {
   if (failed(expectF32(*this, getGate(), 1, "gate")))
     return failure();
   return expectAlike(*this, {getSrc(), getDst()});
@@ -196,14 +196,14 @@ LogicalResult PlayGateRowsOp::verify() {
 // Instructions on symbols
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlayEmbedOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecEmbedOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
   if (!weight || failed(formatOf(*this, weight)))
     return failure();
   return expectF32(*this, getDst(), weight.cols(), "dst");
 }
 
-LogicalResult PlayNormOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecNormOp::verifySymbolUses(SymbolTableCollection &symbols) {
   uint64_t width = typeOf(getSrc()).getWidth();
   if (failed(expectF32(*this, getSrc(), width, "src")) ||
       failed(expectF32(*this, getDst(), width, "dst")))
@@ -211,7 +211,7 @@ LogicalResult PlayNormOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return checkNorm(*this, symbols, getWeightAttr(), getBiasAttr(), width, getSegment());
 }
 
-LogicalResult PlayLinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecLinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
   if (!weight)
     return failure();
@@ -222,7 +222,7 @@ LogicalResult PlayLinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return checkVector(*this, symbols, getBiasAttr(), weight.rows());
 }
 
-LogicalResult PlayRopeOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecRopeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto rope = lookUp<RopeOp>(*this, symbols, getRopeAttr());
   if (!rope)
     return failure();
@@ -232,7 +232,7 @@ LogicalResult PlayRopeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return expectF32(*this, getBuffer(), uint64_t(getHeads()) * getHeadDim(), "buffer");
 }
 
-LogicalResult PlayStoreKvOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecStoreKvOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
   if (!slot ||
       failed(expectF32(*this, getKey(), uint64_t(slot.getKvHeads()) * slot.getKeyDim(), "key")))
@@ -240,7 +240,7 @@ LogicalResult PlayStoreKvOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return expectF32(*this, getValue(), uint64_t(slot.getKvHeads()) * slot.getValueDim(), "value");
 }
 
-LogicalResult PlayAttendOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecAttendOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
   if (!slot)
     return failure();
@@ -264,14 +264,14 @@ static LogicalResult expectChoice(Operation *op, Value experts, Value weights, u
   return expectF32(op, weights, topK, "weights");
 }
 
-LogicalResult PlayRouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecRouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
   if (!layer || failed(expectF32(*this, getScores(), layer.getExperts(), "scores")))
     return failure();
   return expectChoice(*this, getExperts(), getWeights(), getTopK(), layer);
 }
 
-LogicalResult PlayPredictOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecPredictOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
   if (!layer || failed(checkAhead(*this, layer, getAhead())) ||
       failed(checkRouterRole(*this, symbols, getWeightAttr())) ||
@@ -287,7 +287,7 @@ LogicalResult PlayPredictOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return checkVector(*this, symbols, getBiasAttr(), weight.rows());
 }
 
-LogicalResult PlayExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
   if (!layer)
     return failure();
@@ -313,7 +313,7 @@ LogicalResult PlayExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
-LogicalResult PlayHeadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult ExecHeadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
   if (!weight)
     return failure();

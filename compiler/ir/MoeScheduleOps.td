@@ -11,7 +11,7 @@ include "MoeOps.td"
 def Moe_ProgramOp : Moe_SymbolOp<"program", [IsolatedFromAbove, SingleBlock, NoTerminator]> {
   let summary = "A straight list of instructions for one step of a batch of tokens";
   let description = [{
-    Buffers first, then instructions; `moe.play.head` is the last one and the only one of its kind.
+    Buffers first, then instructions; `moe.exec.head` is the last one and the only one of its kind.
     Where buffers have offsets, no instruction reads a buffer that another instruction has
     overwritten since, and an instruction overwrites its input only where Schedule.h allows it. The
     verifier proves both by simulating the list, independent of how the offsets were found.
@@ -19,8 +19,8 @@ def Moe_ProgramOp : Moe_SymbolOp<"program", [IsolatedFromAbove, SingleBlock, NoT
     ```mlir
     moe.program @decode {
       %h = moe.buffer at 0 : !moe.buffer<f32, 64>
-      moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
-      moe.play.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+      moe.exec.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+      moe.exec.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
     }
     ```
   }];
@@ -55,14 +55,14 @@ def Moe_BufferOp : Moe_Op<"buffer"> {
 
 def Moe_KvCache : Resource<"::mlir::moe::KvCacheResource">;
 def Moe_Logits : Resource<"::mlir::moe::LogitsResource">;
-def Moe_Guesses : Resource<"::mlir::moe::GuessesResource">;
+def Moe_Prefetches : Resource<"::mlir::moe::PrefetchesResource">;
 
-class Moe_PlayOp<string mnemonic, list<Trait> traits = []>
-    : Moe_Op<"play." # mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
+class Moe_ExecOp<string mnemonic, list<Trait> traits = []>
+    : Moe_Op<"execute." # mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
 
 /// An instruction that refers to symbols of the module.
-class Moe_PlaySymbolOp<string mnemonic, list<Trait> traits = []>
-    : Moe_PlayOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
+class Moe_ExecSymbolOp<string mnemonic, list<Trait> traits = []>
+    : Moe_ExecOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
 
 def Moe_In : Arg<Moe_BufferType, "read", [MemRead]>;
 def Moe_Out : Arg<Moe_BufferType, "written", [MemWrite]>;
@@ -70,22 +70,22 @@ def Moe_InOut : Arg<Moe_BufferType, "read and written", [MemRead, MemWrite]>;
 /// Written and read again by the same instruction only.
 def Moe_Scratch : Arg<Moe_BufferType, "scratch", [MemWrite]>;
 
-def Moe_PlayEmbedOp : Moe_PlaySymbolOp<"embed"> {
+def Moe_ExecEmbedOp : Moe_ExecSymbolOp<"embed"> {
   let summary = "dst = scale * row `token` of the weight";
   let description = [{
     ```mlir
-    moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    moe.exec.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
     ```
   }];
   let arguments = (ins Moe_Out:$dst, FlatSymbolRefAttr:$weight, F32Attr:$scale);
   let assemblyFormat = "$dst `weight` $weight `scale` $scale attr-dict `:` type($dst)";
 }
 
-def Moe_PlayNormOp : Moe_PlaySymbolOp<"norm"> {
+def Moe_ExecNormOp : Moe_ExecSymbolOp<"norm"> {
   let summary = "Each run of `segment` elements normalized separately; dst may be src";
   let description = [{
     ```mlir
-    moe.play.norm %h to %n weight @norm rms epsilon 1.0e-6 segment 64
+    moe.exec.norm %h to %n weight @norm rms epsilon 1.0e-6 segment 64
       : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
     ```
   }];
@@ -98,11 +98,11 @@ def Moe_PlayNormOp : Moe_PlaySymbolOp<"norm"> {
   }];
 }
 
-def Moe_PlayQuantizeOp : Moe_PlayOp<"quantize"> {
+def Moe_ExecQuantizeOp : Moe_ExecOp<"quantize"> {
   let summary = "dst = src as int8 with a scale per group";
   let description = [{
     ```mlir
-    moe.play.quantize %n to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
+    moe.exec.quantize %n to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
     ```
   }];
   let arguments = (ins Moe_In:$src, Moe_Out:$dst);
@@ -110,11 +110,11 @@ def Moe_PlayQuantizeOp : Moe_PlayOp<"quantize"> {
   let hasVerifier = 1;
 }
 
-def Moe_PlayLinearOp : Moe_PlaySymbolOp<"linear"> {
+def Moe_ExecLinearOp : Moe_ExecSymbolOp<"linear"> {
   let summary = "dst = W src + b; src is quantized where the weight is";
   let description = [{
     ```mlir
-    moe.play.linear %q to %k weight @layer0.key
+    moe.exec.linear %q to %k weight @layer0.key
       : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 32>
     ```
   }];
@@ -125,36 +125,36 @@ def Moe_PlayLinearOp : Moe_PlaySymbolOp<"linear"> {
   }];
 }
 
-def Moe_PlayRopeOp : Moe_PlaySymbolOp<"rope"> {
+def Moe_ExecRopeOp : Moe_ExecSymbolOp<"rope"> {
   let summary = "Rotates `heads` heads of `headDim` elements in place";
   let description = [{
     ```mlir
-    moe.play.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
+    moe.exec.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
     ```
   }];
   let arguments = (ins Moe_InOut:$buffer, I32Attr:$heads, I32Attr:$headDim, FlatSymbolRefAttr:$rope);
   let assemblyFormat = "$buffer `heads` $heads `of` $headDim `by` $rope attr-dict `:` type($buffer)";
 }
 
-def Moe_PlayStoreKvOp
-    : Moe_PlaySymbolOp<"store_kv", [MemoryEffects<[MemWrite<Moe_KvCache>]>]> {
+def Moe_ExecStoreKvOp
+    : Moe_ExecSymbolOp<"store_kv", [MemoryEffects<[MemWrite<Moe_KvCache>]>]> {
   let summary = "Writes the batch's keys and values into a slot of the KV cache";
   let description = [{
     ```mlir
-    moe.play.store_kv %k, %v slot @layer0.kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
+    moe.exec.store_kv %k, %v slot @layer0.kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
     ```
   }];
   let arguments = (ins Moe_In:$key, Moe_In:$value, FlatSymbolRefAttr:$slot);
   let assemblyFormat = "$key `,` $value `slot` $slot attr-dict `:` type($key) `,` type($value)";
 }
 
-def Moe_PlayAttendOp : Moe_PlaySymbolOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>]>]> {
+def Moe_ExecAttendOp : Moe_ExecSymbolOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>]>]> {
   let summary = "dst = attention of the query over a slot's positions up to the token's own";
   let description = [{
     `window` 0: all positions.
 
     ```mlir
-    moe.play.attend %q to %c slot @layer0.kv heads 4 window 0 scale 0.25
+    moe.exec.attend %q to %c slot @layer0.kv heads 4 window 0 scale 0.25
       : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
     ```
   }];
@@ -166,11 +166,11 @@ def Moe_PlayAttendOp : Moe_PlaySymbolOp<"attend", [MemoryEffects<[MemRead<Moe_Kv
   }];
 }
 
-def Moe_PlayActivateOp : Moe_PlayOp<"activate"> {
+def Moe_ExecActivateOp : Moe_ExecOp<"activate"> {
   let summary = "dst = activation(gate) * up; dst may be gate or up";
   let description = [{
     ```mlir
-    moe.play.activate %g, %u to %g silu
+    moe.exec.activate %g, %u to %g silu
       : !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>
     ```
   }];
@@ -181,11 +181,11 @@ def Moe_PlayActivateOp : Moe_PlayOp<"activate"> {
   let hasVerifier = 1;
 }
 
-def Moe_PlayRouteOp : Moe_PlaySymbolOp<"route"> {
+def Moe_ExecRouteOp : Moe_ExecSymbolOp<"route"> {
   let summary = "The chosen experts and their weights, best first, from the scores of all experts";
   let description = [{
     ```mlir
-    moe.play.route %s to %e, %w of @layer0.experts softmax_then_top_k top 2 renormalize true scale 1.0
+    moe.exec.route %s to %e, %w of @layer0.experts softmax_then_top_k top 2 renormalize true scale 1.0
       : !moe.buffer<f32, 8>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
     ```
   }];
@@ -198,13 +198,13 @@ def Moe_PlayRouteOp : Moe_PlaySymbolOp<"route"> {
   }];
 }
 
-def Moe_PlayPredictOp : Moe_PlaySymbolOp<"predict", [MemoryEffects<[MemWrite<Moe_Guesses>]>]> {
+def Moe_ExecPredictOp : Moe_ExecSymbolOp<"predict", [MemoryEffects<[MemWrite<Moe_Prefetches>]>]> {
   let summary = "Gives prefetch candidates of a later layer to the cache, if the plan has a rule for it";
   let description = [{
     The scores are scratch: no other instruction reads them.
 
     ```mlir
-    moe.play.predict %n to %s weight @layer1.router of @layer1.experts ahead 1
+    moe.exec.predict %n to %s weight @layer1.router of @layer1.experts ahead 1
       : !moe.buffer<f32, 64>, !moe.buffer<f32, 8>
     ```
   }];
@@ -217,7 +217,7 @@ def Moe_PlayPredictOp : Moe_PlaySymbolOp<"predict", [MemoryEffects<[MemWrite<Moe
   }];
 }
 
-def Moe_PlayExpertsOp : Moe_PlaySymbolOp<"experts"> {
+def Moe_ExecExpertsOp : Moe_ExecSymbolOp<"experts"> {
   let summary = "dst = sum over ranks, ascending, of weights[rank] * expert(src)";
   let description = [{
     Schedule.h (ExpertsInstruction) defines the scratch buffers: the rows gathered for an expert, its
@@ -225,7 +225,7 @@ def Moe_PlayExpertsOp : Moe_PlaySymbolOp<"experts"> {
     by rank.
 
     ```mlir
-    moe.play.experts %q to %d of @layer0.experts chosen %e, %w
+    moe.exec.experts %q to %d of @layer0.experts chosen %e, %w
         scratch gathered %x gate %g up %u ranks %r hidden %y
       : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>,
         !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>,
@@ -245,11 +245,11 @@ def Moe_PlayExpertsOp : Moe_PlaySymbolOp<"experts"> {
   }];
 }
 
-def Moe_PlayAddOp : Moe_PlayOp<"add"> {
+def Moe_ExecAddOp : Moe_ExecOp<"add"> {
   let summary = "dst = a + scale * b; dst may be a or b";
   let description = [{
     ```mlir
-    moe.play.add %h, %a to %h scale 1.0
+    moe.exec.add %h, %a to %h scale 1.0
       : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
     ```
   }];
@@ -260,11 +260,11 @@ def Moe_PlayAddOp : Moe_PlayOp<"add"> {
   let hasVerifier = 1;
 }
 
-def Moe_PlayGateRowsOp : Moe_PlayOp<"gate_rows"> {
+def Moe_ExecGateRowsOp : Moe_ExecOp<"gate_rows"> {
   let summary = "dst = sigmoid(gate[1]) * src; dst may be src";
   let description = [{
     ```mlir
-    moe.play.gate_rows %s by %g to %s
+    moe.exec.gate_rows %s by %g to %s
       : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
     ```
   }];
@@ -275,11 +275,11 @@ def Moe_PlayGateRowsOp : Moe_PlayOp<"gate_rows"> {
   let hasVerifier = 1;
 }
 
-def Moe_PlayHeadOp : Moe_PlaySymbolOp<"head", [MemoryEffects<[MemWrite<Moe_Logits>]>]> {
+def Moe_ExecHeadOp : Moe_ExecSymbolOp<"head", [MemoryEffects<[MemWrite<Moe_Logits>]>]> {
   let summary = "Logits of the tokens whose logits are requested: scale * (W src + b); ends the program";
   let description = [{
     ```mlir
-    moe.play.head %q weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
+    moe.exec.head %q weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
     ```
   }];
   let arguments = (ins Moe_In:$src, FlatSymbolRefAttr:$weight,

@@ -6,8 +6,8 @@ namespace mlir::moe {
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 // The runtime's enumerations have the same numbers.
-static_assert(static_cast<int>(Eviction::kCyclic) ==
-              static_cast<int>(moert::EvictionPolicy::kCyclic));
+static_assert(static_cast<int>(Eviction::kReuseDistance) ==
+              static_cast<int>(moert::EvictionPolicy::kReuseDistance));
 static_assert(static_cast<int>(Sharing::kOnePool) ==
               static_cast<int>(moert::CacheSharing::kOnePool));
 static_assert(static_cast<int>(Survival::kPins) == static_cast<int>(moert::PromptSurvival::kPins));
@@ -18,19 +18,19 @@ static_assert(static_cast<int>(Origin::kAssumed) == static_cast<int>(moert::Orig
 // Verifiers
 //===----------------------------------------------------------------------===//
 
-LogicalResult GuessAttr::verify(EmitError emitError, Predictor predictor, uint32_t ahead,
-                                uint32_t candidates, uint32_t reads, uint32_t minShare) {
+LogicalResult PrefetchAttr::verify(EmitError emitError, Predictor predictor, uint32_t ahead,
+                                   uint32_t candidates, uint32_t reads, uint32_t minProbability) {
   if (ahead == 0 || ahead > moert::kMostAhead)
     return emitError() << "a prediction " << ahead << " MoE layers ahead, expected 1 to "
                        << moert::kMostAhead;
   if (predictor == Predictor::kPaths && ahead != 1)
     return emitError() << "a prediction by an activation-path table " << ahead
                        << " MoE layers ahead, expected 1";
-  if (candidates > UINT16_MAX || reads > candidates || minShare > moert::kWholeShare)
+  if (candidates > UINT16_MAX || reads > candidates || minProbability > moert::kFixedPointOne)
     return emitError() << "a prefetch rule of " << reads << " reads among " << candidates
-                       << " candidates with a probability of at least " << minShare
+                       << " candidates with a probability of at least " << minProbability
                        << ", expected reads <= candidates <= " << UINT16_MAX
-                       << " and a probability of at most " << moert::kWholeShare;
+                       << " and a probability of at most " << moert::kFixedPointOne;
   return success();
 }
 
@@ -61,10 +61,10 @@ template <typename AttrT> static bool isArrayOf(ArrayAttr array) {
 
 LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*budgetBytes*/,
                                uint32_t contextTokens, uint32_t prefillChunk,
-                               uint32_t /*transitPages*/, DenseI64ArrayAttr quotaPages,
+                               uint32_t /*stagingPages*/, DenseI64ArrayAttr quotaPages,
                                StringRef /*preset*/, Eviction /*eviction*/, Sharing /*sharing*/,
                                Survival /*survival*/, ArrayAttr pinned, ArrayAttr start,
-                               uint32_t startTokens, ArrayAttr guesses, ArrayAttr reasons) {
+                               uint32_t startTokens, ArrayAttr prefetches, ArrayAttr reasons) {
   if (name.empty())
     return emitError() << "a plan without a name";
   if (contextTokens == 0 || prefillChunk == 0)
@@ -77,13 +77,14 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
     if (pages < 0 || pages > UINT32_MAX)
       return emitError() << "plan '" << name << "' with a quota of " << pages << " pages";
   if (!isArrayOf<DenseI32ArrayAttr>(pinned) || !isArrayOf<StartAttr>(start) ||
-      !isArrayOf<GuessAttr>(guesses) || !isArrayOf<ReasonAttr>(reasons))
-    return emitError() << "plan '" << name
-                       << "' expected arrays of experts as pinned, of #moe.start, #moe.guess and "
-                          "#moe.reason";
+      !isArrayOf<PrefetchAttr>(prefetches) || !isArrayOf<ReasonAttr>(reasons))
+    return emitError()
+           << "plan '" << name
+           << "' expected arrays of experts as pinned, of #moe.start, #moe.prefetch and "
+              "#moe.reason";
   if (pinned && !llvm::all_of(pinned.getAsRange<DenseI32ArrayAttr>(), areExperts))
     return emitError() << "plan '" << name << "' pins an expert twice, or a negative number";
-  for (ArrayAttr perLayer : {pinned, start, guesses})
+  for (ArrayAttr perLayer : {pinned, start, prefetches})
     if (perLayer && perLayer.size() != static_cast<size_t>(quotaPages.size()))
       return emitError() << "plan '" << name << "' has entries for " << perLayer.size()
                          << " MoE layers and quotas for " << quotaPages.size();
@@ -98,10 +99,11 @@ static std::vector<uint32_t> toNumbers(DenseI32ArrayAttr numbers) {
   return {numbers.asArrayRef().begin(), numbers.asArrayRef().end()};
 }
 
-static moert::GuessRule toRule(GuessAttr guess) {
-  return {static_cast<moert::Predictor>(guess.getPredictor()),
-          static_cast<uint8_t>(guess.getAhead()), static_cast<uint16_t>(guess.getCandidates()),
-          static_cast<uint16_t>(guess.getReads()), guess.getMinShare()};
+static moert::PrefetchRule toRule(PrefetchAttr prefetch) {
+  return {static_cast<moert::Predictor>(prefetch.getPredictor()),
+          static_cast<uint8_t>(prefetch.getAhead()),
+          static_cast<uint16_t>(prefetch.getCandidates()),
+          static_cast<uint16_t>(prefetch.getReads()), prefetch.getMinProbability()};
 }
 
 moert::Plan toPlan(PlanAttr from) {
@@ -110,7 +112,7 @@ moert::Plan toPlan(PlanAttr from) {
   plan.budgetBytes = from.getBudgetBytes();
   plan.prefillChunk = from.getPrefillChunk();
   plan.contextTokens = from.getContextTokens();
-  plan.transitPages = from.getTransitPages();
+  plan.stagingPages = from.getStagingPages();
   for (int64_t pages : from.getQuotaPages().asArrayRef())
     plan.quotaPages.push_back(static_cast<uint32_t>(pages));
   plan.preset = from.getPreset().str();
@@ -124,9 +126,9 @@ moert::Plan toPlan(PlanAttr from) {
   if (ArrayAttr start = from.getStart())
     for (auto layer : start.getAsRange<StartAttr>())
       plan.start.push_back({toNumbers(layer.getExperts()), toNumbers(layer.getUses())});
-  if (ArrayAttr guesses = from.getGuesses())
-    for (auto guess : guesses.getAsRange<GuessAttr>())
-      plan.guesses.push_back(toRule(guess));
+  if (ArrayAttr prefetches = from.getPrefetches())
+    for (auto prefetch : prefetches.getAsRange<PrefetchAttr>())
+      plan.prefetches.push_back(toRule(prefetch));
   if (ArrayAttr reasons = from.getReasons())
     for (auto reason : reasons.getAsRange<ReasonAttr>())
       plan.reasons.push_back({reason.getDecision().str(), reason.getValue().str(),
@@ -149,9 +151,9 @@ struct PlanLists {
   Attribute operator()(const moert::LayerStart &start) const {
     return StartAttr::get(context, numbers(start.experts), numbers(start.uses));
   }
-  Attribute operator()(const moert::GuessRule &rule) const {
-    return GuessAttr::get(context, static_cast<Predictor>(rule.predictor), rule.ahead,
-                          rule.candidates, rule.reads, rule.minShare);
+  Attribute operator()(const moert::PrefetchRule &rule) const {
+    return PrefetchAttr::get(context, static_cast<Predictor>(rule.predictor), rule.ahead,
+                             rule.candidates, rule.reads, rule.minProbability);
   }
   Attribute operator()(const moert::PlanReason &reason) const {
     return ReasonAttr::get(context, reason.decision, reason.value, reason.reason,
@@ -172,10 +174,10 @@ PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
   SmallVector<int64_t> quotas(plan.quotaPages.begin(), plan.quotaPages.end());
   return PlanAttr::get(
       context, plan.name, plan.budgetBytes, plan.contextTokens, plan.prefillChunk,
-      plan.transitPages, DenseI64ArrayAttr::get(context, quotas), plan.preset,
+      plan.stagingPages, DenseI64ArrayAttr::get(context, quotas), plan.preset,
       static_cast<Eviction>(plan.rules.eviction), static_cast<Sharing>(plan.rules.sharing),
       static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned), lists.list(plan.start),
-      plan.startTokens, lists.list(plan.guesses), lists.list(plan.reasons));
+      plan.startTokens, lists.list(plan.prefetches), lists.list(plan.reasons));
 }
 
 std::vector<moert::Plan> plansOf(ModuleOp module) {

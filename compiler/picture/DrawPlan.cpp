@@ -92,7 +92,7 @@ void drawHeadings(SvgWriter &svg, const PlanPicture &picture, double y) {
   svg.text(Columns::kBars, y, "tokens that use it", "small pale");
   svg.text(Columns::kRoomEnd, y, "keeps", "small end pale");
   svg.text(Columns::kHitsEnd, y, "hits", "small end pale");
-  svg.text(Columns::kGuesses, y, "prefetch", "small pale");
+  svg.text(Columns::kPrefetches, y, "prefetch", "small pale");
   svg.text(Columns::kTime, y, "time", "small pale");
   svg.text(Columns::kDots, y, "its experts", "small pale");
 }

@@ -33,12 +33,13 @@ struct BarBox {
 };
 
 /// All bars of a kind as one outline: with one shape per bar, files of many experts would be large.
-template <typename ShareOf>
-SvgPath stairsOf(const BarBox &box, const std::vector<PicturedExpert> &experts, ShareOf shareOf) {
+template <typename FractionOf>
+SvgPath stairsOf(const BarBox &box, const std::vector<PicturedExpert> &experts,
+                 FractionOf fractionOf) {
   SvgPath path;
   path.moveTo(box.x(0), box.base);
   for (size_t i = 0; i < experts.size(); ++i)
-    path.upOrDownTo(box.y(shareOf(experts[i]))).acrossTo(box.x(i + 1));
+    path.upOrDownTo(box.y(fractionOf(experts[i]))).acrossTo(box.x(i + 1));
   path.upOrDownTo(box.base).close();
   return path;
 }
@@ -49,10 +50,10 @@ void drawBars(SvgWriter &svg, const PicturedLayer &layer, const BarBox &box) {
   const double kept = std::min(layer.keptExperts, static_cast<double>(layer.experts.size()));
   if (kept > 0)
     svg.rect(Columns::kBars, box.top, kept * box.expertWidth, box.base - box.top, "room");
-  svg.path(stairsOf(box, layer.experts, [](const PicturedExpert &e) { return e.wantedShare; }),
+  svg.path(stairsOf(box, layer.experts, [](const PicturedExpert &e) { return e.wantedFraction; }),
            "wanted");
   svg.path(stairsOf(box, layer.experts,
-                    [](const PicturedExpert &e) { return e.wantedShare * e.foundShare; }),
+                    [](const PicturedExpert &e) { return e.wantedFraction * e.foundFraction; }),
            "found");
   const double edge = Columns::kBars + kept * box.expertWidth;
   if (kept > 0) // Drawn after the bars, which may cover the background.
@@ -64,10 +65,10 @@ void drawBars(SvgWriter &svg, const PicturedLayer &layer, const BarBox &box) {
 }
 
 /// Each layer has its own scale: one expert that all tokens use would flatten all others' bars.
-double largestShare(const PicturedLayer &layer) {
+double largestProbability(const PicturedLayer &layer) {
   double most = 0;
   for (const PicturedExpert &expert : layer.experts)
-    most = std::max(most, expert.wantedShare);
+    most = std::max(most, expert.wantedFraction);
   return most > 0 ? most : 1;
 }
 
@@ -79,7 +80,8 @@ void drawExpertWords(SvgWriter &svg, const PicturedLayer &layer, double y) {
   svg.text(Columns::kLabelEnd, y, strCat(layer.number), "small end");
   svg.text(Columns::kRoomEnd, y, layer.room, "small end");
   svg.text(Columns::kHitsEnd, y, percent(layer.hitRate), "small end");
-  svg.text(Columns::kGuesses, y, layer.guesses, layer.guesses == "none" ? "small pale" : "small");
+  svg.text(Columns::kPrefetches, y, layer.prefetches,
+           layer.prefetches == "none" ? "small pale" : "small");
 }
 
 } // namespace
@@ -90,9 +92,9 @@ void drawExperts(SvgWriter &svg, const PlanPicture &picture, const PictureRows &
     const double gap = std::min(3.0, rows.height() / 8);
     const double width = (Columns::kBarsEnd - Columns::kBars) /
                          static_cast<double>(std::max<size_t>(layer.experts.size(), 1));
-    drawBars(
-        svg, layer,
-        {rows.top(i) + gap, rows.top(i + 1) - kPinHeight - gap / 2, width, largestShare(layer)});
+    drawBars(svg, layer,
+             {rows.top(i) + gap, rows.top(i + 1) - kPinHeight - gap / 2, width,
+              largestProbability(layer)});
     if (rows.hasWords(i))
       drawExpertWords(svg, layer, rows.baseLine(i));
   }

@@ -14,8 +14,8 @@ constexpr double kPictureWidth = 900;
 /// Columns of text begin here; columns of numbers end here.
 struct PictureColumns {
   static constexpr double kLabelEnd = 40, kBars = 48, kBarsEnd = 214, kRoomEnd = 280,
-                          kHitsEnd = 320, kGuesses = 330, kTime = 468, kTimeEnd = 814, kDots = 824,
-                          kDotsEnd = 886;
+                          kHitsEnd = 320, kPrefetches = 330, kTime = 468, kTimeEnd = 814,
+                          kDots = 824, kDotsEnd = 886;
 };
 
 /// Rows of equal height, one below the other. With few layers rows are tall; with many they are

@@ -10,8 +10,8 @@
 namespace moec {
 
 struct PicturedExpert {
-  double wantedShare = 0; // Fraction of the decoded tokens that use it, 0 to 1.
-  double foundShare = 0;  // Fraction of those that find it resident, 0 to 1.
+  double wantedFraction = 0; // Fraction of the decoded tokens that use it, 0 to 1.
+  double foundFraction = 0;  // Fraction of those that find it resident, 0 to 1.
   bool isPinned = false;
 };
 
@@ -35,7 +35,7 @@ struct PicturedLayer {
   std::string room;       // "16 of 32": the experts that it keeps between its layer passes.
   double keptExperts = 0; // The same as a number; 0: unknown for a single layer.
   double hitRate = 0;     // 0 to 1.
-  std::string guesses;    // "gate 1 ahead, 2 of 8"
+  std::string prefetches; // "gate 1 ahead, 2 of 8"
   PicturedTurn turn;
 };
 

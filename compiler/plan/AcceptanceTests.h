@@ -44,7 +44,7 @@ std::optional<AcceptanceLevels> acceptanceLevels(uint32_t compile);
 /// The thresholds of a chain, ascending: what a candidate's predicted bound has to meet.
 /// `center` is the threshold that the prediction itself suggests. `spread` is the standard error of
 /// the prediction, relative to it; absent where the search measures another loss than the tests,
-/// and a prediction is no more than a guess.
+/// and a prediction is no more than a prefetch.
 std::vector<double> chainThresholds(AcceptanceChain chain, double center,
                                     std::optional<double> spread);
 

@@ -56,10 +56,11 @@ private:
   std::priority_queue<std::pair<uint32_t, uint32_t>> furthest;
 };
 
-/// The trace's demands as items, numbered over all layers, with the plays that need them next.
+/// The trace's demands as items, numbered over all layers, with the layer passes that need them
+/// next.
 struct Uses {
   std::vector<uint32_t> item, next; // Per demand.
-  std::vector<uint32_t> first;      // Per item: the first play that needs it to be held.
+  std::vector<uint32_t> first;      // Per item: the first layer pass that needs it to be held.
   std::vector<uint32_t> start;      // Items that the cache begins with.
 };
 
@@ -78,10 +79,10 @@ static Uses usesOf(const RoutingTrace &trace, const HeldExperts &start, Counted 
   uses.item.resize(trace.wanted.size());
   uses.next.resize(trace.wanted.size());
   uses.first.assign(firstItem.back(), kNever);
-  for (size_t p = trace.plays.size(); p-- > 0;)
-    for (uint64_t i = trace.plays[p].begin; i < trace.plays[p].end; ++i) {
-      const bool isCounted = counted == Counted::kAll || trace.plays[p].tokens == 1;
-      uses.item[i] = firstItem[trace.plays[p].layer] + trace.wanted[i];
+  for (size_t p = trace.passes.size(); p-- > 0;)
+    for (uint64_t i = trace.passes[p].begin; i < trace.passes[p].end; ++i) {
+      const bool isCounted = counted == Counted::kAll || trace.passes[p].tokens == 1;
+      uses.item[i] = firstItem[trace.passes[p].layer] + trace.wanted[i];
       uses.next[i] =
           std::exchange(uses.first[uses.item[i]], isCounted ? static_cast<uint32_t>(p) : kNever);
     }
@@ -99,9 +100,9 @@ static uint64_t missingUnits(const RoutingTrace &trace, const Uses &uses,
     cache.use(item, uses.first[item]);
   cache.shrink();
   uint64_t missing = 0;
-  for (const RoutingPlay &play : trace.plays) {
-    const bool isCounted = counted == Counted::kAll || play.tokens == 1;
-    for (uint64_t i = play.begin; i < play.end; ++i) {
+  for (const RoutingPass &pass : trace.passes) {
+    const bool isCounted = counted == Counted::kAll || pass.tokens == 1;
+    for (uint64_t i = pass.begin; i < pass.end; ++i) {
       const uint64_t read = cache.use(uses.item[i], uses.next[i]);
       missing += isCounted ? read : 0;
     }

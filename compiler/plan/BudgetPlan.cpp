@@ -58,11 +58,11 @@ static RunRequest plannedRun(const ModelFootprint &model, const PlannedUse &use)
   return request;
 }
 
-/// Guesses by paths need some; pages that were kept free for them would be wasted.
+/// Prefetches by paths need some; pages that were kept free for them would be wasted.
 static CacheAllotment allotmentOf(const ModelFootprint &model, Preset preset, uint64_t poolPages,
                                   const PlannedUse &use) {
-  const bool isGuessing = use.hasPaths || predictorOf(preset).predictor != Predictor::kPaths;
-  return allotFor(preset, model.cache, poolPages, isGuessing);
+  const bool isPrefetching = use.hasPaths || predictorOf(preset).predictor != Predictor::kPaths;
+  return allotFor(preset, model.cache, poolPages, isPrefetching);
 }
 
 static Result<Size> parseBudget(const std::string &budget) {

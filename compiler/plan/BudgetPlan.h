@@ -26,7 +26,7 @@ struct PlannedUse {
   uint32_t prefillChunk = kDefaultPrefillChunk; // Tokens, at most.
   uint32_t threads = kDefaultThreads;
   std::vector<Preset> presets = {Preset::kAuto}; // Each has a plan for each budget.
-  bool hasPaths = false;                         // There are activation paths to guess by.
+  bool hasPaths = false;                         // There are activation paths to prefetch by.
 };
 
 struct BudgetPlan {

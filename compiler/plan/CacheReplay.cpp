@@ -27,7 +27,7 @@ static Status check(const ReplayCache &cache) {
     for (uint64_t bytes : layer.recordBytes)
       largest = std::max(largest, pagesOf(bytes, cache.pageBytes));
     bool isOnePool = cache.rules.sharing == CacheSharing::kOnePool;
-    uint64_t pages = (isOnePool ? quotas : layer.quotaPages) + cache.transitPages;
+    uint64_t pages = (isOnePool ? quotas : layer.quotaPages) + cache.stagingPages;
     if (pages < largest || largest > UINT32_MAX)
       return invalidInput("MoE layer ", i, " may hold ", pages, " pages, its largest record needs ",
                           largest);
@@ -46,9 +46,9 @@ static Status check(const ReplayCache &cache) {
 }
 
 CacheReplay::CacheReplay(const ReplayCache &cache, const DirectorySize &size)
-    : directory(cache.rules, cache.transitPages, size), guessList(size) {
+    : directory(cache.rules, cache.stagingPages, size), prefetchList(size) {
   for (const ReplayLayer &layer : cache.layers) {
-    directory.addLayer(layer.quotaPages, layer.comesRoundAgain);
+    directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
     for (uint64_t recordBytes : layer.recordBytes) {
       directory.addExpert(static_cast<uint32_t>(pagesOf(recordBytes, cache.pageBytes)));
       bytes.push_back(recordBytes);
@@ -86,10 +86,10 @@ Status CacheReplay::pinAndFill(const ReplayCache &cache) {
     if (layer.start.empty())
       continue;
     std::vector<uint32_t> fitting, uses;
-    PlayDemand demand{layer.start, layer.startUses, layer.startTokens};
+    PassDemand demand{layer.start, layer.startUses, layer.startTokens};
     if (!directory.selectFitting(l, demand, fitting, uses))
       return invalidInput("MoE layer ", l, " is to start with an expert twice");
-    bytesAtStart += play(l, {fitting, uses, layer.startTokens}).bytesRead;
+    bytesAtStart += runPass(l, {fitting, uses, layer.startTokens}).bytesRead;
   }
   return {};
 }
@@ -99,31 +99,31 @@ ReplayCounts &ReplayCounts::operator+=(const ReplayCounts &other) {
   misses += other.misses;
   evictions += other.evictions;
   bytesRead += other.bytesRead;
-  guessesRead += other.guessesRead;
-  guessBytes += other.guessBytes;
-  guessesRetained += other.guessesRetained;
-  adopted += other.adopted;
-  refuted += other.refuted;
+  prefetchesRead += other.prefetchesRead;
+  prefetchBytes += other.prefetchBytes;
+  prefetchesRetained += other.prefetchesRetained;
+  useful += other.useful;
+  cancelled += other.cancelled;
   return *this;
 }
 
-ReplayCounts CacheReplay::play(uint32_t layer, const PlayDemand &demand,
-                               std::span<const LayerGuess> guesses) {
+ReplayCounts CacheReplay::runPass(uint32_t layer, const PassDemand &demand,
+                                  std::span<const LayerPrefetch> prefetches) {
   ReplayCounts counts;
-  for (const LayerGuess &guess : guesses)
-    guessList.name(guess);
-  bool isPlayable = directory.beginPlay(layer, demand);
-  assert(isPlayable);
-  (void)isPlayable;
+  for (const LayerPrefetch &prefetch : prefetches)
+    prefetchList.name(prefetch);
+  bool isExecutable = directory.beginPass(layer, demand);
+  assert(isExecutable);
+  (void)isExecutable;
   for (uint32_t expert : demand.wanted)
     counts.hits += directory.at(directory.idOf(layer, expert)).isHeld;
   counts.misses = demand.wanted.size() - counts.hits;
 
-  guessList.beginPlay(directory, layer);
-  counts.adopted = guessList.adopted().size();
-  counts.refuted = std::exchange(refutedBetween, 0) + dropRefuted();
-  guessList.select(directory);
-  counts.guessesRetained = guessList.retained().size();
+  prefetchList.beginPass(directory, layer);
+  counts.useful = prefetchList.useful().size();
+  counts.cancelled = std::exchange(cancelledBetween, 0) + dropCancelled();
+  prefetchList.select(directory);
+  counts.prefetchesRetained = prefetchList.retained().size();
 
   for (uint32_t expert : demand.wanted) {
     uint32_t id = directory.idOf(layer, expert);
@@ -136,29 +136,29 @@ ReplayCounts CacheReplay::play(uint32_t layer, const PlayDemand &demand,
     if (directory.at(id).isHeld)
       directory.drop(id);
   counts.evictions = directory.unkept().size();
-  directory.endPlay();
-  readGuesses(counts);
+  directory.endPass();
+  readPrefetches(counts);
   return counts;
 }
 
-uint64_t CacheReplay::dropRefuted() {
-  for (uint32_t id : guessList.refuted())
-    directory.dropGuess(id);
-  return guessList.refuted().size();
+uint64_t CacheReplay::dropCancelled() {
+  for (uint32_t id : prefetchList.cancelled())
+    directory.dropPrefetch(id);
+  return prefetchList.cancelled().size();
 }
 
-void CacheReplay::readGuesses(ReplayCounts &counts) {
-  while (guessList.hasNext() && directory.hasRoomForGuess(guessList.next())) {
-    ++counts.guessesRead;
-    counts.guessBytes += bytes[guessList.next()];
-    counts.bytesRead += bytes[guessList.next()];
-    guessList.begin(directory);
+void CacheReplay::readPrefetches(ReplayCounts &counts) {
+  while (prefetchList.hasNext() && directory.hasRoomForPrefetch(prefetchList.next())) {
+    ++counts.prefetchesRead;
+    counts.prefetchBytes += bytes[prefetchList.next()];
+    counts.bytesRead += bytes[prefetchList.next()];
+    prefetchList.begin(directory);
   }
 }
 
 uint64_t CacheReplay::beginPrompt() {
-  guessList.refuteAll();
-  refutedBetween += dropRefuted();
+  prefetchList.cancelAll();
+  cancelledBetween += dropCancelled();
   return beginPromptIn(directory);
 }
 
@@ -186,13 +186,13 @@ Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &c
   MOERT_ASSIGN_OR_RETURN(CacheReplay replay, CacheReplay::create(cache));
   ReplayResult result;
   result.startBytes = replay.startBytes();
-  result.plays.reserve(trace.plays.size());
-  for (const RoutingPlay &play : trace.plays) {
-    if (play.beginsPrompt)
+  result.passes.reserve(trace.passes.size());
+  for (const RoutingPass &pass : trace.passes) {
+    if (pass.beginsPrompt)
       replay.beginPrompt();
-    ReplayCounts counts = replay.play(play.layer, trace.demandOf(play));
+    ReplayCounts counts = replay.runPass(pass.layer, trace.demandOf(pass));
     result.total += counts;
-    result.plays.push_back(counts);
+    result.passes.push_back(counts);
   }
   return result;
 }

@@ -1,13 +1,14 @@
 // The expert cache without its bytes: replays a routing trace through the runtime's own directory
-// and policies, and counts what the runtime would count: play by play the same, where no read fails
-// and the guesses of a play have been read when the next one begins. Reads that race with the
-// computation change what is read of guesses, never hits, misses and evictions.
+// and policies, and counts what the runtime would count: layer pass by layer pass the same, where
+// no read fails and the prefetches of a layer pass have been read when the next one begins. Reads
+// that race with the computation change what is read of prefetches, never hits, misses and
+// evictions.
 #pragma once
 
 #include "compiler/plan/RoutingTrace.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheDirectory.h"
-#include "runtime/policy/GuessList.h"
+#include "runtime/policy/PrefetchList.h"
 
 #include <cstdint>
 #include <span>
@@ -20,7 +21,7 @@ namespace moec {
 struct ReplayLayer {
   std::vector<uint64_t> recordBytes; // Per expert.
   uint64_t quotaPages = 0;
-  bool comesRoundAgain = true;
+  bool repeatsEveryStep = true;
   std::vector<uint32_t> pinned;
   /// What the cache holds of it at the start, as far as it fits, in this order; how many of
   /// startTokens tokens wanted each (empty: one).
@@ -30,7 +31,7 @@ struct ReplayLayer {
 
 struct ReplayCache {
   uint64_t pageBytes = 0;
-  uint64_t transitPages = 0;
+  uint64_t stagingPages = 0;
   moert::CacheRules rules;
   std::vector<ReplayLayer> layers;
 };
@@ -40,11 +41,11 @@ struct ReplayCounts {
   uint64_t hits = 0;
   uint64_t misses = 0;
   uint64_t evictions = 0;
-  uint64_t bytesRead = 0; // Guesses included.
-  uint64_t guessesRead = 0, guessBytes = 0;
-  uint64_t adopted = 0;         // Misses that had been guessed.
-  uint64_t refuted = 0;         // Guesses that were let go unused.
-  uint64_t guessesRetained = 0; // In memory already, and not read.
+  uint64_t bytesRead = 0; // Prefetches included.
+  uint64_t prefetchesRead = 0, prefetchBytes = 0;
+  uint64_t useful = 0;             // Misses that had been prefetched.
+  uint64_t cancelled = 0;          // Prefetches that were let go unused.
+  uint64_t prefetchesRetained = 0; // In memory already, and not read.
   ReplayCounts &operator+=(const ReplayCounts &other);
   friend bool operator==(const ReplayCounts &, const ReplayCounts &) = default;
 };
@@ -54,18 +55,18 @@ moert::DirectorySize directorySizeOf(const ReplayCache &cache);
 /// What the rules leave in a directory as a new prompt begins; the number of evictions.
 uint64_t beginPromptIn(moert::CacheDirectory &directory);
 
-/// A cache that is played by hand. One thread.
+/// A cache that is executed by hand. One thread.
 class CacheReplay {
 public:
   /// Fills and pins. Refuses a cache that the runtime would refuse, with the numbers.
   static moert::Result<CacheReplay> create(const ReplayCache &cache);
 
   /// The layer has these experts, of which the demand wants distinct ones.
-  /// The guesses of later layers were made before its experts were played.
-  ReplayCounts play(uint32_t layer, const moert::PlayDemand &demand,
-                    std::span<const moert::LayerGuess> guesses = {});
-  /// The evictions that a new prompt begins with. Guesses of the old one are let go, which the next
-  /// play counts.
+  /// The prefetches of later layers were made before its experts were executed.
+  ReplayCounts runPass(uint32_t layer, const moert::PassDemand &demand,
+                       std::span<const moert::LayerPrefetch> prefetches = {});
+  /// The evictions that a new prompt begins with. Prefetches of the old one are let go, which the
+  /// next execute counts.
   uint64_t beginPrompt();
 
   uint64_t startBytes() const { return bytesAtStart; }
@@ -76,23 +77,23 @@ public:
 private:
   CacheReplay(const ReplayCache &cache, const moert::DirectorySize &size);
   moert::Status pinAndFill(const ReplayCache &cache);
-  uint64_t dropRefuted();
-  void readGuesses(ReplayCounts &counts);
+  uint64_t dropCancelled();
+  void readPrefetches(ReplayCounts &counts);
 
   moert::CacheDirectory directory;
-  moert::GuessList guessList;
+  moert::PrefetchList prefetchList;
   std::vector<uint64_t> bytes; // By the directory's ids.
   uint64_t bytesAtStart = 0;
-  uint64_t refutedBetween = 0; // Plays.
+  uint64_t cancelledBetween = 0; // Layer passes.
 };
 
 struct ReplayResult {
-  std::vector<ReplayCounts> plays; // Of the trace.
+  std::vector<ReplayCounts> passes; // Of the trace.
   ReplayCounts total;
-  uint64_t startBytes = 0; // Read before the first play.
+  uint64_t startBytes = 0; // Read before the first layer pass.
 };
 
-/// Plays the whole trace. Refuses a cache whose layers are not the trace's.
+/// Layer passes the whole trace. Refuses a cache whose layers are not the trace's.
 moert::Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &cache);
 
 } // namespace moec

@@ -74,10 +74,10 @@ constexpr uint64_t kDiskRestNs = 1'000'000;
 struct DeviceProfile {
   std::string name;
 
-  std::string isa;               // A name that Kernels.h knows, "avx512" say.
-  uint32_t cores = 0;            // That a process may use.
-  Quantity dispatchNs;           // To hand one operation to all threads and wait for them.
-  Quantity shareWhileReading{1}; // Of the rates of products, while reads are under way.
+  std::string isa;                  // A name that Kernels.h knows, "avx512" say.
+  uint32_t cores = 0;               // That a process may use.
+  Quantity dispatchNs;              // To hand one operation to all threads and wait for them.
+  Quantity fractionWhileReading{1}; // Of the rates of products, while reads are under way.
 
   Quantity totalMemoryBytes;
   Quantity availableMemoryBytes;    // What one process may take; a container's limit counts.
@@ -88,10 +88,10 @@ struct DeviceProfile {
 
   std::string ioBackend; // What --io auto takes: "uring", "threads", "buffered".
   bool hasRegisteredBuffers = false;
-  ReadTable directReads;           // Past the page cache; empty where that is refused.
-  ReadTable bufferedReads;         // Through the page cache, nothing of the file in it.
-  Quantity shareWhileComputing{1}; // Of the tables' rates, while all cores compute.
-  Quantity submitNsPerMiB;         // Of the thread that asks for a read.
+  ReadTable directReads;              // Past the page cache; empty where that is refused.
+  ReadTable bufferedReads;            // Through the page cache, nothing of the file in it.
+  Quantity fractionWhileComputing{1}; // Of the tables' rates, while all cores compute.
+  Quantity submitNsPerMiB;            // Of the thread that asks for a read.
   Quantity wakeNs; // Of the first read after kDiskRestNs without any, beside what the tables say.
   Quantity cachedBytesPerSecond; // Buffered reads of what the page cache holds; one at a time.
 

@@ -100,7 +100,7 @@ static double logOf(uint64_t bytes) {
   return deterministicLog(static_cast<double>(bytes));
 }
 
-ReusedShares::ReusedShares(const ReadTable &reads) {
+ReusedFractions::ReusedFractions(const ReadTable &reads) {
   if (reads.reused.empty())
     return;
   auto add = [this](uint64_t bytes, double share) {
@@ -114,7 +114,7 @@ ReusedShares::ReusedShares(const ReadTable &reads) {
   add(kLongUnusedBytes, 1);
 }
 
-double ReusedShares::of(uint64_t bytes) const {
+double ReusedFractions::of(uint64_t bytes) const {
   if (points.empty() || bytes >= kLongUnusedBytes)
     return 1;
   if (bytes <= points.front().bytes)

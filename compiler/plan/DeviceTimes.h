@@ -19,9 +19,9 @@ Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth);
 /// The share of a table's rates that a read has into memory that was read into some bytes of reads
 /// ago: a straight line over the logarithm of bytes from one point of ReadTable::reused to the
 /// next, and from the last one to 1. Keeps what it needs, since a replay asks millions of times.
-class ReusedShares {
+class ReusedFractions {
 public:
-  explicit ReusedShares(const ReadTable &reads);
+  explicit ReusedFractions(const ReadTable &reads);
   bool isAlike() const { return points.empty(); }
   double of(uint64_t bytes) const;
 

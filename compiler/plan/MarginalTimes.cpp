@@ -28,7 +28,7 @@ private:
   Status weighComputing(const PlanSettings &settings);
   Status weighPages();
   /// The difference to the time as it is, over what was added or taken away.
-  static double shareOf(double differenceNs, double ofNs) {
+  static double fractionOf(double differenceNs, double ofNs) {
     return ofNs > 0 ? std::max(0.0, differenceNs / ofNs) : 0;
   }
 
@@ -40,41 +40,41 @@ private:
 
 } // namespace
 
-// Guesses never change what is kept, so that they can be left out here.
+// Prefetches never change what is kept, so that they can be left out here.
 Status Marginals::countUses(const PlanSettings &settings) {
   MOERT_ASSIGN_OR_RETURN(CacheReplay replay, CacheReplay::create(replayCacheOf(problem, settings)));
   const RoutingTrace &trace = *problem.trace;
   for (uint32_t experts : trace.layerExperts)
     times.experts.emplace_back(experts);
-  double tokens = 0, missing = 0, waitingPlays = 0;
-  for (const RoutingPlay &play : trace.plays) {
-    if (play.beginsPrompt)
+  double tokens = 0, missing = 0, waitingPasses = 0;
+  for (const RoutingPass &pass : trace.passes) {
+    if (pass.beginsPrompt)
       replay.beginPrompt();
-    const PlayDemand demand = trace.demandOf(play);
-    if (play.tokens == 1) {
+    const PassDemand demand = trace.demandOf(pass);
+    if (pass.tokens == 1) {
       const CacheDirectory &state = replay.state();
-      std::vector<ExpertUse> &uses = times.experts[play.layer];
+      std::vector<ExpertUse> &uses = times.experts[pass.layer];
       for (uint32_t expert = 0; expert < uses.size(); ++expert)
-        uses[expert].held += state.at(state.idOf(play.layer, expert)).isHeld;
+        uses[expert].held += state.at(state.idOf(pass.layer, expert)).isHeld;
       double misses = 0;
       for (uint32_t expert : demand.wanted) {
-        const bool isHeld = state.at(state.idOf(play.layer, expert)).isHeld;
+        const bool isHeld = state.at(state.idOf(pass.layer, expert)).isHeld;
         uses[expert].wanted += 1;
         uses[expert].reads += !isHeld;
         misses += !isHeld;
       }
       missing += misses;
-      waitingPlays += misses > 0;
-      tokens += play.layer == 0;
+      waitingPasses += misses > 0;
+      tokens += pass.layer == 0;
     }
-    replay.play(play.layer, demand);
+    replay.runPass(pass.layer, demand);
   }
   if (tokens == 0)
     return invalidInput("the trace has no decoded tokens");
   for (std::vector<ExpertUse> &layer : times.experts)
     for (ExpertUse &use : layer)
       use = {use.wanted / tokens, use.reads / tokens, use.held / tokens};
-  times.readsUnderWay = std::clamp(missing / std::max(1.0, waitingPlays), 1.0, double(kMostReads));
+  times.readsUnderWay = std::clamp(missing / std::max(1.0, waitingPasses), 1.0, double(kMostReads));
   return {};
 }
 
@@ -89,7 +89,7 @@ Status Marginals::weighReading(const PlanSettings &settings) {
   for (size_t l = 0; l < times.experts.size(); ++l)
     for (size_t e = 0; e < times.experts[l].size(); ++e)
       reading += times.experts[l][e].reads * readingNs(problem, times, problem.recordBytes[l][e]);
-  times.readingShare = shareOf(tokenNs - result.meanNs(), reading * (1 - 1 / kRateStep));
+  times.readingFraction = fractionOf(tokenNs - result.meanNs(), reading * (1 - 1 / kRateStep));
   return {};
 }
 
@@ -105,7 +105,7 @@ Status Marginals::weighComputing(const PlanSettings &settings) {
   PlanProblem other = problem;
   other.costs = &slower;
   MOERT_ASSIGN_OR_RETURN(TimedResult result, replayInTime(other, settings));
-  times.computingShare = shareOf(result.meanNs() - tokenNs, computing * (kRateStep - 1));
+  times.computingFraction = fractionOf(result.meanNs() - tokenNs, computing * (kRateStep - 1));
   return {};
 }
 
@@ -125,7 +125,7 @@ Status Marginals::weighPages() {
       pages += step;
     }
   }
-  times.pageNs = shareOf(longest - more.meanNs(), static_cast<double>(pages));
+  times.pageNs = fractionOf(longest - more.meanNs(), static_cast<double>(pages));
   return {};
 }
 

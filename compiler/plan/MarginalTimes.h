@@ -13,7 +13,7 @@ namespace moec {
 /// Per decoded token.
 struct ExpertUse {
   double wanted = 0;
-  double reads = 0; // Because it was wanted; guesses are not counted.
+  double reads = 0; // Because it was wanted; prefetches are not counted.
   double held = 0;  // How likely the cache keeps it when its layer's turn comes.
 };
 
@@ -21,7 +21,7 @@ struct MarginalTimes {
   std::vector<std::vector<ExpertUse>> experts; // [MoE layer][expert]
   /// By how much a token takes longer for each ns of reading and of computing experts that comes
   /// on top: what is hidden behind something else costs nothing. Not negative.
-  double readingShare = 0, computingShare = 0;
+  double readingFraction = 0, computingFraction = 0;
   /// By how much for each page that the cache has less: the price of what is kept. Not negative.
   double pageNs = 0;
   /// Reads that are under way together, in the mean.

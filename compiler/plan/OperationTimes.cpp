@@ -12,7 +12,8 @@ namespace moec {
 // measured there.
 constexpr uint32_t kManyTokens = 32;
 
-// As the engine shares work out (runtime/engine/Play.cpp): what is less is computed by one thread.
+// As the engine shares work out (runtime/engine/Execute.cpp): what is less is computed by one
+// thread.
 constexpr uint64_t kGrainOperations = 64 * 1024;
 
 TokenCost &TokenCost::operator+=(const TokenCost &other) {

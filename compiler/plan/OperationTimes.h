@@ -17,7 +17,7 @@
 
 namespace moec {
 
-/// A line: what the first token of a play costs, and every further one.
+/// A line: what the first token of a layer pass costs, and every further one.
 struct TokenCost {
   double firstNs = 0, furtherNs = 0;
   double of(uint32_t tokens) const { return firstNs + furtherNs * (tokens - 1); }

@@ -65,17 +65,17 @@ static bool isFaster(double ns, double otherNs) {
   return ns < otherNs * (1 - kRounding);
 }
 
-/// What settings have to gain on others by guessing.
-static double wagerOf(const Judged &judged) {
-  return guessesAnything(judged.planned.settings.guesses) ? 1 + kGuessesPay : 1;
+/// What settings have to gain on others by prefetching.
+static double safetyMarginOf(const Judged &judged) {
+  return prefetchesAnything(judged.planned.settings.prefetches) ? 1 + kMinPrefetchGain : 1;
 }
 
 /// Whether a preset does not beat the candidate, on the whole and on the part that nothing was
 /// decided on.
 static bool isAsFast(const Judged &candidate, const Judged &rival) {
-  const double wager = std::max(1.0, wagerOf(rival) / wagerOf(candidate));
-  return !isFaster(rival.ns * wager, candidate.ns) &&
-         !isFaster(rival.restNs * wager, candidate.restNs);
+  const double safetyMargin = std::max(1.0, safetyMarginOf(rival) / safetyMarginOf(candidate));
+  return !isFaster(rival.ns * safetyMargin, candidate.ns) &&
+         !isFaster(rival.restNs * safetyMargin, candidate.restNs);
 }
 
 static const Judged *choose(std::span<const Judged> candidates, std::span<const Judged> rivals) {
@@ -86,9 +86,10 @@ static const Judged *choose(std::span<const Judged> candidates, std::span<const 
   double least = std::numeric_limits<double>::infinity();
   for (const Judged &candidate : candidates)
     if (isAcceptable(candidate))
-      least = std::min(least, candidate.ns * wagerOf(candidate));
+      least = std::min(least, candidate.ns * safetyMarginOf(candidate));
   for (const Judged &candidate : candidates)
-    if (isAcceptable(candidate) && candidate.ns * wagerOf(candidate) <= least * (1 + kSameTime))
+    if (isAcceptable(candidate) &&
+        candidate.ns * safetyMarginOf(candidate) <= least * (1 + kSameTime))
       return &candidate;
   return nullptr;
 }
@@ -115,7 +116,7 @@ static void addUndone(const Judged &taken, const Judged &last,
   const PlanSettings &settings = taken.planned.settings;
   auto isMoot = [&](const std::string &decision) {
     return decision == "quotas" ? settings.rules.sharing == CacheSharing::kOnePool
-                                : decision == kSilence && !guessesAnything(settings.guesses);
+                                : decision == kSilence && !prefetchesAnything(settings.prefetches);
   };
   const size_t made = decisions.size();
   for (const PlanDecision &later : last.planned.decisions) {
@@ -128,8 +129,8 @@ static void addUndone(const Judged &taken, const Judged &last,
         strCat(isSlower ? "slower" : "too little faster",
                " on the deciding part of the trace: ", later.value, " and what came with it, ",
                timeText(last.ns), " beside ", timeText(taken.ns),
-               !isSlower && wagerOf(last) > wagerOf(taken)
-                   ? strCat("; guesses have to gain ", std::lround(100 * kGuessesPay), "%")
+               !isSlower && safetyMarginOf(last) > safetyMarginOf(taken)
+                   ? strCat("; prefetches have to gain ", std::lround(100 * kMinPrefetchGain), "%")
                    : std::string());
     decisions.push_back(
         {later.decision, without, without == later.value ? later.reason : reason, later.origin});
@@ -150,7 +151,8 @@ SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
   size_t best = 0;
   for (size_t i = 0; i < rivals.size(); ++i) {
     plan.presets.push_back({kRivals[i], rivals[i].ns});
-    if (isFaster(rivals[i].ns * wagerOf(rivals[i]), rivals[best].ns * wagerOf(rivals[best])))
+    if (isFaster(rivals[i].ns * safetyMarginOf(rivals[i]),
+                 rivals[best].ns * safetyMarginOf(rivals[best])))
       best = i;
   }
   const Origin origin = worseOf(Origin::kDerived, problem.costs->origin);

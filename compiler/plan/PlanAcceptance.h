@@ -16,15 +16,15 @@ struct Finalist {
   std::vector<PlanDecision> decisions;
 };
 
-/// The decision about layers that the rule of the others does not guess.
-inline constexpr const char *kSilence = "layers not guessed";
+/// The decision about layers that the rule of the others does not prefetch.
+inline constexpr const char *kSilence = "layers not prefetched";
 
 /// Each finalist is tried with a cache that starts empty and with one that starts with popular
 /// experts. Of those that are as fast as every preset, on the whole and on the part that nothing
 /// was decided on, the first that is not kSameTime slower than another one is taken: of the first
 /// ones, up to `searched`, each has something added to the one before, the others are what the
-/// search found nearly as good. If there is none, the best preset. What guesses beats what does not
-/// by kGuessesPay or not at all. All that was decided on says what is popular.
+/// search found nearly as good. If there is none, the best preset. What prefetches beats what does
+/// not by kMinPrefetchGain or not at all. All that was decided on says what is popular.
 SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
                         std::span<const Finalist> finalists, size_t searched);
 

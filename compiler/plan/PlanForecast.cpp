@@ -15,15 +15,15 @@ static double ratio(double part, double whole) {
 
 double computeNsPerToken(const PlanProblem &problem, size_t fromStep) {
   double ns = 0, tokens = 0;
-  const std::vector<RoutingPlay> &plays = problem.trace->plays;
-  const size_t first = std::min(plays.size(), fromStep * problem.trace->layerExperts.size());
-  for (const RoutingPlay &play : std::span(plays).subspan(first)) {
-    if (play.tokens != 1)
+  const std::vector<RoutingPass> &passes = problem.trace->passes;
+  const size_t first = std::min(passes.size(), fromStep * problem.trace->layerExperts.size());
+  for (const RoutingPass &pass : std::span(passes).subspan(first)) {
+    if (pass.tokens != 1)
       continue;
-    const StepCosts::Layer &costs = problem.costs->layers[play.layer];
+    const StepCosts::Layer &costs = problem.costs->layers[pass.layer];
     ns += costs.before.of(1) + costs.beside.of(1) +
-          static_cast<double>(play.end - play.begin) * costs.expert.of(1);
-    if (play.layer == 0) {
+          static_cast<double>(pass.end - pass.begin) * costs.expert.of(1);
+    if (pass.layer == 0) {
       ns += problem.costs->after.of(1);
       tokens += 1;
     }
@@ -47,7 +47,7 @@ static double bestBytesPerNs(const PlanProblem &problem) {
 
 static uint64_t decodedTokens(const RoutingTrace &trace) {
   return static_cast<uint64_t>(std::ranges::count_if(
-      trace.plays, [](const RoutingPlay &play) { return play.layer == 0 && play.tokens == 1; }));
+      trace.passes, [](const RoutingPass &pass) { return pass.layer == 0 && pass.tokens == 1; }));
 }
 
 Result<PlanForecast> forecastOf(const PlanProblem &problem, const PlanSettings &settings,
@@ -65,14 +65,14 @@ Result<PlanForecast> forecastOf(const PlanProblem &problem, const PlanSettings &
   forecast.medianNs = result.quantileNs(0.5);
   forecast.slowNs = result.quantileNs(0.95);
   forecast.hitRate = ratio(static_cast<double>(decode.cache.hits), wanted);
-  forecast.presentRate = ratio(static_cast<double>(decode.present), wanted);
+  forecast.readyRate = ratio(static_cast<double>(decode.ready), wanted);
   forecast.bytesPerToken = ratio(static_cast<double>(decode.cache.bytesRead), tokens);
-  const double adopted = static_cast<double>(decode.cache.adopted);
-  forecast.guessRecall = ratio(adopted, static_cast<double>(decode.cache.misses));
-  forecast.guessPrecision =
-      ratio(adopted, static_cast<double>(decode.cache.guessesRead + decode.cache.guessesRetained));
+  const double useful = static_cast<double>(decode.cache.useful);
+  forecast.prefetchRecall = ratio(useful, static_cast<double>(decode.cache.misses));
+  forecast.prefetchPrecision = ratio(
+      useful, static_cast<double>(decode.cache.prefetchesRead + decode.cache.prefetchesRetained));
   const RoutingTrace counted =
-      partOf(trace, fromStep, trace.plays.size() / trace.layerExperts.size());
+      partOf(trace, fromStep, trace.passes.size() / trace.layerExperts.size());
   const BeladyBound bound = beladyBound(counted, problem.recordBytes, problem.pageBytes,
                                         problem.poolPages, result.heldBefore);
   forecast.leastBytesPerToken = ratio(static_cast<double>(bound.decodeBytesRead), tokens);

@@ -15,13 +15,13 @@ namespace moec {
 
 /// As moert::Forecast.
 struct PlanForecast {
-  uint64_t tokens = 0;                          // Decoded ones that the figures are of.
-  uint64_t traceTokens = 0;                     // Decoded ones of the trace.
-  double tokenNs = 0, medianNs = 0, slowNs = 0; // Mean, median, 95% quantile.
-  double hitRate = 0;                           // Of wanted experts.
-  double presentRate = 0;                       // Hits, and guesses that had arrived.
-  double bytesPerToken = 0;                     // Read; guesses included.
-  double guessRecall = 0, guessPrecision = 0;   // Adopted: of misses, of guesses read.
+  uint64_t tokens = 0;                              // Decoded ones that the figures are of.
+  uint64_t traceTokens = 0;                         // Decoded ones of the trace.
+  double tokenNs = 0, medianNs = 0, slowNs = 0;     // Mean, median, 95% quantile.
+  double hitRate = 0;                               // Of wanted experts.
+  double readyRate = 0;                             // Hits, and prefetches that had arrived.
+  double bytesPerToken = 0;                         // Read; prefetches included.
+  double prefetchRecall = 0, prefetchPrecision = 0; // Useful: of misses, of prefetches read.
   /// No cache of the pool's pages that holds the same experts when these tokens begin reads less
   /// while decoding them (BeladyBound.h).
   double leastBytesPerToken = 0;

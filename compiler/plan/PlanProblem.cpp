@@ -20,25 +20,25 @@ static uint32_t layerCount(const PlanProblem &problem) {
 // Steps are turns of all layers in their order, which is what replays and predictions count on.
 static Status checkTrace(const RoutingTrace &trace) {
   const size_t layers = trace.layerExperts.size();
-  if (layers == 0 || trace.plays.empty() || trace.plays.size() % layers != 0)
-    return invalidInput("a trace of ", trace.plays.size(), " turns of ", layers,
+  if (layers == 0 || trace.passes.empty() || trace.passes.size() % layers != 0)
+    return invalidInput("a trace of ", trace.passes.size(), " turns of ", layers,
                         " MoE layers is not one of whole steps");
   if (trace.wanted.size() != trace.uses.size())
     return invalidInput("the trace wants ", trace.wanted.size(), " experts and counts the uses of ",
                         trace.uses.size());
-  for (size_t p = 0; p < trace.plays.size(); ++p) {
-    const RoutingPlay &play = trace.plays[p], &first = trace.plays[p - p % layers];
-    if (play.layer != p % layers || play.tokens != first.tokens || play.tokens == 0)
-      return invalidInput("turn ", p, " of the trace is of MoE layer ", play.layer, " and ",
-                          play.tokens, " tokens, expected layer ", p % layers, " and ",
+  for (size_t p = 0; p < trace.passes.size(); ++p) {
+    const RoutingPass &pass = trace.passes[p], &first = trace.passes[p - p % layers];
+    if (pass.layer != p % layers || pass.tokens != first.tokens || pass.tokens == 0)
+      return invalidInput("turn ", p, " of the trace is of MoE layer ", pass.layer, " and ",
+                          pass.tokens, " tokens, expected layer ", p % layers, " and ",
                           std::max(1u, first.tokens), " tokens");
-    if (play.begin > play.end || play.end > trace.wanted.size())
+    if (pass.begin > pass.end || pass.end > trace.wanted.size())
       return invalidInput("turn ", p, " of the trace is not inside of it");
-    for (uint64_t i = play.begin; i < play.end; ++i)
-      if (trace.wanted[i] >= trace.layerExperts[play.layer])
+    for (uint64_t i = pass.begin; i < pass.end; ++i)
+      if (trace.wanted[i] >= trace.layerExperts[pass.layer])
         return invalidInput("turn ", p, " of the trace wants expert ", trace.wanted[i],
-                            " of MoE layer ", play.layer, ", which has ",
-                            trace.layerExperts[play.layer]);
+                            " of MoE layer ", pass.layer, ", which has ",
+                            trace.layerExperts[pass.layer]);
   }
   return {};
 }
@@ -151,8 +151,8 @@ static Status checkPredictions(const PlanProblem &problem, uint64_t tokens) {
       return invalidInput("predictions of MoE layer ", made.layer, " have ", made.candidates.size(),
                           " candidates, ", made.perToken, " a token, expected those of ", tokens,
                           " tokens and ", experts, " experts");
-    for (const GuessCandidate &candidate : made.candidates)
-      if (candidate.expert >= experts || candidate.share > kWholeShare)
+    for (const PrefetchCandidate &candidate : made.candidates)
+      if (candidate.expert >= experts || candidate.share > kFixedPointOne)
         return invalidInput("predictions of MoE layer ", made.layer, " name expert ",
                             candidate.expert, " of ", experts, " with a share of ",
                             candidate.share);
@@ -184,7 +184,7 @@ CacheShape shapeOf(const PlanProblem &problem) {
 
 std::string_view evictionName(EvictionPolicy policy) {
   constexpr std::array<std::string_view, 6> kNames = {"lru", "lfu",         "edgemoe",
-                                                      "arc", "least-stale", "cyclic"};
+                                                      "arc", "least-stale", "reuse-distance"};
   return kNames[static_cast<size_t>(policy)];
 }
 
@@ -202,26 +202,26 @@ std::string_view predictorName(Predictor predictor) {
   return kNames[static_cast<size_t>(predictor)];
 }
 
-std::string guessText(const GuessRule &rule) {
+std::string prefetchText(const PrefetchRule &rule) {
   if (rule.predictor == Predictor::kOff)
     return "none";
   std::string text = strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead, ",
                             rule.reads, " of ", rule.candidates, " likeliest");
-  if (rule.minShare == 0)
+  if (rule.minProbability == 0)
     return text;
   char share[16];
-  std::snprintf(share, sizeof share, "%.1f", 100.0 * rule.minShare / kWholeShare);
+  std::snprintf(share, sizeof share, "%.1f", 100.0 * rule.minProbability / kFixedPointOne);
   return strCat(text, " of ", share, "% or more");
 }
 
 uint64_t tokenCount(const RoutingTrace &trace) {
   uint64_t tokens = 0;
-  for (const RoutingPlay &play : trace.plays)
-    tokens += play.layer == 0 ? play.tokens : 0;
+  for (const RoutingPass &pass : trace.passes)
+    tokens += pass.layer == 0 ? pass.tokens : 0;
   return tokens;
 }
 
-const LayerPredictions *findPredictions(const PlanProblem &problem, const GuessRule &rule,
+const LayerPredictions *findPredictions(const PlanProblem &problem, const PrefetchRule &rule,
                                         uint32_t layer) {
   for (const LayerPredictions &made : problem.predictions)
     if (made.predictor == rule.predictor && made.layer == layer && made.ahead == rule.ahead)
@@ -234,7 +234,7 @@ const LayerPredictions *findPredictions(const PlanProblem &problem, const GuessR
 ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settings) {
   ReplayCache cache;
   cache.pageBytes = problem.pageBytes;
-  cache.transitPages = settings.allotment.transitPages;
+  cache.stagingPages = settings.allotment.stagingPages;
   cache.rules = settings.rules;
   for (size_t l = 0; l < problem.recordBytes.size(); ++l) {
     ReplayLayer &layer = cache.layers.emplace_back();
@@ -251,19 +251,19 @@ ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settin
   return cache;
 }
 
-static Status checkGuess(const PlanProblem &problem, const GuessRule &rule, uint32_t layer) {
+static Status checkPrefetch(const PlanProblem &problem, const PrefetchRule &rule, uint32_t layer) {
   if (rule.predictor == Predictor::kOff)
     return {};
   if (!isInReach(rule.predictor, layer, rule.ahead))
-    return invalidInput("MoE layer ", layer, " cannot be guessed ", uint32_t(rule.ahead),
+    return invalidInput("MoE layer ", layer, " cannot be prefetched ", uint32_t(rule.ahead),
                         " layers before it");
   const LayerPredictions *made = findPredictions(problem, rule, layer);
   if (!made)
-    return invalidInput("nothing is known of guesses of MoE layer ", layer, " from ",
+    return invalidInput("nothing is known of prefetches of MoE layer ", layer, " from ",
                         uint32_t(rule.ahead), " layers before it");
   if (rule.candidates == 0 || rule.candidates > made->perToken || rule.reads == 0 ||
-      rule.minShare > kWholeShare)
-    return invalidInput("MoE layer ", layer, " is guessed with ", rule.candidates,
+      rule.minProbability > kFixedPointOne)
+    return invalidInput("MoE layer ", layer, " is prefetched with ", rule.candidates,
                         " candidates, of which ", rule.reads, " are read; ", made->perToken,
                         " are known");
   return {};
@@ -276,16 +276,16 @@ Status verify(const PlanProblem &problem, const PlanSettings &settings) {
     return invalidInput("quotas of ", allotment.quotaPages.size(), " MoE layers, expected ",
                         layers);
   if (allotment.totalPages() > problem.poolPages)
-    return invalidInput("quotas and transit have ", allotment.totalPages(), " pages, the pool has ",
+    return invalidInput("quotas and staging have ", allotment.totalPages(), " pages, the pool has ",
                         problem.poolPages);
   auto isPerLayer = [&](size_t size) { return size == 0 || size == layers; };
   if (!isPerLayer(settings.pinned.size()) || !isPerLayer(settings.start.size()) ||
-      !isPerLayer(settings.startUses.size()) || !isPerLayer(settings.guesses.size()))
+      !isPerLayer(settings.startUses.size()) || !isPerLayer(settings.prefetches.size()))
     return invalidInput("pins of ", settings.pinned.size(), " MoE layers, a start of ",
-                        settings.start.size(), " and guesses of ", settings.guesses.size(),
+                        settings.start.size(), " and prefetches of ", settings.prefetches.size(),
                         ", expected ", layers, " or none");
-  for (uint32_t layer = 0; layer < settings.guesses.size(); ++layer)
-    MOERT_RETURN_IF_ERROR(checkGuess(problem, settings.guesses[layer], layer));
+  for (uint32_t layer = 0; layer < settings.prefetches.size(); ++layer)
+    MOERT_RETURN_IF_ERROR(checkPrefetch(problem, settings.prefetches[layer], layer));
   // The rest is what a cache says that is made of them.
   return CacheReplay::create(replayCacheOf(problem, settings)).status();
 }

@@ -1,6 +1,6 @@
 // Planning as a problem: what is known (a trace, what its routers' predictions were, the experts'
 // sizes, a device's times, a pool of pages) and what is sought (how the cache is shared and run,
-// what is guessed when). Solvers: the presets (Presets.h) and the search (PlanSearch.h), which
+// what is prefetched when). Solvers: the presets (Presets.h) and the search (PlanSearch.h), which
 // holds settings against each other in the timed replay (TimedReplay.h).
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "compiler/plan/RoutingTrace.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheAllotment.h"
-#include "runtime/policy/Guesses.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <array>
 #include <cstdint>
@@ -24,12 +24,12 @@ namespace moec {
 /// experts than perToken, the last one stands there again.
 struct LayerPredictions {
   moert::Predictor predictor = moert::Predictor::kOff;
-  uint32_t layer = 0; // The one that is guessed.
-  uint32_t ahead = 1; // MoE layers from the one that guesses.
+  uint32_t layer = 0; // The one that is prefetched.
+  uint32_t ahead = 1; // MoE layers from the one that prefetches.
   uint32_t perToken = 0;
   /// [tokens][perToken], likeliest first. Of more tokens than the trace has: it is the beginning of
   /// a longer one.
-  std::vector<moert::GuessCandidate> candidates;
+  std::vector<moert::PrefetchCandidate> candidates;
 };
 
 /// What computing and reading cost each other.
@@ -48,8 +48,8 @@ struct StepCosts {
     TokenCost beside{}; // Behind the router, while the experts are read: a shared expert.
     TokenCost expert;   // Computing one expert for the tokens that want it.
     CheckCost checks{}; // Of experts that were read.
-    /// One guess of this layer by gate where it is made: [gates that are guessed with there - 1],
-    /// which are stacked into one product.
+    /// One prefetch of this layer by gate where it is made: [gates that are prefetched with there -
+    /// 1], which are stacked into one product.
     std::array<double, moert::kMostAhead> predictNs{};
   };
   std::vector<Layer> layers; // Per MoE layer.
@@ -65,7 +65,7 @@ struct PlanProblem {
   std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
   std::span<const uint32_t> topK;                     // Per MoE layer.
   uint64_t pageBytes = 0;
-  uint64_t poolPages = 0;           // Of quotas and transit together.
+  uint64_t poolPages = 0;           // Of quotas and staging together.
   const ReadTable *reads = nullptr; // plannedReads() of the device.
   const StepCosts *costs = nullptr;
 };
@@ -73,18 +73,18 @@ struct PlanProblem {
 /// What is sought; the decisions of moert::Plan for one budget.
 struct PlanSettings {
   moert::CacheAllotment allotment;
-  moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kCyclic};
+  moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kReuseDistance};
   std::vector<std::vector<uint32_t>> pinned; // Per MoE layer; empty: none at all.
   std::vector<std::vector<uint32_t>> start, startUses;
   uint32_t startTokens = 1;
-  std::vector<moert::GuessRule> guesses; // Per MoE layer; empty: none at all.
+  std::vector<moert::PrefetchRule> prefetches; // Per MoE layer; empty: none at all.
   friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
 
 /// One decision for people, as moert::PlanReason (compiler/emit/PlanReasonOf.h).
 struct PlanDecision {
   std::string decision; // "eviction"
-  std::string value;    // "cyclic"
+  std::string value;    // "reuse-distance"
   std::string reason;   // One sentence, with the numbers that decided.
   Origin origin = Origin::kDerived;
 };
@@ -105,13 +105,13 @@ std::string_view survivalName(moert::PromptSurvival survival);
 std::string_view predictorName(moert::Predictor predictor);
 
 /// "gate, 1 ahead, 2 of 8 likeliest of 6.2% or more"; "none".
-std::string guessText(const moert::GuessRule &rule);
+std::string prefetchText(const moert::PrefetchRule &rule);
 
 /// Tokens of all steps.
 uint64_t tokenCount(const RoutingTrace &trace);
 
-/// What is known of a rule's guesses of a layer; null: nothing.
-const LayerPredictions *findPredictions(const PlanProblem &problem, const moert::GuessRule &rule,
+/// What is known of a rule's prefetches of a layer; null: nothing.
+const LayerPredictions *findPredictions(const PlanProblem &problem, const moert::PrefetchRule &rule,
                                         uint32_t layer);
 
 /// The cache of verified settings.

@@ -14,14 +14,14 @@ RecipeBook::RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t q
     : problem(planned), curveSteps(quotaSteps), threads(threadCount), shape(shapeOf(planned)) {
   const RoutingTrace &trace = *problem.trace;
   const size_t layers = trace.layerExperts.size();
-  const size_t plays = std::min(popularSteps * layers, trace.plays.size());
+  const size_t passes = std::min(popularSteps * layers, trace.passes.size());
   for (uint32_t experts : trace.layerExperts)
     uses.emplace_back(experts, 0);
-  for (size_t p = 0; p < plays; ++p) {
-    const RoutingPlay &play = trace.plays[p];
-    tokens += play.layer == 0 ? play.tokens : 0;
-    for (uint64_t i = play.begin; i < play.end; ++i)
-      uses[play.layer][trace.wanted[i]] += trace.uses[i];
+  for (size_t p = 0; p < passes; ++p) {
+    const RoutingPass &pass = trace.passes[p];
+    tokens += pass.layer == 0 ? pass.tokens : 0;
+    for (uint64_t i = pass.begin; i < pass.end; ++i)
+      uses[pass.layer][trace.wanted[i]] += trace.uses[i];
   }
   for (const std::vector<uint32_t> &layer : uses) {
     std::vector<uint32_t> &order = byUse.emplace_back(layer.size());
@@ -32,17 +32,18 @@ RecipeBook::RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t q
 }
 
 const std::vector<QuotaCurve> &RecipeBook::curvesOf(EvictionPolicy eviction,
-                                                    uint64_t transitPages) {
-  std::vector<QuotaCurve> &known = curves[{eviction, transitPages}];
+                                                    uint64_t stagingPages) {
+  std::vector<QuotaCurve> &known = curves[{eviction, stagingPages}];
   if (known.empty())
-    known = quotaCurves(problem, eviction, transitPages, curveSteps, threads);
+    known = quotaCurves(problem, eviction, stagingPages, curveSteps, threads);
   return known;
 }
 
 CacheAllotment RecipeBook::allotmentOf(const PlanRecipe &recipe) {
   const uint64_t record = smallestPoolPages(shape);
-  const uint64_t guessPages = std::min(recipe.guessRecords * record, problem.poolPages - record);
-  CacheAllotment allotment = allotCache(shape, problem.poolPages - guessPages);
+  const uint64_t prefetchPages =
+      std::min(recipe.prefetchRecords * record, problem.poolPages - record);
+  CacheAllotment allotment = allotCache(shape, problem.poolPages - prefetchPages);
   if (recipe.hasCurvedQuotas) {
     uint64_t working = 0, quotas = 0;
     for (const CacheShape::Layer &layer : shape.layers)
@@ -52,9 +53,9 @@ CacheAllotment RecipeBook::allotmentOf(const PlanRecipe &recipe) {
     // The curves hardly depend on what passes through, so that one set of them serves all recipes.
     const std::vector<QuotaCurve> &known = curvesOf(recipe.rules.eviction, working);
     allotment.quotaPages = quotasOfCurves(
-        shape, known, working - std::min<uint64_t>(working, allotment.transitPages), quotas);
+        shape, known, working - std::min<uint64_t>(working, allotment.stagingPages), quotas);
   }
-  allotment.transitPages += static_cast<uint32_t>(guessPages);
+  allotment.stagingPages += static_cast<uint32_t>(prefetchPages);
   return allotment;
 }
 
@@ -86,19 +87,19 @@ PlanSettings RecipeBook::settingsOf(const PlanRecipe &recipe) {
                                    order.begin() + std::min<ptrdiff_t>(recipe.pins, ssize(order)));
   if (recipe.hasStart)
     addStart(settings);
-  if (recipe.guess.predictor == Predictor::kOff)
+  if (recipe.prefetch.predictor == Predictor::kOff)
     return settings;
   for (uint32_t layer = 0; layer < byUse.size(); ++layer) {
-    GuessRule rule = recipe.guess;
+    PrefetchRule rule = recipe.prefetch;
     rule.ahead = static_cast<uint8_t>(std::min<uint32_t>(rule.ahead, layer));
     const LayerPredictions *made = findPredictions(problem, rule, layer);
     const bool isSilent = !recipe.isSilent.empty() && recipe.isSilent[layer];
     if (!made || made->perToken == 0 || isSilent) {
-      settings.guesses.emplace_back();
+      settings.prefetches.emplace_back();
       continue;
     }
     rule.candidates = static_cast<uint16_t>(std::min<uint32_t>(rule.candidates, made->perToken));
-    settings.guesses.push_back(rule);
+    settings.prefetches.push_back(rule);
   }
   return settings;
 }

@@ -1,5 +1,5 @@
 // Few numbers of which a plan's settings follow: what the search turns. Settings name quotas, start
-// and guesses layer by layer; a recipe says how they are got.
+// and prefetches layer by layer; a recipe says how they are got.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -14,15 +14,15 @@
 namespace moec {
 
 struct PlanRecipe {
-  moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kCyclic};
-  uint32_t guessRecords = 0;    // Transit pages for so many records, beside those for the demand.
+  moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kReuseDistance};
+  uint32_t prefetchRecords = 0; // Staging pages for so many records, beside those for the demand.
   bool hasCurvedQuotas = false; // By QuotaCurves.h; otherwise even.
   uint32_t pins = 0;            // Of each layer's most popular experts.
   bool hasStart = false;        // With the most popular experts.
-  /// For every layer that can be guessed so; a layer nearer to the first one than `ahead` is
-  /// guessed from the first one, and no more candidates are looked at than are known.
-  moert::GuessRule guess;
-  std::vector<bool> isSilent; // Per layer: not guessed all the same; empty: none.
+  /// For every layer that can be prefetched so; a layer nearer to the first one than `ahead` is
+  /// prefetched from the first one, and no more candidates are looked at than are known.
+  moert::PrefetchRule prefetch;
+  std::vector<bool> isSilent; // Per layer: not prefetched all the same; empty: none.
   friend bool operator==(const PlanRecipe &, const PlanRecipe &) = default;
 };
 
@@ -40,7 +40,7 @@ public:
 
 private:
   moert::CacheAllotment allotmentOf(const PlanRecipe &recipe);
-  const std::vector<QuotaCurve> &curvesOf(moert::EvictionPolicy eviction, uint64_t transitPages);
+  const std::vector<QuotaCurve> &curvesOf(moert::EvictionPolicy eviction, uint64_t stagingPages);
   void addStart(PlanSettings &settings) const;
 
   const PlanProblem &problem;

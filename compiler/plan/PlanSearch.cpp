@@ -12,17 +12,17 @@ using namespace moert;
 
 namespace moec {
 
-// As kSameTime, for numbers of guesses, of which none is much simpler than another.
+// As kSameTime, for numbers of prefetches, of which none is much simpler than another.
 static constexpr double kSameNumbersTime = kSameTime / 10;
 
-// Rules of the cache that are slower than others by more than this without guesses are not tried
-// with them: guesses hide the reads of good rules as well as those of bad ones.
+// Rules of the cache that are slower than others by more than this without prefetches are not tried
+// with them: prefetches hide the reads of good rules as well as those of bad ones.
 static constexpr double kHopelessTime = 0.1;
 
 // Rules of the cache that are slower by no more than this may be the faster ones on the part of the
 // trace that nothing is decided on: so many policies are held against the best once more, on all of
-// it. (Of the widened bundled model at half of its experts LFU was 2% faster than the cyclic score
-// where that was decided, and 7% slower on the rest.)
+// it. (Of the widened bundled model at half of its experts LFU was 2% faster than the
+// reuse-distance score where that was decided, and 7% slower on the rest.)
 static constexpr double kNearTime = 0.03;
 static constexpr size_t kMostNear = 3;
 
@@ -63,9 +63,9 @@ private:
   void addNearRules();
   bool decideQuotas();
   bool decidePins();
-  void decideGuesses();
-  std::vector<Variant> guessVariants() const;
-  bool refineGuesses();
+  void decidePrefetches();
+  std::vector<Variant> prefetchVariants() const;
+  bool refinePrefetches();
   void decideSilence();
 
   const PlanProblem &problem;
@@ -138,7 +138,7 @@ std::vector<Variant> Search::ruleVariants() const {
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
     for (EvictionPolicy eviction :
          {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
-          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic}) {
+          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance}) {
       Variant &variant = variants.emplace_back();
       variant.recipe = best;
       variant.recipe.rules = {.eviction = eviction, .sharing = sharing};
@@ -221,100 +221,103 @@ bool Search::decidePins() {
   return decide("pins", variants);
 }
 
-//===-- Guesses -------------------------------------------------------------------------------===//
+//===-- Prefetches
+//-------------------------------------------------------------------------------===//
 
-static std::string guessName(const PlanRecipe &recipe) {
-  if (recipe.guess.predictor == Predictor::kOff)
+static std::string prefetchName(const PlanRecipe &recipe) {
+  if (recipe.prefetch.predictor == Predictor::kOff)
     return "none";
-  return strCat(guessText(recipe.guess), ", room for ", recipe.guessRecords);
+  return strCat(prefetchText(recipe.prefetch), ", room for ", recipe.prefetchRecords);
 }
 
 /// Shares below which an expert is not read, coarse or fine; what reads least first.
-static std::vector<uint32_t> leastShares(bool isFine) {
+static std::vector<uint32_t> leastProbabilities(bool isFine) {
   std::vector<uint32_t> shares;
   for (uint32_t of64 : {48, 32, 24, 16, 12, 8, 6, 4, 2, 1, 0})
     if (isFine || of64 == 0 || of64 == 4 || of64 == 8 || of64 == 16 || of64 == 32)
-      shares.push_back(kWholeShare / 64 * of64);
+      shares.push_back(kFixedPointOne / 64 * of64);
   return shares;
 }
 
-std::vector<Variant> Search::guessVariants() const {
-  std::vector<GuessRule> known;
+std::vector<Variant> Search::prefetchVariants() const {
+  std::vector<PrefetchRule> known;
   for (uint8_t ahead = 1; ahead <= kMostAhead; ++ahead)
     known.push_back({.predictor = Predictor::kGate, .ahead = ahead});
   known.push_back({.predictor = Predictor::kPaths});
   std::vector<Variant> variants;
-  for (const GuessRule &rule : known) {
+  for (const PrefetchRule &rule : known) {
     if (std::ranges::none_of(problem.predictions, [&](const LayerPredictions &made) {
           return made.predictor == rule.predictor && made.ahead == rule.ahead;
         }))
       continue;
-    for (uint32_t share : leastShares(false)) {
+    for (uint32_t share : leastProbabilities(false)) {
       PlanRecipe recipe = best;
-      recipe.guess = rule;
-      recipe.guess.candidates = recipe.guess.reads = static_cast<uint16_t>(topK);
-      recipe.guess.minShare = share;
-      recipe.guessRecords = std::min(topK, 2u);
-      variants.push_back({recipe, guessName(recipe)});
+      recipe.prefetch = rule;
+      recipe.prefetch.candidates = recipe.prefetch.reads = static_cast<uint16_t>(topK);
+      recipe.prefetch.minProbability = share;
+      recipe.prefetchRecords = std::min(topK, 2u);
+      variants.push_back({recipe, prefetchName(recipe)});
     }
   }
   return variants;
 }
 
-/// One round over the numbers of a guess. Whether one of them changed.
-bool Search::refineGuesses() {
+/// One round over the numbers of a prefetch. Whether one of them changed.
+bool Search::refinePrefetches() {
   auto vary = [&](const auto &values, auto set) {
     std::vector<Variant> variants;
     for (uint32_t value : values) {
       PlanRecipe recipe = best;
       set(recipe, value);
-      variants.push_back({recipe, guessName(recipe)});
+      variants.push_back({recipe, prefetchName(recipe)});
     }
-    return decide("guesses", variants, kSameNumbersTime);
+    return decide("prefetches", variants, kSameNumbersTime);
   };
   bool isNew = vary(std::vector<uint32_t>{0, 1, 2, 3, 4, 6, 8, 12},
-                    [](PlanRecipe &r, uint32_t v) { r.guessRecords = v; });
-  isNew |= vary(leastShares(true), [](PlanRecipe &r, uint32_t v) { r.guess.minShare = v; });
+                    [](PlanRecipe &r, uint32_t v) { r.prefetchRecords = v; });
+  isNew |= vary(leastProbabilities(true),
+                [](PlanRecipe &r, uint32_t v) { r.prefetch.minProbability = v; });
   isNew |= vary(std::vector<uint32_t>{1, 2, 3, 4, 6, 8, topK},
-                [](PlanRecipe &r, uint32_t v) { r.guess.reads = static_cast<uint16_t>(v); });
-  isNew |= vary(std::vector<uint32_t>{std::max(1u, topK / 2), topK, topK * 3 / 2, topK * 2},
-                [](PlanRecipe &r, uint32_t v) { r.guess.candidates = static_cast<uint16_t>(v); });
+                [](PlanRecipe &r, uint32_t v) { r.prefetch.reads = static_cast<uint16_t>(v); });
+  isNew |=
+      vary(std::vector<uint32_t>{std::max(1u, topK / 2), topK, topK * 3 / 2, topK * 2},
+           [](PlanRecipe &r, uint32_t v) { r.prefetch.candidates = static_cast<uint16_t>(v); });
   isNew |= vary(std::vector<uint32_t>{1, 2, 3}, [](PlanRecipe &r, uint32_t v) {
-    if (r.guess.predictor == Predictor::kGate)
-      r.guess.ahead = static_cast<uint8_t>(v);
+    if (r.prefetch.predictor == Predictor::kGate)
+      r.prefetch.ahead = static_cast<uint8_t>(v);
   });
   return isNew;
 }
 
-void Search::decideGuesses() {
+void Search::decidePrefetches() {
   const Variant without{best, "none"};
-  const Finalist unguessed{best, decisions};
-  const std::vector<Variant> variants = guessVariants();
+  const Finalist unprefetched{best, decisions};
+  const std::vector<Variant> variants = prefetchVariants();
   if (variants.empty()) {
-    decisions.push_back({"guesses", "none", "the trace has no predictions", origin});
+    decisions.push_back({"prefetches", "none", "the trace has no predictions", origin});
     return;
   }
-  decide("guesses", variants, kSameNumbersTime);
-  for (int round = 0; round < 4 && refineGuesses(); ++round)
+  decide("prefetches", variants, kSameNumbersTime);
+  for (int round = 0; round < 4 && refinePrefetches(); ++round)
     continue;
   decideSilence();
-  const Variant with{best, guessName(best)};
-  decide("guesses", {without, with});
-  if (best.guess.predictor == Predictor::kOff)
+  const Variant with{best, prefetchName(best)};
+  decide("prefetches", {without, with});
+  if (best.prefetch.predictor == Predictor::kOff)
     std::erase_if(decisions, [](const PlanDecision &made) { return made.decision == kSilence; });
   else
-    finalists.push_back(unguessed);
+    finalists.push_back(unprefetched);
 }
 
-/// Layers whose guesses are wrong too often are not guessed.
+/// Layers whose prefetches are wrong too often are not prefetched.
 void Search::decideSilence() {
-  const TimedResult result = trials.replayPlays(book.settingsOf(best));
+  const TimedResult result = trials.replayPasses(book.settingsOf(best));
   const size_t layers = problem.recordBytes.size();
-  std::vector<double> adopted(layers, 0), settled(layers, 0);
-  for (size_t p = 0; p < result.plays.size(); ++p) {
-    const ReplayCounts &counts = result.plays[p].counts.cache;
-    adopted[p % layers] += static_cast<double>(counts.adopted);
-    settled[p % layers] += static_cast<double>(counts.adopted + counts.refuted);
+  std::vector<double> useful(layers, 0), settled(layers, 0);
+  for (size_t p = 0; p < result.passes.size(); ++p) {
+    const ReplayCounts &counts = result.passes[p].counts.cache;
+    useful[p % layers] += static_cast<double>(counts.useful);
+    settled[p % layers] += static_cast<double>(counts.useful + counts.cancelled);
   }
   std::vector<Variant> variants{{best, "none"}};
   for (double least : {0.3, 0.45, 0.6, 0.7, 0.8}) {
@@ -322,7 +325,7 @@ void Search::decideSilence() {
     recipe.isSilent.assign(layers, false);
     size_t silent = 0;
     for (size_t l = 0; l < layers; ++l) {
-      recipe.isSilent[l] = adopted[l] < least * settled[l];
+      recipe.isSilent[l] = useful[l] < least * settled[l];
       silent += recipe.isSilent[l];
     }
     if (silent > 0 && recipe.isSilent != variants.back().recipe.isSilent)
@@ -340,12 +343,12 @@ SearchedPlan Search::run() {
   finalists.push_back({best, decisions});
   decideQuotas();
   decidePins();
-  decideGuesses();
-  if (best.guess.predictor != Predictor::kOff) {
+  decidePrefetches();
+  if (best.prefetch.predictor != Predictor::kOff) {
     finalists.push_back({best, decisions});
     if (decideRules()) {
       decideQuotas();
-      refineGuesses();
+      refinePrefetches();
     }
   }
   finalists.push_back({best, decisions});
@@ -358,8 +361,8 @@ SearchedPlan Search::run() {
 
 Result<SearchedPlan> searchPlan(const PlanProblem &problem, const SearchOptions &options) {
   MOERT_RETURN_IF_ERROR(check(problem));
-  if (std::ranges::none_of(problem.trace->plays,
-                           [](const RoutingPlay &play) { return play.tokens == 1; }))
+  if (std::ranges::none_of(problem.trace->passes,
+                           [](const RoutingPass &pass) { return pass.tokens == 1; }))
     return invalidInput("the trace has no decoded tokens to search a plan with");
   ReadTable alikeReads = *problem.reads;
   alikeReads.reused.clear();

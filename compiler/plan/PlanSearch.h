@@ -43,22 +43,24 @@ struct SearchedPlan {
 };
 
 /// One decision after the other, the others as they stand: eviction and sharing, quotas, pins,
-/// guesses; with guesses the first ones again, but for rules that were far slower. What is less
-/// than kSameTime better is not better: the simpler settings stay (no guesses before guesses,
-/// quotas before one pool, even before uneven, the eviction policy that stands first in its
-/// enumeration); what guesses has to be kGuessesPay better than what does not in the end.
+/// prefetches; with prefetches the first ones again, but for rules that were far slower. What is
+/// less than kSameTime better is not better: the simpler settings stay (no prefetches before
+/// prefetches, quotas before one pool, even before uneven, the eviction policy that stands first in
+/// its enumeration); what prefetches has to be kMinPrefetchGain better than what does not in the
+/// end.
 ///
 /// Decided is on the first part of the trace, at most two thirds of its decoded tokens. The first
 /// quarter of that says what is popular, so that no cache starts with the future, and does not
 /// count, so that caches are full where it counts. What was the best on the way, and the best with
 /// eviction policies that were nearly as good, is then held against the presets
 /// (PlanAcceptance.h): on the whole trace no preset is faster than what is returned, or one that
-/// guesses by less than kGuessesPay. The same problem gives the same plan.
+/// prefetches by less than kMinPrefetchGain. The same problem gives the same plan.
 ///
 /// All of this as if memory were alike (ReadTable::reused): which lines a host's caches hold is
 /// nothing to rely on. Of the widened bundled model on a virtual machine LFU, which reads into the
-/// same places again and again, would have been taken instead of the cyclic score at 25 and 50% of
-/// its experts; it read 11 and 20% more, and was no faster. Only forecasts use the faster rate.
+/// same places again and again, would have been taken instead of the reuse-distance score at 25 and
+/// 50% of its experts; it read 11 and 20% more, and was no faster. Only forecasts use the faster
+/// rate.
 ///
 /// Refuses what check() refuses and a trace without decode steps.
 moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,
@@ -67,8 +69,9 @@ moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,
 /// A share of a token's time that no decision is made for.
 constexpr double kSameTime = 0.002;
 
-/// What guesses have to gain. They are a wager on the trace: a text that repeats itself more hits
-/// more, what is guessed of the rest is more often wrong, and the disk reads it all the same.
-constexpr double kGuessesPay = 0.02;
+/// What prefetches have to gain. They are a safetyMargin on the trace: a text that repeats itself
+/// more hits more, what is prefetched of the rest is more often wrong, and the disk reads it all
+/// the same.
+constexpr double kMinPrefetchGain = 0.02;
 
 } // namespace moec

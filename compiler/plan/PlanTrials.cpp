@@ -18,8 +18,8 @@ static constexpr uint64_t kReplayedExperts = 200'000;
 static constexpr size_t kLeastSteps = 600;
 
 TraceParts partsOf(const RoutingTrace &trace) {
-  const size_t layers = trace.layerExperts.size(), steps = trace.plays.size() / layers;
-  auto isDecoded = [&](size_t step) { return trace.plays[step * layers].tokens == 1; };
+  const size_t layers = trace.layerExperts.size(), steps = trace.passes.size() / layers;
+  auto isDecoded = [&](size_t step) { return trace.passes[step * layers].tokens == 1; };
   uint64_t experts = 0;
   for (uint32_t count : trace.layerExperts)
     experts += count;
@@ -38,7 +38,8 @@ TraceParts partsOf(const RoutingTrace &trace) {
 }
 
 /// What takes longest comes first, so that no thread is left alone with it in the end: with one
-/// pool every layer's experts compete in every play, and adaptive replacement looks at all of them.
+/// pool every layer's experts compete in every layer pass, and adaptive replacement looks at all of
+/// them.
 static bool takesLonger(const PlanSettings &a, const PlanSettings &b) {
   auto rankOf = [](const PlanSettings &settings) {
     const bool isOnePool = settings.rules.sharing == CacheSharing::kOnePool;
@@ -87,11 +88,11 @@ std::vector<double> PlanTrials::measure(std::span<const PlanSettings> candidates
   return ns;
 }
 
-TimedResult PlanTrials::replayPlays(const PlanSettings &settings) {
+TimedResult PlanTrials::replayPasses(const PlanSettings &settings) {
   if (isStopped())
     return {};
   ++replayCount;
-  return replayInTime(problem, settings, {.steps = traceParts.steps, .keepsPlays = true}).value();
+  return replayInTime(problem, settings, {.steps = traceParts.steps, .keepsPasses = true}).value();
 }
 
 std::vector<TimedResult> PlanTrials::replayAll(std::span<const PlanSettings> candidates) {

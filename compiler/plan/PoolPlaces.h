@@ -24,7 +24,7 @@ public:
   void giveBack(uint32_t id);
 
 private:
-  ReusedShares shares;
+  ReusedFractions shares;
   uint64_t pageBytes;
   moert::PagePool pool;
   std::vector<std::vector<uint32_t>> pagesOf; // By expert.

@@ -46,10 +46,10 @@ CacheRules rulesOf(Preset preset) {
   case Preset::kFate:
     return {.eviction = EvictionPolicy::kArc};
   }
-  return {.eviction = EvictionPolicy::kCyclic};
+  return {.eviction = EvictionPolicy::kReuseDistance};
 }
 
-GuessRule predictorOf(Preset preset) {
+PrefetchRule predictorOf(Preset preset) {
   if (preset == Preset::kEdgeMoe)
     return {.predictor = Predictor::kPaths, .ahead = 1};
   if (preset == Preset::kFate)
@@ -57,7 +57,8 @@ GuessRule predictorOf(Preset preset) {
   return {};
 }
 
-GuessRule withCounts(const GuessRule &rule, const GuessScope &scope, std::optional<double> inTime) {
+PrefetchRule withCounts(const PrefetchRule &rule, const PrefetchScope &scope,
+                        std::optional<double> inTime) {
   if (rule.predictor == Predictor::kOff)
     return {};
   const bool isGate = rule.predictor == Predictor::kGate;
@@ -65,18 +66,18 @@ GuessRule withCounts(const GuessRule &rule, const GuessScope &scope, std::option
   const uint64_t candidates = std::min<uint64_t>({looked, scope.named, UINT16_MAX});
   const double asked = inTime.value_or(isGate ? static_cast<double>(scope.topK) : 3);
   const double reads = isGate ? std::max(asked, 0.0) : std::clamp(asked, 1.0, 3.0);
-  GuessRule counted = rule;
+  PrefetchRule counted = rule;
   counted.candidates = static_cast<uint16_t>(candidates);
   counted.reads = static_cast<uint16_t>(
       std::min({reads, static_cast<double>(candidates), static_cast<double>(scope.records)}));
-  return counted.reads == 0 ? GuessRule{} : counted;
+  return counted.reads == 0 ? PrefetchRule{} : counted;
 }
 
 namespace {
 
-/// Pages that guesses may fill while the largest demand is read: the experts that one token asks a
-/// layer for, but no more than a quarter of the pool, as a cache is worth more than guesses.
-uint64_t guessPagesOf(const CacheShape &shape, uint64_t poolPages) {
+/// Pages that prefetches may fill while the largest demand is read: the experts that one token asks
+/// a layer for, but no more than a quarter of the pool, as a cache is worth more than prefetches.
+uint64_t prefetchPagesOf(const CacheShape &shape, uint64_t poolPages) {
   uint64_t pages = 0;
   for (const CacheShape::Layer &layer : shape.layers)
     pages = std::max(pages, layer.recordPages * std::min(layer.topK, layer.experts));
@@ -94,7 +95,7 @@ CacheAllotment allotNothing(const CacheShape &shape, uint64_t poolPages) {
   for (const CacheShape::Layer &layer : shape.layers)
     widest = std::max(widest, layer.allPages);
   CacheAllotment allotment;
-  allotment.transitPages = pages32(std::min(poolPages, widest));
+  allotment.stagingPages = pages32(std::min(poolPages, widest));
   allotment.quotaPages.assign(shape.layers.size(), 0);
   return allotment;
 }
@@ -124,12 +125,12 @@ CacheAllotment allotShallowFirst(const CacheShape &shape, uint64_t poolPages) {
     needed += layer.allPages;
   }
   if (poolPages < needed + working) { // The first layers have taken what there is.
-    allotment.transitPages = pages32(left);
+    allotment.stagingPages = pages32(left);
     allotment.quotaPages.resize(shape.layers.size(), 0);
     return allotment;
   }
   const CacheAllotment rest = allotCache(deep, left);
-  allotment.transitPages = rest.transitPages;
+  allotment.stagingPages = rest.stagingPages;
   allotment.quotaPages.insert(allotment.quotaPages.end(), rest.quotaPages.begin(),
                               rest.quotaPages.end());
   return allotment;
@@ -138,17 +139,17 @@ CacheAllotment allotShallowFirst(const CacheShape &shape, uint64_t poolPages) {
 } // namespace
 
 CacheAllotment allotFor(Preset preset, const CacheShape &shape, uint64_t poolPages,
-                        bool isGuessing) {
+                        bool isPrefetching) {
   if (preset == Preset::kLoadOnDemand)
     return allotNothing(shape, poolPages);
-  const bool guesses = isGuessing && predictorOf(preset).predictor != Predictor::kOff;
-  if ((!guesses && preset != Preset::kFate) || poolPages >= largestPoolPages(shape))
+  const bool prefetches = isPrefetching && predictorOf(preset).predictor != Predictor::kOff;
+  if ((!prefetches && preset != Preset::kFate) || poolPages >= largestPoolPages(shape))
     return allotCache(shape, poolPages);
-  const uint64_t guessPages = guesses ? guessPagesOf(shape, poolPages) : 0;
+  const uint64_t prefetchPages = prefetches ? prefetchPagesOf(shape, poolPages) : 0;
   CacheAllotment allotment = preset == Preset::kFate
-                                 ? allotShallowFirst(shape, poolPages - guessPages)
-                                 : allotCache(shape, poolPages - guessPages);
-  allotment.transitPages = pages32(allotment.transitPages + guessPages);
+                                 ? allotShallowFirst(shape, poolPages - prefetchPages)
+                                 : allotCache(shape, poolPages - prefetchPages);
+  allotment.stagingPages = pages32(allotment.stagingPages + prefetchPages);
   return allotment;
 }
 

@@ -1,12 +1,12 @@
 // The published systems as settings of the same knobs, as far as these follow from the model's
 // shape and the pool alone; and `auto`, for where there is no trace to search with. What a trace
-// adds (experts to begin with, guesses held against it) is Presets.h's.
+// adds (experts to begin with, prefetches held against it) is Presets.h's.
 #pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheAllotment.h"
 #include "runtime/policy/CacheDirectory.h"
-#include "runtime/policy/Guesses.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <cstdint>
 #include <optional>
@@ -19,8 +19,8 @@ enum class Preset : uint8_t {
   kAuto,         // What the search finds; without a trace what is best on most models.
   kLoadOnDemand, // Nothing is kept: every routed expert is read when it is asked for.
   kLru,          // A cache for each layer, the least recently used expert leaves; no prefetch.
-  kEdgeMoe,      // One pool, its score of use and distance; guesses by activation paths.
-  kFate,         // The first layers whole, ARC; guesses by the next layer's gate.
+  kEdgeMoe,      // One pool, its score of use and distance; prefetches by activation paths.
+  kFate,         // The first layers whole, ARC; prefetches by the next layer's gate.
 };
 
 /// "load-on-demand", as --preset spells it.
@@ -31,18 +31,18 @@ moert::Result<Preset> presetOf(const std::string &name);
 
 moert::CacheRules rulesOf(Preset preset);
 
-/// Predictor and distance; off with presets that guess nothing.
-moert::GuessRule predictorOf(Preset preset);
+/// Predictor and distance; off with presets that prefetch nothing.
+moert::PrefetchRule predictorOf(Preset preset);
 
-/// What a layer's guesses are made from.
-struct GuessScope {
+/// What a layer's prefetches are made from.
+struct PrefetchScope {
   uint64_t experts = 0, topK = 0; // Of the layer.
   uint64_t named = 0;             // Experts that the predictor names for a token, at most.
-  uint64_t records = UINT64_MAX;  // That the transit pages hold.
+  uint64_t records = UINT64_MAX;  // That the staging pages hold.
 };
 
 /// The rule with its counts, as the predictor's paper has them; off where they come to nothing.
-/// `inTime`: reads that fit into the time from the guess to its use; absent: not known, and the
+/// `inTime`: reads that fit into the time from the prefetch to its use; absent: not known, and the
 /// paper's own number counts.
 ///
 /// Gates (Fate): candidates are the experts "whose confidence scores exceed the 75th percentile"
@@ -50,12 +50,12 @@ struct GuessScope {
 /// (section 4.3), none where one takes longer than T. Paths (EdgeMoE, section III-C): all that are
 /// named are candidates, and "1-3 experts in each layer, depending on the compute-I/O speed gap",
 /// are read: one where there is time for none, three where there is time for more.
-moert::GuessRule withCounts(const moert::GuessRule &rule, const GuessScope &scope,
-                            std::optional<double> inTime);
+moert::PrefetchRule withCounts(const moert::PrefetchRule &rule, const PrefetchScope &scope,
+                               std::optional<double> inTime);
 
-/// Shares poolPages, at least smallestPoolPages(shape). Presets that guess keep transit pages for
-/// what is guessed, as far as the pool allows, unless nothing is.
+/// Shares poolPages, at least smallestPoolPages(shape). Presets that prefetch keep staging pages
+/// for what is prefetched, as far as the pool allows, unless nothing is.
 moert::CacheAllotment allotFor(Preset preset, const moert::CacheShape &shape, uint64_t poolPages,
-                               bool isGuessing = true);
+                               bool isPrefetching = true);
 
 } // namespace moec

@@ -1,6 +1,6 @@
 #include "compiler/plan/Presets.h"
 
-#include "runtime/policy/Guesses.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@ namespace moec {
 double readsBetweenRouters(const PlanProblem &problem, uint32_t layer) {
   if (layer == 0)
     return 0;
-  const StepCosts::Layer &played = problem.costs->layers[layer - 1];
-  const double ns = played.expert.of(1) * problem.topK[layer - 1] + played.beside.of(1) +
+  const StepCosts::Layer &executed = problem.costs->layers[layer - 1];
+  const double ns = executed.expert.of(1) * problem.topK[layer - 1] + executed.beside.of(1) +
                     problem.costs->layers[layer].before.of(1) +
                     problem.costs->layers[layer].predictNs.front();
   const std::vector<uint64_t> &records = problem.recordBytes[layer];
@@ -60,18 +60,19 @@ PlanDecision evictionDecision(Preset preset, EvictionPolicy policy) {
   return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
 }
 
-PlanDecision noGuessDecision(Preset preset) {
+PlanDecision noPrefetchDecision(Preset preset) {
   if (preset == Preset::kAuto || predictorOf(preset).predictor != Predictor::kOff)
-    return {"guesses", "none", "nothing was searched: that takes a trace and a device",
+    return {"prefetches", "none", "nothing was searched: that takes a trace and a device",
             Origin::kAssumed};
-  return {"guesses", "none", "the preset guesses nothing", Origin::kStated};
+  return {"prefetches", "none", "the preset prefetches nothing", Origin::kStated};
 }
 
 namespace {
 
-/// The rule of one layer; off where nothing is known of its guesses, or none can be read in time.
-GuessRule guessOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
-  const GuessRule rule = predictorOf(preset);
+/// The rule of one layer; off where nothing is known of its prefetches, or none can be read in
+/// time.
+PrefetchRule prefetchOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
+  const PrefetchRule rule = predictorOf(preset);
   const LayerPredictions *made = findPredictions(problem, rule, layer);
   if (!made)
     return {};
@@ -80,13 +81,13 @@ GuessRule guessOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
       readsBetweenRouters(problem, layer));
 }
 
-std::vector<GuessRule> guessesOf(Preset preset, const PlanProblem &problem) {
-  std::vector<GuessRule> guesses;
+std::vector<PrefetchRule> prefetchesOf(Preset preset, const PlanProblem &problem) {
+  std::vector<PrefetchRule> prefetches;
   if (predictorOf(preset).predictor == Predictor::kOff)
-    return guesses;
+    return prefetches;
   for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
-    guesses.push_back(guessOf(preset, problem, layer));
-  return guesses;
+    prefetches.push_back(prefetchOf(preset, problem, layer));
+  return prefetches;
 }
 
 /// Every expert of every layer, in order, nothing known of its use.
@@ -98,7 +99,7 @@ void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
   }
 }
 
-bool isKnown(const PlanProblem &problem, const GuessRule &rule) {
+bool isKnown(const PlanProblem &problem, const PrefetchRule &rule) {
   for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
     if (const LayerPredictions *made = findPredictions(problem, rule, layer))
       if (made->perToken > 0)
@@ -106,10 +107,10 @@ bool isKnown(const PlanProblem &problem, const GuessRule &rule) {
   return false;
 }
 
-/// "2 reads a layer", "1 to 3 reads a layer", of the layers that are guessed.
-std::string readsText(const std::vector<GuessRule> &guesses) {
+/// "2 reads a layer", "1 to 3 reads a layer", of the layers that are prefetched.
+std::string readsText(const std::vector<PrefetchRule> &prefetches) {
   uint32_t least = UINT16_MAX, most = 0;
-  for (const GuessRule &rule : guesses)
+  for (const PrefetchRule &rule : prefetches)
     if (rule.predictor != Predictor::kOff) {
       least = std::min<uint32_t>(least, rule.reads);
       most = std::max<uint32_t>(most, rule.reads);
@@ -118,25 +119,25 @@ std::string readsText(const std::vector<GuessRule> &guesses) {
   return strCat(count, most == 1 ? " read a layer" : " reads a layer");
 }
 
-/// Of guesses by layers; empty ones: none came of the preset's predictor.
-PlanDecision guessDecision(Preset preset, const PlanProblem &problem,
-                           const std::vector<GuessRule> &guesses) {
-  const GuessRule asked = predictorOf(preset);
+/// Of prefetches by layers; empty ones: none came of the preset's predictor.
+PlanDecision prefetchDecision(Preset preset, const PlanProblem &problem,
+                              const std::vector<PrefetchRule> &prefetches) {
+  const PrefetchRule asked = predictorOf(preset);
   if (asked.predictor == Predictor::kOff)
-    return noGuessDecision(preset);
+    return noPrefetchDecision(preset);
   const std::string name(predictorName(asked.predictor));
   const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
   if (!isKnown(problem, asked))
-    return {"guesses", "none", strCat("nothing is known of guesses by ", name), origin};
+    return {"prefetches", "none", strCat("nothing is known of prefetches by ", name), origin};
   double inTime = 0;
   for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
     inTime = std::max(inTime, readsBetweenRouters(problem, layer));
   const std::string time = strCat("from one router to the next there is time to read at most ",
                                   std::round(inTime * 100) / 100,
                                   std::round(inTime * 100) == 100 ? " expert" : " experts");
-  if (guesses.empty())
-    return {"guesses", "none", time, origin};
-  return {"guesses", strCat(name, ", ", readsText(guesses)), time, origin};
+  if (prefetches.empty())
+    return {"prefetches", "none", time, origin};
+  return {"prefetches", strCat(name, ", ", readsText(prefetches)), time, origin};
 }
 
 } // namespace
@@ -145,15 +146,15 @@ PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
   PlannedSettings planned;
   PlanSettings &settings = planned.settings;
   settings.rules = rulesOf(preset);
-  settings.guesses = guessesOf(preset, problem);
-  if (!guessesAnything(settings.guesses))
-    settings.guesses.clear();
+  settings.prefetches = prefetchesOf(preset, problem);
+  if (!prefetchesAnything(settings.prefetches))
+    settings.prefetches.clear();
   settings.allotment =
-      allotFor(preset, shapeOf(problem), problem.poolPages, !settings.guesses.empty());
+      allotFor(preset, shapeOf(problem), problem.poolPages, !settings.prefetches.empty());
   if (preset == Preset::kEdgeMoe)
     fillInOrder(problem, settings);
   planned.decisions = {evictionDecision(preset, settings.rules.eviction), allotmentDecision(preset),
-                       guessDecision(preset, problem, settings.guesses)};
+                       prefetchDecision(preset, problem, settings.prefetches)};
   if (preset == Preset::kEdgeMoe)
     planned.decisions.push_back({"start", "layer by layer",
                                  "EdgeMoE III-C: the buffer is filled in the order of the layers",

@@ -1,5 +1,5 @@
 // The published systems as solvers of a plan's problem: what PresetRules.h says of their caches,
-// and what their papers say of guesses, start and numbers, worked out for a device and a trace.
+// and what their papers say of prefetches, start and numbers, worked out for a device and a trace.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -10,10 +10,10 @@ namespace moec {
 /// A preset's settings with their reasons; `auto` is PlanSearch.h's, what comes here without a
 /// search is its rules alone.
 ///
-/// Guesses are counted by withCounts(). With EdgeMoE the likeliest absent experts of a layer are
-/// read while the one before it is played, and the buffer is filled layer by layer before anything
-/// was used. With Fate reading begins where the gate spoke, and ends with the next layer's turn;
-/// the time is T = t_moe + t_attn + t_gate (section 4.3).
+/// Prefetches are counted by withCounts(). With EdgeMoE the likeliest absent experts of a layer are
+/// read while the one before it is executed, and the buffer is filled layer by layer before
+/// anything was used. With Fate reading begins where the gate spoke, and ends with the next layer's
+/// turn; the time is T = t_moe + t_attn + t_gate (section 4.3).
 ///
 /// The problem is one that check() accepts; verify() accepts the settings.
 PlannedSettings planPreset(Preset preset, const PlanProblem &problem);
@@ -22,8 +22,8 @@ PlannedSettings planPreset(Preset preset, const PlanProblem &problem);
 /// this project's own without a trace is an assumption.
 PlanDecision allotmentDecision(Preset preset);
 PlanDecision evictionDecision(Preset preset, moert::EvictionPolicy policy);
-/// Why nothing is guessed: by definition, or where the preset would have, for want of a search.
-PlanDecision noGuessDecision(Preset preset);
+/// Why nothing is prefetched: by definition, or where the preset would have, for want of a search.
+PlanDecision noPrefetchDecision(Preset preset);
 
 /// Experts that can be read in the time from one MoE layer's router to the next one's, this layer
 /// being the later one, if everything wanted is in memory: Fate's n. 0 for the first layer.

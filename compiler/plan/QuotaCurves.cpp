@@ -19,20 +19,20 @@ static double decodeBytes(const RoutingTrace &trace, uint32_t layer, size_t step
   const size_t layers = trace.layerExperts.size();
   double bytes = 0;
   for (size_t step = 0; step < steps; ++step) {
-    const RoutingPlay &play = trace.plays[step * layers + layer];
-    const ReplayCounts counts = replay.play(0, trace.demandOf(play));
-    bytes += play.tokens == 1 ? static_cast<double>(counts.bytesRead) : 0;
+    const RoutingPass &pass = trace.passes[step * layers + layer];
+    const ReplayCounts counts = replay.runPass(0, trace.demandOf(pass));
+    bytes += pass.tokens == 1 ? static_cast<double>(counts.bytesRead) : 0;
   }
   return bytes;
 }
 
 static QuotaCurve curveOf(const PlanProblem &problem, EvictionPolicy eviction,
-                          uint64_t transitPages, size_t steps, const CacheShape &shape,
+                          uint64_t stagingPages, size_t steps, const CacheShape &shape,
                           uint32_t index) {
   const CacheShape::Layer &layer = shape.layers[index];
   ReplayCache cache;
   cache.pageBytes = problem.pageBytes;
-  cache.transitPages = std::max(transitPages, layer.recordPages);
+  cache.stagingPages = std::max(stagingPages, layer.recordPages);
   cache.rules.eviction = eviction;
   cache.layers.emplace_back().recordBytes = problem.recordBytes[index];
   QuotaCurve curve;
@@ -51,13 +51,13 @@ static QuotaCurve curveOf(const PlanProblem &problem, EvictionPolicy eviction,
 }
 
 std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, EvictionPolicy eviction,
-                                    uint64_t transitPages, size_t steps, uint32_t threads) {
+                                    uint64_t stagingPages, size_t steps, uint32_t threads) {
   const CacheShape shape = shapeOf(problem);
-  steps = std::min(steps, problem.trace->plays.size() / shape.layers.size());
+  steps = std::min(steps, problem.trace->passes.size() / shape.layers.size());
   std::vector<QuotaCurve> curves(shape.layers.size());
   forEach(curves.size(), threads, [&](size_t layer) {
     curves[layer] =
-        curveOf(problem, eviction, transitPages, steps, shape, static_cast<uint32_t>(layer));
+        curveOf(problem, eviction, stagingPages, steps, shape, static_cast<uint32_t>(layer));
   });
   return curves;
 }

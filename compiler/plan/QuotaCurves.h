@@ -16,10 +16,10 @@ struct QuotaCurve {
   std::vector<double> bytes; // Read by decode steps.
 };
 
-/// Of the trace's first `steps`, under a policy, with so many pages in transit; the same whatever
+/// Of the trace's first `steps`, under a policy, with so many pages in staging; the same whatever
 /// the number of threads.
 std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, moert::EvictionPolicy eviction,
-                                    uint64_t transitPages, size_t steps, uint32_t threads = 1);
+                                    uint64_t stagingPages, size_t steps, uint32_t threads = 1);
 
 /// Shares quotaPages: each layer gets at least floorPages, as far as it has so many, and whole
 /// records beyond that, where they save the most bytes a page. The curves' lower convex hulls are

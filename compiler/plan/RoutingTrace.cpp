@@ -6,10 +6,10 @@ using namespace moert;
 
 namespace moec {
 
-PlayDemand RoutingTrace::demandOf(const RoutingPlay &play) const {
-  size_t count = play.end - play.begin;
-  return {std::span(wanted).subspan(play.begin, count), std::span(uses).subspan(play.begin, count),
-          play.tokens};
+PassDemand RoutingTrace::demandOf(const RoutingPass &pass) const {
+  size_t count = pass.end - pass.begin;
+  return {std::span(wanted).subspan(pass.begin, count), std::span(uses).subspan(pass.begin, count),
+          pass.tokens};
 }
 
 std::vector<TraceStep> stepsOfWindows(uint32_t windows, uint32_t windowTokens,
@@ -29,13 +29,13 @@ RoutingTrace partOf(const RoutingTrace &trace, size_t beginStep, size_t endStep)
   RoutingTrace part;
   part.layerExperts = trace.layerExperts;
   for (size_t p = beginStep * layers; p < endStep * layers; ++p) {
-    RoutingPlay play = trace.plays[p];
-    const auto begin = static_cast<ptrdiff_t>(play.begin), end = static_cast<ptrdiff_t>(play.end);
-    play.begin = part.wanted.size();
+    RoutingPass pass = trace.passes[p];
+    const auto begin = static_cast<ptrdiff_t>(pass.begin), end = static_cast<ptrdiff_t>(pass.end);
+    pass.begin = part.wanted.size();
     part.wanted.insert(part.wanted.end(), trace.wanted.begin() + begin, trace.wanted.begin() + end);
     part.uses.insert(part.uses.end(), trace.uses.begin() + begin, trace.uses.begin() + end);
-    play.end = part.wanted.size();
-    part.plays.push_back(play);
+    pass.end = part.wanted.size();
+    part.passes.push_back(pass);
   }
   return part;
 }
@@ -87,7 +87,7 @@ Result<RoutingTrace> makeTrace(std::span<const LayerRoutes> layers,
         trace.wanted.push_back(expert);
         trace.uses.push_back(counts[expert]);
       }
-      trace.plays.push_back(
+      trace.passes.push_back(
           {l, step.tokens, begin, trace.wanted.size(), step.beginsPrompt && l == 0});
     }
     first += step.tokens;

@@ -1,6 +1,6 @@
-// What a model's routers asked of the expert cache, play by play: the calibration trace in the
-// order in which an engine plays it. A decode step asks for one token's experts of each layer, a
-// prefill chunk for the set that all of its tokens want.
+// What a model's routers asked of the expert cache, layer pass by layer pass: the calibration trace
+// in the order in which an engine executes it. A decode step asks for one token's experts of each
+// layer, a prefill chunk for the set that all of its tokens want.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -26,21 +26,21 @@ struct TraceStep {
 };
 
 /// One step's turn of one layer.
-struct RoutingPlay {
+struct RoutingPass {
   uint32_t layer = 0; // Counts MoE layers.
   uint32_t tokens = 0;
   uint64_t begin = 0, end = 0; // In wanted and uses.
-  bool beginsPrompt = false;   // The first play of a prompt.
+  bool beginsPrompt = false;   // The first layer pass of a prompt.
 };
 
 struct RoutingTrace {
   std::vector<uint32_t> layerExperts; // Per layer.
-  std::vector<RoutingPlay> plays;
-  /// Of each play distinct experts, as the engine orders them: the most popular first, ties to the
-  /// lowest index; and how many of its tokens want them.
+  std::vector<RoutingPass> passes;
+  /// Of each layer pass distinct experts, as the engine orders them: the most popular first, ties
+  /// to the lowest index; and how many of its tokens want them.
   std::vector<uint32_t> wanted, uses;
 
-  moert::PlayDemand demandOf(const RoutingPlay &play) const;
+  moert::PassDemand demandOf(const RoutingPass &pass) const;
 };
 
 /// Texts of `windowTokens` each: so many tokens of it as a prompt in chunks, the rest one by one.

@@ -16,8 +16,8 @@ namespace moec {
 
 TimedCounts &TimedCounts::operator+=(const TimedCounts &other) {
   cache += other.cache;
-  present += other.present;
-  awaited += other.awaited;
+  ready += other.ready;
+  stalled += other.stalled;
   computeNs += other.computeNs;
   waitNs += other.waitNs;
   return *this;
@@ -51,47 +51,47 @@ struct ExpertBytes {
   uint32_t size = 0; // As ReadPaces names it.
   State state = State::kAbsent;
   bool isChecked = false;
-  bool isReadAsGuess = false; // While it is loading.
-  bool isRefuted = false;     // A guess that is let go when its read ends.
+  bool isReadAsPrefetch = false; // While it is loading.
+  bool isCancelled = false;      // A prefetch that is let go when its read ends.
 };
 
-/// What is guessed at a layer's turn.
-struct GuessPlace {
-  uint32_t layer = 0; // The one that is guessed.
-  GuessRule rule;
+/// What is prefetched at a layer's turn.
+struct PrefetchPlace {
+  uint32_t layer = 0; // The one that is prefetched.
+  PrefetchRule rule;
   const LayerPredictions *made = nullptr;
 };
 
-/// What a layer guesses, and what its gates take together.
-struct LayerGuesses {
-  std::vector<GuessPlace> places;
+/// What a layer prefetches, and what its gates take together.
+struct LayerPrefetches {
+  std::vector<PrefetchPlace> places;
   double gatesNs = 0;
 };
 
 /// One replay: does what ExpertCache does, with a clock of its own.
 ///
 /// Invariants, between calls: an expert is not absent if and only if the directory has pages for
-/// it, as held or as a guess; it is loading if and only if its read was begun and not yet taken.
-class Player {
+/// it, as held or as a prefetch; it is loading if and only if its read was begun and not yet taken.
+class Executor {
 public:
-  Player(const PlanProblem &given, const PlanSettings &settings, CacheDirectory filled,
-         const DirectorySize &size);
-  TimedResult play(const TimedOptions &options);
+  Executor(const PlanProblem &given, const PlanSettings &settings, CacheDirectory filled,
+           const DirectorySize &size);
+  TimedResult runPass(const TimedOptions &options);
 
 private:
   using State = ExpertBytes::State;
 
   std::vector<std::vector<uint32_t>> heldExperts() const;
-  void playLayer(const RoutingPlay &play);
+  void executeLayer(const RoutingPass &pass);
   void beginPrompt();
   void computeOperations(double ns);
-  void guess(uint32_t layer);
-  void beginPlay(const RoutingPlay &play);
-  void settleGuesses(uint32_t layer);
+  void prefetch(uint32_t layer);
+  void beginPass(const RoutingPass &pass);
+  void settlePrefetches(uint32_t layer);
   void queueReads();
-  void computeExpert(const RoutingPlay &play, uint32_t index);
+  void computeExpert(const RoutingPass &pass, uint32_t index);
   void checkReady(const CheckCost &checks);
-  void endPlay();
+  void endPass();
   /// The next wanted expert that is there, waiting for it if need be; an index into the demand.
   uint32_t nextReady();
   void waitForRead();
@@ -99,27 +99,27 @@ private:
   double computeUntilRead(double ns);
   void collect();
   void startReads();
-  void startGuesses();
+  void startPrefetches();
   void startRead(uint32_t id);
   size_t readsUnderWay() const { return disk.underWay() + ended.size(); }
-  void refute();
-  void dropGuess(uint32_t id);
+  void cancel();
+  void dropPrefetch(uint32_t id);
   void evict(uint32_t id);
 
   const PlanProblem &problem;
   CacheDirectory directory;
-  GuessList guessList;
-  std::vector<LayerGuesses> guessesAt; // By the layer that makes them.
+  PrefetchList prefetchList;
+  std::vector<LayerPrefetches> prefetchesAt; // By the layer that makes them.
   ReadPaces paces;
   DiskTimeline disk;
   PoolPlaces memory;
   std::vector<ExpertBytes> experts; // By the directory's ids.
   std::vector<uint32_t> ended;      // Reads that have ended and were not taken yet.
-  size_t guessesUnderWay = 0;       // Reads that were begun as guesses.
+  size_t prefetchesUnderWay = 0;    // Reads that were begun as prefetches.
   double now = 0;
   uint64_t token = 0; // Of the trace: the step's first one.
 
-  // The open play, as in ExpertCache.
+  // The open layer pass, as in ExpertCache.
   std::vector<uint32_t> wanted, toRead, ready, leaving;
   size_t nextRead = 0, handedOut = 0, nextLeaving = 0;
   TimedCounts counts;
@@ -127,19 +127,19 @@ private:
 };
 
 /// At most one of a layer reaches as far ahead as another, so that there are kMostAhead at most.
-static double gatesNs(const StepCosts &costs, std::span<const GuessPlace> places) {
-  auto isGate = [](const GuessPlace &place) { return place.rule.predictor == Predictor::kGate; };
+static double gatesNs(const StepCosts &costs, std::span<const PrefetchPlace> places) {
+  auto isGate = [](const PrefetchPlace &place) { return place.rule.predictor == Predictor::kGate; };
   const auto gates = static_cast<size_t>(std::ranges::count_if(places, isGate));
   double sum = 0;
-  for (const GuessPlace &place : places)
+  for (const PrefetchPlace &place : places)
     if (isGate(place))
       sum += costs.layers[place.layer].predictNs[gates - 1];
   return sum;
 }
 
-Player::Player(const PlanProblem &given, const PlanSettings &settings, CacheDirectory filled,
-               const DirectorySize &size)
-    : problem(given), directory(std::move(filled)), guessList(size), guessesAt(size.layers),
+Executor::Executor(const PlanProblem &given, const PlanSettings &settings, CacheDirectory filled,
+                   const DirectorySize &size)
+    : problem(given), directory(std::move(filled)), prefetchList(size), prefetchesAt(size.layers),
       paces(*given.reads), disk(paces, given.costs->contention.wakeNs),
       memory(*given.reads, settings.allotment.totalPages(), given.pageBytes, size.experts) {
   for (uint32_t layer = 0; layer < directory.layerCount(); ++layer)
@@ -153,35 +153,35 @@ Player::Player(const PlanProblem &given, const PlanSettings &settings, CacheDire
       if (isHeld)
         memory.take(directory.idOf(layer, expert), bytes);
     }
-  for (uint32_t layer = 0; layer < settings.guesses.size(); ++layer) {
-    const GuessRule &rule = settings.guesses[layer];
+  for (uint32_t layer = 0; layer < settings.prefetches.size(); ++layer) {
+    const PrefetchRule &rule = settings.prefetches[layer];
     if (rule.predictor != Predictor::kOff)
-      guessesAt[layer - rule.ahead].places.push_back(
+      prefetchesAt[layer - rule.ahead].places.push_back(
           {layer, rule, findPredictions(problem, rule, layer)});
   }
-  for (LayerGuesses &guesses : guessesAt)
-    guesses.gatesNs = gatesNs(*problem.costs, guesses.places);
+  for (LayerPrefetches &prefetches : prefetchesAt)
+    prefetches.gatesNs = gatesNs(*problem.costs, prefetches.places);
 }
 
-TimedResult Player::play(const TimedOptions &options) {
+TimedResult Executor::runPass(const TimedOptions &options) {
   TimedResult result;
   const RoutingTrace &trace = *problem.trace;
   const size_t layers = trace.layerExperts.size();
-  const size_t steps = std::min(options.steps, trace.plays.size() / layers);
+  const size_t steps = std::min(options.steps, trace.passes.size() / layers);
   TimedCounts uncounted;
   for (size_t step = 0; step < steps; ++step) {
-    const std::span<const RoutingPlay> plays(&trace.plays[step * layers], layers);
-    const uint32_t tokens = plays.front().tokens;
+    const std::span<const RoutingPass> passes(&trace.passes[step * layers], layers);
+    const uint32_t tokens = passes.front().tokens;
     const bool isCounted = step >= options.fromStep;
     TimedCounts &sum = !isCounted ? uncounted : tokens == 1 ? result.decode : result.prefill;
     if (step == options.fromStep)
       result.heldBefore = heldExperts();
     const double begin = now;
-    for (const RoutingPlay &play : plays) {
-      playLayer(play);
+    for (const RoutingPass &pass : passes) {
+      executeLayer(pass);
       sum += counts;
-      if (options.keepsPlays && isCounted)
-        result.plays.push_back({counts, beginNs, now});
+      if (options.keepsPasses && isCounted)
+        result.passes.push_back({counts, beginNs, now});
     }
     token += tokens;
     counts = {};
@@ -200,7 +200,7 @@ TimedResult Player::play(const TimedOptions &options) {
   return result;
 }
 
-std::vector<std::vector<uint32_t>> Player::heldExperts() const {
+std::vector<std::vector<uint32_t>> Executor::heldExperts() const {
   std::vector<std::vector<uint32_t>> held(directory.layerCount());
   for (uint32_t layer = 0; layer < held.size(); ++layer)
     for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert)
@@ -209,30 +209,31 @@ std::vector<std::vector<uint32_t>> Player::heldExperts() const {
   return held;
 }
 
-//===-- A play --------------------------------------------------------------------------------===//
+//===-- A layer pass
+//--------------------------------------------------------------------------------===//
 
-void Player::playLayer(const RoutingPlay &play) {
+void Executor::executeLayer(const RoutingPass &pass) {
   counts = {};
-  if (play.beginsPrompt)
+  if (pass.beginsPrompt)
     beginPrompt();
-  const StepCosts::Layer &costs = problem.costs->layers[play.layer];
-  computeOperations(costs.before.of(play.tokens));
-  if (play.tokens == 1)
-    guess(play.layer);
+  const StepCosts::Layer &costs = problem.costs->layers[pass.layer];
+  computeOperations(costs.before.of(pass.tokens));
+  if (pass.tokens == 1)
+    prefetch(pass.layer);
   collect();
   beginNs = now;
-  beginPlay(play);
-  computeOperations(costs.beside.of(play.tokens));
+  beginPass(pass);
+  computeOperations(costs.beside.of(pass.tokens));
   for (size_t computed = 0; computed < wanted.size(); ++computed)
-    computeExpert(play, nextReady());
-  endPlay();
+    computeExpert(pass, nextReady());
+  endPass();
 }
 
-void Player::beginPrompt() {
+void Executor::beginPrompt() {
   while (disk.underWay() > 0)
     waitForRead();
-  guessList.refuteAll();
-  refute();
+  prefetchList.cancelAll();
+  cancel();
   beginPromptIn(directory);
   for (uint32_t id = 0; id < experts.size(); ++id)
     if (!directory.at(id).isHeld && experts[id].state != State::kAbsent) {
@@ -243,7 +244,7 @@ void Player::beginPrompt() {
 
 /// What lies between experts: many short operations, after each of which the runtime looks at its
 /// reads.
-void Player::computeOperations(double ns) {
+void Executor::computeOperations(double ns) {
   collect();
   startReads();
   while (ns > 0) {
@@ -253,52 +254,52 @@ void Player::computeOperations(double ns) {
   }
 }
 
-void Player::guess(uint32_t layer) {
-  compute(guessesAt[layer].gatesNs);
-  for (const GuessPlace &place : guessesAt[layer].places) {
+void Executor::prefetch(uint32_t layer) {
+  compute(prefetchesAt[layer].gatesNs);
+  for (const PrefetchPlace &place : prefetchesAt[layer].places) {
     const size_t perToken = place.made->perToken;
     auto named = std::span(place.made->candidates).subspan(token * perToken, perToken);
     while (named.size() > 1 && named.back().expert == named[named.size() - 2].expert)
       named = named.first(named.size() - 1);
-    guessList.name({place.layer, place.rule, named});
+    prefetchList.name({place.layer, place.rule, named});
   }
 }
 
-void Player::beginPlay(const RoutingPlay &play) {
-  const PlayDemand demand = problem.trace->demandOf(play);
-  const bool isPlayable = directory.beginPlay(play.layer, demand);
-  assert(isPlayable && "checked with the trace");
-  (void)isPlayable;
-  for (std::vector<uint32_t> *perPlay : {&wanted, &toRead, &ready, &leaving})
-    perPlay->clear();
+void Executor::beginPass(const RoutingPass &pass) {
+  const PassDemand demand = problem.trace->demandOf(pass);
+  const bool isExecutable = directory.beginPass(pass.layer, demand);
+  assert(isExecutable && "checked with the trace");
+  (void)isExecutable;
+  for (std::vector<uint32_t> *perPass : {&wanted, &toRead, &ready, &leaving})
+    perPass->clear();
   nextRead = handedOut = nextLeaving = 0;
   for (uint32_t expert : demand.wanted) {
-    wanted.push_back(directory.idOf(play.layer, expert));
+    wanted.push_back(directory.idOf(pass.layer, expert));
     counts.cache.hits += directory.at(wanted.back()).isHeld;
   }
   counts.cache.misses = wanted.size() - counts.cache.hits;
-  settleGuesses(play.layer);
+  settlePrefetches(pass.layer);
   queueReads();
   startReads();
 }
 
-void Player::settleGuesses(uint32_t layer) {
-  guessList.beginPlay(directory, layer);
-  refute();
-  counts.cache.adopted = guessList.adopted().size();
-  // A guess that was to make room for others, whose read has not ended before its own turn.
+void Executor::settlePrefetches(uint32_t layer) {
+  prefetchList.beginPass(directory, layer);
+  cancel();
+  counts.cache.useful = prefetchList.useful().size();
+  // A prefetch that was to make room for others, whose read has not ended before its own turn.
   for (uint32_t id : wanted)
-    if (directory.at(id).isGuess) {
-      directory.adoptGuess(id);
-      experts[id].isRefuted = false;
-      ++counts.cache.adopted;
+    if (directory.at(id).isPrefetch) {
+      directory.claimPrefetch(id);
+      experts[id].isCancelled = false;
+      ++counts.cache.useful;
     }
-  guessList.select(directory);
-  counts.cache.guessesRetained += guessList.retained().size();
-  counts.cache.evictions += guessList.retained().size();
+  prefetchList.select(directory);
+  counts.cache.prefetchesRetained += prefetchList.retained().size();
+  counts.cache.evictions += prefetchList.retained().size();
 }
 
-void Player::queueReads() {
+void Executor::queueReads() {
   for (uint32_t id : directory.unkept())
     if (directory.at(id).isHeld && !directory.at(id).isWanted)
       leaving.push_back(id);
@@ -309,64 +310,64 @@ void Player::queueReads() {
   for (uint32_t index = 0; index < wanted.size(); ++index)
     if (experts[wanted[index]].state == State::kReady)
       ready.push_back(index);
-  counts.present = ready.size();
+  counts.ready = ready.size();
 }
 
-uint32_t Player::nextReady() {
+uint32_t Executor::nextReady() {
   collect();
   startReads();
-  const bool isAwaited = handedOut == ready.size();
+  const bool isStalled = handedOut == ready.size();
   while (handedOut == ready.size()) {
     waitForRead();
     startReads();
   }
-  counts.awaited += isAwaited;
+  counts.stalled += isStalled;
   return ready[handedOut++];
 }
 
-void Player::waitForRead() {
+void Executor::waitForRead() {
   const double before = now;
   now = disk.nextEndNs();
   counts.waitNs += now - before;
   collect();
 }
 
-void Player::computeExpert(const RoutingPlay &play, uint32_t index) {
-  const StepCosts::Layer &costs = problem.costs->layers[play.layer];
+void Executor::computeExpert(const RoutingPass &pass, uint32_t index) {
+  const StepCosts::Layer &costs = problem.costs->layers[pass.layer];
   const uint32_t id = wanted[index];
   if (!experts[id].isChecked)
     checkReady(costs.checks);
-  compute(costs.expert.of(problem.trace->demandOf(play).uses[index]));
+  compute(costs.expert.of(problem.trace->demandOf(pass).uses[index]));
   if (!directory.at(id).isKept)
     leaving.push_back(id);
   startReads();
 }
 
 /// The expert that was handed out last and, if threads are left, those that are ready behind it.
-void Player::checkReady(const CheckCost &checks) {
+void Executor::checkReady(const CheckCost &checks) {
   uint32_t checked = 0;
   for (size_t i = handedOut - 1; i < ready.size() && checked < checks.together(); ++i)
     checked += !std::exchange(experts[wanted[ready[i]]].isChecked, true);
   compute(checks.of(checked));
 }
 
-void Player::endPlay() {
+void Executor::endPass() {
   for (; nextLeaving < leaving.size(); ++nextLeaving)
     evict(leaving[nextLeaving]);
-  directory.endPlay();
+  directory.endPass();
   startReads();
 }
 
 //===-- Reads ---------------------------------------------------------------------------------===//
 
 /// Computes what takes so long alone, in one go: reads that end meanwhile are looked at afterwards.
-void Player::compute(double ns) {
+void Executor::compute(double ns) {
   while (ns > 0)
     ns = computeUntilRead(ns);
 }
 
 /// The same until a read ends; what is left of it then. While reads are under way both are slower.
-double Player::computeUntilRead(double ns) {
+double Executor::computeUntilRead(double ns) {
   const Contention &contention = problem.costs->contention;
   if (disk.underWay() == 0) {
     now += ns;
@@ -381,20 +382,20 @@ double Player::computeUntilRead(double ns) {
   return now < end ? 0 : ns - (now - before) * share;
 }
 
-void Player::collect() {
+void Executor::collect() {
   disk.advanceTo(now, ended);
   for (uint32_t id : ended) {
     experts[id].state = State::kReady;
-    guessesUnderWay -= std::exchange(experts[id].isReadAsGuess, false);
-    if (!directory.at(id).isGuess)
+    prefetchesUnderWay -= std::exchange(experts[id].isReadAsPrefetch, false);
+    if (!directory.at(id).isPrefetch)
       ready.push_back(directory.at(id).history.rank);
-    else if (experts[id].isRefuted)
-      dropGuess(id);
+    else if (experts[id].isCancelled)
+      dropPrefetch(id);
   }
   ended.clear();
 }
 
-void Player::startReads() {
+void Executor::startReads() {
   for (; nextRead < toRead.size() && readsUnderWay() < kMostReads; ++nextRead) {
     while (!directory.hasRoomFor(toRead[nextRead])) {
       if (nextLeaving == leaving.size())
@@ -405,27 +406,28 @@ void Player::startReads() {
     startRead(toRead[nextRead]);
   }
   if (nextRead == toRead.size())
-    startGuesses();
+    startPrefetches();
 }
 
 /// What leaves anyway leaves early.
-void Player::startGuesses() {
-  while (guessList.hasNext() && guessesUnderWay < kMostGuessReads && readsUnderWay() < kMostReads) {
-    const uint32_t id = guessList.next();
-    while (!directory.hasRoomForGuess(id) && nextLeaving < leaving.size())
+void Executor::startPrefetches() {
+  while (prefetchList.hasNext() && prefetchesUnderWay < kMostPrefetchReads &&
+         readsUnderWay() < kMostReads) {
+    const uint32_t id = prefetchList.next();
+    while (!directory.hasRoomForPrefetch(id) && nextLeaving < leaving.size())
       evict(leaving[nextLeaving++]);
-    if (!directory.hasRoomForGuess(id))
+    if (!directory.hasRoomForPrefetch(id))
       return;
-    guessList.begin(directory);
+    prefetchList.begin(directory);
     startRead(id);
-    experts[id].isReadAsGuess = true;
-    ++guessesUnderWay;
-    ++counts.cache.guessesRead;
-    counts.cache.guessBytes += experts[id].bytes;
+    experts[id].isReadAsPrefetch = true;
+    ++prefetchesUnderWay;
+    ++counts.cache.prefetchesRead;
+    counts.cache.prefetchBytes += experts[id].bytes;
   }
 }
 
-void Player::startRead(uint32_t id) {
+void Executor::startRead(uint32_t id) {
   experts[id].state = State::kLoading;
   experts[id].isChecked = false;
   disk.advanceTo(now, ended);
@@ -434,23 +436,23 @@ void Player::startRead(uint32_t id) {
   counts.cache.bytesRead += experts[id].bytes;
 }
 
-void Player::refute() {
-  for (uint32_t id : guessList.refuted())
+void Executor::cancel() {
+  for (uint32_t id : prefetchList.cancelled())
     if (experts[id].state == State::kReady)
-      dropGuess(id);
+      dropPrefetch(id);
     else
-      experts[id].isRefuted = true;
+      experts[id].isCancelled = true;
 }
 
-void Player::dropGuess(uint32_t id) {
-  directory.dropGuess(id);
+void Executor::dropPrefetch(uint32_t id) {
+  directory.dropPrefetch(id);
   memory.giveBack(id);
   experts[id].state = State::kAbsent;
-  experts[id].isRefuted = false;
-  ++counts.cache.refuted;
+  experts[id].isCancelled = false;
+  ++counts.cache.cancelled;
 }
 
-void Player::evict(uint32_t id) {
+void Executor::evict(uint32_t id) {
   directory.drop(id);
   memory.giveBack(id);
   experts[id].state = State::kAbsent;
@@ -466,7 +468,8 @@ Result<TimedResult> replayInTime(const PlanProblem &problem, const PlanSettings 
   MOERT_ASSIGN_OR_RETURN(CacheReplay filled, CacheReplay::create(cache));
   const uint64_t startBytes = filled.startBytes();
   const DirectorySize size = directorySizeOf(cache);
-  TimedResult result = Player(problem, settings, std::move(filled).takeState(), size).play(options);
+  TimedResult result =
+      Executor(problem, settings, std::move(filled).takeState(), size).runPass(options);
   result.startBytes = startBytes;
   return result;
 }

@@ -2,13 +2,13 @@
 // device is one processor and one disk. What the cache keeps and reads follows from the trace alone
 // and equals CacheReplay's counts; times say when a read ends and how long computing waits for it.
 //
-// The processor does one thing after the other: what lies before a MoE layer, guesses, then the
+// The processor does one thing after the other: what lies before a MoE layer, prefetches, then the
 // layer's experts, those in memory first and the others as they arrive. Whenever the runtime would
-// look at its reads (all the time between plays; at the beginning of a play, before each expert and
-// after it, at the end), finished ones are taken and new ones begin, as pages allow: those that the
-// play wants at once, up to kMostReads; guesses only when none of these is left to begin,
-// kMostGuessReads of them at a time. A guess that its router refuted gives its pages back, at once,
-// or when its read ends, which keeps the disk busy until then.
+// look at its reads (all the time between layer passes; at the beginning of a layer pass, before
+// each expert and after it, at the end), finished ones are taken and new ones begin, as pages
+// allow: those that the execute wants at once, up to kMostReads; prefetches only when none of these
+// is left to begin, kMostPrefetchReads of them at a time. A prefetch that its router cancelled
+// gives its pages back, at once, or when its read ends, which keeps the disk busy until then.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -19,19 +19,19 @@
 
 namespace moec {
 
-/// Sums over plays: of the whole trace's decode steps, of its other steps, or of one play.
+/// Sums over executes: of the whole trace's decode steps, of its other steps, or of one layer pass.
 struct TimedCounts {
-  ReplayCounts cache;   // A guess counts as refuted when its pages are given back.
-  uint64_t present = 0; // Wanted experts whose bytes were there when the play began: hits, and
-                        // guesses that had arrived.
-  uint64_t awaited = 0; // Wanted experts that were waited for, with no other one ready.
-  double computeNs = 0; // The processor was busy, checks and guesses included.
+  ReplayCounts cache; // A prefetch counts as cancelled when its pages are given back.
+  uint64_t ready = 0; // Wanted experts whose bytes were there when the layer pass began: hits, and
+                      // prefetches that had arrived.
+  uint64_t stalled = 0; // Wanted experts that were waited for, with no other one ready.
+  double computeNs = 0; // The processor was busy, checks and prefetches included.
   double waitNs = 0;    // It waited for a read.
   TimedCounts &operator+=(const TimedCounts &other);
 };
 
 /// One turn of a layer.
-struct TimedPlay {
+struct TimedPass {
   TimedCounts counts;
   double beginNs = 0, endNs = 0; // Since the replay's begin; the layer's router has spoken.
 };
@@ -43,7 +43,7 @@ struct TimedResult {
   double prefillNs = 0;
   double diskBusyNs = 0;
   uint64_t startBytes = 0;
-  std::vector<TimedPlay> plays; // If they were asked for.
+  std::vector<TimedPass> passes; // If they were asked for.
   /// Per layer: experts in memory, or on their way there, before the first step that counts.
   std::vector<std::vector<uint32_t>> heldBefore;
 
@@ -57,10 +57,11 @@ struct TimedOptions {
   size_t steps = SIZE_MAX; // Of the trace, at most.
   /// The first step that counts. Those before it fill the cache and are in no figure.
   size_t fromStep = 0;
-  bool keepsPlays = false;
+  bool keepsPasses = false;
 };
 
-/// Reads under way at once, as the runtime's engine has them; of guesses moert::kMostGuessReads.
+/// Reads under way at once, as the runtime's engine has them; of prefetches
+/// moert::kMostPrefetchReads.
 constexpr size_t kMostReads = 16;
 
 /// Replays the problem, which check() accepts, with settings that verify() accepts; refuses others

@@ -52,8 +52,8 @@ Result<double> ReplayedWidths::tokenNs(const WidthAssignment &assignment) {
 static double expertNs(const PlanProblem &problem, const MarginalTimes &times, const ExpertUse &use,
                        const TimedOption &option) {
   const auto pages = static_cast<double>(divideUp(option.bytes, problem.pageBytes));
-  return times.computingShare * (use.wanted * option.computeNs + use.reads * option.checkNs) +
-         times.readingShare * use.reads * readingNs(problem, times, option.bytes) +
+  return times.computingFraction * (use.wanted * option.computeNs + use.reads * option.checkNs) +
+         times.readingFraction * use.reads * readingNs(problem, times, option.bytes) +
          use.held * pages * times.pageNs;
 }
 

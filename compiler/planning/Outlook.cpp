@@ -21,12 +21,12 @@ using mlir::moe::ExpertBits;
 
 namespace moec {
 
-double assumedHitRate(double cachedShare) {
+double assumedHitRate(double cachedFraction) {
   for (size_t i = 1; i < std::size(kAssumedHits); ++i) {
     const AssumedHit &low = kAssumedHits[i - 1], &high = kAssumedHits[i];
-    if (cachedShare <= high.cachedShare)
-      return low.hitRate + (high.hitRate - low.hitRate) * (cachedShare - low.cachedShare) /
-                               (high.cachedShare - low.cachedShare);
+    if (cachedFraction <= high.cachedFraction)
+      return low.hitRate + (high.hitRate - low.hitRate) * (cachedFraction - low.cachedFraction) /
+                               (high.cachedFraction - low.cachedFraction);
   }
   return 1;
 }
@@ -71,11 +71,11 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
 }
 
 SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint32_t context,
-                     double cachedShare) {
+                     double cachedFraction) {
   const Artifact &artifact = model.artifact;
   const StepCosts costs = stepCostsOf(artifact, device, {device.cores, context / 2});
   SpeedOutlook speed;
-  speed.hitRate = assumedHitRate(cachedShare);
+  speed.hitRate = assumedHitRate(cachedFraction);
   speed.deviceOrigin = costs.origin;
   speed.tokenNs = speed.computeNs = costs.after.firstNs;
   for (size_t i = 0; i < costs.layers.size(); ++i) {
@@ -135,9 +135,10 @@ private:
     if (!outlook.isEnough)
       return outlook;
     const double pages = static_cast<double>(largestPoolPages(model.footprint.cache));
-    outlook.cachedShare = static_cast<double>(plan.allotment.totalPages()) / std::max(1.0, pages);
+    outlook.cachedFraction =
+        static_cast<double>(plan.allotment.totalPages()) / std::max(1.0, pages);
     if (request.device)
-      outlook.speed = speedOf(model, *request.device, use.contextTokens, outlook.cachedShare);
+      outlook.speed = speedOf(model, *request.device, use.contextTokens, outlook.cachedFraction);
     return outlook;
   }
 

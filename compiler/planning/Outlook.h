@@ -33,7 +33,7 @@ struct BudgetOutlook {
   std::string budget;    // As given by the user.
   bool isEnough = false; // If false, the fields below are not set.
   uint64_t budgetBytes = 0;
-  double cachedShare = 0; // Fraction of the expert bytes, 0 to 1.
+  double cachedFraction = 0; // Fraction of the expert bytes, 0 to 1.
   std::optional<SpeedOutlook> speed;
 };
 
@@ -59,11 +59,11 @@ struct Outlook {
 /// Hit rates of the bundled model, decoding given text, by the fraction of experts that the cache
 /// holds; other models are assumed to have the same.
 struct AssumedHit {
-  double cachedShare, hitRate;
+  double cachedFraction, hitRate;
 };
 inline constexpr AssumedHit kAssumedHits[] = {
     {0, 0}, {0.25, 0.515}, {0.5, 0.773}, {0.75, 0.928}, {1, 1}};
-double assumedHitRate(double cachedShare);
+double assumedHitRate(double cachedFraction);
 
 /// Refuses configs of models that moec cannot compile.
 moert::Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session);

@@ -34,10 +34,10 @@ static std::vector<std::string> rowOf(const WidthOutlook &width, const BudgetOut
   if (!budget.isEnough)
     return {bits, "does not fit"};
   if (!budget.speed)
-    return {bits, percent(budget.cachedShare)};
+    return {bits, percent(budget.cachedFraction)};
   const SpeedOutlook &speed = *budget.speed;
   return {bits,
-          percent(budget.cachedShare),
+          percent(budget.cachedFraction),
           percent(speed.hitRate),
           formatBytes(static_cast<uint64_t>(speed.bytesPerToken)),
           fixed(speed.tokenNs / 1e6, 2) + " ms",
@@ -113,7 +113,7 @@ static void writeBudget(JsonWriter &json, const BudgetOutlook &budget) {
   json.key("fits").boolean(budget.isEnough);
   if (budget.isEnough) {
     json.key("budget_bytes").number(budget.budgetBytes);
-    json.key("cached_share").number(budget.cachedShare);
+    json.key("cached_fraction").number(budget.cachedFraction);
   }
   if (budget.speed)
     writeSpeed(json, *budget.speed);

@@ -37,7 +37,7 @@ namespace {
 struct Demand {
   uint64_t wanted = 0, found = 0; // Decoded tokens that use it; those that find it resident.
 
-  double foundShare() const { return wanted == 0 ? 0 : double(found) / double(wanted); }
+  double foundFraction() const { return wanted == 0 ? 0 : double(found) / double(wanted); }
   Demand &operator+=(const Demand &other) {
     wanted += other.wanted;
     found += other.found;
@@ -51,30 +51,31 @@ struct Demand {
 /// depend on time.
 static Result<std::vector<std::vector<Demand>>>
 demandsOf(const PlanProblem &problem, const PlanSettings &settings, size_t fromStep) {
-  const std::vector<RoutingPlay> &plays = problem.trace->plays;
-  const size_t firstPlay = fromStep * problem.trace->layerExperts.size();
+  const std::vector<RoutingPass> &passes = problem.trace->passes;
+  const size_t firstPass = fromStep * problem.trace->layerExperts.size();
   std::vector<std::vector<Demand>> demands;
   for (uint32_t experts : problem.trace->layerExperts)
     demands.emplace_back(experts);
   MOERT_ASSIGN_OR_RETURN(CacheReplay replay, CacheReplay::create(replayCacheOf(problem, settings)));
-  for (size_t p = 0; p < plays.size(); ++p) {
-    const RoutingPlay &play = plays[p];
-    if (play.beginsPrompt)
+  for (size_t p = 0; p < passes.size(); ++p) {
+    const RoutingPass &pass = passes[p];
+    if (pass.beginsPrompt)
       replay.beginPrompt();
-    const PlayDemand demand = problem.trace->demandOf(play);
-    if (play.tokens == 1 && p >= firstPlay)
+    const PassDemand demand = problem.trace->demandOf(pass);
+    if (pass.tokens == 1 && p >= firstPass)
       for (uint32_t expert : demand.wanted) {
-        Demand &of = demands[play.layer][expert];
+        Demand &of = demands[pass.layer][expert];
         ++of.wanted;
-        of.found += replay.state().at(replay.state().idOf(play.layer, expert)).isHeld;
+        of.found += replay.state().at(replay.state().idOf(pass.layer, expert)).isHeld;
       }
-    replay.play(play.layer, demand);
+    replay.runPass(pass.layer, demand);
   }
   return demands;
 }
 
-static std::string guessText(const PlanSettings &settings, size_t layer) {
-  const GuessRule rule = layer < settings.guesses.size() ? settings.guesses[layer] : GuessRule();
+static std::string prefetchText(const PlanSettings &settings, size_t layer) {
+  const PrefetchRule rule =
+      layer < settings.prefetches.size() ? settings.prefetches[layer] : PrefetchRule();
   if (rule.predictor == Predictor::kOff)
     return "none";
   return strCat(predictorName(rule.predictor), " ", uint32_t(rule.ahead), " ahead, ", rule.reads,
@@ -92,13 +93,13 @@ static std::vector<PicturedExpert> expertsOf(const std::vector<Demand> &demands,
                                              std::span<const uint32_t> pinned, uint64_t tokens) {
   std::vector<PicturedExpert> experts;
   for (const Demand &demand : demands)
-    experts.push_back(
-        {.wantedShare = double(demand.wanted) / double(tokens), .foundShare = demand.foundShare()});
+    experts.push_back({.wantedFraction = double(demand.wanted) / double(tokens),
+                       .foundFraction = demand.foundFraction()});
   for (uint32_t expert : pinned)
     experts[expert].isPinned = true;
   std::stable_sort(experts.begin(), experts.end(),
                    [](const PicturedExpert &a, const PicturedExpert &b) {
-                     return a.wantedShare > b.wantedShare;
+                     return a.wantedFraction > b.wantedFraction;
                    });
   return experts;
 }
@@ -127,8 +128,8 @@ static void pictureExperts(const PlanProblem &problem, const PlanSettings &setti
                             tokens);
     row.keptExperts = isShared ? 0 : static_cast<double>(kept);
     row.room = isShared ? "shared" : strCat(kept, " of ", experts);
-    row.hitRate = sum.foundShare();
-    row.guesses = guessText(settings, layer);
+    row.hitRate = sum.foundFraction();
+    row.prefetches = prefetchText(settings, layer);
     keptInAll += kept;
     expertsInAll += experts;
     pagesOfAll += shape.layers[layer].allPages;
@@ -138,7 +139,7 @@ static void pictureExperts(const PlanProblem &problem, const PlanSettings &setti
     keptInAll = expertsIn(std::accumulate(quotas.begin(), quotas.end(), uint64_t(0)), pagesOfAll,
                           expertsInAll);
   picture.roomOfAll = strCat(keptInAll, " of ", expertsInAll);
-  picture.hitRateOfAll = all.foundShare();
+  picture.hitRateOfAll = all.foundFraction();
 }
 
 //===-- One token -----------------------------------------------------------------------------===//
@@ -150,26 +151,26 @@ static size_t medianToken(const TimedResult &result) {
                              result.tokenNs.begin());
 }
 
-/// Index in the trace of a decoded token's first layer pass; tokens are counted from fromPlay on.
-static size_t playsOfToken(const RoutingTrace &trace, size_t fromPlay, size_t token) {
+/// Index in the trace of a decoded token's first layer pass; tokens are counted from fromPass on.
+static size_t passesOfToken(const RoutingTrace &trace, size_t fromPass, size_t token) {
   const size_t layers = trace.layerExperts.size();
-  for (size_t play = fromPlay;; play += layers)
-    if (trace.plays[play].tokens == 1 && token-- == 0)
-      return play;
+  for (size_t pass = fromPass;; pass += layers)
+    if (trace.passes[pass].tokens == 1 && token-- == 0)
+      return pass;
 }
 
-static PicturedTurn turnOf(const TimedPlay &play, double tokenBeginNs, double beforeNs) {
-  const ReplayCounts &counts = play.counts.cache;
+static PicturedTurn turnOf(const TimedPass &pass, double tokenBeginNs, double beforeNs) {
+  const ReplayCounts &counts = pass.counts.cache;
   PicturedTurn turn;
   turn.beginMs = (beforeNs - tokenBeginNs) / 1e6;
-  turn.routedMs = (play.beginNs - tokenBeginNs) / 1e6;
-  turn.endMs = (play.endNs - tokenBeginNs) / 1e6;
-  turn.waitMs = play.counts.waitNs / 1e6;
+  turn.routedMs = (pass.beginNs - tokenBeginNs) / 1e6;
+  turn.endMs = (pass.endNs - tokenBeginNs) / 1e6;
+  turn.waitMs = pass.counts.waitNs / 1e6;
   turn.held = static_cast<uint32_t>(counts.hits);
-  turn.arrived = static_cast<uint32_t>(play.counts.present - counts.hits);
-  turn.late = static_cast<uint32_t>(counts.adopted - turn.arrived);
-  turn.asked = static_cast<uint32_t>(counts.misses - counts.adopted);
-  turn.unused = static_cast<uint32_t>(counts.refuted);
+  turn.arrived = static_cast<uint32_t>(pass.counts.ready - counts.hits);
+  turn.late = static_cast<uint32_t>(counts.useful - turn.arrived);
+  turn.asked = static_cast<uint32_t>(counts.misses - counts.useful);
+  turn.unused = static_cast<uint32_t>(counts.cancelled);
   return turn;
 }
 
@@ -177,18 +178,18 @@ static PicturedTurn turnOf(const TimedPlay &play, double tokenBeginNs, double be
 static void pictureToken(const PlanProblem &problem, const TimedResult &result, size_t fromStep,
                          PlanPicture &picture) {
   const size_t token = medianToken(result);
-  const size_t uncountedPlays = fromStep * problem.trace->layerExperts.size();
-  const size_t firstPlay = playsOfToken(*problem.trace, uncountedPlays, token) - uncountedPlays;
+  const size_t uncountedPasses = fromStep * problem.trace->layerExperts.size();
+  const size_t firstPass = passesOfToken(*problem.trace, uncountedPasses, token) - uncountedPasses;
   // The token begins with the work before its first layer's router.
   const double tokenNs = result.tokenNs[token];
-  const size_t lastPlay = firstPlay + picture.layers.size() - 1;
-  const double beginNs = result.plays[lastPlay].endNs + problem.costs->after.of(1) - tokenNs;
+  const size_t lastPass = firstPass + picture.layers.size() - 1;
+  const double beginNs = result.passes[lastPass].endNs + problem.costs->after.of(1) - tokenNs;
   double beforeNs = beginNs, waitMs = 0, expertMs = 0;
   for (size_t layer = 0; layer < picture.layers.size(); ++layer) {
-    const TimedPlay &play = result.plays[firstPlay + layer];
+    const TimedPass &pass = result.passes[firstPass + layer];
     PicturedTurn &turn = picture.layers[layer].turn;
-    turn = turnOf(play, beginNs, beforeNs);
-    beforeNs = play.endNs;
+    turn = turnOf(pass, beginNs, beforeNs);
+    beforeNs = pass.endNs;
     waitMs += turn.waitMs;
     expertMs += turn.endMs - turn.routedMs - turn.waitMs;
   }
@@ -214,7 +215,7 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
   const std::string shortName = std::filesystem::path(fileName).filename().string();
   picture.title = strCat("Plan ", plan.name, " of ", shortName, ", preset ", plan.preset);
   const uint64_t pages =
-      std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(), uint64_t(plan.transitPages));
+      std::accumulate(plan.quotaPages.begin(), plan.quotaPages.end(), uint64_t(plan.stagingPages));
   picture.lines = {
       strCat("on ", planned.device->name, " (its numbers are ", worstText(forecast.origin), ")"),
       strCat(formatBytes(plan.budgetBytes), " of memory, ",
@@ -229,7 +230,7 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
       {fixed(1e9 / forecast.tokenNs, 1), "tokens/s expected"},
       {fixed(1e9 / forecast.boundNs, 1), "tokens/s, upper bound"},
       {percent(forecast.hitRate), "hits"},
-      {percent(forecast.presentRate), "resident in time"},
+      {percent(forecast.readyRate), "resident in time"},
       {sizeOf(forecast.bytesPerToken), "read per token"},
       {sizeOf(forecast.leastBytesPerToken), "Belady's lower bound"},
   };
@@ -249,7 +250,7 @@ Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::strin
   MOERT_RETURN_IF_ERROR(check(problem));
   MOERT_ASSIGN_OR_RETURN(
       TimedResult result,
-      replayInTime(problem, settings, {.fromStep = fromStep, .keepsPlays = true}));
+      replayInTime(problem, settings, {.fromStep = fromStep, .keepsPasses = true}));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::vector<Demand>> demands,
                          demandsOf(problem, settings, fromStep));
   MOERT_ASSIGN_OR_RETURN(const PlanForecast forecast, inputs.forecast(settings));

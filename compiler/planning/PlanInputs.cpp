@@ -24,15 +24,15 @@ static RoutingTrace beginningOf(const RoutingTrace &trace, uint64_t tokens) {
   const size_t layers = trace.layerExperts.size();
   size_t steps = 0;
   for (uint64_t done = 0; done < tokens; ++steps)
-    done += trace.plays[steps * layers].tokens;
+    done += trace.passes[steps * layers].tokens;
   return partOf(trace, 0, steps);
 }
 
-static uint32_t shareOfByte(uint8_t share) {
-  return static_cast<uint32_t>(uint64_t(share) * kWholeShare / 255);
+static uint32_t fractionOfByte(uint8_t share) {
+  return static_cast<uint32_t>(uint64_t(share) * kFixedPointOne / 255);
 }
 
-bool canGuess(const Artifact &artifact, uint32_t moeLayer, uint32_t ahead) {
+bool canPrefetch(const Artifact &artifact, uint32_t moeLayer, uint32_t ahead) {
   for (const Program &program : artifact.programs)
     for (const Instruction &instruction : program.instructions)
       if (const auto *predict = std::get_if<PredictInstruction>(&instruction))
@@ -45,7 +45,7 @@ static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
                                std::vector<LayerPredictions> &predictions) {
   for (uint32_t from = 0; from < trace.layers.size(); ++from)
     for (uint32_t d = 0; d < trace.layers[from].ahead.size(); ++d) {
-      if (!canGuess(artifact, from + d + 1, d + 1))
+      if (!canPrefetch(artifact, from + d + 1, d + 1))
         continue;
       const TracedPredictions &traced = trace.layers[from].ahead[d];
       LayerPredictions &gate = predictions.emplace_back();
@@ -54,7 +54,7 @@ static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
       gate.layer = from + d + 1;
       gate.perToken = traced.perToken;
       for (size_t i = 0; i < traced.experts.size(); ++i)
-        gate.candidates.push_back({traced.experts[i], shareOfByte(traced.shares[i])});
+        gate.candidates.push_back({traced.experts[i], fractionOfByte(traced.shares[i])});
     }
 }
 
@@ -63,8 +63,8 @@ namespace {
 /// The predictions of an activation-path table for one layer of the trace.
 class PathPredictions {
 public:
-  PathPredictions(const PathTable &paths, const PlanTrace &traced, uint32_t guessed)
-      : table(paths), trace(traced), layer(guessed) {}
+  PathPredictions(const PathTable &paths, const PlanTrace &traced, uint32_t prefetched)
+      : table(paths), trace(traced), layer(prefetched) {}
 
   LayerPredictions make() const {
     const TracedLayer &target = trace.layers[layer];
@@ -74,13 +74,13 @@ public:
     made.perToken = candidatesOf(target.experts, target.topK);
     made.candidates.reserve(trace.tokens() * made.perToken);
     std::vector<uint32_t> shares(target.experts);
-    std::vector<GuessCandidate> likeliest;
+    std::vector<PrefetchCandidate> likeliest;
     for (uint64_t token = 0; token < trace.tokens(); ++token) {
       table.predict(layer, chosenIn(layer - 1, token),
                     layer > 1 ? chosenIn(layer - 2, token) : std::vector<int32_t>(), shares);
       listLikeliest(shares, made.perToken, likeliest);
       // Pad a shorter list with its last candidate, which is not read twice.
-      likeliest.resize(made.perToken, likeliest.empty() ? GuessCandidate() : likeliest.back());
+      likeliest.resize(made.perToken, likeliest.empty() ? PrefetchCandidate() : likeliest.back());
       made.candidates.insert(made.candidates.end(), likeliest.begin(), likeliest.end());
     }
     return made;
@@ -110,7 +110,7 @@ static Status addPathPredictions(const Artifact &artifact, const PlanTrace &trac
     experts.push_back(layer.experts);
   MOERT_ASSIGN_OR_RETURN(PathTable table, PathTable::create(paths, experts));
   for (uint32_t layer = 1; layer < trace.layers.size(); ++layer)
-    if (canGuess(artifact, layer, 1))
+    if (canPrefetch(artifact, layer, 1))
       predictions.push_back(PathPredictions(table, trace, layer).make());
   return {};
 }
@@ -167,7 +167,7 @@ PlanProblem PlanInputs::forecastProblem(uint64_t poolPages) const {
 }
 
 size_t PlanInputs::decidingSteps() const {
-  return deciding.plays.size() / deciding.layerExperts.size();
+  return deciding.passes.size() / deciding.layerExperts.size();
 }
 
 Result<PlanForecast> PlanInputs::forecast(const PlanSettings &settings) const {

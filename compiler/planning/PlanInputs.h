@@ -18,7 +18,7 @@ namespace moec {
 
 /// Whether the artifact's programs have a predict instruction for this MoE layer, so many layers
 /// ahead.
-bool canGuess(const moert::Artifact &artifact, uint32_t moeLayer, uint32_t ahead);
+bool canPrefetch(const moert::Artifact &artifact, uint32_t moeLayer, uint32_t ahead);
 
 /// How a trace is decoded on a device: with all its cores, at the mean context of a window.
 StepUse tracedUse(const DeviceProfile &device, const PlanTrace &trace);

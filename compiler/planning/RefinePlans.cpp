@@ -16,14 +16,14 @@ using namespace moert;
 namespace moec {
 
 uint64_t poolPagesOf(const Plan &plan) {
-  return CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
+  return CacheAllotment{plan.stagingPages, plan.quotaPages}.totalPages();
 }
 
 /// States that a plan cannot prefetch, if its preset would.
-static std::string guessesText(const Plan &plan) {
+static std::string prefetchesText(const Plan &plan) {
   const Result<Preset> preset = presetOf(plan.preset);
   const bool isInVain = preset.isOk() && predictorOf(*preset).predictor == Predictor::kPaths &&
-                        plan.guesses.empty() && !plan.forecast;
+                        plan.prefetches.empty() && !plan.forecast;
   return isInVain ? ", without prefetching: the routing is unknown (moec inspect lists the reasons)"
                   : "";
 }
@@ -35,7 +35,7 @@ std::string plannedText(std::span<const Plan> plans) {
       continue;
     text += strCat(text.empty() ? ":" : "", "\n  ", plan.name, ": ", formatBytes(plan.budgetBytes),
                    " with room for ", plan.contextTokens, " tokens of context");
-    text += guessesText(plan);
+    text += prefetchesText(plan);
     if (plan.forecast)
       text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
                      " tokens/s expected on the calibration text");
@@ -45,7 +45,7 @@ std::string plannedText(std::span<const Plan> plans) {
 
 PlanSettings settingsOf(const Plan &plan) {
   PlanSettings settings;
-  settings.allotment = {plan.transitPages, plan.quotaPages};
+  settings.allotment = {plan.stagingPages, plan.quotaPages};
   settings.rules = plan.rules;
   settings.pinned = plan.pinned;
   for (const LayerStart &start : plan.start) {
@@ -53,13 +53,13 @@ PlanSettings settingsOf(const Plan &plan) {
     settings.startUses.push_back(start.uses);
   }
   settings.startTokens = plan.startTokens;
-  settings.guesses = plan.guesses;
+  settings.prefetches = plan.prefetches;
   return settings;
 }
 
 static void take(PlannedSettings planned, Plan &plan) {
   PlanSettings &settings = planned.settings;
-  plan.transitPages = settings.allotment.transitPages;
+  plan.stagingPages = settings.allotment.stagingPages;
   plan.quotaPages = std::move(settings.allotment.quotaPages);
   plan.rules = settings.rules;
   plan.pinned = std::move(settings.pinned);
@@ -67,7 +67,7 @@ static void take(PlannedSettings planned, Plan &plan) {
   for (size_t i = 0; i < settings.start.size(); ++i)
     plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
   plan.startTokens = settings.startTokens;
-  plan.guesses = std::move(settings.guesses);
+  plan.prefetches = std::move(settings.prefetches);
   std::erase_if(plan.reasons,
                 [](const PlanReason &reason) { return reason.decision != kWidthsReason; });
   for (PlanDecision &decision : planned.decisions)
@@ -84,10 +84,10 @@ static Forecast asForecast(const PlanForecast &from, const DeviceProfile &device
   forecast.medianNs = from.medianNs;
   forecast.slowNs = from.slowNs;
   forecast.hitRate = from.hitRate;
-  forecast.presentRate = from.presentRate;
+  forecast.readyRate = from.readyRate;
   forecast.bytesPerToken = from.bytesPerToken;
-  forecast.guessRecall = from.guessRecall;
-  forecast.guessPrecision = from.guessPrecision;
+  forecast.prefetchRecall = from.prefetchRecall;
+  forecast.prefetchPrecision = from.prefetchPrecision;
   forecast.leastBytesPerToken = from.leastBytesPerToken;
   forecast.boundNs = from.boundNs;
   forecast.origin = from.origin;
@@ -138,26 +138,28 @@ static Status refine(const PlanInputs &inputs, const DeviceProfile &device, Pres
   return {};
 }
 
-Status checkGuessing(const Artifact &artifact, bool hasTrace, bool hasDevice) {
+Status checkPrefetching(const Artifact &artifact, bool hasTrace, bool hasDevice) {
   for (const Plan &plan : artifact.plans) {
     MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(plan.preset));
     if (predictorOf(preset).predictor == Predictor::kOff)
       continue;
-    const std::string guesses = strCat("preset ", plan.preset, " prefetches experts, for which ");
+    const std::string prefetches =
+        strCat("preset ", plan.preset, " prefetches experts, for which ");
     if (!hasTrace)
-      return invalidInput(guesses, "the artifact must contain a trace: compile it with "
-                                   "--calibration-text, or give this command --calibration");
+      return invalidInput(prefetches, "the artifact must contain a trace: compile it with "
+                                      "--calibration-text, or give this command --calibration");
     if (!hasDevice)
-      return invalidInput(guesses, "a device profile is needed: --device");
-    if (artifact.moeLayers.size() > 1 && !canGuess(artifact, 1, 1))
-      return invalidInput(guesses,
+      return invalidInput(prefetches, "a device profile is needed: --device");
+    if (artifact.moeLayers.size() > 1 && !canPrefetch(artifact, 1, 1))
+      return invalidInput(prefetches,
                           "the artifact's program has no predict instruction: compile it again");
   }
   return {};
 }
 
 Status refinePlans(Artifact &artifact, const PlanBasis &basis, const Session &session) {
-  MOERT_RETURN_IF_ERROR(checkGuessing(artifact, basis.trace != nullptr, basis.device != nullptr));
+  MOERT_RETURN_IF_ERROR(
+      checkPrefetching(artifact, basis.trace != nullptr, basis.device != nullptr));
   if (!basis.trace || !basis.device)
     return {};
   const StepUse use = tracedUse(*basis.device, *basis.trace);

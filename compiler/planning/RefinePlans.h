@@ -33,7 +33,7 @@ moert::Status refinePlans(moert::Artifact &artifact, const PlanBasis &basis,
 
 /// Refuses plans whose preset prefetches if the trace, the device or the program's predict
 /// instruction is missing. Preset auto is accepted: its plans then do not prefetch.
-moert::Status checkGuessing(const moert::Artifact &artifact, bool hasTrace, bool hasDevice);
+moert::Status checkPrefetching(const moert::Artifact &artifact, bool hasTrace, bool hasDevice);
 
 /// The text after a new artifact's name: ":" and a line per plan with a budget, or nothing.
 std::string plannedText(std::span<const moert::Plan> plans);

@@ -50,7 +50,7 @@ static std::vector<PlanReason> draftReasons(const Artifact &artifact, Preset pre
                                             const Plan &plan) {
   std::vector<PlanReason> reasons = widthsReasons(artifact);
   for (const PlanDecision &decision : {evictionDecision(preset, plan.rules.eviction),
-                                       allotmentDecision(preset), noGuessDecision(preset)})
+                                       allotmentDecision(preset), noPrefetchDecision(preset)})
     reasons.push_back(planReasonOf(decision));
   return reasons;
 }
@@ -81,7 +81,7 @@ static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Mo
     made.budgetBytes = plan.budgetBytes;
     made.prefillChunk = plan.prefillChunk;
     made.contextTokens = plan.contextTokens;
-    made.transitPages = plan.allotment.transitPages;
+    made.stagingPages = plan.allotment.stagingPages;
     made.quotaPages = plan.allotment.quotaPages;
     made.preset = presetName(plan.preset);
     made.rules = rulesOf(plan.preset);

@@ -48,10 +48,10 @@ public:
       else
         std::visit(*this, instructions[i++]);
     costs.after = sinceCut;
-    costs.contention = {device.shareWhileComputing.value, device.shareWhileReading.value,
+    costs.contention = {device.fractionWhileComputing.value, device.fractionWhileReading.value,
                         device.submitNsPerMiB.value / (1 << 20), device.wakeNs.value};
     costs.origin = times.origin();
-    for (const Quantity &shared : {device.shareWhileComputing, device.shareWhileReading,
+    for (const Quantity &shared : {device.fractionWhileComputing, device.fractionWhileReading,
                                    device.submitNsPerMiB, device.wakeNs})
       costs.origin = worseOf(costs.origin, shared.origin);
     return std::move(costs);

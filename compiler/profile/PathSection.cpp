@@ -10,8 +10,8 @@ using namespace moert;
 
 namespace moec {
 
-std::vector<uint8_t> followingShares(const LayerTrace &before, uint32_t expertsBefore,
-                                     const LayerTrace &layer, uint32_t experts) {
+std::vector<uint8_t> followingFrequencies(const LayerTrace &before, uint32_t expertsBefore,
+                                          const LayerTrace &layer, uint32_t experts) {
   const size_t tokens = layer.experts.size() / layer.topK;
   std::vector<uint64_t> chosen(expertsBefore), followed(size_t(expertsBefore) * experts);
   for (size_t token = 0; token < tokens; ++token)
@@ -61,7 +61,7 @@ Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile
     MOERT_ASSIGN_OR_RETURN(traces[t % 3], profile.layerTrace(t));
     holdOut(heldOut, traces[t % 3]);
     for (size_t back = 1; back <= 2 && back <= t; ++back) {
-      const std::vector<uint8_t> shares = followingShares(
+      const std::vector<uint8_t> shares = followingFrequencies(
           traces[(t - back) % 3], layers[t - back].experts, traces[t % 3], layers[t].experts);
       append(section, std::span<const uint8_t>(shares));
     }

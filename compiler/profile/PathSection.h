@@ -15,8 +15,8 @@ namespace moec {
 
 /// For two layers traced on the same tokens, [expertsBefore][experts]: the fraction of the tokens
 /// with an expert in the earlier layer that chose each expert of the later one, times 255, rounded.
-std::vector<uint8_t> followingShares(const LayerTrace &before, uint32_t expertsBefore,
-                                     const LayerTrace &layer, uint32_t experts);
+std::vector<uint8_t> followingFrequencies(const LayerTrace &before, uint32_t expertsBefore,
+                                          const LayerTrace &layer, uint32_t experts);
 
 /// The section's bytes, counted over all tokens except those held out. An error if the profile
 /// cannot be read. Holds three layers' traces at a time.

@@ -80,7 +80,7 @@ public:
     return {};
   }
 
-  Status takeShares(uint64_t count, std::vector<uint8_t> &shares) {
+  Status takeProbabilities(uint64_t count, std::vector<uint8_t> &shares) {
     if (count > left.size())
       return cutShort();
     shares.resize(count);
@@ -185,7 +185,7 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
       ahead.perToken = headers[i].perToken[d];
       const uint64_t count = trace.tokens() * ahead.perToken;
       MOERT_RETURN_IF_ERROR(in.takeIds(count, headers[i + d + 1].experts, ahead.experts));
-      MOERT_RETURN_IF_ERROR(in.takeShares(count, ahead.shares));
+      MOERT_RETURN_IF_ERROR(in.takeProbabilities(count, ahead.shares));
     }
   }
   if (in.bytesLeft() != 0)
@@ -267,7 +267,7 @@ private:
 
 } // namespace
 
-static uint8_t shareOf(float probability) {
+static uint8_t fractionOf(float probability) {
   return static_cast<uint8_t>(std::lround(static_cast<double>(probability) * 255));
 }
 
@@ -291,7 +291,7 @@ Result<PlanTrace> makePlanTrace(const CalibrationProfile &profile, uint64_t most
       TracedPredictions &ahead = layer.ahead.emplace_back();
       ahead.perToken = prediction.perToken;
       picker.pick(prediction.experts, ahead.perToken, ahead.experts, same);
-      picker.pick(prediction.probabilities, ahead.perToken, ahead.shares, shareOf);
+      picker.pick(prediction.probabilities, ahead.perToken, ahead.shares, fractionOf);
     }
   }
   return trace;

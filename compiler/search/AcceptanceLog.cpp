@@ -121,13 +121,14 @@ Result<uint32_t> addToAcceptanceLog(const std::string &path, const AcceptanceRec
                                line.texts("texts", kExpected));
         MOERT_ASSIGN_OR_RETURN(uint64_t checkpoint, hashIn(line, "checkpoint", checkpointText));
         MOERT_ASSIGN_OR_RETURN(uint64_t compile, hashIn(line, "compile", compileText));
-        bool sharesText = false;
+        bool probabilitiesText = false;
         for (const std::string &text : texts) {
           MOERT_ASSIGN_OR_RETURN(uint64_t hash, hashIn(line, "texts", text));
-          sharesText = sharesText || std::find(record.texts.begin(), record.texts.end(), hash) !=
-                                         record.texts.end();
+          probabilitiesText =
+              probabilitiesText ||
+              std::find(record.texts.begin(), record.texts.end(), hash) != record.texts.end();
         }
-        if (checkpoint != record.checkpoint || !sharesText || number)
+        if (checkpoint != record.checkpoint || !probabilitiesText || number)
           return {};
         if (compile == record.compile)
           number = uint32_t(others.size() + 1);

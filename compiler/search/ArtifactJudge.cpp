@@ -55,9 +55,9 @@ Result<std::unique_ptr<ArtifactJudge>> ArtifactJudge::create(const JudgeOptions 
   return judge;
 }
 
-Result<ArtifactJudge::Scores> ArtifactJudge::playReference(const EngineCrew &reference,
-                                                           const WindowSet &set,
-                                                           const std::string &recordedAt) {
+Result<ArtifactJudge::Scores> ArtifactJudge::evaluateReference(const EngineCrew &reference,
+                                                               const WindowSet &set,
+                                                               const std::string &recordedAt) {
   std::vector<std::unique_ptr<RecordingLogits>> recordings;
   std::vector<WindowLane> lanes;
   for (const EngineCrew::Member &member : reference.members) {
@@ -70,25 +70,25 @@ Result<ArtifactJudge::Scores> ArtifactJudge::playReference(const EngineCrew &ref
     lane.artifact = lane.rows = recording.get();
     recordings.push_back(std::move(recording));
   }
-  return playWindows(set, evaluationOptions(reference, false), lanes, progress(), options.stop);
+  return evaluateWindows(set, evaluationOptions(reference, false), lanes, progress(), options.stop);
 }
 
 Status ArtifactJudge::recordReference() {
   if (options.onBegin)
     options.onBegin("reference");
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
-  played += windows.probe.windows + windows.rest.windows;
-  MOERT_RETURN_IF_ERROR(playReference(crew, windows.probe, rowsPath("probe")).status());
+  executed += windows.probe.windows + windows.rest.windows;
+  MOERT_RETURN_IF_ERROR(evaluateReference(crew, windows.probe, rowsPath("probe")).status());
   if (needsAllRows())
-    return playReference(crew, windows.rest, rowsPath("rest")).status();
-  MOERT_ASSIGN_OR_RETURN(referenceRest, playReference(crew, windows.rest, ""));
+    return evaluateReference(crew, windows.rest, rowsPath("rest")).status();
+  MOERT_ASSIGN_OR_RETURN(referenceRest, evaluateReference(crew, windows.rest, ""));
   return {};
 }
 
-Result<ArtifactJudge::Scores> ArtifactJudge::playCandidate(const EngineCrew &candidate,
-                                                           const WindowSet &set,
-                                                           const std::string &recordedAt) {
-  std::vector<std::unique_ptr<PlayedLogits>> recordings;
+Result<ArtifactJudge::Scores> ArtifactJudge::evaluateCandidate(const EngineCrew &candidate,
+                                                               const WindowSet &set,
+                                                               const std::string &recordedAt) {
+  std::vector<std::unique_ptr<ReplayedLogits>> recordings;
   std::vector<WindowLane> lanes;
   for (const EngineCrew::Member &member : candidate.members) {
     WindowLane &lane = lanes.emplace_back();
@@ -97,18 +97,19 @@ Result<ArtifactJudge::Scores> ArtifactJudge::playCandidate(const EngineCrew &can
       continue;
     MOERT_ASSIGN_OR_RETURN(
         auto recording,
-        PlayedLogits::open(recordedAt, member.source->vocabularySize(), options.windowTokens));
+        ReplayedLogits::open(recordedAt, member.source->vocabularySize(), options.windowTokens));
     lane.reference = lane.rows = recording.get();
     recordings.push_back(std::move(recording));
   }
-  return playWindows(set, evaluationOptions(candidate, !recordedAt.empty()), lanes, progress(),
-                     options.stop);
+  return evaluateWindows(set, evaluationOptions(candidate, !recordedAt.empty()), lanes, progress(),
+                         options.stop);
 }
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candidate) {
-  MOERT_ASSIGN_OR_RETURN(Scores probe, playCandidate(candidate, windows.probe, rowsPath("probe")));
-  MOERT_ASSIGN_OR_RETURN(
-      Scores rest, playCandidate(candidate, windows.rest, needsAllRows() ? rowsPath("rest") : ""));
+  MOERT_ASSIGN_OR_RETURN(Scores probe,
+                         evaluateCandidate(candidate, windows.probe, rowsPath("probe")));
+  MOERT_ASSIGN_OR_RETURN(Scores rest, evaluateCandidate(candidate, windows.rest,
+                                                        needsAllRows() ? rowsPath("rest") : ""));
   for (size_t i = 0; i < referenceRest.size(); ++i)
     rest[i].referenceLossNats = referenceRest[i].lossNats;
   probe.insert(probe.end(), rest.begin(), rest.end());
@@ -139,7 +140,7 @@ void ArtifactJudge::tellKnown(const char *what, uint64_t count) const {
 }
 
 Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
-  played += windows.probe.windows;
+  executed += windows.probe.windows;
   const uint64_t key = keyOf("probe", assignment);
   if (const std::vector<double> *known = log.find(key); known && known->size() == 1) {
     tellKnown("probe", windows.probe.windows);
@@ -150,7 +151,7 @@ Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, playCandidate(crew, windows.probe, rowsPath("probe")));
+  MOERT_ASSIGN_OR_RETURN(Scores scores, evaluateCandidate(crew, windows.probe, rowsPath("probe")));
   ::unlink(path.c_str());
   double kl = sumOf(scores).kl();
   MOERT_RETURN_IF_ERROR(log.add(key, {kl}));
@@ -171,7 +172,7 @@ static void predictTest(Measurement &measurement, double bound, double unitRatio
 }
 
 Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
-  played += windows.probe.windows + windows.rest.windows;
+  executed += windows.probe.windows + windows.rest.windows;
   const uint64_t key = keyOf("measure", assignment);
   if (const std::vector<double> *known = log.find(key); known && known->size() == 4) {
     tellKnown("candidate", windows.probe.windows + windows.rest.windows);
@@ -222,9 +223,9 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &pat
                          loadCrews(paths, options.windowTokens, options.threads));
   if (options.onBegin)
     options.onBegin("acceptance");
-  played += 2 * windows.acceptance.windows;
-  return playWindows(windows.acceptance, evaluationOptions(crews[0], true), lanesBeside(crews),
-                     progress(), options.stop);
+  executed += 2 * windows.acceptance.windows;
+  return evaluateWindows(windows.acceptance, evaluationOptions(crews[0], true), lanesBeside(crews),
+                         progress(), options.stop);
 }
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path) {
@@ -234,8 +235,9 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path)
       loadCrews(paths, options.itemSet->engineOptions({}).contextTokens, options.threads));
   if (options.onBegin)
     options.onBegin("acceptance");
-  played += 2 * options.items.size();
-  return playItems(*options.itemSet, options.items, lanesBeside(crews), progress(), options.stop);
+  executed += 2 * options.items.size();
+  return evaluateItems(*options.itemSet, options.items, lanesBeside(crews), progress(),
+                       options.stop);
 }
 
 Result<TestResult> ArtifactJudge::accept(const WidthAssignment &assignment, AcceptanceChain chain) {

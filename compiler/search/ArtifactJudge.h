@@ -1,5 +1,5 @@
 // Measures assignments of widths as what they are for: each becomes an artifact, which the
-// runtime's own engine plays beside the reference. WidthSearch decides what is measured.
+// runtime's own engine executes beside the reference. WidthSearch decides what is measured.
 //
 // Memory: engines take what is free, as any run may (WindowLanes).
 #pragma once
@@ -52,7 +52,7 @@ using MakeArtifact =
 /// Borrows windows. One thread.
 class ArtifactJudge final : public WidthJudge {
 public:
-  /// Plays the reference on the search's windows.
+  /// Executes the reference on the search's windows.
   static moert::Result<std::unique_ptr<ArtifactJudge>>
   create(const JudgeOptions &options, const SearchWindows &windows, MakeArtifact makeArtifact);
 
@@ -65,9 +65,9 @@ public:
   const AcceptanceScores &acceptance(const WidthAssignment &assignment) const {
     return accepted.at(assignment);
   }
-  /// Windows and items that were played, reference and candidates, in this run or one that it goes
-  /// on from.
-  uint64_t windowsPlayed() const { return played; }
+  /// Windows and items that were executed, reference and candidates, in this run or one that it
+  /// goes on from.
+  uint64_t windowsEvaluated() const { return executed; }
 
 private:
   ArtifactJudge(const JudgeOptions &chosen, const SearchWindows &given, MakeArtifact make)
@@ -81,12 +81,12 @@ private:
   using Scores = std::vector<moert::SampleScore>;
   /// Both sets of the search's windows, text after text.
   moert::Result<Scores> scoreSearch(const EngineCrew &candidate);
-  /// Plays a set alone, and writes its rows down where `recordedAt` says so.
-  moert::Result<Scores> playReference(const EngineCrew &reference, const WindowSet &set,
-                                      const std::string &recordedAt);
-  /// Plays a set beside the rows written down for it; alone where none were.
-  moert::Result<Scores> playCandidate(const EngineCrew &candidate, const WindowSet &set,
-                                      const std::string &recordedAt);
+  /// Executes a set alone, and writes its rows down where `recordedAt` says so.
+  moert::Result<Scores> evaluateReference(const EngineCrew &reference, const WindowSet &set,
+                                          const std::string &recordedAt);
+  /// Executes a set beside the rows written down for it; alone where none were.
+  moert::Result<Scores> evaluateCandidate(const EngineCrew &candidate, const WindowSet &set,
+                                          const std::string &recordedAt);
   moert::Result<EngineCrew> load(const std::string &path) const;
   /// What a loss is accepted on: items, or windows text after text.
   moert::Result<Scores> scoreItems(const std::string &path);
@@ -103,7 +103,7 @@ private:
   MeasurementLog log;
   Scores referenceRest; // The reference's own losses on the windows without rows.
   std::map<WidthAssignment, AcceptanceScores> accepted;
-  uint64_t played = 0;
+  uint64_t executed = 0;
 };
 
 } // namespace moec

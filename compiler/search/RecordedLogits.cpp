@@ -28,14 +28,14 @@ Status RecordingLogits::append(std::span<const int32_t> tokens, const TakeRow &t
   });
 }
 
-Result<std::unique_ptr<PlayedLogits>>
-PlayedLogits::open(const std::string &path, uint32_t vocabularySize, uint32_t windowTokens) {
+Result<std::unique_ptr<ReplayedLogits>>
+ReplayedLogits::open(const std::string &path, uint32_t vocabularySize, uint32_t windowTokens) {
   MOERT_ASSIGN_OR_RETURN(RandomFile file, RandomFile::open(path, O_RDONLY));
-  return std::unique_ptr<PlayedLogits>(
-      new PlayedLogits(std::move(file), vocabularySize, windowTokens));
+  return std::unique_ptr<ReplayedLogits>(
+      new ReplayedLogits(std::move(file), vocabularySize, windowTokens));
 }
 
-Status PlayedLogits::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
+Status ReplayedLogits::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
   row.resize(width);
   auto bytes = std::as_writable_bytes(std::span(row));
   for (uint32_t i = 0; takeRow && i < tokens.size(); ++i) {

@@ -1,5 +1,5 @@
 // The reference's logits on the windows that a search measures again and again: written once,
-// played back beside every candidate. As f32, so that a played back row scores exactly like a
+// executed back beside every candidate. As f32, so that a executed back row scores exactly like a
 // computed one.
 #pragma once
 
@@ -43,10 +43,10 @@ private:
   uint64_t position = 0; // In the window.
 };
 
-/// Plays the rows of a window back. One thread.
-class PlayedLogits final : public WindowLogits {
+/// Executes the rows of a window back. One thread.
+class ReplayedLogits final : public WindowLogits {
 public:
-  static moert::Result<std::unique_ptr<PlayedLogits>>
+  static moert::Result<std::unique_ptr<ReplayedLogits>>
   open(const std::string &path, uint32_t vocabularySize, uint32_t windowTokens);
   uint32_t vocabularySize() const override { return width; }
   void seek(uint64_t window) override { firstRow = window * windowTokens; }
@@ -54,7 +54,7 @@ public:
   moert::Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
 
 private:
-  PlayedLogits(moert::RandomFile opened, uint32_t vocabulary, uint32_t tokens)
+  ReplayedLogits(moert::RandomFile opened, uint32_t vocabulary, uint32_t tokens)
       : file(std::move(opened)), width(vocabulary), windowTokens(tokens) {}
 
   moert::RandomFile file;

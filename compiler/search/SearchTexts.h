@@ -29,7 +29,7 @@ struct TextAmounts {
   /// Set aside where there is no text for the acceptance alone: enough for a narrow bound.
   uint32_t setAsideWindows = 192;
   /// Of the texts for the acceptance, whole units evenly spaced: the bound of a loss of 1% is some
-  /// 0.15% above it, and each look plays them twice.
+  /// 0.15% above it, and each look executes them twice.
   uint32_t acceptanceWindows = 256;
   /// The loss is accepted on items: no windows serve that.
   bool isAcceptedOnItems = false;

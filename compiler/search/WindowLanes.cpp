@@ -62,26 +62,26 @@ Result<std::vector<SampleScore>> SampleQueue::result() && {
   return std::move(scores);
 }
 
-// play: takes from the queue until it is empty.
+// execute: takes from the queue until it is empty.
 template <typename Play>
-static void playLanes(std::span<const WindowLane> lanes, const Play &play) {
+static void evaluateLanes(std::span<const WindowLane> lanes, const Play &execute) {
   std::vector<std::thread> others;
   for (const WindowLane &lane : lanes.subspan(1))
     try {
-      others.emplace_back(play, std::cref(lane));
+      others.emplace_back(execute, std::cref(lane));
     } catch (const std::system_error &) {
       break; // Fewer take it all.
     }
-  play(lanes.front());
+  execute(lanes.front());
   for (std::thread &other : others)
     other.join();
 }
 
-Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
-                                             const EvaluationOptions &evaluation,
-                                             std::span<const WindowLane> lanes,
-                                             const EvaluationProgress &progress,
-                                             const std::atomic<bool> *stop) {
+Result<std::vector<SampleScore>> evaluateWindows(const WindowSet &set,
+                                                 const EvaluationOptions &evaluation,
+                                                 std::span<const WindowLane> lanes,
+                                                 const EvaluationProgress &progress,
+                                                 const std::atomic<bool> *stop) {
   struct Window {
     uint32_t text, unit;
     std::span<const int32_t> tokens;
@@ -93,7 +93,7 @@ Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
       windows.push_back(
           {text, set.units[text][w], std::span(set.ids[text]).subspan(w * length, length)});
   SampleQueue queue("window", windows.size(), progress);
-  playLanes(lanes, [&](const WindowLane &lane) {
+  evaluateLanes(lanes, [&](const WindowLane &lane) {
     PairedPass pass(evaluation.stepTokens, *lane.artifact, lane.reference, stop);
     while (std::optional<uint64_t> window = queue.take()) {
       if (lane.rows)
@@ -109,13 +109,13 @@ Result<std::vector<SampleScore>> playWindows(const WindowSet &set,
   return std::move(queue).result();
 }
 
-Result<std::vector<SampleScore>> playItems(const EvaluationSet &set,
-                                           std::span<const uint32_t> items,
-                                           std::span<const WindowLane> lanes,
-                                           const EvaluationProgress &progress,
-                                           const std::atomic<bool> *stop) {
+Result<std::vector<SampleScore>> evaluateItems(const EvaluationSet &set,
+                                               std::span<const uint32_t> items,
+                                               std::span<const WindowLane> lanes,
+                                               const EvaluationProgress &progress,
+                                               const std::atomic<bool> *stop) {
   SampleQueue queue("item", items.size(), progress);
-  playLanes(lanes, [&](const WindowLane &lane) {
+  evaluateLanes(lanes, [&](const WindowLane &lane) {
     while (std::optional<uint64_t> i = queue.take())
       queue.give(*i, set.evaluateItem(items[*i], *lane.artifact, lane.reference, stop));
   });

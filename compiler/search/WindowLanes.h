@@ -1,6 +1,6 @@
-// Windows, or items, shared among lanes that play side by side: each goes to the lane that is free
-// first. A score depends on nothing but its tokens, so who played it does not matter; a lane that
-// computes alone never waits for another, which threads that share every operation do.
+// Windows, or items, shared among lanes that layer pass side by side: each goes to the lane that is
+// free first. A score depends on nothing but its tokens, so who executed it does not matter; a lane
+// that computes alone never waits for another, which threads that share every operation do.
 #pragma once
 
 #include "compiler/search/RecordedLogits.h"
@@ -28,16 +28,15 @@ struct WindowLane {
 /// evaluation.scoreFrom is 1. The scores of all windows, text after text, in the order of the set;
 /// of failures that of the first window. Ends with kInterrupted once *stop is set.
 moert::Result<std::vector<moert::SampleScore>>
-playWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation,
-            std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
-            const std::atomic<bool> *stop);
+evaluateWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation,
+                std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
+                const std::atomic<bool> *stop);
 
 /// The same of some of a set's items, in their order; the lanes have no rows.
-moert::Result<std::vector<moert::SampleScore>> playItems(const moert::EvaluationSet &set,
-                                                         std::span<const uint32_t> items,
-                                                         std::span<const WindowLane> lanes,
-                                                         const moert::EvaluationProgress &progress,
-                                                         const std::atomic<bool> *stop);
+moert::Result<std::vector<moert::SampleScore>>
+evaluateItems(const moert::EvaluationSet &set, std::span<const uint32_t> items,
+              std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
+              const std::atomic<bool> *stop);
 
 /// Engines of one artifact, each with a session. Movable; the sources go with it.
 struct EngineCrew {

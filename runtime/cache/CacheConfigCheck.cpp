@@ -37,22 +37,23 @@ uint64_t mostExpertsHeld(const CacheConfig &config) {
   for (const CacheLayer &layer : config.layers) {
     uint64_t smallest = smallestRecordPages(layer, config.pageBytes);
     uint64_t kept = mostRecordsIn(layer.quotaPages, smallest, layer.records.size());
-    uint64_t played =
-        mostRecordsIn(layer.quotaPages + config.transitPages, smallest, layer.records.size());
+    uint64_t executed =
+        mostRecordsIn(layer.quotaPages + config.stagingPages, smallest, layer.records.size());
     between += kept;
-    mostMore = std::max(mostMore, played - kept);
+    mostMore = std::max(mostMore, executed - kept);
     records += layer.records.size();
     quotas += layer.quotaPages;
     if (smallest > 0)
       smallestOfAll = std::min(smallestOfAll, smallest);
   }
   if (config.rules.sharing == CacheSharing::kOnePool)
-    return mostRecordsIn(quotas + config.transitPages, smallestOfAll, records);
-  // Guesses have what the played layer does not take of the transit pages; the sum of both limits
-  // is more than can be, by a few lists.
-  uint64_t guessed =
-      config.guessesUnderWay == 0 ? 0 : mostRecordsIn(config.transitPages, smallestOfAll, records);
-  return std::min(records, between + mostMore + guessed);
+    return mostRecordsIn(quotas + config.stagingPages, smallestOfAll, records);
+  // Prefetches have what the executed layer does not take of the staging pages; the sum of both
+  // limits is more than can be, by a few lists.
+  uint64_t prefetched = config.prefetchesUnderWay == 0
+                            ? 0
+                            : mostRecordsIn(config.stagingPages, smallestOfAll, records);
+  return std::min(records, between + mostMore + prefetched);
 }
 
 static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue, uint64_t pageBytes) {
@@ -89,9 +90,9 @@ static Status checkLayer(const CacheLayer &layer, const CacheConfig &config, uin
       return std::move(checked).withContext(strCat("layer ", layer.layer, " expert ", expert));
   }
   uint64_t largest = largestRecordPages(layer, config.pageBytes);
-  if (sharedPages + config.transitPages < largest)
+  if (sharedPages + config.stagingPages < largest)
     return invalidInput("layer ", layer.layer, " has ", sharedPages, " pages and ",
-                        config.transitPages, " in transit, its largest record needs ", largest);
+                        config.stagingPages, " in staging, its largest record needs ", largest);
   return {};
 }
 
@@ -102,7 +103,7 @@ Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue) {
                         ", expected a power of two from ", kBlock, " to ", kMaxPageBytes);
   if (reinterpret_cast<uintptr_t>(config.pool.data()) % kBlock != 0)
     return failed(config.fileName, ": the expert cache's memory is not aligned at ", kBlock);
-  uint64_t total = config.transitPages;
+  uint64_t total = config.stagingPages;
   uint64_t experts = 0;
   for (const CacheLayer &layer : config.layers) {
     std::optional<uint64_t> sum = checkedAdd(total, layer.quotaPages);
@@ -113,13 +114,13 @@ Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue) {
   }
   bool isOnePool = config.rules.sharing == CacheSharing::kOnePool;
   for (const CacheLayer &layer : config.layers) {
-    uint64_t pages = isOnePool ? total - config.transitPages : layer.quotaPages;
+    uint64_t pages = isOnePool ? total - config.stagingPages : layer.quotaPages;
     MOERT_RETURN_IF_ERROR(checkLayer(layer, config, pages, queue).withContext(config.fileName));
   }
   if (total > config.pool.size() / config.pageBytes)
     return invalidInput(config.fileName, ": the expert cache has ",
                         config.pool.size() / config.pageBytes,
-                        " pages, its layers and the transit ", "pages need ", total);
+                        " pages, its layers and the staging ", "pages need ", total);
   if (config.pool.size() / config.pageBytes > UINT32_MAX)
     return invalidInput(config.fileName, ": the expert cache has ",
                         config.pool.size() / config.pageBytes, " pages, expected at most ",

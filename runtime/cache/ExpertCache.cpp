@@ -16,13 +16,13 @@ CacheStats &CacheStats::operator+=(const CacheStats &other) {
   misses += other.misses;
   evictions += other.evictions;
   bytesRead += other.bytesRead;
-  guessesRead += other.guessesRead;
-  guessBytes += other.guessBytes;
-  guessesRetained += other.guessesRetained;
-  adopted += other.adopted;
-  present += other.present;
-  awaited += other.awaited;
-  refuted += other.refuted;
+  prefetchesRead += other.prefetchesRead;
+  prefetchBytes += other.prefetchBytes;
+  prefetchesRetained += other.prefetchesRetained;
+  useful += other.useful;
+  ready += other.ready;
+  stalled += other.stalled;
+  cancelled += other.cancelled;
   waitNs += other.waitNs;
   verifyNs += other.verifyNs;
   return *this;
@@ -37,7 +37,7 @@ static DirectorySize directorySizeOf(const CacheConfig &config) {
   return size;
 }
 
-// With one pool, experts of all layers may leave during a play.
+// With one pool, experts of all layers may leave during a layer pass.
 static size_t mostLeaving(const CacheConfig &config) {
   DirectorySize size = directorySizeOf(config);
   return config.rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
@@ -72,11 +72,11 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
       threads(config.threads), queue(readQueue), poolMemory(config.pool.data()),
       pool(config.pool.size() / config.pageBytes),
       layers(config.layers.begin(), config.layers.end()),
-      directory(config.rules, config.transitPages, directorySizeOf(config)),
-      guesses(directorySizeOf(config)), guessesUnderWay(config.guessesUnderWay),
+      directory(config.rules, config.stagingPages, directorySizeOf(config)),
+      prefetches(directorySizeOf(config)), prefetchesUnderWay(config.prefetchesUnderWay),
       experts(directorySizeOf(config).experts), listPages(moert::largestRecordPages(config)) {
   for (const CacheLayer &layer : layers) {
-    directory.addLayer(layer.quotaPages, layer.comesRoundAgain);
+    directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
     for (const ExpertRecord &record : layer.records)
       directory.addExpert(static_cast<uint32_t>(divideUp(record.bytes, config.pageBytes)));
   }
@@ -85,8 +85,8 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
   freeLists.reserve(lists);
   for (uint64_t list = lists; list-- > 0;)
     freeLists.push_back(static_cast<uint32_t>(list));
-  for (std::vector<uint32_t> *perPlay : {&wanted, &toRead, &ready})
-    perPlay->reserve(directorySizeOf(config).widestLayer);
+  for (std::vector<uint32_t> *perPass : {&wanted, &toRead, &ready})
+    perPass->reserve(directorySizeOf(config).widestLayer);
   leaving.reserve(mostLeaving(config));
   pieces.reserve(listPages);
   pageNumbers.reserve(listPages);
@@ -97,38 +97,39 @@ ExpertCache::~ExpertCache() {
   drain();
 }
 
-//===-- A play --------------------------------------------------------------------------------===//
+//===-- A layer pass
+//--------------------------------------------------------------------------------===//
 
-Status ExpertCache::checkCall(bool needsPlay, const char *function) const {
+Status ExpertCache::checkCall(bool needsPass, const char *function) const {
   if (!broken.isOk())
     return broken;
-  if (isPlaying != needsPlay)
-    return failed(fileName, ": ", function, isPlaying ? " during a play" : " outside a play",
+  if (isPassOpen != needsPass)
+    return failed(fileName, ": ", function, isPassOpen ? " during a pass" : " outside a pass",
                   " of a layer");
   return {};
 }
 
-Status ExpertCache::beginLayer(uint32_t layer, const PlayDemand &demand) {
+Status ExpertCache::beginLayer(uint32_t layer, const PassDemand &demand) {
   MOERT_RETURN_IF_ERROR(checkCall(false, "beginLayer"));
   if (layer >= layers.size())
     return failed(fileName, ": beginLayer of ", layer, ", there are ", layers.size());
-  // Guesses that have arrived are ready from the start.
-  if (guessesLoading > 0)
+  // Prefetches that have arrived are ready from the start.
+  if (prefetchesLoading > 0)
     MOERT_RETURN_IF_ERROR(collect(false));
-  if (!directory.beginPlay(layer, demand))
+  if (!directory.beginPass(layer, demand))
     return refuseDemand(layer, demand.wanted);
-  playStats = std::exchange(betweenStats, {});
-  for (std::vector<uint32_t> *perPlay : {&wanted, &toRead, &ready, &leaving})
-    perPlay->clear();
+  passStats = std::exchange(betweenStats, {});
+  for (std::vector<uint32_t> *perPass : {&wanted, &toRead, &ready, &leaving})
+    perPass->clear();
   nextRead = handedOut = released = nextLeaving = 0;
-  isPlaying = true;
+  isPassOpen = true;
   for (uint32_t expert : demand.wanted) {
     wanted.push_back(directory.idOf(layer, expert));
-    playStats.hits += directory.at(wanted.back()).isHeld;
+    passStats.hits += directory.at(wanted.back()).isHeld;
   }
-  playStats.misses = wanted.size() - playStats.hits;
-  playStats.present = playStats.hits;
-  beginGuesses(layer);
+  passStats.misses = wanted.size() - passStats.hits;
+  passStats.ready = passStats.hits;
+  beginPrefetches(layer);
   queueReads();
   Status started = startReads();
   return started.isOk() ? std::move(started) : fail(std::move(started));
@@ -170,7 +171,7 @@ Status ExpertCache::startReads() {
     }
     MOERT_RETURN_IF_ERROR(startRead(toRead[nextRead]));
   }
-  startGuesses();
+  startPrefetches();
   return {};
 }
 
@@ -241,13 +242,13 @@ Status ExpertCache::collect(bool wait) {
 
 Status ExpertCache::complete(uint32_t id, Status result) {
   Expert &entry = experts[id];
-  bool wasGuess = std::exchange(entry.isReadAsGuess, false);
-  guessesLoading -= wasGuess;
+  bool wasPrefetch = std::exchange(entry.isReadAsPrefetch, false);
+  prefetchesLoading -= wasPrefetch;
   entry.slicesReady = result.isOk() ? entry.slicesLoading : uint16_t(0);
   entry.slicesLoading = 0;
-  if (directory.at(id).isGuess) {
-    if (!result.isOk() || entry.isDoomed)
-      letGuessGo(id);
+  if (directory.at(id).isPrefetch) {
+    if (!result.isOk() || entry.isCancelled)
+      letPrefetchGo(id);
     return {};
   }
   if (result.isOk()) {
@@ -255,8 +256,8 @@ Status ExpertCache::complete(uint32_t id, Status result) {
     return {};
   }
   givePagesBack(id);
-  if (wasGuess) { // Nobody had asked for it then; now the demand does.
-    directory.disownGuess(id);
+  if (wasPrefetch) { // Nobody had asked for it then; now the demand does.
+    directory.disownPrefetch(id);
     toRead.push_back(id);
     return {};
   }
@@ -294,7 +295,7 @@ Status ExpertCache::verifyReady() {
     threads->run(checks.size(), 1, compute);
   else
     compute(0, checks.size(), 0);
-  playStats.verifyNs += clock() - before;
+  passStats.verifyNs += clock() - before;
   for (const SliceCheck &check : checks) {
     const uint64_t expected = recordOf(check.id).slices[check.slice].checksum;
     if (check.found != expected) {
@@ -310,14 +311,14 @@ Status ExpertCache::verifyReady() {
 
 Result<int> ExpertCache::nextReady() {
   MOERT_RETURN_IF_ERROR(checkCall(true, "nextReady"));
-  bool isAwaited = false;
+  bool isStalled = false;
   // Also when something is ready: the disk gets its next requests before the caller computes.
   for (bool wait = false; handedOut < wanted.size(); wait = true) {
     uint64_t before = wait ? clock() : 0;
     Status progressed = collect(wait);
     if (wait)
-      playStats.waitNs += clock() - before;
-    isAwaited |= wait;
+      passStats.waitNs += clock() - before;
+    isStalled |= wait;
     if (progressed.isOk())
       progressed = startReads();
     if (!progressed.isOk())
@@ -338,7 +339,7 @@ Result<int> ExpertCache::nextReady() {
       return fail(std::move(verified));
   }
   ++handedOut;
-  playStats.awaited += isAwaited;
+  passStats.stalled += isStalled;
   ++experts[wanted[index]].users;
   return static_cast<int>(index);
 }
@@ -367,34 +368,34 @@ Status ExpertCache::endLayer() {
   if (released != wanted.size())
     return fail(failed(fileName, ": endLayer after ", released, " of ", wanted.size(),
                        " experts were released"));
-  closePlay();
-  startGuesses();
-  playStats += std::exchange(betweenStats, {});
-  closedStats += playStats;
+  closePass();
+  startPrefetches();
+  passStats += std::exchange(betweenStats, {});
+  closedStats += passStats;
   return {};
 }
 
-void ExpertCache::closePlay() {
+void ExpertCache::closePass() {
   for (uint32_t id : wanted)
     experts[id].users = 0;
   for (uint32_t id : directory.unkept())
     if (directory.at(id).isHeld && experts[id].slicesReady > 0)
       evict(id);
-  directory.endPlay();
-  isPlaying = false;
+  directory.endPass();
+  isPassOpen = false;
 }
 
-void ExpertCache::abandonPlay() {
-  if (isPlaying)
+void ExpertCache::abandonPass() {
+  if (isPassOpen)
     (void)fail({});
 }
 
-/// Ends the play with an error.
+/// Ends the layer pass with an error.
 Status ExpertCache::fail(Status reason) {
   drain();
   if (broken.isOk()) {
-    closePlay();
-    letAllGuessesGo();
+    closePass();
+    letAllPrefetchesGo();
   }
   return reason;
 }
@@ -412,7 +413,7 @@ std::span<std::byte *> ExpertCache::pagesOf(uint32_t id) {
 void ExpertCache::evict(uint32_t id) {
   givePagesBack(id);
   directory.drop(id);
-  ++playStats.evictions;
+  ++passStats.evictions;
 }
 
 void ExpertCache::givePagesBack(uint32_t id) {

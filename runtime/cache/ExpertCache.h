@@ -1,17 +1,18 @@
-// The experts in memory. While a layer is played, its cache hands out the wanted experts as they
+// The experts in memory. While a layer is executed, its cache hands out the wanted experts as they
 // become ready, those in memory first, and reads the missing ones meanwhile.
 //
-// What stays in memory after a layer was played depends on what was there, what was wanted and the
-// eviction policy, never on the order in which reads arrived: at the start of the play the policy
-// decides what will be kept, everything else leaves as its pages are needed and at the end. So hits
-// and misses repeat from run to run, and the compiler's simulation can foretell them.
+// What stays in memory after a layer was executed depends on what was there, what was wanted and
+// the eviction policy, never on the order in which reads arrived: at the start of the layer pass
+// the policy decides what will be kept, everything else leaves as its pages are needed and at the
+// end. So hits and misses repeat from run to run, and the compiler's simulation can foretell them.
 //
-// A play: beginLayer, then nextReady -> bytes -> release until nextReady gives -1, then endLayer.
+// A layer pass: beginLayer, then nextReady -> bytes -> release until nextReady gives -1, then
+// endLayer.
 //
-// Between plays a predictor may name experts of later layers (guess). They are read into transit
-// pages that the plays leave free, while nothing that was asked for waits to be read, and change
-// neither what is kept nor what is handed out: a guess that comes true is a miss whose read was
-// begun early. How many come true in time depends on the disk.
+// Between layer passes a predictor may name experts of later layers (prefetch). They are read into
+// staging pages that the layer passes leave free, while nothing that was asked for waits to be
+// read, and change neither what is kept nor what is handed out: a prefetch that comes true is a
+// miss whose read was begun early. How many come true in time depends on the disk.
 #pragma once
 
 #include "runtime/base/Clock.h"
@@ -21,7 +22,7 @@
 #include "runtime/io/ReadQueue.h"
 #include "runtime/memory/PagePool.h"
 #include "runtime/policy/CacheDirectory.h"
-#include "runtime/policy/GuessList.h"
+#include "runtime/policy/PrefetchList.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -50,45 +51,46 @@ struct ExpertRecord {
 struct CacheLayer {
   uint32_t layer = 0; // The layer's number in the model, for messages.
   std::span<const ExpertRecord> records;
-  /// What its experts may hold while other layers are played; its part of the pool, if all layers
+  /// What its experts may hold while other layers are executed; its part of the pool, if all layers
   /// share one.
   uint64_t quotaPages = 0;
-  bool comesRoundAgain = true; // False of an encoder's layers, which a prompt plays once.
+  bool repeatsEveryStep = true; // False of an encoder's layers, which a prompt executes once.
 };
 
 struct CacheConfig {
   std::string fileName;               // For messages.
   uint64_t pageBytes = 0;             // A power of two, 4 KiB to 1 MiB.
   std::span<const CacheLayer> layers; // Layers with experts only, in the order of the model.
-  /// What the layer being played borrows on top of its quota. Together they hold at least the
+  /// What the layer being executed borrows on top of its quota. Together they hold at least the
   /// layer's largest record.
-  uint64_t transitPages = 0;
-  /// At least the sum of the quotas plus the transit pages; aligned to 4 KiB.
+  uint64_t stagingPages = 0;
+  /// At least the sum of the quotas plus the staging pages; aligned to 4 KiB.
   std::span<std::byte> pool;
   CacheRules rules;
-  /// Reads of guesses at a time, at most; 0: nothing is guessed.
-  uint32_t guessesUnderWay = kMostGuessReads;
+  /// Reads of prefetches at a time, at most; 0: nothing is prefetched.
+  uint32_t prefetchesUnderWay = kMostPrefetchReads;
   Clock clock = monotonicNs;
   /// Who computes checksums; null: the caller alone.
   ThreadPool *threads = nullptr;
 };
 
-/// Of one play of a layer, or summed over all.
+/// Of one layer pass of a layer, or summed over all.
 struct CacheStats {
-  uint64_t hits = 0;   // Wanted experts that were in memory when the play began.
+  uint64_t hits = 0;   // Wanted experts that were in memory when the layer pass began.
   uint64_t misses = 0; // Wanted experts that had to be read.
   uint64_t evictions = 0;
-  uint64_t bytesRead = 0; // Guesses included: those begun since the play before, with this one.
-  uint64_t guessesRead = 0, guessBytes = 0;
-  /// Guesses that needed no read: experts in memory that would have left.
-  uint64_t guessesRetained = 0;
-  uint64_t adopted =
-      0; // Misses that had been guessed: their read was begun, or they were retained.
-  uint64_t present = 0;  // Hits, and adopted guesses that were complete when the play began.
-  uint64_t awaited = 0;  // Wanted experts that were waited for, with no other one ready.
-  uint64_t refuted = 0;  // Guesses, read or retained, that were let go unused.
-  uint64_t waitNs = 0;   // Blocked because no expert was ready.
-  uint64_t verifyNs = 0; // On the clock while checksums were computed.
+  uint64_t bytesRead =
+      0; // Prefetches included: those begun since the layer pass before, with this one.
+  uint64_t prefetchesRead = 0, prefetchBytes = 0;
+  /// Prefetches that needed no read: experts in memory that would have left.
+  uint64_t prefetchesRetained = 0;
+  uint64_t useful =
+      0; // Misses that had been prefetched: their read was begun, or they were retained.
+  uint64_t ready = 0;   // Hits, and useful prefetches that were complete when the layer pass began.
+  uint64_t stalled = 0; // Wanted experts that were waited for, with no other one ready.
+  uint64_t cancelled = 0; // Prefetches, read or retained, that were let go unused.
+  uint64_t waitNs = 0;    // Blocked because no expert was ready.
+  uint64_t verifyNs = 0;  // On the clock while checksums were computed.
 
   CacheStats &operator+=(const CacheStats &other);
 };
@@ -99,19 +101,21 @@ struct CacheStats {
 /// fill() and for the message of an error.
 ///
 /// Invariants, between calls:
-///  - A layer holds at most its quota, the layer being played at most quota + transit; the sum of
-///    all quotas and the transit pages is at most the pool. With one pool for all layers it is they
-///    together that hold at most the sum of the quotas, and the transit pages during a play.
-///  - Guesses have at most the transit pages, within the same limits: what the layer being played
-///    holds and all guesses have together at most its quota + transit.
+///  - A layer holds at most its quota, the layer being executed at most quota + staging; the sum of
+///    all quotas and the staging pages is at most the pool. With one pool for all layers it is they
+///    together that hold at most the sum of the quotas, and the staging pages during a layer pass.
+///  - Prefetches have at most the staging pages, within the same limits: what the layer being
+///  executed
+///    holds and all prefetches have together at most its quota + staging.
 ///  - An expert has pages if and only if slices of it are ready or loading. It is one of
 ///      absent   no slices ready, none loading, no pages
 ///      loading  a read into its pages is under way
 ///      ready    its bytes are complete; checked before they are first handed out
 ///    Only a ready expert has users. An expert with users, and a wanted one before its release, is
 ///    never evicted; nor is a pinned one.
-///  - Between plays only reads of guesses are under way. A guess that is not wanted any more while
-///    its read is under way is doomed: it has its pages until the read is complete.
+///  - Between layer passes only reads of prefetches are under way. A prefetch that is not wanted
+///  any more while
+///    its read is under way is cancelled: it has its pages until the read is complete.
 class ExpertCache {
 public:
   /// kInvalidInput for a configuration that cannot work, with the numbers. The read limits of the
@@ -123,14 +127,15 @@ public:
   ExpertCache(const ExpertCache &) = delete;
   ExpertCache &operator=(const ExpertCache &) = delete;
 
-  // An error of any function of a play ends the play: reads under way have been waited for, bytes
-  // handed out are no longer valid, what is ready and kept stays. A new play may begin, unless the
-  // queue is broken: then no page changes its owner any more, and every call returns that error.
+  // An error of any function of a layer pass ends the layer pass: reads under way have been waited
+  // for, bytes handed out are no longer valid, what is ready and kept stays. A new execute may
+  // begin, unless the queue is broken: then no page changes its owner any more, and every call
+  // returns that error.
 
-  /// Opens a play and starts the reads of missing experts as far as pages allow. The layer is an
-  /// index into the configuration; experts are handed out in the order of the demand as far as
+  /// Opens a layer pass and starts the reads of missing experts as far as pages allow. The layer is
+  /// an index into the configuration; experts are handed out in the order of the demand as far as
   /// timing allows.
-  Status beginLayer(uint32_t layer, const PlayDemand &demand);
+  Status beginLayer(uint32_t layer, const PassDemand &demand);
 
   /// An index into wanted of a ready expert that was not handed out yet; blocks until there is one.
   /// -1 once all were handed out. Experts handed out and not released hold their pages: if for that
@@ -143,46 +148,47 @@ public:
   /// The expert was computed; its pages may serve further reads, which start here.
   Status release(int index);
 
-  /// Closes the play, after every wanted expert was handed out and released, and evicts what the
-  /// policy did not choose to keep.
+  /// Closes the layer pass, after every wanted expert was handed out and released, and evicts what
+  /// the policy did not choose to keep.
   Status endLayer();
 
-  /// Ends a play that its caller cannot go on with, as an error does; nothing if none is open.
-  void abandonPlay();
+  /// Ends a layer pass that its caller cannot go on with, as an error does; nothing if none is
+  /// open.
+  void abandonPass();
 
-  /// A predictor has spoken of a later layer, before the play of the layer where it stands. Which
-  /// of its candidates are read is decided when that play begins (GuessList.h). A guess that cannot
-  /// be read is let go; the demand tries again.
-  void guess(const LayerGuess &guessed);
+  /// A predictor has spoken of a later layer, before the layer pass of the layer where it stands.
+  /// Which of its candidates are read is decided when that layer pass begins (PrefetchList.h). A
+  /// prefetch that cannot be read is let go; the demand tries again.
+  void prefetch(const LayerPrefetch &prefetched);
 
-  /// Keeps the disk at work; to be called now and then, in a play and between plays.
+  /// Keeps the disk at work; to be called now and then, in a layer pass and between layer passes.
   Status advance() {
-    return queue.readsUnderWay() > 0 || guesses.hasNext() || !broken.isOk() ? advanceReads()
-                                                                            : Status();
+    return queue.readsUnderWay() > 0 || prefetches.hasNext() || !broken.isOk() ? advanceReads()
+                                                                               : Status();
   }
 
   /// Before the first token: reads those experts of a layer that fit without an eviction, in their
-  /// order. It counts as a play, as if their uses had been seen, but not in the statistics.
-  Status fill(uint32_t layer, const PlayDemand &demand);
+  /// order. It counts as a layer pass, as if their uses had been seen, but not in the statistics.
+  Status fill(uint32_t layer, const PassDemand &demand);
 
-  /// Before each prompt: forgets or fades what the rules say, and lets go of all guesses.
+  /// Before each prompt: forgets or fades what the rules say, and lets go of all prefetches.
   Status beginPrompt();
 
-  /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a play.
-  /// Refused if it could no longer be kept within the quota.
+  /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a layer
+  /// pass. Refused if it could no longer be kept within the quota.
   Status pin(uint32_t layer, uint32_t expert);
   Status unpin(uint32_t layer, uint32_t expert);
 
-  /// Guesses do not count.
+  /// Prefetches do not count.
   bool isReady(uint32_t layer, uint32_t expert) const;
   uint64_t pagesHeld(uint32_t layer) const { return directory.pagesHeld(layer); }
-  uint64_t guessPages() const { return directory.guessPages(); }
+  uint64_t prefetchPages() const { return directory.prefetchPages(); }
 
-  /// Of the play that is open or was the last one.
-  const CacheStats &layerStats() const { return playStats; }
-  /// Of all plays that were closed by endLayer.
+  /// Of the layer pass that is open or was the last one.
+  const CacheStats &layerStats() const { return passStats; }
+  /// Of all layer passes that were closed by endLayer.
   const CacheStats &totalStats() const { return closedStats; }
-  /// Spent on asking the system for reads, ever: between plays too.
+  /// Spent on asking the system for reads, ever: between layer passes too.
   uint64_t submitNs() const { return submittingNs; }
 
 private:
@@ -194,9 +200,9 @@ private:
     uint16_t slicesReady = 0;
     uint16_t slicesLoading = 0;
     uint16_t users = 0;
-    bool isVerified = false;    // Of ready slices: their checksums were right.
-    bool isReadAsGuess = false; // Of loading slices: their read was begun as a guess.
-    bool isDoomed = false;      // A guess that is given up when its read is complete.
+    bool isVerified = false;       // Of ready slices: their checksums were right.
+    bool isReadAsPrefetch = false; // Of loading slices: their read was begun as a prefetch.
+    bool isCancelled = false;      // A prefetch that is given up when its read is complete.
   };
 
   struct SliceCheck {
@@ -207,7 +213,7 @@ private:
 
   ExpertCache(const CacheConfig &config, ReadQueue &queue);
 
-  Status checkCall(bool needsPlay, const char *function) const;
+  Status checkCall(bool needsPass, const char *function) const;
   Expert &expertAt(int index) { return experts[wanted[static_cast<size_t>(index)]]; }
   const Expert &expertAt(int index) const { return experts[wanted[static_cast<size_t>(index)]]; }
   const ExpertRecord &recordOf(uint32_t id) const;
@@ -226,16 +232,16 @@ private:
   static size_t mostChecks(const CacheConfig &config);
   void evict(uint32_t id);
   void givePagesBack(uint32_t id);
-  void closePlay();
+  void closePass();
   Status fail(Status reason);
 
-  void beginGuesses(uint32_t layer);
+  void beginPrefetches(uint32_t layer);
   Status advanceReads();
-  void startGuesses();
-  void startGuess(uint32_t id);
-  void letGuessGo(uint32_t id);
-  void letAllGuessesGo();
-  CacheStats &statsNow() { return isPlaying ? playStats : betweenStats; }
+  void startPrefetches();
+  void startPrefetch(uint32_t id);
+  void letPrefetchGo(uint32_t id);
+  void letAllPrefetchesGo();
+  CacheStats &statsNow() { return isPassOpen ? passStats : betweenStats; }
 
   std::string fileName;
   uint32_t pageShift;
@@ -246,18 +252,18 @@ private:
   PagePool pool; // Its pages follow each other there.
   std::vector<CacheLayer> layers;
   CacheDirectory directory;
-  GuessList guesses;
-  uint32_t guessesUnderWay;
-  uint32_t guessesLoading = 0; // Adopted ones included.
-  std::vector<Expert> experts; // By the directory's ids, as everything below.
+  PrefetchList prefetches;
+  uint32_t prefetchesUnderWay;
+  uint32_t prefetchesLoading = 0; // Useful ones included.
+  std::vector<Expert> experts;    // By the directory's ids, as everything below.
 
   // Page lists of the experts in memory: list i stands at [i * listPages, (i + 1) * listPages).
   uint64_t listPages;
   std::vector<std::byte *> pageLists;
   std::vector<uint32_t> freeLists;
 
-  // The open play. Vectors keep the room of the largest layer.
-  bool isPlaying = false;
+  // The open layer pass. Vectors keep the room of the largest layer.
+  bool isPassOpen = false;
   std::vector<uint32_t> wanted;
   // Missing experts in the order of their reads; the first nextRead of them have been started.
   std::vector<uint32_t> toRead;
@@ -271,8 +277,8 @@ private:
   size_t nextLeaving = 0;
   std::vector<MemoryPiece> pieces;   // Of the read being started.
   std::vector<uint32_t> pageNumbers; // Of an expert that gets pages or gives them back.
-  CacheStats playStats;
-  CacheStats betweenStats; // Of guesses since the last play; they count with the next one.
+  CacheStats passStats;
+  CacheStats betweenStats; // Of prefetches since the last layer pass; they count with the next one.
   CacheStats closedStats;
   uint64_t submittingNs = 0;
   Status broken; // The queue failed with reads under way: their pages can never be used again.

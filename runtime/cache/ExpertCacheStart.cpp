@@ -3,7 +3,7 @@
 
 namespace moert {
 
-Status ExpertCache::fill(uint32_t layer, const PlayDemand &demand) {
+Status ExpertCache::fill(uint32_t layer, const PassDemand &demand) {
   MOERT_RETURN_IF_ERROR(checkCall(false, "fill"));
   if (layer >= layers.size())
     return failed(fileName, ": fill of ", layer, ", there are ", layers.size());
@@ -27,7 +27,7 @@ Status ExpertCache::beginPrompt() {
   MOERT_RETURN_IF_ERROR(checkCall(false, "beginPrompt"));
   drain();
   MOERT_RETURN_IF_ERROR(checkCall(false, "beginPrompt"));
-  letAllGuessesGo();
+  letAllPrefetchesGo();
   if (directory.cacheRules().survival == PromptSurvival::kPins)
     for (uint32_t id = 0; id < experts.size(); ++id)
       if (experts[id].slicesReady > 0 && directory.at(id).pins == 0)

@@ -119,8 +119,8 @@ Status Engine::Impl::makeStepMemory() {
   expertBegin.resize(widest + 1);
   wanted.resize(widest);
   wantedUses.resize(widest);
-  guessShares.resize(widest);
-  guessCandidates.reserve(widest);
+  prefetchProbabilities.resize(widest);
+  prefetchCandidates.reserve(widest);
   profile.resize(artifact->model.layers + 1);
   return {};
 }
@@ -206,7 +206,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   config.pool = engine->poolMemory.span();
   config.threads = engine->threads.get();
   MOERT_ASSIGN_OR_RETURN(engine->cache, ExpertCache::create(config, *engine->queue));
-  engine->guessRules = plan.guesses;
+  engine->prefetchRules = plan.prefetches;
   if (usesPaths(plan))
     MOERT_RETURN_IF_ERROR(engine->loadPaths(model.impl->file));
   MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *engine->cache));

@@ -1,5 +1,5 @@
 // The internals of an engine: all state during the execution of a schedule. Engine.cpp fills it in,
-// Play.cpp and PlayExperts.cpp use it.
+// Play.cpp and PassExperts.cpp use it.
 #pragma once
 
 #include "moert/Engine.h"
@@ -116,7 +116,7 @@ struct Engine::Impl {
   uint32_t firstCachedLayer = 0;       // The cache's layer 0 is this MoE layer.
   const Program *decode = nullptr, *prefill = nullptr;
   std::vector<StepPart> decodeParts, prefillParts; // Per instruction.
-  std::span<const GuessRule> guessRules;           // Per MoE layer; empty: no prefetching.
+  std::span<const PrefetchRule> prefetchRules;     // Per MoE layer; empty: no prefetching.
   std::vector<std::byte> pathsSection;
   std::optional<PathTable> paths; // Set if a rule uses it.
 
@@ -138,9 +138,9 @@ struct Engine::Impl {
   uint32_t ropeFloatsPerRow = 0;
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // One row of the layer with the most experts.
-  std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See PlayExperts.cpp.
-  std::vector<uint32_t> guessShares;           // Per expert of a layer, over all rows.
-  std::vector<GuessCandidate> guessCandidates; // The same, most probable first.
+  std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See PassExperts.cpp.
+  std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
+  std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.
   // The experts that all rows chose in the last MoE layer and in the one before that; used by the
   // activation-path table only.
   std::array<std::vector<int32_t>, 2> chosen;
@@ -175,20 +175,20 @@ struct Engine::Impl {
   /// The checks of step() on one session, in a batch of any size.
   Status checkTokens(const SessionTokens &tokens) const;
   Status checkBatch(std::span<const SessionTokens> parts) const;
-  Status playBatch(std::span<const SessionTokens> parts);
+  Status executeBatch(std::span<const SessionTokens> parts);
 
-  Status playProgram();
+  Status executeProgram();
   /// Consecutive instructions of one kind from `first` on, of one layer and with one source, whose
   /// results do not overlap.
   template <typename T>
   TogetherInstructions<T> togetherFrom(size_t first, int32_t T::*result) const;
   /// Executes consecutive products of one buffer, such as query, key and value, from instruction
   /// `first` on in one parallel run; returns how many.
-  size_t playLinearsFrom(size_t first);
-  void playLinears(std::span<const LinearInstruction *const> linears);
+  size_t executeLinearsFrom(size_t first);
+  void executeLinears(std::span<const LinearInstruction *const> linears);
   /// Distributes the time of such products among them in proportion to their weight bytes.
   void countLinears(std::span<const StepPart> parts, size_t first, uint64_t computeNs);
-  Status playInstruction(const Instruction &instruction, LayerProfile &layerProfile);
+  Status executeInstruction(const Instruction &instruction, LayerProfile &layerProfile);
   /// Starts reading the routed experts as soon as the routing is known, so that reads overlap the
   /// instructions between the route and the experts.
   Status beginExperts(const ExpertsInstruction &instruction);
@@ -202,17 +202,17 @@ struct Engine::Impl {
     const CacheStats open = openExperts ? cache->layerStats() : CacheStats();
     return {total.waitNs + open.waitNs, total.verifyNs + open.verifyNs, cache->submitNs()};
   }
-  Status playExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
-  Status playHead(const HeadInstruction &head);
-  void playAttend(const AttendInstruction &attend);
-  void playRoute(const RouteInstruction &route);
+  Status executeExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
+  Status executeHead(const HeadInstruction &head);
+  void executeAttend(const AttendInstruction &attend);
+  void executeRoute(const RouteInstruction &route);
   /// Executes consecutive predict instructions from instruction `first` on, whose gates are stacked
   /// into one product; returns how many.
-  size_t playPredictsFrom(size_t first);
-  void nameGuess(const PredictInstruction &predict);
+  size_t executePredictsFrom(size_t first);
+  void namePrefetch(const PredictInstruction &predict);
   void rememberChosen(const RouteInstruction &route);
-  void playStoreKv(const StoreKvInstruction &store);
-  void playRope(const RopeInstruction &rope);
+  void executeStoreKv(const StoreKvInstruction &store);
+  void executeRope(const RopeInstruction &rope);
   void fillRopeTables();
 
   /// y = w * x for `count` rows of the buffer `source`, from firstRow on; x is float, or quantized

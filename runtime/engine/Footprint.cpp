@@ -74,7 +74,7 @@ static uint64_t planBytesOf(const Artifact &artifact) {
     for (const LayerStart &start : plan.start)
       bytes +=
           sizeof(start) + (start.experts.capacity() + start.uses.capacity()) * sizeof(uint32_t);
-    bytes += plan.guesses.capacity() * sizeof(GuessRule);
+    bytes += plan.prefetches.capacity() * sizeof(PrefetchRule);
     for (const PlanReason &reason : plan.reasons)
       bytes += sizeof(reason) + textBytes({&reason.decision, &reason.value, &reason.reason});
   }
@@ -243,10 +243,10 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   if (account)
     return *account;
   uint64_t smallest = smallestBudget(artifact, plans, footprint, process, request);
-  if (budget.expertShare)
+  if (budget.expertFraction)
     return invalidInput(
-        "--memory ", *budget.expertShare * 100, "%: the expert cache would hold ",
-        formatExactBytes(static_cast<uint64_t>(*budget.expertShare *
+        "--memory ", *budget.expertFraction * 100, "%: the expert cache would hold ",
+        formatExactBytes(static_cast<uint64_t>(*budget.expertFraction *
                                                static_cast<double>(footprint.expertPayloadBytes))),
         ", less than the largest expert; the smallest budget that works is ",
         formatExactBytes(smallest));

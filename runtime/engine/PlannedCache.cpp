@@ -48,12 +48,12 @@ Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const Engine
 }
 
 bool usesPaths(const Plan &plan) {
-  return std::any_of(plan.guesses.begin(), plan.guesses.end(),
-                     [](const GuessRule &rule) { return rule.predictor == Predictor::kPaths; });
+  return std::any_of(plan.prefetches.begin(), plan.prefetches.end(),
+                     [](const PrefetchRule &rule) { return rule.predictor == Predictor::kPaths; });
 }
 
 static CacheAllotment allotmentOf(const Plan &plan) {
-  return {plan.transitPages, plan.quotaPages};
+  return {plan.stagingPages, plan.quotaPages};
 }
 
 static ModelFootprint footprintWith(const Artifact &artifact, const Plan &plan,
@@ -93,7 +93,7 @@ accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
       continue;
     uint64_t pages = allotmentOf(plan).totalPages();
     bool isWithin =
-        !budget.expertShare && plan.budgetBytes != 0 && plan.budgetBytes <= budget.bytes;
+        !budget.expertFraction && plan.budgetBytes != 0 && plan.budgetBytes <= budget.bytes;
     bool fits = isWithin || pages <= account->poolPages;
     // A plan without a budget ranks above all plans with as many pages.
     uint64_t budgetRank = fits ? plan.budgetBytes - 1 : UINT64_MAX - plan.budgetBytes;
@@ -122,10 +122,10 @@ CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables
   config.fileName = model.path();
   config.pageBytes = artifact.pageBytes;
   config.layers = cacheLayers;
-  config.transitPages = allotment.transitPages;
+  config.stagingPages = allotment.stagingPages;
   config.rules = plan.rules;
-  if (plan.guesses.empty())
-    config.guessesUnderWay = 0;
+  if (plan.prefetches.empty())
+    config.prefetchesUnderWay = 0;
   return config;
 }
 

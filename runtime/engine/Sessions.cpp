@@ -42,7 +42,7 @@ Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
   return {};
 }
 
-Status Engine::Impl::playBatch(std::span<const SessionTokens> parts) {
+Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
   bool isDecode = true, beginsPrompt = false; // For any session: all share one cache.
   for (const SessionTokens &part : parts) {
     isDecode = isDecode && part.tokens.size() == 1;
@@ -61,10 +61,10 @@ Status Engine::Impl::playBatch(std::span<const SessionTokens> parts) {
     }
   }
   program = isDecode ? decode : prefill;
-  Status played = playProgram();
-  if (!played.isOk())
-    cache->abandonPlay();
-  return played;
+  Status executed = executeProgram();
+  if (!executed.isOk())
+    cache->abandonPass();
+  return executed;
 }
 
 Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {
@@ -73,9 +73,9 @@ Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer
   MOERT_RETURN_IF_ERROR(impl->checkBatch(batch));
   impl->observer = &observer;
   impl->isStepping = true;
-  Status played = impl->playBatch(batch);
+  Status executed = impl->executeBatch(batch);
   impl->isStepping = false;
-  MOERT_RETURN_IF_ERROR(std::move(played));
+  MOERT_RETURN_IF_ERROR(std::move(executed));
   for (const SessionTokens &part : batch)
     part.session->internals().length += static_cast<uint32_t>(part.tokens.size());
   return {};

@@ -10,7 +10,7 @@ namespace moert {
 static constexpr StepPart kPartOfInstruction[] = {
     StepPart::kEmbedding, StepPart::kNorms,     StepPart::kQuantizing, StepPart::kDense,
     StepPart::kAttention, StepPart::kAttention, StepPart::kAttention,  StepPart::kDense,
-    StepPart::kRouter,    StepPart::kExperts,   StepPart::kGuesses,    StepPart::kSums,
+    StepPart::kRouter,    StepPart::kExperts,   StepPart::kPrefetches, StepPart::kSums,
     StepPart::kDense,     StepPart::kHead};
 static_assert(std::size(kPartOfInstruction) == std::variant_size_v<Instruction>);
 
@@ -45,7 +45,7 @@ PartNumbers weightBytesOf(const Program &program, const std::vector<ResidentWeig
   const std::vector<StepPart> parts = partsOf(program);
   PartNumbers bytes{};
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i] == StepPart::kGuesses)
+    if (parts[i] == StepPart::kPrefetches)
       continue;
     for (int32_t weight : usesOf(program.instructions[i]).weights) {
       const ResidentWeight &resident = residents[static_cast<size_t>(weight)];
@@ -56,7 +56,7 @@ PartNumbers weightBytesOf(const Program &program, const std::vector<ResidentWeig
   return bytes;
 }
 
-uint64_t shareOfTime(uint64_t ns, uint64_t bytes, uint64_t bytesLeft) {
+uint64_t partOfTime(uint64_t ns, uint64_t bytes, uint64_t bytesLeft) {
   if (bytes >= bytesLeft)
     return ns;
   const double share = static_cast<double>(bytes) / static_cast<double>(bytesLeft);

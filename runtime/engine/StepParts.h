@@ -21,7 +21,7 @@ enum class StepPart : uint8_t {
   kRouter,
   kDense,
   kExperts,
-  kGuesses,
+  kPrefetches,
   kSums,
   kHead,
   kRequests,
@@ -33,10 +33,9 @@ using PartNumbers = std::array<uint64_t, kStepParts>; // By StepPart.
 
 /// Names in a profile, by StepPart.
 constexpr std::array<std::string_view, kStepParts> kPartNames = {
-    "embedding", "norms",  "quantizing", "attention_products",
-    "attention", "router", "dense",      "experts",
-    "guesses",   "sums",   "head",       "requests",
-    "checksums"};
+    "embedding", "norms",    "quantizing", "attention_products", "attention",
+    "router",    "dense",    "experts",    "prefetches",         "sums",
+    "head",      "requests", "checksums"};
 
 /// The part of each instruction. A product belongs to the router if a route reads its result; to
 /// attention if it precedes an attention of its layer or is the first product after one; to the
@@ -51,6 +50,6 @@ PartNumbers weightBytesOf(const Program &program, const std::vector<ResidentWeig
 /// The part of `ns` for one of several products computed together: proportional to its weight bytes
 /// among those that are left. All bytes that are left get all of the time, so that rounding loses
 /// no nanosecond.
-uint64_t shareOfTime(uint64_t ns, uint64_t bytes, uint64_t bytesLeft);
+uint64_t partOfTime(uint64_t ns, uint64_t bytes, uint64_t bytesLeft);
 
 } // namespace moert

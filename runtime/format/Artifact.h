@@ -9,7 +9,7 @@
 #include "runtime/base/Origin.h"
 #include "runtime/format/Schedule.h"
 #include "runtime/format/WeightLayout.h"
-#include "runtime/policy/Guesses.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <cstdint>
 #include <optional>
@@ -104,7 +104,7 @@ struct ModelInfo {
 /// One decision of a plan, for reports.
 struct PlanReason {
   std::string decision;             // "eviction"
-  std::string value;                // "cyclic"
+  std::string value;                // "reuse-distance"
   std::string reason;               // One sentence, with the deciding numbers.
   Origin origin = Origin::kDerived; // The least certain origin of those numbers.
   friend bool operator==(const PlanReason &, const PlanReason &) = default;
@@ -116,13 +116,13 @@ struct PlanReason {
 struct Forecast {
   std::string device; // The device profile's name.
   uint32_t threads = 0;
-  uint64_t tokens = 0;                          // Decoded tokens that the figures cover.
-  uint64_t traceTokens = 0;                     // Decoded tokens in the trace.
-  double tokenNs = 0, medianNs = 0, slowNs = 0; // Per token: mean, median, 95% quantile.
-  double hitRate = 0;                           // Fraction of routed experts, 0 to 1.
-  double presentRate = 0;                       // Hits and useful prefetches.
-  double bytesPerToken = 0;                     // Read, prefetches included.
-  double guessRecall = 0, guessPrecision = 0;   // Misses prefetched; prefetches used.
+  uint64_t tokens = 0;                              // Decoded tokens that the figures cover.
+  uint64_t traceTokens = 0;                         // Decoded tokens in the trace.
+  double tokenNs = 0, medianNs = 0, slowNs = 0;     // Per token: mean, median, 95% quantile.
+  double hitRate = 0;                               // Fraction of routed experts, 0 to 1.
+  double readyRate = 0;                             // Hits and useful prefetches.
+  double bytesPerToken = 0;                         // Read, prefetches included.
+  double prefetchRecall = 0, prefetchPrecision = 0; // Misses prefetched; prefetches used.
   /// Belady's bound: no cache with as many pages that holds the same experts before these tokens
   /// reads fewer bytes while decoding them.
   double leastBytesPerToken = 0;
@@ -146,15 +146,15 @@ struct Plan {
   uint64_t budgetBytes = 0;   // 0: no budget was given; everything is cached.
   uint32_t prefillChunk = 0;  // Tokens.
   uint32_t contextTokens = 0; // The context that the budget was planned for.
-  uint32_t transitPages = 0;
+  uint32_t stagingPages = 0;
   std::vector<uint32_t> quotaPages; // Per MoE layer.
 
   std::string preset = {}; // The value of --preset; may be empty.
-  CacheRules rules = {.eviction = EvictionPolicy::kCyclic};
+  CacheRules rules = {.eviction = EvictionPolicy::kReuseDistance};
   std::vector<std::vector<uint32_t>> pinned = {}; // Experts per MoE layer; empty: none.
   std::vector<LayerStart> start = {};             // Per MoE layer; empty: nothing.
   uint32_t startTokens = 1;
-  std::vector<GuessRule> guesses = {}; // Per MoE layer; empty: no prefetching.
+  std::vector<PrefetchRule> prefetches = {}; // Per MoE layer; empty: no prefetching.
   std::optional<Forecast> forecast = {};
   std::vector<PlanReason> reasons = {};
   friend bool operator==(const Plan &, const Plan &) = default;
@@ -195,7 +195,7 @@ struct Measured {
   std::string solver;        // Of the widths.
   std::string quantizer;
   uint32_t measurements = 0;      // By the search: probes, whole measurements, acceptance tests.
-  uint64_t windowsPlayed = 0;     // Windows and items that the reference or a candidate executed,
+  uint64_t windowsEvaluated = 0;  // Windows and items that the reference or a candidate executed,
                                   // counted per execution; without calibration.
   uint64_t calibrationTokens = 0; // Tokens used for calibration.
   std::vector<MeasuredText> calibrationTexts;

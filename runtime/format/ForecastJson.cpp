@@ -12,10 +12,10 @@ void writeForecast(JsonWriter &json, const Forecast &forecast) {
   json.key("median_ns").number(forecast.medianNs);
   json.key("slow_ns").number(forecast.slowNs);
   json.key("hit_rate").number(forecast.hitRate);
-  json.key("present_rate").number(forecast.presentRate);
+  json.key("ready_rate").number(forecast.readyRate);
   json.key("bytes_read_per_token").number(forecast.bytesPerToken);
-  json.key("guess_recall").number(forecast.guessRecall);
-  json.key("guess_precision").number(forecast.guessPrecision);
+  json.key("prefetch_recall").number(forecast.prefetchRecall);
+  json.key("prefetch_precision").number(forecast.prefetchPrecision);
   json.key("least_bytes_per_token").number(forecast.leastBytesPerToken);
   json.key("bound_ns").number(forecast.boundNs);
   json.key("bound_of").string(kBoundText);

@@ -79,8 +79,8 @@ Status ManifestDecoder::decodeRope(const fb::Rope &rope, Rope &value) {
 }
 
 Status ManifestDecoder::decodeRules(const fb::Plan &plan, CacheRules &value) {
-  MOERT_RETURN_IF_ERROR(
-      decodeEnum(plan.eviction(), EvictionPolicy::kCyclic, "eviction policy", value.eviction));
+  MOERT_RETURN_IF_ERROR(decodeEnum(plan.eviction(), EvictionPolicy::kReuseDistance,
+                                   "eviction policy", value.eviction));
   MOERT_RETURN_IF_ERROR(
       decodeEnum(plan.sharing(), CacheSharing::kOnePool, "cache sharing", value.sharing));
   return decodeEnum(plan.survival(), PromptSurvival::kPins, "prompt survival", value.survival);
@@ -100,10 +100,10 @@ Status ManifestDecoder::decodeForecast(const fb::Forecast &forecast, Forecast &v
   value.medianNs = forecast.median_ns();
   value.slowNs = forecast.slow_ns();
   value.hitRate = forecast.hit_rate();
-  value.presentRate = forecast.present_rate();
+  value.readyRate = forecast.ready_rate();
   value.bytesPerToken = forecast.bytes_read_per_token();
-  value.guessRecall = forecast.guess_recall();
-  value.guessPrecision = forecast.guess_precision();
+  value.prefetchRecall = forecast.prefetch_recall();
+  value.prefetchPrecision = forecast.prefetch_precision();
   value.leastBytesPerToken = forecast.least_bytes_per_token();
   value.boundNs = forecast.bound_ns();
   return decodeEnum(forecast.origin(), Origin::kAssumed, "origin", value.origin);
@@ -121,7 +121,7 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
   value.budgetBytes = plan.budget_bytes();
   value.prefillChunk = plan.prefill_chunk_tokens();
   value.contextTokens = plan.context_tokens();
-  value.transitPages = plan.transit_pages();
+  value.stagingPages = plan.staging_pages();
   MOERT_RETURN_IF_ERROR(decodeScalars(*plan.quota_pages(), value.quotaPages));
   MOERT_RETURN_IF_ERROR(decodeString(*plan.preset(), value.preset));
   MOERT_RETURN_IF_ERROR(decodeRules(plan, value.rules));
@@ -134,11 +134,11 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
     MOERT_RETURN_IF_ERROR(
         decodeEach(*plan.start(), sizeof(uint32_t), value.start, "start list",
                    [this](const auto &in, auto &out) { return decodeStart(in, out); }));
-  if (plan.guesses())
+  if (plan.prefetches())
     MOERT_RETURN_IF_ERROR(decodeEach(
-        *plan.guesses(), sizeof(fb::GuessRule), value.guesses, "prefetch rule",
-        [this](const fb::GuessRule &in, GuessRule &out) {
-          out = {{}, in.ahead(), in.candidates(), in.reads(), in.min_share()};
+        *plan.prefetches(), sizeof(fb::PrefetchRule), value.prefetches, "prefetch rule",
+        [this](const fb::PrefetchRule &in, PrefetchRule &out) {
+          out = {{}, in.ahead(), in.candidates(), in.reads(), in.min_probability()};
           return decodeEnum(in.predictor(), Predictor::kPaths, "predictor", out.predictor);
         }));
   if (plan.forecast())
@@ -188,7 +188,7 @@ Status ManifestDecoder::decodeMeasured(const fb::Measured &measured, Measured &v
   value.unitSpread = measured.unit_spread();
   value.windowTokens = measured.window_tokens();
   value.measurements = measured.measurements();
-  value.windowsPlayed = measured.windows_played();
+  value.windowsEvaluated = measured.windows_evaluated();
   value.calibrationTokens = measured.calibration_tokens();
   auto decodeText = [this](const fb::MeasuredText &in, MeasuredText &out) {
     return decodeMeasuredText(in, out);

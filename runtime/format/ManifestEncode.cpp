@@ -171,8 +171,8 @@ Offset<fb::LayerStart> encodeLayerStart(Builder &builder, const LayerStart &star
 Offset<fb::Forecast> encodeForecast(Builder &builder, const Forecast &f) {
   auto device = builder.CreateString(f.device);
   return fb::CreateForecast(builder, device, f.threads, f.tokens, f.traceTokens, f.tokenNs,
-                            f.medianNs, f.slowNs, f.hitRate, f.presentRate, f.bytesPerToken,
-                            f.guessRecall, f.guessPrecision, f.leastBytesPerToken, f.boundNs,
+                            f.medianNs, f.slowNs, f.hitRate, f.readyRate, f.bytesPerToken,
+                            f.prefetchRecall, f.prefetchPrecision, f.leastBytesPerToken, f.boundNs,
                             uint8_t(f.origin));
 }
 
@@ -190,21 +190,21 @@ Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   auto preset = builder.CreateString(plan.preset);
   auto pinned = encodeIfAny<fb::ExpertList>(builder, plan.pinned, encodeExpertList);
   auto start = encodeIfAny<fb::LayerStart>(builder, plan.start, encodeLayerStart);
-  std::vector<fb::GuessRule> rules;
-  for (const GuessRule &rule : plan.guesses)
+  std::vector<fb::PrefetchRule> rules;
+  for (const PrefetchRule &rule : plan.prefetches)
     rules.emplace_back(uint8_t(rule.predictor), rule.ahead, rule.candidates, rule.reads,
-                       rule.minShare);
-  Offset<flatbuffers::Vector<const fb::GuessRule *>> guesses = 0;
+                       rule.minProbability);
+  Offset<flatbuffers::Vector<const fb::PrefetchRule *>> prefetches = 0;
   if (!rules.empty())
-    guesses = builder.CreateVectorOfStructs(rules);
+    prefetches = builder.CreateVectorOfStructs(rules);
   Offset<fb::Forecast> forecast = 0;
   if (plan.forecast)
     forecast = encodeForecast(builder, *plan.forecast);
   auto reasons = encodeIfAny<fb::PlanReason>(builder, plan.reasons, encodeReason);
   return fb::CreatePlan(builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens,
-                        plan.transitPages, quotas, preset, uint8_t(plan.rules.eviction),
+                        plan.stagingPages, quotas, preset, uint8_t(plan.rules.eviction),
                         uint8_t(plan.rules.sharing), uint8_t(plan.rules.survival), pinned, start,
-                        plan.startTokens, guesses, forecast, reasons);
+                        plan.startTokens, prefetches, forecast, reasons);
 }
 
 Offset<fb::Provenance> encodeProvenance(Builder &builder,
@@ -235,7 +235,7 @@ Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
   return fb::CreateMeasured(
       builder, metric, m.target, m.loss, m.upperBound, m.klNats, m.topDisagreement, m.confidence,
       m.units, m.documents, m.unitSpread, uint8_t(m.isSetAside), m.windowTokens, solver, quantizer,
-      m.measurements, m.windowsPlayed, m.calibrationTokens, calibration, acceptance, options);
+      m.measurements, m.windowsEvaluated, m.calibrationTokens, calibration, acceptance, options);
 }
 
 } // namespace

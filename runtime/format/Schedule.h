@@ -135,9 +135,9 @@ struct ExpertsInstruction {
 };
 
 /// Predicts the experts of a later MoE layer, if the plan has a rule for that layer with this
-/// `ahead` (Plan::guesses), and gives the prefetch candidates to the cache; without such a rule it
-/// does nothing. No token depends on it. Cross-layer gate: scores[experts of moeLayer] = weight *
-/// src + bias, the later layer's router applied to the router input of the current layer.
+/// `ahead` (Plan::prefetches), and gives the prefetch candidates to the cache; without such a rule
+/// it does nothing. No token depends on it. Cross-layer gate: scores[experts of moeLayer] = weight
+/// * src + bias, the later layer's router applied to the router input of the current layer.
 /// Activation-path table: the experts chosen by the two layers before decide, and neither src nor
 /// weight is used. The weight is a float matrix; scores is scratch. Follows the route of the
 /// current layer.

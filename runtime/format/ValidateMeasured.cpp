@@ -21,7 +21,7 @@ Status checkAtLeast0(std::string_view what, double value) {
   return {};
 }
 
-Status checkShare(std::string_view what, double value) {
+Status checkFraction(std::string_view what, double value) {
   MOERT_RETURN_IF_ERROR(checkAtLeast0(what, value));
   if (value > 1)
     return invalidInput(what, " is ", value, ", expected at most 1");
@@ -63,7 +63,7 @@ static Status checkAcceptanceText(const MeasuredText &text, bool isOnItems) {
       return invalidInput(sample, " ", text.windows[i], " follows ", text.windows[i - 1],
                           ", expected ascending ", sample, "s");
   for (double value : ours)
-    MOERT_RETURN_IF_ERROR(isOnItems ? checkShare("a point of the reference", value)
+    MOERT_RETURN_IF_ERROR(isOnItems ? checkFraction("a point of the reference", value)
                                     : checkAtLeast0("a loss of the reference", value));
   return {};
 }
@@ -115,7 +115,7 @@ static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
   MOERT_RETURN_IF_ERROR(checkFinite("the loss's upper bound", measured.upperBound));
   // Negative only by rounding.
   MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", measured.klNats));
-  MOERT_RETURN_IF_ERROR(checkShare("the top-1 disagreement", measured.topDisagreement));
+  MOERT_RETURN_IF_ERROR(checkFraction("the top-1 disagreement", measured.topDisagreement));
   if (!(measured.confidence >= 0.9 && measured.confidence <= 0.9999))
     return invalidInput("the bound's confidence is ", measured.confidence,
                         ", expected 0.9 to 0.9999");

@@ -36,7 +36,7 @@ static Status checkQuotas(const Artifact &artifact, const Plan &plan) {
                         artifact.moeLayers.size());
   for (size_t i = 0; i < artifact.moeLayers.size(); ++i) {
     const RecordPages pages = pagesOf(artifact.moeLayers[i], artifact.pageBytes);
-    uint64_t room = uint64_t(plan.quotaPages[i]) + plan.transitPages;
+    uint64_t room = uint64_t(plan.quotaPages[i]) + plan.stagingPages;
     if (room < pages.largest)
       return invalidInput("MoE layer ", i, " has ", room, " pages with the staging pages, its ",
                           "largest record needs ", pages.largest);
@@ -95,7 +95,7 @@ static Status checkPinnedPages(const Artifact &artifact, const Plan &plan) {
       const uint64_t pages =
           divideUp(artifact.moeLayers[i].experts[expert].bytes, artifact.pageBytes);
       // The quotas and the staging pages together hold the largest record (checkQuotas).
-      const uint64_t limit = std::min(group.quotaPages, group.quotaPages + plan.transitPages -
+      const uint64_t limit = std::min(group.quotaPages, group.quotaPages + plan.stagingPages -
                                                             group.largestRecordPages);
       if (group.pinnedPages + pages > limit)
         return invalidInput("expert ", expert, " of MoE layer ", i, " is pinned: ", pages,
@@ -135,21 +135,21 @@ static Status checkStart(const Artifact &artifact, const Plan &plan) {
 
 // Bit a of a MoE layer: the program "decode" has a predict instruction a MoE layers ahead of it.
 // Programs are checked after plans.
-static std::vector<uint8_t> guessesOf(const Artifact &artifact) {
-  std::vector<uint8_t> guesses(artifact.moeLayers.size());
+static std::vector<uint8_t> prefetchesOf(const Artifact &artifact) {
+  std::vector<uint8_t> prefetches(artifact.moeLayers.size());
   for (const Program &program : artifact.programs)
     if (program.name == "decode")
       for (const Instruction &instruction : program.instructions)
         if (const auto *predict = std::get_if<PredictInstruction>(&instruction))
-          if (predict->moeLayer < guesses.size() && predict->ahead <= kMostAhead)
-            guesses[predict->moeLayer] |= uint8_t(1 << predict->ahead);
-  return guesses;
+          if (predict->moeLayer < prefetches.size() && predict->ahead <= kMostAhead)
+            prefetches[predict->moeLayer] |= uint8_t(1 << predict->ahead);
+  return prefetches;
 }
 
-static Status checkGuess(const Artifact &artifact, const GuessRule &rule, size_t experts,
-                         uint8_t programGuesses) {
+static Status checkPrefetch(const Artifact &artifact, const PrefetchRule &rule, size_t experts,
+                            uint8_t programPrefetches) {
   MOERT_RETURN_IF_ERROR(checkRange("ahead", rule.ahead, 1, kMostAhead));
-  MOERT_RETURN_IF_ERROR(checkRange("minimum probability", rule.minShare, 0, kWholeShare));
+  MOERT_RETURN_IF_ERROR(checkRange("minimum probability", rule.minProbability, 0, kFixedPointOne));
   if (rule.predictor == Predictor::kOff)
     return {};
   MOERT_RETURN_IF_ERROR(checkRange("number of candidates", rule.candidates, 1, experts));
@@ -159,18 +159,18 @@ static Status checkGuess(const Artifact &artifact, const GuessRule &rule, size_t
                         " ahead, expected 1");
   if (rule.predictor == Predictor::kPaths && artifact.pathsBytes == 0)
     return invalidInput("an activation-path table is used, but the file has no section of them");
-  if ((programGuesses & 1 << rule.ahead) == 0)
+  if ((programPrefetches & 1 << rule.ahead) == 0)
     return invalidInput("the program 'decode' has no predict instruction ", uint32_t(rule.ahead),
                         " ahead of it");
   return {};
 }
 
-static Status checkGuesses(const Artifact &artifact, const Plan &plan,
-                           const std::vector<uint8_t> &programGuesses) {
-  MOERT_RETURN_IF_ERROR(checkCount("prefetch rules", plan.guesses.size(), artifact));
-  for (size_t i = 0; i < plan.guesses.size(); ++i)
-    MOERT_RETURN_IF_ERROR(checkGuess(artifact, plan.guesses[i],
-                                     artifact.moeLayers[i].experts.size(), programGuesses[i])
+static Status checkPrefetches(const Artifact &artifact, const Plan &plan,
+                              const std::vector<uint8_t> &programPrefetches) {
+  MOERT_RETURN_IF_ERROR(checkCount("prefetch rules", plan.prefetches.size(), artifact));
+  for (size_t i = 0; i < plan.prefetches.size(); ++i)
+    MOERT_RETURN_IF_ERROR(checkPrefetch(artifact, plan.prefetches[i],
+                                        artifact.moeLayers[i].experts.size(), programPrefetches[i])
                               .withContext(strCat("prefetch rule of MoE layer ", i)));
   return {};
 }
@@ -188,10 +188,10 @@ static Status checkForecast(const Forecast &forecast) {
                                     {"bound of the time per token", forecast.boundNs}})
     MOERT_RETURN_IF_ERROR(checkAtLeast0(what, value));
   for (const auto &[what, value] : {std::pair{"hit rate", forecast.hitRate},
-                                    {"rate of resident experts", forecast.presentRate},
-                                    {"prefetch recall", forecast.guessRecall},
-                                    {"prefetch precision", forecast.guessPrecision}})
-    MOERT_RETURN_IF_ERROR(checkShare(what, value));
+                                    {"rate of resident experts", forecast.readyRate},
+                                    {"prefetch recall", forecast.prefetchRecall},
+                                    {"prefetch precision", forecast.prefetchPrecision}})
+    MOERT_RETURN_IF_ERROR(checkFraction(what, value));
   return {};
 }
 
@@ -204,7 +204,7 @@ static Status checkReasons(const Plan &plan) {
 }
 
 static Status checkPlan(const Artifact &artifact, const Plan &plan,
-                        const std::vector<uint8_t> &programGuesses) {
+                        const std::vector<uint8_t> &programPrefetches) {
   MOERT_RETURN_IF_ERROR(checkText(plan.name, "the name"));
   MOERT_RETURN_IF_ERROR(checkText(plan.preset, "the preset"));
   MOERT_RETURN_IF_ERROR(checkRange("prefill chunk", plan.prefillChunk, 1, kMaxPrefillChunk));
@@ -212,7 +212,7 @@ static Status checkPlan(const Artifact &artifact, const Plan &plan,
   MOERT_RETURN_IF_ERROR(checkQuotas(artifact, plan));
   MOERT_RETURN_IF_ERROR(checkPins(artifact, plan));
   MOERT_RETURN_IF_ERROR(checkStart(artifact, plan));
-  MOERT_RETURN_IF_ERROR(checkGuesses(artifact, plan, programGuesses));
+  MOERT_RETURN_IF_ERROR(checkPrefetches(artifact, plan, programPrefetches));
   if (plan.forecast)
     MOERT_RETURN_IF_ERROR(checkForecast(*plan.forecast).withContext("forecast"));
   return checkReasons(plan);
@@ -221,14 +221,14 @@ static Status checkPlan(const Artifact &artifact, const Plan &plan,
 Status validatePlans(const Artifact &artifact) {
   if (artifact.plans.empty())
     return invalidInput("no plans, expected at least 1");
-  const std::vector<uint8_t> programGuesses = guessesOf(artifact);
+  const std::vector<uint8_t> programPrefetches = prefetchesOf(artifact);
   std::unordered_set<std::string_view> names;
   // 0 means no limit, so it is the largest.
   auto limitOf = [](const Plan &plan) { return plan.budgetBytes - 1; };
   for (size_t i = 0; i < artifact.plans.size(); ++i) {
     const Plan &plan = artifact.plans[i];
     MOERT_RETURN_IF_ERROR(
-        checkPlan(artifact, plan, programGuesses).withContext(strCat("plan ", i)));
+        checkPlan(artifact, plan, programPrefetches).withContext(strCat("plan ", i)));
     if (plan.name.empty() || !names.insert(plan.name).second)
       return invalidInput("plan ", i, ": the name '", plan.name, "' is empty or taken");
     if (i > 0 && limitOf(plan) > limitOf(artifact.plans[i - 1]))

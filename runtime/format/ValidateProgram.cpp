@@ -9,7 +9,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/BufferWalk.h"
 #include "runtime/format/ValidateRules.h"
-#include "runtime/policy/Guesses.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <array>
 #include <cmath>

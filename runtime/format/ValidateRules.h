@@ -18,7 +18,7 @@ inline Status checkRange(std::string_view what, uint64_t value, uint64_t low, ui
 
 /// Both rules refuse NaN.
 Status checkAtLeast0(std::string_view what, double value);
-Status checkShare(std::string_view what, double value);
+Status checkFraction(std::string_view what, double value);
 
 /// Refuses text that could harm a terminal or JSON, and very long text.
 Status checkText(std::string_view text, std::string_view what);

@@ -10,26 +10,26 @@ void LayerTotals::add(const LayerProfile &layer) {
   computeNs += layer.computeNs;
   waitNs += layer.waitNs;
   bytesRead += layer.bytesRead;
-  guessBytes += layer.guessBytes;
+  prefetchBytes += layer.prefetchBytes;
   hits += layer.hits;
   misses += layer.misses;
-  adopted += layer.adopted;
-  present += layer.present;
-  awaited += layer.awaited;
-  refuted += layer.refuted;
+  useful += layer.useful;
+  ready += layer.ready;
+  stalled += layer.stalled;
+  cancelled += layer.cancelled;
 }
 
 LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
   computeNs += other.computeNs;
   waitNs += other.waitNs;
   bytesRead += other.bytesRead;
-  guessBytes += other.guessBytes;
+  prefetchBytes += other.prefetchBytes;
   hits += other.hits;
   misses += other.misses;
-  adopted += other.adopted;
-  present += other.present;
-  awaited += other.awaited;
-  refuted += other.refuted;
+  useful += other.useful;
+  ready += other.ready;
+  stalled += other.stalled;
+  cancelled += other.cancelled;
   return *this;
 }
 
@@ -97,11 +97,11 @@ static void writeStep(JsonWriter &json, const RunStep &step, std::span<const Lay
   writeColumn(json, "bytes_read", layers, &LayerProfile::bytesRead);
   writeColumn(json, "hits", layers, &LayerProfile::hits);
   writeColumn(json, "misses", layers, &LayerProfile::misses);
-  writeColumn(json, "present", layers, &LayerProfile::present);
-  writeColumn(json, "awaited", layers, &LayerProfile::awaited);
-  writeColumn(json, "adopted", layers, &LayerProfile::adopted);
-  writeColumn(json, "refuted", layers, &LayerProfile::refuted);
-  writeColumn(json, "guess_bytes", layers, &LayerProfile::guessBytes);
+  writeColumn(json, "ready", layers, &LayerProfile::ready);
+  writeColumn(json, "stalled", layers, &LayerProfile::stalled);
+  writeColumn(json, "useful", layers, &LayerProfile::useful);
+  writeColumn(json, "cancelled", layers, &LayerProfile::cancelled);
+  writeColumn(json, "prefetch_bytes", layers, &LayerProfile::prefetchBytes);
   json.endObject();
 }
 

@@ -24,15 +24,15 @@ struct RunStep {
 
 /// Sums of LayerProfile over several steps and all layers.
 struct LayerTotals {
-  uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, guessBytes = 0;
-  uint64_t hits = 0, misses = 0, adopted = 0, present = 0, awaited = 0, refuted = 0;
+  uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, prefetchBytes = 0;
+  uint64_t hits = 0, misses = 0, useful = 0, ready = 0, stalled = 0, cancelled = 0;
 
   void add(const LayerProfile &layer);
   LayerTotals &operator+=(const LayerTotals &other);
   double hitRate() const { return rateOf(hits); }
-  double presentRate() const { return rateOf(present); }
-  double awaitedRate() const { return hits + misses == 0 ? 0 : rateOf(awaited); }
-  uint64_t guesses() const { return adopted + refuted; }
+  double readyRate() const { return rateOf(ready); }
+  double stallRate() const { return hits + misses == 0 ? 0 : rateOf(stalled); }
+  uint64_t prefetches() const { return useful + cancelled; }
 
 private:
   double rateOf(uint64_t experts) const { // 1 if no experts were demanded.

@@ -119,13 +119,13 @@ std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
                                               const ProcessFootprint &process,
                                               const RunRequest &request, const BudgetSize &budget) {
   uint64_t smallestPool = smallestPoolPages(model.cache);
-  if (budget.expertShare) {
-    uint64_t wanted =
-        static_cast<uint64_t>(*budget.expertShare * static_cast<double>(model.expertPayloadBytes));
+  if (budget.expertFraction) {
+    uint64_t wanted = static_cast<uint64_t>(*budget.expertFraction *
+                                            static_cast<double>(model.expertPayloadBytes));
     const uint64_t allPages = largestPoolPages(model.cache);
     // 100% includes the padding, which is not counted as expert bytes.
     uint64_t pages =
-        *budget.expertShare >= 1 ? allPages : std::min(wanted / model.pageBytes, allPages);
+        *budget.expertFraction >= 1 ? allPages : std::min(wanted / model.pageBytes, allPages);
     if (pages < smallestPool)
       return std::nullopt;
     uint32_t chunk =

@@ -70,7 +70,7 @@ struct RunRequest {
 /// "512MiB", or a percentage of the expert bytes on top of everything else.
 struct BudgetSize {
   uint64_t bytes = 0;
-  std::optional<double> expertShare; // 0.25 for "25%".
+  std::optional<double> expertFraction; // 0.25 for "25%".
 };
 
 struct MemoryItem {

@@ -9,7 +9,7 @@ static const char *ownerOf(const MemoryBound &bound) {
 }
 
 Status checkBudgetLimit(const BudgetSize &budget, const SystemMemory &system) {
-  if (budget.expertShare || budget.bytes <= system.limit.bytes)
+  if (budget.expertFraction || budget.bytes <= system.limit.bytes)
     return {};
   return invalidInput("--memory ", formatExactBytes(budget.bytes), ": ", ownerOf(system.limit),
                       " has ", formatExactBytes(system.limit.bytes),

@@ -3,8 +3,8 @@
 // layer; a target says how much the former may have. An expert that had just been evicted from one
 // side when it is wanted moves the target to that side's advantage.
 //
-// What differs from the paper: a play wants several experts at once, and what it wants is never
-// evicted while something else can be; sizes count in pages.
+// What differs from the paper: a layer pass wants several experts at once, and what it wants is
+// never evicted while something else can be; sizes count in pages.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ enum class ArcList : uint8_t { kForgotten, kOnce, kAgain, kOnceGhost, kAgainGhos
 /// targetPages is at most the quota of the last use.
 class ArcBalance {
 public:
-  /// The expert is wanted by a play.
+  /// The expert is wanted by a layer pass.
   void use(ArcList &list, uint64_t pages, uint64_t quotaPages);
   /// The expert was evicted; it becomes a ghost.
   void leave(ArcList &list, uint64_t pages);

@@ -9,7 +9,7 @@
 namespace moert {
 
 uint64_t CacheAllotment::totalPages() const {
-  return std::accumulate(quotaPages.begin(), quotaPages.end(), uint64_t(transitPages));
+  return std::accumulate(quotaPages.begin(), quotaPages.end(), uint64_t(stagingPages));
 }
 
 CacheShape::Layer cacheLayerOf(std::span<const uint64_t> recordBytes, uint32_t pageBytes,
@@ -43,19 +43,19 @@ uint64_t largestPoolPages(const CacheShape &shape) {
   return pages;
 }
 
-// With t transit pages each of n layers keeps (P - t) / n, and t + (P - t) / n >= W has to hold;
+// With t staging pages each of n layers keeps (P - t) / n, and t + (P - t) / n >= W has to hold;
 // solved for the smallest t.
-static uint64_t transitFor(const CacheShape &shape, uint64_t poolPages) {
+static uint64_t stagingFor(const CacheShape &shape, uint64_t poolPages) {
   uint64_t working = 0;
   for (const CacheShape::Layer &layer : shape.layers)
     working = std::max(working, layer.workingPages);
   uint64_t layers = shape.layers.size();
   if (poolPages >= working * layers || layers < 2)
     return 0;
-  uint64_t transit = (working * layers - poolPages + layers - 2) / (layers - 1);
+  uint64_t staging = (working * layers - poolPages + layers - 2) / (layers - 1);
   // In whole records, so that the quotas lose nothing to rounding; never more than there is.
   uint64_t record = smallestPoolPages(shape);
-  return std::min(poolPages / record, (transit + record - 1) / record) * record;
+  return std::min(poolPages / record, (staging + record - 1) / record) * record;
 }
 
 CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
@@ -67,8 +67,8 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
           static_cast<uint32_t>(std::min<uint64_t>(shape.layers[i].allPages, UINT32_MAX));
     return allotment;
   }
-  allotment.transitPages = static_cast<uint32_t>(transitFor(shape, poolPages));
-  uint64_t left = poolPages - allotment.transitPages;
+  allotment.stagingPages = static_cast<uint32_t>(stagingFor(shape, poolPages));
+  uint64_t left = poolPages - allotment.stagingPages;
   // One record to each layer in turn until nothing fits: even, and exact about the remainder.
   for (bool placed = true; placed;) {
     placed = false;
@@ -86,7 +86,7 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
   return allotment;
 }
 
-// What a layer that is played has to have room for.
+// What a layer that is executed has to have room for.
 static uint64_t pagesNeeded(const CacheShape::Layer &layer, uint64_t plannedPages) {
   return std::max(layer.recordPages, std::min(layer.workingPages, plannedPages));
 }
@@ -94,8 +94,8 @@ static uint64_t pagesNeeded(const CacheShape::Layer &layer, uint64_t plannedPage
 static bool isEnough(const CacheAllotment &allotment, const CacheAllotment &plan,
                      const CacheShape &shape) {
   for (size_t i = 0; i < shape.layers.size(); ++i)
-    if (uint64_t(allotment.quotaPages[i]) + allotment.transitPages <
-        pagesNeeded(shape.layers[i], uint64_t(plan.quotaPages[i]) + plan.transitPages))
+    if (uint64_t(allotment.quotaPages[i]) + allotment.stagingPages <
+        pagesNeeded(shape.layers[i], uint64_t(plan.quotaPages[i]) + plan.stagingPages))
       return false;
   return true;
 }
@@ -103,10 +103,10 @@ static bool isEnough(const CacheAllotment &allotment, const CacheAllotment &plan
 // Record by record to the layer that is furthest behind its part of the plan; layers without a part
 // come last, the emptiest first.
 static CacheAllotment shareAsPlanned(const CacheAllotment &plan, const CacheShape &shape,
-                                     uint64_t poolPages, uint64_t transitPages) {
+                                     uint64_t poolPages, uint64_t stagingPages) {
   CacheAllotment allotment;
   allotment.quotaPages.assign(shape.layers.size(), 0);
-  uint64_t left = poolPages - transitPages;
+  uint64_t left = poolPages - stagingPages;
   while (true) {
     size_t next = shape.layers.size();
     uint64_t nextPages = 0;
@@ -131,7 +131,7 @@ static CacheAllotment shareAsPlanned(const CacheAllotment &plan, const CacheShap
     allotment.quotaPages[next] += static_cast<uint32_t>(nextPages);
     left -= nextPages;
   }
-  allotment.transitPages = static_cast<uint32_t>(transitPages + left);
+  allotment.stagingPages = static_cast<uint32_t>(stagingPages + left);
   return allotment;
 }
 
@@ -140,19 +140,19 @@ CacheAllotment adjustAllotment(const CacheAllotment &plan, const CacheShape &sha
   uint64_t plannedPages = plan.totalPages(), record = smallestPoolPages(shape);
   if (plannedPages <= poolPages && poolPages - plannedPages < record)
     return plan;
-  if (plannedPages == plan.transitPages)
+  if (plannedPages == plan.stagingPages)
     return {static_cast<uint32_t>(std::min<uint64_t>(poolPages, UINT32_MAX)), plan.quotaPages};
   if (poolPages >= largestPoolPages(shape))
     return allotCache(shape, poolPages);
-  uint64_t transit = plan.transitPages;
+  uint64_t staging = plan.stagingPages;
   if (poolPages < plannedPages)
-    transit = divideUp(transit * poolPages / plannedPages, record) * record;
+    staging = divideUp(staging * poolPages / plannedPages, record) * record;
   while (true) {
-    transit = std::min(transit, poolPages);
-    CacheAllotment allotment = shareAsPlanned(plan, shape, poolPages, transit);
-    if (transit == poolPages || isEnough(allotment, plan, shape))
+    staging = std::min(staging, poolPages);
+    CacheAllotment allotment = shareAsPlanned(plan, shape, poolPages, staging);
+    if (staging == poolPages || isEnough(allotment, plan, shape))
       return allotment;
-    transit += record;
+    staging += record;
   }
 }
 

@@ -28,21 +28,21 @@ CacheShape::Layer cacheLayerOf(std::span<const uint64_t> recordBytes, uint32_t p
                                uint32_t topK);
 
 struct CacheAllotment {
-  uint32_t transitPages = 0;        // Borrowed by the layer that is being played.
+  uint32_t stagingPages = 0;        // Borrowed by the layer that is being executed.
   std::vector<uint32_t> quotaPages; // Per layer: what it keeps between its turns.
 
   uint64_t totalPages() const;
   friend bool operator==(const CacheAllotment &, const CacheAllotment &) = default;
 };
 
-/// Pages below which nothing can be played: the largest record.
+/// Pages below which nothing can be executed: the largest record.
 uint64_t smallestPoolPages(const CacheShape &shape);
 
 /// Pages above which more does not help: every record.
 uint64_t largestPoolPages(const CacheShape &shape);
 
 /// Shares poolPages (at least smallestPoolPages) evenly, in records of each layer's largest size,
-/// no layer getting more than it has. A layer being played can hold its quota and the transit
+/// no layer getting more than it has. A layer being executed can hold its quota and the staging
 /// pages: together at least as many of its records as it needs to compute one while the next ones
 /// are read (kWorkingRecords, or topK), as far as the pool allows.
 CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages);
@@ -50,9 +50,9 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages);
 /// A plan's allotment for another pool (at least smallestPoolPages). Exactly the plan's where the
 /// pool is the plan's, up to pages that make no record; every record where the pool holds them all.
 /// Otherwise the quotas in proportion, in records, no layer getting more than it has, and the
-/// transit pages as they are, fewer only in proportion to a smaller pool. Every layer can hold its
-/// quota and the transit pages: of its working records as many as with the plan, as far as the pool
-/// allows. The rest of the pool goes to the transit pages; so does all of it where the plan keeps
+/// staging pages as they are, fewer only in proportion to a smaller pool. Every layer can hold its
+/// quota and the staging pages: of its working records as many as with the plan, as far as the pool
+/// allows. The rest of the pool goes to the staging pages; so does all of it where the plan keeps
 /// nothing.
 CacheAllotment adjustAllotment(const CacheAllotment &plan, const CacheShape &shape,
                                uint64_t poolPages);

@@ -7,7 +7,7 @@ namespace moert {
 
 //===-- Making --------------------------------------------------------------------------------===//
 
-// With one pool every expert in memory competes in every play.
+// With one pool every expert in memory competes in every layer pass.
 static size_t mostCandidates(const CacheRules &rules, const DirectorySize &size) {
   return rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
 }
@@ -16,9 +16,9 @@ static size_t shareCount(const CacheRules &rules, const DirectorySize &size) {
   return rules.sharing == CacheSharing::kOnePool ? 1 : size.layers;
 }
 
-CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInTransit,
+CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInStaging,
                                const DirectorySize &size)
-    : rules(cacheRules), transitPages(pagesInTransit) {
+    : rules(cacheRules), stagingPages(pagesInStaging) {
   layers.reserve(size.layers);
   shares.reserve(shareCount(rules, size));
   entries.reserve(size.experts);
@@ -29,7 +29,7 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInTra
     leavingOrder.resize(size.experts);
 }
 
-void CacheDirectory::addLayer(uint64_t quotaPages, bool comesRoundAgain) {
+void CacheDirectory::addLayer(uint64_t quotaPages, bool repeatsEveryStep) {
   uint32_t index = static_cast<uint32_t>(layers.size());
   if (shares.empty() || rules.sharing == CacheSharing::kLayerQuotas)
     shares.emplace_back().firstLayer = index;
@@ -38,8 +38,8 @@ void CacheDirectory::addLayer(uint64_t quotaPages, bool comesRoundAgain) {
   layers.push_back({.firstId = static_cast<uint32_t>(entries.size()),
                     .place = cycleLayers,
                     .share = static_cast<uint32_t>(shares.size() - 1),
-                    .comesRoundAgain = comesRoundAgain});
-  cycleLayers += comesRoundAgain;
+                    .repeatsEveryStep = repeatsEveryStep});
+  cycleLayers += repeatsEveryStep;
 }
 
 void CacheDirectory::addExpert(uint32_t pages) {
@@ -53,9 +53,10 @@ void CacheDirectory::addExpert(uint32_t pages) {
   entry.layer = static_cast<uint32_t>(layers.size() - 1);
 }
 
-//===-- A play --------------------------------------------------------------------------------===//
+//===-- A layer pass
+//--------------------------------------------------------------------------------===//
 
-bool CacheDirectory::isPlayable(uint32_t layer, std::span<const uint32_t> wanted) {
+bool CacheDirectory::isExecutable(uint32_t layer, std::span<const uint32_t> wanted) {
   wantedIds.clear();
   for (uint32_t expert : wanted) {
     if (expert >= layers[layer].experts || entries[idOf(layer, expert)].isWanted)
@@ -70,32 +71,32 @@ bool CacheDirectory::isPlayable(uint32_t layer, std::span<const uint32_t> wanted
   return false;
 }
 
-bool CacheDirectory::beginPlay(uint32_t layer, const PlayDemand &demand) {
+bool CacheDirectory::beginPass(uint32_t layer, const PassDemand &demand) {
   assert(demand.tokens > 0 && (demand.uses.empty() || demand.uses.size() == demand.wanted.size()));
-  if (!isPlayable(layer, demand.wanted))
+  if (!isExecutable(layer, demand.wanted))
     return false;
-  playedLayer = layer;
-  isPlaying = true;
+  passLayer = layer;
+  isPassOpen = true;
   remember(layer, demand);
   decide(layer);
   return true;
 }
 
-void CacheDirectory::remember(uint32_t layerIndex, const PlayDemand &demand) {
+void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
   Layer &layer = layers[layerIndex];
-  ++plays;
+  ++passes;
   ++layer.turn;
-  bool needsShares = rules.eviction == EvictionPolicy::kCyclic;
-  ShareStep step(needsShares ? demand.tokens : 1);
-  if (needsShares)
+  bool needsProbabilities = rules.eviction == EvictionPolicy::kReuseDistance;
+  FrequencyStep step(needsProbabilities ? demand.tokens : 1);
+  if (needsProbabilities)
     for (uint32_t expert = 0; expert < layer.experts; ++expert)
       step.fade(entries[layer.firstId + expert].history);
   for (uint32_t rank = 0; rank < wantedIds.size(); ++rank) {
     DirectoryEntry &entry = entries[wantedIds[rank]];
     uint32_t uses = demand.uses.empty() ? 1 : demand.uses[rank];
-    if (needsShares)
+    if (needsProbabilities)
       step.add(entry.history, uses);
-    entry.history.lastUse = plays;
+    entry.history.lastUse = passes;
     entry.history.rank = rank;
     entry.history.lastTurn = layer.turn;
     entry.history.tokens += std::min(uses, UINT32_MAX - entry.history.tokens);
@@ -105,28 +106,28 @@ void CacheDirectory::remember(uint32_t layerIndex, const PlayDemand &demand) {
   }
 }
 
-void CacheDirectory::decide(uint32_t played) {
+void CacheDirectory::decide(uint32_t executed) {
   unkeptIds.clear();
-  const Share &share = shares[layers[played].share];
+  const Share &share = shares[layers[executed].share];
   uint64_t pages = share.heldPages;
   for (uint32_t id : wantedIds)
     pages += entries[id].isHeld ? 0 : entries[id].pages;
   if (pages <= share.quotaPages)
     return; // All of it stays.
 
-  PlayLimits limits{share.quotaPages, share.quotaPages + transitPages,
-                    layers[played].largestRecordPages};
+  PassLimits limits{share.quotaPages, share.quotaPages + stagingPages,
+                    layers[executed].largestRecordPages};
   // No layer gives up another expert once so many of its pages are gone.
   uint64_t leavingPages =
-      std::max(pages - share.quotaPages, kStreamedRecords * layers[played].largestRecordPages);
+      std::max(pages - share.quotaPages, kStreamedRecords * layers[executed].largestRecordPages);
   candidates.clear();
   limits.otherPages = share.heldPages;
   for (uint32_t layer = share.firstLayer; layer < share.endLayer; ++layer)
     limits.otherPages -= addCandidates(layer, leavingPages);
   if (rules.eviction == EvictionPolicy::kArc)
     limits.onceTargetPages = share.arc.targetPages();
-  planPlay(limits, candidates);
-  for (const PlayCandidate &candidate : candidates) {
+  planPass(limits, candidates);
+  for (const PassCandidate &candidate : candidates) {
     entries[candidate.use.expert].isKept = candidate.isKept;
     if (!candidate.isKept)
       unkeptIds.push_back(candidate.use.expert);
@@ -134,13 +135,13 @@ void CacheDirectory::decide(uint32_t played) {
 }
 
 LayerDistance CacheDirectory::distanceTo(uint32_t index) const {
-  const Layer &layer = layers[index], &played = layers[playedLayer];
+  const Layer &layer = layers[index], &executed = layers[passLayer];
   uint32_t cycle = std::max(1u, cycleLayers);
-  uint32_t next = played.place + played.comesRoundAgain;
+  uint32_t next = executed.place + executed.repeatsEveryStep;
   return {.layersAhead = (layer.place + cycle - next) % cycle + 1,
           .layers = cycle,
           .turn = layer.turn,
-          .comesRoundAgain = layer.comesRoundAgain};
+          .repeatsEveryStep = layer.repeatsEveryStep};
 }
 
 void CacheDirectory::addCandidate(uint32_t id, const LayerDistance &distance) {
@@ -163,7 +164,7 @@ uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
   LayerDistance distance = distanceTo(index);
   uint64_t pages = 0;
   // Adaptive replacement has two orders, and the target says which one counts.
-  bool takesAll = index == playedLayer || rules.eviction == EvictionPolicy::kArc;
+  bool takesAll = index == passLayer || rules.eviction == EvictionPolicy::kArc;
   uint32_t count = takesAll ? layer.experts : layer.ordered;
   for (uint32_t i = 0; i < count && (takesAll || pages < leavingPages); ++i) {
     uint32_t id = takesAll ? layer.firstId + i : leavingOrder[layer.firstId + i];
@@ -187,23 +188,23 @@ void CacheDirectory::orderLayer(uint32_t index) {
       addCandidate(id, distance);
   std::sort(
       candidates.begin(), candidates.end(),
-      [](const PlayCandidate &a, const PlayCandidate &b) { return leavesBefore(a.use, b.use); });
+      [](const PassCandidate &a, const PassCandidate &b) { return leavesBefore(a.use, b.use); });
   layer.ordered = 0;
-  for (const PlayCandidate &candidate : candidates)
+  for (const PassCandidate &candidate : candidates)
     leavingOrder[layer.firstId + layer.ordered++] = candidate.use.expert;
 }
 
 bool CacheDirectory::hasRoomFor(uint32_t id) const {
-  const Share &share = shareOf(id);
-  return share.heldPages + heldGuessPages + entries[id].pages <= share.quotaPages + transitPages;
+  const Share &share = fractionOf(id);
+  return share.heldPages + heldPrefetchPages + entries[id].pages <= share.quotaPages + stagingPages;
 }
 
 void CacheDirectory::hold(uint32_t id) {
   DirectoryEntry &entry = entries[id];
-  assert(!entry.isHeld && !entry.isGuess);
+  assert(!entry.isHeld && !entry.isPrefetch);
   entry.isHeld = true;
   layers[entry.layer].heldPages += entry.pages;
-  shareOf(id).heldPages += entry.pages;
+  fractionOf(id).heldPages += entry.pages;
 }
 
 void CacheDirectory::takePages(uint32_t id) {
@@ -211,28 +212,28 @@ void CacheDirectory::takePages(uint32_t id) {
   assert(entry.isHeld);
   entry.isHeld = false;
   layers[entry.layer].heldPages -= entry.pages;
-  shareOf(id).heldPages -= entry.pages;
+  fractionOf(id).heldPages -= entry.pages;
 }
 
 void CacheDirectory::drop(uint32_t id) {
   takePages(id);
-  shareOf(id).arc.leave(entries[id].arcList, entries[id].pages);
+  fractionOf(id).arc.leave(entries[id].arcList, entries[id].pages);
 }
 
-void CacheDirectory::endPlay() {
-  Share &share = shares[layers[playedLayer].share];
+void CacheDirectory::endPass() {
+  Share &share = shares[layers[passLayer].share];
   for (uint32_t id : wantedIds) {
     entries[id].isWanted = false;
-    if (!entries[id].isHeld) // Nor ever was, where a play has failed.
+    if (!entries[id].isHeld) // Nor ever was, where a layer pass has failed.
       share.arc.leave(entries[id].arcList, entries[id].pages);
   }
   wantedIds.clear();
   unkeptIds.clear();
-  isPlaying = false;
+  isPassOpen = false;
   if (rules.eviction == EvictionPolicy::kArc)
     forgetGhosts(share);
   else if (rules.sharing == CacheSharing::kOnePool)
-    orderLayer(playedLayer);
+    orderLayer(passLayer);
 }
 
 void CacheDirectory::forgetGhosts(Share &share) {
@@ -248,67 +249,68 @@ void CacheDirectory::forgetGhosts(Share &share) {
   }
 }
 
-//===-- Guesses -------------------------------------------------------------------------------===//
+//===-- Prefetches
+//-------------------------------------------------------------------------------===//
 
-bool CacheDirectory::hasRoomForGuess(uint32_t id) const {
+bool CacheDirectory::hasRoomForPrefetch(uint32_t id) const {
   const DirectoryEntry &entry = entries[id];
-  uint64_t pages = heldGuessPages + entry.pages;
-  if (!isGuessable(entry.layer) || pages > transitPages)
+  uint64_t pages = heldPrefetchPages + entry.pages;
+  if (!isPrefetchable(entry.layer) || pages > stagingPages)
     return false;
-  const Share &played = shares[layers[playedLayer].share];
-  return !isPlaying || played.heldPages + pages <= played.quotaPages + transitPages;
+  const Share &executed = shares[layers[passLayer].share];
+  return !isPassOpen || executed.heldPages + pages <= executed.quotaPages + stagingPages;
 }
 
-void CacheDirectory::holdGuess(uint32_t id) {
+void CacheDirectory::holdPrefetch(uint32_t id) {
   DirectoryEntry &entry = entries[id];
-  assert(!entry.isHeld && !entry.isGuess);
-  entry.isGuess = true;
-  heldGuessPages += entry.pages;
+  assert(!entry.isHeld && !entry.isPrefetch);
+  entry.isPrefetch = true;
+  heldPrefetchPages += entry.pages;
 }
 
-void CacheDirectory::dropGuess(uint32_t id) {
-  assert(entries[id].isGuess);
-  entries[id].isGuess = false;
-  heldGuessPages -= entries[id].pages;
+void CacheDirectory::dropPrefetch(uint32_t id) {
+  assert(entries[id].isPrefetch);
+  entries[id].isPrefetch = false;
+  heldPrefetchPages -= entries[id].pages;
 }
 
 bool CacheDirectory::canRetain(uint32_t id) const {
-  uint64_t pages = heldGuessPages + entries[id].pages;
-  return pages <= transitPages && demandFitsBeside(pages);
+  uint64_t pages = heldPrefetchPages + entries[id].pages;
+  return pages <= stagingPages && demandFitsBeside(pages);
 }
 
-void CacheDirectory::retainAsGuess(uint32_t id) {
-  assert(isPlaying && !entries[id].isWanted);
+void CacheDirectory::retainAsPrefetch(uint32_t id) {
+  assert(isPassOpen && !entries[id].isWanted);
   drop(id);
-  holdGuess(id);
+  holdPrefetch(id);
 }
 
-void CacheDirectory::adoptGuess(uint32_t id) {
+void CacheDirectory::claimPrefetch(uint32_t id) {
   assert(entries[id].isWanted);
-  dropGuess(id);
+  dropPrefetch(id);
   hold(id);
 }
 
-void CacheDirectory::disownGuess(uint32_t id) {
+void CacheDirectory::disownPrefetch(uint32_t id) {
   assert(entries[id].isWanted);
   takePages(id);
 }
 
-bool CacheDirectory::demandFitsBeside(uint64_t guessedPages) const {
-  const Share &share = shares[layers[playedLayer].share];
-  uint64_t pages = share.heldPages + guessedPages;
+bool CacheDirectory::demandFitsBeside(uint64_t prefetchedPages) const {
+  const Share &share = shares[layers[passLayer].share];
+  uint64_t pages = share.heldPages + prefetchedPages;
   for (uint32_t id : wantedIds)
     pages += entries[id].isHeld ? 0 : entries[id].pages;
   for (uint32_t id : unkeptIds)
     pages -= entries[id].isHeld && !entries[id].isWanted ? entries[id].pages : 0;
-  return pages <= share.quotaPages + transitPages;
+  return pages <= share.quotaPages + stagingPages;
 }
 
 //===-- Pins, start, prompts ------------------------------------------------------------------===//
 
 uint64_t CacheDirectory::pinLimitPages(uint32_t id) const {
-  const Share &share = shareOf(id);
-  return std::min(share.quotaPages, share.quotaPages + transitPages - share.largestRecordPages);
+  const Share &share = fractionOf(id);
+  return std::min(share.quotaPages, share.quotaPages + stagingPages - share.largestRecordPages);
 }
 
 bool CacheDirectory::pin(uint32_t id) {
@@ -316,7 +318,7 @@ bool CacheDirectory::pin(uint32_t id) {
   uint64_t pages = entry.pins == 0 ? entry.pages : 0;
   if (pages > 0 && pinnedPages(id) + pages > pinLimitPages(id))
     return false;
-  shareOf(id).pinnedPages += pages;
+  fractionOf(id).pinnedPages += pages;
   ++entry.pins;
   return true;
 }
@@ -325,10 +327,10 @@ void CacheDirectory::unpin(uint32_t id) {
   DirectoryEntry &entry = entries[id];
   assert(entry.pins > 0);
   if (--entry.pins == 0)
-    shareOf(id).pinnedPages -= entry.pages;
+    fractionOf(id).pinnedPages -= entry.pages;
 }
 
-bool CacheDirectory::selectFitting(uint32_t layer, const PlayDemand &demand,
+bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
                                    std::vector<uint32_t> &fitting,
                                    std::vector<uint32_t> &uses) const {
   const Share &share = shares[layers[layer].share];

@@ -14,37 +14,39 @@ namespace moert {
 // without fadeForPrompt.
 static constexpr uint32_t kRecentShift = 1;
 static constexpr uint32_t kLongShift = 6;
-static constexpr uint32_t kShareBits = 24;
-static_assert(kWholeShare == uint32_t(1) << kShareBits);
+static constexpr uint32_t kFixedPointBits = 24;
+static_assert(kFixedPointOne == uint32_t(1) << kFixedPointBits);
 
 static uint64_t keptAfter(uint32_t tokens, uint32_t shift) {
-  uint64_t kept = kWholeShare;
+  uint64_t kept = kFixedPointOne;
   for (uint32_t i = 0; i < tokens && kept >> shift > 0; ++i)
     kept -= kept >> shift;
   return kept;
 }
 
-ShareStep::ShareStep(uint32_t tokensOfPlay)
-    : tokens(tokensOfPlay), recentKept(keptAfter(tokensOfPlay, kRecentShift)),
-      longKept(keptAfter(tokensOfPlay, kLongShift)) {}
+FrequencyStep::FrequencyStep(uint32_t tokensOfPass)
+    : tokens(tokensOfPass), recentKept(keptAfter(tokensOfPass, kRecentShift)),
+      longKept(keptAfter(tokensOfPass, kLongShift)) {}
 
-void ShareStep::fade(ExpertHistory &history) const {
-  history.recentShare = static_cast<uint32_t>(history.recentShare * recentKept >> kShareBits);
-  history.longShare = static_cast<uint32_t>(history.longShare * longKept >> kShareBits);
+void FrequencyStep::fade(ExpertHistory &history) const {
+  history.recentFrequency =
+      static_cast<uint32_t>(history.recentFrequency * recentKept >> kFixedPointBits);
+  history.longFrequency =
+      static_cast<uint32_t>(history.longFrequency * longKept >> kFixedPointBits);
 }
 
-void ShareStep::add(ExpertHistory &history, uint32_t uses) const {
+void FrequencyStep::add(ExpertHistory &history, uint32_t uses) const {
   uint64_t wanted = std::min(uses, tokens);
-  history.recentShare += static_cast<uint32_t>((kWholeShare - recentKept) * wanted / tokens);
-  history.longShare += static_cast<uint32_t>((kWholeShare - longKept) * wanted / tokens);
+  history.recentFrequency += static_cast<uint32_t>((kFixedPointOne - recentKept) * wanted / tokens);
+  history.longFrequency += static_cast<uint32_t>((kFixedPointOne - longKept) * wanted / tokens);
 }
 
 // With prompts of 64 tokens of another kind of text and 48 decoded behind each, a quarter hits 0.1
 // to 0.7 points more than the whole, and within one kind of text 0.1 less to 0.1 more; a half or an
 // eighth are 0.2 at most from that.
 void fadeForPrompt(ExpertHistory &history) {
-  history.recentShare /= 4;
-  history.longShare /= 4;
+  history.recentFrequency /= 4;
+  history.longFrequency /= 4;
 }
 
 // The expected time until the next use, in cycles of the layers: the turns of its layer that pass
@@ -52,16 +54,16 @@ void fadeForPrompt(ExpertHistory &history) {
 // expert that has just become popular for a rare one, a recent share alone forgets too soon.
 static uint64_t expectedWait(const ExpertHistory &history, const LayerDistance &distance) {
   constexpr uint64_t kOneCycle = 1 << 12;
-  uint64_t share = (history.recentShare + 8 * uint64_t(history.longShare)) / 9;
-  return kOneCycle * kWholeShare / std::max<uint64_t>(share, 1) +
+  uint64_t share = (history.recentFrequency + 8 * uint64_t(history.longFrequency)) / 9;
+  return kOneCycle * kFixedPointOne / std::max<uint64_t>(share, 1) +
          kOneCycle * distance.layersAhead / distance.layers;
 }
 
 uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
                       const LayerDistance &distance) {
   bool looksAhead = policy == EvictionPolicy::kEdgeMoe || policy == EvictionPolicy::kLeastStale ||
-                    policy == EvictionPolicy::kCyclic;
-  if (looksAhead && !distance.comesRoundAgain)
+                    policy == EvictionPolicy::kReuseDistance;
+  if (looksAhead && !distance.repeatsEveryStep)
     return 0;
   switch (policy) {
   case EvictionPolicy::kLru:
@@ -78,7 +80,7 @@ uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
     uint64_t missedTurns = distance.turn - history.lastTurn;
     return (UINT32_MAX - missedTurns) << 32 | (UINT32_MAX - distance.layersAhead);
   }
-  case EvictionPolicy::kCyclic:
+  case EvictionPolicy::kReuseDistance:
     return UINT64_MAX - expectedWait(history, distance);
   }
   return 0;

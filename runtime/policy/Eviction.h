@@ -9,32 +9,34 @@ namespace moert {
 
 /// The numbers are the artifact's.
 enum class EvictionPolicy : uint8_t {
-  kLru = 0,        // Least recently used first.
-  kLfu = 1,        // Least often used first; uses count while an expert is not in memory, too.
-  kEdgeMoe = 2,    // EdgeMoE: uses, divided by the layers until the expert's own comes round.
-  kArc = 3,        // Adaptive replacement: ArcBalance.h.
-  kLeastStale = 4, // Unused for the most turns of its layer first, then the layer furthest away.
-  kCyclic = 5,     // The longest expected time until the next use first.
+  kLru = 0,           // Least recently used first.
+  kLfu = 1,           // Least often used first; uses count while an expert is not in memory, too.
+  kEdgeMoe = 2,       // EdgeMoE: uses, divided by the layers until the expert's own comes round.
+  kArc = 3,           // Adaptive replacement: ArcBalance.h.
+  kLeastStale = 4,    // Unused for the most turns of its layer first, then the layer furthest away.
+  kReuseDistance = 5, // The longest expected time until the next use first.
 };
 
 /// What is remembered of an expert, whether or not it is in memory.
 struct ExpertHistory {
-  uint64_t lastUse = 0;  // The play that wanted it last; 0: none yet.
-  uint32_t rank = 0;     // Its place among the experts of that play, 0 being the most popular one.
-  uint32_t lastTurn = 0; // That play, counted in plays of its own layer.
+  uint64_t lastUse = 0; // The layer pass that wanted it last; 0: none yet.
+  uint32_t rank =
+      0; // Its place among the experts of that layer pass, 0 being the most popular one.
+  uint32_t lastTurn = 0; // That layer pass, counted in executes of its own layer.
   uint32_t tokens = 0;   // That wanted it, up to the largest number there is.
-  uint32_t recentShare = 0; // Of the last two or so tokens, those that wanted it; kWholeShare: all.
-  uint32_t longShare = 0;   // The same of the last sixty or so.
+  uint32_t recentFrequency =
+      0; // Of the last two or so tokens, those that wanted it; kFixedPointOne: all.
+  uint32_t longFrequency = 0; // The same of the last sixty or so.
 };
 
 /// Shares are fixed-point numbers.
-constexpr uint32_t kWholeShare = uint32_t(1) << 24;
+constexpr uint32_t kFixedPointOne = uint32_t(1) << 24;
 
-/// How far a play of some tokens (not 0) moves the shares: as far as the tokens one by one would,
-/// had each wanted the same.
-class ShareStep {
+/// How far a layer pass of some tokens (not 0) moves the shares: as far as the tokens one by one
+/// would, had each wanted the same.
+class FrequencyStep {
 public:
-  explicit ShareStep(uint32_t tokens);
+  explicit FrequencyStep(uint32_t tokens);
 
   /// For every expert of the layer.
   void fade(ExpertHistory &history) const;
@@ -43,19 +45,19 @@ public:
 
 private:
   uint32_t tokens;
-  uint64_t recentKept, longKept; // Of kWholeShare.
+  uint64_t recentKept, longKept; // Of kFixedPointOne.
 };
 
-/// A new prompt is likely to be another text: to the cyclic policy what was wanted before, or was
-/// said of the start, counts a quarter of what is wanted from now on.
+/// A new prompt is likely to be another text: to the reuse-distance policy what was wanted before,
+/// or was said of the start, counts a quarter of what is wanted from now on.
 void fadeForPrompt(ExpertHistory &history);
 
-/// Where a layer stands in the cycle in which layers are played.
+/// Where a layer stands in the cycle in which layers are executed.
 struct LayerDistance {
-  uint32_t layersAhead = 1;    // Until its next turn; `layers` for the one that is played now.
-  uint32_t layers = 1;         // In a cycle.
-  uint32_t turn = 0;           // Plays of the layer so far, an open one included.
-  bool comesRoundAgain = true; // Not so an encoder's: policies that look ahead let it go first.
+  uint32_t layersAhead = 1;     // Until its next turn; `layers` for the one that is executed now.
+  uint32_t layers = 1;          // In a cycle.
+  uint32_t turn = 0;            // Layer passes of the layer so far, an open one included.
+  bool repeatsEveryStep = true; // Not so an encoder's: policies that look ahead let it go first.
 };
 
 /// What keeping the expert is worth; the least valuable one leaves first. 0 leaves the choice to
@@ -66,8 +68,8 @@ uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
 /// An expert that may be evicted.
 struct EvictionCandidate {
   uint32_t expert = 0;
-  uint64_t lastUse = 0; // The logical time of its last use; the play, not the wall clock.
-  uint32_t rank = 0;    // Of that play.
+  uint64_t lastUse = 0; // The logical time of its last use; the layer pass, not the wall clock.
+  uint32_t rank = 0;    // Of that layer pass.
   uint64_t value = 0;   // keepingValue()
 };
 

@@ -1,5 +1,5 @@
 // Which experts a token goes to: a pure function of the router's scores. Exact mode, where
-// residency plays no part.
+// residency executes no part.
 #pragma once
 
 #include <cstdint>

@@ -74,14 +74,15 @@ Result<PathTable> PathTable::create(std::span<const std::byte> section,
 
 void PathTable::predict(uint32_t layer, std::span<const int32_t> oneBefore,
                         std::span<const int32_t> twoBefore, std::span<uint32_t> shares) const {
-  const Layer &guessed = layers[layer];
-  assert(shares.size() == guessed.experts);
+  const Layer &prefetched = layers[layer];
+  assert(shares.size() == prefetched.experts);
   std::fill(shares.begin(), shares.end(), 0);
   uint64_t whole = 0;
-  for (size_t back = 0; back < 2 && guessed.rows[back]; ++back)
+  for (size_t back = 0; back < 2 && prefetched.rows[back]; ++back)
     for (int32_t expert : back == 0 ? oneBefore : twoBefore) {
       assert(static_cast<uint32_t>(expert) < layers[layer - back - 1].experts);
-      const std::byte *row = guessed.rows[back] + static_cast<uint64_t>(expert) * guessed.experts;
+      const std::byte *row =
+          prefetched.rows[back] + static_cast<uint64_t>(expert) * prefetched.experts;
       for (size_t i = 0; i < shares.size(); ++i) {
         shares[i] += static_cast<uint32_t>(row[i]);
         whole += static_cast<uint32_t>(row[i]);
@@ -90,7 +91,7 @@ void PathTable::predict(uint32_t layer, std::span<const int32_t> oneBefore,
   if (whole == 0)
     return;
   for (uint32_t &share : shares)
-    share = static_cast<uint32_t>(uint64_t(share) * kWholeShare / whole);
+    share = static_cast<uint32_t>(uint64_t(share) * kFixedPointOne / whole);
 }
 
 } // namespace moert

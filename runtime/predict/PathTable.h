@@ -44,9 +44,10 @@ public:
   static Result<PathTable> create(std::span<const std::byte> section,
                                   std::span<const uint32_t> layerExperts);
 
-  /// Predicts the probability of each expert of a MoE layer, in units of 1 / kWholeShare, from the
-  /// experts that the layer before (oneBefore) and the one before that (twoBefore) chose, for one
-  /// or several tokens. One of the lists may be empty; all results are 0 if the table has no data.
+  /// Predicts the probability of each expert of a MoE layer, in units of 1 / kFixedPointOne, from
+  /// the experts that the layer before (oneBefore) and the one before that (twoBefore) chose, for
+  /// one or several tokens. One of the lists may be empty; all results are 0 if the table has no
+  /// data.
   void predict(uint32_t layer, std::span<const int32_t> oneBefore,
                std::span<const int32_t> twoBefore, std::span<uint32_t> shares) const;
 

@@ -5,15 +5,15 @@
 //
 // For each budget (25%, 50%, 75%) two tables:
 //
-//   Guesses: plans that are searched for as `moec replan` does, by what the routers say of later
+//   Prefetches: plans that are searched for as `moec replan` does, by what the routers say of later
 //   layers, and then as if they named the experts of one, two and three layers ahead without an
 //   error. Wanted experts that are there at their turn, those that hit, and the forecast time.
 //
 //   Evictions: hits of a cache of that share of each layer's experts on the artifact's trace, its
-//   windows one behind the other, decoded token by token: of LRU, of the cyclic score, of the same
-//   score knowing who is wanted by the next 1, 2, 4 or 8 tokens in every layer (of those who are,
-//   the one that is wanted last leaves last), and of Belady's rule; with the share of the way from
-//   LRU to Belady.
+//   windows one behind the other, decoded token by token: of LRU, of the reuse-distance score, of
+//   the same score knowing who is wanted by the next 1, 2, 4 or 8 tokens in every layer (of those
+//   who are, the one that is wanted last leaves last), and of Belady's rule; with the share of the
+//   way from LRU to Belady.
 #include "compiler/plan/PlanSearch.h"
 #include "compiler/planning/PlanInputs.h"
 #include "compiler/planning/RefinePlans.h"
@@ -33,7 +33,8 @@ using namespace moert;
 
 namespace {
 
-//===-- Guesses -------------------------------------------------------------------------------===//
+//===-- Prefetches
+//-------------------------------------------------------------------------------===//
 
 /// The trace with gates that name the experts of so many layers ahead, and say nothing of others.
 PlanTrace withPerfectGates(PlanTrace trace, size_t layersAhead) {
@@ -48,15 +49,15 @@ PlanTrace withPerfectGates(PlanTrace trace, size_t layersAhead) {
   return trace;
 }
 
-Status printGuesses(const PlannedArtifact &planned, const Plan &plan, const PlanTrace &trace,
-                    const char *name) {
+Status printPrefetches(const PlannedArtifact &planned, const Plan &plan, const PlanTrace &trace,
+                       const char *name) {
   const StepUse use = tracedUse(*planned.device, trace);
   MOERT_ASSIGN_OR_RETURN(PlanInputs inputs,
                          PlanInputs::create(planned.artifact, trace, {}, *planned.device, use));
   MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(inputs.problem(poolPagesOf(plan))));
   MOERT_ASSIGN_OR_RETURN(const PlanForecast forecast, inputs.forecast(found.planned.settings));
   std::printf("  %-28s there %5.1f%%, hits %5.1f%%, %.2f ms a token\n", name,
-              100 * forecast.presentRate, 100 * forecast.hitRate, forecast.tokenNs / 1e6);
+              100 * forecast.readyRate, 100 * forecast.hitRate, forecast.tokenNs / 1e6);
   std::fflush(stdout);
   return {};
 }
@@ -86,7 +87,7 @@ public:
       bool isHeld = false;
     };
     std::vector<Entry> entries(layer.experts);
-    const ShareStep step(1);
+    const FrequencyStep step(1);
     uint64_t missed = 0;
     for (uint64_t token = 0; token < next.size() / layer.topK; ++token) {
       for (Entry &entry : entries)
@@ -141,10 +142,10 @@ void printEvictions(const PlanTrace &trace, double share) {
                 best > lru ? 100 * (hit - lru) / (best - lru) : 0);
   };
   print("LRU", lru);
-  print("cyclic", hits(EvictionPolicy::kCyclic, 0));
+  print("reuse-distance", hits(EvictionPolicy::kReuseDistance, 0));
   for (uint64_t known : {1, 2, 4, 8})
     print(strCat("knowing ", known, known == 1 ? " token" : " tokens"),
-          hits(EvictionPolicy::kCyclic, known));
+          hits(EvictionPolicy::kReuseDistance, known));
   print("Belady", best);
   std::fflush(stdout);
 }
@@ -156,11 +157,11 @@ Status run(const ReplanRequest &request) {
                         ": has no trace of its calibration, or one of no more than ", kWarmUpTokens,
                         " tokens");
   for (const Plan &plan : planned.artifact.plans) {
-    std::printf("%s\n guesses\n", plan.name.c_str());
-    MOERT_RETURN_IF_ERROR(printGuesses(planned, plan, *planned.trace, "as routers say"));
+    std::printf("%s\n prefetches\n", plan.name.c_str());
+    MOERT_RETURN_IF_ERROR(printPrefetches(planned, plan, *planned.trace, "as routers say"));
     for (size_t ahead : {1, 2, 3})
-      MOERT_RETURN_IF_ERROR(printGuesses(planned, plan, withPerfectGates(*planned.trace, ahead),
-                                         strCat("right, up to ", ahead, " ahead").c_str()));
+      MOERT_RETURN_IF_ERROR(printPrefetches(planned, plan, withPerfectGates(*planned.trace, ahead),
+                                            strCat("right, up to ", ahead, " ahead").c_str()));
     std::printf(" evictions\n");
     printEvictions(*planned.trace, std::strtod(plan.name.c_str(), nullptr) / 100);
   }

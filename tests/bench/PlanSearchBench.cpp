@@ -79,7 +79,7 @@ LayerPredictions predict(const std::vector<uint16_t> &chosen, uint32_t layer, ui
         named.push_back(expert);
     for (size_t rank = 0; rank < kCandidates; ++rank)
       made.candidates.push_back(
-          {named[rank], static_cast<uint32_t>(kWholeShare * 0.35 * std::pow(0.8, rank))});
+          {named[rank], static_cast<uint32_t>(kFixedPointOne * 0.35 * std::pow(0.8, rank))});
   }
   return made;
 }

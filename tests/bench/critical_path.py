@@ -10,12 +10,12 @@ from collections import namedtuple
 from functools import cache
 
 BEFORE_ROUTER = ("norms", "quantizing", "attention_products", "attention", "router")
-BESIDE_READS = ("dense", "guesses", "sums")
+BESIDE_READS = ("dense", "prefetches", "sums")
 MOST_BYTES_AT_DISK = 2 << 20  # ReadQueueOptions::maxBytesUnderWay
 SAME_RATE = 0.95  # Measured rates differ by some percent from depth to depth without a cause.
 
-# One turn of a layer. Sizes in bytes; `guessed`: layers that experts are read for early, None where none takes them.
-Turn = namedtuple("Turn", "layer before_ns beside_ns hits expert_ns check_ns size demanded adopted guessed")
+# One turn of a layer. Sizes in bytes; `prefetched`: layers that experts are read for early, None where none takes them.
+Turn = namedtuple("Turn", "layer before_ns beside_ns hits expert_ns check_ns size demanded useful prefetched")
 
 
 def place(axis, value):
@@ -106,39 +106,39 @@ class Disk:
 
 def turns(profile, step, record_bytes, ahead, is_bare=False):
     """A step's layers, and the ns of what belongs to none. record_bytes: a record's mean size by layer, of those with experts; ahead:
-    by layer how many of these layers before its own it is guessed. is_bare: without what only comes with reading, which is asking,
-    checksums and guesses that did not come true."""
+    by layer how many of these layers before its own it is prefetched. is_bare: without what only comes with reading, which is asking,
+    checksums and prefetches that did not come true."""
     ns = dict(zip(profile["parts"], step["part_ns"]))
     total = lambda column: max(1, sum(step[column]))
     before, beside = (sum(ns[part] for part in parts) for parts in (BEFORE_ROUTER, BESIDE_READS))
     expert_ns = ns["experts"] / max(1, sum(step["hits"]) + sum(step["misses"]))
     check_ns = ns["checksums"] / total("misses")
-    guesses = guesses_of(step, record_bytes, ahead)
+    prefetches = prefetches_of(step, record_bytes, ahead)
     result = []
     for layer in range(profile["layers"]):
-        hits, misses, adopted = (step[column][layer] for column in ("hits", "misses", "adopted"))
+        hits, misses, useful = (step[column][layer] for column in ("hits", "misses", "useful"))
         requests = ns["requests"] * step["bytes_read"][layer] / total("bytes_read")
         own = max(0, step["compute_ns"][layer] - requests - (hits + misses) * expert_ns - misses * check_ns)
         share = before / max(1, before + beside) if hits + misses else 1
-        demanded = misses - adopted
-        demanded_bytes = step["bytes_read"][layer] - step["guess_bytes"][layer]
+        demanded = misses - useful
+        demanded_bytes = step["bytes_read"][layer] - step["prefetch_bytes"][layer]
         result.append(Turn(
             layer, share * own, (1 - share) * own + (0 if is_bare else requests), hits, expert_ns, 0 if is_bare else check_ns,
-            demanded_bytes // demanded if demanded and demanded_bytes else round(record_bytes.get(layer, 0)), demanded, adopted,
-            [target for target in guesses.get(layer, ()) if target is not None or not is_bare]))
+            demanded_bytes // demanded if demanded and demanded_bytes else round(record_bytes.get(layer, 0)), demanded, useful,
+            [target for target in prefetches.get(layer, ()) if target is not None or not is_bare]))
     return result, step["compute_ns"][profile["layers"]]
 
 
-def guesses_of(step, record_bytes, ahead):
-    """By the layer at whose turn guesses are read: for which layer each one is. A profile counts a read with the turn that it was
+def prefetches_of(step, record_bytes, ahead):
+    """By the layer at whose turn prefetches are read: for which layer each one is. A profile counts a read with the turn that it was
     begun in or before; which ones came true is known by number alone."""
     layers = sorted(record_bytes)
-    asked = {layer: round(step["guess_bytes"][layer] / record_bytes[layer]) for layer in layers}
+    asked = {layer: round(step["prefetch_bytes"][layer] / record_bytes[layer]) for layer in layers}
     result = {layer: [] for layer in layers}
     for index, layer in enumerate(layers):
         first = max(0, index - ahead.get(layer, 1))
-        result[layers[first]] += [layer] * step["adopted"][layer]
-        left = step["adopted"][layer]
+        result[layers[first]] += [layer] * step["useful"][layer]
+        left = step["useful"][layer]
         for counted in layers[first:index + 1]:
             taken = min(left, asked[counted])
             asked[counted] -= taken
@@ -157,12 +157,12 @@ def replay(turns_of_step, other_ns, table, record_bytes):
         for index in range(turn.demanded):
             disk.begin((turn.layer, "demanded", index), turn.size)
         early = {}
-        for target in turn.guessed:
+        for target in turn.prefetched:
             early[target] = early.get(target, -1) + 1
-            name = (target, turn.layer if target is None else "adopted", early[target])
+            name = (target, turn.layer if target is None else "useful", early[target])
             disk.begin(name, round(record_bytes[turn.layer if target is None else target]))
         wanted = [(turn.layer, "demanded", index) for index in range(turn.demanded)]
-        wanted += [(turn.layer, "adopted", index) for index in range(turn.adopted)]
+        wanted += [(turn.layer, "useful", index) for index in range(turn.useful)]
         now += turn.beside_ns + turn.hits * turn.expert_ns
         for end in sorted(map(disk.end_of, wanted)):
             now = max(now, end) + turn.check_ns + turn.expert_ns

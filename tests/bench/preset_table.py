@@ -4,8 +4,8 @@ from statistics import median
 
 
 def head(presets):
-    cells = ["budget", "preset", "tokens/s", f"{presets[-1]} / this", "hits", "hits forecast", "present", "awaited", "MB/token",
-             "least MB/token", "guesses: recall / precision", "forecast / measured", "the same at the bytes read", "bound / measured"]
+    cells = ["budget", "preset", "tokens/s", f"{presets[-1]} / this", "hits", "hits forecast", "ready", "stalled", "MB/token",
+             "least MB/token", "prefetches: recall / precision", "forecast / measured", "the same at the bytes read", "bound / measured"]
     return f"| {' | '.join(cells)} |\n" + "|---" * len(cells) + "|"
 
 
@@ -43,16 +43,16 @@ def rows(budget, runs):
         middle = lambda key: median(map(key, said))
         forecast = lambda key, form: form(middle(lambda one: one["forecast"][key])) if told else "-"
         told = forecast_ratios(said, "token_ns")
-        guessing = [one for one in said if one["adopted_per_token"] + one["refuted_per_token"]]  # Not each round's plan may.
-        guesses = lambda key: share(median(one[key] for one in guessing))
+        prefetching = [one for one in said if one["useful_per_token"] + one["cancelled_per_token"]]  # Not each round's plan may.
+        prefetches = lambda key: share(median(one[key] for one in prefetching))
         cells = [
             budget, preset, number(middle(speed_of)),
             spread([speed_of(one) / speed_of(other) for one, other in zip(runs[last], said)], number) if preset != last else "",
             share(middle(lambda one: one["hit_rate"])), forecast("hit_rate", share),
-            share(middle(lambda one: one["present_rate"])), share(middle(lambda one: one["awaited_rate"])),
+            share(middle(lambda one: one["ready_rate"])), share(middle(lambda one: one["stall_rate"])),
             number(middle(lambda one: one["bytes_read_per_token"]) / 1e6),
             forecast("least_bytes_per_token", lambda value: number(value / 1e6)),
-            f"{guesses('guess_recall')} / {guesses('guess_precision')}" if guessing else "-",
+            f"{prefetches('prefetch_recall')} / {prefetches('prefetch_precision')}" if prefetching else "-",
             spread(told, number) if told else "-",
             spread([ratio_at_bytes(one) for one in said], number) if told else "-",
             number(median(forecast_ratios(said, "bound_ns"))) if told else "-"]

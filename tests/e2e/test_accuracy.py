@@ -336,7 +336,7 @@ class QuantizerTest(AccuracyTest):
         self.expect(DONE, "moec", "verify", self.output)
         return self.output
 
-    def test_every_quantizer_makes_artifacts_that_play(self):
+    def test_every_quantizer_makes_artifacts_that_pass(self):
         perplexity, contents = {}, set()
         for method in ("nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"):
             for nested in ("on", "off"):
@@ -455,7 +455,7 @@ class RefusalTest(AccuracyTest):
     def test_a_checkpoint_without_a_tokenizer(self):
         self.refuses("no tokenizer.json", DATA / "golden/mixtral", *searched()[2:])
 
-    def test_a_preset_that_guesses_without_a_device_is_refused_before_any_work(self):
+    def test_a_preset_that_prefetches_without_a_device_is_refused_before_any_work(self):
         for preset in ("fate", "edgemoe"):
             done = self.expect(REFUSED, "moec", *searched("--memory", "25%", "--preset", preset), "-o", self.output)
             self.assertRegex(done.err, rf"\Amoec: preset {preset} prefetches experts, for which a device profile is needed: --device\n\Z")

@@ -23,26 +23,26 @@ class CompilePresetsTest(E2eTest):
         self.assertEqual([plan["name"] for plan in plans], names)
         for plan in plans:
             self.assertEqual(plan["name"].split()[1], plan["preset"])
-            self.assertLessEqual({"eviction", "quotas", "guesses"}, {reason["decision"] for reason in plan["reasons"]})
+            self.assertLessEqual({"eviction", "quotas", "prefetches"}, {reason["decision"] for reason in plan["reasons"]})
         keeps = {plan["preset"]: sum(plan["quota_pages"]) for plan in plans[:5]}
         self.assertEqual(keeps["load-on-demand"], 0)
         self.assertEqual(keeps["lru"], keeps["auto"])
-        self.assertLess(keeps["fate"], keeps["lru"])  # Some pages are for guesses.
+        self.assertLess(keeps["fate"], keeps["lru"])  # Some pages are for prefetches.
         self.expect(DONE, "moec", "verify", self.output)
 
     def test_a_device_says_how_much_is_read_ahead(self):
         known = self.plans("--memory", "25%", "--preset", "fate", "--device", DEVICE)[0]
         self.assertTrue(any("970 EVO" in reason["reason"] for reason in known["reasons"]), known["reasons"])
         assumed = self.plans("--memory", "25%", "--preset", "fate")[0]
-        self.assertEqual(assumed["guesses"][0]["predictor"], "none")
-        self.assertEqual({guess["predictor"] for guess in assumed["guesses"][2:]}, {"gate"})
+        self.assertEqual(assumed["prefetches"][0]["predictor"], "none")
+        self.assertEqual({prefetch["predictor"] for prefetch in assumed["prefetches"][2:]}, {"gate"})
         self.assertIn("assumed", {reason["origin"] for reason in assumed["reasons"]})
 
-    def test_a_preset_that_guesses_by_calibration_says_what_to_give(self):
+    def test_a_preset_that_prefetches_by_calibration_says_what_to_give(self):
         plan = self.plans("--memory", "25%", "--preset", "edgemoe", "--device", DEVICE)[0]
         self.assertIn(", without prefetching: the routing is unknown (moec inspect lists the reasons)\n", self.said)
-        self.assertEqual(plan["guesses"], [])
-        reason = next(reason for reason in plan["reasons"] if reason["decision"] == "guesses")
+        self.assertEqual(plan["prefetches"], [])
+        reason = next(reason for reason in plan["reasons"] if reason["decision"] == "prefetches")
         self.assertEqual((reason["value"], reason["origin"]), ("none", "derived"))
         self.assertRegex(reason["reason"], "no activation-path table.*compile with --calibration-text or --calibration, or replan with --calibration")
 

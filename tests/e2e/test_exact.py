@@ -77,14 +77,14 @@ class ExactTest(E2eTest):
         self.assertEqual([row for row, digest in digests.items() if digest != reference], [],
                          f"these runs gave other bytes than {rows[0]}")
 
-    def test_logits_are_the_same_bytes_with_every_plan_and_whatever_is_guessed(self):
+    def test_logits_are_the_same_bytes_with_every_plan_and_whatever_is_prefetched(self):
         text, profile, planned = self.scratch / "text.txt", self.scratch / "c.profile", self.scratch / "planned.moe"
         text.write_text(PROMPT * 40)
         self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", text, "-o", profile)
         self.expect(DONE, "moec", "replan", pocket("4"), "--calibration", profile, "--memory", "25%", "50%", "--device",
                     ROOT / "profiles/raspberry-pi-5-sd.yaml", "--preset", *PRESETS, "-o", planned)
         plans = json.loads(self.expect(DONE, "moec", "inspect", planned, "--json").out)["plans"]
-        predictors = {guess["predictor"] for plan in plans for guess in plan["guesses"]}
+        predictors = {prefetch["predictor"] for plan in plans for prefetch in plan["prefetches"]}
         self.assertLessEqual({"gate", "paths"}, predictors)
         ids = self.write_ids(self.expect(DONE, "moert", "tokenize", planned, "-f", "-", stdin=PROMPT).out.split())
         digests = {}

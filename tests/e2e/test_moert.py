@@ -38,7 +38,7 @@ class JsonTest(E2eTest):
         self.assertTrue(0 < said["hit_rate"] < 1, said)
         self.assertGreater(said["bytes_read_per_token"], 0)
 
-    def test_bench_tells_what_guesses_did_and_what_was_forecast(self):
+    def test_bench_tells_what_prefetches_did_and_what_was_forecast(self):
         text, profile, planned = self.scratch / "text.txt", self.scratch / "c.profile", self.scratch / "planned.moe"
         text.write_text(TEXT.read_text()[:20000])
         self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", text, "-o", profile)
@@ -47,13 +47,13 @@ class JsonTest(E2eTest):
         command = ["bench", planned, "--text", TEXT, "--given", "--prompt-tokens", 8, "--tokens", 24, "--memory", "25%"]
         lru, edgemoe = self.json(*command, "--preset", "lru"), self.json(*command, "--preset", "edgemoe")
         self.assertEqual((lru["plan"], lru["preset"], edgemoe["preset"]), ("25% lru", "lru", "edgemoe"))
-        self.assertEqual((lru["adopted_per_token"], lru["guess_bytes_per_token"]), (0, 0))
-        self.assertEqual(lru["present_rate"], lru["hit_rate"])
-        self.assertGreater(edgemoe["adopted_per_token"], 0)
-        self.assertGreaterEqual(edgemoe["present_rate"], edgemoe["hit_rate"])
-        self.assertTrue(0 < edgemoe["guess_bytes_per_token"] < edgemoe["bytes_read_per_token"], edgemoe)
-        self.assertTrue(0 < edgemoe["guess_precision"] <= 1 and 0 < edgemoe["guess_recall"] < 1, edgemoe)
-        self.assertEqual((lru["guess_precision"], lru["guess_recall"]), (None, None))
+        self.assertEqual((lru["useful_per_token"], lru["prefetch_bytes_per_token"]), (0, 0))
+        self.assertEqual(lru["ready_rate"], lru["hit_rate"])
+        self.assertGreater(edgemoe["useful_per_token"], 0)
+        self.assertGreaterEqual(edgemoe["ready_rate"], edgemoe["hit_rate"])
+        self.assertTrue(0 < edgemoe["prefetch_bytes_per_token"] < edgemoe["bytes_read_per_token"], edgemoe)
+        self.assertTrue(0 < edgemoe["prefetch_precision"] <= 1 and 0 < edgemoe["prefetch_recall"] < 1, edgemoe)
+        self.assertEqual((lru["prefetch_precision"], lru["prefetch_recall"]), (None, None))
         told = [self.expect(DONE, "moert", *command[:-1], budget, "--preset", "lru").out for budget in ("25%", "50%")]
         self.assertIn("forecast   ", told[0])
         self.assertNotIn("for experts; this run had", told[0])
@@ -127,7 +127,7 @@ class ProfileTest(E2eTest):
             self.assertTrue(sum(step["bytes_read"]) == 0 or part_ns["requests"] > 0, step)
         for key in ("bytes_read", "hits", "misses"):
             self.assertEqual(sum(sum(step[key]) for step in decode), said["decode"][key])
-        # The embedding's bytes are those of a row, and of guesses there are none; nothing else that is resident is left out.
+        # The embedding's bytes are those of a row, and of prefetches there are none; nothing else that is resident is left out.
         bytes_of = dict(zip(profile["parts"], profile["part_weight_bytes"]))
         residents = json.loads(self.expect(DONE, "moec", "inspect", pocket("4"), "--json").out)["residents"]
         embedding = next(one for one in residents if "embed_tokens" in one["name"])

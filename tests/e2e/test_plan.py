@@ -52,7 +52,7 @@ class PlanTest(E2eTest):
         for width in self.planned("1MiB", "1GiB")["widths"]:
             small, large = width["budgets"]
             self.assertEqual(small, {"budget": "1MiB", "fits": False})
-            self.assertEqual((large["fits"], large["cached_share"], large["hit_rate"]), (True, 1, 1))
+            self.assertEqual((large["fits"], large["cached_fraction"], large["hit_rate"]), (True, 1, 1))
             self.assertGreater(width["smallest_budget_bytes"], 1 << 20)
 
     def test_without_a_device_nothing_is_said_of_speed(self):

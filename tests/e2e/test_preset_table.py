@@ -8,13 +8,13 @@ sys.path.insert(0, str(ROOT / "tests/bench"))
 import preset_table
 
 
-def run(speed, forecast_ns=None, read=10e6, guesses=0, **changes):
+def run(speed, forecast_ns=None, read=10e6, prefetches=0, **changes):
     """A run of so many tokens a second, 2 ms of a token's forecast for computing, 10 MB of its reads."""
     forecast = forecast_ns and {"token_ns": forecast_ns, "bound_ns": 2e6, "hit_rate": 0.5, "bytes_read_per_token": 10e6,
                                 "least_bytes_per_token": 5e6}
-    return {"decode_tokens_per_s": {"median": speed}, "hit_rate": 0.5, "present_rate": 0.6, "awaited_rate": 0.4,
-            "bytes_read_per_token": read, "adopted_per_token": guesses, "refuted_per_token": 0,
-            "guess_recall": 0.25 if guesses else None, "guess_precision": 0.75 if guesses else None,
+    return {"decode_tokens_per_s": {"median": speed}, "hit_rate": 0.5, "ready_rate": 0.6, "stall_rate": 0.4,
+            "bytes_read_per_token": read, "useful_per_token": prefetches, "cancelled_per_token": 0,
+            "prefetch_recall": 0.25 if prefetches else None, "prefetch_precision": 0.75 if prefetches else None,
             "forecast": forecast, "computing_ns": 2e6} | changes
 
 
@@ -37,9 +37,9 @@ class PresetTableTest(unittest.TestCase):
         rows = cells({"auto": [run(100, 12e6, read=5e6)]})  # 2 ms of computing, half of the other 10 ms.
         self.assertEqual(rows["auto"][11:13], ["1.20", "0.70"])
 
-    def test_rounds_without_forecasts_or_guesses_have_none(self):
+    def test_rounds_without_forecasts_or_prefetches_have_none(self):
         self.assertEqual(cells({"lru": [run(100)]})["lru"][10:], ["-", "-", "-", "-"])
-        rows = cells({"auto": [run(100, 9e6, guesses=3), run(100, 9e6)]})  # In one of its rounds the plan guessed.
+        rows = cells({"auto": [run(100, 9e6, prefetches=3), run(100, 9e6)]})  # In one of its rounds the plan prefetched.
         self.assertEqual(rows["auto"][10], "25.0% / 75.0%")
 
     def test_forecasts_are_counted_beside_runs_of_the_same_work(self):

@@ -67,17 +67,17 @@ class PresetsTest(E2eTest):
             # Other text, but the same model: what is read is of the same size.
             self.assertAlmostEqual(said["bytes_read_per_token"] / plan["forecast"]["bytes_read_per_token"], 1, delta=0.4)
 
-    def test_a_guessing_plan_guesses(self):
+    def test_a_prefetching_plan_prefetches(self):
         said = json.loads(self.expect(DONE, "moert", "bench", self.planned, "--preset", "edgemoe", "--memory", "40%", "--given",
                                       "--text", TEXT, "--tokens", 32, "--json").out)
-        self.assertGreater(said["adopted_per_token"], 0)
-        self.assertGreater(said["present_rate"], 0)
+        self.assertGreater(said["useful_per_token"], 0)
+        self.assertGreater(said["ready_rate"], 0)
 
     def test_a_preset_that_is_not_there_is_refused_with_those_that_are(self):
         self.refused("moert", "bench", pocket("4"), "--preset", "lru", mention="auto.*moec replan")
         self.refused("moert", "bench", self.planned, "--preset", "magic", mention="load-on-demand.*moec replan")
 
-    def test_presets_that_guess_need_a_trace_and_a_device(self):
+    def test_presets_that_prefetch_need_a_trace_and_a_device(self):
         output = self.scratch / "new.moe"
         replan = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", output)
         self.refused(*replan, "--preset", "fate", "--device", DEVICE, mention="prefetches experts, for which .* a trace")
@@ -149,14 +149,14 @@ class PresetsTest(E2eTest):
         said = self.expect(DONE, "moec", "plan", self.planned, "--memory", memory, "--device", ROOT / "profiles" / device).out
         return " ".join(said.split())
 
-    def test_a_search_says_what_it_comes_to_and_what_its_guesses_had_to_gain(self):
+    def test_a_search_says_what_it_comes_to_and_what_its_prefetches_had_to_gain(self):
         said = self.reasons("15%", DEVICE)
         self.assertRegex(said, r"settings = searched: [0-9.]+ ms a token on the deciding part of the trace")
         said = self.reasons("100%", "phone-ufs31.yaml")
         self.assertIn("start = the trace's most popular experts: ", said)
         self.assertRegex(said, r"quotas +\d+ pages for each layer ")
         said = self.reasons("90%", "raspberry-pi-5-sd.yaml")
-        self.assertRegex(said, "too little faster on the deciding part of the trace: .* ms beside [0-9.]+ ms; guesses have to gain 2%")
+        self.assertRegex(said, "too little faster on the deciding part of the trace: .* ms beside [0-9.]+ ms; prefetches have to gain 2%")
 
     def test_new_plans_are_said_with_what_is_expected(self):
         output = self.scratch / "again.moe"

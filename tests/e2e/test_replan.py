@@ -38,7 +38,7 @@ class ReplanTest(E2eTest):
         for plan in plans:
             with self.subTest(plan["name"]):
                 said = {reason["decision"]: reason["origin"] for reason in plan["reasons"]}
-                self.assertEqual(set(said), {"eviction", "quotas", "guesses"})
+                self.assertEqual(set(said), {"eviction", "quotas", "prefetches"})
                 self.assertTrue(set(said.values()) <= {"stated", "assumed", "derived"})
 
     def test_a_search_without_a_trace_is_said_to_be_none_on_one_line(self):

@@ -18,7 +18,7 @@ RECORDS = {0: MB, 1: MB}
 
 def turn(layer=0, **changes):
     """1 ms before the router, 0.2 ms beside, an expert 0.1 ms."""
-    given = dict(before_ns=1 * MS, beside_ns=0.2 * MS, hits=0, expert_ns=0.1 * MS, check_ns=0, size=MB, demanded=0, adopted=0, guessed=[])
+    given = dict(before_ns=1 * MS, beside_ns=0.2 * MS, hits=0, expert_ns=0.1 * MS, check_ns=0, size=MB, demanded=0, useful=0, prefetched=[])
     return Turn(layer, **(given | changes))
 
 
@@ -42,13 +42,13 @@ class ReplayTest(unittest.TestCase):
     def test_reads_that_one_alone_does_not_fill_the_disk_with_end_together(self):
         self.assertEqual(ms([turn(demanded=2)], LATENT), 1 + 1 + 0.2)
 
-    def test_what_was_guessed_is_read_from_the_layer_before_on(self):
-        self.assertEqual(ms([turn(guessed=[1]), turn(1, adopted=1)]), 2.5)  # There in time.
-        late = [turn(demanded=1, guessed=[1]), turn(1, before_ns=0.1 * MS, adopted=1)]
+    def test_what_was_prefetched_is_read_from_the_layer_before_on(self):
+        self.assertEqual(ms([turn(prefetched=[1]), turn(1, useful=1)]), 2.5)  # There in time.
+        late = [turn(demanded=1, prefetched=[1]), turn(1, before_ns=0.1 * MS, useful=1)]
         self.assertEqual(ms(late), 1 + 2 + 0.1)  # Behind the read of the layer itself.
 
-    def test_a_guess_in_vain_holds_the_next_reads_up(self):
-        turns = [turn(guessed=[None]), turn(1, before_ns=0.3 * MS, demanded=1)]
+    def test_a_prefetch_in_vain_holds_the_next_reads_up(self):
+        turns = [turn(prefetched=[None]), turn(1, before_ns=0.3 * MS, demanded=1)]
         self.assertEqual(ms(turns), 1 + 1 + 1 + 0.1)
 
 
@@ -72,33 +72,33 @@ class TableTest(unittest.TestCase):
 
 
 class TurnsTest(unittest.TestCase):
-    PARTS = {"norms": 70, "quantizing": 10, "attention_products": 20, "attention": 15, "router": 5, "dense": 30, "guesses": 4, "sums": 6,
+    PARTS = {"norms": 70, "quantizing": 10, "attention_products": 20, "attention": 15, "router": 5, "dense": 30, "prefetches": 4, "sums": 6,
              "experts": 40, "head": 7, "requests": 5, "checksums": 40}
     PROFILE = {"layers": 2, "parts": list(PARTS)}
     # 8 experts of 5, 4 checksums of 10, asking 5; of the rest, 80 in the first layer, three quarters lie before the router.
     STEP = {"part_ns": list(PARTS.values()), "compute_ns": [80 + 20 + 30 + 5, 80 + 20 + 10, 7], "hits": [1, 3, 0],
-            "misses": [3, 1, 0], "adopted": [0, 1, 0], "bytes_read": [5 * MB, 0, 0], "guess_bytes": [2 * MB, 0, 0]}
+            "misses": [3, 1, 0], "useful": [0, 1, 0], "bytes_read": [5 * MB, 0, 0], "prefetch_bytes": [2 * MB, 0, 0]}
 
     def test_a_layer_s_computing_is_shared_out(self):
         (first, second), other_ns = critical_path.turns(self.PROFILE, self.STEP, RECORDS, {1: 1})
         self.assertEqual(other_ns, 7)
         self.assertEqual((first.expert_ns, first.check_ns), (5, 10))
-        self.assertEqual((first.demanded, first.adopted, first.size, first.guessed), (3, 0, MB, [1, None]))
-        self.assertEqual((second.hits, second.demanded, second.adopted, second.guessed), (3, 0, 1, []))
+        self.assertEqual((first.demanded, first.useful, first.size, first.prefetched), (3, 0, MB, [1, None]))
+        self.assertEqual((second.hits, second.demanded, second.useful, second.prefetched), (3, 0, 1, []))
         self.assertEqual(first.before_ns, 60)
         self.assertEqual(first.beside_ns, 20 + 5)
-        everything = sum(each.before_ns + each.beside_ns + (each.hits + each.demanded + each.adopted) * each.expert_ns
-                         + (each.demanded + each.adopted) * each.check_ns for each in (first, second))
+        everything = sum(each.before_ns + each.beside_ns + (each.hits + each.demanded + each.useful) * each.expert_ns
+                         + (each.demanded + each.useful) * each.check_ns for each in (first, second))
         self.assertAlmostEqual(everything + other_ns, sum(self.STEP["compute_ns"]))
 
     def test_what_only_comes_with_reading_can_be_left_out(self):
         (first, _), _ = critical_path.turns(self.PROFILE, self.STEP, RECORDS, {1: 1}, is_bare=True)
-        self.assertEqual((first.check_ns, first.guessed), (0, [1]))
+        self.assertEqual((first.check_ns, first.prefetched), (0, [1]))
         self.assertEqual(first.beside_ns, 20)
 
-    def test_guesses_are_read_as_far_ahead_as_the_plan_says_wherever_they_were_counted(self):
-        step = {"adopted": [0, 0, 1, 1], "guess_bytes": [2 * MB, 0, MB, MB]}
-        found = critical_path.guesses_of(step, {0: MB, 1: MB, 2: MB, 3: MB}, {2: 2, 3: 1})
+    def test_prefetches_are_read_as_far_ahead_as_the_plan_says_wherever_they_were_counted(self):
+        step = {"useful": [0, 0, 1, 1], "prefetch_bytes": [2 * MB, 0, MB, MB]}
+        found = critical_path.prefetches_of(step, {0: MB, 1: MB, 2: MB, 3: MB}, {2: 2, 3: 1})
         self.assertEqual(found, {0: [2, None], 1: [], 2: [3], 3: [None]})
 
 

@@ -272,7 +272,7 @@ ALLOWED = [
     ("runtime/engine/Engine.cpp", '"runtime/cache/ExpertCache.h"'),
     ("runtime/engine/Engine.cpp", '"moert/moert.h"'),
     ("runtime/base/Checksum.cpp", "<xxhash.h>"),
-    ("runtime/predict/Table.cpp", '"runtime/policy/Guesses.h"'),
+    ("runtime/predict/Table.cpp", '"runtime/policy/Prefetches.h"'),
     ("compiler/plan/Plan.cpp", '"runtime/memory/MemoryBudget.h"'),
     ("compiler/import/Config.cpp", "<nlohmann/json.hpp>"),
     ("compiler/commands/Compile.cpp", '"mlir/IR/Builders.h"'),

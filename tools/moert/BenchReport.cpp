@@ -65,20 +65,20 @@ void writeSpread(JsonWriter &json, const Spread &spread) {
 
 // Prefetching while decoding. Recall: fraction of the misses that were prefetch candidates;
 // precision: fraction of the prefetches that were useful.
-void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
+void writePrefetches(JsonWriter &json, const BenchSummary &summary) {
   const LayerTotals &totals = summary.decodeTotals;
   auto perToken = [&](uint64_t count) { return double(count) / double(summary.decodeSteps); };
   // Without prefetches the ratios are undefined: null.
   auto share = [&](uint64_t part, uint64_t whole) {
-    return totals.guesses() == 0 || whole == 0 ? std::nan("") : double(part) / double(whole);
+    return totals.prefetches() == 0 || whole == 0 ? std::nan("") : double(part) / double(whole);
   };
-  json.key("present_rate").number(totals.presentRate());
-  json.key("awaited_rate").number(totals.awaitedRate());
-  json.key("guess_bytes_per_token").number(totals.guessBytes / summary.decodeSteps);
-  json.key("adopted_per_token").number(perToken(totals.adopted));
-  json.key("refuted_per_token").number(perToken(totals.refuted));
-  json.key("guess_recall").number(share(totals.adopted, totals.misses));
-  json.key("guess_precision").number(share(totals.adopted, totals.guesses()));
+  json.key("ready_rate").number(totals.readyRate());
+  json.key("stall_rate").number(totals.stallRate());
+  json.key("prefetch_bytes_per_token").number(totals.prefetchBytes / summary.decodeSteps);
+  json.key("useful_per_token").number(perToken(totals.useful));
+  json.key("cancelled_per_token").number(perToken(totals.cancelled));
+  json.key("prefetch_recall").number(share(totals.useful, totals.misses));
+  json.key("prefetch_precision").number(share(totals.useful, totals.prefetches()));
 }
 
 /// States both cache sizes where this run's differs from the plan's. Small differences come from
@@ -86,7 +86,7 @@ void writeGuesses(JsonWriter &json, const BenchSummary &summary) {
 std::string otherCacheText(const LoadedModel &loaded) {
   const uint64_t pageBytes = loaded.model->artifact().pageBytes;
   const Plan &plan = planOf(loaded);
-  const uint64_t plannedPages = CacheAllotment{plan.transitPages, plan.quotaPages}.totalPages();
+  const uint64_t plannedPages = CacheAllotment{plan.stagingPages, plan.quotaPages}.totalPages();
   const double planned = double(plannedPages * pageBytes);
   const double held = double(loaded.account.poolPages * pageBytes);
   if (std::abs(held - planned) <= kSameCache * planned)
@@ -101,7 +101,7 @@ std::string forecastLine(const LoadedModel &loaded) {
     return "";
   const Forecast &forecast = *plan.forecast;
   return strCat("forecast   ", formatNumber(1e9 / forecast.tokenNs), " tokens/s, hit rate ",
-                formatShare(forecast.hitRate), ", ",
+                formatPercent(forecast.hitRate), ", ",
                 formatBytes(static_cast<uint64_t>(forecast.bytesPerToken)),
                 " read per token; decoding the calibration text for long on ", forecast.device,
                 otherCacheText(loaded), "\n");
@@ -113,17 +113,18 @@ std::string benchText(const BenchNumbers &numbers, const BenchMaterial &material
                       const LoadedModel &loaded) {
   BenchSummary summary = summaryOf(numbers);
   const size_t repeats = numbers.repeats.size();
-  return strCat(
-      "prompts    ", material.text.empty() ? "random token ids" : material.text, ", ",
-      numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
-      describe(summary.prefill, repeats), "\ndecode     ", describe(summary.decode, repeats),
-      "\nslow tail  ", formatNumber(summary.slowTailPerSecond),
-      " tokens/s or less for 5% of the tokens\nexperts    hit rate ",
-      formatShare(summary.decodeTotals.hitRate()), " while decoding, ",
-      formatBytes(summary.bytesPerToken), " read per token\n",
-      summary.decodeTotals.guesses() > 0 ? guessLine(summary.decodeTotals, summary.decodeSteps)
-                                         : "",
-      forecastLine(loaded), machineLines(loaded));
+  return strCat("prompts    ", material.text.empty() ? "random token ids" : material.text, ", ",
+                numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
+                describe(summary.prefill, repeats), "\ndecode     ",
+                describe(summary.decode, repeats), "\nslow tail  ",
+                formatNumber(summary.slowTailPerSecond),
+                " tokens/s or less for 5% of the tokens\nexperts    hit rate ",
+                formatPercent(summary.decodeTotals.hitRate()), " while decoding, ",
+                formatBytes(summary.bytesPerToken), " read per token\n",
+                summary.decodeTotals.prefetches() > 0
+                    ? prefetchLine(summary.decodeTotals, summary.decodeSteps)
+                    : "",
+                forecastLine(loaded), machineLines(loaded));
 }
 
 std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material,
@@ -147,7 +148,7 @@ std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material
   json.endObject();
   json.key("hit_rate").number(summary.decodeTotals.hitRate());
   json.key("bytes_read_per_token").number(summary.bytesPerToken);
-  writeGuesses(json, summary);
+  writePrefetches(json, summary);
   if (const std::optional<Forecast> &forecast = planOf(loaded).forecast)
     writeForecast(json, *forecast);
   writeMachine(json, loaded);

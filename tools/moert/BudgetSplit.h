@@ -14,14 +14,14 @@ struct BudgetRange {
   uint64_t largestBytes = 0;
 };
 
-struct BudgetShares {
+struct BudgetFractions {
   uint64_t first = 0, second = 0;
 };
 
 /// Each model gets its smallest budget; the rest is divided in proportion to what each could still
 /// use. nullopt if the two smallest budgets do not fit.
-std::optional<BudgetShares> splitBudget(uint64_t totalBytes, const BudgetRange &first,
-                                        const BudgetRange &second);
+std::optional<BudgetFractions> splitBudget(uint64_t totalBytes, const BudgetRange &first,
+                                           const BudgetRange &second);
 
 /// Computed with accountMemory(), which is pure arithmetic.
 Result<BudgetRange> budgetRangeOf(const Model &model, const EngineOptions &options);

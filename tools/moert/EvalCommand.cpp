@@ -38,7 +38,7 @@ struct EvalOptions {
 /// of bytes is for the process and is divided.
 Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptions &artifactEngine,
                   const Model &reference, EngineOptions &referenceEngine) {
-  if (options.engine.memory && options.engine.memory->expertShare)
+  if (options.engine.memory && options.engine.memory->expertFraction)
     return {};
   if (options.engine.memory)
     MOERT_RETURN_IF_ERROR(checkBudgetLimit(*options.engine.memory, systemMemory()));
@@ -48,7 +48,7 @@ Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptio
   auto second = budgetRangeOf(reference, referenceEngine);
   if (!second.isOk())
     return second.status().withContext("reference");
-  std::optional<BudgetShares> shares = splitBudget(total, first, *second);
+  std::optional<BudgetFractions> shares = splitBudget(total, first, *second);
   if (!shares)
     return invalidInput(formatExactBytes(total),
                         " of memory are not enough for artifact and reference "

@@ -125,7 +125,7 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
       out << std::setw(14) << formatDigits(referenceValueOf(score, metric), 4) << std::setw(9)
           << formatLoss(lossOf(score, metric)) << std::setw(12)
           << formatDigits(valueOf(score, LossMetric::kKl), 5) << std::setw(9)
-          << (agreement ? formatShare(*agreement) : "-");
+          << (agreement ? formatPercent(*agreement) : "-");
     }
     if (report.recorded)
       appendRecorded(out, report, text);

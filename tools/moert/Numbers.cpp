@@ -17,7 +17,7 @@ std::string formatNumber(double value) {
   return text.str();
 }
 
-std::string formatShare(double share) {
+std::string formatPercent(double share) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << share * 100 << "%";
   return text.str();
@@ -32,11 +32,11 @@ std::string machineLines(const LoadedModel &loaded) {
                 loaded.options.threads, loaded.options.threads == 1 ? " thread\n" : " threads\n");
 }
 
-std::string guessLine(const LayerTotals &totals, uint64_t tokens) {
+std::string prefetchLine(const LayerTotals &totals, uint64_t tokens) {
   return strCat(
-      "prefetch   ", formatShare(totals.presentRate()), " of the experts resident in time; ",
-      totals.adopted, " of ", totals.guesses(), " prefetches useful, ",
-      formatBytes(totals.guessBytes / std::max<uint64_t>(tokens, 1)), " prefetched per token\n");
+      "prefetch   ", formatPercent(totals.readyRate()), " of the experts resident in time; ",
+      totals.useful, " of ", totals.prefetches(), " prefetches useful, ",
+      formatBytes(totals.prefetchBytes / std::max<uint64_t>(tokens, 1)), " prefetched per token\n");
 }
 
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
@@ -48,16 +48,16 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
     text << ", " << formatNumber(numbers.decodeTokensPerSecond()) << " tokens/s";
   LayerTotals all = numbers.prefill;
   all += numbers.decode;
-  text << "\nexperts    hit rate " << formatShare(all.hitRate());
+  text << "\nexperts    hit rate " << formatPercent(all.hitRate());
   if (numbers.decodeSteps > 0)
-    text << " (" << formatShare(numbers.decode.hitRate()) << " while generating)";
+    text << " (" << formatPercent(numbers.decode.hitRate()) << " while generating)";
   text << ", read " << formatBytes(all.bytesRead);
   if (numbers.decodeSteps > 0)
     text << " (" << formatBytes(numbers.decode.bytesRead / numbers.decodeSteps)
          << " per generated token)";
   text << "\n";
-  if (all.guesses() > 0)
-    text << guessLine(all, numbers.decodeSteps);
+  if (all.prefetches() > 0)
+    text << prefetchLine(all, numbers.decodeSteps);
   text << machineLines(loaded);
   writeError(text.str());
 }
@@ -82,11 +82,11 @@ static void writeTotals(JsonWriter &json, const LayerTotals &totals) {
   json.key("bytes_read").number(totals.bytesRead);
   json.key("hits").number(totals.hits);
   json.key("misses").number(totals.misses);
-  json.key("present").number(totals.present);
-  json.key("awaited").number(totals.awaited);
-  json.key("adopted").number(totals.adopted);
-  json.key("refuted").number(totals.refuted);
-  json.key("guess_bytes").number(totals.guessBytes);
+  json.key("ready").number(totals.ready);
+  json.key("stalled").number(totals.stalled);
+  json.key("useful").number(totals.useful);
+  json.key("cancelled").number(totals.cancelled);
+  json.key("prefetch_bytes").number(totals.prefetchBytes);
 }
 
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded) {

@@ -13,7 +13,7 @@ namespace moert::cli {
 std::string formatNumber(double value);
 
 /// "87.5%"
-std::string formatShare(double share);
+std::string formatPercent(double share);
 
 /// Speeds, hit rate, bytes read, peak memory beside the budget, I/O and kernels.
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded);
@@ -26,7 +26,7 @@ void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const Load
 void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel *second = nullptr);
 
 /// One line: experts resident in time, useful prefetches, bytes prefetched per token.
-std::string guessLine(const LayerTotals &totals, uint64_t tokens);
+std::string prefetchLine(const LayerTotals &totals, uint64_t tokens);
 
 /// The lines "plan ...", "memory  peak 34.5 MiB of 40.0 MiB ..." and "io ...".
 std::string machineLines(const LoadedModel &loaded);

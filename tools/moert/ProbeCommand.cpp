@@ -35,7 +35,7 @@ constexpr uint64_t kFileNs = 3'000'000'000;
 constexpr uint64_t kMostProfileBytes = uint64_t(64) << 10;
 
 /// A thread that runs alone on a core gets more of it than this fraction.
-constexpr double kIdleCoreShare = 0.95;
+constexpr double kIdleCoreFraction = 0.95;
 
 struct ProbeOptions {
   std::string output;
@@ -67,8 +67,8 @@ uint64_t totalMemoryBytes() {
   return uint64_t(::sysconf(_SC_PHYS_PAGES)) * uint64_t(::sysconf(_SC_PAGESIZE));
 }
 
-std::string busyRemark(double coreShare) {
-  return strCat("The machine was busy: the probe had ", static_cast<int>(100 * coreShare),
+std::string busyRemark(double coreFraction) {
+  return strCat("The machine was busy: the probe had ", static_cast<int>(100 * coreFraction),
                 "% of a core. Its disk and its processor may both be faster than measured.");
 }
 
@@ -103,8 +103,8 @@ Result<probe::DeviceReport> measure(const ProbeOptions &options) {
                            " rounds, without the fastest and the slowest one."),
                     strCat("Reads: ", report.disk.description, "; from a file of ",
                            formatBytes(report.disk.fileBytes), ".")};
-  if (report.compute.coreShare < kIdleCoreShare)
-    report.remarks.push_back(busyRemark(report.compute.coreShare));
+  if (report.compute.coreFraction < kIdleCoreFraction)
+    report.remarks.push_back(busyRemark(report.compute.coreFraction));
   return report;
 }
 
@@ -133,8 +133,8 @@ Status writeProbe(const ProbeOptions &options) {
       ")\n  memory: ", formatBytes(report.availableMemoryBytes), " to use, read at ",
       formatBytes(static_cast<uint64_t>(report.compute.memoryBytesPerSecond.allThreads.value)),
       "/s\n  kernels: ", report.compute.isa, "\nwritten to ", options.output));
-  if (report.compute.coreShare < kIdleCoreShare)
-    printError(busyRemark(report.compute.coreShare));
+  if (report.compute.coreFraction < kIdleCoreFraction)
+    printError(busyRemark(report.compute.coreFraction));
   return {};
 }
 

@@ -45,7 +45,7 @@ private:
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
   friend class Engine;
-  friend class LayerwisePlayer;
+  friend class LayerwiseExecutor;
 };
 
 struct EngineOptions {
@@ -88,11 +88,11 @@ struct LayerProfile {
   uint64_t bytesRead = 0; // Prefetches included.
   uint32_t hits = 0;      // Routed experts of the batch that were in memory.
   uint32_t misses = 0;
-  uint32_t adopted = 0; // Misses that had been guessed: read, or kept from leaving.
-  uint32_t present = 0; // Hits, and misses that had been read by then.
-  uint32_t awaited = 0; // Of all, those that were waited for, with nothing else to compute.
-  uint32_t refuted = 0; // Guessed experts that were let go unused.
-  uint64_t guessBytes = 0;
+  uint32_t useful = 0;    // Misses that had been prefetched: read, or kept from leaving.
+  uint32_t ready = 0;     // Hits, and misses that had been read by then.
+  uint32_t stalled = 0;   // Of all, those that were waited for, with nothing else to compute.
+  uint32_t cancelled = 0; // Prefetched experts that were let go unused.
+  uint64_t prefetchBytes = 0;
 };
 
 enum class LogitsWanted { kNowhere, kLast, kAll };

@@ -230,19 +230,19 @@ void quantizedGroups(const QuantizedTask &task, uint32_t rows, uint32_t panelBeg
 void linearQuantized(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
                      uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd) {
   QuantizedTask task = {w, x, y, yStride};
-  auto play = [&](auto multiplyWith) { multiplyWith(task, rows, panelBegin, panelEnd); };
+  auto execute = [&](auto multiplyWith) { multiplyWith(task, rows, panelBegin, panelEnd); };
   if (w.format.kind == WeightKind::kInt8)
-    return play(quantizedGroups<Planes<8>, true>);
+    return execute(quantizedGroups<Planes<8>, true>);
   if (w.format.kind == WeightKind::kInt4)
-    return play(quantizedGroups<Planes<4>, true>);
+    return execute(quantizedGroups<Planes<4>, true>);
   if (w.planeCount == 0)
-    return play(quantizedGroups<Planes<2>, false>);
+    return execute(quantizedGroups<Planes<2>, false>);
   if (w.planeCount == 2)
-    return w.planes[1].kind == WeightKind::kInt4 ? play(quantizedGroups<Planes<2, 2, 4>, true>)
-                                                 : play(quantizedGroups<Planes<2, 2, 2>, true>);
+    return w.planes[1].kind == WeightKind::kInt4 ? execute(quantizedGroups<Planes<2, 2, 4>, true>)
+                                                 : execute(quantizedGroups<Planes<2, 2, 2>, true>);
   if (w.planes[0].kind == WeightKind::kInt1)
-    return play(quantizedGroups<Planes<2, 1>, true>);
-  play(quantizedGroups<Planes<2, 2>, false>);
+    return execute(quantizedGroups<Planes<2, 1>, true>);
+  execute(quantizedGroups<Planes<2, 2>, false>);
 }
 
 } // namespace

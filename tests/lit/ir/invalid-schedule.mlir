@@ -3,10 +3,10 @@
 
 // A program ends with the head.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
-// expected-error@+1 {{expected moe.play.head at the end}}
+// expected-error@+1 {{expected moe.exec.head at the end}}
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -16,8 +16,8 @@ moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{expected at the end of the program only}}
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -26,10 +26,10 @@ moe.program @p {
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{expected before the first instruction}}
   %b = moe.buffer : !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -40,7 +40,7 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{is not an instruction}}
   %0 = builtin.unrealized_conversion_cast %h : !moe.buffer<f32, 64> to i32
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -48,7 +48,7 @@ moe.program @p {
 // Instructions belong to programs.
 func.func @f(%h: !moe.buffer<f32, 64>) {
   // expected-error@+1 {{expects parent op 'moe.program'}}
-  moe.play.add %h, %h to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.add %h, %h to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
   return
 }
 
@@ -59,8 +59,8 @@ moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <
 moe.program @p {
   // expected-error@+1 {{at 32, expected a multiple of 64}}
   %h = moe.buffer at 32 : !moe.buffer<f32, 64>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -70,8 +70,8 @@ moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <
 moe.program @p {
   // expected-error@+1 {{at 9223372036854775744, expected at most 1099511627776}}
   %h = moe.buffer at 9223372036854775744 : !moe.buffer<f32, 64>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -90,7 +90,7 @@ moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <
 // expected-error@+1 {{expected no arguments: buffers are declared by moe.buffer}}
 moe.program @p {
 ^bb0(%h: !moe.buffer<f32, 64>):
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -107,7 +107,7 @@ moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <k
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{reads a buffer that was never written or was overwritten}}
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -118,10 +118,10 @@ moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <k
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   %n = moe.buffer at 192 : !moe.buffer<f32, 64>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  moe.play.embed %n weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %n weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{reads a buffer that was never written or was overwritten}}
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -132,10 +132,10 @@ moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <k
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   %n = moe.buffer at 192 : !moe.buffer<f32, 64>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{overwrites bytes that it reads}}
-  moe.play.norm %h to %n weight @n rms epsilon 1.0e-6 segment 64 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.norm %h to %n weight @n rms epsilon 1.0e-6 segment 64 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -145,10 +145,10 @@ moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <
 moe.weight @sq matrix from <tensor = "sq", rows = 64, cols = 64, type = bf16> as <kind = bf16>
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{overwrites bytes that it reads}}
-  moe.play.linear %h to %h weight @sq : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.linear %h to %h weight @sq : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -162,11 +162,11 @@ moe.program @p {
   %s = moe.buffer at 256 : !moe.buffer<f32, 2>
   %i = moe.buffer at 320 : !moe.buffer<i32, 1>
   %t = moe.buffer at 320 : !moe.buffer<f32, 1>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
-  moe.play.linear %h to %s weight @r : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.linear %h to %s weight @r : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
   // expected-error@+1 {{writes two buffers that share bytes}}
-  moe.play.route %s to %i, %t of @e softmax_then_top_k top 1 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.route %s to %i, %t of @e softmax_then_top_k top 1 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -177,8 +177,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %q = moe.buffer : !moe.buffer<quantized, 32, group = 32>
   // expected-error@+1 {{expected f32 to quantized of the same width}}
-  moe.play.quantize %h to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 32, group = 32>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.quantize %h to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 32, group = 32>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -189,8 +189,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %k = moe.buffer : !moe.buffer<f32, 32>
   // expected-error@+1 {{a buffer is '!moe.buffer<f32, 32>', expected f32 of width 64}}
-  moe.play.add %h, %k to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.add %h, %k to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -201,8 +201,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %k = moe.buffer : !moe.buffer<f32, 32>
   // expected-error@+1 {{a buffer is '!moe.buffer<f32, 32>', expected f32 of width 64}}
-  moe.play.activate %h, %k to %h silu : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.activate %h, %k to %h silu : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -213,8 +213,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %k = moe.buffer : !moe.buffer<f32, 32>
   // expected-error@+1 {{gate is '!moe.buffer<f32, 32>', expected f32 of width 1}}
-  moe.play.gate_rows %h by %k to %h : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.gate_rows %h by %k to %h : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -225,8 +225,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %k = moe.buffer : !moe.buffer<f32, 32>
   // expected-error@+1 {{dst is '!moe.buffer<f32, 32>', expected f32 of width 64}}
-  moe.play.embed %k weight @w scale 1.0 : !moe.buffer<f32, 32>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %k weight @w scale 1.0 : !moe.buffer<f32, 32>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -237,8 +237,8 @@ moe.weight @nf matrix from <tensor = "nf", rows = 96, cols = 64, type = bf16>
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{weight @nf has no format}}
-  moe.play.embed %h weight @nf scale 1.0 : !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @nf scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -249,8 +249,8 @@ moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <k
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{a row of 64 does not divide into runs of 48}}
-  moe.play.norm %h to %h weight @n rms epsilon 1.0e-6 segment 48 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.norm %h to %h weight @n rms epsilon 1.0e-6 segment 48 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -262,8 +262,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %d = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{src is '!moe.buffer<f32, 64>', expected quantized of width 64 with group 32}}
-  moe.play.linear %h to %d weight @wq : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.linear %h to %d weight @wq : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -276,8 +276,8 @@ moe.program @p {
   %d = moe.buffer : !moe.buffer<f32, 64>
   %q = moe.buffer : !moe.buffer<quantized, 64, group = 64>
   // expected-error@+1 {{src is '!moe.buffer<quantized, 64, group = 64>', expected quantized of width 64 with group 32}}
-  moe.play.linear %q to %d weight @wq : !moe.buffer<quantized, 64, group = 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.linear %q to %d weight @wq : !moe.buffer<quantized, 64, group = 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -289,8 +289,8 @@ moe.program @p {
   %d = moe.buffer : !moe.buffer<f32, 96>
   %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
   // expected-error@+1 {{src is '!moe.buffer<quantized, 64, group = 32>', expected f32 of width 64}}
-  moe.play.linear %q to %d weight @w : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.linear %q to %d weight @w : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -301,8 +301,8 @@ moe.rope @rope half factor 1.0 frequencies [1.0 : f32]
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{buffer is '!moe.buffer<f32, 64>', expected f32 of width 32}}
-  moe.play.rope %h heads 2 of 16 by @rope : !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.rope %h heads 2 of 16 by @rope : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -313,8 +313,8 @@ moe.kv_slot @kv heads 2 key 16 value 16
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{key is '!moe.buffer<f32, 64>', expected f32 of width 32}}
-  moe.play.store_kv %h, %h slot @kv : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.store_kv %h, %h slot @kv : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -326,8 +326,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %d = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{dst is '!moe.buffer<f32, 64>', expected f32 of width 32}}
-  moe.play.attend %h to %d slot @kv heads 4 window 0 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.attend %h to %d slot @kv heads 4 window 0 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -339,8 +339,8 @@ moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %d = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{3 heads over 2 key/value heads, expected a multiple}}
-  moe.play.attend %h to %d slot @kv heads 3 window 0 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.attend %h to %d slot @kv heads 3 window 0 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -353,8 +353,8 @@ moe.program @p {
   %i = moe.buffer : !moe.buffer<i32, 1>
   %t = moe.buffer : !moe.buffer<f32, 1>
   // expected-error@+1 {{scores is '!moe.buffer<f32, 64>', expected f32 of width 2}}
-  moe.play.route %h to %i, %t of @e softmax_then_top_k top 1 renormalize true scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.route %h to %i, %t of @e softmax_then_top_k top 1 renormalize true scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -368,8 +368,8 @@ moe.program @p {
   %i = moe.buffer : !moe.buffer<i32, 1>
   %t = moe.buffer : !moe.buffer<f32, 2>
   // expected-error@+1 {{experts is '!moe.buffer<i32, 1>', expected i32 of width 2}}
-  moe.play.route %s to %i, %t of @e softmax_then_top_k top 2 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 1>, !moe.buffer<f32, 2>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.route %s to %i, %t of @e softmax_then_top_k top 2 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 1>, !moe.buffer<f32, 2>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -383,8 +383,8 @@ moe.program @p {
   %i = moe.buffer : !moe.buffer<i32, 3>
   %t = moe.buffer : !moe.buffer<f32, 3>
   // expected-error@+1 {{chooses 3 of 2 experts}}
-  moe.play.route %s to %i, %t of @e softmax_then_top_k top 3 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 3>, !moe.buffer<f32, 3>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.route %s to %i, %t of @e softmax_then_top_k top 3 renormalize true scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 3>, !moe.buffer<f32, 3>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -404,8 +404,8 @@ moe.program @p {
   %r = moe.buffer : !moe.buffer<f32, 128>
   %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
   // expected-error@+1 {{the experts of @e have no slices}}
-  moe.play.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r hidden %y : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r hidden %y : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -425,8 +425,8 @@ moe.program @p {
   %r = moe.buffer : !moe.buffer<f32, 128>
   %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
   // expected-error@+1 {{ranks is '!moe.buffer<f32, 64>', expected f32 of width 128}}
-  moe.play.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %h hidden %y : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 64>, !moe.buffer<quantized, 96, group = 32>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %h hidden %y : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 64>, !moe.buffer<quantized, 96, group = 32>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -446,8 +446,8 @@ moe.program @p {
   %r = moe.buffer : !moe.buffer<f32, 128>
   %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
   // expected-error@+1 {{expected the hidden buffer if and only if the experts are quantized}}
-  moe.play.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -467,8 +467,8 @@ moe.program @p {
   %r = moe.buffer : !moe.buffer<f32, 128>
   %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
   // expected-error@+1 {{src is '!moe.buffer<f32, 64>', expected quantized of width 64 with group 32}}
-  moe.play.experts %h to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r hidden %y : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.experts %h to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r hidden %y : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -478,7 +478,7 @@ moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   // expected-error@+1 {{src is '!moe.buffer<f32, 64>', expected quantized of width 64 with group 32}}
-  moe.play.head %h weight @wq scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @wq scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -490,10 +490,10 @@ moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 3>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{scores is '!moe.buffer<f32, 3>', expected f32 of width 2}}
-  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 3>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 3>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -505,10 +505,10 @@ moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 2>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{weight @m has the role matrix, expected router}}
-  moe.play.predict %h to %s weight @m of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.predict %h to %s weight @m of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -520,10 +520,10 @@ moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 2>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{weight @r is 2 x 32, expected 2 x 64}}
-  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -535,10 +535,10 @@ moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 2>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{weight @r has no format}}
-  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -550,10 +550,10 @@ moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 2>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{predicts 4 MoE layers ahead, expected 1 to 3}}
-  moe.play.predict %h to %s weight @r of @e ahead 4 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.predict %h to %s weight @r of @e ahead 4 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -566,10 +566,10 @@ moe.moe_layer @f layer 2 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.program @p {
   %h = moe.buffer : !moe.buffer<f32, 64>
   %s = moe.buffer : !moe.buffer<f32, 2>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{predicts @f, which is 2 MoE layers ahead of layer 0, not 1}}
-  moe.play.predict %h to %s weight @r of @f ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.predict %h to %s weight @r of @f ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
 
 // -----
@@ -581,8 +581,8 @@ moe.moe_layer @e layer 1 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 moe.program @p {
   %h = moe.buffer at 0 : !moe.buffer<f32, 64>
   %s = moe.buffer at 64 : !moe.buffer<f32, 2>
-  moe.play.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.embed %h weight @w scale 1.0 : !moe.buffer<f32, 64>
   // expected-error@+1 {{overwrites bytes that it reads}}
-  moe.play.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-  moe.play.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+  moe.exec.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }

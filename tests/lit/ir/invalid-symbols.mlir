@@ -180,31 +180,31 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 0, hidden 
 
 // A plan has a name.
 // expected-error@+1 {{a plan without a name}}
-module attributes {moe.plans = [#moe.plan<name = "", budgetBytes = 0, contextTokens = 1, prefillChunk = 1, transitPages = 0, quotaPages = []>]} {}
+module attributes {moe.plans = [#moe.plan<name = "", budgetBytes = 0, contextTokens = 1, prefillChunk = 1, stagingPages = 0, quotaPages = []>]} {}
 
 // -----
 
 // A step has at least one token.
 // expected-error@+1 {{plan 'p' with 8 tokens of context and 0 of prefill, expected at least 1}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 0, transitPages = 0, quotaPages = []>]} {}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 0, stagingPages = 0, quotaPages = []>]} {}
 
 // -----
 
 // Quotas are numbers of pages.
 // expected-error@+1 {{plan 'p' with a quota of -1 pages}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [-1]>]} {}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [-1]>]} {}
 
 // -----
 
 // A plan has a quota per MoE layer of the module.
 // expected-error@+1 {{plan 'p' has quotas for 1 MoE layers, expected 0}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [4]>]} {}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [4]>]} {}
 
 // -----
 
 // Plans are ordered from the largest budget; 0 means no limit.
 // expected-error@+1 {{plan 'b' has a larger budget than the one before, expected the largest first}}
-module attributes {moe.plans = [#moe.plan<name = "a", budgetBytes = 5, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = []>, #moe.plan<name = "b", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = []>]} {}
+module attributes {moe.plans = [#moe.plan<name = "a", budgetBytes = 5, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = []>, #moe.plan<name = "b", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = []>]} {}
 
 // -----
 
@@ -215,7 +215,7 @@ module attributes {moe.plans = [1 : i32]} {}
 // -----
 
 // A MoE layer without its number of experts is refused by its own verifier, not by the plan that names an expert.
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [4], pinned = [array<i32: 1>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [4], pinned = [array<i32: 1>]>]} {
   // expected-error@+1 {{requires attribute 'experts'}}
   "moe.moe_layer"() {sym_name = "e", layer = 0 : i32, activation = 0 : i32, matrices = []} : () -> ()
 }
@@ -260,13 +260,13 @@ func.func private @f() attributes {moe.layer = -1 : i32}
 
 // The uses of a start refer to at least one token.
 // expected-error@+1 {{plan 'p' with a start of 0 tokens, expected at least 1}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [], startTokens = 0>]} {}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [], startTokens = 0>]} {}
 
 // -----
 
 // Lists have elements of the right kind.
-// expected-error@+1 {{plan 'p' expected arrays of experts as pinned, of #moe.start, #moe.guess and #moe.reason}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [1 : i32]>]} {
+// expected-error@+1 {{plan 'p' expected arrays of experts as pinned, of #moe.start, #moe.prefetch and #moe.reason}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], pinned = [1 : i32]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -274,7 +274,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // Experts are pinned once.
 // expected-error@+1 {{plan 'p' pins an expert twice, or a negative number}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [array<i32: 1, 1>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], pinned = [array<i32: 1, 1>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -282,7 +282,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // There is a prefetch rule for each MoE layer.
 // expected-error@+1 {{plan 'p' has entries for 2 MoE layers and quotas for 1}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], guesses = [#moe.guess<>, #moe.guess<>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], prefetches = [#moe.prefetch<>, #moe.prefetch<>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -290,7 +290,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // Pinned experts exist.
 // expected-error@+1 {{plan 'p' names expert 2 of MoE layer 0, which has 2}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], pinned = [array<i32: 2>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], pinned = [array<i32: 2>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -298,7 +298,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // The experts that the cache starts with exist.
 // expected-error@+1 {{plan 'p' names expert 3 of MoE layer 0, which has 2}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], start = [#moe.start<experts = [0, 3], uses = [1, 1]>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], start = [#moe.start<experts = [0, 3], uses = [1, 1]>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -306,7 +306,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // The first layer has no earlier layer to predict it.
 // expected-error@+1 {{plan 'p' predicts MoE layer 0 1 ahead, but no MoE layer is that far before it}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, transitPages = 0, quotaPages = [0], guesses = [#moe.guess<predictor = gate>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], prefetches = [#moe.prefetch<predictor = gate>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -314,19 +314,19 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // A prediction is one to three MoE layers ahead.
 // expected-error@+1 {{a prediction 4 MoE layers ahead, expected 1 to 3}}
-module attributes {x.y = #moe.guess<predictor = gate, ahead = 4>} {}
+module attributes {x.y = #moe.prefetch<predictor = gate, ahead = 4>} {}
 
 // -----
 
 // An activation-path table predicts the next MoE layer.
 // expected-error@+1 {{a prediction by an activation-path table 2 MoE layers ahead, expected 1}}
-module attributes {x.y = #moe.guess<predictor = paths, ahead = 2>} {}
+module attributes {x.y = #moe.prefetch<predictor = paths, ahead = 2>} {}
 
 // -----
 
 // Only candidates are read.
 // expected-error@+1 {{a prefetch rule of 3 reads among 2 candidates with a probability of at least 0, expected reads <= candidates <= 65535 and a probability of at most 16777216}}
-module attributes {x.y = #moe.guess<predictor = gate, candidates = 2, reads = 3>} {}
+module attributes {x.y = #moe.prefetch<predictor = gate, candidates = 2, reads = 3>} {}
 
 // -----
 

@@ -13,25 +13,25 @@
 // CHECK-SAME: moe.expert_bits = "2"
 // CHECK-SAME: moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2, 3], checkpoint = "models/tiny", bos = 1>
 // CHECK-SAME: moe.page_bytes = 4096 : i64
-// CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>,
-// CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>], start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>], startTokens = 9, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 1, reads = 1, minShare = 100>], reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
-// CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, transitPages = 4, quotaPages = [4, 0]>]
+// CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [8, 0]>,
+// CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>], start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>], startTokens = 9, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 1, reads = 1, minProbability = 100>], reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
+// CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0]>]
 // CHECK-SAME: moe.resident_bits = "8"
 module attributes {
   moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512,
                          eos = [2, 3], checkpoint = "models/tiny", bos = 1>,
   moe.expert_bits = "2", moe.resident_bits = "8", moe.page_bytes = 4096 : i64,
   moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256,
-                         prefillChunk = 8, transitPages = 4, quotaPages = [8, 0]>,
+                         prefillChunk = 8, stagingPages = 4, quotaPages = [8, 0]>,
                #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8,
-                         transitPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc,
+                         stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc,
                          sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>],
                          start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>],
-                         startTokens = 9, guesses = [#moe.guess<>,
-                           #moe.guess<predictor = gate, candidates = 1, reads = 1, minShare = 100>],
+                         startTokens = 9, prefetches = [#moe.prefetch<>,
+                           #moe.prefetch<predictor = gate, candidates = 1, reads = 1, minProbability = 100>],
                          reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
                #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8,
-                         transitPages = 4, quotaPages = [4, 0], preset = "", eviction = cyclic, sharing = layer_quotas,
+                         stagingPages = 4, quotaPages = [4, 0], preset = "", eviction = reuse_distance, sharing = layer_quotas,
                          survival = everything, startTokens = 1>]
 } {
   // A frequency keeps its bits: six digits would not be enough for the second.
@@ -117,10 +117,10 @@ module attributes {
   moe.program @planned {
     // CHECK-NEXT: %[[H:.*]] = moe.buffer at 0 : !f32x64
     %h = moe.buffer at 0 : !moe.buffer<f32, 64>
-    // CHECK-NEXT: moe.play.embed %[[H]] weight @embedding scale 1.000000e+00 : !f32x64
-    moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
-    // CHECK-NEXT: moe.play.head %[[H]] weight @embedding bias @bias scale 1.000000e+00 : !f32x64
-    moe.play.head %h weight @embedding bias @bias scale 1.0 : !moe.buffer<f32, 64>
+    // CHECK-NEXT: moe.exec.embed %[[H]] weight @embedding scale 1.000000e+00 : !f32x64
+    moe.exec.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    // CHECK-NEXT: moe.exec.head %[[H]] weight @embedding bias @bias scale 1.000000e+00 : !f32x64
+    moe.exec.head %h weight @embedding bias @bias scale 1.0 : !moe.buffer<f32, 64>
   }
 
   // CHECK-LABEL: moe.program @instructions
@@ -138,41 +138,41 @@ module attributes {
     %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
     %r = moe.buffer : !moe.buffer<f32, 128>
     %o = moe.buffer : !moe.buffer<f32, 1>
-    moe.play.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
-    // CHECK: moe.play.norm %{{.*}} to %{{.*}} weight @norm bias @norm rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
-    moe.play.norm %h to %h weight @norm bias @norm rms epsilon 1.0e-6 segment 64 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    // CHECK: moe.play.quantize %{{.*}} to %{{.*}} : !f32x64, !quantizedx64g32
-    moe.play.quantize %h to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
-    // CHECK: moe.play.linear %{{.*}} to %{{.*}} weight @square bias @norm : !quantizedx64g32, !f32x64
-    moe.play.linear %q to %c weight @square bias @norm : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>
-    // CHECK: moe.play.linear %{{.*}} to %{{.*}} weight @half8 : !quantizedx64g32, !f32x32
-    moe.play.linear %q to %k weight @half8 : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 32>
-    // CHECK: moe.play.rope %{{.*}} heads 2 of 16 by @rope0 : !f32x32
-    moe.play.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
-    // CHECK: moe.play.store_kv %{{.*}}, %{{.*}} slot @kv : !f32x32, !f32x32
-    moe.play.store_kv %k, %k slot @kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
-    // CHECK: moe.play.attend %{{.*}} to %{{.*}} slot @kv heads 4 window 128 scale 2.500000e-01 : !f32x64, !f32x64
-    moe.play.attend %c to %h slot @kv heads 4 window 128 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    moe.play.linear %h to %s weight @router : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-    // CHECK: moe.play.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k top 2 renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
-    moe.play.route %s to %e, %w of @experts softmax_then_top_k top 2 renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
-    // CHECK: moe.play.predict %{{.*}} to %{{.*}} weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x2
-    moe.play.predict %h to %s weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-    // CHECK: moe.play.predict %{{.*}} to %{{.*}} weight @router bias @pair of @experts ahead 2 : !f32x64, !f32x2
-    moe.play.predict %h to %s weight @router bias @pair of @experts ahead 2 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-    // CHECK: moe.play.experts %{{.*}} to %{{.*}} of @experts chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
-    moe.play.experts %q to %c of @experts chosen %e, %w scratch gathered %q gate %g up %u ranks %r hidden %y
+    moe.exec.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    // CHECK: moe.exec.norm %{{.*}} to %{{.*}} weight @norm bias @norm rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
+    moe.exec.norm %h to %h weight @norm bias @norm rms epsilon 1.0e-6 segment 64 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    // CHECK: moe.exec.quantize %{{.*}} to %{{.*}} : !f32x64, !quantizedx64g32
+    moe.exec.quantize %h to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
+    // CHECK: moe.exec.linear %{{.*}} to %{{.*}} weight @square bias @norm : !quantizedx64g32, !f32x64
+    moe.exec.linear %q to %c weight @square bias @norm : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>
+    // CHECK: moe.exec.linear %{{.*}} to %{{.*}} weight @half8 : !quantizedx64g32, !f32x32
+    moe.exec.linear %q to %k weight @half8 : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 32>
+    // CHECK: moe.exec.rope %{{.*}} heads 2 of 16 by @rope0 : !f32x32
+    moe.exec.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
+    // CHECK: moe.exec.store_kv %{{.*}}, %{{.*}} slot @kv : !f32x32, !f32x32
+    moe.exec.store_kv %k, %k slot @kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
+    // CHECK: moe.exec.attend %{{.*}} to %{{.*}} slot @kv heads 4 window 128 scale 2.500000e-01 : !f32x64, !f32x64
+    moe.exec.attend %c to %h slot @kv heads 4 window 128 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    moe.exec.linear %h to %s weight @router : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+    // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k top 2 renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
+    moe.exec.route %s to %e, %w of @experts softmax_then_top_k top 2 renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
+    // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x2
+    moe.exec.predict %h to %s weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+    // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router bias @pair of @experts ahead 2 : !f32x64, !f32x2
+    moe.exec.predict %h to %s weight @router bias @pair of @experts ahead 2 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
+    // CHECK: moe.exec.experts %{{.*}} to %{{.*}} of @experts chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
+    moe.exec.experts %q to %c of @experts chosen %e, %w scratch gathered %q gate %g up %u ranks %r hidden %y
       : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>,
         !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>,
         !moe.buffer<quantized, 96, group = 32>
-    // CHECK: moe.play.activate %{{.*}}, %{{.*}} to %{{.*}} silu : !f32x96, !f32x96, !f32x96
-    moe.play.activate %g, %u to %g silu : !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>
-    // CHECK: moe.play.add %{{.*}}, %{{.*}} to %{{.*}} scale 1.000000e+00 : !f32x64, !f32x64, !f32x64
-    moe.play.add %h, %c to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    // CHECK: moe.play.gate_rows %{{.*}} by %{{.*}} to %{{.*}} : !f32x64, !f32x1, !f32x64
-    moe.play.gate_rows %c by %o to %c : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
-    // CHECK: moe.play.head %{{.*}} weight @embedding scale 1.000000e+00 : !f32x64
-    moe.play.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    // CHECK: moe.exec.activate %{{.*}}, %{{.*}} to %{{.*}} silu : !f32x96, !f32x96, !f32x96
+    moe.exec.activate %g, %u to %g silu : !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>
+    // CHECK: moe.exec.add %{{.*}}, %{{.*}} to %{{.*}} scale 1.000000e+00 : !f32x64, !f32x64, !f32x64
+    moe.exec.add %h, %c to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    // CHECK: moe.exec.gate_rows %{{.*}} by %{{.*}} to %{{.*}} : !f32x64, !f32x1, !f32x64
+    moe.exec.gate_rows %c by %o to %c : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
+    // CHECK: moe.exec.head %{{.*}} weight @embedding scale 1.000000e+00 : !f32x64
+    moe.exec.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
   }
 
   // Float experts have no hidden buffer.
@@ -186,10 +186,10 @@ module attributes {
     %g = moe.buffer : !moe.buffer<f32, 96>
     %u = moe.buffer : !moe.buffer<f32, 96>
     %r = moe.buffer : !moe.buffer<f32, 64>
-    // CHECK: moe.play.experts {{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
-    moe.play.experts %h to %c of @floats chosen %e, %w scratch gathered %x gate %g up %u ranks %r
+    // CHECK: moe.exec.experts {{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
+    moe.exec.experts %h to %c of @floats chosen %e, %w scratch gathered %x gate %g up %u ranks %r
       : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>,
         !moe.buffer<f32, 64>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 64>
-    moe.play.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    moe.exec.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
   }
 }

@@ -29,12 +29,12 @@
 // way one record fits. 1 GiB is more than everything needs. The largest comes first.
 
 // SHARES: moe.page_bytes = 4096 : i64
-// SHARES-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, transitPages = 0, quotaPages = [12], preset = "auto", reasons =
-// SHARES-SAME: #moe.plan<name = "50%", {{[^>]*}}, transitPages = 0, quotaPages = [3], preset = "auto", reasons =
-// SHARES-SAME: #moe.plan<name = "30%", {{[^>]*}}, transitPages = 0, quotaPages = [3], preset = "auto", reasons =
+// SHARES-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, stagingPages = 0, quotaPages = [12], preset = "auto", reasons =
+// SHARES-SAME: #moe.plan<name = "50%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
+// SHARES-SAME: #moe.plan<name = "30%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
 
 // ALL: moe.page_bytes = 4096 : i64
-// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [12], preset = "auto", reasons = [#moe.reason<decision = "eviction", value = "cyclic", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "quotas", value = "even", why = "{{[^"]*}}", origin = assumed>]>]
+// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [12], preset = "auto", reasons = [#moe.reason<decision = "eviction", value = "reuse-distance", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "quotas", value = "even", why = "{{[^"]*}}", origin = assumed>]>]
 // PAGE: moe.page_bytes = 16384 : i64
 // One page of 16 KiB holds a record.
 // PAGE-SAME: quotaPages = [4]
@@ -56,7 +56,7 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
 // ALL-SAME: quotaPages = [192, 192]
 // Half of 24 MiB are 192 pages, 2 records; a layer pass needs its 2 chosen records at the same time, which only the
 // staging pages can give to each of the two layers in turn.
-// SHARES: name = "50%", {{[^>]*}}, transitPages = 192, quotaPages = [0, 0], preset = "auto"
+// SHARES: name = "50%", {{[^>]*}}, stagingPages = 192, quotaPages = [0, 0], preset = "auto"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 1024, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @r router from <tensor = "r", rows = 2, cols = 1024, type = bf16> as <kind = bf16>
   moe.moe_layer @a layer 0 silu experts 2

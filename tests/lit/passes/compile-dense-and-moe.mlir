@@ -9,7 +9,7 @@
 
 // CHECK: moe.expert_bits = "4"
 // 8 experts of 12288 bytes (3 pages), see allot-cache.mlir.
-// CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, transitPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
+// CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
 // CHECK-SAME: moe.resident_bits = "8"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32, 0.177827939 : f32]
@@ -35,18 +35,18 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
   // CHECK-LABEL: moe.program @decode
   // CHECK-COUNT-24: moe.buffer at
   // CHECK-NOT: moe.buffer at
-  // CHECK: moe.play.embed %[[H:.*]] weight @embedding
-  // CHECK: moe.play.quantize %[[N:.*]] to %[[NQ:.*]] {moe.layer = 0 : i32}
-  // CHECK: moe.play.store_kv %[[K:.*]], %[[V:.*]] slot @layer0.kv
-  // CHECK: moe.play.activate {{.*}} {moe.layer = 0 : i32}
-  // CHECK: moe.play.add %[[H]], %{{.*}} to %[[H]] scale 1.000000e+00 {moe.layer = 0 : i32}
-  // CHECK: moe.play.norm %[[H]] to %[[N]] weight @norm rms epsilon 9.99999997E-7 segment 64 {moe.layer = 1 : i32}
-  // CHECK: moe.play.quantize %[[N]] to %[[NQ]] {moe.layer = 1 : i32}
-  // CHECK: moe.play.store_kv %[[K]], %[[V]] slot @layer1.kv
-  // CHECK: moe.play.experts {{.*}} of @layer1.experts {{.*}} {moe.layer = 1 : i32}
-  // CHECK: moe.play.gate_rows {{.*}} {moe.layer = 1 : i32}
-  // CHECK: moe.play.add %[[H]], %{{.*}} to %[[H]] scale 1.000000e+00 {moe.layer = 1 : i32}
-  // CHECK: moe.play.head %{{.*}} weight @head
+  // CHECK: moe.exec.embed %[[H:.*]] weight @embedding
+  // CHECK: moe.exec.quantize %[[N:.*]] to %[[NQ:.*]] {moe.layer = 0 : i32}
+  // CHECK: moe.exec.store_kv %[[K:.*]], %[[V:.*]] slot @layer0.kv
+  // CHECK: moe.exec.activate {{.*}} {moe.layer = 0 : i32}
+  // CHECK: moe.exec.add %[[H]], %{{.*}} to %[[H]] scale 1.000000e+00 {moe.layer = 0 : i32}
+  // CHECK: moe.exec.norm %[[H]] to %[[N]] weight @norm rms epsilon 9.99999997E-7 segment 64 {moe.layer = 1 : i32}
+  // CHECK: moe.exec.quantize %[[N]] to %[[NQ]] {moe.layer = 1 : i32}
+  // CHECK: moe.exec.store_kv %[[K]], %[[V]] slot @layer1.kv
+  // CHECK: moe.exec.experts {{.*}} of @layer1.experts {{.*}} {moe.layer = 1 : i32}
+  // CHECK: moe.exec.gate_rows {{.*}} {moe.layer = 1 : i32}
+  // CHECK: moe.exec.add %[[H]], %{{.*}} to %[[H]] scale 1.000000e+00 {moe.layer = 1 : i32}
+  // CHECK: moe.exec.head %{{.*}} weight @head
   func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
     %h0 = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
     %n0 = moe.norm %h0 by <rms, epsilon = 1.0e-6 : f32, @norm> {moe.layer = 0 : i32} : tensor<?x64xf32>

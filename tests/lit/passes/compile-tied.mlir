@@ -8,14 +8,14 @@
 // CHECK-NOT: quantize
 // CHECK-LABEL: moe.program @decode
 // CHECK-NOT: quantize
-// CHECK: moe.play.embed %[[H:.*]] weight @embedding
-// CHECK: moe.play.experts
-// CHECK: moe.play.head %[[H]] weight @embedding scale 1.000000e+00 : !f32x64
+// CHECK: moe.exec.embed %[[H:.*]] weight @embedding
+// CHECK: moe.exec.experts
+// CHECK: moe.exec.head %[[H]] weight @embedding scale 1.000000e+00 : !f32x64
 // CHECK-LABEL: moe.program @prefill
 // CHECK-NOT: quantize
-// CHECK: moe.play.embed %[[P:.*]] weight @embedding
-// CHECK: moe.play.experts
-// CHECK: moe.play.head %[[P]] weight @embedding scale 1.000000e+00 : !f32x64
+// CHECK: moe.exec.embed %[[P:.*]] weight @embedding
+// CHECK: moe.exec.experts
+// CHECK: moe.exec.head %[[P]] weight @embedding scale 1.000000e+00 : !f32x64
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @embedding matrix from <tensor = "embed", rows = 96, cols = 64, type = bf16>
   moe.weight @norm vector from <tensor = "norm", rows = 1, cols = 64, type = bf16>

@@ -32,25 +32,25 @@ module {
   // CHECK-LABEL: moe.program @attention
   // UNPLACED-NEXT: %{{.*}} = moe.buffer : !f32x64
   // PLACED-NEXT: %{{.*}} = moe.buffer at {{[0-9]+}} : !f32x64
-  // CHECK: moe.play.embed %[[H:.*]] weight @w scale 1.000000e+00 : !f32x64
-  // CHECK-NEXT: moe.play.norm %[[H]] to %[[N:.*]] weight @n rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
-  // CHECK-NEXT: moe.play.quantize %[[N]] to %[[NQ:.*]] {moe.layer = 0 : i32} : !f32x64, !quantizedx64g32
-  // CHECK-NEXT: moe.play.linear %[[NQ]] to %[[Q:.*]] weight @q bias @n {moe.layer = 0 : i32}
-  // CHECK-NEXT: moe.play.linear %[[NQ]] to %[[K:.*]] weight @k {moe.layer = 0 : i32}
-  // CHECK-NEXT: moe.play.linear %[[NQ]] to %[[V:.*]] weight @k {moe.layer = 0 : i32}
-  // CHECK-NEXT: moe.play.norm %[[Q]] to %[[Q]] weight @n rms epsilon 9.99999997E-7 segment 64
-  // CHECK-NEXT: moe.play.norm %[[K]] to %[[K]] weight @hn rms epsilon 9.99999997E-7 segment 16
-  // CHECK-NEXT: moe.play.rope %[[Q]] heads 4 of 16 by @rope
-  // CHECK-NEXT: moe.play.rope %[[K]] heads 2 of 16 by @rope
-  // CHECK-NEXT: moe.play.store_kv %[[K]], %[[V]] slot @kv
-  // CHECK-NEXT: moe.play.attend %[[Q]] to %[[C:.*]] slot @kv heads 4 window 8 scale 2.500000e-01
-  // CHECK-NEXT: moe.play.quantize %[[C]] to %[[CQ:[^ ]*]]
-  // CHECK-NEXT: moe.play.linear %[[CQ]] to %[[O:.*]] weight @q
-  // CHECK-NEXT: moe.play.add %[[H]], %[[O]] to %[[H]] scale 1.000000e+00 {moe.layer = 0 : i32}
+  // CHECK: moe.exec.embed %[[H:.*]] weight @w scale 1.000000e+00 : !f32x64
+  // CHECK-NEXT: moe.exec.norm %[[H]] to %[[N:.*]] weight @n rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
+  // CHECK-NEXT: moe.exec.quantize %[[N]] to %[[NQ:.*]] {moe.layer = 0 : i32} : !f32x64, !quantizedx64g32
+  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[Q:.*]] weight @q bias @n {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[K:.*]] weight @k {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[V:.*]] weight @k {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.exec.norm %[[Q]] to %[[Q]] weight @n rms epsilon 9.99999997E-7 segment 64
+  // CHECK-NEXT: moe.exec.norm %[[K]] to %[[K]] weight @hn rms epsilon 9.99999997E-7 segment 16
+  // CHECK-NEXT: moe.exec.rope %[[Q]] heads 4 of 16 by @rope
+  // CHECK-NEXT: moe.exec.rope %[[K]] heads 2 of 16 by @rope
+  // CHECK-NEXT: moe.exec.store_kv %[[K]], %[[V]] slot @kv
+  // CHECK-NEXT: moe.exec.attend %[[Q]] to %[[C:.*]] slot @kv heads 4 window 8 scale 2.500000e-01
+  // CHECK-NEXT: moe.exec.quantize %[[C]] to %[[CQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.linear %[[CQ]] to %[[O:.*]] weight @q
+  // CHECK-NEXT: moe.exec.add %[[H]], %[[O]] to %[[H]] scale 1.000000e+00 {moe.layer = 0 : i32}
   // The last norm is in place too, and the overwritten row is quantized again.
-  // CHECK-NEXT: moe.play.norm %[[H]] to %[[H]] weight @n rms epsilon 9.99999997E-7 segment 64 : !f32x64, !f32x64
-  // CHECK-NEXT: moe.play.quantize %[[H]] to %[[HQ:[^ ]*]]
-  // CHECK-NEXT: moe.play.head %[[HQ]] weight @w scale 1.000000e+00 : !quantizedx64g32
+  // CHECK-NEXT: moe.exec.norm %[[H]] to %[[H]] weight @n rms epsilon 9.99999997E-7 segment 64 : !f32x64, !f32x64
+  // CHECK-NEXT: moe.exec.quantize %[[H]] to %[[HQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.head %[[HQ]] weight @w scale 1.000000e+00 : !quantizedx64g32
   // CHECK-NEXT: }
   func.func @attention(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
     %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
@@ -67,20 +67,20 @@ module {
   // The router and the shared gate take f32 rows; routed and shared experts share one quantized copy. The quantized
   // input of down has the experts' width; ranks are 2 rows of 64.
   // CHECK-LABEL: moe.program @experts
-  // CHECK: moe.play.embed %[[H:.*]] weight @w
-  // CHECK-NEXT: moe.play.linear %[[H]] to %[[S:.*]] weight @r : !f32x64, !f32x2
-  // CHECK-NEXT: moe.play.route %[[S]] to %[[E:.*]], %[[W:.*]] of @e softmax_then_top_k top 2 renormalize true scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
-  // CHECK-NEXT: moe.play.quantize %[[H]] to %[[HQ:[^ ]*]]
-  // CHECK-NEXT: moe.play.experts %[[HQ]] to %[[D:.*]] of @e chosen %[[E]], %[[W]] scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
-  // CHECK-NEXT: moe.play.linear %[[HQ]] to %[[G:.*]] weight @g
-  // CHECK-NEXT: moe.play.linear %[[HQ]] to %[[U:.*]] weight @g
-  // CHECK-NEXT: moe.play.activate %[[G]], %[[U]] to %[[G]] silu
-  // CHECK-NEXT: moe.play.quantize %[[G]] to %[[GQ:[^ ]*]]
-  // CHECK-NEXT: moe.play.linear %[[GQ]] to %[[Y:.*]] weight @d
-  // CHECK-NEXT: moe.play.linear %[[H]] to %[[T:.*]] weight @s : !f32x64, !f32x1
-  // CHECK-NEXT: moe.play.gate_rows %[[Y]] by %[[T]] to %[[Y]]
-  // CHECK-NEXT: moe.play.add %[[D]], %[[Y]] to %[[D]]
-  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[H]] scale 5.000000e-01
+  // CHECK: moe.exec.embed %[[H:.*]] weight @w
+  // CHECK-NEXT: moe.exec.linear %[[H]] to %[[S:.*]] weight @r : !f32x64, !f32x2
+  // CHECK-NEXT: moe.exec.route %[[S]] to %[[E:.*]], %[[W:.*]] of @e softmax_then_top_k top 2 renormalize true scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
+  // CHECK-NEXT: moe.exec.quantize %[[H]] to %[[HQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.experts %[[HQ]] to %[[D:.*]] of @e chosen %[[E]], %[[W]] scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[G:.*]] weight @g
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[U:.*]] weight @g
+  // CHECK-NEXT: moe.exec.activate %[[G]], %[[U]] to %[[G]] silu
+  // CHECK-NEXT: moe.exec.quantize %[[G]] to %[[GQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.linear %[[GQ]] to %[[Y:.*]] weight @d
+  // CHECK-NEXT: moe.exec.linear %[[H]] to %[[T:.*]] weight @s : !f32x64, !f32x1
+  // CHECK-NEXT: moe.exec.gate_rows %[[Y]] by %[[T]] to %[[Y]]
+  // CHECK-NEXT: moe.exec.add %[[D]], %[[Y]] to %[[D]]
+  // CHECK-NEXT: moe.exec.add %[[H]], %[[D]] to %[[H]] scale 5.000000e-01
   func.func @experts(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
     %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
     %e, %w = moe.route %h router <@r> to @e softmax_then_top_k renormalize true scale 1.0
@@ -96,11 +96,11 @@ module {
   // Float experts take f32 rows and need no hidden buffer. An addition whose left operand is used later overwrites the
   // right one; if both are used later, the result gets another buffer.
   // CHECK-LABEL: moe.program @floats
-  // CHECK: moe.play.experts %[[H:.*]] to %[[D:.*]] of @float chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
-  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[X:.*]] scale 1.000000e+00
-  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[D]] scale 2.000000e+00
-  // CHECK-NEXT: moe.play.add %[[H]], %[[D]] to %[[H]] scale 3.000000e+00
-  // CHECK-NEXT: moe.play.add %[[H]], %[[X]] to %[[H]] scale 4.000000e+00
+  // CHECK: moe.exec.experts %[[H:.*]] to %[[D:.*]] of @float chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
+  // CHECK-NEXT: moe.exec.add %[[H]], %[[D]] to %[[X:.*]] scale 1.000000e+00
+  // CHECK-NEXT: moe.exec.add %[[H]], %[[D]] to %[[D]] scale 2.000000e+00
+  // CHECK-NEXT: moe.exec.add %[[H]], %[[D]] to %[[H]] scale 3.000000e+00
+  // CHECK-NEXT: moe.exec.add %[[H]], %[[X]] to %[[H]] scale 4.000000e+00
   func.func @floats(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
     %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
     %e, %w = moe.route %h router <@r> to @float softmax_then_top_k renormalize true scale 1.0

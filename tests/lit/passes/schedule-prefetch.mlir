@@ -18,39 +18,39 @@
 //
 // A gate has a quarter of 16 experts as candidates; 12 staging pages hold 4 records.
 
-// CHECK: name = "gate", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 3>, #moe.guess<predictor = gate, candidates = 4, reads = 4>, #moe.guess<>], reasons = [
+// CHECK: name = "gate", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 4, reads = 3>, #moe.prefetch<predictor = gate, candidates = 4, reads = 4>, #moe.prefetch<>], reasons = [
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 0", value = "off", why = "no earlier layer can predict it", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 1", value = "3 of 4 likeliest", why = "3.0 reads take as long as experts, attention and router on round numbers", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 2", value = "4 of 4 likeliest", why = "21.0 reads take as long as experts, attention and router on round numbers", origin = derived>,
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 3", value = "off", why = "all experts stay in memory", origin = derived>]
 // An activation-path table has twice as many candidates as a token uses, and at most three are read.
-// CHECK-SAME: name = "paths", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = paths, candidates = 4, reads = 3>, #moe.guess<>]
+// CHECK-SAME: name = "paths", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<predictor = paths, candidates = 4, reads = 3>, #moe.prefetch<>]
 // Two layers ahead there is time for both layers' experts and routers: (2 + 1 + 2 + 18 + 1) / 1 = 24 reads.
-// CHECK-SAME: name = "further", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = gate, ahead = 2, candidates = 4, reads = 4>, #moe.guess<>]
+// CHECK-SAME: name = "further", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<predictor = gate, ahead = 2, candidates = 4, reads = 4>, #moe.prefetch<>]
 // CHECK-SAME: why = "24.0 reads
 // 5 pages hold one record.
-// CHECK-SAME: name = "tight", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 1>
-// CHECK-SAME: name = "none", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<>, #moe.guess<>]
+// CHECK-SAME: name = "tight", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 4, reads = 1>
+// CHECK-SAME: name = "none", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<>]
 // CHECK-SAME: #moe.reason<decision = "prefetch of MoE layers 1-2", value = "off", why = "the staging pages do not hold another expert; 3.0 to 21.0 reads
 // A plan without predictors stays unchanged.
 // CHECK-SAME: name = "off", {{[^>]*}}, quotaPages = [6, 6, 6, 6]>]
 
 // Layers 1 and 2 get the same decision: as many reads as a token uses experts.
-// UNKNOWN: name = "gate", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 2>, #moe.guess<predictor = gate, candidates = 4, reads = 2>, #moe.guess<>]
+// UNKNOWN: name = "gate", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 4, reads = 2>, #moe.prefetch<predictor = gate, candidates = 4, reads = 2>, #moe.prefetch<>]
 // UNKNOWN-SAME: #moe.reason<decision = "prefetch of MoE layers 1-2", value = "2 of 4 likeliest", why = "no device was given: as many as the predictor's paper reads", origin = assumed>
 
 // 3 ms are less than one read of 3.1 ms; 21 ms are 6.8.
-// SLOW: name = "gate", {{[^>]*}}, guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = gate, candidates = 4, reads = 4>, #moe.guess<>]
+// SLOW: name = "gate", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 4, reads = 4>, #moe.prefetch<>]
 // SLOW-SAME: #moe.reason<decision = "prefetch of MoE layer 1", value = "off", why = "reading an expert takes longer than computing until its router runs; 1.0 reads
 #int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 4, maxPositions = 512, eos = [2], checkpoint = "c">,
   moe.page_bytes = 4096 : i64, moe.plans = [
-    #moe.plan<name = "gate", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 12, quotaPages = [6, 6, 6, 48], guesses = [#moe.guess<>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>]>,
-    #moe.plan<name = "paths", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 12, quotaPages = [6, 6, 6, 48], guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = paths>, #moe.guess<predictor = paths>]>,
-    #moe.plan<name = "further", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 12, quotaPages = [6, 6, 6, 48], guesses = [#moe.guess<>, #moe.guess<>, #moe.guess<predictor = gate, ahead = 2>, #moe.guess<predictor = gate, ahead = 2>]>,
-    #moe.plan<name = "tight", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 5, quotaPages = [6, 6, 6, 48], guesses = [#moe.guess<>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>]>,
-    #moe.plan<name = "none", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 2, quotaPages = [6, 6, 6, 48], guesses = [#moe.guess<>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>, #moe.guess<predictor = gate>]>,
-    #moe.plan<name = "off", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, transitPages = 12, quotaPages = [6, 6, 6, 6]>]} {
+    #moe.plan<name = "gate", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, stagingPages = 12, quotaPages = [6, 6, 6, 48], prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate>, #moe.prefetch<predictor = gate>, #moe.prefetch<predictor = gate>]>,
+    #moe.plan<name = "paths", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, stagingPages = 12, quotaPages = [6, 6, 6, 48], prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<predictor = paths>, #moe.prefetch<predictor = paths>]>,
+    #moe.plan<name = "further", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, stagingPages = 12, quotaPages = [6, 6, 6, 48], prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<predictor = gate, ahead = 2>, #moe.prefetch<predictor = gate, ahead = 2>]>,
+    #moe.plan<name = "tight", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, stagingPages = 5, quotaPages = [6, 6, 6, 48], prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate>, #moe.prefetch<predictor = gate>, #moe.prefetch<predictor = gate>]>,
+    #moe.plan<name = "none", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, stagingPages = 2, quotaPages = [6, 6, 6, 48], prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate>, #moe.prefetch<predictor = gate>, #moe.prefetch<predictor = gate>]>,
+    #moe.plan<name = "off", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, stagingPages = 12, quotaPages = [6, 6, 6, 6]>]} {
   moe.weight @ra router from <tensor = "r", rows = 16, cols = 64, type = f32> as <kind = f32>
   moe.moe_layer @a layer 0 silu experts 16
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,

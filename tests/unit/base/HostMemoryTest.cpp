@@ -9,7 +9,7 @@
 
 using namespace moert;
 
-static size_t presentPages(const HostRegion &region) {
+static size_t readyPages(const HostRegion &region) {
   size_t pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> present(region.bytes() / pageBytes);
   REQUIRE(mincore(region.data(), region.bytes(), present.data()) == 0);
@@ -22,8 +22,8 @@ TEST_CASE("all pages of a populated region exist before the first access") {
   Result<HostRegion> region = HostRegion::create(64 * pageBytes - 1);
   REQUIRE(region.isOk());
   CHECK(region->bytes() == 64 * pageBytes);
-  CHECK(presentPages(*region) == 64);
-  CHECK(presentPages(*HostRegion::create(64 * pageBytes, Populate::kNo)) == 0);
+  CHECK(readyPages(*region) == 64);
+  CHECK(readyPages(*HostRegion::create(64 * pageBytes, Populate::kNo)) == 0);
 }
 
 TEST_CASE("a region that the address space cannot hold is refused with its size") {

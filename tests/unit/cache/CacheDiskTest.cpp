@@ -38,7 +38,7 @@ TEST_CASE("from a real disk the right bytes come, whichever way they are read") 
         std::iota(wanted.begin(), wanted.end(), 0);
         std::shuffle(wanted.begin(), wanted.end(), random);
         wanted.resize(1 + random() % 24);
-        CHECK(test.play(random() % 2, wanted).size() == wanted.size());
+        CHECK(test.runPass(random() % 2, wanted).size() == wanted.size());
       }
       CHECK(test.cache->totalStats().hits > 0);
       CHECK(test.cache->totalStats().waitNs > 0);

@@ -12,7 +12,7 @@ static FakeModel sixteenExperts() {
   return FakeModel({std::vector<uint64_t>(16, 2)});
 }
 
-/// Plays until the error; its message.
+/// Layer passes until the error; its message.
 static std::string errorOf(CacheUnderTest &test, const Experts &wanted) {
   Status begun = test.cache->beginLayer(0, {wanted});
   if (!begun.isOk())
@@ -73,7 +73,7 @@ TEST_CASE("a changed padding byte is no error, for no kernel reads it") {
 }
 
 TEST_CASE(
-    "after a wrong checksum no read is under way, the bytes are gone, the rest is played on") {
+    "after a wrong checksum no read is under way, the bytes are gone, the rest is executed on") {
   FakeModel model = sixteenExperts();
   std::byte &spoiled = model.file[model.records[0][5].fileOffset];
   spoiled ^= std::byte(1);
@@ -83,10 +83,10 @@ TEST_CASE(
   CHECK(queue.readsUnderWay() == 0);
   CHECK(!test.cache->isReady(0, 5));
   spoiled ^= std::byte(1);
-  CHECK(test.play(0, {5, 6, 7, 8}).size() == 4);
+  CHECK(test.runPass(0, {5, 6, 7, 8}).size() == 4);
 }
 
-TEST_CASE("experts that arrived while a play failed are checked before they are used") {
+TEST_CASE("experts that arrived while a pass failed are checked before they are used") {
   FakeModel model = sixteenExperts();
   model.file[model.records[0][6].fileOffset] ^= std::byte(1);
   FakeReadQueue queue(model.file);
@@ -105,7 +105,7 @@ TEST_CASE("a failed read is an error that names the expert, and the expert is re
                                            model.records[0][2].fileOffset, " failed"));
   CHECK(queue.readsUnderWay() == 0);
   queue.failingOffset = UINT64_MAX;
-  CHECK(test.play(0, {1, 2, 3}).size() == 3);
+  CHECK(test.runPass(0, {1, 2, 3}).size() == 3);
   CHECK(test.cache->pagesHeld(0) == 6);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("a read that cannot be started gives its pages back") {
   CHECK(errorOf(test, {1, 2, 3}) == "layer 3 expert 3: fake: submit refused");
   CHECK(queue.readsUnderWay() == 0);
   for (int round = 0; round < 4; ++round)
-    test.play(0, {1, 2, 3, 4, 5, 6, 7, 8});
+    test.runPass(0, {1, 2, 3, 4, 5, 6, 7, 8});
   CHECK(test.cache->pagesHeld(0) == 8);
 }
 
@@ -134,19 +134,19 @@ TEST_CASE("once the queue is broken the cache refuses to work on") {
 TEST_CASE("no page changes its owner once the queue broke at a submit") {
   FakeModel model({std::vector<uint64_t>(16, 2), std::vector<uint64_t>(16, 2)});
   for (uint64_t submits : {0, 1}) {
-    for (bool isGuess : {false, true}) {
+    for (bool isPrefetch : {false, true}) {
       CAPTURE(submits);
-      CAPTURE(isGuess);
+      CAPTURE(isPrefetch);
       FakeReadQueue queue(model.file);
       CacheUnderTest test(model, queue, {8, 8}, 8);
-      test.play(0, {10, 11});
+      test.runPass(0, {10, 11});
       queue.submitsUntilError = submits;
       queue.breaksAtError = true;
       const std::string error = "fake: broken at submit";
       std::vector<std::byte> before(test.pool.data(), test.pool.data() + test.pool.bytes());
-      if (isGuess) {
-        test.guess(1, {1, 2, 3});
-        (void)test.cache->beginLayer(0, {Experts{10}}); // Begins the guesses.
+      if (isPrefetch) {
+        test.prefetch(1, {1, 2, 3});
+        (void)test.cache->beginLayer(0, {Experts{10}}); // Begins the prefetches.
       } else {
         CHECK(errorOf(test, {1, 2, 3}).ends_with(error));
       }
@@ -159,7 +159,7 @@ TEST_CASE("no page changes its owner once the queue broke at a submit") {
       CHECK(test.cache->fill(0, {Experts{4}}).message() == error);
       CHECK(test.cache->beginPrompt().message() == error);
       CHECK(test.cache->pin(0, 4).message() == error);
-      test.cache->abandonPlay();
+      test.cache->abandonPass();
       CHECK(queue.submitted == submitted);
       // What was there is there, and what arrives late does not hit it.
       CHECK(test.readyIn(0) == Experts{10, 11});
@@ -174,7 +174,7 @@ TEST_CASE("no page changes its owner once the queue broke at a submit") {
   }
 }
 
-TEST_CASE("a cache that goes away in the middle of a play waits for its reads") {
+TEST_CASE("a cache that goes away in the middle of a pass waits for its reads") {
   FakeModel model = sixteenExperts();
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {8}, 4);
@@ -199,12 +199,12 @@ TEST_CASE("configurations that cannot work are refused with their numbers") {
   CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.pageBytes = 5000; }) ==
         "m.moe: the page size is 5000, expected a power of two from 4096 to 1048576");
   CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.pageBytes = 1 << 21; }) != "");
-  CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.transitPages = 3; }) ==
-        "m.moe: the expert cache has 6 pages, its layers and the transit pages need 7");
+  CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.stagingPages = 3; }) ==
+        "m.moe: the expert cache has 6 pages, its layers and the staging pages need 7");
   CHECK(refusal([](CacheConfig &c, CacheLayer &l, FakeModel &) {
           l.quotaPages = 1;
-          c.transitPages = 0;
-        }) == "m.moe: layer 3 has 1 pages and 0 in transit, its largest record needs 2");
+          c.stagingPages = 0;
+        }) == "m.moe: layer 3 has 1 pages and 0 in staging, its largest record needs 2");
   CHECK(refusal([](CacheConfig &, CacheLayer &l, FakeModel &) { l.quotaPages = UINT64_MAX; }) !=
         "");
   CHECK(refusal([](CacheConfig &c, CacheLayer &, FakeModel &) { c.pool = c.pool.subspan(8); }) ==

@@ -93,11 +93,11 @@ inline uint64_t accountedTableBytes(const CacheConfig &config) {
 /// Owns the pool and the cache over a model.
 struct CacheUnderTest {
   CacheUnderTest(const FakeModel &fakeModel, ReadQueue &queue, std::vector<uint64_t> quotas,
-                 uint64_t transit, uint64_t pageBytes = kBlock, Clock clock = monotonicNs,
-                 const CacheRules &rules = {}, uint32_t guessesUnderWay = kMostGuessReads,
+                 uint64_t staging, uint64_t pageBytes = kBlock, Clock clock = monotonicNs,
+                 const CacheRules &rules = {}, uint32_t prefetchesUnderWay = kMostPrefetchReads,
                  ThreadPool *threads = nullptr)
       : model(fakeModel) {
-    uint64_t pages = transit;
+    uint64_t pages = staging;
     for (size_t l = 0; l < quotas.size(); ++l) {
       layers.push_back({static_cast<uint32_t>(l + 3), model.records[l], quotas[l]});
       pages += quotas[l];
@@ -106,19 +106,20 @@ struct CacheUnderTest {
     config.fileName = "m.moe";
     config.pageBytes = pageBytes;
     config.layers = layers;
-    config.transitPages = transit;
+    config.stagingPages = staging;
     config.pool = pool.span().first(pages * pageBytes);
     config.clock = clock;
     config.rules = rules;
-    config.guessesUnderWay = guessesUnderWay;
+    config.prefetchesUnderWay = prefetchesUnderWay;
     config.threads = threads;
     Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(config, queue);
     REQUIRE(made.status().message() == "");
     cache = std::move(made).value();
   }
 
-  /// Plays a layer to its end and holds every expert against the model; the order of hand-outs.
-  std::vector<uint32_t> play(uint32_t layer, const std::vector<uint32_t> &wanted) {
+  /// Layer passes a layer to its end and holds every expert against the model; the order of
+  /// hand-outs.
+  std::vector<uint32_t> runPass(uint32_t layer, const std::vector<uint32_t> &wanted) {
     std::vector<uint32_t> order;
     REQUIRE(cache->beginLayer(layer, {wanted}).message() == "");
     for (;;) {
@@ -144,12 +145,12 @@ struct CacheUnderTest {
   }
 
   /// All of the experts are read, if they are absent.
-  void guess(uint32_t layer, const std::vector<uint32_t> &experts) {
-    std::array<GuessCandidate, 16> candidates;
+  void prefetch(uint32_t layer, const std::vector<uint32_t> &experts) {
+    std::array<PrefetchCandidate, 16> candidates;
     size_t count = 0;
     for (uint32_t expert : experts)
-      candidates[count++] = {expert, kWholeShare / 16};
-    cache->guess({layer, {Predictor::kGate, 1, 16, 16, 0}, std::span(candidates).first(count)});
+      candidates[count++] = {expert, kFixedPointOne / 16};
+    cache->prefetch({layer, {Predictor::kGate, 1, 16, 16, 0}, std::span(candidates).first(count)});
   }
 
   const FakeModel &model;

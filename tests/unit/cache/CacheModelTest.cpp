@@ -1,4 +1,4 @@
-// The cache against a model of it that is a page long, over random plays; and its promise to
+// The cache against a model of it that is a page long, over random executes; and its promise to
 // allocate nothing.
 #include "tests/unit/cache/CacheFixture.h"
 #include "tests/unit/cache/FakeReadQueue.h"
@@ -23,7 +23,7 @@ struct LayerModel {
     uint32_t rank;
   };
   std::vector<uint64_t> pages; // Per expert.
-  uint64_t quota = 0, transit = 0;
+  uint64_t quota = 0, staging = 0;
   std::map<uint32_t, Use> held;
   uint64_t hits = 0, misses = 0;
 
@@ -32,7 +32,7 @@ struct LayerModel {
                            [&](uint64_t total, uint32_t e) { return total + pages[e]; });
   }
 
-  void play(uint64_t time, const Experts &wanted) {
+  void runPass(uint64_t time, const Experts &wanted) {
     std::map<uint32_t, Use> before = held;
     for (uint32_t rank = 0; rank < wanted.size(); ++rank) {
       hits += before.count(wanted[rank]);
@@ -59,7 +59,7 @@ struct LayerModel {
         staying.push_back(expert);
     uint64_t largest = *std::max_element(pages.begin(), pages.end());
     uint64_t room = std::min<uint64_t>(streamed, 2) * largest;
-    uint64_t allowed = quota + transit > room ? quota + transit - room : 0;
+    uint64_t allowed = quota + staging > room ? quota + staging - room : 0;
     while (streamed > 0 && sum(staying) > allowed) {
       kept.erase(std::find(kept.begin(), kept.end(), staying.front()));
       staying.erase(staying.begin());
@@ -76,11 +76,12 @@ struct LayerModel {
 
 } // namespace
 
-/// Plays a layer holding up to `atOnce` experts at a time; the invariants hold all the while.
-static void playLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wanted, size_t atOnce,
-                        std::mt19937 &random) {
+/// Layer passes a layer holding up to `atOnce` experts at a time; the invariants hold all the
+/// while.
+static void executeLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wanted,
+                           size_t atOnce, std::mt19937 &random) {
   ExpertCache &cache = *test.cache;
-  uint64_t limit = test.layers[layer].quotaPages + test.config.transitPages;
+  uint64_t limit = test.layers[layer].quotaPages + test.config.stagingPages;
   REQUIRE(cache.beginLayer(layer, {wanted}).isOk());
   std::vector<int> inUse;
   std::vector<bool> seen(wanted.size());
@@ -108,7 +109,7 @@ static void playLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wan
 }
 
 TEST_CASE(
-    "over random plays the cache holds what its model holds, in whatever order reads arrive") {
+    "over random passes the cache holds what its model holds, in whatever order reads arrive") {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -123,24 +124,24 @@ TEST_CASE(
     queue.choose = [&](size_t) { return random(); };
     std::vector<LayerModel> expected(3);
     std::vector<uint64_t> quotas;
-    uint64_t transit = 8 + random() % 16; // Always a largest record, so that any quota works.
+    uint64_t staging = 8 + random() % 16; // Always a largest record, so that any quota works.
     for (size_t l = 0; l < 3; ++l) {
       quotas.push_back(random() % 3 == 0 ? 0 : random() % 40);
       expected[l].quota = quotas[l];
-      expected[l].transit = transit;
+      expected[l].staging = staging;
       for (uint64_t blocks : sizes[l])
         expected[l].pages.push_back((blocks + pageBlocks - 1) / pageBlocks);
     }
-    CacheUnderTest test(model, queue, quotas, transit, pageBlocks * kBlock);
+    CacheUnderTest test(model, queue, quotas, staging, pageBlocks * kBlock);
     for (uint64_t time = 1; time <= 60; ++time) {
       uint32_t layer = random() % 3;
       queue.eager = random() % 3;
       Experts wanted = someExperts(random, experts, time % 7 == 0 ? experts : 4);
-      expected[layer].play(time, wanted);
-      // One record at a time always fits; two do while transit holds two of the largest.
+      expected[layer].runPass(time, wanted);
+      // One record at a time always fits; two do while staging holds two of the largest.
       uint64_t largest =
           *std::max_element(expected[layer].pages.begin(), expected[layer].pages.end());
-      playLoosely(test, layer, wanted, transit >= 2 * largest ? 1 + random() % 2 : 1, random);
+      executeLoosely(test, layer, wanted, staging >= 2 * largest ? 1 + random() % 2 : 1, random);
       for (uint32_t l = 0; l < 3; ++l) {
         Experts held;
         for (const auto &[expert, use] : expected[l].held)

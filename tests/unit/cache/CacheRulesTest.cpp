@@ -21,14 +21,14 @@ static FakeModel evenModel(size_t layers, size_t count, uint64_t blocks) {
       std::vector<std::vector<uint64_t>>(layers, std::vector<uint64_t>(count, blocks)));
 }
 
-/// Plays a layer with up to two experts in use at a time. All the while nobody holds more than may
-/// be held, and the bytes in use are the expert's.
-static void playTwoAtOnce(CacheUnderTest &test, uint32_t layer, const Experts &wanted) {
+/// Layer passes a layer with up to two experts in use at a time. All the while nobody holds more
+/// than may be held, and the bytes in use are the expert's.
+static void executeTwoAtOnce(CacheUnderTest &test, uint32_t layer, const Experts &wanted) {
   uint64_t quotas = 0;
   for (const CacheLayer &one : test.layers)
     quotas += one.quotaPages;
   bool isOnePool = test.config.rules.sharing == CacheSharing::kOnePool;
-  uint64_t limit = (isOnePool ? quotas : test.layers[layer].quotaPages) + test.config.transitPages;
+  uint64_t limit = (isOnePool ? quotas : test.layers[layer].quotaPages) + test.config.stagingPages;
   auto held = [&] {
     uint64_t pages = 0;
     for (uint32_t l = 0; l < test.layers.size(); ++l)
@@ -50,7 +50,7 @@ static void playTwoAtOnce(CacheUnderTest &test, uint32_t layer, const Experts &w
     before = *index;
   }
   REQUIRE(test.cache->endLayer().message() == "");
-  REQUIRE(held() <= limit - test.config.transitPages);
+  REQUIRE(held() <= limit - test.config.stagingPages);
 }
 
 TEST_CASE("no policy exceeds its pages, evicts an expert in use, or lets go a pinned one") {
@@ -74,7 +74,7 @@ TEST_CASE("no policy exceeds its pages, evicts an expert in use, or lets go a pi
         queue.eager = random() % 3;
         uint32_t layer = turn % 3;
         Experts wanted = someExperts(random, 10, turn % 11 == 0 ? 10 : 4);
-        playTwoAtOnce(test, layer, wanted);
+        executeTwoAtOnce(test, layer, wanted);
         wasPinnedRead |= layer == 1 && std::count(wanted.begin(), wanted.end(), 4) > 0;
         REQUIRE(test.cache->isReady(1, 4) == wasPinnedRead);
       }
@@ -124,9 +124,9 @@ TEST_CASE(
   FakeModel model = evenModel(2, 8, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {12, 0}, 0, kBlock, monotonicNs, onePool());
-  test.play(1, {0, 1, 2, 3, 4, 5});
+  test.runPass(1, {0, 1, 2, 3, 4, 5});
   CHECK(test.cache->pagesHeld(1) == 12);
-  test.play(0, {0, 1});
+  test.runPass(0, {0, 1});
   CHECK(test.readyIn(1) == Experts{0, 1, 2, 3});
   CHECK(test.readyIn(0) == Experts{0, 1});
 }
@@ -137,7 +137,7 @@ TEST_CASE("one pool that is smaller than a record is refused") {
   CacheUnderTest good(model, queue, {2, 2}, 0, kBlock, monotonicNs, onePool());
   good.layers[0].quotaPages = 1;
   CHECK(ExpertCache::create(good.config, queue).status().message() ==
-        "m.moe: layer 3 has 3 pages and 0 in transit, its largest record needs 4");
+        "m.moe: layer 3 has 3 pages and 0 in staging, its largest record needs 4");
 }
 
 TEST_CASE("the cache is filled in the order of the plan as far as the experts fit") {
@@ -149,7 +149,7 @@ TEST_CASE("the cache is filled in the order of the plan as far as the experts fi
   CHECK(test.readyIn(0) == Experts{3, 5, 7});
   CHECK(test.cache->totalStats().misses == 0);
   CHECK(test.cache->totalStats().bytesRead == 0);
-  test.play(0, {5, 0});
+  test.runPass(0, {5, 0});
   CHECK(test.cache->totalStats().hits == 1);
   CHECK(test.readyIn(0) == Experts{0, 5, 7}); // 3 was the least popular of the start.
 }
@@ -175,14 +175,14 @@ TEST_CASE("a prompt finds what the rules let it find") {
                         {EvictionPolicy::kLfu, CacheSharing::kLayerQuotas, survival});
     REQUIRE(test.cache->pin(0, 7).isOk());
     for (const Experts &wanted : {Experts{1}, {1}, {1}, {2}, {7}})
-      test.play(0, wanted);
+      test.runPass(0, wanted);
     REQUIRE(test.cache->beginPrompt().isOk());
     bool isKept = survival != PromptSurvival::kPins;
     CHECK(test.readyIn(0) == (isKept ? Experts{1, 2, 7} : Experts{7}));
-    test.play(0, {2});
-    test.play(0, {2});
-    test.play(0, {3});
-    test.play(0, {3});
+    test.runPass(0, {2});
+    test.runPass(0, {2});
+    test.runPass(0, {3});
+    test.runPass(0, {3});
     // 1 has 3 uses against 2 has 3 and 3 has 2; once forgotten, 0 against 2 and 2.
     bool isForgotten = survival != PromptSurvival::kEverything;
     CHECK(test.readyIn(0) == (isForgotten ? Experts{2, 3, 7} : Experts{1, 2, 7}));

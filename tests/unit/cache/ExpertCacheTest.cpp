@@ -20,16 +20,16 @@ TEST_CASE("experts in memory come first, then the missing ones as they arrive") 
   FakeModel model = evenModel(1, 8, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {16}, 0);
-  test.play(0, {5, 6});
+  test.runPass(0, {5, 6});
   queue.choose = [](size_t count) { return count - 1; }; // The last submitted arrives first.
-  CHECK(test.play(0, {1, 5, 2, 6, 3}) == Experts{5, 6, 3, 2, 1});
+  CHECK(test.runPass(0, {1, 5, 2, 6, 3}) == Experts{5, 6, 3, 2, 1});
 }
 
 TEST_CASE("all missing experts are being read before the first one is computed") {
   FakeModel model = evenModel(1, 8, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {4}, 8);
-  test.play(0, {0});
+  test.runPass(0, {0});
   REQUIRE(test.cache->beginLayer(0, {Experts{0, 1, 2, 3, 4}}).isOk());
   CHECK(queue.readsUnderWay() == 4);
   CHECK(test.cache->nextReady().value() == 0);
@@ -40,8 +40,8 @@ TEST_CASE("with no quota and room for one record the experts pass through one af
   FakeModel model = evenModel(2, 8, 3);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {0, 0}, 3);
-  CHECK(test.play(0, {7, 0, 3}) == Experts{7, 0, 3});
-  CHECK(test.play(1, {7, 1}) == Experts{7, 1});
+  CHECK(test.runPass(0, {7, 0, 3}) == Experts{7, 0, 3});
+  CHECK(test.runPass(1, {7, 1}) == Experts{7, 1});
   CHECK(queue.mostUnderWay == 1);
   CHECK(test.readyIn(0).empty());
   CHECK(test.cache->totalStats().misses == 5);
@@ -52,37 +52,37 @@ TEST_CASE("the least recently used experts leave and the others are hits") {
   FakeModel model = evenModel(1, 8, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {6}, 2);
-  test.play(0, {0});
-  test.play(0, {1});
-  test.play(0, {2});
-  test.play(0, {0});
-  test.play(0, {3});
+  test.runPass(0, {0});
+  test.runPass(0, {1});
+  test.runPass(0, {2});
+  test.runPass(0, {0});
+  test.runPass(0, {3});
   CHECK(test.readyIn(0) == Experts{0, 2, 3});
-  test.play(0, {2, 1});
+  test.runPass(0, {2, 1});
   CHECK(test.cache->layerStats().hits == 1);
   CHECK(test.cache->layerStats().misses == 1);
   CHECK(test.cache->layerStats().evictions == 1);
 }
 
-TEST_CASE("of a play that wants everything the most popular experts stay") {
+TEST_CASE("of a pass that wants everything the most popular experts stay") {
   FakeModel model = evenModel(1, 8, 2);
   FakeReadQueue queue(model.file);
   std::mt19937 random(3);
   queue.choose = [&](size_t) { return random(); };
-  for (uint64_t transit : {0, 2, 6}) {
-    CacheUnderTest test(model, queue, {6}, transit);
-    test.play(0, {4, 0, 6, 2, 1, 3, 5, 7});
+  for (uint64_t staging : {0, 2, 6}) {
+    CacheUnderTest test(model, queue, {6}, staging);
+    test.runPass(0, {4, 0, 6, 2, 1, 3, 5, 7});
     CHECK(test.readyIn(0) == Experts{0, 4, 6});
   }
 }
 
-TEST_CASE("a layer being played leaves the experts of other layers alone") {
+TEST_CASE("a layer being executed leaves the experts of other layers alone") {
   FakeModel model = evenModel(3, 8, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {4, 4, 4}, 4);
-  test.play(0, {0, 1});
-  test.play(1, {2, 3});
-  test.play(2, {0, 1, 2, 3, 4, 5, 6, 7});
+  test.runPass(0, {0, 1});
+  test.runPass(1, {2, 3});
+  test.runPass(2, {0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(test.readyIn(0) == Experts{0, 1});
   CHECK(test.readyIn(1) == Experts{2, 3});
   CHECK(test.cache->pagesHeld(2) == 4);
@@ -93,23 +93,23 @@ TEST_CASE("more missing experts than the queue takes at once are read all the sa
   FakeReadQueue queue(model.file, 3);
   CacheUnderTest test(model, queue, {16}, 0);
   Experts all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  CHECK(test.play(0, all).size() == 16);
+  CHECK(test.runPass(0, all).size() == 16);
   CHECK(queue.mostUnderWay == 3);
   CHECK(test.readyIn(0) == all);
 }
 
-TEST_CASE("a pinned expert stays through plays that would drive it out") {
+TEST_CASE("a pinned expert stays through passes that would drive it out") {
   FakeModel model = evenModel(1, 8, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {6}, 2);
   REQUIRE(test.cache->pin(0, 0).isOk());
-  test.play(0, {0});
+  test.runPass(0, {0});
   for (uint32_t expert : {1, 2, 3, 4, 5})
-    test.play(0, {expert});
+    test.runPass(0, {expert});
   CHECK(test.readyIn(0) == Experts{0, 4, 5});
   REQUIRE(test.cache->unpin(0, 0).isOk());
   CHECK(!test.cache->unpin(0, 0).isOk());
-  test.play(0, {6});
+  test.runPass(0, {6});
   CHECK(test.readyIn(0) == Experts{4, 5, 6});
 }
 
@@ -133,15 +133,15 @@ TEST_CASE("time spent blocked is counted, time spent polling is not") {
   FakeModel model = evenModel(1, 8, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {8}, 8, kBlock, fakeClock);
-  test.play(0, {0});
+  test.runPass(0, {0});
   queue.choose = [](size_t) {
     fakeNow += 70;
     return size_t(0);
   };
-  test.play(0, {0, 1, 2}); // Two completions of which each was waited for.
+  test.runPass(0, {0, 1, 2}); // Two completions of which each was waited for.
   CHECK(test.cache->layerStats().waitNs == 140);
   queue.eager = 8;
-  test.play(0, {0, 1, 2, 3}); // It has arrived when the first poll looks.
+  test.runPass(0, {0, 1, 2, 3}); // It has arrived when the first poll looks.
   CHECK(test.cache->layerStats().waitNs == 0);
   CHECK(test.cache->totalStats().waitNs == 140);
 }
@@ -150,9 +150,9 @@ TEST_CASE("pages larger than a record's rest work, and so do records of many siz
   FakeModel model({{1, 2, 3, 4, 5, 6, 7, 8}});
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {4}, 2, 4 * kBlock); // Records of 1 or 2 pages.
-  CHECK(test.play(0, {7, 6, 5, 4, 3, 2, 1, 0}).size() == 8);
+  CHECK(test.runPass(0, {7, 6, 5, 4, 3, 2, 1, 0}).size() == 8);
   CHECK(test.readyIn(0) == Experts{6, 7});
-  test.play(0, {0, 1});
+  test.runPass(0, {0, 1});
   CHECK(test.readyIn(0) == Experts{0, 1, 7});
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("calls out of order are refused and do no harm") {
   CHECK(!test.cache->beginLayer(0, {Experts{0}}).isOk());
   CHECK(test.cache->endLayer().message() == "m.moe: endLayer after 0 of 2 experts were released");
   CHECK(queue.readsUnderWay() == 0);
-  CHECK(test.play(0, {0, 1}).size() == 2);
+  CHECK(test.runPass(0, {0, 1}).size() == 2);
 }
 
 TEST_CASE("holding experts that block the rest is an error and not a hang") {
@@ -184,12 +184,12 @@ TEST_CASE("holding experts that block the rest is an error and not a hang") {
   REQUIRE(test.cache->nextReady().value() == 0);
   CHECK(test.cache->nextReady().status().message() ==
         "m.moe: layer 3 has 1 experts in use and no pages to read another one");
-  CHECK(test.play(0, {0, 1}).size() == 2);
+  CHECK(test.runPass(0, {0, 1}).size() == 2);
 }
 
-TEST_CASE("a play without wanted experts is over at once") {
+TEST_CASE("a pass without wanted experts is over at once") {
   FakeModel model = evenModel(1, 4, 2);
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {4}, 2);
-  CHECK(test.play(0, {}).empty());
+  CHECK(test.runPass(0, {}).empty());
 }

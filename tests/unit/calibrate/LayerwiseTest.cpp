@@ -152,35 +152,36 @@ struct Played {
   uint64_t bytesRead = 0;
 };
 
-Played playLayerwise(const Model &model, const LayerwiseOptions &options) {
-  Played played;
+Played executeLayerwise(const Model &model, const LayerwiseOptions &options) {
+  Played executed;
   auto account = accountLayerwise(model, options);
   REQUIRE_MESSAGE(account.isOk(), account.status().message());
-  played.account = *account;
-  auto made = LayerwisePlayer::create(model, options, *account);
+  executed.account = *account;
+  auto made = LayerwiseExecutor::create(model, options, *account);
   REQUIRE_MESSAGE(made.isOk(), made.status().message());
-  LayerwisePlayer &player = **made;
+  LayerwiseExecutor &executor = **made;
   std::vector<int32_t> tokens = windowTokens();
   std::vector<std::byte> states, next;
-  for (uint32_t segment = 0; segment < player.segments(); ++segment) {
-    uint64_t before = player.stateBytes(segment), after = player.stateBytes(segment + 1);
+  for (uint32_t segment = 0; segment < executor.segments(); ++segment) {
+    uint64_t before = executor.stateBytes(segment), after = executor.stateBytes(segment + 1);
     next.assign(tokens.size() * after, std::byte(0));
-    Status status = player.begin(segment);
+    Status status = executor.begin(segment);
     REQUIRE_MESSAGE(status.isOk(), status.message());
     for (uint64_t begin = 0; begin < tokens.size();) {
       uint64_t count =
           std::min<uint64_t>(uint64_t(account->batchWindows) * kWindow, tokens.size() - begin);
-      played.recorder.rows = count;
-      status = player.play(std::span(tokens).subspan(begin, count),
-                           std::span(states).subspan(begin * before, count * before),
-                           std::span(next).subspan(begin * after, count * after), played.recorder);
+      executed.recorder.rows = count;
+      status = executor.execute(std::span(tokens).subspan(begin, count),
+                                std::span(states).subspan(begin * before, count * before),
+                                std::span(next).subspan(begin * after, count * after),
+                                executed.recorder);
       REQUIRE_MESSAGE(status.isOk(), status.message());
       begin += count;
     }
     states.swap(next);
   }
-  played.bytesRead = player.bytesRead();
-  return played;
+  executed.bytesRead = executor.bytesRead();
+  return executed;
 }
 
 uint64_t smallestBudget(const Model &model, LayerwiseOptions options) {
@@ -229,7 +230,7 @@ TEST_CASE("layerwise execution gives the logits and choices of steps, float and 
                                     std::pair(WeightKind::kF32, WeightKind::kF32),
                                     std::pair(WeightKind::kInt4, WeightKind::kInt8)}) {
     SyntheticFile file(experts, residents);
-    CHECK(playLayerwise(*file.model, layerwiseOptions()).recorder.seen ==
+    CHECK(executeLayerwise(*file.model, layerwiseOptions()).recorder.seen ==
           seenStepByStep(*file.model));
   }
 }
@@ -237,13 +238,13 @@ TEST_CASE("layerwise execution gives the logits and choices of steps, float and 
 TEST_CASE("results do not depend on memory, threads or instruction set") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
-  Seen expected = playLayerwise(*file.model, options).recorder.seen;
+  Seen expected = executeLayerwise(*file.model, options).recorder.seen;
   options.threads = 3;
-  CHECK(playLayerwise(*file.model, options).recorder.seen == expected);
+  CHECK(executeLayerwise(*file.model, options).recorder.seen == expected);
   options.isa = Isa::kReference;
-  CHECK(playLayerwise(*file.model, options).recorder.seen == expected);
+  CHECK(executeLayerwise(*file.model, options).recorder.seen == expected);
   options.memory = BudgetSize{smallestBudget(*file.model, options), {}};
-  Played smallest = playLayerwise(*file.model, options);
+  Played smallest = executeLayerwise(*file.model, options);
   CHECK(smallest.account.batchWindows == 1);
   CHECK(!smallest.account.holdsLayer);
   CHECK(smallest.recorder.seen == expected);
@@ -252,13 +253,13 @@ TEST_CASE("results do not depend on memory, threads or instruction set") {
 TEST_CASE(
     "with a pool for a whole layer each expert is read once, and the resident weights twice") {
   SyntheticFile file;
-  Played played = playLayerwise(*file.model, layerwiseOptions());
-  REQUIRE(played.account.holdsLayer);
-  REQUIRE(played.account.batchWindows < kWindows);
+  Played executed = executeLayerwise(*file.model, layerwiseOptions());
+  REQUIRE(executed.account.holdsLayer);
+  REQUIRE(executed.account.batchWindows < kWindows);
   const Artifact &artifact = file.model->artifact();
   // Once to check them, once to use them; segments may begin and end inside a block.
   uint64_t residents = 2 * artifact.residentBytes + 2 * 4096 * (kLayers + 2);
-  CHECK(played.bytesRead <= expertBytes(artifact) + residents);
+  CHECK(executed.bytesRead <= expertBytes(artifact) + residents);
 }
 
 TEST_CASE("the smallest budget works and one byte less is refused") {
@@ -275,24 +276,24 @@ TEST_CASE("the smallest budget works and one byte less is refused") {
 TEST_CASE("without logits the head's weights are not read") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
-  uint64_t whole = playLayerwise(*file.model, options).bytesRead;
+  uint64_t whole = executeLayerwise(*file.model, options).bytesRead;
   options.wantsLogits = false;
-  Played played = playLayerwise(*file.model, options);
-  CHECK(played.recorder.seen.logits.empty());
-  CHECK(played.bytesRead < whole);
-  CHECK(played.recorder.seen.experts == seenStepByStep(*file.model).experts);
+  Played executed = executeLayerwise(*file.model, options);
+  CHECK(executed.recorder.seen.logits.empty());
+  CHECK(executed.bytesRead < whole);
+  CHECK(executed.recorder.seen.experts == seenStepByStep(*file.model).experts);
 }
 
 TEST_CASE("later routers get this layer's input") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
   options.laterRouters = 2;
-  Played played = playLayerwise(*file.model, options);
-  CHECK(played.recorder.laterScores.size() == 3); // 0 to 1, 0 to 2, 1 to 2.
-  for (const auto &[layers, scores] : played.recorder.laterScores) {
+  Played executed = executeLayerwise(*file.model, options);
+  CHECK(executed.recorder.laterScores.size() == 3); // 0 to 1, 0 to 2, 1 to 2.
+  for (const auto &[layers, scores] : executed.recorder.laterScores) {
     std::vector<float> router =
         matrixOf(file, strCat("layer", layers.first + layers.second, ".router"));
-    const std::vector<float> &inputs = played.recorder.inputs.at(layers.first);
+    const std::vector<float> &inputs = executed.recorder.inputs.at(layers.first);
     REQUIRE(scores.size() == uint64_t(kWindow) * kWindows * kExperts);
     for (size_t i = 0; i < scores.size(); ++i) {
       double sum = 0;
@@ -310,17 +311,17 @@ TEST_CASE("a batch that is not whole windows, or beyond the account, is refused"
   LayerwiseOptions options = layerwiseOptions();
   auto account = accountLayerwise(*file.model, options);
   REQUIRE(account.isOk());
-  auto player = LayerwisePlayer::create(*file.model, options, *account);
-  REQUIRE(player.isOk());
+  auto executor = LayerwiseExecutor::create(*file.model, options, *account);
+  REQUIRE(executor.isOk());
   LayerRecorder recorder;
   std::vector<int32_t> tokens(kWindow * 100, 1);
-  std::vector<std::byte> states(tokens.size() * (*player)->stateBytes(1));
+  std::vector<std::byte> states(tokens.size() * (*executor)->stateBytes(1));
   auto refuses = [&](size_t count) {
-    auto out = std::span(states).first(count * (*player)->stateBytes(1));
-    return !(*player)->play(std::span(tokens).first(count), {}, out, recorder).isOk();
+    auto out = std::span(states).first(count * (*executor)->stateBytes(1));
+    return !(*executor)->execute(std::span(tokens).first(count), {}, out, recorder).isOk();
   };
   CHECK(refuses(kWindow)); // Before begin().
-  REQUIRE((*player)->begin(0).isOk());
+  REQUIRE((*executor)->begin(0).isOk());
   CHECK(!refuses(kWindow));
   CHECK(refuses(kWindow - 1));
   CHECK(refuses((account->batchWindows + 1) * kWindow));
@@ -362,7 +363,7 @@ TEST_CASE("between layers of the synthetic model one row of the hidden size is l
 
 TEST_CASE("memory goes to the layer if it fits, and to the batch if not") {
   auto share = [](uint64_t budget) {
-    return shareLayerwise(8, 10, 40, 100, [budget](const LayerwiseShare &tried) {
+    return splitLayerwise(8, 10, 40, 100, [budget](const LayerwiseSplit &tried) {
       return tried.batchWindows * 20 + tried.poolPages <= budget;
     });
   };

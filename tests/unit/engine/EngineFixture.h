@@ -121,7 +121,7 @@ inline SyntheticOptions modelWith(std::vector<Plan> plans) {
 /// A pool as large as the plan's.
 inline EngineOptions optionsOf(const Model &model, const Plan &plan) {
   EngineOptions options = baseOptions();
-  uint64_t pages = plan.transitPages;
+  uint64_t pages = plan.stagingPages;
   for (uint32_t quota : plan.quotaPages)
     pages += quota;
   double payload = static_cast<double>(footprintOf(model).expertPayloadBytes);

@@ -17,11 +17,11 @@ namespace {
 
 /// Prefetches the most probable four experts of each layer but the first; the last layer is
 /// predicted two layers ahead.
-Plan guessingPlan() {
+Plan prefetchingPlan() {
   Plan plan = smallPlan();
-  plan.guesses = {{},
-                  {Predictor::kGate, 1, kExperts, 4, 0},
-                  {Predictor::kGate, 2, kExperts, 3, kWholeShare / 100}};
+  plan.prefetches = {{},
+                     {Predictor::kGate, 1, kExperts, 4, 0},
+                     {Predictor::kGate, 2, kExperts, 3, kFixedPointOne / 100}};
   return plan;
 }
 
@@ -75,22 +75,23 @@ TEST_CASE("logits, hits and misses do not depend on a plan's prefetching") {
   for (const CacheRules &rules : allRules()) {
     CAPTURE(int(rules.eviction));
     CAPTURE(int(rules.sharing));
-    Plan plain = smallPlan(), guessing = guessingPlan();
-    plain.rules = guessing.rules = rules;
+    Plan plain = smallPlan(), prefetching = prefetchingPlan();
+    plain.rules = prefetching.rules = rules;
     Decoded without = decodeWith(plain);
     CHECK(sameBytes(expected, without.logits));
-    CHECK(without.sum(&LayerProfile::adopted) + without.sum(&LayerProfile::refuted) == 0);
+    CHECK(without.sum(&LayerProfile::useful) + without.sum(&LayerProfile::cancelled) == 0);
     for (bool isSynchronous : {false, true}) {
-      Decoded with = decodeWith(guessing, isSynchronous ? makeSynchronousQueue : ReadQueueMaker());
+      Decoded with =
+          decodeWith(prefetching, isSynchronous ? makeSynchronousQueue : ReadQueueMaker());
       CHECK(sameBytes(expected, with.logits));
-      CHECK(with.sum(&LayerProfile::adopted) > 0);
+      CHECK(with.sum(&LayerProfile::useful) > 0);
       for (size_t i = 0; i < with.layers.size(); ++i) {
         const LayerProfile &layer = with.layers[i];
         REQUIRE(layer.hits == without.layers[i].hits);
         REQUIRE(layer.misses == without.layers[i].misses);
-        REQUIRE(layer.present <= layer.hits + layer.adopted);
+        REQUIRE(layer.ready <= layer.hits + layer.useful);
         if (isSynchronous)
-          REQUIRE(layer.present == layer.hits + layer.adopted);
+          REQUIRE(layer.ready == layer.hits + layer.useful);
       }
     }
   }
@@ -118,7 +119,9 @@ TEST_CASE("a layer's reads begin after its route, not at its experts instruction
       ++looks;
     return wait ? inner.poll(out, wait) : Result<size_t>(0);
   }
-  size_t readsUnderWay() const override { return inner.readsUnderWay(); }
+  size_t readsUnderWay() const override {
+    return inner.readsUnderWay();
+  }
 
 private:
   SynchronousQueue inner;
@@ -153,51 +156,51 @@ TEST_CASE("no layer has a negative compute time, wherever its reads begin") {
 
 // With separate buffers one stacked product computes them, with a shared one consecutive products.
 TEST_CASE("predictions of several layers do not depend on where their gates' scores are") {
-  SyntheticOptions unbiased = modelWith({guessingPlan()}), apart = unbiased;
-  apart.biasesGuesses = true;
+  SyntheticOptions unbiased = modelWith({prefetchingPlan()}), apart = unbiased;
+  apart.biasesPrefetches = true;
   SyntheticOptions together = apart;
   together.sharesScores = true;
   Decoded one = decodeWith(apart, makeSynchronousQueue),
           other = decodeWith(together, makeSynchronousQueue);
-  CHECK(decodeWith(unbiased, makeSynchronousQueue).sum(&LayerProfile::refuted) !=
-        one.sum(&LayerProfile::refuted));
+  CHECK(decodeWith(unbiased, makeSynchronousQueue).sum(&LayerProfile::cancelled) !=
+        one.sum(&LayerProfile::cancelled));
   for (size_t i = 0; i < one.layers.size(); ++i) {
-    CHECK(one.layers[i].adopted == other.layers[i].adopted);
-    CHECK(one.layers[i].refuted == other.layers[i].refuted);
+    CHECK(one.layers[i].useful == other.layers[i].useful);
+    CHECK(one.layers[i].cancelled == other.layers[i].cancelled);
   }
-  CHECK(one.sum(&LayerProfile::adopted) > 0);
-  CHECK(one.sum(&LayerProfile::refuted) > 0);
+  CHECK(one.sum(&LayerProfile::useful) > 0);
+  CHECK(one.sum(&LayerProfile::cancelled) > 0);
 }
 
 TEST_CASE("counts with synchronous reads repeat from run to run") {
-  Decoded once = decodeWith(guessingPlan(), true), again = decodeWith(guessingPlan(), true);
+  Decoded once = decodeWith(prefetchingPlan(), true), again = decodeWith(prefetchingPlan(), true);
   for (size_t i = 0; i < once.layers.size(); ++i) {
-    CHECK(once.layers[i].adopted == again.layers[i].adopted);
-    CHECK(once.layers[i].refuted == again.layers[i].refuted);
-    CHECK(once.layers[i].guessBytes == again.layers[i].guessBytes);
+    CHECK(once.layers[i].useful == again.layers[i].useful);
+    CHECK(once.layers[i].cancelled == again.layers[i].cancelled);
+    CHECK(once.layers[i].prefetchBytes == again.layers[i].prefetchBytes);
     CHECK(once.layers[i].bytesRead == again.layers[i].bytesRead);
   }
 }
 
 TEST_CASE("a predicted layer's prefetches are few, and begin where the plan places them") {
-  Plan plan = guessingPlan();
-  plan.guesses[1] = {};
+  Plan plan = prefetchingPlan();
+  plan.prefetches[1] = {};
   Decoded decoded = decodeWith(plan, makeSynchronousQueue);
   for (size_t i = 0; i < decoded.layers.size(); i += kLayers + 1) {
     // Prefetches of the last layer are read at the end of the first layer's pass.
-    CHECK(decoded.layers[i].guessBytes <= 3 * kRecordPages * 4096);
-    CHECK(decoded.layers[i + 1].adopted == 0);
-    CHECK(decoded.layers[i + 2].adopted <= 3);
-    CHECK(decoded.layers[i + 2].guessBytes == 0);
+    CHECK(decoded.layers[i].prefetchBytes <= 3 * kRecordPages * 4096);
+    CHECK(decoded.layers[i + 1].useful == 0);
+    CHECK(decoded.layers[i + 2].useful <= 3);
+    CHECK(decoded.layers[i + 2].prefetchBytes == 0);
   }
-  CHECK(decoded.sum(&LayerProfile::adopted) > 0);
+  CHECK(decoded.sum(&LayerProfile::useful) > 0);
 }
 
 TEST_CASE("an activation-path table prefetches only the successors of the chosen experts") {
   Plan plan = smallPlan();
   plan.quotaPages.assign(kLayers, 0); // Every expert is a miss.
-  plan.guesses.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
-  plan.guesses[0] = {};
+  plan.prefetches.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
+  plan.prefetches[0] = {};
   std::vector<uint32_t> before = {3, 1, 0, 2, 7, 6, 5, 4};
   SyntheticOptions options = modelWith({plan});
   options.paths = pathsOf(before);
@@ -228,8 +231,8 @@ TEST_CASE("an activation-path table prefetches only the successors of the chosen
       uint32_t expected = 0;
       for (uint32_t expert = 0; expert < kExperts; ++expert)
         expected += wasChosen(layer - 1, before[expert]) && wasChosen(layer, expert);
-      CHECK(loaded.engine->lastStep()[layer].adopted == expected);
-      CHECK(loaded.engine->lastStep()[layer].refuted == kTopK - expected);
+      CHECK(loaded.engine->lastStep()[layer].useful == expected);
+      CHECK(loaded.engine->lastStep()[layer].cancelled == kTopK - expected);
     }
   }
 }
@@ -238,8 +241,8 @@ TEST_CASE(
     "activation-path tables count in the memory of plans that use them, and damage is found") {
   Plan plain = smallPlan(), plan = smallPlan();
   plan.name = "paths";
-  plan.guesses.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
-  plan.guesses[0] = {};
+  plan.prefetches.assign(kLayers, {Predictor::kPaths, 1, kExperts, kTopK, 0});
+  plan.prefetches[0] = {};
   SyntheticOptions options = modelWith({plain, plan});
   options.paths = pathsOf({0, 1, 2, 3, 4, 5, 6, 7});
   TemporaryArtifact artifact(options);
@@ -267,19 +270,19 @@ TEST_CASE(
 }
 
 TEST_CASE("a chunk of a prompt prefetches nothing") {
-  TemporaryArtifact artifact(modelWith({guessingPlan()}));
+  TemporaryArtifact artifact(modelWith({prefetchingPlan()}));
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
-  Loaded loaded = load(artifact.path, optionsOf(**model, guessingPlan()));
+  Loaded loaded = load(artifact.path, optionsOf(**model, prefetchingPlan()));
   Silent observer;
   SessionTokens tokens = {loaded.session.get(), std::span(kPrompt).first(4), LogitsWanted::kLast};
   REQUIRE(loaded.engine->step({&tokens, 1}, observer).isOk());
   for (const LayerProfile &layer : loaded.engine->lastStep())
-    CHECK(layer.guessBytes == 0);
+    CHECK(layer.prefetchBytes == 0);
 }
 
 TEST_CASE("sessions in one batch do not affect each other's predictions") {
-  Plan plan = guessingPlan();
+  Plan plan = prefetchingPlan();
   TemporaryArtifact artifact(modelWith({plan}));
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
@@ -300,24 +303,24 @@ TEST_CASE("sessions in one batch do not affect each other's predictions") {
     }
   } first;
   first.session = loaded.session.get();
-  uint64_t adopted = 0;
+  uint64_t useful = 0;
   for (size_t i = 0; i < kPrompt.size(); ++i) {
     SessionTokens batch[] = {
         {loaded.session.get(), {&kPrompt[i], 1}, LogitsWanted::kLast},
         {other->get(), {&kPrompt[kPrompt.size() - 1 - i], 1}, LogitsWanted::kLast}};
     REQUIRE(loaded.engine->step(batch, first).isOk());
     for (const LayerProfile &layer : loaded.engine->lastStep())
-      adopted += layer.adopted;
+      useful += layer.useful;
   }
   CHECK(sameBytes(expected, first.logits));
-  CHECK(adopted > 0);
+  CHECK(useful > 0);
 }
 
 TEST_CASE("prediction allocates nothing in the token loop") {
-  TemporaryArtifact artifact(modelWith({guessingPlan()}));
+  TemporaryArtifact artifact(modelWith({prefetchingPlan()}));
   auto model = Model::open(artifact.path);
   REQUIRE(model.isOk());
-  Loaded loaded = load(artifact.path, optionsOf(**model, guessingPlan()));
+  Loaded loaded = load(artifact.path, optionsOf(**model, prefetchingPlan()));
   Silent observer;
   uint64_t before = allocationsSoFar();
   bool isOk = true;
@@ -417,7 +420,7 @@ TEST_CASE("pins that do not fit into a smaller pool are left out from the end") 
 }
 
 TEST_CASE("the cache is configured as planned") {
-  Plan plan = guessingPlan();
+  Plan plan = prefetchingPlan();
   plan.rules = {EvictionPolicy::kArc, CacheSharing::kLayerQuotas, PromptSurvival::kContents};
   TemporaryArtifact artifact(modelWith({plan}));
   auto model = Model::open(artifact.path);
@@ -428,12 +431,12 @@ TEST_CASE("the cache is configured as planned") {
   CacheConfig config =
       makeCacheConfig(**model, *tables, (*model)->artifact().plans[0], 12 + 3 * 6, layers);
   CHECK(config.rules == plan.rules);
-  CHECK(config.transitPages == plan.transitPages);
-  CHECK(config.guessesUnderWay > 0);
+  CHECK(config.stagingPages == plan.stagingPages);
+  CHECK(config.prefetchesUnderWay > 0);
   REQUIRE(layers.size() == kLayers);
   for (const CacheLayer &layer : layers)
     CHECK(layer.quotaPages == 6);
-  CHECK(makeCacheConfig(**model, *tables, smallPlan(), 30, layers).guessesUnderWay == 0);
+  CHECK(makeCacheConfig(**model, *tables, smallPlan(), 30, layers).prefetchesUnderWay == 0);
 }
 
 TEST_CASE("a whole record may be in flight, however large") {

@@ -127,11 +127,11 @@ TEST_CASE("without reads no time counts as verification or requests") {
 TEST_CASE("all remaining weights get all of the time, however long and large") {
   for (uint64_t ns = 1'000'000'001; ns < 1'000'000'201; ns += 2)
     for (uint64_t bytes : {3u, 123'456'789u, 299'999'999u})
-      CHECK(shareOfTime(ns, bytes, bytes) == ns);
+      CHECK(partOfTime(ns, bytes, bytes) == ns);
 }
 
 TEST_CASE("weights get time in proportion to their bytes") {
-  CHECK(shareOfTime(1000, 1, 4) == 250);
-  CHECK(shareOfTime(1000, 0, 4) == 0);
-  CHECK(shareOfTime(0, 1, 4) == 0);
+  CHECK(partOfTime(1000, 1, 4) == 250);
+  CHECK(partOfTime(1000, 0, 4) == 0);
+  CHECK(partOfTime(0, 1, 4) == 0);
 }

@@ -4,7 +4,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Writer.h"
 #include "runtime/policy/CacheAllotment.h"
-#include "runtime/policy/Guesses.h"
+#include "runtime/policy/Prefetches.h"
 #include "runtime/predict/PathTable.h"
 
 #include <bit>
@@ -121,9 +121,10 @@ private:
   void predict(int32_t src, int32_t scores, uint32_t later, uint32_t ahead, int32_t layer) {
     int32_t router = resident("layer" + std::to_string(later) + ".router", kExperts, options.hidden,
                               WeightKind::kBF16);
-    int32_t bias = options.biasesGuesses ? resident("layer" + std::to_string(later) + ".guess", 1,
-                                                    kExperts, WeightKind::kF32)
-                                         : kNone;
+    int32_t bias =
+        options.biasesPrefetches
+            ? resident("layer" + std::to_string(later) + ".prefetch", 1, kExperts, WeightKind::kF32)
+            : kNone;
     add(PredictInstruction{src, scores, router, bias, later, ahead}, layer);
   }
 
@@ -137,11 +138,11 @@ private:
     add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, kTopK,
                          true, 1},
         options.routesOutside ? kNone : layer);
-    int32_t guessScores = kNone;
+    int32_t prefetchScores = kNone;
     for (uint32_t ahead = 1; ahead <= kMostAhead && number + ahead < kLayers; ++ahead) {
-      if (guessScores == kNone || !options.sharesScores)
-        guessScores = buffer(kExperts);
-      predict(normed, guessScores, number + ahead, ahead, options.routesOutside ? kNone : layer);
+      if (prefetchScores == kNone || !options.sharesScores)
+        prefetchScores = buffer(kExperts);
+      predict(normed, prefetchScores, number + ahead, ahead, options.routesOutside ? kNone : layer);
     }
     bool quantized = isQuantized(options.experts);
     BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;

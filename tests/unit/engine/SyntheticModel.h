@@ -23,12 +23,12 @@ struct SyntheticOptions {
   std::vector<std::vector<WeightKind>> planes = {};
   uint32_t hidden = kHidden;
   float logitScale = 0.5f;
-  bool repeatsQuery = false;    // Each layer's query is computed twice, into the same buffer.
-  bool gathersFloats = false;   // The experts' input is float for any kind of experts.
-  bool routesOutside = false;   // Route and predict instructions belong to no layer.
-  bool biasesGuesses = false;   // Gates have biases, which routers do not have.
-  bool sharesScores = false;    // The predictions of a layer share one buffer of scores.
-  std::vector<Plan> plans = {}; // Empty: one plan that caches everything.
+  bool repeatsQuery = false;     // Each layer's query is computed twice, into the same buffer.
+  bool gathersFloats = false;    // The experts' input is float for any kind of experts.
+  bool routesOutside = false;    // Route and predict instructions belong to no layer.
+  bool biasesPrefetches = false; // Gates have biases, which routers do not have.
+  bool sharesScores = false;     // The predictions of a layer share one buffer of scores.
+  std::vector<Plan> plans = {};  // Empty: one plan that caches everything.
   /// The section of activation-path tables; empty: none.
   std::vector<std::byte> paths = {};
 };

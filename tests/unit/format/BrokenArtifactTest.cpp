@@ -205,7 +205,7 @@ TEST_CASE("broken plans, slots and ropes are refused") {
        "plan 1: context is 129, expected 1 to 128"},
       {"one quota too many", [](Artifact &a) { a.plans[0].quotaPages.push_back(1); },
        "quotas of 3 layers, expected 2"},
-      {"no room for a record", [](Artifact &a) { a.plans[1].transitPages = 0; },
+      {"no room for a record", [](Artifact &a) { a.plans[1].stagingPages = 0; },
        "its largest record needs"},
       {"a quota beyond all records", [](Artifact &a) { a.plans[0].quotaPages[0] = 1000; },
        "MoE layer 0 has a quota of 1000 pages, all its records need"},

@@ -53,7 +53,7 @@ TEST_CASE("pins that do not exist, appear twice or are too large are refused") {
        "plan 0: pins of MoE layer 0: expert 2 is listed twice"},
       {"a layer with too little room beside its pins",
        [](Plan &p) {
-         p.transitPages = 1;
+         p.stagingPages = 1;
          p.pinned[0] = {0, 1, 2, 3};
        },
        "expert 3 of MoE layer 0 is pinned: 2 pages, 6 before it, expected at most 7, which leaves "
@@ -74,7 +74,7 @@ TEST_CASE("pins of a shared pool are checked against the sum of its quotas") {
 
 TEST_CASE("the limit of pins depends on pages alone, not on the cache's policy") {
   // Layer 0 has records of 2 pages. With 3 staging pages all of a quota of 6 may be pinned.
-  for (int eviction = 0; eviction <= int(EvictionPolicy::kCyclic); ++eviction)
+  for (int eviction = 0; eviction <= int(EvictionPolicy::kReuseDistance); ++eviction)
     for (int survival = 0; survival <= int(PromptSurvival::kPins); ++survival) {
       CAPTURE(eviction);
       CAPTURE(survival);
@@ -82,7 +82,7 @@ TEST_CASE("the limit of pins depends on pages alone, not on the cache's policy")
       Plan &plan = artifact.plans[0];
       plan.rules = {EvictionPolicy(eviction), CacheSharing::kLayerQuotas, PromptSurvival(survival)};
       plan.quotaPages[0] = 6;
-      plan.transitPages = 3; // Pages of the largest record of layer 1.
+      plan.stagingPages = 3; // Pages of the largest record of layer 1.
       plan.pinned = {{0, 1, 2}, {}};
       CHECK(readBack(artifact).message() == "");
       artifact.plans[0].pinned = {{0, 1, 2, 3}, {}};
@@ -112,39 +112,40 @@ TEST_CASE("start experts that do not exist, appear twice or have wrong counts ar
 
 TEST_CASE("prefetch rules that the program cannot execute are refused") {
   checkPlansRefused({
-      {"rules of one layer", [](Plan &p) { p.guesses.pop_back(); },
+      {"rules of one layer", [](Plan &p) { p.prefetches.pop_back(); },
        "plan 0: prefetch rules of 1 layers, expected none or 2"},
-      {"an unknown predictor", [](Plan &p) { p.guesses[1].predictor = Predictor(3); },
+      {"an unknown predictor", [](Plan &p) { p.prefetches[1].predictor = Predictor(3); },
        "prefetch rule 1: unknown predictor 3, this reads 0 to 2"},
-      {"from the layer itself", [](Plan &p) { p.guesses[0].ahead = 0; },
+      {"from the layer itself", [](Plan &p) { p.prefetches[0].ahead = 0; },
        "plan 0: prefetch rule of MoE layer 0: ahead is 0, expected 1 to 3"},
-      {"from too far away", [](Plan &p) { p.guesses[1].ahead = 4; }, "ahead is 4, expected 1 to 3"},
-      {"no candidates", [](Plan &p) { p.guesses[1].candidates = 0; },
+      {"from too far away", [](Plan &p) { p.prefetches[1].ahead = 4; },
+       "ahead is 4, expected 1 to 3"},
+      {"no candidates", [](Plan &p) { p.prefetches[1].candidates = 0; },
        "number of candidates is 0, expected 1 to 4"},
-      {"more candidates than experts", [](Plan &p) { p.guesses[1].candidates = 5; },
+      {"more candidates than experts", [](Plan &p) { p.prefetches[1].candidates = 5; },
        "number of candidates is 5, expected 1 to 4"},
-      {"no reads", [](Plan &p) { p.guesses[1].reads = 0; },
+      {"no reads", [](Plan &p) { p.prefetches[1].reads = 0; },
        "number of reads is 0, expected 1 to 3"},
-      {"more reads than candidates", [](Plan &p) { p.guesses[1].reads = 4; },
+      {"more reads than candidates", [](Plan &p) { p.prefetches[1].reads = 4; },
        "number of reads is 4, expected 1 to 3"},
-      {"more than certain", [](Plan &p) { p.guesses[1].minShare = kWholeShare + 1; },
+      {"more than certain", [](Plan &p) { p.prefetches[1].minProbability = kFixedPointOne + 1; },
        "minimum probability is 16777217, expected 0 to 16777216"},
-      {"the first layer", [](Plan &p) { p.guesses[0] = p.guesses[1]; },
+      {"the first layer", [](Plan &p) { p.prefetches[0] = p.prefetches[1]; },
        "prefetch rule of MoE layer 0: the program 'decode' has no predict instruction 1 ahead of "
        "it"},
-      {"where no instruction is", [](Plan &p) { p.guesses[1].ahead = 2; },
+      {"where no instruction is", [](Plan &p) { p.prefetches[1].ahead = 2; },
        "the program 'decode' has no predict instruction 2 ahead of it"},
       {"an activation-path table from further ahead",
        [](Plan &p) {
-         p.guesses[1].predictor = Predictor::kPaths;
-         p.guesses[1].ahead = 2;
+         p.prefetches[1].predictor = Predictor::kPaths;
+         p.prefetches[1].ahead = 2;
        },
        "the activation-path table predicts 2 ahead, expected 1"},
   });
   checkAllRefused(
       {{"an activation-path table without its section",
         [](Artifact &a) {
-          a.plans[0].guesses = {{}, {Predictor::kPaths, 1, 3, 2, 0}};
+          a.plans[0].prefetches = {{}, {Predictor::kPaths, 1, 3, 2, 0}};
         },
         "plan 0: prefetch rule of MoE layer 1: an activation-path table is used, but the "
         "file has no section of them"}});
@@ -168,10 +169,10 @@ TEST_CASE("forecasts and reasons that cannot be printed are refused") {
        "bound of the time per token is nan"},
       {"a hit rate above 1", [](Plan &p) { p.forecast->hitRate = 1.5; },
        "hit rate is 1.5, expected at most 1"},
-      {"a negative rate", [](Plan &p) { p.forecast->presentRate = -0.5; },
+      {"a negative rate", [](Plan &p) { p.forecast->readyRate = -0.5; },
        "rate of resident experts is -0.5"},
-      {"a recall above 1", [](Plan &p) { p.forecast->guessRecall = 2; }, "prefetch recall is 2"},
-      {"a precision that is not a number", [](Plan &p) { p.forecast->guessPrecision = NAN; },
+      {"a recall above 1", [](Plan &p) { p.forecast->prefetchRecall = 2; }, "prefetch recall is 2"},
+      {"a precision that is not a number", [](Plan &p) { p.forecast->prefetchPrecision = NAN; },
        "prefetch precision is nan"},
       {"an unknown origin", [](Plan &p) { p.forecast->origin = Origin(4); },
        "plan 0: forecast: unknown origin 4, this reads 0 to 3"},
@@ -193,7 +194,7 @@ TEST_CASE("a layer whose prefetch rule is off needs no predict instruction") {
   artifact.programs[0].layers.resize(artifact.programs[0].instructions.size());
   CHECK(!readBack(artifact).isOk());
   for (Plan &plan : artifact.plans)
-    plan.guesses[1] = {};
+    plan.prefetches[1] = {};
   Status status = readBack(artifact);
   CHECK_MESSAGE(status.isOk(), status.message());
 }

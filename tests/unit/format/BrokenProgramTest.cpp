@@ -180,70 +180,70 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
 }
 
 TEST_CASE("a predict instruction that does not fit is refused") {
-  auto guess = [](Artifact &a) -> PredictInstruction & {
+  auto prefetch = [](Artifact &a) -> PredictInstruction & {
     return firstOf<PredictInstruction>(decode(a));
   };
   // Into a separate buffer that overlaps another one.
-  auto guessInto = [&](Artifact &a, int32_t other) {
+  auto prefetchInto = [&](Artifact &a, int32_t other) {
     Program &program = decode(a);
     program.buffers.push_back(program.buffers[B::kScores]);
     program.buffers.back().offset = program.buffers[size_t(other)].offset;
-    guess(a).scores = 17;
+    prefetch(a).scores = 17;
   };
   checkAllRefused({
-      {"a layer that is not there", [&](Artifact &a) { guess(a).moeLayer = 2; },
+      {"a layer that is not there", [&](Artifact &a) { prefetch(a).moeLayer = 2; },
        "(predict): MoE layer 2, there are 2"},
-      {"a weight that is not there", [&](Artifact &a) { guess(a).weight = 10; },
+      {"a weight that is not there", [&](Artifact &a) { prefetch(a).weight = 10; },
        "(predict): weight 10, there are 10"},
-      {"no weight", [&](Artifact &a) { guess(a).weight = kNone; }, "(predict): weight -1"},
-      {"a quantized weight", [&](Artifact &a) { guess(a).weight = W::kQuery; },
+      {"no weight", [&](Artifact &a) { prefetch(a).weight = kNone; }, "(predict): weight -1"},
+      {"a quantized weight", [&](Artifact &a) { prefetch(a).weight = W::kQuery; },
        "the weight is int8, expected floats"},
-      {"a weight of other experts", [&](Artifact &a) { guess(a).weight = W::kSharedGate; },
+      {"a weight of other experts", [&](Artifact &a) { prefetch(a).weight = W::kSharedGate; },
        "the weight has 1 rows, expected one for each of 4 experts"},
-      {"a bias of another width", [&](Artifact &a) { guess(a).bias = W::kHeadNorm; },
+      {"a bias of another width", [&](Artifact &a) { prefetch(a).bias = W::kHeadNorm; },
        "bias is a 1 x 16 matrix of f32, expected 1 x 4"},
       {"the layer itself",
        [&](Artifact &a) {
-         guess(a).moeLayer = 0;
-         guess(a).ahead = 0;
+         prefetch(a).moeLayer = 0;
+         prefetch(a).ahead = 0;
        },
        "ahead is 0, expected 1 to 3"},
-      {"too far ahead", [&](Artifact &a) { guess(a).ahead = 4; }, "ahead is 4, expected 1 to 3"},
-      {"another distance", [&](Artifact &a) { guess(a).ahead = 2; },
+      {"too far ahead", [&](Artifact &a) { prefetch(a).ahead = 4; }, "ahead is 4, expected 1 to 3"},
+      {"another distance", [&](Artifact &a) { prefetch(a).ahead = 2; },
        "MoE layer 1 is predicted 2 ahead after the route of MoE layer 0, expected that of MoE "
        "layer -1"},
       {"after the later layer's own route",
        [&](Artifact &a) {
          Program &program = decode(a);
-         insertStep(program, program.instructions.size() - 2, guess(a));
+         insertStep(program, program.instructions.size() - 2, prefetch(a));
        },
        "is predicted 1 ahead after the route of MoE layer 1, expected that of MoE layer 0"},
-      {"before any route", [&](Artifact &a) { insertStep(decode(a), 1, guess(a)); },
+      {"before any route", [&](Artifact &a) { insertStep(decode(a), 1, prefetch(a)); },
        "is predicted 1 ahead after no route"},
-      {"an input of another width", [&](Artifact &a) { guess(a).src = B::kGate; },
+      {"an input of another width", [&](Artifact &a) { prefetch(a).src = B::kGate; },
        "src has width 24, expected 32"},
-      {"an input that is quantized", [&](Artifact &a) { guess(a).src = B::kCodes; },
+      {"an input that is quantized", [&](Artifact &a) { prefetch(a).src = B::kCodes; },
        "src is quantized, expected f32"},
       {"an input that holds nothing",
        [&](Artifact &a) {
          decode(a).buffers.push_back(decode(a).buffers[B::kNormed]);
          decode(a).buffers.back().offset = decode(a).buffers[B::kRanks].offset;
-         guess(a).src = 17;
+         prefetch(a).src = 17;
        },
        "src is buffer 17, which holds no value here"},
-      {"an input that is not there", [&](Artifact &a) { guess(a).src = 17; },
+      {"an input that is not there", [&](Artifact &a) { prefetch(a).src = 17; },
        "src is buffer 17, there are 17"},
-      {"scores of another width", [&](Artifact &a) { guess(a).scores = B::kSharedGate; },
+      {"scores of another width", [&](Artifact &a) { prefetch(a).scores = B::kSharedGate; },
        "scores has width 1, expected 4"},
-      {"scores as whole numbers", [&](Artifact &a) { guess(a).scores = B::kExperts; },
+      {"scores as whole numbers", [&](Artifact &a) { prefetch(a).scores = B::kExperts; },
        "scores is i32, expected f32"},
-      {"scores that are not there", [&](Artifact &a) { guess(a).scores = kNone; },
+      {"scores that are not there", [&](Artifact &a) { prefetch(a).scores = kNone; },
        "scores is buffer -1, there are 17"},
-      {"scores on their own input", [&](Artifact &a) { guessInto(a, B::kNormed); },
+      {"scores on their own input", [&](Artifact &a) { prefetchInto(a, B::kNormed); },
        "(predict): src and scores share bytes of the arena"},
-      {"scores on what the layer chose", [&](Artifact &a) { guessInto(a, B::kWeights); },
+      {"scores on what the layer chose", [&](Artifact &a) { prefetchInto(a, B::kWeights); },
        "(experts): buffer 9 does not hold the routing of MoE layer 0"},
-      {"scores on the residual", [&](Artifact &a) { guessInto(a, B::kResidual); },
+      {"scores on the residual", [&](Artifact &a) { prefetchInto(a, B::kResidual); },
        "a is buffer 0, which holds no value here"},
       {"scores that an instruction reads",
        [&](Artifact &a) {

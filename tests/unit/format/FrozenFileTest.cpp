@@ -115,20 +115,20 @@ TEST_CASE("plans of the frozen file of version 2.0 have the same decisions") {
   CHECK(plan.pinned == std::vector<std::vector<uint32_t>>{{1, 3}, {0}});
   CHECK(plan.start == std::vector<LayerStart>{{{0, 2}, {5, 0}}, {{3}, {8}}});
   CHECK(plan.startTokens == 8);
-  CHECK(plan.guesses[1] == GuessRule{Predictor::kGate, 1, 3, 2, 1 << 20});
+  CHECK(plan.prefetches[1] == PrefetchRule{Predictor::kGate, 1, 3, 2, 1 << 20});
   REQUIRE(plan.forecast);
   CHECK(plan.forecast->device == "laptop");
   CHECK(plan.forecast->tokens == 4096);
   CHECK(plan.forecast->traceTokens == 12288);
   CHECK(plan.forecast->tokenNs == 1.5e6);
-  CHECK(plan.forecast->presentRate == 0.875);
+  CHECK(plan.forecast->readyRate == 0.875);
   CHECK(plan.forecast->origin == Origin::kAssumed);
   REQUIRE(plan.reasons.size() == 2);
   CHECK(plan.reasons[1] ==
-        PlanReason{"guesses", "1 ahead", "The disk idles for 40% of a token.", Origin::kStated});
+        PlanReason{"prefetches", "1 ahead", "The disk idles for 40% of a token.", Origin::kStated});
   CHECK(artifact.plans[1].budgetBytes == 1 << 20);
   CHECK(artifact.plans[1].rules.sharing == CacheSharing::kOnePool);
-  CHECK(artifact.plans[1].guesses[1].predictor == Predictor::kPaths);
+  CHECK(artifact.plans[1].prefetches[1].predictor == Predictor::kPaths);
 }
 
 TEST_CASE("measurements are read from the frozen files of version 2.0") {

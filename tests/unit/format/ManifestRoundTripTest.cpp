@@ -82,9 +82,9 @@ private:
     p.pinned = list<std::vector<uint32_t>>(numbers);
     p.start = list<LayerStart>([&] { return LayerStart{numbers(), numbers()}; });
     p.startTokens = u32();
-    p.guesses = list<GuessRule>([&] {
-      return GuessRule{Predictor(below(3)), uint8_t(u32()), uint16_t(u32()), uint16_t(u32()),
-                       u32()};
+    p.prefetches = list<PrefetchRule>([&] {
+      return PrefetchRule{Predictor(below(3)), uint8_t(u32()), uint16_t(u32()), uint16_t(u32()),
+                          u32()};
     });
     if (below(2) == 0)
       p.forecast = {text(), u32(), u64(), u64(), f64(), f64(), f64(),           f64(),

@@ -188,7 +188,7 @@ Measured tinyMeasured() {
   measured.solver = "greedy";
   measured.quantizer = "nearest";
   measured.measurements = 12;
-  measured.windowsPlayed = 345;
+  measured.windowsEvaluated = 345;
   measured.calibrationTokens = 6789;
   measured.calibrationTexts = {{"one.txt", 0x0123456789abcdef, 1000, {}, {}},
                                {"two.txt", 0xfedcba9876543210, 2000, {}, {}}};
@@ -224,15 +224,15 @@ static void decide(Plan &plan, EvictionPolicy eviction, CacheSharing sharing,
   forecast.medianNs = 1.25e6;
   forecast.slowNs = 4e6;
   forecast.hitRate = 0.75;
-  forecast.presentRate = 0.875;
+  forecast.readyRate = 0.875;
   forecast.bytesPerToken = 65536.5;
-  forecast.guessRecall = 0.5;
-  forecast.guessPrecision = 0.625;
+  forecast.prefetchRecall = 0.5;
+  forecast.prefetchPrecision = 0.625;
   forecast.leastBytesPerToken = 32768;
   forecast.boundNs = 1e6;
   forecast.origin = Origin::kAssumed;
   plan.reasons = {{"eviction", "some", "It reads 1.5% less than lru.", Origin::kMeasured},
-                  {"guesses", "1 ahead", "The disk idles for 40% of a token.", Origin::kStated}};
+                  {"prefetches", "1 ahead", "The disk idles for 40% of a token.", Origin::kStated}};
 }
 
 Artifact tinyPlannedArtifact() {
@@ -242,10 +242,10 @@ Artifact tinyPlannedArtifact() {
   Plan &all = artifact.plans[0], &some = artifact.plans[1];
   decide(all, EvictionPolicy::kLfu, CacheSharing::kLayerQuotas, PromptSurvival::kContents);
   all.pinned = {{1, 3}, {0}};
-  all.guesses = {{}, {Predictor::kGate, 1, 3, 2, kWholeShare / 16}};
+  all.prefetches = {{}, {Predictor::kGate, 1, 3, 2, kFixedPointOne / 16}};
   decide(some, EvictionPolicy::kArc, CacheSharing::kOnePool, PromptSurvival::kPins);
   some.pinned = {{0}, {}};
-  some.guesses = {{}, {Predictor::kPaths, 1, 4, 1, 0}};
+  some.prefetches = {{}, {Predictor::kPaths, 1, 4, 1, 0}};
   fileOf(artifact);
   return artifact;
 }

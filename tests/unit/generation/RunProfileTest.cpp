@@ -43,15 +43,15 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   facts.kvBytesPerToken = 96;
   facts.partWeightBytes[size_t(StepPart::kHead)] = 640;
   std::string columns = R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
-                        R"("hits":[3,4,0],"misses":[1,0,0],"present":[4,0,0],"awaited":[1,0,0],)"
-                        R"("adopted":[1,0,0],"refuted":[2,0,0],"guess_bytes":[3072,0,0]})";
+                        R"("hits":[3,4,0],"misses":[1,0,0],"ready":[4,0,0],"stalled":[1,0,0],)"
+                        R"("useful":[1,0,0],"cancelled":[2,0,0],"prefetch_bytes":[3072,0,0]})";
   CHECK(
       written(profile, facts) ==
       R"({"version":1,"artifact":"a.moe","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,)"
       R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
       R"("end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"layers":2,)"
       R"("parts":["embedding","norms","quantizing","attention_products","attention","router","dense",)"
-      R"("experts","guesses","sums","head","requests","checksums"],)"
+      R"("experts","prefetches","sums","head","requests","checksums"],)"
       R"("part_weight_bytes":[0,0,0,0,0,0,0,0,0,0,640,0,0],"kv_bytes_per_token":96,)"
       "\"steps\":[\n"
       R"({"phase":"prefill","first_token":0,"tokens":7,"wall_ns":100,)"
@@ -73,14 +73,14 @@ TEST_CASE("steps beyond the room are dropped") {
 TEST_CASE("totals add up and compute the hit rate") {
   LayerTotals totals;
   CHECK(totals.hitRate() == 1);
-  CHECK(totals.awaitedRate() == 0);
+  CHECK(totals.stallRate() == 0);
   for (const LayerProfile &layer : kLayers)
     totals.add(layer);
   CHECK(totals.bytesRead == 4096);
   CHECK(totals.waitNs == 3);
   CHECK(totals.hitRate() == doctest::Approx(7.0 / 8));
-  CHECK(totals.presentRate() == doctest::Approx(4.0 / 8));
-  CHECK(totals.awaitedRate() == doctest::Approx(1.0 / 8));
-  CHECK(totals.guesses() == 3);
-  CHECK(totals.guessBytes == 3072);
+  CHECK(totals.readyRate() == doctest::Approx(4.0 / 8));
+  CHECK(totals.stallRate() == doctest::Approx(1.0 / 8));
+  CHECK(totals.prefetches() == 3);
+  CHECK(totals.prefetchBytes == 3072);
 }

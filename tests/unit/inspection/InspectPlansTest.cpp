@@ -25,7 +25,7 @@ TEST_CASE("the page lists each plan's decisions, with equal layers joined, and t
            "  prefetch  layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"
            "\n"
            "  measured  eviction = some: It reads 1.5% less than lru.\n"
-           "  stated    guesses = 1 ahead: The disk idles for 40% of a token.\n",
+           "  stated    prefetches = 1 ahead: The disk idles for 40% of a token.\n",
            "  eviction  arc, one pool; a new prompt keeps pins\n"
            "  quotas    none, 2 pages for all layers\n",
            "  pinned    layer 0: expert 0; 1: none\n",
@@ -38,7 +38,7 @@ TEST_CASE("a setting that is the same for all layers appears once") {
   Artifact artifact = tinyPlannedArtifact();
   Plan &plan = artifact.plans[0];
   plan.quotaPages = {8, 8};
-  plan.guesses[0] = plan.guesses[1];
+  plan.prefetches[0] = plan.prefetches[1];
   plan.pinned.clear();
   plan.start.clear();
   std::string text = describeArtifact(artifact, "tiny.moe");
@@ -68,7 +68,7 @@ TEST_CASE("a range of layers is named by its ends") {
   artifact.plans.resize(1);
   Plan &plan = artifact.plans[0];
   plan.quotaPages = {8, 16, 16};
-  plan.guesses.clear();
+  plan.prefetches.clear();
   plan.pinned = {{1}, {1}, {2}};
   plan.start.clear();
   std::string text = describeArtifact(artifact, "tiny.moe");
@@ -79,7 +79,7 @@ TEST_CASE("a range of layers is named by its ends") {
 
 TEST_CASE("forecasts for one device share their tables, which show which plans prefetch") {
   Artifact artifact = tinyPlannedArtifact();
-  for (GuessRule &rule : artifact.plans[1].guesses)
+  for (PrefetchRule &rule : artifact.plans[1].prefetches)
     rule = {};
   std::string text = describeArtifact(artifact, "tiny.moe");
   CHECK_MESSAGE(
@@ -150,12 +150,12 @@ TEST_CASE("the JSON has all decisions of a plan") {
   CHECK(plan["start"][0]["experts"] == std::vector<int>{0, 2});
   CHECK(plan["start"][0]["uses"] == std::vector<int>{5, 0});
   CHECK(plan["start_tokens"] == 8);
-  CHECK(plan["guesses"][0]["predictor"] == "none");
-  CHECK(plan["guesses"][1]["predictor"] == "gate");
-  CHECK(plan["guesses"][1]["ahead"] == 1);
-  CHECK(plan["guesses"][1]["candidates"] == 3);
-  CHECK(plan["guesses"][1]["reads"] == 2);
-  CHECK(plan["guesses"][1]["min_share"] == 0.0625);
+  CHECK(plan["prefetches"][0]["predictor"] == "none");
+  CHECK(plan["prefetches"][1]["predictor"] == "gate");
+  CHECK(plan["prefetches"][1]["ahead"] == 1);
+  CHECK(plan["prefetches"][1]["candidates"] == 3);
+  CHECK(plan["prefetches"][1]["reads"] == 2);
+  CHECK(plan["prefetches"][1]["min_probability"] == 0.0625);
   CHECK(plan["reasons"][0]["decision"] == "eviction");
   CHECK(plan["reasons"][0]["value"] == "some");
   CHECK(plan["reasons"][0]["reason"] == "It reads 1.5% less than lru.");
@@ -174,10 +174,10 @@ TEST_CASE("the JSON has the forecast, if there is one") {
   CHECK(forecast["median_ns"] == 1.25e6);
   CHECK(forecast["slow_ns"] == 4e6);
   CHECK(forecast["hit_rate"] == 0.75);
-  CHECK(forecast["present_rate"] == 0.875);
+  CHECK(forecast["ready_rate"] == 0.875);
   CHECK(forecast["bytes_read_per_token"] == 65536.5);
-  CHECK(forecast["guess_recall"] == 0.5);
-  CHECK(forecast["guess_precision"] == 0.625);
+  CHECK(forecast["prefetch_recall"] == 0.5);
+  CHECK(forecast["prefetch_precision"] == 0.625);
   CHECK(forecast["least_bytes_per_token"] == 32768);
   CHECK(forecast["bound_ns"] == 1e6);
   CHECK(forecast["origin"] == "assumed");

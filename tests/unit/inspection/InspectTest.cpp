@@ -276,7 +276,7 @@ TEST_CASE("the JSON has all measurements") {
   CHECK(json["solver"] == "greedy");
   CHECK(json["quantizer"] == "nearest");
   CHECK(json["measurements"] == 12);
-  CHECK(json["windows_played"] == 345);
+  CHECK(json["windows_evaluated"] == 345);
   CHECK(json["calibration_tokens"] == 6789);
   CHECK(json["calibration_texts"].size() == 2);
   auto text = json["acceptance_texts"][0];

@@ -288,8 +288,8 @@ TEST_CASE("a device file has four digits and an origin tag for each number") {
                        "!measured 1.235e+09, multiply_adds_per_second: !measured 4e+10}\n"));
   CHECK(contains(yaml, "{bytes: 4096, depth: 1, bytes_per_second: !derived 4e+07}\n"));
   CHECK(contains(yaml, "  backend: !measured threads\n"));
-  CHECK(contains(yaml, "  share_while_reading: !measured 0.9\n"));
-  CHECK(contains(yaml, "  share_while_computing: !measured 0.75\n"));
+  CHECK(contains(yaml, "  fraction_while_reading: !measured 0.9\n"));
+  CHECK(contains(yaml, "  fraction_while_computing: !measured 0.75\n"));
   CHECK(contains(yaml, "  wake_ns: !measured 6789\n"));
   CHECK(contains(yaml, "  reused_memory:\n    - {bytes: 8388608, share: !measured 1.25}\n"));
   CHECK(contains(yaml, "  submit_ns_per_mib: !measured 1.234e+04\n"));

@@ -69,9 +69,9 @@ moert::Program buildWith(const std::string &before, const std::string &instructi
   MLIRContext context;
   context.loadDialect<moe::MoeDialect, func::FuncDialect>();
   std::string text = std::string(kSymbols) + "moe.program @decode {" + kBuffers +
-                     "moe.play.embed %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n" + before +
+                     "moe.exec.embed %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n" + before +
                      instruction +
-                     "\nmoe.play.head %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n}";
+                     "\nmoe.execute.head %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n}";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   REQUIRE(module);
   FailureOr<moert::Program> program = moec::buildProgram(*module->getOps<moe::ProgramOp>().begin());
@@ -92,28 +92,28 @@ InstructionT buildOne(const std::string &instruction, const std::string &before 
 const std::string kF64 = "!moe.buffer<f32, 64>", kF96 = "!moe.buffer<f32, 96>",
                   kQ64 = "!moe.buffer<quantized, 64, group = 32>";
 const std::string kWriteF96a =
-    "moe.play.linear %f64a to %f96a weight @w : " + kF64 + ", " + kF96 + "\n";
+    "moe.exec.linear %f64a to %f96a weight @w : " + kF64 + ", " + kF96 + "\n";
 const std::string kWriteF96b =
-    "moe.play.linear %f64a to %f96b weight @w : " + kF64 + ", " + kF96 + "\n";
-const std::string kWriteF64b = "moe.play.embed %f64b weight @w scale 1.0 : " + kF64 + "\n";
+    "moe.exec.linear %f64a to %f96b weight @w : " + kF64 + ", " + kF96 + "\n";
+const std::string kWriteF64b = "moe.exec.embed %f64b weight @w scale 1.0 : " + kF64 + "\n";
 
 // Products of the right widths, for keys, values, scores and gates.
 const std::string kWriteK =
-    "moe.play.linear %f64a to %k weight @w32 : " + kF64 + ", !moe.buffer<f32, 32>\n";
+    "moe.exec.linear %f64a to %k weight @w32 : " + kF64 + ", !moe.buffer<f32, 32>\n";
 const std::string kWriteV =
-    "moe.play.linear %f64a to %v weight @w16 : " + kF64 + ", !moe.buffer<f32, 16>\n";
+    "moe.exec.linear %f64a to %v weight @w16 : " + kF64 + ", !moe.buffer<f32, 16>\n";
 const std::string kWriteS =
-    "moe.play.linear %f64a to %s weight @w3 : " + kF64 + ", !moe.buffer<f32, 3>\n";
+    "moe.exec.linear %f64a to %s weight @w3 : " + kF64 + ", !moe.buffer<f32, 3>\n";
 const std::string kWriteG1 =
-    "moe.play.linear %f64a to %g1 weight @w1 : " + kF64 + ", !moe.buffer<f32, 1>\n";
+    "moe.exec.linear %f64a to %g1 weight @w1 : " + kF64 + ", !moe.buffer<f32, 1>\n";
 const std::string kRoute =
-    "moe.play.route %s to %i, %t of @e1 softmax_then_top_k top 2 renormalize true scale 1.5 : "
+    "moe.exec.route %s to %i, %t of @e1 softmax_then_top_k top 2 renormalize true scale 1.5 : "
     "!moe.buffer<f32, 3>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>\n";
 
 } // namespace
 
 TEST_CASE("an embedding keeps its fields") {
-  auto i = buildOne<moert::EmbedInstruction>("moe.play.embed %f64b weight @w scale 2.5 : " + kF64);
+  auto i = buildOne<moert::EmbedInstruction>("moe.exec.embed %f64b weight @w scale 2.5 : " + kF64);
   CHECK(i.dst == 1);
   CHECK(i.weight == 1);
   CHECK(i.scale == 2.5f);
@@ -121,7 +121,7 @@ TEST_CASE("an embedding keeps its fields") {
 
 TEST_CASE("a norm keeps its fields, with a bias and without") {
   auto i = buildOne<moert::NormInstruction>(
-      "moe.play.norm %f64a to %f64b weight @n bias @nb layer epsilon 0.5 segment 16 : " + kF64 +
+      "moe.exec.norm %f64a to %f64b weight @n bias @nb layer epsilon 0.5 segment 16 : " + kF64 +
       ", " + kF64);
   CHECK(i.src == 0);
   CHECK(i.dst == 1);
@@ -131,13 +131,13 @@ TEST_CASE("a norm keeps its fields, with a bias and without") {
   CHECK(i.epsilon == 0.5f);
   CHECK(i.segment == 16);
   i = buildOne<moert::NormInstruction>(
-      "moe.play.norm %f64a to %f64b weight @n rms epsilon 0.5 segment 16 : " + kF64 + ", " + kF64);
+      "moe.exec.norm %f64a to %f64b weight @n rms epsilon 0.5 segment 16 : " + kF64 + ", " + kF64);
   CHECK(i.bias == moert::kNone);
   CHECK(i.kind == moert::NormKind::kRms);
 }
 
 TEST_CASE("a quantization keeps its fields") {
-  auto i = buildOne<moert::QuantizeInstruction>("moe.play.quantize %f64a to %q64 : " + kF64 + ", " +
+  auto i = buildOne<moert::QuantizeInstruction>("moe.exec.quantize %f64a to %q64 : " + kF64 + ", " +
                                                 kQ64);
   CHECK(i.src == 0);
   CHECK(i.dst == 2);
@@ -145,19 +145,19 @@ TEST_CASE("a quantization keeps its fields") {
 
 TEST_CASE("a product keeps its fields, with a bias and without") {
   auto i = buildOne<moert::LinearInstruction>(
-      "moe.play.linear %f64a to %f96a weight @w bias @wb : " + kF64 + ", " + kF96);
+      "moe.exec.linear %f64a to %f96a weight @w bias @wb : " + kF64 + ", " + kF96);
   CHECK(i.src == 0);
   CHECK(i.dst == 3);
   CHECK(i.weight == 1);
   CHECK(i.bias == 4);
-  i = buildOne<moert::LinearInstruction>("moe.play.linear %f64a to %f96a weight @w : " + kF64 +
+  i = buildOne<moert::LinearInstruction>("moe.exec.linear %f64a to %f96a weight @w : " + kF64 +
                                          ", " + kF96);
   CHECK(i.bias == moert::kNone);
 }
 
 TEST_CASE("a rotation keeps its fields") {
   auto i =
-      buildOne<moert::RopeInstruction>("moe.play.rope %f64a heads 4 of 16 by @rope1 : " + kF64);
+      buildOne<moert::RopeInstruction>("moe.exec.rope %f64a heads 4 of 16 by @rope1 : " + kF64);
   CHECK(i.buffer == 0);
   CHECK(i.heads == 4);
   CHECK(i.headDim == 16);
@@ -166,7 +166,7 @@ TEST_CASE("a rotation keeps its fields") {
 
 TEST_CASE("an attention keeps its fields") {
   auto i = buildOne<moert::AttendInstruction>(
-      "moe.play.attend %f64a to %k slot @kv1 heads 4 window 7 scale 0.25 : " + kF64 +
+      "moe.exec.attend %f64a to %k slot @kv1 heads 4 window 7 scale 0.25 : " + kF64 +
       ", !moe.buffer<f32, 32>");
   CHECK(i.query == 0);
   CHECK(i.dst == 5);
@@ -178,7 +178,7 @@ TEST_CASE("an attention keeps its fields") {
 
 TEST_CASE("keys and values keep their fields") {
   auto i = buildOne<moert::StoreKvInstruction>(
-      "moe.play.store_kv %k, %v slot @kv1 : !moe.buffer<f32, 32>, !moe.buffer<f32, 16>",
+      "moe.exec.store_kv %k, %v slot @kv1 : !moe.buffer<f32, 32>, !moe.buffer<f32, 16>",
       kWriteK + kWriteV);
   CHECK(i.key == 5);
   CHECK(i.value == 6);
@@ -199,7 +199,7 @@ TEST_CASE("a routing keeps its fields") {
 
 TEST_CASE("a prediction keeps its fields, with a bias and without") {
   auto i = buildOne<moert::PredictInstruction>(
-      "moe.play.predict %f64a to %s weight @w3 bias @b3 of @e1 ahead 1 {moe.layer = 0 : i32} : " +
+      "moe.exec.predict %f64a to %s weight @w3 bias @b3 of @e1 ahead 1 {moe.layer = 0 : i32} : " +
       kF64 + ", !moe.buffer<f32, 3>");
   CHECK(i.src == 0);
   CHECK(i.scores == 7);
@@ -208,18 +208,18 @@ TEST_CASE("a prediction keeps its fields, with a bias and without") {
   CHECK(i.moeLayer == 1);
   CHECK(i.ahead == 1);
   i = buildOne<moert::PredictInstruction>(
-      "moe.play.predict %f64a to %s weight @w3 of @e1 ahead 3 : " + kF64 + ", !moe.buffer<f32, 3>");
+      "moe.exec.predict %f64a to %s weight @w3 of @e1 ahead 3 : " + kF64 + ", !moe.buffer<f32, 3>");
   CHECK(i.bias == moert::kNone);
   CHECK(i.ahead == 3);
 }
 
 TEST_CASE("experts keep their fields") {
   auto i = buildOne<moert::ExpertsInstruction>(
-      "moe.play.experts %q64 to %f64b of @e1 chosen %i, %t scratch gathered %x gate %f96a up %f96b "
+      "moe.exec.experts %q64 to %f64b of @e1 chosen %i, %t scratch gathered %x gate %f96a up %f96b "
       "ranks %r hidden %y : " +
           kQ64 + ", " + kF64 + ", !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, " + kQ64 + ", " + kF96 +
           ", " + kF96 + ", !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>",
-      kWriteS + kRoute + "moe.play.quantize %f64a to %q64 : " + kF64 + ", " + kQ64 + "\n");
+      kWriteS + kRoute + "moe.exec.quantize %f64a to %q64 : " + kF64 + ", " + kQ64 + "\n");
   CHECK(i.src == 2);
   CHECK(i.dst == 1);
   CHECK(i.moeLayer == 1);
@@ -234,7 +234,7 @@ TEST_CASE("experts keep their fields") {
 
 TEST_CASE("a gate of rows keeps its fields") {
   auto i = buildOne<moert::GateRowsInstruction>(
-      "moe.play.gate_rows %f64b by %g1 to %f64b : " + kF64 + ", !moe.buffer<f32, 1>, " + kF64,
+      "moe.exec.gate_rows %f64b by %g1 to %f64b : " + kF64 + ", !moe.buffer<f32, 1>, " + kF64,
       kWriteF64b + kWriteG1);
   CHECK(i.src == 1);
   CHECK(i.gate == 10);
@@ -243,7 +243,7 @@ TEST_CASE("a gate of rows keeps its fields") {
 
 TEST_CASE("an activation keeps its fields") {
   auto i = buildOne<moert::ActivateInstruction>(
-      "moe.play.activate %f96a, %f96b to %f96b silu : " + kF96 + ", " + kF96 + ", " + kF96,
+      "moe.exec.activate %f96a, %f96b to %f96b silu : " + kF96 + ", " + kF96 + ", " + kF96,
       kWriteF96a + kWriteF96b);
   CHECK(i.gate == 3);
   CHECK(i.up == 4);
@@ -253,7 +253,7 @@ TEST_CASE("an activation keeps its fields") {
 
 TEST_CASE("an addition keeps its fields") {
   auto i = buildOne<moert::AddInstruction>(
-      "moe.play.add %f64b, %f64a to %f64b scale 3.0 : " + kF64 + ", " + kF64 + ", " + kF64,
+      "moe.exec.add %f64b, %f64a to %f64b scale 3.0 : " + kF64 + ", " + kF64 + ", " + kF64,
       kWriteF64b);
   CHECK(i.a == 1);
   CHECK(i.b == 0);
@@ -280,6 +280,6 @@ TEST_CASE("a head keeps its fields, and the arena ends at the end of its last bu
 
 TEST_CASE("an instruction keeps its layer's number") {
   moert::Program program =
-      buildWith("", "moe.play.rope %f64a heads 4 of 16 by @rope1 {moe.layer = 5 : i32} : " + kF64);
+      buildWith("", "moe.exec.rope %f64a heads 4 of 16 by @rope1 {moe.layer = 5 : i32} : " + kF64);
   CHECK(program.layers == std::vector<int32_t>{moert::kNone, 5, moert::kNone});
 }

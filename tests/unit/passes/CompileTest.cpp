@@ -182,20 +182,20 @@ TEST_CASE(
       REQUIRE(plan.artifact.plans.size() == 15);
       for (const moert::Plan &each : plan.artifact.plans)
         if (each.preset != "fate" && each.preset != "edgemoe")
-          CHECK(each.guesses.empty());
+          CHECK(each.prefetches.empty());
     }
 }
 
 TEST_CASE("a decode step can predict every MoE layer one to three ahead, prefill none") {
   EmitPlan plan = compileCase("mixtral", {});
   for (const moert::Program &program : plan.artifact.programs) {
-    size_t guesses = 0, expected = 0;
+    size_t prefetches = 0, expected = 0;
     for (const moert::Instruction &instruction : program.instructions)
-      guesses += std::holds_alternative<moert::PredictInstruction>(instruction);
+      prefetches += std::holds_alternative<moert::PredictInstruction>(instruction);
     if (program.name == "decode")
       for (size_t layer = 0; layer < plan.artifact.moeLayers.size(); ++layer)
         expected += std::min<size_t>(layer, moert::kMostAhead);
-    CHECK(guesses == expected);
+    CHECK(prefetches == expected);
   }
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("plans come largest budget first, and a smaller one caches less") {
   CHECK(plan.artifact.plans[1].name == "60%");
   CHECK(plan.artifact.plans[2].name == "30%");
   auto pages = [](const moert::Plan &p) {
-    uint64_t sum = p.transitPages;
+    uint64_t sum = p.stagingPages;
     for (uint32_t quota : p.quotaPages)
       sum += quota;
     return sum;

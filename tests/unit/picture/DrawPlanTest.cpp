@@ -23,7 +23,7 @@ PlanPicture somePicture(uint32_t layers, uint32_t experts) {
     layer.room = strCat(experts / 2, " of ", experts);
     layer.keptExperts = experts / 2;
     layer.hitRate = 0.71;
-    layer.guesses = i == 0 ? "none" : "gate 1 ahead, 2 of 8";
+    layer.prefetches = i == 0 ? "none" : "gate 1 ahead, 2 of 8";
     layer.turn = {double(i), i + 0.25, i + 1.0, i % 2 ? 0.5 : 0, 2, 1, 0, 1, i % 2};
   }
   picture.roomOfAll = "half";
@@ -107,7 +107,7 @@ TEST_CASE("an unused layer and a token without duration are drawn too") {
   PlanPicture picture = somePicture(2, 4);
   for (PicturedLayer &layer : picture.layers)
     for (PicturedExpert &expert : layer.experts)
-      expert.wantedShare = 0;
+      expert.wantedFraction = 0;
   picture.tokenMs = 0;
   const std::string drawn = drawPlan(picture);
   CHECK(countOf(drawn, "<path class=\"wanted\"") == 2);

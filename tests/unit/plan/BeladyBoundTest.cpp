@@ -69,8 +69,8 @@ TEST_CASE("records of different sizes may stay in part") {
   CHECK(bound.misses == 2); // As if both were of one page.
 }
 
-/// The fewest misses of any cache at all, by trying every content after every play; those of decode
-/// steps alone where they alone count.
+/// The fewest misses of any cache at all, by trying every content after every layer pass; those of
+/// decode steps alone where they alone count.
 static uint32_t fewestMisses(const RoutingTrace &trace, uint32_t capacity, uint32_t start,
                              bool countsPrompts) {
   uint32_t experts = trace.layerExperts[0], sets = 1u << experts;
@@ -78,16 +78,16 @@ static uint32_t fewestMisses(const RoutingTrace &trace, uint32_t capacity, uint3
   for (uint32_t held = 0; held < sets; ++held)
     if ((held & ~start) == 0 && static_cast<uint32_t>(__builtin_popcount(held)) <= capacity)
       misses[held] = 0;
-  for (const RoutingPlay &play : trace.plays) {
+  for (const RoutingPass &pass : trace.passes) {
     uint32_t wanted = 0;
-    for (uint32_t expert : trace.demandOf(play).wanted)
+    for (uint32_t expert : trace.demandOf(pass).wanted)
       wanted |= 1u << expert;
     std::vector<uint32_t> next(sets, UINT32_MAX);
     for (uint32_t held = 0; held < sets; ++held) {
       if (misses[held] == UINT32_MAX)
         continue;
       const auto missing = static_cast<uint32_t>(__builtin_popcount(wanted & ~held));
-      const uint32_t cost = misses[held] + (countsPrompts || play.tokens == 1 ? missing : 0);
+      const uint32_t cost = misses[held] + (countsPrompts || pass.tokens == 1 ? missing : 0);
       for (uint32_t after = held | wanted, part = after;; part = (part - 1) & after) {
         if (static_cast<uint32_t>(__builtin_popcount(part)) <= capacity)
           next[part] = std::min(next[part], cost);

@@ -36,13 +36,13 @@ TEST_CASE("a replay counts hits, misses, evictions and the bytes of the records"
   ReplayCache cache = evenCache({4}, 3, 5000);
   ReplayResult result = replayTrace(oneLayerTrace(3, {0, 1, 0, 2, 1}), cache).value();
   CHECK(result.total == ReplayCounts{1, 4, 2, 4 * 5000});
-  REQUIRE(result.plays.size() == 5);
-  CHECK(result.plays[2] == ReplayCounts{1, 0, 0, 0});
-  CHECK(result.plays[3] == ReplayCounts{0, 1, 1, 5000});
+  REQUIRE(result.passes.size() == 5);
+  CHECK(result.passes[2] == ReplayCounts{1, 0, 0, 0});
+  CHECK(result.passes[3] == ReplayCounts{0, 1, 1, 5000});
 }
 
 TEST_CASE(
-    "what the cache starts with is read before the first play and not counted with the plays") {
+    "what the cache starts with is read before the first pass and not counted with the passes") {
   ReplayCache cache = evenCache({4}, 3, 8192);
   cache.layers[0].start = {2, 0, 1};
   ReplayResult result = replayTrace(oneLayerTrace(3, {0, 2}), cache).value();
@@ -94,8 +94,8 @@ static void checkWhileReplaying(const RoutingTrace &trace, const ReplayCache &ca
   for (const ReplayLayer &layer : cache.layers)
     quotas += layer.quotaPages;
   std::vector<bool> wasWanted(cache.layers.size() * trace.layerExperts[0]);
-  for (const RoutingPlay &play : trace.plays) {
-    replay.play(play.layer, trace.demandOf(play));
+  for (const RoutingPass &pass : trace.passes) {
+    replay.runPass(pass.layer, trace.demandOf(pass));
     uint64_t held = 0;
     for (uint32_t l = 0; l < cache.layers.size(); ++l) {
       held += replay.state().pagesHeld(l);
@@ -103,8 +103,8 @@ static void checkWhileReplaying(const RoutingTrace &trace, const ReplayCache &ca
         REQUIRE(replay.state().pagesHeld(l) <= cache.layers[l].quotaPages);
     }
     REQUIRE(held <= quotas);
-    for (uint32_t expert : trace.demandOf(play).wanted)
-      wasWanted[replay.state().idOf(play.layer, expert)] = true;
+    for (uint32_t expert : trace.demandOf(pass).wanted)
+      wasWanted[replay.state().idOf(pass.layer, expert)] = true;
     for (uint32_t l = 0; l < cache.layers.size(); ++l)
       for (uint32_t expert : cache.layers[l].pinned) {
         uint32_t id = replay.state().idOf(l, expert);
@@ -130,7 +130,7 @@ TEST_CASE("over random traces no policy exceeds its pages, loses a pin, or beats
       layer.quotaPages = random() % (3 * experts);
       poolPages += layer.quotaPages;
     }
-    cache.transitPages = 5;
+    cache.stagingPages = 5;
     if (cache.layers.back().quotaPages >= 5)
       cache.layers.back().pinned = {3};
     BeladyBound bound = beladyBound(trace, recordBytes, cache.pageBytes, poolPages);
@@ -160,49 +160,50 @@ TEST_CASE("no policy beats Belady with the same start") {
     BeladyBound bound = beladyBound(trace, bytes, 4096, 27, HeldExperts(3, cache.layers[0].start));
     for (const CacheRules &rules : allRules()) {
       cache.rules = rules;
-      cache.transitPages = 6;
+      cache.stagingPages = 6;
       CHECK(replayTrace(trace, cache).value().total.misses >= bound.misses);
     }
   }
 }
 
-static CacheReplay guessedReplay(uint64_t transitPages) {
+static CacheReplay prefetchedReplay(uint64_t stagingPages) {
   ReplayCache cache = evenCache({2, 2, 2}, 8, 4096);
-  cache.transitPages = transitPages;
+  cache.stagingPages = stagingPages;
   return CacheReplay::create(cache).value();
 }
 
-constexpr GuessRule kTwoOfEight{Predictor::kGate, 1, 8, 2, 0};
+constexpr PrefetchRule kTwoOfEight{Predictor::kGate, 1, 8, 2, 0};
 
-TEST_CASE("guesses are read at the end of the play that makes them, and adopted or refuted") {
-  CacheReplay replay = guessedReplay(3);
-  std::vector<GuessCandidate> candidates{{6, 90}, {5, 80}, {4, 70}};
-  LayerGuess guess{1, kTwoOfEight, candidates};
-  ReplayCounts made{.misses = 1, .bytesRead = 3 * 4096, .guessesRead = 2, .guessBytes = 2 * 4096};
-  CHECK(replay.play(0, {Experts{0}}, std::span(&guess, 1)) == made);
-  CHECK(replay.play(1, {Experts{1, 5}}) ==
-        ReplayCounts{.misses = 2, .bytesRead = 4096, .adopted = 1, .refuted = 1});
+TEST_CASE("prefetches are read at the end of the pass that makes them, and useful or cancelled") {
+  CacheReplay replay = prefetchedReplay(3);
+  std::vector<PrefetchCandidate> candidates{{6, 90}, {5, 80}, {4, 70}};
+  LayerPrefetch prefetch{1, kTwoOfEight, candidates};
+  ReplayCounts made{
+      .misses = 1, .bytesRead = 3 * 4096, .prefetchesRead = 2, .prefetchBytes = 2 * 4096};
+  CHECK(replay.runPass(0, {Experts{0}}, std::span(&prefetch, 1)) == made);
+  CHECK(replay.runPass(1, {Experts{1, 5}}) ==
+        ReplayCounts{.misses = 2, .bytesRead = 4096, .useful = 1, .cancelled = 1});
 }
 
-TEST_CASE("a guess of a later layer gives way to the demand of a layer between") {
-  std::vector<GuessCandidate> candidates{{6, 90}, {5, 80}};
+TEST_CASE("a prefetch of a later layer gives way to the demand of a layer between") {
+  std::vector<PrefetchCandidate> candidates{{6, 90}, {5, 80}};
   for (uint32_t wanted : {2, 3, 4}) {
-    CacheReplay replay = guessedReplay(2);
-    LayerGuess guess{2, kTwoOfEight, candidates};
-    CHECK(replay.play(0, {Experts{0}}, std::span(&guess, 1)).guessesRead == 2);
+    CacheReplay replay = prefetchedReplay(2);
+    LayerPrefetch prefetch{2, kTwoOfEight, candidates};
+    CHECK(replay.runPass(0, {Experts{0}}, std::span(&prefetch, 1)).prefetchesRead == 2);
     Experts experts{0, 1, 2, 3};
     experts.resize(wanted);
-    CHECK(replay.play(1, {experts}).refuted == wanted - 2); // Of 4 pages 2 were left.
-    CHECK(replay.play(2, {Experts{6, 5}}).adopted == 4 - wanted);
+    CHECK(replay.runPass(1, {experts}).cancelled == wanted - 2); // Of 4 pages 2 were left.
+    CHECK(replay.runPass(2, {Experts{6, 5}}).useful == 4 - wanted);
   }
 }
 
-TEST_CASE("a new prompt lets go the guesses of the old one") {
-  CacheReplay replay = guessedReplay(2);
-  std::vector<GuessCandidate> candidates{{6, 90}};
-  LayerGuess guess{1, kTwoOfEight, candidates};
-  CHECK(replay.play(0, {Experts{0}}, std::span(&guess, 1)).guessesRead == 1);
+TEST_CASE("a new prompt lets go the prefetches of the old one") {
+  CacheReplay replay = prefetchedReplay(2);
+  std::vector<PrefetchCandidate> candidates{{6, 90}};
+  LayerPrefetch prefetch{1, kTwoOfEight, candidates};
+  CHECK(replay.runPass(0, {Experts{0}}, std::span(&prefetch, 1)).prefetchesRead == 1);
   replay.beginPrompt();
-  CHECK(replay.play(1, {Experts{6}}) ==
-        ReplayCounts{.misses = 1, .bytesRead = 4096, .adopted = 0, .refuted = 1});
+  CHECK(replay.runPass(1, {Experts{6}}) ==
+        ReplayCounts{.misses = 1, .bytesRead = 4096, .useful = 0, .cancelled = 1});
 }

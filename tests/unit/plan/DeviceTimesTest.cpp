@@ -60,14 +60,14 @@ TEST_CASE(
 TEST_CASE("memory that was read into lately has its own share, and less of it by the logarithm") {
   constexpr uint64_t kMiB = 1 << 20;
   ReadTable reads = someReads();
-  CHECK(ReusedShares(reads).of(4096) == 1);
+  CHECK(ReusedFractions(reads).of(4096) == 1);
   reads.reused = {{8 * kMiB, {1.2, kMeasured}}, {32 * kMiB, {1.1, kMeasured}}};
-  CHECK(ReusedShares(reads).of(0) == 1.2);
-  CHECK(ReusedShares(reads).of(8 * kMiB) == 1.2);
-  CHECK(ReusedShares(reads).of(16 * kMiB) == doctest::Approx(1.15));
-  CHECK(ReusedShares(reads).of(32 * kMiB) == doctest::Approx(1.1));
-  CHECK(ReusedShares(reads).of(64 * kMiB) == doctest::Approx(1.05)); // Half way to 128 MiB.
-  CHECK(ReusedShares(reads).of(kLongUnusedBytes) == 1);
+  CHECK(ReusedFractions(reads).of(0) == 1.2);
+  CHECK(ReusedFractions(reads).of(8 * kMiB) == 1.2);
+  CHECK(ReusedFractions(reads).of(16 * kMiB) == doctest::Approx(1.15));
+  CHECK(ReusedFractions(reads).of(32 * kMiB) == doctest::Approx(1.1));
+  CHECK(ReusedFractions(reads).of(64 * kMiB) == doctest::Approx(1.05)); // Half way to 128 MiB.
+  CHECK(ReusedFractions(reads).of(kLongUnusedBytes) == 1);
 }
 
 TEST_CASE("a read takes no longer than smaller ones, one after the other, of as many bytes") {

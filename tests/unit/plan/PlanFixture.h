@@ -21,8 +21,8 @@ struct PlanFixture {
   ReadTable reads{{4096}, {1}, {{1e9, Origin::kMeasured}}};
   StepCosts costs;
 
-  PlanFixture(RoutingTrace played, uint32_t chosen, uint64_t pool, uint64_t bytes = 4096)
-      : trace(std::move(played)), poolPages(pool) {
+  PlanFixture(RoutingTrace executed, uint32_t chosen, uint64_t pool, uint64_t bytes = 4096)
+      : trace(std::move(executed)), poolPages(pool) {
     for (uint32_t experts : trace.layerExperts) {
       recordBytes.emplace_back(experts, bytes);
       topK.push_back(chosen);
@@ -51,26 +51,26 @@ inline RoutingTrace tokensOf(uint32_t experts, uint32_t topK, std::vector<uint16
   return makeTrace(std::span(&layer, 1), steps).value();
 }
 
-inline PlanSettings quotasOf(std::vector<uint32_t> quotas, uint32_t transit) {
+inline PlanSettings quotasOf(std::vector<uint32_t> quotas, uint32_t staging) {
   PlanSettings settings;
-  settings.allotment = {transit, std::move(quotas)};
+  settings.allotment = {staging, std::move(quotas)};
   settings.rules.eviction = moert::EvictionPolicy::kLru;
   return settings;
 }
 
-/// Guesses by gate that know what is wanted more often than not.
-inline std::vector<LayerPredictions> goodGuesses(std::mt19937 &random, const RoutingTrace &trace,
-                                                 uint32_t perToken) {
+/// Prefetches by gate that know what is wanted more often than not.
+inline std::vector<LayerPredictions> goodPrefetches(std::mt19937 &random, const RoutingTrace &trace,
+                                                    uint32_t perToken) {
   std::vector<LayerPredictions> all;
   const uint32_t layers = static_cast<uint32_t>(trace.layerExperts.size());
   for (uint32_t layer = 1; layer < layers; ++layer)
     for (uint32_t ahead = 1; ahead <= std::min(layer, moert::kMostAhead); ++ahead) {
       LayerPredictions &made = all.emplace_back();
       made = {moert::Predictor::kGate, layer, ahead, perToken, {}};
-      for (const RoutingPlay &play : trace.plays)
-        for (uint32_t token = 0; play.layer == layer && token < play.tokens; ++token) {
+      for (const RoutingPass &pass : trace.passes)
+        for (uint32_t token = 0; pass.layer == layer && token < pass.tokens; ++token) {
           std::vector<uint32_t> named;
-          for (uint32_t expert : trace.demandOf(play).wanted)
+          for (uint32_t expert : trace.demandOf(pass).wanted)
             if (named.size() < perToken && random() % 4)
               named.push_back(expert);
           while (named.size() < perToken) {
@@ -79,7 +79,7 @@ inline std::vector<LayerPredictions> goodGuesses(std::mt19937 &random, const Rou
               named.push_back(expert);
           }
           for (uint32_t rank = 0; rank < perToken; ++rank)
-            made.candidates.push_back({named[rank], moert::kWholeShare >> (rank + 1)});
+            made.candidates.push_back({named[rank], moert::kFixedPointOne >> (rank + 1)});
         }
     }
   return all;

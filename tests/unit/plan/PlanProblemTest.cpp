@@ -8,11 +8,11 @@
 using namespace moec;
 using namespace moert;
 
-/// Three layers of four experts, of which a token takes two, and guesses of the last two.
+/// Three layers of four experts, of which a token takes two, and prefetches of the last two.
 static PlanFixture someProblem() {
   std::mt19937 random(1);
   PlanFixture fixture(randomTrace(random, 3, 4, 2, stepsOfWindows(1, 6, 3, 2)), 2, 12);
-  fixture.predictions = goodGuesses(random, fixture.trace, 3);
+  fixture.predictions = goodPrefetches(random, fixture.trace, 3);
   return fixture;
 }
 
@@ -27,9 +27,9 @@ TEST_CASE("a problem that fits together is accepted") {
 }
 
 TEST_CASE("a problem that contradicts itself is refused with the numbers") {
-  CHECK(refusal([](PlanFixture &f) { f.trace.plays.pop_back(); }) ==
+  CHECK(refusal([](PlanFixture &f) { f.trace.passes.pop_back(); }) ==
         "a trace of 14 turns of 3 MoE layers is not one of whole steps");
-  CHECK(refusal([](PlanFixture &f) { f.trace.plays[1].layer = 2; }) ==
+  CHECK(refusal([](PlanFixture &f) { f.trace.passes[1].layer = 2; }) ==
         "turn 1 of the trace is of MoE layer 2 and 2 tokens, expected layer 1 and 2 tokens");
   CHECK(refusal([](PlanFixture &f) { f.trace.wanted[0] = 4; }) ==
         "turn 0 of the trace wants expert 4 of MoE layer 0, which has 4");
@@ -94,20 +94,20 @@ TEST_CASE("predictions that are not of the trace are refused") {
 template <typename Change> static std::string settingsRefusal(Change change) {
   PlanFixture fixture = someProblem();
   PlanSettings settings = quotasOf({3, 3, 2}, 4);
-  settings.guesses = {{}, {Predictor::kGate, 1, 3, 2, 0}, {Predictor::kGate, 2, 2, 1, 5}};
+  settings.prefetches = {{}, {Predictor::kGate, 1, 3, 2, 0}, {Predictor::kGate, 2, 2, 1, 5}};
   change(settings);
   return verify(fixture.problem(), settings).message();
 }
 
 TEST_CASE("settings that the pool and the rules allow are accepted") {
   CHECK(settingsRefusal([](PlanSettings &) {}) == "");
-  CHECK(settingsRefusal([](PlanSettings &s) { s.guesses.clear(); }) == "");
+  CHECK(settingsRefusal([](PlanSettings &s) { s.prefetches.clear(); }) == "");
   CHECK(settingsRefusal([](PlanSettings &s) { s.pinned = {{0}, {}, {1, 2}}; }) == "");
 }
 
 TEST_CASE("settings that the pool does not hold or the runtime forbids are refused") {
-  CHECK(settingsRefusal([](PlanSettings &s) { s.allotment.transitPages = 5; }) ==
-        "quotas and transit have 13 pages, the pool has 12");
+  CHECK(settingsRefusal([](PlanSettings &s) { s.allotment.stagingPages = 5; }) ==
+        "quotas and staging have 13 pages, the pool has 12");
   CHECK(settingsRefusal([](PlanSettings &s) { s.allotment.quotaPages.pop_back(); }) ==
         "quotas of 2 MoE layers, expected 3");
   CHECK(settingsRefusal([](PlanSettings &s) {
@@ -119,12 +119,12 @@ TEST_CASE("settings that the pool does not hold or the runtime forbids are refus
   CHECK(settingsRefusal([](PlanSettings &s) {
           s.start = {{4}, {}, {}};
         }) == "MoE layer 0 has 4 experts, its plan names 4");
-  CHECK(settingsRefusal([](PlanSettings &s) { s.guesses[1].ahead = 2; }) ==
-        "MoE layer 1 cannot be guessed 2 layers before it");
-  CHECK(settingsRefusal([](PlanSettings &s) { s.guesses[2].candidates = 4; }) ==
-        "MoE layer 2 is guessed with 4 candidates, of which 1 are read; 3 are known");
-  CHECK(settingsRefusal([](PlanSettings &s) { s.guesses[2].reads = 0; }) != "");
+  CHECK(settingsRefusal([](PlanSettings &s) { s.prefetches[1].ahead = 2; }) ==
+        "MoE layer 1 cannot be prefetched 2 layers before it");
+  CHECK(settingsRefusal([](PlanSettings &s) { s.prefetches[2].candidates = 4; }) ==
+        "MoE layer 2 is prefetched with 4 candidates, of which 1 are read; 3 are known");
+  CHECK(settingsRefusal([](PlanSettings &s) { s.prefetches[2].reads = 0; }) != "");
   CHECK(settingsRefusal([](PlanSettings &s) {
-          s.guesses[2] = {Predictor::kPaths, 1, 2, 1, 0};
-        }) == "nothing is known of guesses of MoE layer 2 from 1 layers before it");
+          s.prefetches[2] = {Predictor::kPaths, 1, 2, 1, 0};
+        }) == "nothing is known of prefetches of MoE layer 2 from 1 layers before it");
 }

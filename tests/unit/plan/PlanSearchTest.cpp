@@ -21,7 +21,7 @@ static PlanFixture someProblem(uint32_t seed, uint64_t poolPages = 60) {
   std::mt19937 random(seed);
   PlanFixture fixture(randomTrace(random, 4, 12, 2, stepsOfWindows(2, 60, 10, 5)), 2, poolPages,
                       8192);
-  fixture.predictions = goodGuesses(random, fixture.trace, 4);
+  fixture.predictions = goodPrefetches(random, fixture.trace, 4);
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 3000;
   return fixture;
@@ -45,8 +45,9 @@ TEST_CASE("no preset is faster than what the search finds, and the settings are 
       for (const PresetTime &rival : plan.presets) {
         PlanSettings settings = planPreset(rival.preset, fixture.problem()).settings;
         CHECK(rival.tokenNs == replayInTime(fixture.problem(), settings).value().meanNs());
-        const bool isWager = !settings.guesses.empty() && settingsOf(plan).guesses.empty();
-        CHECK(plan.tokenNs <= rival.tokenNs * (1 + (isWager ? kGuessesPay : 1e-9)));
+        const bool hasSafetyMargin =
+            !settings.prefetches.empty() && settingsOf(plan).prefetches.empty();
+        CHECK(plan.tokenNs <= rival.tokenNs * (1 + (hasSafetyMargin ? kMinPrefetchGain : 1e-9)));
       }
     }
 }
@@ -69,9 +70,9 @@ TEST_CASE("the same problem gives the same plan, whatever the number of threads"
   SearchedPlan one = searchPlan(fixture.problem(), {.threads = 1}).value();
   SearchedPlan three = searchPlan(fixture.problem(), {.threads = 3}).value();
   CHECK(settingsOf(one).allotment.quotaPages == settingsOf(three).allotment.quotaPages);
-  CHECK(settingsOf(one).allotment.transitPages == settingsOf(three).allotment.transitPages);
+  CHECK(settingsOf(one).allotment.stagingPages == settingsOf(three).allotment.stagingPages);
   CHECK(settingsOf(one).rules == settingsOf(three).rules);
-  CHECK(settingsOf(one).guesses == settingsOf(three).guesses);
+  CHECK(settingsOf(one).prefetches == settingsOf(three).prefetches);
   CHECK(settingsOf(one).start == settingsOf(three).start);
   CHECK(one.replays == three.replays);
   REQUIRE(one.planned.decisions.size() == three.planned.decisions.size());
@@ -86,12 +87,12 @@ TEST_CASE("where nothing makes a difference the settings are the simplest") {
   PlanFixture fixture(makeTrace(layers, std::vector<TraceStep>(300)).value(), 1, 9);
   fixture.costs.after.firstNs = 1e6;
   std::mt19937 random(1);
-  fixture.predictions = goodGuesses(random, fixture.trace, 2);
+  fixture.predictions = goodPrefetches(random, fixture.trace, 2);
   PlanSettings settings = settingsOf(searchPlan(fixture.problem()).value());
   CHECK(settings.rules == CacheRules{.eviction = EvictionPolicy::kLru});
   CHECK(settings.allotment.quotaPages == std::vector<uint32_t>{3, 3, 3});
   CHECK(settings.pinned.empty());
-  CHECK(settings.guesses.empty());
+  CHECK(settings.prefetches.empty());
 }
 
 /// Two layers, no habits: a token takes any expert, which the gate knows, or does not.
@@ -105,36 +106,36 @@ static PlanFixture withoutHabits(bool isKnown) {
   LayerPredictions made{Predictor::kGate, 1, 1, 1, {}};
   for (uint16_t expert : chosen)
     made.candidates.push_back(
-        {isKnown ? expert : static_cast<uint32_t>(random() % 16), kWholeShare / 2});
+        {isKnown ? expert : static_cast<uint32_t>(random() % 16), kFixedPointOne / 2});
   fixture.predictions = {made};
   fixture.costs.layers[1].before.firstNs = 5000;
   return fixture;
 }
 
-TEST_CASE("guesses that come true are taken, others are not") {
+TEST_CASE("prefetches that come true are taken, others are not") {
   PlanFixture known = withoutHabits(true);
   SearchedPlan plan = searchPlan(known.problem()).value();
-  REQUIRE(settingsOf(plan).guesses.size() == 2);
-  CHECK(settingsOf(plan).guesses[0] == GuessRule());
-  CHECK(settingsOf(plan).guesses[1].predictor == Predictor::kGate);
+  REQUIRE(settingsOf(plan).prefetches.size() == 2);
+  CHECK(settingsOf(plan).prefetches[0] == PrefetchRule());
+  CHECK(settingsOf(plan).prefetches[1].predictor == Predictor::kGate);
   const PlanForecast forecast = forecastOf(known.problem(), settingsOf(plan)).value();
-  CHECK(forecast.guessPrecision == 1);
-  CHECK(forecast.guessRecall > 0.5);
-  CHECK(forecast.presentRate > forecast.hitRate);
+  CHECK(forecast.prefetchPrecision == 1);
+  CHECK(forecast.prefetchRecall > 0.5);
+  CHECK(forecast.readyRate > forecast.hitRate);
   PlanFixture unknown = withoutHabits(false);
-  CHECK(settingsOf(searchPlan(unknown.problem()).value()).guesses.empty());
+  CHECK(settingsOf(searchPlan(unknown.problem()).value()).prefetches.empty());
 }
 
-TEST_CASE("guesses that hardly gain anything are not made") {
+TEST_CASE("prefetches that hardly gain anything are not made") {
   for (bool doPay : {false, true}) {
     PlanFixture fixture = withoutHabits(true);
-    const double guessed = searchPlan(fixture.problem()).value().tokenNs;
+    const double prefetched = searchPlan(fixture.problem()).value().tokenNs;
     fixture.predictions.clear();
     const double alone = searchPlan(fixture.problem()).value().tokenNs;
-    REQUIRE(guessed < alone);
+    REQUIRE(prefetched < alone);
     fixture.predictions = withoutHabits(true).predictions;
-    fixture.costs.after.firstNs = (alone - guessed) * (doPay ? 0.4 : 2) / kGuessesPay;
-    CHECK(settingsOf(searchPlan(fixture.problem()).value()).guesses.empty() == !doPay);
+    fixture.costs.after.firstNs = (alone - prefetched) * (doPay ? 0.4 : 2) / kMinPrefetchGain;
+    CHECK(settingsOf(searchPlan(fixture.problem()).value()).prefetches.empty() == !doPay);
   }
 }
 
@@ -202,40 +203,40 @@ TEST_CASE("a plan with one pool has no quotas of layers among its decisions") {
 }
 
 TEST_CASE("what is not taken in the end is said to be slower, or too little faster") {
-  // A plan that guesses nothing, and what is accepted of that and the same with guesses.
-  auto reasonOf = [](PlanFixture fixture, const GuessRule &guess) {
+  // A plan that prefetches nothing, and what is accepted of that and the same with prefetches.
+  auto reasonOf = [](PlanFixture fixture, const PrefetchRule &prefetch) {
     const PlanProblem problem = fixture.problem();
     const SearchedPlan found = searchPlan(problem).value();
-    REQUIRE(settingsOf(found).guesses.empty());
+    REQUIRE(settingsOf(found).prefetches.empty());
     const Finalist without{found.rule.recipe.value(), {{"eviction", "some", "1 ms"}}};
     Finalist with = without;
-    with.recipe.guess = guess;
-    with.recipe.guessRecords = 1;
-    with.decisions.push_back({"guesses", "by gate", "2 ms"});
+    with.recipe.prefetch = prefetch;
+    with.recipe.prefetchRecords = 1;
+    with.decisions.push_back({"prefetches", "by gate", "2 ms"});
     with.decisions.push_back({kSilence, "none", "2 ms"});
     PlanTrials trials(problem, 1);
     const SearchedPlan accepted = acceptPlan(problem, trials, std::vector{without, with}, 1);
-    REQUIRE(settingsOf(accepted).guesses.empty());
+    REQUIRE(settingsOf(accepted).prefetches.empty());
     std::string reason;
     for (const PlanDecision &made : accepted.planned.decisions) {
       CHECK(made.decision != kSilence);
-      if (made.decision == "guesses")
+      if (made.decision == "prefetches")
         reason = made.reason;
     }
     return reason;
   };
-  GuessRule all{.predictor = Predictor::kGate, .candidates = 4, .reads = 4};
+  PrefetchRule all{.predictor = Predictor::kGate, .candidates = 4, .reads = 4};
   const std::string slower = reasonOf(someProblem(2, 30), all);
   CHECK_MESSAGE(slower.starts_with("slower on the deciding part of the trace: by gate"), slower);
   CHECK(slower.find("have to gain") == std::string::npos);
   PlanFixture fixture = someProblem(0, 30);
   fixture.costs.after.firstNs = 1e6;
-  GuessRule sure{.predictor = Predictor::kGate, .candidates = 1, .reads = 1};
-  sure.minShare = kWholeShare / 2;
+  PrefetchRule sure{.predictor = Predictor::kGate, .candidates = 1, .reads = 1};
+  sure.minProbability = kFixedPointOne / 2;
   const std::string little = reasonOf(fixture, sure);
   CHECK_MESSAGE(little.starts_with("too little faster on the deciding part of the trace: by gate"),
                 little);
-  CHECK(little.ends_with("; guesses have to gain 2%"));
+  CHECK(little.ends_with("; prefetches have to gain 2%"));
 }
 
 TEST_CASE("where everything fits, no preset is taken for the rounding of its times") {
@@ -246,7 +247,7 @@ TEST_CASE("where everything fits, no preset is taken for the rounding of its tim
       layer.before.firstNs = layer.expert.firstNs = ns *= 1.1;
     const SearchedPlan plan = searchPlan(fixture.problem()).value();
     CHECK(plan.rule.preset == Preset::kAuto);
-    CHECK(settingsOf(plan).guesses.empty());
+    CHECK(settingsOf(plan).prefetches.empty());
   }
 }
 
@@ -260,7 +261,7 @@ TEST_CASE("every decision has a reason with times, and each is made once") {
     CHECK(std::find(names.begin(), names.end(), decision.decision) == names.end());
     names.push_back(decision.decision);
   }
-  for (const char *name : {"eviction", "start", "guesses", "settings"})
+  for (const char *name : {"eviction", "start", "prefetches", "settings"})
     CHECK(std::find(names.begin(), names.end(), name) != names.end());
 }
 
@@ -321,10 +322,10 @@ TEST_CASE("trials that are stopped replay nothing more") {
   std::atomic<bool> stop = false;
   PlanTrials trials(problem, 1, &stop);
   const PlanSettings settings = planPreset(Preset::kLru, problem).settings;
-  CHECK(!trials.replayPlays(settings).plays.empty());
+  CHECK(!trials.replayPasses(settings).passes.empty());
   CHECK(trials.replays() == 1);
   stop = true;
-  CHECK(trials.replayPlays(settings).plays.empty());
+  CHECK(trials.replayPasses(settings).passes.empty());
   CHECK(trials.replays() == 1);
 }
 
@@ -356,19 +357,19 @@ TEST_CASE("a recipe's start is what was popular, as far as each layer's quota ho
   CHECK(settings.pinned == std::vector<std::vector<uint32_t>>{{3}});
 }
 
-TEST_CASE("a recipe guesses every layer as far ahead as it can be, but silent ones") {
+TEST_CASE("a recipe prefetches every layer as far ahead as it can be, but silent ones") {
   PlanFixture fixture = someProblem(1);
   PlanProblem problem = fixture.problem();
   RecipeBook book(problem, 50, 50);
   PlanRecipe recipe;
-  recipe.guess = {Predictor::kGate, 2, 9, 3, 5};
+  recipe.prefetch = {Predictor::kGate, 2, 9, 3, 5};
   recipe.isSilent = {false, false, true, false};
-  std::vector<GuessRule> guesses = book.settingsOf(recipe).guesses;
-  REQUIRE(guesses.size() == 4);
-  CHECK(guesses[0] == GuessRule());
-  CHECK(guesses[1] == GuessRule{Predictor::kGate, 1, 4, 3, 5});
-  CHECK(guesses[2] == GuessRule());
-  CHECK(guesses[3] == GuessRule{Predictor::kGate, 2, 4, 3, 5});
+  std::vector<PrefetchRule> prefetches = book.settingsOf(recipe).prefetches;
+  REQUIRE(prefetches.size() == 4);
+  CHECK(prefetches[0] == PrefetchRule());
+  CHECK(prefetches[1] == PrefetchRule{Predictor::kGate, 1, 4, 3, 5});
+  CHECK(prefetches[2] == PrefetchRule());
+  CHECK(prefetches[3] == PrefetchRule{Predictor::kGate, 2, 4, 3, 5});
 }
 
 TEST_CASE("quotas by curves go where they save bytes, in whole records within what there is") {

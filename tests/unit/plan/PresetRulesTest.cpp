@@ -50,7 +50,7 @@ TEST_CASE("no allotment takes more than the pool, gives a layer more than it has
         CHECK(allotment.totalPages() <= pool);
         for (uint32_t quota : allotment.quotaPages) {
           CHECK(quota <= 24);
-          CHECK(quota + allotment.transitPages >= 3);
+          CHECK(quota + allotment.stagingPages >= 3);
         }
       }
 }
@@ -58,7 +58,7 @@ TEST_CASE("no allotment takes more than the pool, gives a layer more than it has
 TEST_CASE("load-on-demand keeps nothing, however large the pool") {
   const CacheAllotment allotment = allotFor(Preset::kLoadOnDemand, shapeOf(4), 1000);
   CHECK(allotment.quotaPages == std::vector<uint32_t>{0, 0, 0, 0});
-  CHECK(allotment.transitPages == 24); // One layer's experts.
+  CHECK(allotment.stagingPages == 24); // One layer's experts.
 }
 
 TEST_CASE("lru and auto share evenly") {
@@ -66,38 +66,38 @@ TEST_CASE("lru and auto share evenly") {
     CHECK(allotFor(preset, shapeOf(4), 48).quotaPages == std::vector<uint32_t>{12, 12, 12, 12});
 }
 
-TEST_CASE("presets that guess keep room for a token's experts, never more than a quarter") {
+TEST_CASE("presets that prefetch keep room for a token's experts, never more than a quarter") {
   // 2 experts of 3 pages.
-  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 54).transitPages == 6);
+  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 54).stagingPages == 6);
   // A quarter of 18 pages is one record; 15 pages are left, of which a layer of 6 working pages
-  // needs (6 * 4 - 15) / 3 = 3 in transit besides.
-  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 18).transitPages == 6);
-  // All experts fit: nothing is guessed.
-  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 96).transitPages == 0);
+  // needs (6 * 4 - 15) / 3 = 3 in staging besides.
+  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 18).stagingPages == 6);
+  // All experts fit: nothing is prefetched.
+  CHECK(allotFor(Preset::kEdgeMoe, shapeOf(4), 96).stagingPages == 0);
 }
 
 TEST_CASE("fate holds an eighth of the layers whole and shares the rest evenly") {
-  // 6 pages are for guesses, 2 layers take 48, 14 layers share 84.
+  // 6 pages are for prefetches, 2 layers take 48, 14 layers share 84.
   const CacheAllotment allotment = allotFor(Preset::kFate, shapeOf(16), 6 + 48 + 84);
   std::vector<uint32_t> expected(16, 6);
   expected[0] = expected[1] = 24;
   CHECK(allotment.quotaPages == expected);
-  CHECK(allotment.transitPages == 6);
+  CHECK(allotment.stagingPages == 6);
 }
 
 TEST_CASE("fate fills the first layers one after the other where the pool is small") {
-  // 6 pages are for guesses, 6 for the layer being played: 33 are one layer and three experts.
+  // 6 pages are for prefetches, 6 for the layer being executed: 33 are one layer and three experts.
   const CacheAllotment allotment = allotFor(Preset::kFate, shapeOf(16), 6 + 6 + 33);
   std::vector<uint32_t> expected(16, 0);
   expected[0] = 24;
   expected[1] = 9;
   CHECK(allotment.quotaPages == expected);
-  CHECK(allotment.transitPages == 12);
+  CHECK(allotment.stagingPages == 12);
 }
 
-TEST_CASE("guesses are made by the presets of systems that guess") {
+TEST_CASE("prefetches are made by the presets of systems that prefetch") {
   for (Preset preset : {Preset::kAuto, Preset::kLoadOnDemand, Preset::kLru})
-    CHECK(predictorOf(preset) == GuessRule{});
+    CHECK(predictorOf(preset) == PrefetchRule{});
   CHECK(predictorOf(Preset::kEdgeMoe).predictor == Predictor::kPaths);
   CHECK(predictorOf(Preset::kFate).predictor == Predictor::kGate);
 }
@@ -107,14 +107,14 @@ TEST_CASE("each preset evicts as its system does") {
   CHECK(rulesOf(Preset::kFate) == CacheRules{.eviction = EvictionPolicy::kArc});
   CHECK(rulesOf(Preset::kEdgeMoe) ==
         CacheRules{.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool});
-  CHECK(rulesOf(Preset::kAuto) == CacheRules{.eviction = EvictionPolicy::kCyclic});
+  CHECK(rulesOf(Preset::kAuto) == CacheRules{.eviction = EvictionPolicy::kReuseDistance});
 }
 
-static const GuessRule kGate = {.predictor = Predictor::kGate};
-static const GuessRule kPaths = {.predictor = Predictor::kPaths};
+static const PrefetchRule kGate = {.predictor = Predictor::kGate};
+static const PrefetchRule kPaths = {.predictor = Predictor::kPaths};
 
 TEST_CASE("a gate's candidates are a quarter of the experts, its reads those that time allows") {
-  const GuessRule rule = withCounts(kGate, {60, 4, 60}, 5.9);
+  const PrefetchRule rule = withCounts(kGate, {60, 4, 60}, 5.9);
   CHECK(rule.predictor == Predictor::kGate);
   CHECK(rule.candidates == 15);
   CHECK(rule.reads == 5);
@@ -122,18 +122,18 @@ TEST_CASE("a gate's candidates are a quarter of the experts, its reads those tha
 }
 
 TEST_CASE("paths look at all that are named and read one to three of them") {
-  const GuessScope scope = {60, 4, 8};
+  const PrefetchScope scope = {60, 4, 8};
   CHECK(withCounts(kPaths, scope, 2.5) ==
-        GuessRule{.predictor = Predictor::kPaths, .candidates = 8, .reads = 2});
+        PrefetchRule{.predictor = Predictor::kPaths, .candidates = 8, .reads = 2});
   CHECK(withCounts(kPaths, scope, 50).reads == 3);
   CHECK(withCounts(kPaths, scope, 0.5).reads == 1);
 }
 
 TEST_CASE("no more are looked at or read than are named") {
   CHECK(withCounts(kGate, {60, 4, 8}, 50) ==
-        GuessRule{.predictor = Predictor::kGate, .candidates = 8, .reads = 8});
+        PrefetchRule{.predictor = Predictor::kGate, .candidates = 8, .reads = 8});
   CHECK(withCounts(kPaths, {60, 4, 2}, 50).reads == 2);
-  CHECK(withCounts(kPaths, {60, 4, 0}, 50) == GuessRule{});
+  CHECK(withCounts(kPaths, {60, 4, 0}, 50) == PrefetchRule{});
 }
 
 TEST_CASE("without a device the papers' numbers count") {
@@ -142,10 +142,10 @@ TEST_CASE("without a device the papers' numbers count") {
 }
 
 TEST_CASE(
-    "where less than one read fits into a gate's time or into the pages, nothing is guessed") {
-  CHECK(withCounts(kGate, {60, 4, 60}, 0.99) == GuessRule{});
-  CHECK(withCounts(kGate, {60, 4, 60, 0}, 5) == GuessRule{});
-  CHECK(withCounts(kPaths, {60, 4, 8, 0}, 5) == GuessRule{});
+    "where less than one read fits into a gate's time or into the pages, nothing is prefetched") {
+  CHECK(withCounts(kGate, {60, 4, 60}, 0.99) == PrefetchRule{});
+  CHECK(withCounts(kGate, {60, 4, 60, 0}, 5) == PrefetchRule{});
+  CHECK(withCounts(kPaths, {60, 4, 8, 0}, 5) == PrefetchRule{});
   CHECK(withCounts(kGate, {60, 4, 60, 2}, 5).reads == 2);
-  CHECK(withCounts({}, {60, 4, 60}, 5) == GuessRule{});
+  CHECK(withCounts({}, {60, 4, 60}, 5) == PrefetchRule{});
 }

@@ -15,7 +15,7 @@ static const Preset kPresets[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::k
 static PlanFixture someProblem(uint64_t poolPages) {
   std::mt19937 random(1);
   PlanFixture fixture(randomTrace(random, 8, 8, 2, stepsOfWindows(1, 20, 4, 4)), 2, poolPages);
-  fixture.predictions = goodGuesses(random, fixture.trace, 6);
+  fixture.predictions = goodPrefetches(random, fixture.trace, 6);
   for (uint32_t layer = 1; layer < 8; ++layer) {
     fixture.predictions.push_back(
         *findPredictions(fixture.problem(), {.predictor = Predictor::kGate, .ahead = 1}, layer));
@@ -39,10 +39,10 @@ TEST_CASE("every preset's settings are verified and can be replayed, whatever th
   }
 }
 
-TEST_CASE("load-on-demand hits nothing and guesses nothing") {
+TEST_CASE("load-on-demand hits nothing and prefetches nothing") {
   PlanFixture fixture = someProblem(40);
   PlannedSettings planned = planPreset(Preset::kLoadOnDemand, fixture.problem());
-  CHECK(planned.settings.guesses.empty());
+  CHECK(planned.settings.prefetches.empty());
   TimedResult result = replayInTime(fixture.problem(), planned.settings).value();
   CHECK(result.decode.cache.hits == 0);
 }
@@ -52,27 +52,28 @@ TEST_CASE("fate reads as many experts as the time between two routers holds") {
   // 2 * 50 + 100 + 7 ns between routers; a page is read in 4096 ns.
   CHECK(readsBetweenRouters(fixture.problem(), 1) == doctest::Approx(207.0 / 4096));
   CHECK(readsBetweenRouters(fixture.problem(), 0) == 0);
-  CHECK(planPreset(Preset::kFate, fixture.problem()).settings.guesses.empty());
+  CHECK(planPreset(Preset::kFate, fixture.problem()).settings.prefetches.empty());
   // Three times that, rounded down to one.
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 6000;
-  std::vector<GuessRule> guesses = planPreset(Preset::kFate, fixture.problem()).settings.guesses;
-  REQUIRE(guesses.size() == 8);
-  CHECK(guesses[0] == GuessRule());
+  std::vector<PrefetchRule> prefetches =
+      planPreset(Preset::kFate, fixture.problem()).settings.prefetches;
+  REQUIRE(prefetches.size() == 8);
+  CHECK(prefetches[0] == PrefetchRule());
   // A quarter of eight experts are candidates.
-  CHECK(guesses[1] == GuessRule{Predictor::kGate, 1, 2, 1, 0});
+  CHECK(prefetches[1] == PrefetchRule{Predictor::kGate, 1, 2, 1, 0});
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 60000;
-  CHECK(planPreset(Preset::kFate, fixture.problem()).settings.guesses[1].reads == 2);
+  CHECK(planPreset(Preset::kFate, fixture.problem()).settings.prefetches[1].reads == 2);
 }
 
-TEST_CASE("a preset that does not guess says what time there is, or that nothing is known") {
+TEST_CASE("a preset that does not prefetch says what time there is, or that nothing is known") {
   PlanFixture fixture = someProblem(40);
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 2960;
   auto reasonOf = [&](Preset preset, const PlanProblem &problem) {
     for (const PlanDecision &made : planPreset(preset, problem).decisions)
-      if (made.decision == "guesses")
+      if (made.decision == "prefetches")
         return made.value + ": " + made.reason;
     return std::string();
   };
@@ -84,20 +85,20 @@ TEST_CASE("a preset that does not guess says what time there is, or that nothing
         "experts");
   PlanProblem unknown = fixture.problem();
   unknown.predictions = {};
-  CHECK(reasonOf(Preset::kFate, unknown) == "none: nothing is known of guesses by gate");
+  CHECK(reasonOf(Preset::kFate, unknown) == "none: nothing is known of prefetches by gate");
 }
 
 TEST_CASE("edgemoe reads one to three experts of each layer that has paths") {
   PlanFixture fixture = someProblem(40);
-  auto guessed = [&](uint32_t layer) {
-    return planPreset(Preset::kEdgeMoe, fixture.problem()).settings.guesses[layer];
+  auto prefetched = [&](uint32_t layer) {
+    return planPreset(Preset::kEdgeMoe, fixture.problem()).settings.prefetches[layer];
   };
-  CHECK(guessed(0) == GuessRule());
-  CHECK(guessed(1) == GuessRule{Predictor::kPaths, 1, 6, 1, 0});
-  CHECK(guessed(2) == GuessRule{Predictor::kPaths, 1, 6, 1, 0});
+  CHECK(prefetched(0) == PrefetchRule());
+  CHECK(prefetched(1) == PrefetchRule{Predictor::kPaths, 1, 6, 1, 0});
+  CHECK(prefetched(2) == PrefetchRule{Predictor::kPaths, 1, 6, 1, 0});
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 60000;
-  CHECK(guessed(2) == GuessRule{Predictor::kPaths, 1, 6, 3, 0});
+  CHECK(prefetched(2) == PrefetchRule{Predictor::kPaths, 1, 6, 3, 0});
 }
 
 TEST_CASE("edgemoe fills its pool layer by layer before anything was used") {
@@ -106,12 +107,12 @@ TEST_CASE("edgemoe fills its pool layer by layer before anything was used") {
   CHECK(settings.rules.sharing == CacheSharing::kOnePool);
   CHECK(settings.start[3] == std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(settings.startUses[3] == std::vector<uint32_t>(8, 0));
-  uint64_t quotas = settings.allotment.totalPages() - settings.allotment.transitPages;
+  uint64_t quotas = settings.allotment.totalPages() - settings.allotment.stagingPages;
   TimedResult result = replayInTime(fixture.problem(), settings).value();
   CHECK(result.startBytes == quotas * 4096);
 }
 
-TEST_CASE("where nothing is known of guesses a preset guesses nothing and keeps more") {
+TEST_CASE("where nothing is known of prefetches a preset prefetches nothing and keeps more") {
   PlanFixture fixture = someProblem(40);
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 6000;
@@ -121,9 +122,9 @@ TEST_CASE("where nothing is known of guesses a preset guesses nothing and keeps 
     PlanProblem unknown = fixture.problem();
     unknown.predictions = {};
     PlanSettings without = planPreset(preset, unknown).settings;
-    CHECK(!with.guesses.empty());
-    CHECK(without.guesses.empty());
-    CHECK(without.allotment.transitPages < with.allotment.transitPages);
+    CHECK(!with.prefetches.empty());
+    CHECK(without.prefetches.empty());
+    CHECK(without.allotment.stagingPages < with.allotment.stagingPages);
     CHECK(without.allotment.totalPages() >= with.allotment.totalPages());
   }
 }

@@ -1,4 +1,5 @@
-// The replay and the runtime's cache see the same trace and have to count the same, play by play.
+// The replay and the runtime's cache see the same trace and have to count the same, layer pass by
+// layer pass.
 #include "compiler/plan/CacheReplay.h"
 
 #include "tests/unit/cache/CacheFixture.h"
@@ -13,11 +14,12 @@ using namespace moec;
 using namespace moert;
 
 static ReplayCounts countsOf(const CacheStats &stats) {
-  return {stats.hits,       stats.misses,  stats.evictions, stats.bytesRead,      stats.guessesRead,
-          stats.guessBytes, stats.adopted, stats.refuted,   stats.guessesRetained};
+  return {stats.hits,      stats.misses,         stats.evictions,
+          stats.bytesRead, stats.prefetchesRead, stats.prefetchBytes,
+          stats.useful,    stats.cancelled,      stats.prefetchesRetained};
 }
 
-static ReplayCounts playInCache(ExpertCache &cache, uint32_t layer, const PlayDemand &demand) {
+static ReplayCounts executeInCache(ExpertCache &cache, uint32_t layer, const PassDemand &demand) {
   REQUIRE(cache.beginLayer(layer, demand).message() == "");
   while (true) {
     Result<int> index = cache.nextReady();
@@ -32,18 +34,18 @@ static ReplayCounts playInCache(ExpertCache &cache, uint32_t layer, const PlayDe
 
 namespace {
 
-/// What predictors say before a play: of each later layer that they speak of, candidates of whom
-/// many come true.
-struct RandomGuesses {
-  RandomGuesses(std::mt19937 &random, const RoutingTrace &trace, size_t play) {
+/// What predictors say before a layer pass: of each later layer that they speak of, candidates of
+/// whom many come true.
+struct RandomPrefetches {
+  RandomPrefetches(std::mt19937 &random, const RoutingTrace &trace, size_t pass) {
     uint32_t layers = static_cast<uint32_t>(trace.layerExperts.size());
-    uint32_t layer = trace.plays[play].layer;
+    uint32_t layer = trace.passes[pass].layer;
     for (uint32_t ahead = 1; ahead <= kMostAhead && layer + ahead < layers; ++ahead) {
-      if (random() % 3 == 0 || play + ahead >= trace.plays.size())
+      if (random() % 3 == 0 || pass + ahead >= trace.passes.size())
         continue;
-      PlayDemand coming = trace.demandOf(trace.plays[play + ahead]);
-      std::vector<GuessCandidate> list;
-      uint32_t share = kWholeShare / 2;
+      PassDemand coming = trace.demandOf(trace.passes[pass + ahead]);
+      std::vector<PrefetchCandidate> list;
+      uint32_t share = kFixedPointOne / 2;
       for (uint32_t expert : coming.wanted)
         if (random() % 4)
           list.push_back({expert, share -= random() % 1000});
@@ -52,24 +54,24 @@ struct RandomGuesses {
           list.push_back({expert, share -= random() % 1000});
       candidates.push_back(list);
       uint16_t reads = static_cast<uint16_t>(1 + random() % 5);
-      GuessRule rule{Predictor::kGate, static_cast<uint8_t>(ahead), 8, reads,
-                     random() % 2 ? kWholeShare / 2 - 3000 : 0};
-      guesses.push_back({layer + ahead, rule, {}});
+      PrefetchRule rule{Predictor::kGate, static_cast<uint8_t>(ahead), 8, reads,
+                        random() % 2 ? kFixedPointOne / 2 - 3000 : 0};
+      prefetches.push_back({layer + ahead, rule, {}});
     }
-    for (size_t i = 0; i < guesses.size(); ++i)
-      guesses[i].candidates = candidates[i];
+    for (size_t i = 0; i < prefetches.size(); ++i)
+      prefetches[i].candidates = candidates[i];
   }
-  std::vector<std::vector<GuessCandidate>> candidates;
-  std::vector<LayerGuess> guesses;
+  std::vector<std::vector<PrefetchCandidate>> candidates;
+  std::vector<LayerPrefetch> prefetches;
 };
 
 } // namespace
 
 static ReplayCache planOf(const FakeModel &model, const std::vector<uint64_t> &quotas,
-                          uint64_t transit, uint64_t pageBytes, const CacheRules &rules) {
+                          uint64_t staging, uint64_t pageBytes, const CacheRules &rules) {
   ReplayCache plan;
   plan.pageBytes = pageBytes;
-  plan.transitPages = transit;
+  plan.stagingPages = staging;
   plan.rules = rules;
   for (size_t l = 0; l < quotas.size(); ++l) {
     ReplayLayer layer;
@@ -81,7 +83,7 @@ static ReplayCache planOf(const FakeModel &model, const std::vector<uint64_t> &q
   return plan;
 }
 
-TEST_CASE("the replay counts what the runtime's cache counts, play by play, under every rule") {
+TEST_CASE("the replay counts what the runtime's cache counts, pass by pass, under every rule") {
   for (uint32_t seed = 0; seed < 24; ++seed) {
     std::mt19937 random(seed);
     uint32_t experts = 5 + random() % 8;
@@ -94,7 +96,7 @@ TEST_CASE("the replay counts what the runtime's cache counts, play by play, unde
           size = 1 + random() % 7;
     FakeModel model(blocks);
     std::vector<uint64_t> quotas{random() % 30, random() % 30, random() % 30};
-    uint64_t pageBytes = kBlock << seed % 2, transit = 7 + random() % 8;
+    uint64_t pageBytes = kBlock << seed % 2, staging = 7 + random() % 8;
     for (CacheRules rules : allRules()) {
       rules.survival = static_cast<PromptSurvival>(seed % 3);
       CAPTURE(seed);
@@ -102,9 +104,9 @@ TEST_CASE("the replay counts what the runtime's cache counts, play by play, unde
       CAPTURE(int(rules.sharing));
       FakeReadQueue queue(model.file, 1 + random() % 5);
       queue.choose = [&](size_t) { return random(); };
-      CacheUnderTest test(model, queue, quotas, transit, pageBytes, monotonicNs, rules);
+      CacheUnderTest test(model, queue, quotas, staging, pageBytes, monotonicNs, rules);
 
-      ReplayCache plan = planOf(model, quotas, transit, pageBytes, rules);
+      ReplayCache plan = planOf(model, quotas, staging, pageBytes, rules);
       for (uint32_t l = 0; l < 3; ++l) {
         plan.layers[l].start = {4, 0, 2};
         plan.layers[l].startUses = {9, 5, 2};
@@ -118,12 +120,13 @@ TEST_CASE("the replay counts what the runtime's cache counts, play by play, unde
                                plan.layers[l].startTokens})
                     .message() == "");
       ReplayResult expected = replayTrace(trace, plan).value();
-      for (size_t p = 0; p < trace.plays.size(); ++p) {
-        const RoutingPlay &play = trace.plays[p];
-        if (play.beginsPrompt)
+      for (size_t p = 0; p < trace.passes.size(); ++p) {
+        const RoutingPass &pass = trace.passes[p];
+        if (pass.beginsPrompt)
           REQUIRE(test.cache->beginPrompt().isOk());
         queue.eager = random() % 3;
-        REQUIRE(playInCache(*test.cache, play.layer, trace.demandOf(play)) == expected.plays[p]);
+        REQUIRE(executeInCache(*test.cache, pass.layer, trace.demandOf(pass)) ==
+                expected.passes[p]);
       }
       CHECK(countsOf(test.cache->totalStats()) == expected.total);
     }
@@ -145,7 +148,7 @@ TEST_CASE("the replay counts what a cache with synchronous reads counts, and dec
           size = 1 + random() % 7;
     FakeModel model(blocks);
     std::vector<uint64_t> quotas{random() % 30, random() % 30, random() % 30, random() % 30};
-    uint64_t pageBytes = kBlock << seed % 2, transit = 7 + random() % 20;
+    uint64_t pageBytes = kBlock << seed % 2, staging = 7 + random() % 20;
     for (CacheRules rules : allRules()) {
       rules.survival = static_cast<PromptSurvival>(seed % 3);
       CAPTURE(seed);
@@ -154,37 +157,37 @@ TEST_CASE("the replay counts what a cache with synchronous reads counts, and dec
       FakeReadQueue synchronousQueue(model.file), racingQueue(model.file, 1 + random() % 5);
       synchronousQueue.eager = 64;
       racingQueue.choose = [&](size_t) { return random(); };
-      CacheUnderTest synchronous(model, synchronousQueue, quotas, transit, pageBytes, monotonicNs,
+      CacheUnderTest synchronous(model, synchronousQueue, quotas, staging, pageBytes, monotonicNs,
                                  rules, 64);
-      CacheUnderTest racing(model, racingQueue, quotas, transit, pageBytes, monotonicNs, rules);
+      CacheUnderTest racing(model, racingQueue, quotas, staging, pageBytes, monotonicNs, rules);
       CacheReplay replay =
-          CacheReplay::create(planOf(model, quotas, transit, pageBytes, rules)).value();
+          CacheReplay::create(planOf(model, quotas, staging, pageBytes, rules)).value();
       ReplayCounts total;
-      for (size_t p = 0; p < trace.plays.size(); ++p) {
-        const RoutingPlay &play = trace.plays[p];
-        if (play.beginsPrompt) {
+      for (size_t p = 0; p < trace.passes.size(); ++p) {
+        const RoutingPass &pass = trace.passes[p];
+        if (pass.beginsPrompt) {
           REQUIRE(synchronous.cache->beginPrompt().isOk());
           REQUIRE(racing.cache->beginPrompt().isOk());
           replay.beginPrompt();
         }
-        RandomGuesses said(random, trace, p);
-        for (const LayerGuess &guess : said.guesses) {
-          synchronous.cache->guess(guess);
-          racing.cache->guess(guess);
+        RandomPrefetches said(random, trace, p);
+        for (const LayerPrefetch &prefetch : said.prefetches) {
+          synchronous.cache->prefetch(prefetch);
+          racing.cache->prefetch(prefetch);
         }
-        ReplayCounts expected = replay.play(play.layer, trace.demandOf(play), said.guesses);
+        ReplayCounts expected = replay.runPass(pass.layer, trace.demandOf(pass), said.prefetches);
         total += expected;
-        REQUIRE(playInCache(*synchronous.cache, play.layer, trace.demandOf(play)) == expected);
-        REQUIRE(synchronous.cache->layerStats().present == expected.hits + expected.adopted);
+        REQUIRE(executeInCache(*synchronous.cache, pass.layer, trace.demandOf(pass)) == expected);
+        REQUIRE(synchronous.cache->layerStats().ready == expected.hits + expected.useful);
         racingQueue.eager = random() % 3;
-        ReplayCounts raced = playInCache(*racing.cache, play.layer, trace.demandOf(play));
+        ReplayCounts raced = executeInCache(*racing.cache, pass.layer, trace.demandOf(pass));
         REQUIRE(raced.hits == expected.hits);
         REQUIRE(raced.misses == expected.misses);
         REQUIRE(raced.evictions == expected.evictions);
       }
-      CHECK(total.adopted > 0);
+      CHECK(total.useful > 0);
       CHECK(countsOf(synchronous.cache->totalStats()) == total);
-      retained += total.guessesRetained;
+      retained += total.prefetchesRetained;
     }
   }
   CHECK(retained > 100);

@@ -1,5 +1,6 @@
-// A trace as calibration makes it, played by the replay, has to count what an engine counts that
-// computes the same tokens with reads that are complete at once: play by play, guesses included.
+// A trace as calibration makes it, executed by the replay, has to count what an engine counts that
+// computes the same tokens with reads that are complete at once: layer pass by layer pass,
+// prefetches included.
 #include "compiler/plan/CacheReplay.h"
 
 #include "compiler/calibrate/Layerwise.h"
@@ -20,7 +21,7 @@ namespace {
 struct Trace : LayerObserver {
   struct Said {
     uint32_t ahead = 0;
-    std::vector<GuessCandidate> candidates;
+    std::vector<PrefetchCandidate> candidates;
   };
   std::vector<std::vector<uint32_t>> chosen[kLayers]; // [layer][token]
   std::vector<std::vector<Said>> said[kLayers];       // Of the layer, [token][ahead - 1].
@@ -44,7 +45,7 @@ struct Trace : LayerObserver {
       Said one{ahead, {}};
       one.candidates.reserve(kExperts);
       kernels->softmax(scores.row(token).data(), kExperts, probabilities.data());
-      addShares(probabilities, 1, shares);
+      addProbabilities(probabilities, 1, shares);
       listLikeliest(shares, kExperts, one.candidates);
       layer[token].push_back(one);
     }
@@ -59,15 +60,16 @@ Trace traceOf(const Model &model) {
   options.laterRouters = kMostAhead;
   options.memory = BudgetSize{uint64_t(1) << 30, {}};
   options.io = IoBackend::kThreads;
-  auto player = LayerwisePlayer::create(model, options, accountLayerwise(model, options).value());
-  REQUIRE_MESSAGE(player.isOk(), player.status().message());
+  auto executor =
+      LayerwiseExecutor::create(model, options, accountLayerwise(model, options).value());
+  REQUIRE_MESSAGE(executor.isOk(), executor.status().message());
   Trace trace;
-  trace.kernels = &(*player)->kernels();
+  trace.kernels = &(*executor)->kernels();
   std::vector<std::byte> in, out;
-  for (uint32_t segment = 0; segment < (*player)->segments(); ++segment) {
-    out.resize((*player)->stateBytes(segment + 1) * kPrompt.size());
-    REQUIRE((*player)->begin(segment).isOk());
-    REQUIRE((*player)->play(kPrompt, in, out, trace).isOk());
+  for (uint32_t segment = 0; segment < (*executor)->segments(); ++segment) {
+    out.resize((*executor)->stateBytes(segment + 1) * kPrompt.size());
+    REQUIRE((*executor)->begin(segment).isOk());
+    REQUIRE((*executor)->runPass(kPrompt, in, out, trace).isOk());
     std::swap(in, out);
   }
   return trace;
@@ -76,7 +78,7 @@ Trace traceOf(const Model &model) {
 ReplayCache replayOf(const Artifact &artifact, const Plan &plan) {
   ReplayCache cache;
   cache.pageBytes = artifact.pageBytes;
-  cache.transitPages = plan.transitPages;
+  cache.stagingPages = plan.stagingPages;
   cache.rules = plan.rules;
   for (size_t l = 0; l < kLayers; ++l) {
     ReplayLayer layer;
@@ -91,24 +93,24 @@ ReplayCache replayOf(const Artifact &artifact, const Plan &plan) {
   return cache;
 }
 
-/// The play of a layer for one token, with the guesses that are made there.
-ReplayCounts play(CacheReplay &replay, const Trace &trace, const Plan &plan, uint32_t layer,
-                  size_t token) {
-  std::vector<LayerGuess> guesses;
+/// The layer pass of a layer for one token, with the prefetches that are made there.
+ReplayCounts runPass(CacheReplay &replay, const Trace &trace, const Plan &plan, uint32_t layer,
+                     size_t token) {
+  std::vector<LayerPrefetch> prefetches;
   for (uint32_t later = layer + 1; later < kLayers; ++later)
     for (const Trace::Said &said : trace.said[later][token])
-      if (plan.guesses[later].ahead == said.ahead && later - layer == said.ahead &&
-          plan.guesses[later].predictor == Predictor::kGate)
-        guesses.push_back({later, plan.guesses[later], said.candidates});
+      if (plan.prefetches[later].ahead == said.ahead && later - layer == said.ahead &&
+          plan.prefetches[later].predictor == Predictor::kGate)
+        prefetches.push_back({later, plan.prefetches[later], said.candidates});
   std::vector<uint32_t> uses(kTopK, 1);
-  return replay.play(layer, {trace.chosen[layer][token], uses, 1}, guesses);
+  return replay.runPass(layer, {trace.chosen[layer][token], uses, 1}, prefetches);
 }
 
 Plan planWith(const CacheRules &rules) {
   Plan plan = smallPlan();
   plan.rules = rules;
-  plan.guesses = {
-      {}, {Predictor::kGate, 1, kExperts, 3, 0}, {Predictor::kGate, 2, 4, 2, kWholeShare / 50}};
+  plan.prefetches = {
+      {}, {Predictor::kGate, 1, kExperts, 3, 0}, {Predictor::kGate, 2, 4, 2, kFixedPointOne / 50}};
   plan.pinned = {{2}, {}, {5}};
   plan.start = {{{1, 2, 3}, {4, 3, 2}}, {{7}, {1}}, {{}, {}}};
   plan.startTokens = 5;
@@ -117,7 +119,7 @@ Plan planWith(const CacheRules &rules) {
 
 } // namespace
 
-TEST_CASE("a replayed trace counts what an engine with synchronous reads counts, play by play") {
+TEST_CASE("a replayed trace counts what an engine with synchronous reads counts, pass by pass") {
   TemporaryArtifact plain;
   const Trace trace = traceOf(*Model::open(plain.path).value());
   for (const CacheRules &rules : allRules()) {
@@ -131,31 +133,31 @@ TEST_CASE("a replayed trace counts what an engine with synchronous reads counts,
     options.readQueue = makeSynchronousQueue;
     Loaded loaded = load(artifact.path, options);
     CacheReplay replay = CacheReplay::create(replayOf((*model)->artifact(), plan)).value();
-    uint64_t adopted = 0;
+    uint64_t useful = 0;
     Silent observer;
     replay.beginPrompt();
     for (size_t token = 0; token < kPrompt.size(); ++token) {
       SessionTokens one = {loaded.session.get(), {&kPrompt[token], 1}, LogitsWanted::kLast};
       REQUIRE(loaded.engine->step({&one, 1}, observer).isOk());
-      // Some guesses are begun behind the play that made them and count with the next one.
-      uint64_t bytes = 0, expectedBytes = 0, guessBytes = 0, expectedGuessBytes = 0;
+      // Some prefetches are begun behind the layer pass that made them and count with the next one.
+      uint64_t bytes = 0, expectedBytes = 0, prefetchBytes = 0, expectedPrefetchBytes = 0;
       for (uint32_t layer = 0; layer < kLayers; ++layer) {
-        ReplayCounts expected = play(replay, trace, plan, layer, token);
+        ReplayCounts expected = runPass(replay, trace, plan, layer, token);
         const LayerProfile &counted = loaded.engine->lastStep()[layer];
         REQUIRE(counted.hits == expected.hits);
         REQUIRE(counted.misses == expected.misses);
         bytes += counted.bytesRead;
-        guessBytes += counted.guessBytes;
+        prefetchBytes += counted.prefetchBytes;
         expectedBytes += expected.bytesRead;
-        expectedGuessBytes += expected.guessBytes;
-        REQUIRE(counted.adopted == expected.adopted);
-        REQUIRE(counted.refuted == expected.refuted);
-        REQUIRE(counted.present == expected.hits + expected.adopted);
-        adopted += counted.adopted;
+        expectedPrefetchBytes += expected.prefetchBytes;
+        REQUIRE(counted.useful == expected.useful);
+        REQUIRE(counted.cancelled == expected.cancelled);
+        REQUIRE(counted.ready == expected.hits + expected.useful);
+        useful += counted.useful;
       }
       REQUIRE(bytes == expectedBytes);
-      REQUIRE(guessBytes == expectedGuessBytes);
+      REQUIRE(prefetchBytes == expectedPrefetchBytes);
     }
-    CHECK(adopted > 0);
+    CHECK(useful > 0);
   }
 }

@@ -16,26 +16,26 @@ TEST_CASE("a chunk wants the distinct experts of its tokens, the most popular fi
   std::vector<LayerRoutes> layers{{5, 2, first}, {2, 1, second}};
   std::vector<TraceStep> steps{{3, true}};
   RoutingTrace trace = makeTrace(layers, steps).value();
-  REQUIRE(trace.plays.size() == 2);
-  moert::PlayDemand demand = trace.demandOf(trace.plays[0]);
+  REQUIRE(trace.passes.size() == 2);
+  moert::PassDemand demand = trace.demandOf(trace.passes[0]);
   CHECK(toVector(demand.wanted) == Experts{2, 0, 4});
   CHECK(toVector(demand.uses) == Experts{3, 2, 1});
   CHECK(demand.tokens == 3);
-  demand = trace.demandOf(trace.plays[1]);
+  demand = trace.demandOf(trace.passes[1]);
   CHECK(toVector(demand.wanted) == Experts{1, 0});
   CHECK(toVector(demand.uses) == Experts{2, 1});
 }
 
-TEST_CASE(
-    "steps are played one after the other, each layer by layer; the first play begins the prompt") {
+TEST_CASE("steps are executed one after the other, each layer by layer; the first pass begins the "
+          "prompt") {
   std::vector<uint16_t> first{1, 0}, second{0, 1};
   std::vector<LayerRoutes> layers{{2, 1, first}, {2, 1, second}};
   RoutingTrace trace = makeTrace(layers, std::vector<TraceStep>{{1, true}, {1, false}}).value();
   CHECK(trace.wanted == Experts{1, 0, 0, 1});
   Experts order, begins;
-  for (const RoutingPlay &play : trace.plays) {
-    order.push_back(play.layer);
-    begins.push_back(play.beginsPrompt);
+  for (const RoutingPass &pass : trace.passes) {
+    order.push_back(pass.layer);
+    begins.push_back(pass.beginsPrompt);
   }
   CHECK(order == Experts{0, 1, 0, 1});
   CHECK(begins == Experts{1, 0, 0, 0});

@@ -1,6 +1,6 @@
 // The timed replay and the runtime's cache on the same disk and with the same clock, neither of
-// which is real: what is read, adopted and refuted has to be the same, play by play, and so has the
-// time.
+// which is real: what is read, useful and cancelled has to be the same, layer pass by layer pass,
+// and so has the time.
 #include "compiler/plan/DiskTimeline.h"
 #include "compiler/plan/TimedReplay.h"
 #include "tests/unit/cache/CacheFixture.h"
@@ -80,7 +80,7 @@ private:
   }
 
   std::span<const std::byte> file;
-  ReusedShares shares;
+  ReusedFractions shares;
   ReadPaces &paces;
   DiskTimeline disk;
   std::vector<uint32_t> ended;
@@ -88,8 +88,8 @@ private:
   uint64_t bytesRead = 0;
 };
 
-/// Plays a trace in the runtime's cache, computing nothing but time.
-struct CachePlayer {
+/// Layer passes a trace in the runtime's cache, computing nothing but time.
+struct CacheDriver {
   const PlanFixture &fixture;
   const PlanSettings &settings;
   ExpertCache &cache;
@@ -106,24 +106,24 @@ struct CachePlayer {
     queue.now = end;
   }
 
-  void guess(uint32_t layer) {
+  void prefetch(uint32_t layer) {
     std::vector<uint32_t> targets;
-    for (uint32_t target = 0; target < settings.guesses.size(); ++target)
-      if (settings.guesses[target].predictor != Predictor::kOff &&
-          target - settings.guesses[target].ahead == layer)
+    for (uint32_t target = 0; target < settings.prefetches.size(); ++target)
+      if (settings.prefetches[target].predictor != Predictor::kOff &&
+          target - settings.prefetches[target].ahead == layer)
         targets.push_back(target);
     for (uint32_t target : targets)
       queue.now += fixture.costs.layers[target].predictNs[targets.size() - 1];
     for (uint32_t target : targets) {
-      const GuessRule &rule = settings.guesses[target];
+      const PrefetchRule &rule = settings.prefetches[target];
       const LayerPredictions *made = findPredictions(fixture.problem(), rule, target);
-      cache.guess({target, rule,
-                   std::span(made->candidates).subspan(token * made->perToken, made->perToken)});
+      cache.prefetch({target, rule,
+                      std::span(made->candidates).subspan(token * made->perToken, made->perToken)});
     }
   }
 
   /// Of an expert that is handed out, and of those that are looked at with it: wanted ones that are
-  /// there, `ids` since the play began and behind them those that have arrived since.
+  /// there, `ids` since the layer pass began and behind them those that have arrived since.
   double checkNs(uint64_t id, std::span<const uint64_t> wanted, std::vector<uint64_t> &ids,
                  const CheckCost &checks) {
     for (uint64_t arrived : queue.arrived)
@@ -139,22 +139,22 @@ struct CachePlayer {
     return checks.of(checked);
   }
 
-  void play(const RoutingPlay &play) {
-    const StepCosts::Layer &costs = fixture.costs.layers[play.layer];
-    const PlayDemand demand = fixture.trace.demandOf(play);
-    if (play.beginsPrompt)
+  void runPass(const RoutingPass &pass) {
+    const StepCosts::Layer &costs = fixture.costs.layers[pass.layer];
+    const PassDemand demand = fixture.trace.demandOf(pass);
+    if (pass.beginsPrompt)
       REQUIRE(cache.beginPrompt().isOk());
-    approach(costs.before.of(play.tokens));
-    if (play.tokens == 1)
-      guess(play.layer);
-    REQUIRE(cache.beginLayer(play.layer, demand).message() == "");
+    approach(costs.before.of(pass.tokens));
+    if (pass.tokens == 1)
+      prefetch(pass.layer);
+    REQUIRE(cache.beginLayer(pass.layer, demand).message() == "");
     uint64_t firstId = 0;
-    for (uint32_t layer = 0; layer < play.layer; ++layer)
+    for (uint32_t layer = 0; layer < pass.layer; ++layer)
       firstId += fixture.trace.layerExperts[layer];
     std::vector<uint64_t> wanted, ids;
     for (uint32_t expert : demand.wanted) {
       wanted.push_back(firstId + expert);
-      if (cache.isReady(play.layer, expert))
+      if (cache.isReady(pass.layer, expert))
         ids.push_back(firstId + expert);
     }
     queue.arrived.clear();
@@ -169,10 +169,10 @@ struct CachePlayer {
       REQUIRE(cache.release(*index).isOk());
     }
     REQUIRE(cache.endLayer().isOk());
-    if (play.layer + 1 < fixture.costs.layers.size())
+    if (pass.layer + 1 < fixture.costs.layers.size())
       return;
-    queue.now += fixture.costs.after.of(play.tokens);
-    token += play.tokens;
+    queue.now += fixture.costs.after.of(pass.tokens);
+    token += pass.tokens;
   }
 };
 
@@ -188,7 +188,7 @@ static PlanFixture fixtureOf(std::mt19937 &random, uint32_t threads) {
   for (auto &layer : fixture.recordBytes)
     for (uint64_t &bytes : layer)
       bytes = 4096 * (threads > 1 ? 1 : 1 + random() % 3); // A slice for each thread.
-  fixture.predictions = goodGuesses(random, fixture.trace, std::min(experts, topK + 2));
+  fixture.predictions = goodPrefetches(random, fixture.trace, std::min(experts, topK + 2));
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer = {{double(1000 + random() % 9000), 100},
              {},
@@ -207,9 +207,9 @@ static PlanSettings settingsOf(std::mt19937 &random, const PlanFixture &fixture)
   for (const auto &layer : fixture.recordBytes)
     quotas.push_back(static_cast<uint32_t>(random() % (2 * layer.size())));
   PlanSettings settings = quotasOf(quotas, static_cast<uint32_t>(3 + random() % 12));
-  settings.guesses.resize(quotas.size());
+  settings.prefetches.resize(quotas.size());
   for (uint32_t layer = 1; layer < quotas.size(); ++layer)
-    settings.guesses[layer] = {
+    settings.prefetches[layer] = {
         Predictor::kGate, static_cast<uint8_t>(1 + random() % std::min(layer, kMostAhead)),
         static_cast<uint16_t>(1 + random() % 3), static_cast<uint16_t>(1 + random() % 3), 0};
   return settings;
@@ -217,7 +217,7 @@ static PlanSettings settingsOf(std::mt19937 &random, const PlanFixture &fixture)
 
 TEST_CASE("in made-up time the replay reads and waits as the runtime's cache does") {
   const std::unique_ptr<ThreadPool> pool = ThreadPool::create(2).value();
-  uint64_t adopted = 0, refuted = 0, retained = 0;
+  uint64_t useful = 0, cancelled = 0, retained = 0;
   for (uint32_t seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
     const uint32_t threads = 1 + seed % 2;
@@ -235,39 +235,39 @@ TEST_CASE("in made-up time the replay reads and waits as the runtime's cache doe
       CAPTURE(int(rules.eviction));
       CAPTURE(int(rules.sharing));
       const TimedResult expected =
-          replayInTime(fixture.problem(), settings, {.keepsPlays = true}).value();
+          replayInTime(fixture.problem(), settings, {.keepsPasses = true}).value();
       ReadPaces paces(fixture.reads);
       TimelineQueue queue(model.file, fixture.reads, paces);
       const CacheAllotment &allotment = settings.allotment;
       CacheUnderTest test(model, queue, {allotment.quotaPages.begin(), allotment.quotaPages.end()},
-                          allotment.transitPages, kBlock, monotonicNs, rules, kMostGuessReads,
+                          allotment.stagingPages, kBlock, monotonicNs, rules, kMostPrefetchReads,
                           threads > 1 ? pool.get() : nullptr);
-      CachePlayer player{fixture, settings, *test.cache, queue};
+      CacheDriver executor{fixture, settings, *test.cache, queue};
       uint64_t bytes = 0, expectedBytes = 0;
-      for (size_t p = 0; p < fixture.trace.plays.size(); ++p) {
+      for (size_t p = 0; p < fixture.trace.passes.size(); ++p) {
         CAPTURE(p);
-        player.play(fixture.trace.plays[p]);
+        executor.runPass(fixture.trace.passes[p]);
         const CacheStats &found = test.cache->layerStats();
-        const TimedCounts &counts = expected.plays[p].counts;
+        const TimedCounts &counts = expected.passes[p].counts;
         REQUIRE(found.hits == counts.cache.hits);
         REQUIRE(found.misses == counts.cache.misses);
-        REQUIRE(found.adopted == counts.cache.adopted);
-        REQUIRE(found.present == counts.present);
-        REQUIRE(found.awaited == counts.awaited);
+        REQUIRE(found.useful == counts.cache.useful);
+        REQUIRE(found.ready == counts.ready);
+        REQUIRE(found.stalled == counts.stalled);
         REQUIRE(found.evictions == counts.cache.evictions);
-        REQUIRE(found.guessesRetained == counts.cache.guessesRetained);
+        REQUIRE(found.prefetchesRetained == counts.cache.prefetchesRetained);
         bytes += found.bytesRead;
         expectedBytes += counts.cache.bytesRead;
         REQUIRE(bytes == expectedBytes);
-        if (p + 1 < fixture.trace.plays.size() && fixture.trace.plays[p + 1].layer > 0)
-          REQUIRE(queue.now == doctest::Approx(expected.plays[p].endNs));
+        if (p + 1 < fixture.trace.passes.size() && fixture.trace.passes[p + 1].layer > 0)
+          REQUIRE(queue.now == doctest::Approx(expected.passes[p].endNs));
       }
-      adopted += test.cache->totalStats().adopted;
-      refuted += test.cache->totalStats().refuted;
-      retained += test.cache->totalStats().guessesRetained;
+      useful += test.cache->totalStats().useful;
+      cancelled += test.cache->totalStats().cancelled;
+      retained += test.cache->totalStats().prefetchesRetained;
     }
   }
-  CHECK(adopted > 1000);
-  CHECK(refuted > 1000);
+  CHECK(useful > 1000);
+  CHECK(cancelled > 1000);
   CHECK(retained > 100);
 }

@@ -142,8 +142,8 @@ TEST_CASE("an expert's reads are the replay's misses, and it is held whenever it
   CHECK(reads * tokens == doctest::Approx(double(replayed.decode.cache.misses)));
   CHECK(wanted == doctest::Approx(2 * 3));
   CHECK(times.pageNs > 0);
-  CHECK(times.readingShare > 0.9); // The disk is far slower than computing.
-  CHECK(times.readingShare < 1.1);
+  CHECK(times.readingFraction > 0.9); // The disk is far slower than computing.
+  CHECK(times.readingFraction < 1.1);
 }
 
 TEST_CASE("where everything stays in memory bytes cost computing alone") {
@@ -155,14 +155,14 @@ TEST_CASE("where everything stays in memory bytes cost computing alone") {
   REQUIRE(*times.begin(widest));
   const PlanProblem problem = experts.fixture.problem();
   const MarginalTimes margins = marginalTimes(problem, {Preset::kLru, {}}).value();
-  CHECK(margins.computingShare > 0.85); // All of it but beside the first reads.
+  CHECK(margins.computingFraction > 0.85); // All of it but beside the first reads.
   const auto ns = times.optionNs(widest).value();
   for (size_t i = 0; i < ns.size(); ++i) {
     const auto [layer, expert] = *experts.timed[i].expert;
     const ExpertUse &use = margins.experts[layer][expert];
     if (use.reads == 0)
       CHECK(ns[i][0] ==
-            doctest::Approx(margins.computingShare * use.wanted * experts.computeNs[0]));
+            doctest::Approx(margins.computingFraction * use.wanted * experts.computeNs[0]));
     CHECK(ns[i][0] >= ns[i][2]);
   }
 }

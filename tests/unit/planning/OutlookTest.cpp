@@ -6,7 +6,7 @@ using namespace moec;
 
 TEST_CASE("assumed hit rates are interpolated linearly in their table") {
   for (const AssumedHit &entry : kAssumedHits)
-    CHECK(assumedHitRate(entry.cachedShare) == doctest::Approx(entry.hitRate));
+    CHECK(assumedHitRate(entry.cachedFraction) == doctest::Approx(entry.hitRate));
   CHECK(assumedHitRate(0.375) == doctest::Approx((0.515 + 0.773) / 2));
   CHECK(assumedHitRate(1.5) == 1);
 }

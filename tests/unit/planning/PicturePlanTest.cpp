@@ -31,9 +31,9 @@ PlannedArtifact tinyPlanned() {
     return static_cast<uint32_t>(most / 4096);
   };
   plan.quotaPages = {pagesOf(0), pagesOf(1)};
-  plan.transitPages = 2 * std::max(pagesOf(0), pagesOf(1));
+  plan.stagingPages = 2 * std::max(pagesOf(0), pagesOf(1));
   plan.pinned = {{2}, {}};
-  plan.guesses = {{}, {moert::Predictor::kGate, 1, 2, 1, 0}};
+  plan.prefetches = {{}, {moert::Predictor::kGate, 1, 2, 1, 0}};
   return planned;
 }
 
@@ -53,15 +53,15 @@ TEST_CASE("a picture has the experts of each layer, the most used first, with pi
   REQUIRE(first.experts.size() == 4);
   // A prompt of one token is decoded too: of the second window's two tokens both use expert 1, one
   // uses expert 2. The first window is not counted.
-  CHECK(first.experts[0].wantedShare == 1);
-  CHECK(first.experts[1].wantedShare == 0.5);
+  CHECK(first.experts[0].wantedFraction == 1);
+  CHECK(first.experts[1].wantedFraction == 0.5);
   CHECK(first.experts[1].isPinned);
-  CHECK(first.experts[1].foundShare == 1); // Pinned, and read in the first window.
-  CHECK(first.experts[3].wantedShare == 0);
+  CHECK(first.experts[1].foundFraction == 1); // Pinned, and read in the first window.
+  CHECK(first.experts[3].wantedFraction == 0);
   CHECK(first.room == "1 of 4");
   CHECK(first.keptExperts == 1);
-  CHECK(first.guesses == "none");
-  CHECK(made->layers[1].guesses == "gate 1 ahead, 1 of 2");
+  CHECK(first.prefetches == "none");
+  CHECK(made->layers[1].prefetches == "gate 1 ahead, 1 of 2");
 }
 
 TEST_CASE("the number of kept experts is computed from their mean size") {
@@ -72,7 +72,7 @@ TEST_CASE("the number of kept experts is computed from their mean size") {
   for (const moert::Expert &expert : experts)
     bytes += expert.bytes;
   Plan &plan = planned.artifact.plans.front();
-  plan.transitPages *= 4;
+  plan.stagingPages *= 4;
   const auto roomOf = [&](uint64_t roomBytes) {
     plan.quotaPages[0] = static_cast<uint32_t>(roomBytes / 4096);
     auto made = picturePlan(planned, "tiny.moe");
@@ -90,7 +90,7 @@ TEST_CASE("a picture's hits are those of the timed replay") {
   REQUIRE(inputs.isOk());
   const Plan &plan = planned.artifact.plans[0];
   PlanSettings settings;
-  settings.allotment = {plan.transitPages, plan.quotaPages};
+  settings.allotment = {plan.stagingPages, plan.quotaPages};
   settings.rules = plan.rules;
   settings.pinned = plan.pinned;
   auto result = replayInTime(inputs->forecastProblem(settings.allotment.totalPages()), settings,
@@ -142,6 +142,6 @@ TEST_CASE(
 TEST_CASE("settings that the artifact's pool does not hold are not drawn") {
   PlannedArtifact planned = tinyPlanned();
   planned.artifact.plans[0].quotaPages = {0, 0};
-  planned.artifact.plans[0].transitPages = 0;
+  planned.artifact.plans[0].stagingPages = 0;
   CHECK(refusal(planned) != "");
 }

@@ -90,7 +90,7 @@ TEST_CASE("contention of reading and computing comes from the device") {
   CHECK(costs.contention.wakeNs == 700);
   CHECK(costs.origin == Origin::kDerived);
   DeviceProfile unknown = plainDevice();
-  unknown.shareWhileReading = {1, Origin::kAssumed};
+  unknown.fractionWhileReading = {1, Origin::kAssumed};
   CHECK(stepCostsOf(tinyArtifact(), unknown, {1, 4}).origin == Origin::kAssumed);
 }
 
@@ -196,11 +196,11 @@ TEST_CASE("a problem has the trace's layer passes, the records and the gates' pr
   CHECK(problem.pageBytes == 4096);
   // Two windows with a prompt of one token and one decoded token each; two layers. Plans are
   // decided on the first window and forecast on the second.
-  REQUIRE(problem.trace->plays.size() == 4);
+  REQUIRE(problem.trace->passes.size() == 4);
   CHECK(check(problem).message() == "");
   const PlanProblem whole = inputs->forecastProblem(9);
-  REQUIRE(whole.trace->plays.size() == 8);
-  CHECK(whole.trace->plays[4].beginsPrompt);
+  REQUIRE(whole.trace->passes.size() == 8);
+  CHECK(whole.trace->passes[4].beginsPrompt);
   CHECK(inputs->decidingSteps() == 2);
   CHECK(problem.recordBytes[1][0] == artifact.moeLayers[1].experts[0].bytes);
   CHECK(problem.topK[0] == 2);
@@ -211,8 +211,8 @@ TEST_CASE("a problem has the trace's layer passes, the records and the gates' pr
   CHECK(gate.ahead == 1);
   REQUIRE(gate.candidates.size() == 8);
   CHECK(gate.candidates[0].expert == 3);
-  CHECK(gate.candidates[0].share == moert::kWholeShare);
-  CHECK(gate.candidates[3].share == moert::kWholeShare / 5);
+  CHECK(gate.candidates[0].share == moert::kFixedPointOne);
+  CHECK(gate.candidates[3].share == moert::kFixedPointOne / 5);
 }
 
 TEST_CASE("a trace without tokens for a forecast is refused, with its size") {
@@ -251,7 +251,7 @@ TEST_CASE("an activation-path table predicts from the experts of the two previou
   CHECK(predicted.layer == 2);
   REQUIRE(predicted.candidates.size() == 4 * predicted.perToken);
   CHECK(predicted.candidates[0].expert == 2);
-  CHECK(predicted.candidates[0].share == moert::kWholeShare / 5 * 4);
+  CHECK(predicted.candidates[0].share == moert::kFixedPointOne / 5 * 4);
   CHECK(predicted.candidates[1].expert == 1);
   // Unknown candidates are not invented.
   CHECK(predicted.candidates[2].expert == 1);
@@ -261,8 +261,8 @@ TEST_CASE("an activation-path table predicts from the experts of the two previou
 
 TEST_CASE("there are no predictions without a predict instruction in the programs") {
   Artifact artifact = tinyArtifact();
-  CHECK(canGuess(artifact, 1, 1));
-  CHECK_FALSE(canGuess(artifact, 1, 2));
+  CHECK(canPrefetch(artifact, 1, 1));
+  CHECK_FALSE(canPrefetch(artifact, 1, 2));
   for (moert::Program &program : artifact.programs)
     std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
       return std::holds_alternative<moert::PredictInstruction>(instruction);

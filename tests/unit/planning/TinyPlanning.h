@@ -19,8 +19,8 @@ inline DeviceProfile plainDevice() {
   device.memoryBytesPerSecond.oneThread = {2e9, kMeasured};
   device.attentionBytesPerSecond = {{1e9, kMeasured}, {1e9, kMeasured}};
   device.attentionMemoryBytesPerSecond = {{1e8, kMeasured}, {1e8, kMeasured}};
-  device.shareWhileReading = {0.8, kMeasured};
-  device.shareWhileComputing = {0.5, kMeasured};
+  device.fractionWhileReading = {0.8, kMeasured};
+  device.fractionWhileComputing = {0.5, kMeasured};
   device.submitNsPerMiB = {1 << 20, kMeasured};
   device.wakeNs = {700, kMeasured};
   for (auto [weights, ns] : {std::pair("int8", 1.0), std::pair("f32", 2.0)}) {

@@ -12,7 +12,7 @@ inline std::vector<CacheRules> allRules() {
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
     for (EvictionPolicy policy :
          {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
-          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic})
+          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance})
       all.push_back({policy, sharing, PromptSurvival::kEverything});
   return all;
 }

@@ -20,19 +20,19 @@ static CacheShape tenLayers() {
   return shape;
 }
 
-TEST_CASE("the smallest pool is all transit") {
+TEST_CASE("the smallest pool is all staging") {
   CacheAllotment allotment = allotCache(tenLayers(), 3);
-  CHECK(allotment.transitPages == 3);
+  CHECK(allotment.stagingPages == 3);
   CHECK(allotment.totalPages() == 3);
 }
 
-TEST_CASE("a pool that holds every record has full quotas and no transit pages") {
+TEST_CASE("a pool that holds every record has full quotas and no staging pages") {
   CacheAllotment allotment = allotCache(tenLayers(), 10 * 32 * 3 + 7);
-  CHECK(allotment.transitPages == 0);
+  CHECK(allotment.stagingPages == 0);
   CHECK(allotment.totalPages() == 10 * 32 * 3);
 }
 
-TEST_CASE("no pool is exceeded and the layer being played can hold its working records") {
+TEST_CASE("no pool is exceeded and the layer being executed can hold its working records") {
   CacheShape shape = tenLayers();
   for (uint64_t pool = 3; pool <= 10 * 32 * 3; ++pool) {
     CacheAllotment allotment = allotCache(shape, pool);
@@ -41,8 +41,8 @@ TEST_CASE("no pool is exceeded and the layer being played can hold its working r
     for (uint32_t quota : allotment.quotaPages) {
       REQUIRE(quota % 3 == 0);
       if (pool >= 12)
-        REQUIRE(quota + allotment.transitPages >= 12);
-      REQUIRE(quota + allotment.transitPages >= 3);
+        REQUIRE(quota + allotment.stagingPages >= 12);
+      REQUIRE(quota + allotment.stagingPages >= 3);
     }
   }
 }
@@ -53,7 +53,7 @@ TEST_CASE(
   shape.layers = {layerOf(2, 5, 2), layerOf(8, 1, 2)};
   CacheAllotment allotment = allotCache(shape, 17);
   CHECK(allotment.quotaPages[0] == 10);
-  CHECK(allotment.transitPages == 5); // 17 pages cannot give both layers two of the large records.
+  CHECK(allotment.stagingPages == 5); // 17 pages cannot give both layers two of the large records.
   CHECK(allotment.quotaPages[1] == 2);
 }
 
@@ -91,11 +91,11 @@ TEST_CASE("layers of different widths share without exceeding the pool or what t
     CHECK(allotment.totalPages() <= pool);
     CHECK(allotment.quotaPages[0] <= 7);
     CHECK(allotment.quotaPages[1] <= 7);
-    CHECK(allotment.quotaPages[0] + allotment.transitPages >= 4);
-    CHECK(allotment.quotaPages[1] + allotment.transitPages >= 3);
+    CHECK(allotment.quotaPages[0] + allotment.stagingPages >= 4);
+    CHECK(allotment.quotaPages[1] + allotment.stagingPages >= 3);
   }
   CHECK(allotCache(shape, 14).quotaPages == std::vector<uint32_t>{7, 7});
-  CHECK(allotCache(shape, 14).transitPages == 0);
+  CHECK(allotCache(shape, 14).stagingPages == 0);
 }
 
 namespace {
@@ -109,13 +109,13 @@ struct RandomPlan {
         bytes = (seed % 2 ? 4 : 1 + random() % 6) * kPage;
       shape.layers.push_back(cacheLayerOf(records, kPage, 1 + random() % 4));
     }
-    do { // As a plan is verified: each layer can be played.
+    do { // As a plan is verified: each layer can be executed.
       plan = {static_cast<uint32_t>(random() % 30), {}};
       for (const CacheShape::Layer &layer : shape.layers)
         plan.quotaPages.push_back(static_cast<uint32_t>(random() % (layer.allPages + 1)));
     } while (std::any_of(shape.layers.begin(), shape.layers.end(), [&](auto &layer) {
       size_t i = static_cast<size_t>(&layer - shape.layers.data());
-      return plan.quotaPages[i] + plan.transitPages < layer.recordPages;
+      return plan.quotaPages[i] + plan.stagingPages < layer.recordPages;
     }));
   }
   std::mt19937 random;
@@ -131,28 +131,28 @@ TEST_CASE("a plan keeps its numbers where the pool is its own") {
     uint64_t record = smallestPoolPages(test.shape);
     for (uint64_t more : {uint64_t(0), record - 1}) {
       CacheAllotment same = adjustAllotment(test.plan, test.shape, test.plan.totalPages() + more);
-      CHECK(same.transitPages == test.plan.transitPages);
+      CHECK(same.stagingPages == test.plan.stagingPages);
       CHECK(same.quotaPages == test.plan.quotaPages);
     }
   }
 }
 
-TEST_CASE("whatever the pool, an adjusted plan uses all of it and every layer can be played") {
+TEST_CASE("whatever the pool, an adjusted plan uses all of it and every layer can be executed") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     RandomPlan test(seed);
     const std::vector<CacheShape::Layer> &layers = test.shape.layers;
     uint64_t record = smallestPoolPages(test.shape), all = largestPoolPages(test.shape);
-    bool keepsNothing = test.plan.totalPages() == test.plan.transitPages;
+    bool keepsNothing = test.plan.totalPages() == test.plan.stagingPages;
     for (uint64_t pool = record; pool <= all; pool += 1 + test.random() % 5) {
       CacheAllotment adjusted = adjustAllotment(test.plan, test.shape, pool);
       REQUIRE(adjusted.totalPages() <= pool);
       REQUIRE(adjusted.totalPages() + record > pool);
       for (size_t i = 0; i < layers.size(); ++i) {
         REQUIRE(adjusted.quotaPages[i] <= layers[i].allPages);
-        uint64_t pages = uint64_t(adjusted.quotaPages[i]) + adjusted.transitPages;
+        uint64_t pages = uint64_t(adjusted.quotaPages[i]) + adjusted.stagingPages;
         REQUIRE(pages >= layers[i].recordPages);
-        uint64_t planned = uint64_t(test.plan.quotaPages[i]) + test.plan.transitPages;
+        uint64_t planned = uint64_t(test.plan.quotaPages[i]) + test.plan.stagingPages;
         REQUIRE(pages >= std::min({layers[i].workingPages, planned, pool}));
         if (keepsNothing)
           REQUIRE(adjusted.quotaPages[i] == 0);
@@ -161,14 +161,14 @@ TEST_CASE("whatever the pool, an adjusted plan uses all of it and every layer ca
   }
 }
 
-TEST_CASE("quotas stay in proportion, and transit pages stay in a larger pool") {
+TEST_CASE("quotas stay in proportion, and staging pages stay in a larger pool") {
   CacheShape shape = tenLayers();
   CacheAllotment plan{12, {6, 12, 18, 24, 30, 6, 12, 18, 24, 30}};
   CacheAllotment twice = adjustAllotment(plan, shape, 12 + 2 * 180);
-  CHECK(twice.transitPages == 12);
+  CHECK(twice.stagingPages == 12);
   CHECK(twice.quotaPages == std::vector<uint32_t>{12, 24, 36, 48, 60, 12, 24, 36, 48, 60});
   CacheAllotment half = adjustAllotment(plan, shape, 6 + 90);
-  CHECK(half.transitPages >= 6);
+  CHECK(half.stagingPages >= 6);
   for (size_t i = 0; i < 5; ++i)
     CHECK(half.quotaPages[i] <= plan.quotaPages[i] / 2 + 3);
 }
@@ -180,5 +180,5 @@ TEST_CASE("a layer that has everything leaves its part to the others, those with
   CHECK(adjustAllotment(plan, shape, 8).quotaPages == std::vector<uint32_t>{4, 3, 0});
   CHECK(adjustAllotment(plan, shape, 11).quotaPages == std::vector<uint32_t>{4, 4, 2});
   CHECK(adjustAllotment(plan, shape, 12).quotaPages == std::vector<uint32_t>{4, 4, 4});
-  CHECK(adjustAllotment(plan, shape, 12).transitPages == 0);
+  CHECK(adjustAllotment(plan, shape, 12).stagingPages == 0);
 }

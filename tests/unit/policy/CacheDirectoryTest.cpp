@@ -15,8 +15,8 @@ namespace {
 /// Layers of records of one page.
 struct SmallCache {
   SmallCache(const CacheRules &rules, std::vector<uint64_t> quotas, uint32_t experts,
-             uint64_t transit = 0)
-      : directory(rules, transit, {quotas.size(), quotas.size() * experts, experts}) {
+             uint64_t staging = 0)
+      : directory(rules, staging, {quotas.size(), quotas.size() * experts, experts}) {
     for (uint64_t quota : quotas) {
       directory.addLayer(quota);
       for (uint32_t expert = 0; expert < experts; ++expert)
@@ -25,9 +25,9 @@ struct SmallCache {
   }
 
   /// The experts that had to be read.
-  Experts play(uint32_t layer, const PlayDemand &demand) {
+  Experts runPass(uint32_t layer, const PassDemand &demand) {
     Experts missing;
-    REQUIRE(directory.beginPlay(layer, demand));
+    REQUIRE(directory.beginPass(layer, demand));
     for (uint32_t expert : demand.wanted)
       if (!directory.at(directory.idOf(layer, expert)).isHeld) {
         missing.push_back(expert);
@@ -35,10 +35,12 @@ struct SmallCache {
       }
     for (uint32_t id : directory.unkept())
       directory.drop(id);
-    directory.endPlay();
+    directory.endPass();
     return missing;
   }
-  Experts play(uint32_t layer, const Experts &wanted) { return play(layer, PlayDemand{wanted}); }
+  Experts runPass(uint32_t layer, const Experts &wanted) {
+    return runPass(layer, PassDemand{wanted});
+  }
 
   Experts heldIn(uint32_t layer) const {
     Experts held;
@@ -61,42 +63,42 @@ static CacheRules rulesOf(EvictionPolicy policy, CacheSharing sharing = CacheSha
 TEST_CASE("LRU keeps what was wanted last") {
   SmallCache cache(rulesOf(EvictionPolicy::kLru), {2}, 4);
   for (const Experts &wanted : {Experts{0}, {0}, {0}, {1}, {2}})
-    cache.play(0, wanted);
+    cache.runPass(0, wanted);
   CHECK(cache.heldIn(0) == Experts{1, 2});
 }
 
 TEST_CASE("LFU counts the uses of experts that are not in memory, too") {
   SmallCache cache(rulesOf(EvictionPolicy::kLfu), {2}, 4, 1);
   for (const Experts &wanted : {Experts{0}, {0}, {0}, {1}, {1}, {2}})
-    cache.play(0, wanted);
+    cache.runPass(0, wanted);
   CHECK(cache.heldIn(0) == Experts{0, 1}); // 3, 2 and 1 uses.
-  CHECK(cache.play(0, Experts{2}) == Experts{2});
+  CHECK(cache.runPass(0, Experts{2}) == Experts{2});
   CHECK(cache.heldIn(0) == Experts{0, 2}); // 3, 2 and 2: the older last use goes.
 }
 
 TEST_CASE("LFU counts the tokens of a chunk") {
   SmallCache cache(rulesOf(EvictionPolicy::kLfu), {2}, 4, 2);
   Experts wanted{3, 1, 0}, uses{9, 3, 1};
-  cache.play(0, PlayDemand{wanted, uses, 10});
+  cache.runPass(0, PassDemand{wanted, uses, 10});
   CHECK(cache.heldIn(0) == Experts{1, 3});
-  cache.play(0, Experts{0});
-  cache.play(0, Experts{0});
-  cache.play(0, Experts{0});
+  cache.runPass(0, Experts{0});
+  cache.runPass(0, Experts{0});
+  cache.runPass(0, Experts{0});
   CHECK(cache.heldIn(0) == Experts{0, 3}); // 4, 3 and 9 uses.
 }
 
 TEST_CASE("EdgeMoE's layers compete by uses and nearness") {
   // Two layers share 2 pages.
   SmallCache cache(rulesOf(EvictionPolicy::kEdgeMoe, CacheSharing::kOnePool), {1, 1}, 4, 1);
-  cache.play(0, Experts{0}); // Held: 0/0 with 1 use.
-  cache.play(1, Experts{0}); // And 1/0.
-  // Layer 0 plays: its own turn is 2 away, layer 1's turn 1. 1/2 for 0/0, 1/1 for 1/0, 1/2 for
+  cache.runPass(0, Experts{0}); // Held: 0/0 with 1 use.
+  cache.runPass(1, Experts{0}); // And 1/0.
+  // Layer 0 executes: its own turn is 2 away, layer 1's turn 1. 1/2 for 0/0, 1/1 for 1/0, 1/2 for
   // 0/1: the two of layer 0 are equal, and 0/0 was used longer ago.
-  cache.play(0, Experts{1});
+  cache.runPass(0, Experts{1});
   CHECK(cache.heldIn(0) == Experts{1});
   CHECK(cache.heldIn(1) == Experts{0});
   // Layer 1: 1 for 0/1; 1/2 for 1/0, 1/2 for 1/1, which was used later.
-  cache.play(1, Experts{1});
+  cache.runPass(1, Experts{1});
   CHECK(cache.heldIn(0) == Experts{1});
   CHECK(cache.heldIn(1) == Experts{1});
 }
@@ -107,24 +109,24 @@ TEST_CASE("with one pool smaller than a token's demand LRU never hits, least-sta
     size_t missing = 0;
     for (int token = 0; token < 4; ++token)
       for (uint32_t layer = 0; layer < 3; ++layer)
-        missing += cache.play(layer, Experts{0}).size();
-    // Least-stale lets go the layer furthest away, which is the one being played: token after token
-    // layers 0 and 1 are hits, layer 2 passes.
+        missing += cache.runPass(layer, Experts{0}).size();
+    // Least-stale lets go the layer furthest away, which is the one being executed: token after
+    // token layers 0 and 1 are hits, layer 2 passes.
     CHECK(missing == (policy == EvictionPolicy::kLru ? 12 : 6));
   }
 }
 
 TEST_CASE("least-stale lets go what its layer did not want in its last turn") {
   SmallCache cache(rulesOf(EvictionPolicy::kLeastStale, CacheSharing::kOnePool), {2, 2}, 4);
-  cache.play(0, Experts{0});
-  cache.play(1, Experts{0});
-  cache.play(0, Experts{1}); // 0/0 has missed a turn; 1/0 has not.
-  cache.play(1, Experts{0});
-  cache.play(0, Experts{1});
-  cache.play(1, Experts{1});
+  cache.runPass(0, Experts{0});
+  cache.runPass(1, Experts{0});
+  cache.runPass(0, Experts{1}); // 0/0 has missed a turn; 1/0 has not.
+  cache.runPass(1, Experts{0});
+  cache.runPass(0, Experts{1});
+  cache.runPass(1, Experts{1});
   CHECK(cache.heldIn(0) == Experts{0, 1});
   CHECK(cache.heldIn(1) == Experts{0, 1});
-  cache.play(0, Experts{2}); // A fifth page: 0/0 has missed 3 turns, 0/1 one, 1/0 one.
+  cache.runPass(0, Experts{2}); // A fifth page: 0/0 has missed 3 turns, 0/1 one, 1/0 one.
   CHECK(cache.heldIn(0) == Experts{1, 2});
   CHECK(cache.heldIn(1) == Experts{0, 1});
 }
@@ -132,37 +134,38 @@ TEST_CASE("least-stale lets go what its layer did not want in its last turn") {
 TEST_CASE("adaptive replacement keeps what is wanted again against experts that pass by once") {
   SmallCache cache(rulesOf(EvictionPolicy::kArc), {3}, 8);
   for (const Experts &wanted : {Experts{0}, {1}, {0}, {1}, {2}, {3}, {4}, {5}})
-    cache.play(0, wanted);
+    cache.runPass(0, wanted);
   CHECK(cache.heldIn(0) == Experts{0, 1, 5}); // LRU would hold 3, 4, 5.
 }
 
 TEST_CASE("adaptive replacement gives pages to experts wanted once when their ghosts are wanted") {
   SmallCache cache(rulesOf(EvictionPolicy::kArc), {3}, 8);
   for (const Experts &wanted : {Experts{0}, {1}, {0}, {1}, {2}, {3}})
-    cache.play(0, wanted);
+    cache.runPass(0, wanted);
   CHECK(cache.heldIn(0) == Experts{0, 1, 3}); // Once: 3; again: 0, 1; ghost: 2.
-  cache.play(0, Experts{2});                  // The target becomes 1 page: not 3 goes, but 0.
+  cache.runPass(0, Experts{2});               // The target becomes 1 page: not 3 goes, but 0.
   CHECK(cache.heldIn(0) == Experts{1, 2, 3});
 }
 
-TEST_CASE("the cyclic policy holds the popular against a newcomer and forgets them in time") {
-  SmallCache cache(rulesOf(EvictionPolicy::kCyclic), {2}, 4, 2);
+TEST_CASE(
+    "the reuseDistance policy holds the popular against a newcomer and forgets them in time") {
+  SmallCache cache(rulesOf(EvictionPolicy::kReuseDistance), {2}, 4, 2);
   for (int token = 0; token < 100; ++token)
-    cache.play(0, Experts{0, 1});
+    cache.runPass(0, Experts{0, 1});
   // Shares after 100 tokens: long 1 - (63/64)^100 = 0.79, recent 1.
-  cache.play(0, Experts{2}); // (8/64 + 1/2) / 9 = 0.07 against about 0.75.
+  cache.runPass(0, Experts{2}); // (8/64 + 1/2) / 9 = 0.07 against about 0.75.
   CHECK(cache.heldIn(0) == Experts{0, 1});
   for (int token = 0; token < 100; ++token)
-    cache.play(0, Experts{2, 3});
+    cache.runPass(0, Experts{2, 3});
   CHECK(cache.heldIn(0) == Experts{2, 3});
 }
 
-TEST_CASE("the cyclic policy shares one pool by popularity among the layers") {
-  SmallCache cache(rulesOf(EvictionPolicy::kCyclic, CacheSharing::kOnePool), {2, 2}, 4, 1);
+TEST_CASE("the reuseDistance policy shares one pool by popularity among the layers") {
+  SmallCache cache(rulesOf(EvictionPolicy::kReuseDistance, CacheSharing::kOnePool), {2, 2}, 4, 1);
   // Layer 0 always wants expert 0; layer 1 takes each of its four in turn.
   for (uint32_t token = 0; token < 40; ++token) {
-    cache.play(0, Experts{0});
-    cache.play(1, Experts{token % 4});
+    cache.runPass(0, Experts{0});
+    cache.runPass(1, Experts{token % 4});
   }
   CHECK(cache.heldIn(0) == Experts{0});
   CHECK(cache.heldIn(1).size() == 3); // More than half of the pool.
@@ -171,8 +174,8 @@ TEST_CASE("the cyclic policy shares one pool by popularity among the layers") {
 TEST_CASE("with one pool a layer takes pages from another one, with quotas it does not") {
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool}) {
     SmallCache cache(rulesOf(EvictionPolicy::kLru, sharing), {2, 2}, 4);
-    cache.play(0, Experts{0, 1});
-    cache.play(1, Experts{0, 1, 2});
+    cache.runPass(0, Experts{0, 1});
+    cache.runPass(1, Experts{0, 1, 2});
     bool isShared = sharing == CacheSharing::kOnePool;
     CHECK(cache.heldIn(0) == (isShared ? Experts{0} : Experts{0, 1}));
     CHECK(cache.heldIn(1).size() == (isShared ? 3 : 2));
@@ -182,16 +185,16 @@ TEST_CASE("with one pool a layer takes pages from another one, with quotas it do
 TEST_CASE("a pinned expert is never let go, by any policy") {
   for (EvictionPolicy policy :
        {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe, EvictionPolicy::kArc,
-        EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic}) {
+        EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance}) {
     SmallCache cache(rulesOf(policy), {3}, 8);
     REQUIRE(cache.directory.pin(5));
-    cache.play(0, Experts{5});
+    cache.runPass(0, Experts{5});
     for (uint32_t token = 0; token < 20; ++token)
-      cache.play(0, Experts{token % 4, 6});
+      cache.runPass(0, Experts{token % 4, 6});
     CHECK(cache.directory.at(5).isHeld);
     cache.directory.unpin(5);
     for (uint32_t token = 0; token < 20; ++token)
-      cache.play(0, Experts{token % 4, 6, 7});
+      cache.runPass(0, Experts{token % 4, 6, 7});
     CHECK_FALSE(cache.directory.at(5).isHeld);
   }
 }
@@ -209,23 +212,23 @@ TEST_CASE("pins leave room for the largest record") {
 }
 
 TEST_CASE(
-    "a play of an expert that does not exist or is wanted twice is refused and changes nothing") {
+    "a pass of an expert that does not exist or is wanted twice is refused and changes nothing") {
   SmallCache cache(rulesOf(EvictionPolicy::kLru), {2}, 4);
-  CHECK_FALSE(cache.directory.beginPlay(0, PlayDemand{Experts{0, 4}}));
-  CHECK_FALSE(cache.directory.beginPlay(0, PlayDemand{Experts{1, 2, 1}}));
+  CHECK_FALSE(cache.directory.beginPass(0, PassDemand{Experts{0, 4}}));
+  CHECK_FALSE(cache.directory.beginPass(0, PassDemand{Experts{1, 2, 1}}));
   CHECK(cache.directory.at(1).history.lastUse == 0);
-  CHECK(cache.play(0, Experts{1, 2}) == Experts{1, 2});
+  CHECK(cache.runPass(0, Experts{1, 2}) == Experts{1, 2});
 }
 
 TEST_CASE("of what a layer is to start with the first experts that fit are taken") {
   SmallCache cache(rulesOf(EvictionPolicy::kLru), {3}, 8);
-  cache.play(0, Experts{7});
+  cache.runPass(0, Experts{7});
   Experts wanted{4, 7, 2, 5}, fitting, uses;
-  REQUIRE(cache.directory.selectFitting(0, PlayDemand{wanted, Experts{9, 8, 7, 6}}, fitting, uses));
+  REQUIRE(cache.directory.selectFitting(0, PassDemand{wanted, Experts{9, 8, 7, 6}}, fitting, uses));
   CHECK(fitting == Experts{4, 7, 2}); // 7 is there already.
   CHECK(uses == Experts{9, 8, 7});
-  CHECK_FALSE(cache.directory.selectFitting(0, PlayDemand{Experts{8}}, fitting, uses));
-  CHECK_FALSE(cache.directory.selectFitting(0, PlayDemand{Experts{1, 1}}, fitting, uses));
+  CHECK_FALSE(cache.directory.selectFitting(0, PassDemand{Experts{8}}, fitting, uses));
+  CHECK_FALSE(cache.directory.selectFitting(0, PassDemand{Experts{1, 1}}, fitting, uses));
 }
 
 TEST_CASE("where a prompt forgets all use what is in memory stays, and counts start again") {
@@ -233,32 +236,32 @@ TEST_CASE("where a prompt forgets all use what is in memory stays, and counts st
       rulesOf(EvictionPolicy::kLfu, CacheSharing::kLayerQuotas, PromptSurvival::kContents), {2}, 4,
       1);
   for (const Experts &wanted : {Experts{0}, {0}, {0}, {1}})
-    cache.play(0, wanted);
+    cache.runPass(0, wanted);
   cache.directory.beginPrompt();
   CHECK(cache.heldIn(0) == Experts{0, 1});
-  cache.play(0, Experts{2});
+  cache.runPass(0, Experts{2});
   CHECK(cache.heldIn(0) == Experts{1, 2}); // 0 and 1 uses alike; the lowest expert goes.
 }
 
 TEST_CASE("a prompt fades the use of experts that have left, too") {
-  SmallCache cache(rulesOf(EvictionPolicy::kCyclic), {1}, 4, 1);
-  cache.play(0, Experts{0});
-  cache.play(0, Experts{1}); // 1/2 of recent share against 1/4.
+  SmallCache cache(rulesOf(EvictionPolicy::kReuseDistance), {1}, 4, 1);
+  cache.runPass(0, Experts{0});
+  cache.runPass(0, Experts{1}); // 1/2 of recent share against 1/4.
   REQUIRE(cache.heldIn(0) == Experts{1});
-  const uint32_t before = cache.directory.at(0).history.longShare;
+  const uint32_t before = cache.directory.at(0).history.longFrequency;
   cache.directory.beginPrompt();
-  CHECK(cache.directory.at(0).history.longShare == before / 4);
+  CHECK(cache.directory.at(0).history.longFrequency == before / 4);
 }
 
-TEST_CASE("to the cyclic policy experts of the prompt before count less than this one's") {
+TEST_CASE("to the reuseDistance policy experts of the prompt before count less than this one's") {
   for (bool isNewPrompt : {false, true}) {
-    SmallCache cache(rulesOf(EvictionPolicy::kCyclic), {2}, 4, 1);
+    SmallCache cache(rulesOf(EvictionPolicy::kReuseDistance), {2}, 4, 1);
     for (int i = 0; i < 16; ++i)
-      cache.play(0, Experts{0});
+      cache.runPass(0, Experts{0});
     if (isNewPrompt)
       cache.directory.beginPrompt();
     for (const Experts &wanted : {Experts{1}, {1}, {1}, {2}})
-      cache.play(0, wanted);
+      cache.runPass(0, wanted);
     CAPTURE(isNewPrompt);
     // 8/9 of the long share, 1 - (63/64)^16 = 0.22, is 0.19 of 0 when 2 comes, or a quarter; 1 has
     // (8 * 3/64 + 7/16) / 9 = 0.09, 2 has 0.07.
@@ -266,25 +269,25 @@ TEST_CASE("to the cyclic policy experts of the prompt before count less than thi
   }
 }
 
-/// What the open play lets go, had every expert in memory stood for eviction.
-static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t played, uint64_t quota,
-                           uint64_t transit, const std::vector<uint32_t> &turns) {
-  std::vector<PlayCandidate> all;
+/// What the open layer pass lets go, had every expert in memory stood for eviction.
+static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t executed, uint64_t quota,
+                           uint64_t staging, const std::vector<uint32_t> &turns) {
+  std::vector<PassCandidate> all;
   uint32_t layers = static_cast<uint32_t>(directory.layerCount());
-  PlayLimits limits{quota, quota + transit, 0};
+  PassLimits limits{quota, quota + staging, 0};
   for (uint32_t layer = 0; layer < layers; ++layer) {
     LayerDistance distance;
     distance.layers = layers;
-    distance.layersAhead = layer > played ? layer - played : layer + layers - played;
+    distance.layersAhead = layer > executed ? layer - executed : layer + layers - executed;
     distance.turn = turns[layer];
     for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert) {
       uint32_t id = directory.idOf(layer, expert);
       const DirectoryEntry &entry = directory.at(id);
-      if (layer == played)
+      if (layer == executed)
         limits.largestRecordPages = std::max<uint64_t>(limits.largestRecordPages, entry.pages);
       if (!entry.isHeld && !entry.isWanted)
         continue;
-      PlayCandidate candidate;
+      PassCandidate candidate;
       candidate.use = {id, entry.history.lastUse, entry.history.rank,
                        keepingValue(directory.cacheRules().eviction, entry.history, distance)};
       candidate.pages = entry.pages;
@@ -294,9 +297,9 @@ static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t played, uin
       all.push_back(candidate);
     }
   }
-  planPlay(limits, all);
+  planPass(limits, all);
   Experts unkept;
-  for (const PlayCandidate &candidate : all)
+  for (const PassCandidate &candidate : all)
     if (!candidate.isKept)
       unkept.push_back(candidate.use.expert);
   return unkept;
@@ -306,15 +309,15 @@ TEST_CASE(
     "with one pool the first few experts of each layer decide as if all of them stood there") {
   for (EvictionPolicy policy :
        {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
-        EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic})
+        EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance})
     for (uint32_t seed = 0; seed < 30; ++seed) {
       CAPTURE(int(policy));
       CAPTURE(seed);
       std::mt19937 random(seed);
       uint32_t layers = 2 + random() % 4, experts = 4 + random() % 12;
-      uint64_t quota = 30 + random() % 60, transit = random() % 12;
+      uint64_t quota = 30 + random() % 60, staging = random() % 12;
       const auto survival = static_cast<PromptSurvival>(seed % 2);
-      CacheDirectory directory(rulesOf(policy, CacheSharing::kOnePool, survival), transit,
+      CacheDirectory directory(rulesOf(policy, CacheSharing::kOnePool, survival), staging,
                                {layers, size_t(layers) * experts, experts});
       for (uint32_t layer = 0; layer < layers; ++layer) {
         directory.addLayer(layer == 0 ? quota : 0);
@@ -323,26 +326,26 @@ TEST_CASE(
       }
       REQUIRE(directory.pin(directory.idOf(1, 2)));
       std::vector<uint32_t> turns(layers);
-      for (uint32_t play = 0; play < 150; ++play) {
-        if (play == 75)
+      for (uint32_t pass = 0; pass < 150; ++pass) {
+        if (pass == 75)
           directory.beginPrompt();
-        uint32_t layer = play % layers;
+        uint32_t layer = pass % layers;
         Experts wanted(experts);
         for (uint32_t expert = 0; expert < experts; ++expert)
           wanted[expert] = expert;
         std::shuffle(wanted.begin(), wanted.end(), random);
-        wanted.resize(play % 13 == 0 ? experts : 1 + random() % 4);
-        REQUIRE(directory.beginPlay(layer, PlayDemand{wanted}));
+        wanted.resize(pass % 13 == 0 ? experts : 1 + random() % 4);
+        REQUIRE(directory.beginPass(layer, PassDemand{wanted}));
         ++turns[layer];
         Experts unkept(directory.unkept().begin(), directory.unkept().end());
         std::sort(unkept.begin(), unkept.end());
-        REQUIRE(unkept == unkeptOfAll(directory, layer, quota, transit, turns));
+        REQUIRE(unkept == unkeptOfAll(directory, layer, quota, staging, turns));
         for (uint32_t expert : wanted)
           if (uint32_t id = directory.idOf(layer, expert); !directory.at(id).isHeld)
             directory.hold(id);
         for (uint32_t id : unkept)
           directory.drop(id);
-        directory.endPlay();
+        directory.endPass();
       }
     }
 }

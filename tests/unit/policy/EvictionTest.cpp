@@ -20,7 +20,7 @@ TEST_CASE("the expert that was not used for longest is evicted first") {
   CHECK(leavingOrder({{0, 30, 0, 0}, {1, 10, 0, 0}, {2, 20, 0, 0}}) == Experts{1, 2, 0});
 }
 
-TEST_CASE("of experts used by the same play the least popular is evicted first") {
+TEST_CASE("of experts used by the same pass the least popular is evicted first") {
   CHECK(leavingOrder({{0, 10, 0, 0}, {1, 10, 2, 0}, {2, 10, 1, 0}}) == Experts{1, 2, 0});
   CHECK(leavingOrder({{0, 9, 0, 0}, {1, 10, 2, 0}, {2, 10, 1, 0}}) == Experts{0, 1, 2});
 }
@@ -76,7 +76,7 @@ TEST_CASE("EdgeMoE divides uses by the layers until the expert's turn") {
 
 TEST_CASE("least-stale lets go first what its layer has missed for the most turns") {
   EvictionPolicy stale = EvictionPolicy::kLeastStale;
-  // Turn 8 of a layer that was just played, last wanted in turn 7: one turn missed. Turn 7 of a
+  // Turn 8 of a layer that was just executed, last wanted in turn 7: one turn missed. Turn 7 of a
   // layer that is next, last wanted in turn 7: none, although that was longer ago.
   CHECK(valueOf(stale, used(1, 7), ahead(10, 8)) < valueOf(stale, used(1, 7), ahead(1, 7)));
   // Equally stale: the layer furthest away.
@@ -85,11 +85,11 @@ TEST_CASE("least-stale lets go first what its layer has missed for the most turn
 
 TEST_CASE("layers that do not come round again go first where the policy looks ahead") {
   for (EvictionPolicy policy :
-       {EvictionPolicy::kEdgeMoe, EvictionPolicy::kLeastStale, EvictionPolicy::kCyclic}) {
+       {EvictionPolicy::kEdgeMoe, EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance}) {
     LayerDistance encoder = ahead(1);
-    encoder.comesRoundAgain = false;
+    encoder.repeatsEveryStep = false;
     ExpertHistory popular = used(100, 1), rare = used(1, 1);
-    ShareStep step(1);
+    FrequencyStep step(1);
     step.add(popular, 1);
     CHECK(valueOf(policy, popular, encoder) < valueOf(policy, rare, ahead(10, 5)));
   }
@@ -97,19 +97,19 @@ TEST_CASE("layers that do not come round again go first where the policy looks a
 
 TEST_CASE("a token moves the recent share by a half and the long one by 1/64") {
   ExpertHistory history;
-  ShareStep step(1);
+  FrequencyStep step(1);
   step.fade(history);
   step.add(history, 1);
-  CHECK(history.recentShare == kWholeShare / 2);
-  CHECK(history.longShare == kWholeShare / 64);
+  CHECK(history.recentFrequency == kFixedPointOne / 2);
+  CHECK(history.longFrequency == kFixedPointOne / 64);
   step.fade(history);
-  CHECK(history.recentShare == kWholeShare / 4);
-  CHECK(history.longShare == kWholeShare / 64 / 64 * 63);
+  CHECK(history.recentFrequency == kFixedPointOne / 4);
+  CHECK(history.longFrequency == kFixedPointOne / 64 / 64 * 63);
 }
 
 TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") {
   ExpertHistory one, many;
-  ShareStep single(1), chunk(50);
+  FrequencyStep single(1), chunk(50);
   for (int i = 0; i < 50; ++i) {
     single.fade(one);
     single.add(one, 1);
@@ -117,19 +117,19 @@ TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") 
   chunk.fade(many);
   chunk.add(many, 50);
   // Each step rounds down once.
-  CHECK(many.longShare - one.longShare <= 50);
-  CHECK(many.recentShare - one.recentShare <= 50);
+  CHECK(many.longFrequency - one.longFrequency <= 50);
+  CHECK(many.recentFrequency - one.recentFrequency <= 50);
 }
 
 TEST_CASE("a prompt leaves a quarter of the shares and all else as it is") {
   ExpertHistory history = used(5, 3);
   history.lastUse = 9;
   history.rank = 2;
-  history.recentShare = kWholeShare / 2;
-  history.longShare = kWholeShare / 8;
+  history.recentFrequency = kFixedPointOne / 2;
+  history.longFrequency = kFixedPointOne / 8;
   fadeForPrompt(history);
-  CHECK(history.recentShare == kWholeShare / 8);
-  CHECK(history.longShare == kWholeShare / 32);
+  CHECK(history.recentFrequency == kFixedPointOne / 8);
+  CHECK(history.longFrequency == kFixedPointOne / 32);
   CHECK(history.tokens == 5);
   CHECK(history.lastTurn == 3);
   CHECK(history.lastUse == 9);
@@ -139,26 +139,29 @@ TEST_CASE("a prompt leaves a quarter of the shares and all else as it is") {
 TEST_CASE("shares stay within the whole, whatever the tokens") {
   ExpertHistory history;
   for (uint32_t tokens : {1u, 7u, 4096u, UINT32_MAX, 1u}) {
-    ShareStep step(tokens);
+    FrequencyStep step(tokens);
     step.fade(history);
     step.add(history, UINT32_MAX);
-    CHECK(history.recentShare <= kWholeShare);
-    CHECK(history.longShare <= kWholeShare);
+    CHECK(history.recentFrequency <= kFixedPointOne);
+    CHECK(history.longFrequency <= kFixedPointOne);
   }
 }
 
-TEST_CASE("the cyclic policy adds the way to the layer's turn to the turns that pass without use") {
-  EvictionPolicy cyclic = EvictionPolicy::kCyclic;
+TEST_CASE("the reuseDistance policy adds the way to the layer's turn to the turns that pass "
+          "without use") {
+  EvictionPolicy reuseDistance = EvictionPolicy::kReuseDistance;
   // The share is (recent + 8 * long) / 9. In cycles until the next use:
   auto wantedBy = [](uint32_t share) {
     ExpertHistory history;
-    history.recentShare = history.longShare = share;
+    history.recentFrequency = history.longFrequency = share;
     return history;
   };
-  ExpertHistory half = wantedBy(kWholeShare / 2);                            // 2, and the way.
-  ExpertHistory third = wantedBy(kWholeShare / 3);                           // 3, and the way.
-  ExpertHistory almostHalf = wantedBy(kWholeShare / 20 * 9);                 // 2.22, and the way.
-  CHECK(valueOf(cyclic, half, ahead(9)) > valueOf(cyclic, third, ahead(1))); // 2.9, 3.1
-  CHECK(valueOf(cyclic, half, ahead(10)) < valueOf(cyclic, almostHalf, ahead(1))); // 3, 2.32
-  CHECK(valueOf(cyclic, half, ahead(10)) > valueOf(cyclic, almostHalf, ahead(10)));
+  ExpertHistory half = wantedBy(kFixedPointOne / 2);            // 2, and the way.
+  ExpertHistory third = wantedBy(kFixedPointOne / 3);           // 3, and the way.
+  ExpertHistory almostHalf = wantedBy(kFixedPointOne / 20 * 9); // 2.22, and the way.
+  CHECK(valueOf(reuseDistance, half, ahead(9)) >
+        valueOf(reuseDistance, third, ahead(1))); // 2.9, 3.1
+  CHECK(valueOf(reuseDistance, half, ahead(10)) <
+        valueOf(reuseDistance, almostHalf, ahead(1))); // 3, 2.32
+  CHECK(valueOf(reuseDistance, half, ahead(10)) > valueOf(reuseDistance, almostHalf, ahead(10)));
 }

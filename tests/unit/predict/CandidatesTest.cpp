@@ -9,10 +9,10 @@
 using namespace moert;
 
 static std::vector<uint32_t> listed(std::vector<uint32_t> shares, uint32_t most) {
-  std::vector<GuessCandidate> likeliest = {{99, 99}}; // Earlier content is replaced.
+  std::vector<PrefetchCandidate> likeliest = {{99, 99}}; // Earlier content is replaced.
   listLikeliest(shares, most, likeliest);
   std::vector<uint32_t> experts;
-  for (const GuessCandidate &candidate : likeliest) {
+  for (const PrefetchCandidate &candidate : likeliest) {
     CHECK(candidate.share == shares[candidate.expert]);
     experts.push_back(candidate.expert);
   }
@@ -33,9 +33,9 @@ TEST_CASE("experts with probability 0 are not listed, nor more than exist") {
 }
 
 TEST_CASE("a list with room is not reallocated") {
-  std::vector<GuessCandidate> likeliest;
+  std::vector<PrefetchCandidate> likeliest;
   likeliest.reserve(2);
-  const GuessCandidate *place = likeliest.data();
+  const PrefetchCandidate *place = likeliest.data();
   listLikeliest(std::vector<uint32_t>{1, 2, 3, 4, 5, 6}, 2, likeliest);
   CHECK(likeliest.data() == place);
   CHECK(likeliest.size() == 2);
@@ -43,19 +43,20 @@ TEST_CASE("a list with room is not reallocated") {
 
 TEST_CASE("probabilities become fixed-point numbers, rounded down") {
   std::vector<uint32_t> shares(4);
-  addShares(std::vector<float>{1, 0.5f, 0x1p-24f, 0x1.8p-24f}, 1, shares);
-  CHECK(shares == std::vector<uint32_t>{kWholeShare, kWholeShare / 2, 1, 1});
+  addProbabilities(std::vector<float>{1, 0.5f, 0x1p-24f, 0x1.8p-24f}, 1, shares);
+  CHECK(shares == std::vector<uint32_t>{kFixedPointOne, kFixedPointOne / 2, 1, 1});
 }
 
 TEST_CASE("several tokens' probabilities are averaged") {
   std::vector<uint32_t> shares(2);
-  addShares(std::vector<float>{1, 0.25f}, 2, shares);
-  addShares(std::vector<float>{0, 0.75f}, 2, shares);
-  CHECK(shares == std::vector<uint32_t>{kWholeShare / 2, kWholeShare / 2});
+  addProbabilities(std::vector<float>{1, 0.25f}, 2, shares);
+  addProbabilities(std::vector<float>{0, 0.75f}, 2, shares);
+  CHECK(shares == std::vector<uint32_t>{kFixedPointOne / 2, kFixedPointOne / 2});
 }
 
 TEST_CASE("a value that is no probability counts as 0 or 1") {
   std::vector<uint32_t> shares(4);
-  addShares(std::vector<float>{NAN, -1, std::numeric_limits<float>::infinity(), 1.5f}, 1, shares);
-  CHECK(shares == std::vector<uint32_t>{0, 0, kWholeShare, kWholeShare});
+  addProbabilities(std::vector<float>{NAN, -1, std::numeric_limits<float>::infinity(), 1.5f}, 1,
+                   shares);
+  CHECK(shares == std::vector<uint32_t>{0, 0, kFixedPointOne, kFixedPointOne});
 }

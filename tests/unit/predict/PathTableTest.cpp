@@ -46,7 +46,7 @@ std::vector<uint32_t> predicted(uint32_t layer, const std::vector<int32_t> &oneB
 }
 
 uint32_t part(uint64_t of, uint64_t whole) {
-  return static_cast<uint32_t>(of * kWholeShare / whole);
+  return static_cast<uint32_t>(of * kFixedPointOne / whole);
 }
 
 std::string refusal(std::span<const std::byte> bytes,
@@ -79,8 +79,9 @@ TEST_CASE("several tokens' experts count as often as they are listed") {
 }
 
 TEST_CASE("one of the two layers is enough") {
-  CHECK(predicted(2, {1}, {}) == std::vector<uint32_t>{kWholeShare, 0, 0, 0});
-  CHECK(predicted(2, {}, {1}) == std::vector<uint32_t>{0, kWholeShare / 2, kWholeShare / 2, 0});
+  CHECK(predicted(2, {1}, {}) == std::vector<uint32_t>{kFixedPointOne, 0, 0, 0});
+  CHECK(predicted(2, {}, {1}) ==
+        std::vector<uint32_t>{0, kFixedPointOne / 2, kFixedPointOne / 2, 0});
 }
 
 TEST_CASE("the first layer has nothing before it, the second only one layer") {

@@ -23,12 +23,12 @@ TEST_CASE("a row has the fraction of an expert's tokens that chose each later on
   const std::vector<uint8_t> rows = {0,   170, 85, // 2/3 and 1/3 of 255
                                      255, 0,   0,  //
                                      0,   0,   0};
-  CHECK(followingShares(before, 3, layer, 3) == rows);
+  CHECK(followingFrequencies(before, 3, layer, 3) == rows);
 }
 
 TEST_CASE("every pair of chosen experts counts, whatever their ranks") {
   const LayerTrace before = traceOf(2, {0, 1}), layer = traceOf(2, {3, 1});
-  CHECK(followingShares(before, 2, layer, 4) ==
+  CHECK(followingFrequencies(before, 2, layer, 4) ==
         std::vector<uint8_t>{0, 255, 0, 255, 0, 255, 0, 255});
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("fractions are rounded to the nearest") {
   // One token in eight: 31.875.
   const LayerTrace before = traceOf(1, {0, 0, 0, 0, 0, 0, 0, 0});
   const LayerTrace layer = traceOf(1, {0, 0, 0, 0, 0, 0, 0, 1});
-  CHECK(followingShares(before, 1, layer, 2) == std::vector<uint8_t>{223, 32});
+  CHECK(followingFrequencies(before, 1, layer, 2) == std::vector<uint8_t>{223, 32});
 }
 
 TEST_CASE("a profile's section is the table of its layers, and of no others") {
@@ -55,7 +55,7 @@ TEST_CASE("a profile's section is the table of its layers, and of no others") {
   CHECK(!moert::PathTable::create(*section, std::span(experts).first(4)).isOk());
 
   const LayerTrace two = tinyTrace((*profile)->info(), 2), four = tinyTrace((*profile)->info(), 4);
-  const std::vector<uint8_t> rows = followingShares(two, 6, four, 3);
+  const std::vector<uint8_t> rows = followingFrequencies(two, 6, four, 3);
   CHECK(std::memcmp(section->data() + section->size() - rows.size(), rows.data(), rows.size()) ==
         0);
 }
@@ -73,7 +73,7 @@ TEST_CASE("tokens that are held out are not counted") {
     };
     trace->experts = std::vector<uint16_t>(at(4), at(9)); // All other tokens.
   }
-  const std::vector<uint8_t> rows = followingShares(two, 6, four, 3);
+  const std::vector<uint8_t> rows = followingFrequencies(two, 6, four, 3);
   auto section = makePathSection(**profile, heldOut);
   REQUIRE(section.isOk());
   CHECK(std::memcmp(section->data() + section->size() - rows.size(), rows.data(), rows.size()) ==

@@ -17,7 +17,7 @@ processor:
   isa: !measured avx2
   cores: !measured 2
   dispatch_ns: !measured 1500
-  share_while_reading: !measured 0.9
+  fraction_while_reading: !measured 0.9
 memory:
   total_bytes: !stated 8589934592
   available_bytes: !assumed 4294967296
@@ -26,7 +26,7 @@ disk:
   backend: !measured uring
   registered_buffers: !measured true
   cached_bytes_per_second: !measured 5e9
-  share_while_computing: !measured 0.75
+  fraction_while_computing: !measured 0.75
   submit_ns_per_mib: !derived 12000
   wake_ns: !measured 250000
   direct:
@@ -108,22 +108,22 @@ TEST_CASE("every field of a device file is read with its value and its origin") 
 
 TEST_CASE("the fields for contention may be absent, and are then zero") {
   const DeviceProfile device = parseDevice(kDevice, "device.yaml").value();
-  CHECK(device.shareWhileReading == Quantity{0.9, Origin::kMeasured});
-  CHECK(device.shareWhileComputing == Quantity{0.75, Origin::kMeasured});
+  CHECK(device.fractionWhileReading == Quantity{0.9, Origin::kMeasured});
+  CHECK(device.fractionWhileComputing == Quantity{0.75, Origin::kMeasured});
   CHECK(device.submitNsPerMiB == Quantity{12000, Origin::kDerived});
   CHECK(device.wakeNs == Quantity{250000, Origin::kMeasured});
   const DeviceProfile old =
-      parseDevice(
-          withoutLines({"share_while_reading", "share_while_computing", "submit_ns", "wake_ns"}),
-          "device.yaml")
+      parseDevice(withoutLines({"fraction_while_reading", "fraction_while_computing", "submit_ns",
+                                "wake_ns"}),
+                  "device.yaml")
           .value();
-  CHECK(old.shareWhileReading == Quantity{1, Origin::kAssumed});
-  CHECK(old.shareWhileComputing == Quantity{1, Origin::kAssumed});
+  CHECK(old.fractionWhileReading == Quantity{1, Origin::kAssumed});
+  CHECK(old.fractionWhileComputing == Quantity{1, Origin::kAssumed});
   CHECK(old.submitNsPerMiB == Quantity{0, Origin::kAssumed});
   CHECK(old.wakeNs == Quantity{0, Origin::kAssumed});
-  CHECK(refusalOf(changed("share_while_computing: !measured 0.75",
-                          "share_while_computing: !measured 1.1"))
-            .find("disk.share_while_computing: found '1.1', expected a number from 0.01 to 1") !=
+  CHECK(refusalOf(changed("fraction_while_computing: !measured 0.75",
+                          "fraction_while_computing: !measured 1.1"))
+            .find("disk.fraction_while_computing: found '1.1', expected a number from 0.01 to 1") !=
         std::string::npos);
 }
 

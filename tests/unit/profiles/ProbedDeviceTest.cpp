@@ -63,8 +63,8 @@ TEST_CASE("the probe writes a device profile with every table and rate") {
                              moert::ReadQueueOptions().maxBytesUnderWay) == 1);
     CHECK(device.directReads.depths == std::vector<uint32_t>{1, 2, 4, 8, 16});
   }
-  CHECK(device.shareWhileReading.origin == Origin::kMeasured);
-  CHECK(device.shareWhileComputing.origin == Origin::kMeasured);
+  CHECK(device.fractionWhileReading.origin == Origin::kMeasured);
+  CHECK(device.fractionWhileComputing.origin == Origin::kMeasured);
   CHECK(device.submitNsPerMiB.value > 0);
   CHECK(device.wakeNs.origin == Origin::kMeasured);
   CHECK(device.attentionMemoryBytesPerSecond.oneThread.origin == Origin::kMeasured);

@@ -267,10 +267,10 @@ TEST_CASE("an acceptance on items is of every item, with KL there and what as ma
     ItemsFixture fixture;
     fixture.options.threads = threads;
     auto judge = fixture.judge();
-    const uint64_t before = judge->windowsPlayed();
+    const uint64_t before = judge->windowsEvaluated();
     auto accepted = judge->accept({1}, AcceptanceChain::kMain);
     REQUIRE_MESSAGE(accepted.isOk(), accepted.status().message());
-    CHECK(judge->windowsPlayed() == before + 48);
+    CHECK(judge->windowsEvaluated() == before + 48);
     const AcceptanceScores &found = judge->acceptance({1});
     REQUIRE(found.samples.size() == 24);
     const SampleScore sum = sumOf(found.samples);
@@ -306,7 +306,7 @@ TEST_CASE("what was measured is answered from the log, in this run and a later o
   Fixture fixture;
   Result<double> probe = 0.0;
   Result<Measurement> measured = Measurement();
-  uint64_t played = 0;
+  uint64_t executed = 0;
   {
     auto judge = fixture.judge();
     probe = judge->probe({1});
@@ -318,7 +318,7 @@ TEST_CASE("what was measured is answered from the log, in this run and a later o
     CHECK(fixture.artifacts == 2);
     CHECK(judge->measure({0}).isOk());
     CHECK(fixture.artifacts == 3);
-    played = judge->windowsPlayed();
+    executed = judge->windowsEvaluated();
   }
   auto judge = fixture.judge();
   CHECK(*judge->probe({1}) == *probe);
@@ -326,7 +326,7 @@ TEST_CASE("what was measured is answered from the log, in this run and a later o
   CHECK(judge->measure({1}).isOk());
   CHECK(judge->measure({0}).isOk());
   CHECK(fixture.artifacts == 3);
-  CHECK(judge->windowsPlayed() == played);
+  CHECK(judge->windowsEvaluated() == executed);
 }
 
 TEST_CASE("another fingerprint measures anew") {

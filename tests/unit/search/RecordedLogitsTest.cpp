@@ -31,11 +31,11 @@ static EvaluationOptions windowsOf(uint32_t stepTokens) {
   return options;
 }
 
-static Result<std::vector<SampleScore>> playAlone(const WindowSet &set, uint32_t stepTokens,
-                                                  LogitsSource &artifact, LogitsSource *reference,
-                                                  WindowLogits *rows) {
+static Result<std::vector<SampleScore>> executeAlone(const WindowSet &set, uint32_t stepTokens,
+                                                     LogitsSource &artifact,
+                                                     LogitsSource *reference, WindowLogits *rows) {
   const WindowLane lane = {&artifact, reference, rows};
-  return playWindows(set, windowsOf(stepTokens), {&lane, 1}, {}, nullptr);
+  return evaluateWindows(set, windowsOf(stepTokens), {&lane, 1}, {}, nullptr);
 }
 
 /// Records the reference on all windows in steps of so many tokens.
@@ -43,7 +43,7 @@ static void record(const std::string &path, uint32_t stepTokens = kWindow) {
   TableSource reference = tableModel(1);
   auto recording = RecordingLogits::create(reference, path, kWindow);
   REQUIRE(recording.isOk());
-  REQUIRE(playAlone(kTexts, stepTokens, **recording, nullptr, recording->get()).isOk());
+  REQUIRE(executeAlone(kTexts, stepTokens, **recording, nullptr, recording->get()).isOk());
 }
 
 static bool areSameBits(const std::vector<SampleScore> &a, const std::vector<SampleScore> &b) {
@@ -62,13 +62,13 @@ TEST_CASE("a recording does not change what is measured") {
   auto recording = RecordingLogits::create(model, directory.path("rows"), kWindow);
   REQUIRE(recording.isOk());
   CHECK((*recording)->vocabularySize() == 5);
-  auto recorded = playAlone(kTexts, kWindow, **recording, nullptr, recording->get());
+  auto recorded = executeAlone(kTexts, kWindow, **recording, nullptr, recording->get());
   REQUIRE(plain.isOk());
   REQUIRE(recorded.isOk());
   CHECK(areSameBits(*plain, *recorded));
 }
 
-TEST_CASE("rows play back bit for bit, in any steps, as often as asked for") {
+TEST_CASE("rows execute back bit for bit, in any steps, as often as asked for") {
   TemporaryDirectory directory;
   TableSource candidate = tableModel(2), reference = tableModel(1);
   auto expected = evaluate(textsOf(kTexts, kWindow), windowsOf(kWindow), candidate, &reference);
@@ -77,31 +77,31 @@ TEST_CASE("rows play back bit for bit, in any steps, as often as asked for") {
   REQUIRE(expected->front().kl() > 0);
   for (uint32_t recordedStep : {1u, 3u, 4u}) {
     record(directory.path("rows"), recordedStep);
-    auto played = PlayedLogits::open(directory.path("rows"), 5, kWindow);
-    REQUIRE(played.isOk());
+    auto executed = ReplayedLogits::open(directory.path("rows"), 5, kWindow);
+    REQUIRE(executed.isOk());
     for (uint32_t step : {1u, 2u, 3u, 4u}) {
       CAPTURE(recordedStep);
       CAPTURE(step);
-      auto scores = playAlone(kTexts, step, candidate, played->get(), played->get());
+      auto scores = executeAlone(kTexts, step, candidate, executed->get(), executed->get());
       REQUIRE_MESSAGE(scores.isOk(), scores.status().message());
       CHECK(areSameBits(*scores, *expected));
     }
   }
 }
 
-TEST_CASE("a recording that ends early is refused with the row, whole rows before it play") {
+TEST_CASE("a recording that ends early is refused with the row, whole rows before it execute") {
   TemporaryDirectory directory;
   const std::string path = directory.path("rows");
   record(path);
   const uint64_t rowBytes = 5 * sizeof(float);
   REQUIRE(std::filesystem::file_size(path) == 3 * kWindow * rowBytes);
   std::filesystem::resize_file(path, 6 * rowBytes - 1);
-  auto played = PlayedLogits::open(path, 5, kWindow);
-  REQUIRE(played.isOk());
+  auto executed = ReplayedLogits::open(path, 5, kWindow);
+  REQUIRE(executed.isOk());
   TableSource candidate = tableModel(2);
   const WindowSet first = setOf({{0, 1, 2, 3}});
-  CHECK(playAlone(first, 1, candidate, played->get(), played->get()).isOk());
-  Status status = playAlone(kTexts, 1, candidate, played->get(), played->get()).status();
+  CHECK(executeAlone(first, 1, candidate, executed->get(), executed->get()).isOk());
+  Status status = executeAlone(kTexts, 1, candidate, executed->get(), executed->get()).status();
   CHECK(status.code() == StatusCode::kFailed);
   CHECK(status.message().find("row 5: ") != std::string::npos);
   CHECK(status.message().find("rows ends at 119, expected 1 bytes more") != std::string::npos);
@@ -109,7 +109,7 @@ TEST_CASE("a recording that ends early is refused with the row, whole rows befor
 
 TEST_CASE("a recording that is not there is refused by its name") {
   TemporaryDirectory directory;
-  Status status = PlayedLogits::open(directory.path("absent"), 5, kWindow).status();
+  Status status = ReplayedLogits::open(directory.path("absent"), 5, kWindow).status();
   CHECK_FALSE(status.isOk());
   CHECK(status.message().find("absent") != std::string::npos);
   TableSource model = tableModel(1);

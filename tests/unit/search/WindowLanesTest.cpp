@@ -30,7 +30,7 @@ static WindowSet manyWindows() {
   return set;
 }
 
-TEST_CASE("scores come in the order of the windows, whoever played them") {
+TEST_CASE("scores come in the order of the windows, whoever executed them") {
   const WindowSet set = manyWindows();
   TableSource one = tableModel(2), reference = tableModel(1);
   auto expected = evaluate(textsOf(set, kWindow), windowsOfFour(), one, &reference);
@@ -43,7 +43,7 @@ TEST_CASE("scores come in the order of the windows, whoever played them") {
     for (size_t i = 0; i < count; ++i)
       lanes.push_back({&artifacts[i], &references[i], nullptr});
     uint64_t heard = 0;
-    auto scores = playWindows(
+    auto scores = evaluateWindows(
         set, windowsOfFour(), lanes,
         [&](uint64_t done, uint64_t all) {
           CHECK(done == heard + 1);
@@ -70,7 +70,7 @@ TEST_CASE("a failure names its window and ends all lanes") {
   TableSource first = tableModel(1), second = tableModel(1);
   first.brokenToken = second.brokenToken = 4;
   const WindowLane lanes[] = {{&first, nullptr, nullptr}, {&second, nullptr, nullptr}};
-  Status status = playWindows(set, windowsOfFour(), lanes, {}, nullptr).status();
+  Status status = evaluateWindows(set, windowsOfFour(), lanes, {}, nullptr).status();
   CHECK(status.code() == StatusCode::kInvalidInput);
   CHECK(status.message().find("window 3 of 3") != std::string::npos);
 }
@@ -79,7 +79,7 @@ TEST_CASE("a stop ends all lanes") {
   TableSource first = tableModel(1), second = tableModel(1);
   const WindowLane lanes[] = {{&first, nullptr, nullptr}, {&second, nullptr, nullptr}};
   std::atomic<bool> stop = true;
-  CHECK(playWindows(manyWindows(), windowsOfFour(), lanes, {}, &stop).status().code() ==
+  CHECK(evaluateWindows(manyWindows(), windowsOfFour(), lanes, {}, &stop).status().code() ==
         StatusCode::kInterrupted);
 }
 

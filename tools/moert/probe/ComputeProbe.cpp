@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kSecondNs = 1'000'000'000;
 // Total over all rounds.
 constexpr uint64_t kDispatchNs = kSecondNs / 10, kMemoryNs = kSecondNs, kAttentionNs = kSecondNs;
-constexpr uint64_t kProductsNs = 5 * kSecondNs, kCoreShareNs = kSecondNs * 3 / 5;
+constexpr uint64_t kProductsNs = 5 * kSecondNs, kCoreFractionNs = kSecondNs * 3 / 5;
 
 constexpr std::array<uint32_t, 2> kTokens = {1, kManyTokens};
 
@@ -86,7 +86,7 @@ Result<ComputeProbe> ComputeProbe::create(ProbeRun &run, const Processor &proces
 }
 
 uint64_t ComputeProbe::plannedNs() {
-  return kDispatchNs + kMemoryNs + kAttentionNs + kProductsNs + kCoreShareNs;
+  return kDispatchNs + kMemoryNs + kAttentionNs + kProductsNs + kCoreFractionNs;
 }
 
 Status ComputeProbe::measureRound() {
@@ -184,20 +184,20 @@ double ComputeProbe::productsPerSecond(Matrices &matrices, uint32_t tokens, uint
 }
 
 /// The fraction of a core that the calling thread gets while it multiplies without pause.
-void ComputeProbe::measureCoreShare() {
+void ComputeProbe::measureCoreFraction() {
   Matrices matrices(storedWidths().front(), processor.weights);
   const double processorBegin = threadNs();
   const uint64_t begin = monotonicNs();
-  productsPerSecond(matrices, 1, kPanels, *processor.one, kCoreShareNs / kRounds);
+  productsPerSecond(matrices, 1, kPanels, *processor.one, kCoreFractionNs / kRounds);
   const auto passed = static_cast<double>(std::max<uint64_t>(1, monotonicNs() - begin));
-  coreShares.push_back(std::min(1.0, (threadNs() - processorBegin) / passed));
+  coreFractions.push_back(std::min(1.0, (threadNs() - processorBegin) / passed));
 }
 
 Status ComputeProbe::measureProducts() {
   if (productsSpentNs > kProductsNs)
     return {}; // Slow kernels, or a busy machine.
-  MOERT_RETURN_IF_ERROR(run.begin("multiplying", kCoreShareNs / kRounds));
-  measureCoreShare();
+  MOERT_RETURN_IF_ERROR(run.begin("multiplying", kCoreFractionNs / kRounds));
+  measureCoreFraction();
   const bool isFirst = products.empty();
   const uint64_t begin = run.nowNs();
   const uint64_t oneNs = kProductsNs / (storedWidths().size() * 4 * kRounds);
@@ -255,7 +255,7 @@ ComputeReport ComputeProbe::report() const {
     report.products[i].multiplyAddsPerSecond.value =
         perSecond * products[i].tokens * kShape.rows * kShape.cols;
   }
-  report.coreShare = median(coreShares);
+  report.coreFraction = median(coreFractions);
   return report;
 }
 

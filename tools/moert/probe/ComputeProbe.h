@@ -34,7 +34,7 @@ struct ComputeReport {
   std::vector<ProductRate> products;
   /// The fraction of a core that the measuring thread got while it multiplied alone; below 1 if
   /// other programs ran.
-  double coreShare = 1;
+  double coreFraction = 1;
 };
 
 /// Borrows the run and the processor.
@@ -61,7 +61,7 @@ private:
   Status measureMemory();
   Status measureAttention();
   Status measureProducts();
-  void measureCoreShare();
+  void measureCoreFraction();
   double productsPerSecond(Matrices &matrices, uint32_t tokens, uint32_t panels, ThreadPool &pool,
                            uint64_t durationNs) const;
   template <typename Once> double nsPerCall(ThreadPool &pool, uint64_t durationNs, Once once) const;
@@ -70,7 +70,7 @@ private:
   const Processor &processor;
   HostRegion scratch; // For attention, used by all threads.
   double dispatchNs = 0;
-  std::vector<double> dispatches, coreShares;
+  std::vector<double> dispatches, coreFractions;
   ThreadSamples memory, attentionNear, attentionFar; // Bytes per second.
   std::vector<ProductRate> products;                 // Without rates,
   std::vector<std::vector<double>>

@@ -21,7 +21,7 @@ constexpr uint32_t kBurstRecords = 2;
 constexpr size_t kWidth = 2; // int2+2, which moec writes for 4 bits.
 
 /// Clamped, since noise can make either faster together with the other than alone.
-double shareOf(double part, double whole) {
+double fractionOf(double part, double whole) {
   return std::clamp(part / std::max(whole, 1e-9), 0.01, 1.0);
 }
 
@@ -54,7 +54,7 @@ Status ContentionProbe::measureTurns() {
   MOERT_ASSIGN_OR_RETURN(Turn second, turn(isAloneFirst, true));
   MOERT_ASSIGN_OR_RETURN(double longer, measureWakeNs());
   const Turn &reads = isAloneFirst ? first : second, &both = isAloneFirst ? second : first;
-  computing.push_back(shareOf(computes.productNs, both.productNs));
+  computing.push_back(fractionOf(computes.productNs, both.productNs));
   alone.push_back(reads.bytesPerSecond);
   beside.push_back(both.bytesPerSecond);
   submitNs.push_back(both.submitNsPerByte * (1 << 20));
@@ -125,7 +125,7 @@ Result<double> ContentionProbe::burstNs(bool rests) {
 
 ContentionReport ContentionProbe::report() const {
   return {{median(computing)},
-          {shareOf(steadyRate(beside), steadyRate(alone))},
+          {fractionOf(steadyRate(beside), steadyRate(alone))},
           {median(submitNs)},
           {median(wakeNs)}};
 }

@@ -14,10 +14,10 @@ namespace moert::probe {
 constexpr uint64_t kRestNs = 1'000'000;
 
 struct ContentionReport {
-  Number computingShare; // Fraction of the product rate that remains while reads are in flight.
-  Number readingShare;   // Fraction of the disk's rate that remains while all threads compute.
-  Number submitNsPerMiB; // Time that the computing thread spends per MiB read.
-  Number wakeNs;         // Additional time of reads that begin after the disk was idle.
+  Number computingFraction; // Fraction of the product rate that remains while reads are in flight.
+  Number readingFraction;   // Fraction of the disk's rate that remains while all threads compute.
+  Number submitNsPerMiB;    // Time that the computing thread spends per MiB read.
+  Number wakeNs;            // Additional time of reads that begin after the disk was idle.
 };
 
 /// Borrows the run, the processor and the reader.

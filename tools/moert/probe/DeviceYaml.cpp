@@ -49,7 +49,7 @@ void appendDisk(std::string &out, const DeviceReport &report) {
   out += strCat("disk:\n  backend: !measured ", ioBackendName(disk.backend),
                 "\n  registered_buffers: !measured ", disk.hasRegisteredBuffers ? "true" : "false",
                 "\n  cached_bytes_per_second: ", tagged(disk.cachedBytesPerSecond),
-                "\n  share_while_computing: ", tagged(contention.readingShare),
+                "\n  fraction_while_computing: ", tagged(contention.readingFraction),
                 "\n  submit_ns_per_mib: ", tagged(contention.submitNsPerMiB),
                 "\n  wake_ns: ", tagged(contention.wakeNs), "\n");
   appendReuse(out, report.reuse);
@@ -89,7 +89,7 @@ std::string toYaml(const DeviceReport &report) {
   out += strCat("device_profile: 1\nname: ", quoteYaml(report.name), "\n");
   out += strCat("processor:\n  isa: !measured ", report.compute.isa, "\n  cores: !measured ",
                 report.compute.threads, "\n  dispatch_ns: ", tagged(report.compute.dispatchNs),
-                "\n  share_while_reading: ", tagged(report.contention.computingShare), "\n");
+                "\n  fraction_while_reading: ", tagged(report.contention.computingFraction), "\n");
   out += strCat("memory:\n  total_bytes: !measured ", report.totalMemoryBytes,
                 "\n  available_bytes: !measured ", report.availableMemoryBytes,
                 "\n  bytes_per_second: ", threadNumbers(report.compute.memoryBytesPerSecond));

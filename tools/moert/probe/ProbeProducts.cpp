@@ -99,7 +99,7 @@ WeightView Matrices::next() {
   return view;
 }
 
-// Some microseconds of work, the engine's grain (runtime/engine/Play.cpp).
+// Some microseconds of work, the engine's grain (runtime/engine/Execute.cpp).
 static constexpr uint64_t kGrainOperations = 64 * 1024;
 
 Result<Processor> Processor::create(const KernelTable &kernels, uint32_t threads) {

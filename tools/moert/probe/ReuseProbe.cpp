@@ -13,7 +13,7 @@ constexpr uint64_t kTurnNs = 90'000'000;
 constexpr double kLeastBytesPerSecond = 0.5e9;
 
 /// The limits of the device file format.
-constexpr double kLeastShare = 0.1, kMostShare = 10;
+constexpr double kLeastFraction = 0.1, kMostFraction = 10;
 
 } // namespace
 
@@ -71,7 +71,7 @@ std::vector<ReusePoint> ReuseProbe::report() const {
     return points;
   for (size_t i = 0; i + 1 < kSizes.size(); ++i) {
     const double share = steadyRate(rates[i]) / steadyRate(rates.back());
-    points.push_back({kSizes[i], {std::clamp(share, kLeastShare, kMostShare)}});
+    points.push_back({kSizes[i], {std::clamp(share, kLeastFraction, kMostFraction)}});
   }
   return points;
 }

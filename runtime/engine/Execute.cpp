@@ -77,7 +77,7 @@ void Engine::Impl::fillRopeTables() {
   }
 }
 
-void Engine::Impl::playRope(const RopeInstruction &instruction) {
+void Engine::Impl::executeRope(const RopeInstruction &instruction) {
   const Rope &rope = artifact->ropes[instruction.rope];
   uint32_t count = static_cast<uint32_t>(rope.inverseFrequencies.size());
   Rows x = buffer(instruction.buffer);
@@ -98,7 +98,7 @@ static void storeHeads(const float *row, uint32_t heads, uint32_t dim, uint32_t 
     std::memcpy(to + head * headRows * dim, row + uint64_t(head) * dim, dim * sizeof(float));
 }
 
-void Engine::Impl::playStoreKv(const StoreKvInstruction &store) {
+void Engine::Impl::executeStoreKv(const StoreKvInstruction &store) {
   const KvSlot &slot = artifact->kvSlots[store.slot];
   Rows keys = buffer(store.key), values = buffer(store.value);
   for (uint32_t row = 0; row < rows(); ++row) {
@@ -113,7 +113,7 @@ void Engine::Impl::playStoreKv(const StoreKvInstruction &store) {
   }
 }
 
-void Engine::Impl::playAttend(const AttendInstruction &attend) {
+void Engine::Impl::executeAttend(const AttendInstruction &attend) {
   const KvSlot &slot = artifact->kvSlots[attend.slot];
   Rows query = buffer(attend.query), dst = buffer(attend.dst);
   uint64_t longest = 0;
@@ -147,7 +147,7 @@ void Engine::Impl::playAttend(const AttendInstruction &attend) {
   });
 }
 
-void Engine::Impl::playRoute(const RouteInstruction &route) {
+void Engine::Impl::executeRoute(const RouteInstruction &route) {
   uint32_t count = bufferInfo(route.scores).width;
   Rows scores = buffer(route.scores), experts = buffer(route.experts),
        weights = buffer(route.weights);
@@ -163,7 +163,7 @@ void Engine::Impl::playRoute(const RouteInstruction &route) {
 }
 
 // Runs of consecutive rows whose logits are requested, at most logitsRows at a time.
-Status Engine::Impl::playHead(const HeadInstruction &head) {
+Status Engine::Impl::executeHead(const HeadInstruction &head) {
   const WeightView &w = weight(head.weight);
   uint32_t vocabulary = w.shape.rows;
   float *y = reinterpret_cast<float *>(logits.data());
@@ -191,7 +191,7 @@ Status Engine::Impl::playHead(const HeadInstruction &head) {
   return {};
 }
 
-void Engine::Impl::playLinears(std::span<const LinearInstruction *const> linears) {
+void Engine::Impl::executeLinears(std::span<const LinearInstruction *const> linears) {
   std::array<Product, kMostTogether> products;
   for (size_t i = 0; i < linears.size(); ++i) {
     Rows dst = buffer(linears[i]->dst);
@@ -207,18 +207,18 @@ void Engine::Impl::playLinears(std::span<const LinearInstruction *const> linears
   }
 }
 
-size_t Engine::Impl::playLinearsFrom(size_t first) {
+size_t Engine::Impl::executeLinearsFrom(size_t first) {
   const TogetherInstructions<LinearInstruction> linears =
       togetherFrom(first, &LinearInstruction::dst);
   if (linears.count > 0)
-    playLinears(linears.span());
+    executeLinears(linears.span());
   return linears.count;
 }
 
 namespace {
 
 // Instructions that cannot fail and need only their operands.
-struct SimplePlay {
+struct SimplePass {
   Engine::Impl &engine;
 
   void operator()(const EmbedInstruction &embed) const {
@@ -251,7 +251,7 @@ struct SimplePlay {
   }
   void operator()(const LinearInstruction &linear) const {
     const LinearInstruction *const one = &linear;
-    engine.playLinears({&one, 1});
+    engine.executeLinears({&one, 1});
   }
   void operator()(const ActivateInstruction &activate) const {
     Rows gate = engine.buffer(activate.gate), up = engine.buffer(activate.up);
@@ -276,25 +276,26 @@ struct SimplePlay {
     engine.kernels->gateRows(src.floats(), factor.floats(), factor.stride(), engine.rows(),
                              engine.bufferInfo(gate.src).width, src.stride(), dst.floats());
   }
-  void operator()(const RopeInstruction &rope) const { engine.playRope(rope); }
-  void operator()(const StoreKvInstruction &store) const { engine.playStoreKv(store); }
-  void operator()(const AttendInstruction &attend) const { engine.playAttend(attend); }
-  void operator()(const RouteInstruction &route) const { engine.playRoute(route); }
-  // Executed by playPredictsFrom.
+  void operator()(const RopeInstruction &rope) const { engine.executeRope(rope); }
+  void operator()(const StoreKvInstruction &store) const { engine.executeStoreKv(store); }
+  void operator()(const AttendInstruction &attend) const { engine.executeAttend(attend); }
+  void operator()(const RouteInstruction &route) const { engine.executeRoute(route); }
+  // Executed by executePredictsFrom.
   void operator()(const PredictInstruction &) const {}
-  // Executed by playInstruction, since they can fail.
+  // Executed by executeInstruction, since they can fail.
   void operator()(const ExpertsInstruction &) const {}
   void operator()(const HeadInstruction &) const {}
 };
 
 } // namespace
 
-Status Engine::Impl::playInstruction(const Instruction &instruction, LayerProfile &layerProfile) {
+Status Engine::Impl::executeInstruction(const Instruction &instruction,
+                                        LayerProfile &layerProfile) {
   if (const auto *experts = std::get_if<ExpertsInstruction>(&instruction))
-    return playExperts(*experts, layerProfile);
+    return executeExperts(*experts, layerProfile);
   if (const auto *head = std::get_if<HeadInstruction>(&instruction))
-    return playHead(*head);
-  std::visit(SimplePlay{*this}, instruction);
+    return executeHead(*head);
+  std::visit(SimplePass{*this}, instruction);
   return {};
 }
 
@@ -309,14 +310,14 @@ void Engine::Impl::countLinears(std::span<const StepPart> parts, size_t first, u
     left += bytesOf(i);
   for (size_t i = 0; i < parts.size(); ++i) {
     const uint64_t bytes = bytesOf(i);
-    const uint64_t own = shareOfTime(computeNs, bytes, left);
+    const uint64_t own = partOfTime(computeNs, bytes, left);
     partNs[static_cast<size_t>(parts[i])] += own;
     computeNs -= own;
     left -= bytes;
   }
 }
 
-Status Engine::Impl::playProgram() {
+Status Engine::Impl::executeProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
   partNs.fill(0);
@@ -327,13 +328,13 @@ Status Engine::Impl::playProgram() {
   for (size_t i = 0; i < program->instructions.size();) {
     int32_t layer = program->layers[i];
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
-    const size_t linears = playLinearsFrom(i);
-    const size_t predicts = linears == 0 ? playPredictsFrom(i) : 0;
-    const size_t played = std::max<size_t>(1, linears + predicts);
+    const size_t linears = executeLinearsFrom(i);
+    const size_t predicts = linears == 0 ? executePredictsFrom(i) : 0;
+    const size_t executed = std::max<size_t>(1, linears + predicts);
     if (linears + predicts == 0)
-      MOERT_RETURN_IF_ERROR(playInstruction(program->instructions[i], entry));
+      MOERT_RETURN_IF_ERROR(executeInstruction(program->instructions[i], entry));
     if (linears == 0)
-      MOERT_RETURN_IF_ERROR(beginNextExperts(i + played - 1));
+      MOERT_RETURN_IF_ERROR(beginNextExperts(i + executed - 1));
     MOERT_RETURN_IF_ERROR(cache->advance());
     // Stalls count at the instruction where they happen: reads begin before the experts
     // instruction.
@@ -352,7 +353,7 @@ Status Engine::Impl::playProgram() {
       countLinears(parts.subspan(i, linears), i, own);
     else
       partNs[static_cast<size_t>(parts[i])] += own;
-    i += played;
+    i += executed;
     begun = now;
     before = after;
   }

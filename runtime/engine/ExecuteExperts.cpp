@@ -132,8 +132,8 @@ Status Engine::Impl::beginNextExperts(size_t routed) {
   return {};
 }
 
-Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
-                                 LayerProfile &layerProfile) {
+Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
+                                    LayerProfile &layerProfile) {
   const MoeLayerTables &layer = moeLayers[instruction.moeLayer];
   if (!openExperts)
     MOERT_RETURN_IF_ERROR(beginExperts(instruction));
@@ -162,11 +162,11 @@ Status Engine::Impl::playExperts(const ExpertsInstruction &instruction,
   layerProfile.bytesRead += stats.bytesRead;
   layerProfile.hits += static_cast<uint32_t>(stats.hits);
   layerProfile.misses += static_cast<uint32_t>(stats.misses);
-  layerProfile.guessBytes += stats.guessBytes;
-  layerProfile.adopted += static_cast<uint32_t>(stats.adopted);
-  layerProfile.present += static_cast<uint32_t>(stats.present);
-  layerProfile.awaited += static_cast<uint32_t>(stats.awaited);
-  layerProfile.refuted += static_cast<uint32_t>(stats.refuted);
+  layerProfile.prefetchBytes += stats.prefetchBytes;
+  layerProfile.useful += static_cast<uint32_t>(stats.useful);
+  layerProfile.ready += static_cast<uint32_t>(stats.ready);
+  layerProfile.stalled += static_cast<uint32_t>(stats.stalled);
+  layerProfile.cancelled += static_cast<uint32_t>(stats.cancelled);
   return {};
 }
 

@@ -15,9 +15,9 @@ using Experts = std::vector<uint32_t>;
 namespace {
 
 /// Three layers of eight records of two pages; a layer keeps two of them.
-struct GuessingCache {
-  explicit GuessingCache(uint64_t transit = 8, uint32_t maxReads = 64)
-      : queue(model.file, maxReads), test(model, queue, {4, 4, 4}, transit) {}
+struct PrefetchingCache {
+  explicit PrefetchingCache(uint64_t staging = 8, uint32_t maxReads = 64)
+      : queue(model.file, maxReads), test(model, queue, {4, 4, 4}, staging) {}
 
   /// Everything that is under way arrives.
   void arrive() {
@@ -40,173 +40,173 @@ struct GuessingCache {
 
 } // namespace
 
-TEST_CASE("a guess that comes true is there when its layer is played") {
-  GuessingCache cache;
-  cache.test.guess(1, {3, 4});
-  cache.test.play(0, {0});
+TEST_CASE("a prefetch that comes true is there when its layer is executed") {
+  PrefetchingCache cache;
+  cache.test.prefetch(1, {3, 4});
+  cache.test.runPass(0, {0});
   cache.arrive();
-  CHECK(cache.stats().guessesRead == 2);
+  CHECK(cache.stats().prefetchesRead == 2);
   CHECK(cache.stats().bytesRead == 3 * 2 * kBlock);
-  CHECK(cache.stats().guessBytes == 2 * 2 * kBlock);
+  CHECK(cache.stats().prefetchBytes == 2 * 2 * kBlock);
   size_t submitted = cache.queue.submitted;
-  cache.test.play(1, {4, 3});
+  cache.test.runPass(1, {4, 3});
   CHECK(cache.queue.submitted == submitted);
   CHECK(cache.stats().hits == 0);
   CHECK(cache.stats().misses == 2);
-  CHECK(cache.stats().adopted == 2);
-  CHECK(cache.stats().present == 2);
-  CHECK(cache.stats().awaited == 0);
+  CHECK(cache.stats().useful == 2);
+  CHECK(cache.stats().ready == 2);
+  CHECK(cache.stats().stalled == 0);
   CHECK(cache.stats().bytesRead == 0);
-  CHECK(cache.test.cache->guessPages() == 0);
+  CHECK(cache.test.cache->prefetchPages() == 0);
   CHECK(cache.test.readyIn(1) == Experts{3, 4});
 }
 
-TEST_CASE("a guess that is still being read is waited for as the demand's own reads") {
-  GuessingCache cache;
-  cache.test.guess(1, {3});
-  cache.test.play(0, {0});
+TEST_CASE("a prefetch that is still being read is waited for as the demand's own reads") {
+  PrefetchingCache cache;
+  cache.test.prefetch(1, {3});
+  cache.test.runPass(0, {0});
   REQUIRE(cache.queue.readsUnderWay() == 1);
-  cache.test.play(1, {3});
-  CHECK(cache.stats().adopted == 1);
-  CHECK(cache.stats().present == 0);
-  CHECK(cache.stats().awaited == 1);
+  cache.test.runPass(1, {3});
+  CHECK(cache.stats().useful == 1);
+  CHECK(cache.stats().ready == 0);
+  CHECK(cache.stats().stalled == 1);
   CHECK(cache.queue.submitted == 2);
 }
 
-TEST_CASE("a guessed expert that would leave memory stays for its layer and is not read again") {
+TEST_CASE("a prefetched expert that would leave memory stays for its layer and is not read again") {
   FakeModel model(std::vector<std::vector<uint64_t>>(3, std::vector<uint64_t>(8, 2)));
   FakeReadQueue queue(model.file);
   CacheUnderTest test(model, queue, {2, 2, 2}, 8, kBlock, monotonicNs,
                       {EvictionPolicy::kLru, CacheSharing::kOnePool, PromptSurvival::kEverything});
-  test.play(1, {3});
-  test.play(2, {0});
-  test.play(0, {0});
-  test.guess(1, {3});
-  test.play(0, {1}); // Of the pool's three the one that was used first leaves.
-  CHECK(test.cache->layerStats().guessesRead == 0);
-  CHECK(test.cache->layerStats().guessesRetained == 1);
+  test.runPass(1, {3});
+  test.runPass(2, {0});
+  test.runPass(0, {0});
+  test.prefetch(1, {3});
+  test.runPass(0, {1}); // Of the pool's three the one that was used first leaves.
+  CHECK(test.cache->layerStats().prefetchesRead == 0);
+  CHECK(test.cache->layerStats().prefetchesRetained == 1);
   CHECK(test.cache->layerStats().evictions == 1);
   CHECK(test.cache->layerStats().bytesRead == 2 * kBlock);
   CHECK(test.readyIn(1).empty());
-  CHECK(test.cache->guessPages() == 2);
+  CHECK(test.cache->prefetchPages() == 2);
   const size_t submitted = queue.submitted;
-  test.play(1, {3}); // play() compares the bytes.
+  test.runPass(1, {3}); // execute() compares the bytes.
   CHECK(queue.submitted == submitted);
   CHECK(test.cache->layerStats().misses == 1);
-  CHECK(test.cache->layerStats().present == 1);
-  CHECK(test.cache->layerStats().adopted == 1);
+  CHECK(test.cache->layerStats().ready == 1);
+  CHECK(test.cache->layerStats().useful == 1);
 }
 
-TEST_CASE("a guess is not in memory until it is wanted") {
-  GuessingCache cache;
-  cache.test.guess(1, {3});
-  cache.test.play(0, {0});
+TEST_CASE("a prefetch is not in memory until it is wanted") {
+  PrefetchingCache cache;
+  cache.test.prefetch(1, {3});
+  cache.test.runPass(0, {0});
   cache.arrive();
-  CHECK(cache.test.cache->guessPages() == 2);
+  CHECK(cache.test.cache->prefetchPages() == 2);
   CHECK(cache.test.readyIn(1).empty());
   CHECK(cache.test.cache->pagesHeld(1) == 0);
 }
 
-TEST_CASE("a refuted guess gives its pages back, one that is being read when it arrives") {
-  GuessingCache cache;
-  cache.test.guess(1, {3, 4});
-  cache.test.play(0, {0});
+TEST_CASE("a cancelled prefetch gives its pages back, one that is being read when it arrives") {
+  PrefetchingCache cache;
+  cache.test.prefetch(1, {3, 4});
+  cache.test.runPass(0, {0});
   REQUIRE(cache.queue.readsUnderWay() == 2);
   REQUIRE(cache.test.cache->beginLayer(1, {Experts{5}}).isOk());
-  CHECK(cache.test.cache->guessPages() == 4);
+  CHECK(cache.test.cache->prefetchPages() == 4);
   CHECK(cache.test.cache->nextReady().value() == 0);
   CHECK(cache.test.cache->release(0).isOk());
   CHECK(cache.test.cache->endLayer().isOk());
   cache.arrive();
-  CHECK(cache.test.cache->guessPages() == 0);
-  cache.test.play(2, {0});
-  CHECK(cache.test.cache->totalStats().refuted == 2);
-  CHECK(cache.test.cache->totalStats().adopted == 0);
+  CHECK(cache.test.cache->prefetchPages() == 0);
+  cache.test.runPass(2, {0});
+  CHECK(cache.test.cache->totalStats().cancelled == 2);
+  CHECK(cache.test.cache->totalStats().useful == 0);
 }
 
-TEST_CASE("guesses wait until every demanded read has been begun") {
-  GuessingCache cache(8, 3);
-  cache.test.guess(1, {3, 4});
+TEST_CASE("prefetches wait until every demanded read has been begun") {
+  PrefetchingCache cache(8, 3);
+  cache.test.prefetch(1, {3, 4});
   REQUIRE(cache.test.cache->beginLayer(0, {Experts{0, 1, 2, 5}}).isOk());
   CHECK(cache.queue.readsUnderWay() == 3);
-  CHECK(cache.stats().guessesRead == 0);
-  cache.queue.eager = 1; // The fourth begins, and no guess has a place.
+  CHECK(cache.stats().prefetchesRead == 0);
+  cache.queue.eager = 1; // The fourth begins, and no prefetch has a place.
   REQUIRE(cache.test.cache->advance().isOk());
-  CHECK(cache.stats().guessesRead == 0);
+  CHECK(cache.stats().prefetchesRead == 0);
   REQUIRE(cache.test.cache->nextReady().value() >= 0);
-  CHECK(cache.stats().guessesRead == 1);
+  CHECK(cache.stats().prefetchesRead == 1);
 }
 
-TEST_CASE("no more guesses are under way than the configuration allows") {
+TEST_CASE("no more prefetches are under way than the configuration allows") {
   for (uint32_t most : {0, 1, 2, 3}) {
-    GuessingCache cache(12);
-    cache.test.config.guessesUnderWay = most;
+    PrefetchingCache cache(12);
+    cache.test.config.prefetchesUnderWay = most;
     cache.test.cache = ExpertCache::create(cache.test.config, cache.queue).value();
-    cache.test.guess(1, {3, 4, 5, 6});
-    cache.test.play(0, {0});
+    cache.test.prefetch(1, {3, 4, 5, 6});
+    cache.test.runPass(0, {0});
     CHECK(cache.queue.readsUnderWay() == most);
     cache.arrive();
-    CHECK(cache.test.cache->guessPages() == (most == 0 ? 0 : 8));
+    CHECK(cache.test.cache->prefetchPages() == (most == 0 ? 0 : 8));
   }
 }
 
-TEST_CASE("what leaves anyway leaves early where a guess needs its pages") {
-  GuessingCache cache(4);
-  cache.test.play(0, {0, 1});
-  cache.test.guess(1, {3, 4});
-  REQUIRE(cache.test.cache->beginLayer(0, {Experts{2, 3}}).isOk()); // All transit pages at first.
+TEST_CASE("what leaves anyway leaves early where a prefetch needs its pages") {
+  PrefetchingCache cache(4);
+  cache.test.runPass(0, {0, 1});
+  cache.test.prefetch(1, {3, 4});
+  REQUIRE(cache.test.cache->beginLayer(0, {Experts{2, 3}}).isOk()); // All staging pages at first.
   cache.queue.eager = 2;
-  for (int played = 0; played < 2; ++played)
+  for (int executed = 0; executed < 2; ++executed)
     REQUIRE(cache.test.cache->release(cache.test.cache->nextReady().value()).isOk());
-  CHECK(cache.stats().guessesRead == 2);
+  CHECK(cache.stats().prefetchesRead == 2);
   REQUIRE(cache.test.cache->endLayer().isOk());
   CHECK(cache.test.readyIn(0) == Experts{2, 3});
 }
 
-TEST_CASE("a guess that cannot be read is read again when it is wanted") {
+TEST_CASE("a prefetch that cannot be read is read again when it is wanted") {
   for (bool failsEarly : {true, false}) {
-    GuessingCache cache;
-    cache.test.guess(1, {3});
-    cache.test.play(0, {0});
+    PrefetchingCache cache;
+    cache.test.prefetch(1, {3});
+    cache.test.runPass(0, {0});
     REQUIRE(cache.queue.readsUnderWay() == 1);
     cache.queue.failPending(0);
     if (failsEarly)
       cache.arrive();
-    cache.test.play(1, {3, 4});
+    cache.test.runPass(1, {3, 4});
     CHECK(cache.stats().misses == 2);
-    CHECK(cache.stats().adopted == (failsEarly ? 0 : 1));
+    CHECK(cache.stats().useful == (failsEarly ? 0 : 1));
     CHECK(cache.queue.submitted == 4);
     CHECK(cache.test.readyIn(1) == Experts{3, 4});
   }
 }
 
-TEST_CASE("a guess that cannot be begun is no error, a demand is") {
-  GuessingCache cache;
-  cache.test.guess(1, {3});
+TEST_CASE("a prefetch that cannot be begun is no error, a demand is") {
+  PrefetchingCache cache;
+  cache.test.prefetch(1, {3});
   cache.queue.submitsUntilError = 1;
-  cache.test.play(0, {0});
-  CHECK(cache.test.cache->guessPages() == 0);
+  cache.test.runPass(0, {0});
+  CHECK(cache.test.cache->prefetchPages() == 0);
   cache.queue.submitsUntilError = 0;
   CHECK(cache.test.cache->beginLayer(1, {Experts{3}}).message() ==
         "layer 4 expert 3: fake: submit refused");
 }
 
-TEST_CASE("bytes of a guess are checked when they are handed out") {
-  GuessingCache cache;
-  cache.test.guess(1, {3});
+TEST_CASE("bytes of a prefetch are checked when they are handed out") {
+  PrefetchingCache cache;
+  cache.test.prefetch(1, {3});
   cache.model.file[cache.offsetOf(1, 3)] ^= std::byte(1);
-  cache.test.play(0, {0});
+  cache.test.runPass(0, {0});
   cache.arrive();
   REQUIRE(cache.test.cache->beginLayer(1, {Experts{3}}).isOk());
   CHECK(cache.test.cache->nextReady().status().message().find("slice 0 has checksum") !=
         std::string::npos);
 }
 
-TEST_CASE("a play that fails and a new prompt let go all guesses") {
+TEST_CASE("a pass that fails and a new prompt let go all prefetches") {
   for (bool fails : {true, false}) {
-    GuessingCache cache;
-    cache.test.guess(2, {3, 4});
-    cache.test.play(0, {0});
+    PrefetchingCache cache;
+    cache.test.prefetch(2, {3, 4});
+    cache.test.runPass(0, {0});
     REQUIRE(cache.queue.readsUnderWay() == 2);
     if (fails) {
       cache.queue.failingOffset = cache.offsetOf(1, 0);
@@ -216,27 +216,27 @@ TEST_CASE("a play that fails and a new prompt let go all guesses") {
       CHECK(cache.test.cache->beginPrompt().isOk());
     }
     CHECK(cache.queue.readsUnderWay() == 0);
-    CHECK(cache.test.cache->guessPages() == 0);
-    cache.test.play(2, {3});
-    CHECK(cache.stats().adopted == 0);
+    CHECK(cache.test.cache->prefetchPages() == 0);
+    cache.test.runPass(2, {3});
+    CHECK(cache.stats().useful == 0);
   }
 }
 
-TEST_CASE("a cache may end while guesses are being read") {
-  GuessingCache cache;
-  cache.test.guess(1, {3, 4});
-  cache.test.play(0, {0});
+TEST_CASE("a cache may end while prefetches are being read") {
+  PrefetchingCache cache;
+  cache.test.prefetch(1, {3, 4});
+  cache.test.runPass(0, {0});
   REQUIRE(cache.queue.readsUnderWay() == 2);
   cache.test.cache.reset();
   CHECK(cache.queue.readsUnderWay() == 0);
 }
 
-/// Guesses at random for the layers after this one, and lets the disk work and fail at random.
-static void guessAtRandom(CacheUnderTest &test, FakeReadQueue &queue, uint32_t layer,
-                          uint32_t experts, std::mt19937 &random) {
+/// Prefetches at random for the layers after this one, and lets the disk work and fail at random.
+static void prefetchAtRandom(CacheUnderTest &test, FakeReadQueue &queue, uint32_t layer,
+                             uint32_t experts, std::mt19937 &random) {
   for (uint32_t later = layer + 1; later < test.layers.size(); ++later)
     if (random() % 3)
-      test.guess(later, someExperts(random, experts, 6));
+      test.prefetch(later, someExperts(random, experts, 6));
   for (uint32_t i = random() % 3; i > 0; --i) {
     queue.eager = random() % 3;
     if (queue.readsUnderWay() > 0 && random() % 8 == 0)
@@ -245,13 +245,13 @@ static void guessAtRandom(CacheUnderTest &test, FakeReadQueue &queue, uint32_t l
   }
 }
 
-/// Plays with up to two experts in use, whose bytes are theirs; nobody has more than it may.
-static void playLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wanted,
-                        std::mt19937 &random) {
+/// Layer passes with up to two experts in use, whose bytes are theirs; nobody has more than it may.
+static void executeLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wanted,
+                           std::mt19937 &random) {
   uint64_t poolPages = test.config.pool.size() / test.config.pageBytes;
   auto checkPages = [&] {
-    uint64_t pages = test.cache->guessPages();
-    REQUIRE(pages <= test.config.transitPages);
+    uint64_t pages = test.cache->prefetchPages();
+    REQUIRE(pages <= test.config.stagingPages);
     for (uint32_t l = 0; l < test.layers.size(); ++l)
       pages += test.cache->pagesHeld(l);
     REQUIRE(pages <= poolPages);
@@ -276,7 +276,7 @@ static void playLoosely(CacheUnderTest &test, uint32_t layer, const Experts &wan
   checkPages();
 }
 
-TEST_CASE("whatever is guessed and whenever it arrives, the same experts are hits and stay") {
+TEST_CASE("whatever is prefetched and whenever it arrives, the same experts are hits and stay") {
   for (const CacheRules &rules : allRules())
     for (uint32_t seed = 0; seed < 12; ++seed) {
       CAPTURE(int(rules.eviction));
@@ -291,38 +291,38 @@ TEST_CASE("whatever is guessed and whenever it arrives, the same experts are hit
       FakeReadQueue queue(model.file, 1 + random() % 6), plainQueue(model.file);
       queue.choose = [&](size_t) { return random(); };
       std::vector<uint64_t> quotas{12, 20, 9, random() % 20};
-      uint64_t transit = 12 + random() % 20;
-      CacheUnderTest test(model, queue, quotas, transit, kBlock, monotonicNs, rules);
-      CacheUnderTest plain(model, plainQueue, quotas, transit, kBlock, monotonicNs, rules);
+      uint64_t staging = 12 + random() % 20;
+      CacheUnderTest test(model, queue, quotas, staging, kBlock, monotonicNs, rules);
+      CacheUnderTest plain(model, plainQueue, quotas, staging, kBlock, monotonicNs, rules);
       for (uint32_t turn = 0; turn < 120; ++turn) {
         uint32_t layer = turn % 4;
-        guessAtRandom(test, queue, layer, 10, random);
+        prefetchAtRandom(test, queue, layer, 10, random);
         queue.eager = random() % 3;
         Experts wanted = someExperts(random, 10, turn % 11 == 0 ? 10 : 4);
-        playLoosely(test, layer, wanted, random);
-        plain.play(layer, wanted);
+        executeLoosely(test, layer, wanted, random);
+        plain.runPass(layer, wanted);
         const CacheStats &stats = test.cache->layerStats(), &expected = plain.cache->layerStats();
         REQUIRE(stats.hits == expected.hits);
         REQUIRE(stats.misses == expected.misses);
         REQUIRE(stats.evictions == expected.evictions);
-        REQUIRE(stats.present >= stats.hits);
-        REQUIRE(stats.present <= stats.hits + stats.adopted);
+        REQUIRE(stats.ready >= stats.hits);
+        REQUIRE(stats.ready <= stats.hits + stats.useful);
         for (uint32_t l = 0; l < 4; ++l)
           REQUIRE(test.readyIn(l) == plain.readyIn(l));
       }
       REQUIRE(test.cache->beginPrompt().isOk());
       REQUIRE(plain.cache->beginPrompt().isOk());
-      test.play(0, {0}); // Counts what the prompt let go.
+      test.runPass(0, {0}); // Counts what the prompt let go.
       const CacheStats &total = test.cache->totalStats();
-      CHECK(total.adopted > 0);
-      CHECK(total.guessesRead + total.guessesRetained == total.adopted + total.refuted);
+      CHECK(total.useful > 0);
+      CHECK(total.prefetchesRead + total.prefetchesRetained == total.useful + total.cancelled);
     }
 }
 
-TEST_CASE("guessing allocates nothing") {
+TEST_CASE("prefetching allocates nothing") {
   FakeModel model(std::vector<std::vector<uint64_t>>(4, std::vector<uint64_t>(16, 3)));
   for (const CacheRules &rules : allRules())
-    for (uint32_t underWay : {kMostGuessReads, 64u}) {
+    for (uint32_t underWay : {kMostPrefetchReads, 64u}) {
       FakeReadQueue queue(model.file, 2 * underWay);
       CacheUnderTest test(model, queue, {12, 6, 6, 12}, 18, kBlock, monotonicNs, rules, underWay);
       std::mt19937 random(9);
@@ -333,7 +333,7 @@ TEST_CASE("guessing allocates nothing") {
       bool isOk = true;
       for (size_t i = 0; i + 3 < wanted.size(); ++i) {
         for (uint32_t ahead = 1; ahead <= 3; ++ahead)
-          test.guess((i + ahead) % 4, wanted[i + ahead]);
+          test.prefetch((i + ahead) % 4, wanted[i + ahead]);
         queue.eager = i % 3;
         isOk = isOk && test.cache->advance().isOk();
         isOk = isOk && test.cache->beginLayer(i % 4, {wanted[i]}).isOk();
@@ -343,7 +343,7 @@ TEST_CASE("guessing allocates nothing") {
       }
       uint64_t after = allocationsSoFar();
       CHECK(isOk);
-      CHECK(test.cache->totalStats().guessesRead > 0);
+      CHECK(test.cache->totalStats().prefetchesRead > 0);
       CHECK(after == before);
     }
 }

@@ -1,27 +1,27 @@
-#include "runtime/policy/PlayPlan.h"
+#include "runtime/policy/PassPlan.h"
 
 #include <doctest/doctest.h>
 #include <vector>
 
 using namespace moert;
 
-/// In memory since the play `lastUse`, not wanted now.
-static PlayCandidate resident(uint32_t expert, uint64_t lastUse, uint64_t pages = 1) {
+/// In memory since the layer pass `lastUse`, not wanted now.
+static PassCandidate resident(uint32_t expert, uint64_t lastUse, uint64_t pages = 1) {
   return {.use = {expert, lastUse, 0, 0}, .pages = pages, .isReady = true};
 }
-/// Wanted by play 100.
-static PlayCandidate missing(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
+/// Wanted by execute 100.
+static PassCandidate missing(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
   return {.use = {expert, 100, rank, 0}, .pages = pages, .isWanted = true};
 }
-static PlayCandidate hit(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
+static PassCandidate hit(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
   return {.use = {expert, 100, rank, 0}, .pages = pages, .isReady = true, .isWanted = true};
 }
 
-static std::vector<uint32_t> keptOf(const PlayLimits &limits,
-                                    std::vector<PlayCandidate> candidates) {
-  planPlay(limits, candidates);
+static std::vector<uint32_t> keptOf(const PassLimits &limits,
+                                    std::vector<PassCandidate> candidates) {
+  planPass(limits, candidates);
   std::vector<uint32_t> kept;
-  for (const PlayCandidate &candidate : candidates)
+  for (const PassCandidate &candidate : candidates)
     if (candidate.isKept)
       kept.push_back(candidate.use.expert);
   return kept;
@@ -30,26 +30,26 @@ static std::vector<uint32_t> keptOf(const PlayLimits &limits,
 using Experts = std::vector<uint32_t>;
 
 TEST_CASE("what fits into the quota stays") {
-  PlayLimits limits{4, 4, 1};
+  PassLimits limits{4, 4, 1};
   CHECK(keptOf(limits, {resident(1, 5), resident(2, 6), missing(3, 0), hit(4, 1)}) ==
         Experts{1, 2, 3, 4});
 }
 
 TEST_CASE("beyond the quota the least recently used goes, whether or not it is the one in memory") {
-  PlayLimits limits{2, 2, 1};
+  PassLimits limits{2, 2, 1};
   CHECK(keptOf(limits, {resident(1, 5), resident(2, 6), missing(3, 0)}) == Experts{2, 3});
 }
 
-TEST_CASE("of a play that wants more than the quota the most popular stay") {
-  PlayLimits limits{2, 5, 1}; // 3 pages in transit.
+TEST_CASE("of a pass that wants more than the quota the most popular stay") {
+  PassLimits limits{2, 5, 1}; // 3 pages in staging.
   CHECK(keptOf(limits, {resident(9, 5), missing(1, 2), missing(2, 0), missing(3, 3), hit(4, 1)}) ==
         Experts{2, 4});
 }
 
 TEST_CASE("experts that pass through get room for two, even if something in memory has to go") {
-  PlayLimits limits{4, 4, 1}; // Nothing in transit.
+  PassLimits limits{4, 4, 1}; // Nothing in staging.
   // Two of the six do not fit. Two pages are for them: of the four hits that would stay the two
-  // least popular go, and when the play is over the two that came have their pages.
+  // least popular go, and when the layer pass is over the two that came have their pages.
   CHECK(keptOf(limits, {hit(0, 0), hit(1, 1), hit(2, 2), missing(3, 4), missing(4, 5),
                         hit(5, 3)}) == Experts{0, 1, 3, 4});
   // A single one needs room for one.
@@ -58,7 +58,7 @@ TEST_CASE("experts that pass through get room for two, even if something in memo
 }
 
 TEST_CASE("what passes through stays where it fits, the last to leave first") {
-  // 0 and 1 fill the quota. 5 and 6 pass, in two pages in transit and the two of 1, which 5 keeps.
+  // 0 and 1 fill the quota. 5 and 6 pass, in two pages in staging and the two of 1, which 5 keeps.
   CHECK(keptOf({4, 6, 2}, {hit(0, 0, 2), hit(1, 1, 2), missing(5, 2, 2), missing(6, 3, 2)}) ==
         Experts{0, 5});
   // Both 0 and 1 make room for a record of 3 pages, which then has the whole quota.
@@ -67,7 +67,7 @@ TEST_CASE("what passes through stays where it fits, the last to leave first") {
 }
 
 TEST_CASE("missing experts that stay do not give way to those that pass through") {
-  PlayLimits limits{2, 2, 1};
+  PassLimits limits{2, 2, 1};
   // They are read last, when the others have passed.
   CHECK(keptOf(limits, {missing(0, 0), missing(1, 1), missing(2, 2), missing(3, 3)}) ==
         Experts{0, 1});
@@ -78,13 +78,13 @@ TEST_CASE("a quota of nothing keeps nothing") {
 }
 
 TEST_CASE("an expert larger than the quota is not kept and drives nobody out") {
-  PlayLimits limits{3, 8, 4};
+  PassLimits limits{3, 8, 4};
   CHECK(keptOf(limits, {resident(0, 5, 3), missing(1, 0, 4)}) == Experts{0});
 }
 
 TEST_CASE("a pinned expert stays although it is the oldest") {
-  PlayLimits limits{2, 3, 1};
-  std::vector<PlayCandidate> candidates = {resident(1, 5), resident(2, 6), missing(3, 0)};
+  PassLimits limits{2, 3, 1};
+  std::vector<PassCandidate> candidates = {resident(1, 5), resident(2, 6), missing(3, 0)};
   candidates[0].isPinned = true;
   CHECK(keptOf(limits, candidates) == Experts{1, 3});
 }

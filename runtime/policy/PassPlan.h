@@ -1,6 +1,7 @@
-// What stays in memory after a layer was played, decided as the play begins: from what is in memory
-// and what is wanted, never from the order in which reads arrive. A pure function: the runtime's
-// cache and the compiler's simulation call the same one, so the one's hits are the other's.
+// What stays in memory after a layer was executed, decided as the layer pass begins: from what is
+// in memory and what is wanted, never from the order in which reads arrive. A pure function: the
+// runtime's cache and the compiler's simulation call the same one, so the one's hits are the
+// other's.
 #pragma once
 
 #include "runtime/policy/Eviction.h"
@@ -17,8 +18,8 @@ namespace moert {
 constexpr uint64_t kStreamedRecords = 2;
 
 /// An expert that is in memory or wanted, or both. Of a wanted one lastUse and rank are those of
-/// the play that begins.
-struct PlayCandidate {
+/// the layer pass that begins.
+struct PassCandidate {
   EvictionCandidate use;
   uint64_t pages = 0;
   bool isReady = false;     // In memory.
@@ -28,8 +29,8 @@ struct PlayCandidate {
   bool isUsedAgain = false; // Of adaptive replacement: wanted before, and still remembered then.
 };
 
-/// The pages that may be held: between plays, and while this layer is played.
-struct PlayLimits {
+/// The pages that may be held: between layer passes, and while this layer is executed.
+struct PassLimits {
   uint64_t quotaPages = 0;
   uint64_t limitPages = 0;         // At least quotaPages and largestRecordPages.
   uint64_t largestRecordPages = 0; // Of the layer.
@@ -45,6 +46,6 @@ struct PlayLimits {
 ///    through, if need be one at a time;
 ///  - no wanted one that passes through would fit into what is left of the quota.
 /// An expert larger than the quota is not kept, for it would push out everything else in vain.
-void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates);
+void planPass(const PassLimits &limits, std::span<PassCandidate> candidates);
 
 } // namespace moert

@@ -1,28 +1,28 @@
-#include "runtime/policy/PlayPlan.h"
+#include "runtime/policy/PassPlan.h"
 
 #include <algorithm>
 
 namespace moert {
 
-static bool isStreamed(const PlayCandidate &candidate) {
+static bool isStreamed(const PassCandidate &candidate) {
   return candidate.isWanted && !candidate.isReady && !candidate.isKept;
 }
 
 /// Who leaves first among the candidates as they stand now.
 class LeavingOrder {
 public:
-  LeavingOrder(const PlayLimits &limits, std::span<const PlayCandidate> candidates)
+  LeavingOrder(const PassLimits &limits, std::span<const PassCandidate> candidates)
       : isAdaptive(limits.onceTargetPages) {
     if (!isAdaptive)
       return;
     uint64_t oncePages = 0;
-    for (const PlayCandidate &candidate : candidates)
+    for (const PassCandidate &candidate : candidates)
       if (candidate.isKept && !candidate.isWanted && !candidate.isUsedAgain)
         oncePages += candidate.pages;
     leavesUsedAgain = oncePages <= *limits.onceTargetPages;
   }
 
-  bool operator()(const PlayCandidate &a, const PlayCandidate &b) const {
+  bool operator()(const PassCandidate &a, const PassCandidate &b) const {
     if (isAdaptive && sideOf(a) != sideOf(b))
       return sideOf(a) < sideOf(b);
     return leavesBefore(a.use, b.use);
@@ -30,7 +30,7 @@ public:
 
 private:
   // Wanted ones only when nothing else is left.
-  int sideOf(const PlayCandidate &candidate) const {
+  int sideOf(const PassCandidate &candidate) const {
     return candidate.isWanted ? 2 : candidate.isUsedAgain == leavesUsedAgain ? 0 : 1;
   }
 
@@ -40,16 +40,16 @@ private:
 
 /// Of the kept candidates that `counts` admits, as few as possible are let go until the rest fits.
 template <typename Counts>
-static void fit(uint64_t pages, const PlayLimits &limits, std::span<PlayCandidate> candidates,
+static void fit(uint64_t pages, const PassLimits &limits, std::span<PassCandidate> candidates,
                 Counts counts) {
   uint64_t kept = limits.otherPages;
-  for (const PlayCandidate &candidate : candidates)
+  for (const PassCandidate &candidate : candidates)
     if (candidate.isKept && counts(candidate))
       kept += candidate.pages;
   while (kept > pages) {
     LeavingOrder leavesFirst(limits, candidates);
-    PlayCandidate *victim = nullptr;
-    for (PlayCandidate &candidate : candidates)
+    PassCandidate *victim = nullptr;
+    for (PassCandidate &candidate : candidates)
       if (candidate.isKept && !candidate.isPinned && counts(candidate) &&
           (!victim || leavesFirst(candidate, *victim)))
         victim = &candidate;
@@ -61,15 +61,15 @@ static void fit(uint64_t pages, const PlayLimits &limits, std::span<PlayCandidat
 }
 
 /// Keeps experts that pass through where the quota has pages left: what made room for them leaves
-/// it free when the play is over. The last to leave comes first.
-static void keepWhatPasses(const PlayLimits &limits, std::span<PlayCandidate> candidates) {
+/// it free when the layer pass is over. The last to leave comes first.
+static void keepWhatPasses(const PassLimits &limits, std::span<PassCandidate> candidates) {
   uint64_t kept = limits.otherPages;
-  for (const PlayCandidate &candidate : candidates)
+  for (const PassCandidate &candidate : candidates)
     kept += candidate.isKept ? candidate.pages : 0;
   LeavingOrder leavesFirst(limits, candidates);
-  for (PlayCandidate *best = candidates.data(); best;) {
+  for (PassCandidate *best = candidates.data(); best;) {
     best = nullptr;
-    for (PlayCandidate &candidate : candidates)
+    for (PassCandidate &candidate : candidates)
       if (isStreamed(candidate) && kept + candidate.pages <= limits.quotaPages &&
           (!best || leavesFirst(*best, candidate)))
         best = &candidate;
@@ -80,10 +80,10 @@ static void keepWhatPasses(const PlayLimits &limits, std::span<PlayCandidate> ca
   }
 }
 
-void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates) {
-  for (PlayCandidate &candidate : candidates)
+void planPass(const PassLimits &limits, std::span<PassCandidate> candidates) {
+  for (PassCandidate &candidate : candidates)
     candidate.isKept = candidate.isPinned || candidate.pages <= limits.quotaPages;
-  fit(limits.quotaPages, limits, candidates, [](const PlayCandidate &) { return true; });
+  fit(limits.quotaPages, limits, candidates, [](const PassCandidate &) { return true; });
 
   uint64_t streamed =
       static_cast<uint64_t>(std::count_if(candidates.begin(), candidates.end(), isStreamed));
@@ -91,7 +91,7 @@ void planPlay(const PlayLimits &limits, std::span<PlayCandidate> candidates) {
     return;
   uint64_t streamPages = std::min(streamed, kStreamedRecords) * limits.largestRecordPages;
   uint64_t stayPages = limits.limitPages - std::min(limits.limitPages, streamPages);
-  fit(stayPages, limits, candidates, [](const PlayCandidate &c) { return c.isReady; });
+  fit(stayPages, limits, candidates, [](const PassCandidate &c) { return c.isReady; });
   keepWhatPasses(limits, candidates);
 }
 

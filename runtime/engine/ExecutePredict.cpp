@@ -9,53 +9,53 @@
 namespace moert {
 
 /// Cross-layer gates: the later layer's router applied to this layer's router input, row by row.
-static void addGateShares(Engine::Impl &engine, const PredictInstruction &predict,
-                          std::span<uint32_t> shares) {
+static void addGateProbabilities(Engine::Impl &engine, const PredictInstruction &predict,
+                                 std::span<uint32_t> shares) {
   const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(shares.size());
   Rows scores = engine.buffer(predict.scores);
   std::fill(shares.begin(), shares.end(), 0);
   for (uint32_t row = 0; row < rows; ++row) {
     engine.kernels->softmax(scores.floats(row), experts, engine.probabilities.data());
-    addShares({engine.probabilities.data(), experts}, rows, shares);
+    addProbabilities({engine.probabilities.data(), experts}, rows, shares);
   }
 }
 
 /// Call after the product of its gate, if it has one.
-void Engine::Impl::nameGuess(const PredictInstruction &predict) {
-  const GuessRule &rule = guessRules[predict.moeLayer];
-  std::span<uint32_t> shares(guessShares.data(), bufferInfo(predict.scores).width);
+void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
+  const PrefetchRule &rule = prefetchRules[predict.moeLayer];
+  std::span<uint32_t> shares(prefetchProbabilities.data(), bufferInfo(predict.scores).width);
   if (rule.predictor == Predictor::kGate)
-    addGateShares(*this, predict, shares);
+    addGateProbabilities(*this, predict, shares);
   else
     paths->predict(predict.moeLayer, chosen[0], chosen[1], shares);
-  listLikeliest(shares, rule.candidates, guessCandidates);
-  cache->guess({predict.moeLayer - firstCachedLayer, rule, guessCandidates});
+  listLikeliest(shares, rule.candidates, prefetchCandidates);
+  cache->prefetch({predict.moeLayer - firstCachedLayer, rule, prefetchCandidates});
 }
 
 // A chunk of a prompt uses most experts of every layer: prefetching is for single tokens.
-size_t Engine::Impl::playPredictsFrom(size_t first) {
+size_t Engine::Impl::executePredictsFrom(size_t first) {
   const TogetherInstructions<PredictInstruction> together =
       togetherFrom(first, &PredictInstruction::scores);
-  if (program != decode || guessRules.empty())
+  if (program != decode || prefetchRules.empty())
     return together.count;
   // A gate is computed as the product with another layer's router.
   std::array<LinearInstruction, kMostTogether> products;
   TogetherInstructions<LinearInstruction> gates;
   auto isPlanned = [&](const PredictInstruction *predict) {
-    const GuessRule &rule = guessRules[predict->moeLayer];
+    const PrefetchRule &rule = prefetchRules[predict->moeLayer];
     return rule.predictor != Predictor::kOff && rule.ahead == predict->ahead;
   };
   for (const PredictInstruction *predict : together.span())
-    if (isPlanned(predict) && guessRules[predict->moeLayer].predictor == Predictor::kGate) {
+    if (isPlanned(predict) && prefetchRules[predict->moeLayer].predictor == Predictor::kGate) {
       LinearInstruction &product = products[gates.count];
       product = {predict->src, predict->scores, predict->weight, predict->bias};
       gates.all[gates.count++] = &product;
     }
   if (gates.count > 0)
-    playLinears(gates.span());
+    executeLinears(gates.span());
   for (const PredictInstruction *predict : together.span())
     if (isPlanned(predict))
-      nameGuess(*predict);
+      namePrefetch(*predict);
   return together.count;
 }
 
