@@ -169,9 +169,10 @@ class IdiomTest(unittest.TestCase):
         ("bool isDoomed;", "cancelled"), ("uint64_t adopted;", "useful"), ("uint64_t refuted;", "wasted"), ("uint64_t awaited;", "stalled"),
         ("bool isSettled;", "synchronous"), ("kCyclic,", "decayed"), ("uint64_t transitPages;", "staging"), ("double wager;", "safety"),
         ("uint32_t looks = lookCount;", "acceptance test"), ("Status playLayer();", "execute"), ("double presentRate;", "resident"),
-        ("double firstBar;", "threshold"), ("class PathTable;", "activation-path"),
+        ("double firstBar;", "threshold"), ("// The path table of a layer.", "activation-path"),
     ]
     PLAIN = ["// Look up a name; goes on until the end.", "// The replay displays a transition.", "// After the prompt, resume the run.",
+             "// An activation-path table.",
              "// At all times the page has an owner.", "// One of the layers.", "int lookUp();", "// Progress bar of a terminal."]
 
     def setUp(self):
