@@ -42,12 +42,12 @@ public:
   AccurateCompile(const AccurateCompileRequest &asked, const Session &told, ImportedModel imported)
       : request(asked), session(told), model(std::move(imported)), devicePath(asked.passes.device),
         amounts(asked.amounts) {
-    // The plans of passes are made anew with all that is known here; no pass needs the device.
+    // The passes' plans are replaced by ones made with device and trace; no pass needs the device.
     request.passes.device.clear();
     amounts.isAcceptedOnItems = isOfItems(asked.metric);
   }
 
-  /// Whatever can be refused is, before an earlier compilation's work is touched.
+  /// Refuses bad input before an earlier compilation's work is touched.
   Status readInputs();
   Status run(WorkDirectory &directory);
 
@@ -89,15 +89,15 @@ private:
   const Session &session;
   ImportedModel model;
   std::string devicePath;
-  uint64_t deviceHash = 0;       // Of the file at devicePath.
-  WorkDirectory *work = nullptr; // Of run().
+  uint64_t deviceHash = 0;       // Hash of the file at devicePath.
+  WorkDirectory *work = nullptr; // Owned by run().
   CheckpointHash hash;
   std::string referencePath;
   std::vector<SearchText> texts, acceptanceTexts;
   std::unique_ptr<AcceptanceItems> acceptanceItems; // Where the metric is of items.
   TextAmounts amounts;
   AcceptanceLevels levels;
-  uint32_t compileNumber = 1; // Of this checkpoint on its acceptance texts.
+  uint32_t compileNumber = 1; // Number of this compile of the checkpoint on its acceptance texts.
   std::unique_ptr<CalibrationProfile> profile;
   SearchWindows windows;
   std::unique_ptr<PooledArtifacts> artifacts;
@@ -150,7 +150,7 @@ Result<std::string> AccurateCompile::writeSelfText(SelfTextUse use, uint64_t doc
   return writeSelfTextInto(*work, hash, std::move(text), session);
 }
 
-// From here on they are texts like others.
+// After this, self-written texts are handled like other texts.
 Status AccurateCompile::writeSelfTexts() {
   const bool calibrates = calibratesOnSelfText(request), accepts = acceptsOnSelfText(request);
   if (!calibrates && !accepts)
@@ -179,7 +179,7 @@ Status AccurateCompile::openProfile(const std::string &path) {
                              strCat("is that of ", model.checkpoint.directory()));
 }
 
-// A budget that the fewest bits do not keep is out of reach whatever the search finds.
+// A budget that the fewest bits exceed is out of reach whatever the search finds.
 Status AccurateCompile::checkBudgets() {
   mlir::moe::CompileOptions passes = request.passes;
   if (!request.bits)
@@ -189,7 +189,7 @@ Status AccurateCompile::checkBudgets() {
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, passes, session));
   MOERT_RETURN_IF_ERROR(
       checkPrefetching(plan.artifact, /*hasTrace=*/true, material.device.has_value()));
-  // What a share of the experts takes is not known before their widths are.
+  // A budget relative to the experts' bytes is not known before their widths are.
   std::erase_if(plan.artifact.plans,
                 [](const Plan &one) { return one.name.find('%') != one.name.npos; });
   warnOfMemory(plan);
@@ -222,7 +222,7 @@ CalibrateOptions AccurateCompile::calibrateOptions() const {
   return options;
 }
 
-// What calibration will read is known before it does: too few windows and units are refused now.
+// The windows of calibration are known before it runs: too few windows and units are refused now.
 Status AccurateCompile::checkTexts() {
   if (!request.target)
     return {};
@@ -236,8 +236,8 @@ Status AccurateCompile::checkTexts() {
   return chooseWindows(texts, acceptanceTexts, read.tokens, options.windowTokens, amounts).status();
 }
 
-// The search measures on what the quantizers were fitted to where there is no other text. Its
-// losses then come out a little too small; acceptance, on other text, corrects for it.
+// Without other text the search measures on the text that the quantizers were fitted to. Its
+// losses are then a little too small; the acceptance tests, on other text, correct for it.
 std::vector<SearchText> AccurateCompile::searchTexts() const {
   if (!texts.empty())
     return texts;
@@ -260,7 +260,7 @@ Status AccurateCompile::makeProfile() {
   CalibrateOptions options = calibrateOptions();
   options.outputPath = at("calibration.profile");
   const std::string key = profileKey();
-  // What is damaged of an earlier run is made again.
+  // Damaged results of an earlier run are replaced.
   if (work->isMarked("calibration", key) && openProfile(options.outputPath).isOk())
     return {};
   MOERT_RETURN_IF_ERROR(work->unmark("calibration"));
@@ -306,7 +306,7 @@ Status AccurateCompile::leaveOutSeenItems() {
   return {};
 }
 
-// Without budgets: a candidate of many bits may well be beyond the one that is asked for.
+// Without budgets: a candidate with many bits may exceed the requested one.
 Status AccurateCompile::emitCandidate(const WidthAssignment &assignment,
                                       const std::string &path) const {
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts->plan(assignment, {}));
@@ -315,7 +315,7 @@ Status AccurateCompile::emitCandidate(const WidthAssignment &assignment,
   return artifacts->emit(std::move(plan), assignment, options);
 }
 
-// One trace for all that is timed and for the artifact: as long as the fewest bits may have it.
+// One trace, for timing all candidates and for the artifact: as long as the fewest bits allow.
 Status AccurateCompile::learnRouting() {
   const WidthItems &items = artifacts->items();
   const WidthAssignment fewest = uniformAssignment(items.input().problem, 0);
@@ -334,7 +334,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
                         work->path(), " saves most of the time");
   }
   MOERT_RETURN_IF_ERROR(plan.status());
-  warnOfMemory(*plan); // Of shares of the experts, too: their bytes are known now.
+  warnOfMemory(*plan); // Relative budgets included: their bytes are known now.
   MOERT_RETURN_IF_ERROR(addPlans(*plan, material, session));
   if (chosen)
     addWidthsChosen(*chosen, plan->artifact);
@@ -343,7 +343,7 @@ Status AccurateCompile::emitOutput(const WidthAssignment &assignment,
   EmitOptions options;
   options.outputPath = request.outputPath;
   options.resume = request.resume;
-  options.startsOverIfRefused = true; // What took long is in the work directory.
+  options.startsOverIfRefused = true; // The expensive results are in the work directory.
   options.progress = session.progress;
   const std::string plans = plannedText(plan->artifact.plans);
   MOERT_RETURN_IF_ERROR(artifacts->emit(std::move(plan).value(), assignment, options));
@@ -423,13 +423,13 @@ Status AccurateCompile::takeAcceptanceLevels() {
 Result<WidthSearchOutcome> AccurateCompile::search() {
   WidthSearchInput input = artifacts->items().input();
   input.target = *request.target;
-  // A divergence of so many nats is a first prefetch of what loses this fraction of the points. The
-  // chain of tests goes from a fraction of it to a multiple.
+  // A first estimate: this divergence in nats loses about this fraction of the points. The chain of
+  // tests covers divergences from a fraction of it to a multiple.
   if (acceptanceItems)
     input.firstThreshold = *request.target;
   input.solver = request.solver;
   if (times) {
-    constexpr uint32_t kMeasurementsForTimes = 8; // Of two knapsacks instead of one.
+    constexpr uint32_t kMeasurementsForTimes = 8; // For two knapsacks instead of one.
     input.times = &times->times();
     input.maxMeasurements += kMeasurementsForTimes;
   }
@@ -552,14 +552,14 @@ Status compileAccurately(const AccurateCompileRequest &request, const Session &s
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(request.outputPath, request.resume));
   if (isStartingOver && session.say)
-    session.say(strCat("starting over; --resume would have gone on from ", directory));
+    session.say(strCat("starting over; --resume would have continued from ", directory));
   const std::array beside = {OutputFile::partialPathOf(request.outputPath),
                              Journal::pathOf(request.outputPath)};
-  // Without a work directory they are of another command.
+  // Without a work directory the files are another command's.
   if (!work.isResumed() && WorkDirectory::removeFiles(beside) && session.say)
     session.say(strCat("removed ", beside.front(), ", which an interrupted command had left"));
   Status status = compile->run(work);
-  compile.reset(); // Not every file system removes a directory whose files are open.
+  compile.reset(); // Some file systems cannot remove a directory whose files are open.
   return work.keepAfter(std::move(status), beside);
 }
 

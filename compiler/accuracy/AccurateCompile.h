@@ -1,10 +1,10 @@
-// Accuracy as a contract: from a checkpoint and the loss that is allowed to an artifact whose
-// measured loss is within it: of the fewest bytes, or with a device and a budget of the least
-// expected time per token.
+// Accuracy as a contract: compiles a checkpoint to an artifact whose measured loss is within the
+// allowed loss, with the fewest bytes or, given a device and a budget, the least expected time per
+// token.
 //
 //   reference -> calibration profile -> pool of quantized experts -> search -> artifact
 //
-// Everything but the last lies in OUT.moe.work until the artifact is done.
+// All intermediate results are in OUT.moe.work until the artifact is done.
 #pragma once
 
 #include "compiler/accuracy/AccurateRequest.h"
@@ -12,11 +12,11 @@
 
 namespace moec {
 
-/// Writes request.outputPath, whole or not at all; the same bytes whatever the threads and the
-/// interruptions. Interrupted, failed (kFailed), or because the target or a budget is out of reach,
-/// it keeps the work directory, from which `resume` goes on, with another target too; a work
-/// directory that it went on from stays unless the artifact is done; otherwise it leaves nothing. A
-/// target out of reach is kFailed, and its message names the best that was found.
+/// Writes request.outputPath completely or leaves nothing there; the bytes do not depend on threads
+/// and interruptions. After an interruption or a failure (kFailed), or if the target or a budget is
+/// out of reach, it keeps the work directory, from which `resume` continues, also with another
+/// target. A resumed work directory is kept until the artifact is done; otherwise the directory is
+/// removed. A target out of reach is kFailed, and its message names the best assignment found.
 moert::Status compileAccurately(const AccurateCompileRequest &request, const Session &session);
 
 } // namespace moec

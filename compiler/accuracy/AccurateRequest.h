@@ -1,4 +1,4 @@
-// What a compilation to an accuracy target is asked for.
+// The request of a compilation to an accuracy target.
 #pragma once
 
 #include "compiler/calibrate/Calibrate.h"
@@ -17,31 +17,31 @@ namespace moec {
 struct AccurateCompileRequest {
   std::string checkpointDirectory;
   std::string outputPath;
-  /// Widths that are not searched for, groups, budgets.
+  /// Fixed widths, groups, budgets.
   mlir::moe::CompileOptions passes;
-  /// The loss that is allowed, as lossOf() has it. Absent: experts are quantized at their given
+  /// The allowed loss, as defined by lossOf(). Absent: experts are quantized at their given
   /// width with `method`, and nothing is measured.
   std::optional<double> target;
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
-  /// How items are put to the models, where the metric is of items.
+  /// How prompts are made from items, where the metric is of items.
   moert::ChoiceBy choiceBy = moert::ChoiceBy::kLetter;
   moert::AnswerOptions answers;
-  std::optional<uint32_t> bits;      // Of all experts; absent: searched for.
+  std::optional<uint32_t> bits;      // Width of all experts; absent: searched for.
   bool areResidentBitsChosen = true; // Otherwise passes.residentBits.
   SolverChoice solver = SolverChoice::kAuto;
-  /// Measured on the bundled model, GPTQ has the least divergence at every width: see README.
+  /// On the bundled model, GPTQ has the smallest measured divergence at every width: see README.
   QuantizeMethod method = QuantizeMethod::kGptq;
-  /// What calibration and the search see; the profile, if there is one, stands in for calibration,
-  /// and without texts the search measures on what it has of them.
+  /// The texts of calibration and search. A profile replaces calibration; without texts, the search
+  /// measures on the tokens in the profile.
   std::vector<std::string> calibrationTexts;
   std::string profilePath;
-  /// What the loss is accepted on: texts, or items where the metric is of items; without any,
-  /// windows of the calibration texts are set aside.
+  /// The texts, or items where the metric is of items, of the acceptance tests. Empty: windows of
+  /// the calibration texts are set aside.
   std::vector<std::string> acceptanceTexts;
-  /// Documents that the checkpoint writes for what has no text: half for calibration and search,
-  /// half for the acceptance, or all for one of them. 0: none.
+  /// Documents that the checkpoint writes in place of missing texts: half for calibration and
+  /// search, half for the acceptance tests, or all for one of them. 0: none.
   uint64_t selfTextDocuments = 0;
-  std::string documentSeparator = std::string(moert::kDocumentSeparator); // Of both kinds of texts.
+  std::string documentSeparator = std::string(moert::kDocumentSeparator); // In both kinds of texts.
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;
   std::string acceptanceLogPath; // Empty: defaultAcceptanceLog().
@@ -51,12 +51,12 @@ struct AccurateCompileRequest {
   bool resume = false;
 };
 
-/// What self-written documents are for: what has no text or profile of its own.
+/// Self-written documents serve whichever of the two has no text or profile of its own.
 bool calibratesOnSelfText(const AccurateCompileRequest &request);
 bool acceptsOnSelfText(const AccurateCompileRequest &request);
 
-/// Refuses what contradicts itself, and inputs that the output or its work directory would replace.
-/// Files are not read.
+/// Refuses contradictory options, and inputs that the output or its work directory would replace.
+/// Does not read files.
 moert::Status checkAccurateRequest(const AccurateCompileRequest &request);
 
 } // namespace moec

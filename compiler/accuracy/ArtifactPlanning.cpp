@@ -16,7 +16,7 @@ Result<Artifact> ArtifactPlanning::artifactOf(const WidthAssignment &assignment,
   return std::move(plan.artifact);
 }
 
-// What is refused with a budget and not without one is beyond the budget.
+// Refused only with the budget, so the budget is too small.
 Result<std::optional<Artifact>>
 ArtifactPlanning::artifactWithinBudget(const WidthAssignment &assignment) const {
   Result<Artifact> artifact = artifactOf(assignment, {budget});
@@ -73,8 +73,8 @@ Status ArtifactPlanning::timeExperts(WidthAssignment assignment) {
   return {};
 }
 
-// Each class alone at each width: what differs is its own. A share of the experts' bytes is as
-// large whatever stands beside it.
+// Each class alone at each width: the difference is due to the class. A budget relative to the
+// experts' bytes does not depend on the other classes.
 Status ArtifactPlanning::timeResidents(const WidthAssignment &assignment) {
   const WidthSearchInput &input = artifacts.items().input();
   MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(budget));

@@ -1,4 +1,5 @@
-// Problems of plans for artifacts that are not there yet: what a search for widths is timed with.
+// Planning problems for artifacts that do not exist yet; a search for widths gets its times from
+// them.
 #pragma once
 
 #include "compiler/accuracy/PooledArtifacts.h"
@@ -13,9 +14,9 @@
 
 namespace moec {
 
-/// One budget and preset on one device. A budget that is a share of the experts' bytes is one of
-/// each assignment's own, as in the artifact that comes of it; what an option costs is taken with
-/// the pool as it is, so that nothing is stored for the share's sake.
+/// One budget and preset on one device. A budget relative to the experts' bytes is computed for
+/// each assignment, as in its artifact. An option's cost is taken with an unchanged pool, so that
+/// no option is stored only because it raises the relative budget.
 ///
 /// Borrows the artifacts and the basis, which has a trace and a device. One thread.
 class ArtifactPlanning : public WidthPlanning {
@@ -29,10 +30,10 @@ public:
   moert::Result<std::optional<PlanProblem>> problemOf(const WidthAssignment &assignment) override;
 
 private:
-  /// Laid out. Refuses, as the passes do, what a budget does not hold.
+  /// The artifact with its layout. Refuses, as the passes do, artifacts that exceed a budget.
   moert::Result<moert::Artifact> artifactOf(const WidthAssignment &assignment,
                                             const std::vector<std::string> &budgets) const;
-  /// Nothing where the budget does not hold it.
+  /// nullopt if the budget does not hold it.
   moert::Result<std::optional<moert::Artifact>>
   artifactWithinBudget(const WidthAssignment &assignment) const;
   const moert::Plan &planOf(const moert::Artifact &artifact) const;
@@ -45,7 +46,7 @@ private:
   std::string budget;
   Preset preset;
   std::vector<TimedItem> timedItems;
-  std::optional<PlanInputs> inputs; // Of the last problem.
+  std::optional<PlanInputs> inputs; // Inputs of the last problem.
 };
 
 } // namespace moec

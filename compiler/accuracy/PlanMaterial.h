@@ -1,5 +1,5 @@
-// What a compilation knows for planning, read once: what calibration learned, and the device. With
-// it plans are made for the artifact, and widths are timed before there is one.
+// A compilation's inputs to planning, read once: what calibration learned, and the device. They
+// are used to make the artifact's plans, and to time widths before the artifact exists.
 #pragma once
 
 #include "compiler/accuracy/ArtifactPlanning.h"
@@ -22,11 +22,11 @@ struct PlanMaterial {
   }
 };
 
-/// Times widths for the first budget and the first preset that were asked for: an artifact has one
-/// choice of widths, and the first is what it is made for. Borrows what it is made of.
+/// Times widths for the first requested budget and preset: an artifact has one choice of widths,
+/// made for the first of them. Borrows its inputs.
 class ArtifactTimes {
 public:
-  /// Null: without a device and a budget nothing is known of times.
+  /// Null without a device or a budget: times are unknown.
   static moert::Result<std::unique_ptr<ArtifactTimes>> create(const PlanMaterial &material,
                                                               const PooledArtifacts &artifacts,
                                                               const mlir::moe::CompileOptions &of,
@@ -45,21 +45,21 @@ private:
   ReplayedWidths replayed;
 };
 
-/// Which rule has chosen the widths, and what it went by.
+/// The rule that chose the widths, and its reason.
 struct WidthsChosen {
   bool isBySeconds = false;
   std::string place;        // ArtifactTimes::place()
   moert::PlanReason reason; // As far as the device's profile is not assumed.
 };
 
-/// Of an outcome that is met; place: that of its times, empty where none were known.
+/// outcome: one that meets the target; place: ArtifactTimes::place(), empty without times.
 WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &place);
 
-/// Adds the sections. The passes have made plans by rules; where the device is known, the trace
-/// says more.
+/// Adds the sections. Replaces the passes' rule-based plans by plans from the trace where the
+/// device is known.
 moert::Status addPlans(EmitPlan &plan, const PlanMaterial &material, const Session &session);
 
-/// Says in the artifact who chose its widths.
+/// Records in the artifact how its widths were chosen.
 void addWidthsChosen(const WidthsChosen &chosen, moert::Artifact &artifact);
 
 } // namespace moec

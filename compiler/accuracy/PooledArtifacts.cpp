@@ -11,7 +11,7 @@ using namespace moert;
 
 namespace moec {
 
-// Descending, as the search wants them. rowInputs: of the experts' longest rows.
+// Descending, as the search requires. rowInputs: inputs of the experts' longest rows.
 static std::vector<Grid> gridsFor(const AccurateCompileRequest &request, uint32_t rowInputs) {
   const bool isPerRow = request.method == QuantizeMethod::kPerChannel;
   const uint32_t group =
@@ -86,7 +86,7 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
   MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(widthItems->widthsOf(assignment))));
   MOERT_RETURN_IF_ERROR(file.commit());
   MOERT_ASSIGN_OR_RETURN(EmitPlan made, planModel(model, passes, Session()));
-  // The passes know neither the quantizer nor whether the file of widths had a choice.
+  // The passes do not have the quantizer, nor whether the file of widths had alternatives.
   for (auto &[key, value] : made.artifact.provenance) {
     if (key == "quantizer")
       value = nameOf(request.method);

@@ -1,5 +1,5 @@
-// Artifacts of assignments: the candidates that a search measures and the one that comes of it.
-// Their experts are copies from the pool, so that none is quantized twice.
+// Artifacts of assignments: the candidates that a search measures, and the final one.
+// Their experts are copied from the pool, so that none is quantized twice.
 #pragma once
 
 #include "compiler/accuracy/AccurateRequest.h"
@@ -20,21 +20,21 @@ namespace moec {
 /// Owns the pool; borrows the request, the model and the session, which outlive it. One thread.
 class PooledArtifacts {
 public:
-  /// Fills the pool, which lies in the directory and is gone on with if it is there.
+  /// Fills the pool in the directory; a partly filled pool is resumed.
   static moert::Result<std::unique_ptr<PooledArtifacts>>
   create(const AccurateCompileRequest &request, const ImportedModel &model,
          const CalibrationProfile &profile, const std::string &directory, const Session &session);
 
-  /// What an assignment chooses widths for.
+  /// The items whose widths an assignment chooses.
   const WidthItems &items() const { return *widthItems; }
   uint64_t expertWeights() const { return weights; }
 
-  /// All decisions for an assignment's artifact. Refuses budgets that it does not keep, with what
-  /// the artifact will say was measured of it (memoryBytesOf).
+  /// All decisions for an assignment's artifact. Refuses budgets that it would exceed, the bytes of
+  /// the artifact's measurements included (memoryBytesOf).
   moert::Result<EmitPlan> plan(const WidthAssignment &assignment,
                                const std::vector<std::string> &budgets,
                                uint64_t measuredBytes = 0) const;
-  /// Writes the artifact of an assignment that `plan` is of; threads and stop are filled in here.
+  /// Writes the artifact of an assignment with its `plan`; sets the options' threads and stop.
   moert::Status emit(EmitPlan plan, const WidthAssignment &assignment, EmitOptions options) const;
 
 private:
@@ -50,7 +50,7 @@ private:
   std::string directory;
   const Session &session;
   std::unique_ptr<ExpertPool> pool;
-  std::optional<WidthItems> widthItems; // Behind the pool, which it borrows.
+  std::optional<WidthItems> widthItems; // Declared after the pool, which it borrows.
   uint64_t weights = 0;
 };
 

@@ -9,7 +9,7 @@ using namespace moert;
 
 namespace moec {
 
-// By what the IR calls it: "layer3.shared.gate".
+// From its name in the IR: "layer3.shared.gate".
 static std::string classOf(llvm::StringRef symbol) {
   llvm::StringRef part = symbol.split('.').second;
   if (part.empty())

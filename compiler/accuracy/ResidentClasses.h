@@ -1,5 +1,5 @@
-// Resident matrices that get their width together. Each of them is too small to be worth a choice
-// of its own, and measuring them one by one would take a pass over the text each.
+// Classes of resident matrices that share a width. Each matrix is too small to be worth a choice
+// of its own, and measuring them one by one would take one pass over the text per matrix.
 #pragma once
 
 #include "compiler/commands/Compile.h"
@@ -26,7 +26,7 @@ struct ResidentClass {
 moert::Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
                                                             const Session &session);
 
-/// What a class takes at 16, 8 or 4 bits, in the groups that moe-assign-bits is asked for.
+/// The bytes of a class at 16, 8 or 4 bits, with the groups given to moe-assign-bits.
 moert::Result<uint64_t> storedBytes(const ResidentClass &matrices, uint32_t bits,
                                     const mlir::moe::CompileOptions &passes);
 

@@ -1,5 +1,5 @@
-// The windows that a search executes, as one step with a remaining time. How many they will be is
-// not known beforehand; the estimate is what a search usually takes.
+// Progress of a search over the windows that it evaluates, as one step with a remaining time. The
+// total is not known beforehand; the estimate is the usual number of a search.
 #pragma once
 
 #include "compiler/session/Progress.h"
@@ -39,7 +39,7 @@ public:
 private:
   Progress *progress;
   uint64_t expected;
-  uint64_t done = 0, inPass = 0; // Of the passes that ended, and of this one.
+  uint64_t done = 0, inPass = 0; // Windows of the passes that ended, and of this one.
 };
 
 } // namespace moec

@@ -75,7 +75,7 @@ std::string resultText(const SearchResults &results) {
                                               : best.solver);
 }
 
-// The next compile on these texts has a level of its own, and its first test is not at the best.
+// The next compile on these texts has another level, and does not test the best assignment first.
 static double reachableTarget(const SearchResults &results) {
   const std::vector<SampleScore> &samples = results.acceptance.samples;
   double bound = results.acceptance.upperBound;

@@ -1,4 +1,4 @@
-// What a search for widths came to: as the artifact carries it, and in words.
+// The results of a search for widths: as stored in the artifact, and as text.
 #pragma once
 
 #include "compiler/accuracy/AcceptanceItems.h"
@@ -17,7 +17,7 @@
 
 namespace moec {
 
-/// All that the following say something of. Borrows it.
+/// Input of the functions below. Borrows its parts.
 struct SearchResults {
   const AccurateCompileRequest &request;
   const CalibrationInfo &calibration;
@@ -26,19 +26,19 @@ struct SearchResults {
   const AcceptanceItems *acceptanceItems; // Null where the metric is not of items.
   const WidthItems &items;
   const WidthSearchOutcome &outcome;
-  const AcceptanceScores &acceptance; // Of the best.
-  uint32_t compileNumber;             // Of this checkpoint on these texts, from 1.
+  const AcceptanceScores &acceptance; // Scores of the best assignment.
+  uint32_t compileNumber;             // Counts this checkpoint's compiles on these texts, from 1.
   uint64_t windowsEvaluated;
 };
 
-/// For the artifact of an outcome that is met.
+/// For the artifact; the outcome meets the target.
 moert::Measured measuredOf(const SearchResults &results);
 
-/// What was accepted, and how it came to be chosen.
+/// Describes the accepted assignment and how it was chosen.
 std::string resultText(const SearchResults &results);
 
-/// Of an outcome that is not met: what was found, and which target would be met or what else would
-/// help, going on from the work directory.
+/// The error for an outcome that misses the target: the best found, and the target that would be
+/// met or what else would help when the work directory is resumed.
 moert::Status outOfReach(const SearchResults &results, const std::string &workDirectory);
 
 } // namespace moec

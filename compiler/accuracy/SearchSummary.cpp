@@ -23,7 +23,7 @@ static std::string formatted(const char *format, double number) {
 std::string formatLoss(double loss, LossMetric metric) {
   if (metric == LossMetric::kKl)
     return formatted("%.4f nats", loss);
-  // What is less than the last of two decimals would look like nothing.
+  // A loss below the last of two decimals would be shown as 0.
   return formatted(loss != 0 && std::abs(loss) < 5e-5 ? "%.1g%%" : "%.2f%%", loss * 100);
 }
 

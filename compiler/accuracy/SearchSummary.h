@@ -1,4 +1,4 @@
-// What a search for widths did, for people.
+// Summaries of a search for widths, for people.
 #pragma once
 
 #include "compiler/accuracy/WidthItems.h"
@@ -15,20 +15,19 @@ namespace moec {
 std::string formatLoss(double loss, moert::LossMetric metric);
 
 /// A line for each assignment that was measured, the cheapest last, with its expected time where
-/// that is known; of a metric of items, which the search does not measure, with KL alone.
+/// that is known. For a metric of items, which the search does not measure, shows KL only.
 std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &items,
                           uint64_t expertWeights, moert::LossMetric metric);
 
 /// "96.4%", or "99.985%"
 std::string formatConfidence(double confidence);
 
-/// What was accepted, the test's own bound, its units, and the spread between them. documents:
+/// The accepted loss, the test's own bound, its units, and the spread between them. documents:
 /// absent for items.
 std::string acceptedText(const AcceptanceScores &found, double target,
                          std::optional<uint64_t> documents, moert::LossMetric metric);
 
-/// What is wrong with items on which no artifact could be accepted: "; ..."; empty where they are
-/// not to blame.
+/// "; ..." if there are too few items for any artifact to be accepted; otherwise empty.
 std::string itemsText(const AcceptanceScores &found, moert::LossMetric metric, double target);
 
 /// "8 bits: 12, 4 bits: 240, 2 bits: 68".

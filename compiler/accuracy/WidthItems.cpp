@@ -6,12 +6,12 @@ using namespace moert;
 
 namespace moec {
 
-// A layer's experts are probed together, and deep models would take more probes than the search may
-// measure: then neighbouring layers share one.
+// A layer's experts are probed together. Deep models would need more probes than the search may
+// measure, so neighbouring layers then share a probe.
 constexpr size_t kMaxLayerGroups = 12;
 
-// An expert that calibration hardly saw has hardly an error to go by, which is no reason to give it
-// few bits: as if so many more tokens had come to it, each with the layer's mean error.
+// An expert that few calibration tokens chose has a small measured error, which is no reason to
+// give it few bits: this many tokens with the layer's mean error are added to each expert.
 constexpr double kPriorTokens = 8;
 
 void WidthItems::addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, uint32_t group) {

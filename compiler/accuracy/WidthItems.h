@@ -1,6 +1,6 @@
-// What the search chooses widths for, put into its terms and back: every expert is an item whose
-// options are the pool's grids, every class of resident matrices one whose options are 16, 8 and 4
-// bits.
+// Converts a model to the search's items and assignments back to widths: every expert is an item
+// whose options are the pool's grids; every class of resident matrices is an item whose options are
+// 16, 8 and 4 bits.
 #pragma once
 
 #include "compiler/accuracy/ResidentClasses.h"
@@ -15,17 +15,17 @@ namespace moec {
 /// Borrows the pool. One thread.
 class WidthItems {
 public:
-  /// residents: those whose width is chosen too.
+  /// residents: the classes whose width is searched for.
   static moert::Result<WidthItems> create(const ExpertPool &pool, const CalibrationInfo &info,
                                           std::vector<ResidentClass> residents,
                                           const mlir::moe::CompileOptions &passes);
 
-  /// The costs are bytes; the losses squared errors. Target and limits are the caller's.
+  /// Costs are bytes, losses squared errors. The caller sets target and limits.
   const WidthSearchInput &input() const { return search; }
 
   GridChoice gridsOf(const WidthAssignment &assignment) const;
   mlir::moe::ChosenWidths widthsOf(const WidthAssignment &assignment) const;
-  /// Of the slices, scales included, padding not.
+  /// Bytes of the slices, including scales, without padding.
   uint64_t expertBytesOf(const WidthAssignment &assignment) const;
   uint64_t residentBytesOf(const WidthAssignment &assignment) const;
 
@@ -39,7 +39,7 @@ private:
   const ExpertPool *pool;
   bool isNested = false;
   std::vector<uint32_t> layerNumbers; // In the model, of each MoE layer.
-  std::vector<ResidentClass> classes; // Items behind those of the experts.
+  std::vector<ResidentClass> classes; // Their items follow those of the experts.
   WidthSearchInput search;
 };
 

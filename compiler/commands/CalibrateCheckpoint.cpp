@@ -44,7 +44,7 @@ static Status makeAndPass(const Checkpoint &checkpoint, const WorkDirectory &wor
 Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
                            uint64_t selfTextDocuments, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
-  // What can be refused is, before the reference costs its time.
+  // Refuse bad input before the reference is made, which takes long.
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(checkDocumentSeparator(options.documentSeparator));
@@ -59,9 +59,9 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   const std::array beside = {OutputFile::partialPathOf(options.outputPath),
                              StateFile::pathOf(options.outputPath),
                              CalibrationJournal::pathOf(options.outputPath)};
-  // With what the work directory had: a later --resume is of this run.
+  // Including the work directory's contents: a later --resume resumes this run.
   if (!options.resume && WorkDirectory::removeFiles(beside) && session.say)
-    session.say(strCat("starting over; --resume would have gone on with ", beside.front()));
+    session.say(strCat("starting over; --resume would have continued from ", beside.front()));
   Status status = makeAndPass(model.checkpoint, work, options, selfTextDocuments, session);
   if (status.isOk() && session.say)
     session.say(strCat("wrote ", options.outputPath));

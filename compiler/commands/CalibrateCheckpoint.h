@@ -1,4 +1,4 @@
-// moec calibrate without a command line: the reference is made, executed and removed.
+// moec calibrate without a command line: makes the reference, executes it and removes it.
 #pragma once
 
 #include "compiler/calibrate/Calibrate.h"
@@ -12,8 +12,8 @@ namespace moec {
 /// OUT.work, which stays where --resume can resume from it (WorkDirectory::keepAfter) and is
 /// removed otherwise. Texts in there are refused.
 ///
-/// selfTextDocuments: instead of options.textPaths, as many documents that the checkpoint writes
-/// (SelfText.h); 0: none.
+/// selfTextDocuments: number of documents that the checkpoint writes (SelfText.h) in place of
+/// options.textPaths; 0: none.
 moert::Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
                                   uint64_t selfTextDocuments, const Session &session);
 

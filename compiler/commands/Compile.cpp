@@ -53,7 +53,7 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
   std::string partial = OutputFile::partialPathOf(options.outputPath);
   std::error_code error;
   if (std::filesystem::exists(partial, error) && !options.resume && session.say)
-    session.say(strCat("starting over; --resume would go on with ", partial));
+    session.say(strCat("starting over; --resume would continue from ", partial));
   MOERT_RETURN_IF_ERROR(
       warnOfTokenizer(checkpoint, plan.artifact.model.vocabularySize, session.say));
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
@@ -74,7 +74,7 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
 Status withResumeHint(Status status, const std::string &outputPath) {
   if (status.code() != StatusCode::kFailed || !Journal(outputPath).exists())
     return status;
-  return failed(status.message(), "; --resume goes on with ",
+  return failed(status.message(), "; --resume continues from ",
                 OutputFile::partialPathOf(outputPath));
 }
 
@@ -130,7 +130,7 @@ Status importToFile(const std::string &checkpointDirectory, const std::string &o
 
 static Result<std::unique_ptr<llvm::MemoryBuffer>> readModuleFile(const std::string &path) {
   std::error_code ignored;
-  // A pipe would be waited for.
+  // Opening a pipe would block.
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
     return invalidInput(path, ": this is not a regular file");
   auto file = llvm::MemoryBuffer::getFile(path);

@@ -1,5 +1,5 @@
-// The compiler's arrows and their composition, without a command line: a checkpoint becomes IR, IR
-// becomes planned IR, planned IR an artifact.
+// The compiler's stages and their composition, without a command line: import a checkpoint to IR,
+// plan the IR, emit an artifact.
 #pragma once
 
 #include "compiler/emit/EmitArtifact.h"
@@ -24,14 +24,14 @@ struct CompileRequest {
 /// import, all passes, emit.
 moert::Status compileCheckpoint(const CompileRequest &request, const Session &session);
 
-/// Adds to a failure of one of these commands what --resume goes on with, if there is something.
+/// Adds to a failure of one of these commands the files that --resume continues from, if any exist.
 moert::Status withResumeHint(moert::Status status, const std::string &outputPath);
 
-/// Refuses an output that stands where one of the checkpoint's own files does: weights are read
-/// while the output is written, and cannot be had again from it.
+/// Refuses an output that would replace one of the checkpoint's files: weights are read while the
+/// output is written, and could not be recovered from it.
 moert::Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint);
 
-/// The first arrow alone: the model's IR, as text.
+/// The first stage alone: writes the model's IR as text.
 moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,
                            const Session &session);
 
@@ -42,7 +42,7 @@ struct EmitRequest {
   bool resume = false;
 };
 
-/// The last arrow alone.
+/// The last stage alone.
 moert::Status emitFromFile(const EmitRequest &request, const Session &session);
 
 } // namespace moec

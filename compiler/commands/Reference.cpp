@@ -11,7 +11,7 @@ constexpr const char *kStep = "reference";
 Result<std::string> makeReference(const ReferenceRequest &request, const WorkDirectory &work,
                                   const Session &session) {
   const std::string path = work.path() + "/reference.moe";
-  // What is cut off or damaged of an earlier run is made again.
+  // A truncated or damaged reference of an earlier run is made again.
   if (work.isMarked(kStep, request.key) && readArtifact(path).isOk())
     return path;
   MOERT_RETURN_IF_ERROR(work.unmark(kStep));

@@ -1,5 +1,5 @@
-// The checkpoint at its own precision as an artifact: what calibration executes and what a search
-// measures losses against. It lives in a work directory and is as large as the checkpoint.
+// The reference: the checkpoint at its own precision as an artifact. Calibration executes it, and a
+// search measures losses against it. It is in a work directory and as large as the checkpoint.
 #pragma once
 
 #include "compiler/commands/Compile.h"
@@ -12,11 +12,11 @@ namespace moec {
 
 struct ReferenceRequest {
   std::string checkpointDirectory;
-  std::string key; // Tells the checkpoint from others, such as its hash.
+  std::string key; // Identifies the checkpoint, such as its hash.
   unsigned threads = 1;
 };
 
-/// The path of the reference: of the one that is there, if it is this checkpoint's.
+/// Returns the reference's path. Reuses an existing one of the same checkpoint.
 moert::Result<std::string> makeReference(const ReferenceRequest &request, const WorkDirectory &work,
                                          const Session &session);
 

@@ -23,12 +23,12 @@ namespace moec {
 
 namespace {
 
-/// Sequences that are sampled side by side, so that an expert is read once for all of them.
+/// Sequences that are sampled in one batch, so that an expert is read once for all of them.
 constexpr uint32_t kLanes = 32;
-/// First tokens that are drawn for a document before the model is said to write none.
+/// First tokens that are drawn for a document before giving up.
 constexpr int kMostDraws = 1000;
 
-/// A document on its way.
+/// An unfinished document.
 struct Lane {
   std::unique_ptr<moert::Session> session;
   std::optional<Sampler> sampler;
@@ -115,7 +115,7 @@ Status SelfTextWriter::open() {
   return {};
 }
 
-// As many lanes as the memory has room for.
+// As many lanes as memory allows.
 Result<MemoryAccount> SelfTextWriter::accountForLanes(EngineOptions &options) const {
   uint32_t count = static_cast<uint32_t>(std::min<uint64_t>(kLanes, request.documents - written));
   for (;; count /= 2) {

@@ -1,5 +1,5 @@
-// Text for those who have none: documents that a checkpoint writes itself, sampled at
-// temperature 1.
+// Self-written text, for users without text of their own: documents that a checkpoint writes,
+// sampled at temperature 1.
 //
 // With ids, a document is one window of the model's own stream: it begins after what stands before
 // each document of a text, and goes on across end tokens until the window is full. Every token that
@@ -60,7 +60,7 @@ moert::Result<std::string> writeSelfTextInto(const WorkDirectory &work,
                                              SelfTextRequest request, const Session &session);
 
 /// Makes the reference of a checkpoint in OUT.work and writes its documents; `moec self-text`.
-/// request.referencePath is filled in here.
+/// Sets request.referencePath.
 moert::Status selfTextOfCheckpoint(const std::string &checkpointDirectory, SelfTextRequest request,
                                    const Session &session);
 

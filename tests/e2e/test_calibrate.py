@@ -142,7 +142,7 @@ class InterruptTest(CalibrateTest):
         started = support.start("moec", *self.command, "--seed", 5, "-o", output)
         status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / "cut.work/reference.moe.partial")
         self.assertEqual(status, INTERRUPTED, error)
-        self.assertIn(f"starting over; --resume would have gone on with {output}.partial", error)
+        self.assertIn(f"starting over; --resume would have continued from {output}.partial", error)
         self.assertRegex(error, f"--resume continues from {output}.work\n")
         self.expect(DONE, "moec", *self.command, "--seed", 5, "--resume", "-o", output)
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])

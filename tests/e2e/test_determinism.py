@@ -75,7 +75,7 @@ class InterruptTest(E2eTest):
         done = support.run("moec", *self.command, "--resume", "-o", output,
                            preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, limit)))
         self.assertEqual(done.status, FAILED, done.err)
-        self.assertRegex(done.err, rf"File too large; --resume goes on with {re.escape(str(partial))}\n$")
+        self.assertRegex(done.err, rf"File too large; --resume continues from {re.escape(str(partial))}\n$")
         self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
         self.assertEqual(digest(output), digest(pocket("4")))
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["failed.moe"])
