@@ -21,7 +21,7 @@ namespace moec {
 Result<std::string> defaultAcceptanceLog() {
   const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
   std::string directory;
-  if (state && *state == '/') // A relative one is ignored, as the specification asks for.
+  if (state && *state == '/') // The XDG specification requires relative paths to be ignored.
     directory = state;
   else if (home && *home)
     directory = strCat(home, "/.local/state");
@@ -45,7 +45,7 @@ public:
   }
 
   Status open() {
-    std::error_code ignored; // What is missing then fails to open.
+    std::error_code ignored; // If a folder is missing, opening the file fails.
     if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
       std::filesystem::create_directories(folder, ignored);
     file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
@@ -59,7 +59,7 @@ public:
     return {};
   }
 
-  /// Writes after the first `length` bytes, and returns when the disk has it.
+  /// Writes after the first `length` bytes and syncs.
   Status append(uint64_t length, std::string_view text) {
     if (::ftruncate(file, off_t(length)) != 0)
       return systemError(errno, strCat("writing ", path));
@@ -85,9 +85,10 @@ private:
 static Result<uint64_t> hashIn(JsonLine &line, std::string_view key, const std::string &text) {
   if (std::optional<uint64_t> hash = parseChecksum(text))
     return *hash;
-  return line.refuse("'", text, "' in \"", key,
-                     "\", expected 16 hexadecimal digits. Moved away, a new record begins, which "
-                     "forgets the tests so far");
+  return line.refuse(
+      "'", text, "' in \"", key,
+      "\", expected 16 hexadecimal digits. Moving the file away starts a new record, "
+      "which does not count the tests so far");
 }
 
 static std::string lineOf(const AcceptanceRecord &record) {
@@ -108,7 +109,7 @@ Result<uint32_t> addToAcceptanceLog(const std::string &path, const AcceptanceRec
   LockedFile file(path);
   MOERT_RETURN_IF_ERROR(file.open());
   MOERT_ASSIGN_OR_RETURN(std::string content, readInput(path));
-  content.resize(content.rfind('\n') + 1); // Whoever wrote a line without its end was killed.
+  content.resize(content.rfind('\n') + 1); // A line without its end was cut off by a crash.
   std::set<uint64_t> others;
   std::optional<uint32_t> number;
   MOERT_RETURN_IF_ERROR(

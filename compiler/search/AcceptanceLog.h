@@ -19,8 +19,8 @@ namespace moec {
 /// One compile that will test on texts.
 struct AcceptanceRecord {
   uint64_t checkpoint = 0; // Hash of the checkpoint.
-  uint64_t compile = 0;    // Of everything that decides its tests: an equal compile repeats them.
-  std::span<const uint64_t> texts; // XXH3-64 of each file that it accepts on.
+  uint64_t compile = 0;    // Hash of all that decides its tests: an equal compile repeats them.
+  std::span<const uint64_t> texts; // XXH3-64 of each acceptance file.
 };
 
 /// Where the record is if no --acceptance-log names another file:
@@ -29,9 +29,9 @@ struct AcceptanceRecord {
 moert::Result<std::string> defaultAcceptanceLog();
 
 /// Adds a compile and returns its number for these texts, from 1: one more than the different
-/// compiles of the checkpoint that were added before with any of the texts. A compile that is there
-/// already keeps its number. Creates file and folder; locks the file meanwhile. Refuses a file with
-/// a damaged line.
+/// compiles of the checkpoint that were added before with any of the texts. A compile that is
+/// already recorded keeps its number. Creates file and folder; locks the file during the call.
+/// Refuses a file with a damaged line.
 moert::Result<uint32_t> addToAcceptanceLog(const std::string &path, const AcceptanceRecord &record);
 
 } // namespace moec

@@ -13,12 +13,12 @@ using namespace moert;
 
 namespace moec {
 
-// A bound that is not there, or a loss beyond all reason, is worse than any target.
+// Stands for a missing bound or an extreme loss; worse than any target.
 constexpr double kHopeless = 1e9;
 
 EvaluationOptions ArtifactJudge::evaluationOptions(const EngineCrew &crew,
                                                    bool hasReference) const {
-  constexpr uint64_t kRowsBytes = 32 << 20; // Of the reference, held at a time.
+  constexpr uint64_t kRowsBytes = 32 << 20; // Bytes of the reference's rows held at a time.
   EvaluationOptions evaluation;
   evaluation.windowTokens = evaluation.stepTokens = options.windowTokens;
   const uint64_t rowBytes =
@@ -117,8 +117,8 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candi
   std::stable_sort(probe.begin(), probe.end(), [](const SampleScore &a, const SampleScore &b) {
     return std::pair(a.text, a.unit) < std::pair(b.text, b.unit);
   });
-  // Long documents alone are too few units for an error of the search's losses, which only have to
-  // put candidates in order: there, windows stand in for them.
+  // Long documents can be too few units for an error estimate of the search's losses. Those only
+  // have to order the candidates, so windows then serve as units.
   if (unitCount(probe) < kMinimumBoundUnits)
     for (uint32_t i = 0; i < probe.size(); ++i)
       probe[i].unit = i;
@@ -159,7 +159,7 @@ Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
 }
 
 // An acceptance test has other units, so both the search's loss and the test's have an error. The
-// bound is expected to be as far above the loss as the test's confidence and number of units say.
+// bound's expected distance from the loss follows from the test's confidence and number of units.
 static void predictTest(Measurement &measurement, double bound, double unitRatio,
                         double confidence) {
   constexpr double kErrorsAt95 = 1.6448536269514722;
@@ -191,7 +191,7 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   Measurement measurement;
   measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kHopeless), kHopeless);
   const double bound = lossUpperBound(scores, searchMetric()).value_or(kHopeless);
-  // A divergence does not predict what answers lose.
+  // A divergence does not predict the loss of points on items.
   if (options.itemSet)
     measurement.predictedBound = std::min(bound, kHopeless);
   else
@@ -246,7 +246,7 @@ Result<TestResult> ArtifactJudge::accept(const WidthAssignment &assignment, Acce
   AcceptanceScores &found = accepted[assignment];
   MOERT_ASSIGN_OR_RETURN(found.samples, options.itemSet ? scoreItems(path) : scoreWindows(path));
   ::unlink(path.c_str());
-  const double worst = options.itemSet ? 1 : kHopeless; // No more than all answers can be lost.
+  const double worst = options.itemSet ? 1 : kHopeless; // At most all points can be lost.
   found.confidence = options.levels.confidence(chain);
   found.loss = std::min(lossOf(sumOf(found.samples), options.metric).value_or(worst), worst);
   found.upperBound =

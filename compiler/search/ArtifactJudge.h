@@ -1,7 +1,7 @@
 // Measures assignments of widths as what they are for: each becomes an artifact, which the
 // runtime's own engine executes beside the reference. WidthSearch decides what is measured.
 //
-// Memory: engines take what is free, as any run may (WindowLanes).
+// Memory: engines use the available memory, as in any run (WindowLanes).
 #pragma once
 
 #include "compiler/plan/WidthSearch.h"
@@ -18,29 +18,29 @@
 namespace moec {
 
 struct JudgeOptions {
-  std::string directory; // For what is recorded and for candidates.
+  std::string directory; // For recorded rows and candidates.
   std::string referencePath;
   /// The loss that acceptance tests measure. The search measures the same; for items, KL.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
   double target = 0;
   AcceptanceLevels levels;
-  /// What such a metric is accepted on: these items of the set. Borrowed.
+  /// For a metric of items: the acceptance tests' items, by index in the set. Borrowed.
   const moert::EvaluationSet *itemSet = nullptr;
   std::span<const uint32_t> items;
   uint32_t windowTokens = 512;
   unsigned threads = 1;
-  /// Of everything but the assignment that decides a measurement.
+  /// Hash of everything that decides a measurement, except the assignment.
   uint64_t fingerprint = 0;
   const std::atomic<bool> *stop = nullptr;
-  /// Hears what is about to be measured and, while it is, the windows or items done.
+  /// Called when a measurement begins, and with the windows or items done so far.
   std::function<void(const std::string &what)> onBegin;
   std::function<void(uint64_t windows)> onWindows;
 };
 
-/// What an acceptance test found.
+/// The result of an acceptance test.
 struct AcceptanceScores {
   std::vector<moert::SampleScore> samples;
-  double confidence = 0; // Of the bound.
+  double confidence = 0; // Confidence of the bound.
   double loss = 0;
   double upperBound = 0; // At least the loss. The test passed if it is at most the target.
 };
@@ -61,12 +61,12 @@ public:
   moert::Result<TestResult> accept(const WidthAssignment &assignment,
                                    AcceptanceChain chain) override;
 
-  /// What accept() found for an assignment.
+  /// accept()'s result for an assignment.
   const AcceptanceScores &acceptance(const WidthAssignment &assignment) const {
     return accepted.at(assignment);
   }
-  /// Windows and items that were executed, reference and candidates, in this run or one that it
-  /// goes on from.
+  /// Windows and items that the reference and candidates evaluated, in this run and in earlier runs
+  /// that it resumes.
   uint64_t windowsEvaluated() const { return executed; }
 
 private:
@@ -81,14 +81,15 @@ private:
   using Scores = std::vector<moert::SampleScore>;
   /// Both sets of the search's windows, text after text.
   moert::Result<Scores> scoreSearch(const EngineCrew &candidate);
-  /// Executes a set alone, and writes its rows down where `recordedAt` says so.
+  /// Evaluates a set on the reference alone, and records the rows in the file `recordedAt` if not
+  /// empty.
   moert::Result<Scores> evaluateReference(const EngineCrew &reference, const WindowSet &set,
                                           const std::string &recordedAt);
-  /// Executes a set beside the rows written down for it; alone where none were.
+  /// Evaluates a set on the candidate, beside the rows recorded for it if there are any.
   moert::Result<Scores> evaluateCandidate(const EngineCrew &candidate, const WindowSet &set,
                                           const std::string &recordedAt);
   moert::Result<EngineCrew> load(const std::string &path) const;
-  /// What a loss is accepted on: items, or windows text after text.
+  /// Scores of the acceptance items, or of the acceptance windows text after text.
   moert::Result<Scores> scoreItems(const std::string &path);
   moert::Result<Scores> scoreWindows(const std::string &path);
   /// With a reference each lane holds the rows of a step.

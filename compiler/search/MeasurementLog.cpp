@@ -16,13 +16,13 @@ static std::string headerOf(uint64_t fingerprint) {
   return strCat("moec-measurements 2 ", formatChecksum(fingerprint));
 }
 
-// Of a key and its numbers, as the last word of their line.
+// Checksum of a key and its numbers, the last word of their line.
 static uint64_t checksumOf(std::span<const uint64_t> numbers) {
   return checksum64(std::as_bytes(numbers));
 }
 
-// Nothing of a line with a word that is no number, or whose last one does not fit the others: what
-// is damaged is measured again.
+// nullopt for a line with a word that is not a number, or with a wrong checksum: damaged
+// measurements are repeated.
 static std::optional<std::vector<uint64_t>> parseLine(const std::string &line) {
   std::istringstream words(line);
   std::vector<uint64_t> numbers;
@@ -76,7 +76,7 @@ static std::string lineOf(uint64_t key, const std::vector<double> &values) {
   return strCat(line, "\n");
 }
 
-// What was there before stays until this is whole.
+// The old file is kept until the new one is complete.
 Status MeasurementLog::writeAnew() const {
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
   MOERT_RETURN_IF_ERROR(file.append(headerOf(fingerprint) + "\n"));
@@ -87,7 +87,7 @@ Status MeasurementLog::writeAnew() const {
 
 Status MeasurementLog::add(uint64_t key, std::vector<double> numbers) {
   known[key] = std::move(numbers);
-  // The first time anew, which also drops a line that was cut off.
+  // The first call rewrites the file, which also drops a truncated line.
   if (!isOnDisk) {
     MOERT_RETURN_IF_ERROR(writeAnew());
     isOnDisk = true;

@@ -1,5 +1,5 @@
-// What was measured so far, on the disk: an interrupted search goes on by asking again and being
-// answered from here.
+// A search's measurements so far, on disk: a resumed search repeats its queries, and those already
+// measured are answered from this log.
 //
 //   moec-measurements 1 FINGERPRINT
 //   KEY NUMBER...          16 hexadecimal digits each; the numbers are doubles' bits
@@ -20,7 +20,7 @@ namespace moec {
 /// Owns nothing but a path between calls. One thread.
 class MeasurementLog {
 public:
-  /// What the file has for this fingerprint; of another one, nothing.
+  /// Reads the file's measurements; ignores a file with another fingerprint.
   static MeasurementLog open(const std::string &path, uint64_t fingerprint);
 
   const std::vector<double> *find(uint64_t key) const;

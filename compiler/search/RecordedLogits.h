@@ -1,5 +1,5 @@
-// The reference's logits on the windows that a search measures again and again: written once,
-// executed back beside every candidate. As f32, so that a executed back row scores exactly like a
+// The reference's logits on the windows that a search measures repeatedly: recorded once and
+// replayed beside every candidate. Stored as f32, so that a replayed row scores exactly like a
 // computed one.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace moec {
 
-/// A source that has a place for each window. Several may share a file, each at a window of its
-/// own.
+/// A source with a fixed place in a file for each window. Several sources may share a file, each at
+/// another window.
 class WindowLogits : public moert::LogitsSource {
 public:
   /// The window, counted from 0, that the next tokens belong to.
@@ -43,7 +43,7 @@ private:
   uint64_t position = 0; // In the window.
 };
 
-/// Executes the rows of a window back. One thread.
+/// Replays the recorded rows of a window. One thread.
 class ReplayedLogits final : public WindowLogits {
 public:
   static moert::Result<std::unique_ptr<ReplayedLogits>>

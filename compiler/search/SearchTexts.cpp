@@ -82,8 +82,8 @@ struct UnitPlace {
   size_t text, firstWindow, windows;
 };
 
-/// What was seen so far, as the hashes of every 16 tokens in a row. A window that shares none with
-/// it does not overlap it, wherever the windows that were seen began.
+/// The windows seen so far, as the hashes of every 16 tokens in a row. A window that shares no hash
+/// does not overlap them, wherever the seen windows began.
 class SeenText {
 public:
   /// Windows, one after another.
@@ -125,8 +125,8 @@ static std::vector<Place> freePlaces(std::span<const SearchText> texts, const Se
   return places;
 }
 
-// Every unit of which `seen` overlaps no window. Part of a document that calibration or the search
-// has read is no independent test of them.
+// Every unit of which `seen` overlaps no window. A document that calibration or the search has read
+// in part is not an independent test.
 static std::vector<UnitPlace> freeUnits(std::span<const SearchText> texts, const SeenText &seen) {
   std::vector<UnitPlace> units;
   for (size_t t = 0; t < texts.size(); ++t) {
@@ -142,12 +142,12 @@ static std::vector<UnitPlace> freeUnits(std::span<const SearchText> texts, const
   return units;
 }
 
-// Whether the i-th of `size` is among `count` that are evenly spaced: the count so far steps up.
+// Whether the i-th of `size` is among `count` evenly spaced ones: where i * count / size steps up.
 static bool isTakenEvenly(size_t i, size_t count, size_t size) {
   return (i + 1) * count / size > i * count / size;
 }
 
-// `count` of the places, evenly spaced over all texts; the others are left.
+// Takes `count` of the places, evenly spaced over all texts, and leaves the others.
 static std::vector<Place> takeEvenly(std::vector<Place> &places, size_t count) {
   count = std::min(count, places.size());
   std::vector<Place> taken, left;
@@ -164,7 +164,7 @@ static std::vector<Place> takeUnits(const std::vector<UnitPlace> &units, size_t 
   size_t all = 0;
   for (const UnitPlace &unit : units)
     all += unit.windows;
-  // A first estimate; evenly spaced units have nearly their part of all windows.
+  // A first estimate: evenly spaced units have nearly a proportional part of all windows.
   size_t count = all <= wanted ? units.size() : divideUp(units.size() * wanted, all);
   count = std::min(std::max<size_t>(count, kMinimumBoundUnits), units.size());
   for (;; --count) {
@@ -219,7 +219,7 @@ static Status checkDistinct(std::span<const SearchText> texts,
   return {};
 }
 
-// Of texts of which the search has taken none yet: what is set aside is no place for it any more.
+// Call before the search takes its windows: removes what is set aside from `places`.
 static WindowSet setAside(std::span<const SearchText> texts, const SeenText &seen,
                           std::vector<Place> &places, const TextAmounts &amounts) {
   const size_t half = places.size() / 2;
@@ -274,7 +274,7 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
     result.acceptance = setAside(texts, seen, places, amounts);
   std::vector<Place> search = takeEvenly(places, amounts.searchWindows);
   if (!result.isSetAside && !amounts.isAcceptedOnItems) {
-    // A text of another content may still have parts in common with those of the search.
+    // Texts with different contents may still have parts in common with the search's texts.
     for (const std::vector<int32_t> &ids : windowsAt(texts, search).ids)
       seen.add(ids, amounts.windowTokens);
     result.acceptance = windowsAt(acceptanceTexts, takeUnits(freeUnits(acceptanceTexts, seen),
@@ -287,7 +287,7 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
   return result;
 }
 
-// An item's runs, each once.
+// The distinct runs of an item.
 static std::unordered_set<uint64_t> runsOf(std::span<const int32_t> item) {
   std::unordered_set<uint64_t> runs;
   for (size_t i = 0; i + SeenText::kRun <= item.size(); ++i)
@@ -299,13 +299,13 @@ std::vector<bool> findSeenItems(std::span<const std::vector<int32_t>> items,
                                 std::span<const int32_t> calibrationTokens,
                                 uint32_t calibrationWindowTokens, const SearchWindows &windows,
                                 uint32_t windowTokens) {
-  constexpr uint32_t kMostOwners = 2; // An item may be there twice.
+  constexpr uint32_t kMostOwners = 2; // An item may occur twice.
   SeenText seen;
   seen.add(calibrationTokens, calibrationWindowTokens);
   for (const WindowSet *set : {&windows.probe, &windows.rest})
     for (const std::vector<int32_t> &ids : set->ids)
       seen.add(ids, windowTokens);
-  std::unordered_map<uint64_t, uint32_t> owners; // Of the runs that were seen.
+  std::unordered_map<uint64_t, uint32_t> owners; // Per seen run: how many items contain it.
   for (const std::vector<int32_t> &item : items)
     for (uint64_t run : runsOf(item))
       if (seen.containsRun(run))

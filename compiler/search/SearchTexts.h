@@ -1,6 +1,6 @@
-// Which windows of which text serve what. Calibration has seen some; the search measures on others;
-// acceptance is on whole units (TextWindows.h: the windows of a document) that neither has seen: of
-// texts of their own, or, where there are none, set aside from the calibration texts.
+// Assigns windows of texts to their uses. Calibration has seen some; the search measures on others;
+// acceptance tests use whole units (TextWindows.h: the windows of a document) that neither has
+// seen: from acceptance texts or, without any, set aside from the calibration texts.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -16,22 +16,22 @@
 
 namespace moec {
 
-/// How much of the texts is used; each number's reason stands beside it.
+/// How much of the texts is used, with the reason for each number.
 struct TextAmounts {
-  uint32_t windowTokens = 512; // What `moert eval` measures with.
-  /// What the search measures only has to put assignments in the right order: how far its losses
-  /// are from those of the acceptance is seen by looking. With 64 windows a loss of 2% is known to
-  /// within some 0.15%, and a measurement of the bundled model takes 6 s of one core.
+  uint32_t windowTokens = 512; // As in `moert eval`.
+  /// The search's losses only have to put assignments in the right order: acceptance tests show how
+  /// far they are from the losses on the acceptance text. With 64 windows a loss of 2% is measured
+  /// to within some 0.15%, and a measurement of the bundled model takes 6 s of one core.
   uint32_t searchWindows = 64;
   /// Probes measure divergence, which is far less noisy than loss: with 24 windows a layer's is
   /// within some 3%.
   uint32_t probeWindows = 24;
-  /// Set aside where there is no text for the acceptance alone: enough for a narrow bound.
+  /// Set aside if there are no acceptance texts: enough for a narrow bound.
   uint32_t setAsideWindows = 192;
-  /// Of the texts for the acceptance, whole units evenly spaced: the bound of a loss of 1% is some
-  /// 0.15% above it, and each look executes them twice.
+  /// From the acceptance texts, whole units evenly spaced: the bound of a loss of 1% is some
+  /// 0.15% above it, and each acceptance test evaluates them on two models.
   uint32_t acceptanceWindows = 256;
-  /// The loss is accepted on items: no windows serve that.
+  /// The acceptance tests use items, and no windows.
   bool isAcceptedOnItems = false;
 };
 
@@ -44,16 +44,16 @@ struct SearchText {
   uint64_t hash = 0; // XXH3-64 of its bytes.
   uint64_t bytes = 0;
   moert::TextWindows windows; // Of TextAmounts::windowTokens.
-  /// It is calibration's windows, and the search measures on it all the same.
+  /// These are calibration's windows, and the search measures on them nevertheless.
   bool isOfCalibration = false;
 };
 
 /// Windows, one after another; a list for each text, empty ones included.
 struct WindowSet {
   std::vector<std::vector<int32_t>> ids;
-  std::vector<std::vector<uint32_t>> indices; // Of each text's windows here, ascending.
-  std::vector<std::vector<uint32_t>> units;   // Of each of these windows: its unit in the text.
-  std::vector<uint64_t> documents;            // Of each text: those in the units that are here.
+  std::vector<std::vector<uint32_t>> indices; // Per text: its windows in this set, ascending.
+  std::vector<std::vector<uint32_t>> units;   // Parallel to indices: the window's unit in the text.
+  std::vector<uint64_t> documents;            // Per text: documents in the units of this set.
   uint64_t windows = 0;
 
   uint64_t unitCount() const;
@@ -63,11 +63,11 @@ struct WindowSet {
 struct SearchWindows {
   WindowSet probe;      // The search's windows that probes measure on too...
   WindowSet rest;       // ...and the others.
-  WindowSet acceptance; // Of the acceptance texts, or of the calibration texts.
+  WindowSet acceptance; // From the acceptance texts, or from the calibration texts.
   bool isSetAside = false;
 };
 
-/// Refuses two texts of the same content: what is measured on one says nothing more on the other.
+/// Refuses two texts of the same content: measuring on the second adds no information.
 moert::Status checkDistinct(std::span<const SearchText> texts, std::span<const std::string> paths);
 
 /// A file's name without its directory, as an artifact may carry it; refuses others.
@@ -83,8 +83,8 @@ SearchText textOfCalibration(std::string name, std::vector<int32_t> tokens, uint
 
 /// calibrationTokens: the windows that calibration has seen, one after another; windows that share
 /// 16 tokens in a row with them are left out of the search, and units with such a window out of the
-/// acceptance. Units of acceptance texts are also left out where they share as much with the
-/// search's windows. acceptanceTexts may be empty; of items they are compared by content alone.
+/// acceptance. Units of acceptance texts are also left out if they share 16 tokens in a row with
+/// the search's windows. acceptanceTexts may be empty; files of items are compared by content only.
 /// Refuses texts of both kinds with the same content, fewer than kLeastWindows for the search and
 /// fewer than kMinimumBoundUnits for the acceptance.
 moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
@@ -93,9 +93,9 @@ moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                            uint32_t calibrationWindowTokens,
                                            const TextAmounts &amounts);
 
-/// Which of the items calibration or the search has read parts of: 16 tokens in a row that one of
-/// their windows has too. What more than two items have in common is how they are asked, not what,
-/// and tells nothing.
+/// Finds items of which calibration or the search has read a part: 16 tokens in a row that one of
+/// their windows contains too. A run that more than two items contain does not count, since it
+/// belongs to the prompt's wording and not to the item.
 std::vector<bool> findSeenItems(std::span<const std::vector<int32_t>> items,
                                 std::span<const int32_t> calibrationTokens,
                                 uint32_t calibrationWindowTokens, const SearchWindows &windows,

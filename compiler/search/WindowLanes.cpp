@@ -14,13 +14,13 @@ namespace moec {
 
 namespace {
 
-/// What the lanes have in common. `next` is theirs without the lock, the rest under it.
+/// State shared by the lanes. `next` is used without the lock, the rest under it.
 class SampleQueue {
 public:
   SampleQueue(const char *sampleName, uint64_t samples, const EvaluationProgress &heard)
       : what(sampleName), progress(heard), scores(samples) {}
 
-  /// The next sample; nothing after the last one, or a failure.
+  /// The next sample; nullopt after the last one or after a failure.
   std::optional<uint64_t> take() {
     uint64_t index = next.fetch_add(1);
     if (index >= scores.size())
@@ -62,7 +62,7 @@ Result<std::vector<SampleScore>> SampleQueue::result() && {
   return std::move(scores);
 }
 
-// execute: takes from the queue until it is empty.
+// execute: takes samples from the queue until it is empty.
 template <typename Play>
 static void evaluateLanes(std::span<const WindowLane> lanes, const Play &execute) {
   std::vector<std::thread> others;
@@ -70,7 +70,7 @@ static void evaluateLanes(std::span<const WindowLane> lanes, const Play &execute
     try {
       others.emplace_back(execute, std::cref(lane));
     } catch (const std::system_error &) {
-      break; // Fewer take it all.
+      break; // The lanes that were started take all samples.
     }
   execute(lanes.front());
   for (std::thread &other : others)
@@ -122,30 +122,30 @@ Result<std::vector<SampleScore>> evaluateItems(const EvaluationSet &set,
   return std::move(queue).result();
 }
 
-// The rest is for what a judge holds beside them, rows of the reference above all, and for pages of
-// the files that it writes and reads. An engine that leaves too little has the program's own code
-// read again and again.
+// The rest is for a judge's other data, mainly rows of the reference, and for the page cache of the
+// files that it writes and reads. If too little is left, the program's own code is paged in again
+// and again.
 static uint64_t memoryForEngines() {
   return availableMemoryBytes() / 4 * 3;
 }
 
 static EngineOptions engineOptions(uint32_t contextTokens, uint32_t threads, bool isFirst,
                                    uint64_t memory) {
-  constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for so many rows.
+  constexpr uint32_t kLogitsRows = 16; // The head's weights are read once for this many rows.
   EngineOptions options;
   options.contextTokens = contextTokens;
   options.logitsRows = std::min(kLogitsRows, contextTokens);
   options.threads = threads;
   options.takesFewerThreads = true;
   options.memory = BudgetSize{memory, {}};
-  // The first engine has in its account what the process holds already.
+  // The first engine's account includes what the process already holds.
   options.sharesProcess = !isFirst;
   options.extraBytes = isFirst ? privateMemoryBytes() : 0;
   return options;
 }
 
-// A window in one chunk: where experts do not fit, every chunk reads nearly all of them, so that
-// the rows of a whole window are worth more than a larger cache.
+// A window is one chunk: if experts do not fit, every chunk reads nearly all of them, so memory for
+// the rows of a whole window gains more than a larger cache.
 static Result<MemoryAccount> accountOf(const Model &model, EngineOptions &options) {
   options.prefillChunk = options.contextTokens;
   auto account = accountMemory(model, options);
@@ -163,8 +163,8 @@ static Status addMember(EngineCrew &crew, EngineOptions options) {
   return {};
 }
 
-// An account takes every expert as far as there is memory: where there is not enough for one of
-// them, there is none for two.
+// An account takes every expert as far as memory allows: if there is not enough for one account,
+// there is not enough for two.
 static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t contextTokens,
                                   uint32_t members) {
   const uint64_t memory = memoryForEngines();
@@ -188,7 +188,7 @@ Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
   }
   MOERT_ASSIGN_OR_RETURN(bool isRoomy, hasRoomForAll(crews, contextTokens, std::max(threads, 2u)));
   const uint32_t members = isRoomy ? threads : 1, threadsOfEach = isRoomy ? 1 : threads;
-  // Taken before the first engine is loaded: what that takes is not free any more.
+  // Read before the first engine is loaded, which uses up free memory.
   const uint64_t memory = memoryForEngines() / (isRoomy ? 1 : crews.size());
   for (uint32_t member = 0; member < members; ++member)
     for (size_t i = 0; i < crews.size(); ++i) {

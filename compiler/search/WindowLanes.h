@@ -1,6 +1,6 @@
-// Windows, or items, shared among lanes that layer pass side by side: each goes to the lane that is
-// free first. A score depends on nothing but its tokens, so who executed it does not matter; a lane
-// that computes alone never waits for another, which threads that share every operation do.
+// Evaluates windows, or items, in parallel lanes: each sample goes to the lane that is free first.
+// A score depends on its tokens only, so the lane does not matter. A lane computes alone and never
+// waits for another, as threads do that share every operation.
 #pragma once
 
 #include "compiler/search/RecordedLogits.h"
@@ -17,22 +17,23 @@
 
 namespace moec {
 
-/// Borrowed sources, used by one thread at a time. rows: whichever of them has to be told which
-/// window comes next.
+/// Borrowed sources, used by one thread at a time. rows: the source that needs seek() before each
+/// window.
 struct WindowLane {
   moert::LogitsSource *artifact = nullptr;
   moert::LogitsSource *reference = nullptr; // May be absent.
   WindowLogits *rows = nullptr;             // May be absent.
 };
 
-/// evaluation.scoreFrom is 1. The scores of all windows, text after text, in the order of the set;
-/// of failures that of the first window. Ends with kInterrupted once *stop is set.
+/// Returns the scores of all windows, text after text, in the order of the set, or the failure of
+/// the first window that failed. evaluation.scoreFrom is 1. Ends with kInterrupted once *stop is
+/// set.
 moert::Result<std::vector<moert::SampleScore>>
 evaluateWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation,
                 std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
                 const std::atomic<bool> *stop);
 
-/// The same of some of a set's items, in their order; the lanes have no rows.
+/// The same for some of a set's items, in their order; the lanes have no rows.
 moert::Result<std::vector<moert::SampleScore>>
 evaluateItems(const moert::EvaluationSet &set, std::span<const uint32_t> items,
               std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
@@ -48,9 +49,9 @@ struct EngineCrew {
   std::vector<Member> members;
 };
 
-/// One crew for each artifact, all of the same size: a member for each thread where the memory that
-/// is available holds them all with all their experts, otherwise one with all threads, which share
-/// the memory evenly and read the experts that do not fit again.
+/// One crew for each artifact, all of the same size: a member for each thread if the available
+/// memory holds them all with all their experts. Otherwise one member with all threads; the crews
+/// then share the memory evenly and read experts that do not fit repeatedly.
 moert::Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
                                                  uint32_t contextTokens, uint32_t threads);
 
