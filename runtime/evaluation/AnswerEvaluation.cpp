@@ -78,7 +78,7 @@ Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &r
                                    PairedPass &pass) {
   const auto &[metric, options, tokenizer, artifact, reference, stop] = run;
   SampleScore score;
-  // Alone, nothing but the points is asked for.
+  // Without a reference only the points are needed.
   if (reference) {
     MOERT_ASSIGN_OR_RETURN(score, scoreTokens(pass, item.withAnswer, 1));
     MOERT_ASSIGN_OR_RETURN(std::string text, generate(*reference, item, options, tokenizer, stop));

@@ -49,7 +49,7 @@ double rouge2(std::string_view generated, std::string_view answer) {
       match += std::min(found->second, count);
   if (match == 0)
     return 0;
-  // 2PR / (P + R) = 2 match / (our pairs + their pairs); both have one at least.
+  // 2PR / (P + R) = 2 match / (our pairs + their pairs); both have at least one pair.
   return 2 * static_cast<double>(match) / static_cast<double>(ours.size() - 1 + theirs.size() - 1);
 }
 

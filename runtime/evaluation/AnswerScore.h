@@ -1,24 +1,24 @@
-// How much a generated text is worth beside the answers that an item states: ROUGE-2 and exact
-// match, from 0 to 1.
+// Scores a generated text against the answers of an item: ROUGE-2 and exact match, from 0 to 1.
 //
 // ROUGE-2 (C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", 2004), as the
 // package rouge-score computes it without stemming:
 //
 //   words    ASCII letters in lower case; every run of a-z and 0-9 is a word, all else separates
-//   match    the sum over the distinct pairs of neighbouring words of the smaller of the numbers of
-//            times that generated text and answer have it
-//   P, R     match / pairs of the generated text, match / pairs of the answer; 0 where there are
-//   none F1       2 P R / (P + R), 0 where both are 0
+//   match    summed over the distinct pairs of neighbouring words: the smaller of the pair's counts
+//            in the generated text and in the answer
+//   P, R     match / pairs of the generated text, match / pairs of the answer; 0 without pairs
+//   F1       2 P R / (P + R), 0 where both are 0
 //
-// Several answers: the best F1. A language that is not written in ASCII has no words here.
+// Several answers: the best F1. Text in other scripts than ASCII has no words.
 //
 // Exact match: 1 if the generated text is one of the answers, both normalized:
 //
-//   1. with answerAfter, only what stands behind its last occurrence counts ("####": GSM8K's final
+//   1. with answerAfter, only the text after its last occurrence counts ("####": GSM8K's final
 //      number); a text without it counts whole
-//   2. ASCII letters in lower case, white space at both ends away, within the text one space each
-//   3. commas between two digits away (1,000 is 1000)
-//   4. one full stop at the end away
+//   2. ASCII letters become lower case; white space at both ends is removed, and each run of it
+//      within the text becomes one space
+//   3. commas between two digits are removed (1,000 is 1000)
+//   4. one full stop at the end is removed
 #pragma once
 
 #include <span>

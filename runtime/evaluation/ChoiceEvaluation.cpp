@@ -17,7 +17,7 @@ static char letterOf(size_t choice) {
   return static_cast<char>('A' + choice);
 }
 
-/// Without white space at both ends, as the harness takes it.
+/// Without white space at both ends, as in the harness.
 static std::string_view stripped(std::string_view text) {
   constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
   const size_t begin = text.find_first_not_of(kWhiteSpace);
@@ -49,7 +49,7 @@ Result<EncodedChoice> encodeChoice(const ChoiceItem &item, ChoiceBy by,
   EncodedChoice encoded;
   encoded.line = item.line;
   encoded.answer = item.answer;
-  // The tokens that all have in common with the prompt, but of none all.
+  // The common prefix of all choices and the prompt, leaving at least one token of each choice.
   size_t common = question.size();
   for (size_t i = 0; i < item.choices.size(); ++i) {
     const std::string choice =

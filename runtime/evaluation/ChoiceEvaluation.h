@@ -1,7 +1,7 @@
 // Multiple choice: the artifact's answer is the choice that it finds most likely.
 //
 // The prompt is that of MMLU in EleutherAI's lm-evaluation-harness without examples. By letter (the
-// harness's mmlu), the letters behind the prompt are compared:
+// harness's mmlu), the letters after the prompt are compared:
 //
 //   The following are multiple choice questions (with answers) about abstract algebra.
 //
@@ -10,16 +10,17 @@
 //   B. 3
 //   Answer:
 //
-// its first two lines only where the item names a subject ('_' is read as a space). By text (its
-// mmlu_continuation), the choices' own texts behind "Question: ...\nAnswer:", which a model needs
-// no knowledge of tests for.
+// The first two lines are present only if the item names a subject ('_' is read as a space). By
+// text (its mmlu_continuation), the choices' own texts after "Question: ...\nAnswer:" are compared,
+// which also works for models that do not know the format of such tests.
 //
-// What is scored is " " and the letter or text: the sum of the log-probabilities of its tokens,
-// which are those of prompt and choice tokenized together from the first token on that differs from
-// the prompt's. The lowest index among the most likely is the answer: 1 point if it is the right
-// one.
+// A choice's score is the log-probability of " " and the letter or text, summed over its tokens:
+// prompt and choice are tokenized together, and the choice begins with the first token that differs
+// from the prompt's. The most likely choice is the answer, the lowest index on ties: 1 point if it
+// is right.
 //
-// KL and agreement are over every token but the first of the prompt and the right choice behind it.
+// KL and agreement are over every token except the first of the prompt followed by the right
+// choice.
 #pragma once
 
 #include "runtime/evaluation/Evaluation.h"
@@ -34,16 +35,16 @@ enum class ChoiceBy { kLetter, kText };
 
 /// A choice item as the models see it.
 struct EncodedChoice {
-  uint32_t text = 0; // The file that it is from, and the line there.
+  uint32_t text = 0; // Its file, and its line there.
   uint32_t line = 0;
   std::vector<int32_t> question;             // At least one token.
-  std::vector<std::vector<int32_t>> choices; // What stands behind it; at least one token each.
+  std::vector<std::vector<int32_t>> choices; // Follow the question; at least one token each.
   uint32_t answer = 0;
 
   uint64_t longestTokens() const;
 };
 
-/// What the model reads before the choice, without the space in front of it.
+/// The prompt before the choice, without the space between them.
 std::string choicePrompt(const ChoiceItem &item, ChoiceBy by);
 
 /// Fails where the tokenizer fails.

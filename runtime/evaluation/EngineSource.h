@@ -8,7 +8,7 @@
 
 namespace moert {
 
-/// Borrows the engine, owns a session of it: the source goes before the engine.
+/// Borrows the engine and owns a session of it: the engine must outlive the source.
 class EngineSource : public LogitsSource {
 public:
   static Result<std::unique_ptr<EngineSource>> create(Engine &loadedEngine);

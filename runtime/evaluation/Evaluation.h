@@ -2,8 +2,8 @@
 //
 // In each window every token from index `scoreFrom` on (1: all but the first) is scored with its
 // predecessors in the window. Perplexity is exp of the mean loss over all scored tokens, KL the
-// mean of KL(reference || artifact) in nats per token, agreement the share of tokens for which both
-// have the same most likely next token.
+// mean of KL(reference || artifact) in nats per token, agreement the fraction of tokens for which
+// both have the same most likely next token.
 //
 // llama.cpp's llama-perplexity scores the second half of its windows without that half's first
 // token: in windows of n tokens, scoreFrom n / 2 + 1 scores the same ones.
@@ -19,7 +19,7 @@ namespace moert {
 struct EvaluationOptions {
   uint32_t windowTokens = 512;
   uint32_t scoreFrom = 1;  // Below windowTokens, at least 1.
-  uint32_t stepTokens = 1; // Appended at a time: as many rows of the reference are held.
+  uint32_t stepTokens = 1; // Tokens of a step, and rows of the reference that are held.
 };
 
 /// Refuses windows of fewer than 2 tokens and a first scored token outside of them.
@@ -28,9 +28,8 @@ Status checkEvaluation(const EvaluationOptions &options);
 using EvaluationProgress = std::function<void(uint64_t doneSamples, uint64_t samples)>;
 
 /// The scores of all windows, text after text; the texts' windows have options.windowTokens. Both
-/// sources see the same tokens, a few at a time,
-/// so that no more than stepTokens rows are held. Ends with kInterrupted between steps once *stop
-/// is set.
+/// sources get the same tokens in steps, so at most stepTokens rows are held. Ends with
+/// kInterrupted between steps once *stop is set.
 Result<std::vector<SampleScore>> evaluate(std::span<const TextWindows> texts,
                                           const EvaluationOptions &options, LogitsSource &artifact,
                                           LogitsSource *reference,

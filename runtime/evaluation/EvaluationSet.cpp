@@ -11,13 +11,13 @@ namespace moert {
 
 /// Rows of the head at a time: its weights are read once for all of them.
 constexpr uint32_t kLogitsRows = 16;
-/// What the reference's rows of one step may take: a step of 55 tokens at a vocabulary of 150,000.
+/// Most bytes of the reference's rows of one step: a step of 55 tokens at a vocabulary of 150,000.
 constexpr uint64_t kReferenceRowsBytes = 32 << 20;
-/// Of an item beside its tokens and texts: its struct, and the allocator's part of its lists.
+/// Bytes of an item beside its tokens and texts: its struct, and the allocator's overhead of lists.
 constexpr uint64_t kBytesPerItem = 512;
-/// Of a file of items while it is read: the file, the items, and the line that is looked at.
+/// Copies of a file of items while it is read: the file, the items, and the current line.
 constexpr uint64_t kCopiesOfFile = 3;
-/// Of a text while it is read: the file and its documents.
+/// Copies of a text while it is read: the file and its documents.
 constexpr uint64_t kCopiesOfText = 2;
 
 /// Tokens to append at a time: whole sequences, unless a reference's rows would take too much.
@@ -77,7 +77,7 @@ Result<EvaluationSet> EvaluationSet::read(const EvaluationRequest &request,
   return set;
 }
 
-// What of a file is in no window, if anything is.
+// Describes the part of a file that is in no window; empty if there is none.
 static std::string leftOut(const TextFile &file, const TextWindows &windows) {
   if (windows.windows() == 0)
     return strCat(file.name, ": ", windows.tokensRead, " tokens, fewer than a window of ",

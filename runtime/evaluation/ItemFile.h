@@ -1,20 +1,20 @@
-// The items of an evaluation: JSONL, one JSON object a line, lines of nothing but white space left
-// out. Keys that are not named here are left alone.
+// The items of an evaluation: JSONL, one JSON object per line. Blank lines and keys that are not
+// named here are ignored.
 //
-// Multiple choice (--metric choice), the form in which MMLU is passed on:
+// Multiple choice (--metric choice), the form in which MMLU is distributed:
 //
 //   {"question": "2 + 2 is", "choices": ["3", "4"], "answer": 1, "subject": "arithmetic"}
 //
 //   question   a text
 //   choices    2 to 26 texts
-//   answer     which of them is right, counted from 0
+//   answer     index of the right one, counted from 0
 //   subject    a text; may be absent
 //
 // Texts to generate (--metric rouge2, exact):
 //
 //   {"prompt": "Summarize: ...", "answer": "In one sentence."}
 //
-//   prompt     what the model continues, as it is: a line break or a space at its end counts
+//   prompt     the text that the model continues, unchanged: white space at its end counts
 //   answer     a text, or a list of texts of which each is right
 #pragma once
 
@@ -42,8 +42,8 @@ struct AnswerItem {
 
 constexpr uint32_t kMaxChoices = 26;
 
-/// Refuses, naming the file and the line, what is not such a list, and a file without any item.
-/// `name` is the file's, as messages have it.
+/// Refuses, naming the file and the line, lines that are not such items, and a file without items.
+/// `name` is the file's name in messages.
 Result<std::vector<ChoiceItem>> parseChoiceItems(std::string_view text, std::string_view name);
 Result<std::vector<AnswerItem>> parseAnswerItems(std::string_view text, std::string_view name);
 

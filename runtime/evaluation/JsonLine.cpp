@@ -98,7 +98,7 @@ private:
 
 Status JsonLine::parse(std::string_view text) {
   FieldCollector collector;
-  // The library takes a NUL for the end of its input.
+  // The library treats a NUL as the end of its input.
   if (text.find('\0') != std::string_view::npos)
     return refuse("a zero byte, expected JSON text");
   if (!nlohmann::json::sax_parse(text, &collector))

@@ -31,7 +31,7 @@ public:
   /// lineNumber counts from 1.
   JsonLine(std::string_view fileName, uint32_t lineNumber) : name(fileName), line(lineNumber) {}
 
-  /// Refuses what is not one JSON object, a key twice, and values nested too deep.
+  /// Refuses a line that is not one JSON object, a repeated key, and values nested too deep.
   Status parse(std::string_view text);
 
   /// The value of a key; refuses a missing key and a value of another kind. `expected` ends the

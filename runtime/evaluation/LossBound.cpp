@@ -8,7 +8,7 @@
 
 namespace moert {
 
-// Every loss is a function of a ratio of sums: these are a sample's parts of them.
+// Every loss is a function of a ratio of sums; these are a sample's terms in them.
 static std::pair<double, double> ratioParts(const SampleScore &sample, LossMetric metric) {
   const double tokens = static_cast<double>(sample.tokens);
   switch (metric) {
@@ -41,8 +41,8 @@ std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossM
   const std::optional<double> loss = lossOf(sumOf(samples), metric);
   if (!loss)
     return std::nullopt;
-  // An item can lose all of its points, which many items are needed to rule out. A document could
-  // as well lose the agreement on all of its tokens, but that says nothing about real ones.
+  // An item can lose all of its points, and many items are needed to rule that out. A document
+  // could in theory lose agreement on all of its tokens, but real documents do not.
   std::optional<double> largestRatio;
   if (isOfItems(metric))
     largestRatio = 1;

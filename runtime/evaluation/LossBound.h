@@ -11,8 +11,8 @@
 namespace moert {
 
 /// The one-sided upper confidence bound of the loss in the population that the samples' units were
-/// drawn from (RatioBound.h); each text is a stratum. Never below lossOf() the samples. Nothing
-/// with fewer than kMinimumBoundUnits units, and where the loss is not defined. Samples of a unit
+/// drawn from (RatioBound.h); each text is a stratum. Never below lossOf() the samples. nullopt
+/// with fewer than kMinimumBoundUnits units or if the loss is undefined. Samples of a unit
 /// and of a text are consecutive. Confidence: 0.9 to 0.9999. The same samples give the same bound
 /// on every machine.
 std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossMetric metric,

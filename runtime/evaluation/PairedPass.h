@@ -1,4 +1,4 @@
-// One sequence of tokens through an artifact and, where there is one, its reference.
+// Runs one sequence of tokens through an artifact and, if given, its reference.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -12,7 +12,7 @@
 
 namespace moert {
 
-/// Something that gives logits: a loaded model with one session. Borrowed by whoever evaluates.
+/// A source of logits, such as a loaded model with one session. Evaluations borrow it.
 class LogitsSource {
 public:
   /// Takes the logits [vocabulary] after the index-th of the appended tokens; valid in the call.
@@ -20,10 +20,10 @@ public:
 
   virtual ~LogitsSource() = default;
   virtual uint32_t vocabularySize() const = 0;
-  /// Back to an empty sequence.
+  /// Resets to an empty sequence.
   virtual void reset() = 0;
-  /// Appends tokens and gives the logits after each of them in order; without takeRow none are
-  /// computed.
+  /// Appends tokens and passes the logits after each of them to takeRow, in order; without takeRow
+  /// no logits are computed.
   virtual Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) = 0;
 };
 
@@ -37,8 +37,8 @@ public:
   PairedPass(uint32_t tokensOfStep, LogitsSource &artifactSource, LogitsSource *referenceSource,
              const std::atomic<bool> *stopFlag);
 
-  /// From an empty sequence through all tokens; hands out the rows after the tokens [firstRow,
-  /// size - 1): those that predict the tokens from firstRow + 1 on. Ends with kInterrupted between
+  /// Runs all tokens from an empty sequence and passes on the rows after the tokens [firstRow,
+  /// size - 1), which predict the tokens from firstRow + 1 on. Ends with kInterrupted between
   /// steps once *stop is set.
   Status run(std::span<const int32_t> tokens, uint32_t firstRow, const TakeRows &takeRows);
 
@@ -51,7 +51,7 @@ private:
   LogitsSource &artifact;
   LogitsSource *reference;
   const std::atomic<bool> *stop;
-  std::vector<float> rows; // The reference's of the current step.
+  std::vector<float> rows; // The reference's rows of the current step.
 };
 
 /// One pass, and the sum over the rows that predict the tokens from scoreFrom (at least 1) on.

@@ -35,9 +35,9 @@ struct Group {
   double ratio() const { return size > 0 ? total / size : 0; }
 };
 
-// A stratum's own ratio hides a part of its units' spread: all of it where there is one unit. From
-// 8 units on, the factor in excessesOf() makes up for that. The spread that pooling adds, between
-// the ratios of the pooled strata, widens the bound.
+// A stratum's own ratio hides a part of its units' spread, with one unit all of it. From 8 units
+// on, the factor in excessesOf() compensates for that. Pooling adds the spread between the ratios
+// of the pooled strata, which widens the bound.
 constexpr size_t kMinimumStratumUnits = 8;
 
 /// One group per stratum; strata of few units are one group together.
@@ -117,7 +117,7 @@ public:
 
 private:
   struct Point {
-    double t, second; // Where the first derivative is 0, and the second one there.
+    double t, second; // The zero of the first derivative, and the second derivative there.
   };
 
   // Newton's steps inside a bracket: the first derivative rises from the mean to infinity.
@@ -172,16 +172,15 @@ static std::vector<Excess> excessesOf(std::span<const RatioUnit> units) {
   return excesses;
 }
 
-// The unit that nobody has seen. Its size is the mean over the sizes' own distribution: that of the
-// unit in which a random token is.
+// The unobserved unit. Its size is the expected size of the unit that contains a random token.
 //
-// Its excess is the largest seen, times a factor that approaches 1 with more units and grows with
-// the confidence, which reaches further into a tail. With few units it is at least nine times the
-// ratio: a tenth of the documents may lose ten times as much, and none of them be among the units.
-// That is so with a probability above 1 - confidence up to log(1 - confidence) / log(0.9) units,
-// 28 at 95%. Beyond, this part falls with the fourth power of the units. The coverage test has
-// chosen the numbers: smaller ones do not reach 93.5% with 20 and 40 units, larger ones widen every
-// bound.
+// Its excess is the largest observed, times a factor that approaches 1 with more units and grows
+// with the confidence, which reaches further into a tail. With few units it is at least nine times
+// the ratio: a tenth of the documents may lose ten times as much, and none of them be among the
+// units. The probability of that is above 1 - confidence up to log(1 - confidence) / log(0.9)
+// units, 28 at 95%. Beyond, this part falls with the fourth power of the units. The numbers were
+// chosen by the coverage test: smaller ones do not reach 93.5% with 20 and 40 units, larger ones
+// widen every bound.
 static Excess unseenUnit(std::span<const Excess> excesses, double ratio, double confidence,
                          std::optional<double> largestRatio) {
   double sizes = 0, squares = 0, largest = 0;
@@ -197,7 +196,7 @@ static Excess unseenUnit(std::span<const Excess> excesses, double ratio, double 
   }
   constexpr double kReach = 20, kQuantileAt95 = 1.6448536269514722;
   constexpr double kUnseenFraction = 0.1, kUnseenRatio = 10;
-  const double effectiveUnits = squareOf(sizes) / squares; // Kish: as many equal ones.
+  const double effectiveUnits = squareOf(sizes) / squares; // Kish's effective sample size.
   const double reach =
       (1 + kReach / effectiveUnits) * upperNormalQuantile(confidence) / kQuantileAt95;
   const double fewUnits = log64(1 - confidence) / log64(1 - kUnseenFraction) / effectiveUnits;
@@ -222,7 +221,7 @@ static double riseAt(double quantile, std::span<const Excess> excesses) {
     if (!(middle > low && middle < high))
       middle = low + (high - low) / 2;
     sum.set(excesses, middle);
-    // Beyond any quantile that is asked for, the function says only on which side the root is.
+    // Beyond the range of requested quantiles, only the function's sign is meaningful.
     const double value = std::min(sum.quantileOfZero() - quantile, quantile);
     if (std::abs(value) < 1e-12)
       return middle;
@@ -250,7 +249,7 @@ std::optional<double> ratioUpperBound(std::span<const RatioUnit> units, double c
     return std::nullopt;
   std::vector<Excess> excesses = excessesOf(units);
   const Excess unseen = unseenUnit(excesses, all.ratio(), confidence, largestRatio);
-  if (unseen.amount <= 0) // No unit differs from another one.
+  if (unseen.amount <= 0) // All units have the same ratio.
     return all.ratio();
   excesses.push_back(unseen);
   return all.ratio() + riseAt(upperNormalQuantile(confidence), excesses);

@@ -16,7 +16,7 @@ static bool isSame(const MeasuredText &text, const EvaluatedText &file) {
   return text.hash == file.hash && text.bytes == file.bytes;
 }
 
-// Why a file has no loss.
+// The reason that a file has no loss.
 static std::string unknownText(const Measured &measured, const std::string &file,
                                const EvaluatedText &found) {
   const std::string text = strCat(inputName(file), ": no loss: ");
@@ -33,7 +33,7 @@ static std::string unknownText(const Measured &measured, const std::string &file
   return text + "it is not one of the texts that the artifact was accepted on";
 }
 
-// The file that is `text` and stands for no other one; as many as there are files where none is.
+// The first unused file with the content of `text`; files.size() if there is none.
 static size_t fileOf(const MeasuredText &text, std::span<const EvaluatedText> files,
                      const std::vector<bool> &isTaken) {
   size_t file = 0;
@@ -58,7 +58,7 @@ Status RecordedReference::take(const MeasuredText &text, const EvaluatedText &fo
   return {};
 }
 
-// Of what the reference's scores are, where the request asks for others; nothing where it does not.
+// Describes the recorded scores if the request needs different ones; otherwise empty.
 static std::string otherThan(const Measured &measured, const EvaluationRequest &request) {
   if (!measured.isOnItems()) {
     if (!isOfItems(request.metric) && request.windows.windowTokens == measured.windowTokens &&

@@ -90,7 +90,7 @@ static Result<size_t> largestOf(std::span<const float> logits) {
   return best;
 }
 
-/// x <= 0. Below -700 the term is nothing beside the largest one's 1.
+/// x <= 0. Below -700 the term is negligible: the largest one is 1.
 static inline double weightOf(double x) {
   return expInRange(x < -700 ? -700 : x);
 }

@@ -1,5 +1,5 @@
-// Scores of rows of logits in double, the same on every machine: exp and log of our own, sums in a
-// fixed order.
+// Scores of rows of logits in double, the same on every machine: with its own exp and log, and sums
+// in a fixed order.
 //
 // Sums over a vocabulary are 8 partial sums, element i into i mod 8, then the tree 4-2-1; vectors
 // of any width give the same bits.
@@ -20,7 +20,7 @@ double exp64(double x);
 /// beside 1).
 double log64(double x);
 
-/// How one row of an artifact, and of its reference, predicts the token that follows.
+/// How well one row of an artifact, and of its reference, predicts the next token.
 struct RowScore {
   double lossNats = 0;          // -log p(target)
   double referenceLossNats = 0; // The same for the reference.

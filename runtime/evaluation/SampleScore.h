@@ -1,9 +1,8 @@
-// Scores of samples, and what they say of an artifact beside its reference: values and losses
-// (LossBound.h: how sure a loss is).
+// Scores of samples, and the values and losses that follow from them for an artifact and its
+// reference (LossBound.h: upper bounds of losses).
 //
-// A sample is a window of a text, or an item. Sums are doubles added token after
-// token inside a sample, and sample after sample: the same logits give the same numbers on every
-// machine.
+// A sample is a window of a text, or an item. Sums are doubles, added token by token in a sample
+// and sample by sample: the same logits give the same numbers on every machine.
 #pragma once
 
 #include "runtime/evaluation/RowScore.h"
@@ -18,12 +17,12 @@ namespace moert {
 /// The scores of one sample, or the sum over several. Consecutive samples with equal text and unit
 /// are one unit: a document's windows, a packed window, or an item.
 struct SampleScore {
-  uint32_t text = 0; // The file that it is from.
+  uint32_t text = 0; // Index of its file.
   uint32_t unit = 0; // The unit within the file.
   uint64_t tokens = 0;
   double lossNats = 0, referenceLossNats = 0, klNats = 0;
   uint64_t agreeing = 0;
-  // Of items alone: how many, and what both models' answers are worth, 0 to 1 for each item.
+  // For items only: how many, and both models' points, 0 to 1 for each item.
   uint64_t items = 0;
   double points = 0, referencePoints = 0;
 
@@ -46,26 +45,26 @@ SampleScore sumOf(std::span<const SampleScore> samples, std::optional<uint32_t> 
 
 enum class LossMetric { kPerplexity, kKl, kTop1, kChoice, kRouge2, kExact };
 
-/// Whether it is measured on items rather than on windows of texts.
+/// Whether the metric is measured on items, not on windows of texts.
 constexpr bool isOfItems(LossMetric metric) {
   return metric == LossMetric::kChoice || metric == LossMetric::kRouge2 ||
          metric == LossMetric::kExact;
 }
 
-/// As --metric spells it: perplexity, kl, top1, choice, rouge2, exact.
+/// Its name in --metric: perplexity, kl, top1, choice, rouge2, exact.
 std::string_view metricName(LossMetric metric);
 std::optional<LossMetric> parseMetric(std::string_view name);
 
-/// What was measured of the artifact: perplexity, KL in nats per token, agreement; of items the
-/// mean of their points. Nothing where nothing was scored.
+/// The artifact's value: perplexity, KL in nats per token, agreement; for items their mean points.
+/// nullopt if nothing was scored.
 std::optional<double> valueOf(const SampleScore &score, LossMetric metric);
 
-/// What the reference itself comes to: beside itself it loses nothing and always agrees.
+/// The reference's own value; its KL from itself is 0, its agreement 1.
 std::optional<double> referenceValueOf(const SampleScore &score, LossMetric metric);
 
 /// How much worse than the reference: perplexity / reference - 1, KL in nats, 1 - agreement, for
-/// items 1 - points / reference's points. Nothing where nothing was scored, and where the reference
-/// itself has no points: nothing is a share of zero.
+/// items 1 - points / reference's points. nullopt if nothing was scored or if the reference has no
+/// points: then the relative loss is undefined.
 std::optional<double> lossOf(const SampleScore &score, LossMetric metric);
 
 } // namespace moert

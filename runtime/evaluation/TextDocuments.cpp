@@ -42,7 +42,7 @@ Result<std::vector<TextDocument>> parseDocumentLines(std::string_view content,
 std::vector<TextDocument> splitDocuments(std::string content, std::string_view separator) {
   std::vector<TextDocument> documents;
   const std::string_view all = content;
-  size_t begin = 0; // Of the document.
+  size_t begin = 0; // Start of the document.
   auto add = [&](size_t end) {
     std::string_view document = all.substr(begin, end - begin);
     dropLineBreak(document);

@@ -1,12 +1,12 @@
-// The documents of a text file. Whatever reads texts (calibration, the search, the acceptance and
-// `moert eval`) reads them here, so that all have the same documents.
+// The documents of a text file. All readers of texts (calibration, the search, acceptance tests and
+// `moert eval`) use this, so all have the same documents.
 //
 //   NAME.jsonl      one document a line: {"text": "..."}, or {"text": "...", "ids": [...]} with its
 //                   tokens, which are then used instead of tokenizing it; tokens that the tokenizer
 //                   adds are not among them. Other keys are ignored, blank lines are left out
 //   any other file  one document, or several between lines that equal the separator. A separator
-//                   line, the line break before it and its own belong to no document; in a file
-//                   with a separator, neither does the line break at its end
+//                   line, the line break before it and its own belong to no document. In a file
+//                   with a separator, the line break at its end belongs to no document either
 //
 // Documents of nothing but white space are skipped, unless they have ids.
 #pragma once

@@ -7,8 +7,8 @@ namespace moert {
 
 namespace {
 
-/// Takes one document after the other. The packed window that is not full yet waits outside of the
-/// result, which therefore stays in the order of units.
+/// Takes one document after another. The unfinished packed window is kept outside of the result, so
+/// that the result stays in the order of units.
 class Cut {
 public:
   Cut(std::optional<int32_t> separatorToken, uint32_t windowTokens) : separator(separatorToken) {
@@ -42,7 +42,7 @@ void Cut::pack(std::span<const int32_t> document) {
   if (separator)
     packed.push_back(*separator);
   if (packed.size() == result.windowTokens) {
-    // No room behind the separator: it ends this window, and the document begins the next one.
+    // No room after the separator: it ends this window, and the document begins the next one.
     addPacked();
     packed.push_back(*separator);
   }

@@ -1,16 +1,16 @@
 // The windows of a text's documents, and the units that they belong to. Losses are resampled by
 // unit: windows of one document are not independent of each other, documents are.
 //
-//   at least one window long   cut into windows without overlap; a rest is left out. All windows
-//                              of the document are one unit
+//   at least one window long   cut into windows without overlap; the remainder is left out. All
+//                              windows of the document are one unit
 //   shorter                    packed into a window, each document after a separator token, until
 //                              the window is full. The part of the last document that does not fit
 //                              is left out, so that no document is in two units. A packed window is
 //                              one unit; the last one of a file is left out where it is not full
 //
-// The separator token is what the tokenizer itself adds to a text (its begin token); otherwise the
+// The separator token is the begin token that the tokenizer itself adds to a text, otherwise the
 // model's first end token; a model without either has none. Documents longer than a window begin
-// with what the tokenizer adds, and with nothing otherwise.
+// with the begin token only if the tokenizer adds it.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -28,10 +28,10 @@ namespace moert {
 struct TextWindows {
   uint32_t windowTokens = 0;
   std::vector<int32_t> tokens;     // [windows][windowTokens]
-  std::vector<uint32_t> units;     // Of each window, ascending from 0 without gaps.
-  std::vector<uint32_t> documents; // Of each unit: how many documents are in it.
-  uint64_t documentsRead = 0;      // Those that are in no window included.
-  uint64_t tokensRead = 0;         // Of all documents, separator tokens included.
+  std::vector<uint32_t> units;     // Unit per window, ascending from 0 without gaps.
+  std::vector<uint32_t> documents; // Per unit: how many documents are in it.
+  uint64_t documentsRead = 0;      // All documents, including those in no window.
+  uint64_t tokensRead = 0;         // Tokens of all documents, separator tokens included.
 
   uint64_t windows() const { return units.size(); }
   uint64_t documentsUsed() const;
@@ -58,7 +58,8 @@ public:
   /// that are not in the vocabulary or not those of the text, such as another tokenizer's.
   Result<std::vector<int32_t>> tokensOf(const TextDocument &document) const;
 
-  /// What stands before each packed document beside what the tokenizer adds; often the end token.
+  /// The token before each packed document in addition to what the tokenizer adds; often the end
+  /// token.
   std::optional<int32_t> separatorToken() const { return separator; }
   /// What the tokenizer adds before a text; often nothing.
   const std::vector<int32_t> &addedTokens() const { return added; }
@@ -74,8 +75,7 @@ private:
   std::vector<int32_t> added;
 };
 
-/// The windows of documents that are tokens already. Adds no separator before the first token of a
-/// document that has one window or more.
+/// The windows of tokenized documents. Adds no separator before a document of at least one window.
 TextWindows cutWindows(std::span<const std::vector<int32_t>> documents,
                        std::optional<int32_t> separator, uint32_t windowTokens);
 

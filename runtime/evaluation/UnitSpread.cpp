@@ -5,7 +5,7 @@
 
 namespace moert {
 
-// The sum over each unit.
+// The sums over each unit's samples.
 static std::vector<SampleScore> unitsOf(std::span<const SampleScore> samples) {
   std::vector<SampleScore> units;
   for (size_t i = 0; i < samples.size(); ++i)

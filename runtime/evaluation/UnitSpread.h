@@ -1,4 +1,4 @@
-// How much units (SampleScore.h) differ in what they lose.
+// The spread of losses between units (SampleScore.h).
 #pragma once
 
 #include "runtime/evaluation/SampleScore.h"
@@ -8,12 +8,12 @@
 
 namespace moert {
 
-/// How many units the samples are.
+/// The number of units in the samples.
 uint64_t unitCount(std::span<const SampleScore> samples);
 
-/// The standard deviation of a unit's loss, in the metric's unit: the spread between documents. Of
-/// items, it is that of the points that one loses, as a fraction of the reference's mean points:
-/// their mean is the loss. Nothing with fewer than 2 units, and where the loss is not defined.
+/// The standard deviation of a unit's loss, in the metric's unit: the spread between documents. For
+/// items, that of an item's lost points as a fraction of the reference's mean points, whose mean is
+/// the loss. nullopt with fewer than 2 units or if the loss is undefined.
 std::optional<double> unitSpread(std::span<const SampleScore> samples, LossMetric metric);
 
 } // namespace moert
