@@ -14,7 +14,7 @@
 namespace moert {
 
 /// Invariants: `engine` has weights, tables and a cache of the current segment only; sessions have
-/// no tokens between two calls of layer pass().
+/// no tokens between two calls of execute().
 struct LayerwiseExecutor::Impl {
   const Model *model = nullptr;
   const Model::Impl *file = nullptr;

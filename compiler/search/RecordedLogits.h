@@ -39,7 +39,7 @@ private:
   moert::LogitsSource &source;
   moert::RandomFile file;
   uint64_t windowTokens;
-  uint64_t firstRow = 0; // Of the window.
+  uint64_t firstRow = 0; // First row of the window.
   uint64_t position = 0; // In the window.
 };
 
@@ -60,7 +60,7 @@ private:
   moert::RandomFile file;
   uint32_t width;
   uint64_t windowTokens;
-  uint64_t firstRow = 0; // Of the window.
+  uint64_t firstRow = 0; // First row of the window.
   uint64_t position = 0; // In the window.
   std::vector<float> row;
 };

@@ -1,5 +1,5 @@
 // The internals of an engine: all state during the execution of a schedule. Engine.cpp fills it in,
-// Play.cpp and PassExperts.cpp use it.
+// Execute.cpp, ExecuteExperts.cpp and ExecutePredict.cpp use it.
 #pragma once
 
 #include "moert/Engine.h"

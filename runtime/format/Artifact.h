@@ -182,17 +182,17 @@ struct Measured {
   std::string metric;         // As `moert eval --metric` spells it.
   double target = 0;          // The loss that was allowed.
   double loss = 0;            // On the acceptance windows or items, like bound, KL and top-1.
-  double upperBound = 0;      // Of the loss: one-sided, at `confidence`.
+  double upperBound = 0;      // One-sided bound of the loss, at `confidence`.
   double klNats = 0;          // KL(reference || artifact), nats per scored token.
-  double topDisagreement = 0; // Share of scored tokens, 0 to 1: 1 - top-1 agreement.
-  double confidence = 0.95;   // Of this test's bound. With it, all acceptance tests of these texts
-                              // together keep their targets with 95% (docs/accuracy.md).
+  double topDisagreement = 0; // Fraction of scored tokens, 0 to 1: 1 - top-1 agreement.
+  double confidence = 0.95; // This test's confidence. With it, all acceptance tests of these texts
+                            // together keep their targets with 95% (docs/accuracy.md).
   uint64_t units = 0;      // Independent observations: documents, or windows of packed ones; items.
-  uint64_t documents = 0;  // In the acceptance windows; of items, as many as units.
+  uint64_t documents = 0;  // In the acceptance windows; for items, as many as units.
   double unitSpread = 0;   // Standard deviation of a unit's loss, in the metric's unit.
-  bool isSetAside = false; // The acceptance windows are of the calibration texts.
-  uint32_t windowTokens = 0; // Of an acceptance window; 0: it was accepted on items (ItemFile.h).
-  std::string solver;        // Of the widths.
+  bool isSetAside = false; // Acceptance windows were set aside from the calibration texts.
+  uint32_t windowTokens = 0; // Per acceptance window; 0: it was accepted on items (ItemFile.h).
+  std::string solver;        // Solver that chose the widths.
   std::string quantizer;
   uint32_t measurements = 0;      // By the search: probes, whole measurements, acceptance tests.
   uint64_t windowsEvaluated = 0;  // Windows and items that the reference or a candidate executed,

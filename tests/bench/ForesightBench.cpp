@@ -1,19 +1,19 @@
-// What plans and caches would gain by knowing more than anything can tell them: how far aims of
-// foresight are away.
+// What plans and caches would gain from perfect knowledge of future tokens: upper limits for
+// prefetching and eviction.
 //
 //     foresight_bench ARTIFACT DEVICE.yaml [BUDGET...]
 //
 // For each budget (25%, 50%, 75%) two tables:
 //
-//   Prefetches: plans that are searched for as `moec replan` does, by what the routers say of later
-//   layers, and then as if they named the experts of one, two and three layers ahead without an
-//   error. Wanted experts that are there at their turn, those that hit, and the forecast time.
+//   Prefetches: plans found by the search of `moec replan`, first with the routers' predictions for
+//   later layers, then with error-free predictions one, two and three layers ahead. Shows the ready
+//   rate, the hit rate and the forecast time.
 //
-//   Evictions: hits of a cache of that share of each layer's experts on the artifact's trace, its
-//   windows one behind the other, decoded token by token: of LRU, of the reuse-distance score, of
-//   the same score knowing who is wanted by the next 1, 2, 4 or 8 tokens in every layer (of those
-//   who are, the one that is wanted last leaves last), and of Belady's rule; with the share of the
-//   way from LRU to Belady.
+//   Evictions: hits of a cache of that fraction of each layer's experts on the artifact's trace,
+//   its windows one after the other, decoded token by token: for LRU, the reuse-distance score, the
+//   same score with an oracle for the demand of the next 1, 2, 4 or 8 tokens in every layer (of the
+//   experts in demand, the one demanded last is evicted last), and Belady's rule; with the fraction
+//   of the gap from LRU to Belady that each closes.
 #include "compiler/plan/PlanSearch.h"
 #include "compiler/planning/PlanInputs.h"
 #include "compiler/planning/RefinePlans.h"
@@ -79,7 +79,7 @@ public:
     }
   }
 
-  /// Misses behind the warm-up. known: tokens whose experts are known beforehand.
+  /// Misses after the warm-up. known: number of next tokens whose experts are known.
   uint64_t misses(EvictionPolicy policy, uint64_t capacity, uint64_t known) const {
     struct Entry {
       ExpertHistory history;

@@ -3,7 +3,7 @@
 //   KernelBench [--isa NAME] [--rows N...] [--threads N...] [--formats NAME...]
 //               [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
 //
-// Matrices lie one behind the other in far more memory than the last-level cache holds, and are
+// Matrices lie one after the other in far more memory than the last-level cache holds, and are
 // multiplied in turn by --rows rows of activations. As in the engine each thread has its share of a
 // matrix, panels next to each other, in four calls. In every round the same memory is also read by
 // as many threads, and a loop in registers makes nothing but multiply-adds. So each line says, as
@@ -131,7 +131,7 @@ struct Activations {
   QuantizedRows quantized;
 };
 
-/// A matrix and the planes that refine it, one behind the other. Returns the bytes of all.
+/// A matrix and the planes that refine it, one after the other. Returns the bytes of all.
 uint64_t layOut(WeightView &w, std::span<const WeightKind> planes) {
   w.layout = layoutOf(w.shape, w.format).value();
   uint64_t bytes = roundUp(w.layout.bytes, kRegionAlignment);

@@ -1,7 +1,7 @@
 // llama.cpp at the work that `moert bench --given` does: prefills prompts and decodes the text
-// behind each of them, token by token. Prefill is timed with flash attention and decoding without
-// it, which is what each is faster with on a processor; the rest are the library's defaults. No
-// part of the product: tests/bench/llama compiles it against the llama.cpp it built.
+// after each of them, token by token. Prefill is timed with flash attention and decoding without
+// it, since each is faster that way on a processor; the rest are the library's defaults. Not
+// part of the product: tests/bench/llama compiles it against the llama.cpp that it built.
 //
 //   llama-given run MODEL IDS PROMPT_TOKENS TOKENS TEXTS THREADS REPACK     REPACK: 0 or 1
 //   llama-given quantize IN OUT PRESET THREADS

@@ -51,7 +51,7 @@ public:
     const size_t before = chosen.size();
     while (chosen.size() < before + kTopK) {
       const size_t back =
-          1 + static_cast<size_t>(-std::log(1 - share()) * kTopK * 2); // Of what was chosen.
+          1 + static_cast<size_t>(-std::log(1 - share()) * kTopK * 2); // Among the recent choices.
       const uint16_t expert =
           share() < kSticky && back <= before ? chosen[before - back] : popular();
       if (std::find(chosen.begin() + ptrdiff_t(before), chosen.end(), expert) == chosen.end())

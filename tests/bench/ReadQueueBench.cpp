@@ -31,7 +31,7 @@ namespace {
 
 constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
 constexpr uint64_t kPageBytes = 64 * kKiB, kMostRecordBytes = 8 * kMiB;
-/// Of the pool, each with room for a record of scattered pages.
+/// Bytes of a place in the pool: room for a record of scattered pages.
 constexpr uint64_t kPlaceBytes = 2 * kMostRecordBytes;
 constexpr uint32_t kPlaces = 32, kReadsAtOnce = 4, kReads = 100;
 constexpr uint64_t kStreamedBytes = 128 * kMiB; // By each thread.
@@ -44,7 +44,7 @@ struct Variant {
   bool isRegistered = true;
   bool isScattered = false;
   uint32_t readsAtOnce = kReadsAtOnce;
-  uint32_t places = kReadsAtOnce; // Of the pool, in turn.
+  uint32_t places = kReadsAtOnce; // Places of the pool that are used in turn.
   uint32_t streams = 0;           // Threads that stream memory meanwhile.
 };
 

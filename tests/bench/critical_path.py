@@ -1,8 +1,8 @@
 """How long a decoded token would have taken if nothing cost time but what its parts wait for: the steps of a run profile, replayed
-with the rates of a device profile. `tests/bench/token-time --help` says what the replay takes for granted.
+with the rates of a device profile. `tests/bench/token-time --help` lists the replay's assumptions.
 
-The disk is that of compiler/plan/DiskTimeline: together all reads under way have the rate that the device profile's table says of so
-many of their size, and the oldest ones have it among them.
+The disk is that of compiler/plan/DiskTimeline: all reads in flight together have the rate that the device profile's table gives for their
+number and size, and the oldest ones share it.
 """
 import math
 import re
@@ -14,7 +14,7 @@ BESIDE_READS = ("dense", "prefetches", "sums")
 MOST_BYTES_AT_DISK = 2 << 20  # ReadQueueOptions::maxBytesUnderWay
 SAME_RATE = 0.95  # Measured rates differ by some percent from depth to depth without a cause.
 
-# One turn of a layer. Sizes in bytes; `prefetched`: layers that experts are read for early, None where none takes them.
+# One layer pass. Sizes in bytes; `prefetched`: later layers whose experts are prefetched here; None if no layer uses them.
 Turn = namedtuple("Turn", "layer before_ns beside_ns hits expert_ns check_ns size demanded useful prefetched")
 
 

@@ -77,7 +77,7 @@ def while_decoding(samples, decode_ns):
 
 @contextmanager
 def huge_pages(size, setting=Path("/proc/sys/vm/nr_hugepages")):
-    """Has the system set pages of 2 MiB aside for so many bytes more, for a while; says whether there are."""
+    """Temporarily reserves pages of 2 MiB for so many more bytes; returns whether the system has them."""
     before, wanted = 0, -1
     try:
         before = int(setting.read_text())

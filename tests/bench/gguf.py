@@ -1,7 +1,7 @@
 """The little of GGUF that a comparison with llama.cpp needs: a Qwen2-MoE checkpoint written as a model file without a
 tokenizer (both engines are given token ids), and where the bytes of a model file are.
 
-Standard library only: weights are copied as they are, tensor by tensor; what llama.cpp wants in float32 is widened.
+Standard library only: weights are copied unchanged, tensor by tensor; tensors that llama.cpp needs in float32 are widened.
 """
 import array
 import json

@@ -1,4 +1,4 @@
-"""What a table of measurements says of the machine."""
+"""The description of the machine beside a table of measurements."""
 import platform
 from pathlib import Path
 

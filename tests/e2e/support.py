@@ -152,7 +152,7 @@ class E2eTest(unittest.TestCase):
         return done
 
     def is_there_whole(self, output, whole):
-        """Whether an interrupted program left its output: a signal may come behind the renaming, but no part is left."""
+        """Whether an interrupted program left its output: a signal may come after the renaming, but no partial file is left."""
         if output.exists():
             self.assertEqual(digest(output), digest(whole))
         return output.exists()
@@ -194,7 +194,7 @@ def pocket(bits="4"):
 
 
 def sizes(path):
-    """What `moec inspect` says of an artifact."""
+    """The output of `moec inspect` for an artifact."""
     return json.loads(run("moec", "inspect", path, "--json").out)
 
 

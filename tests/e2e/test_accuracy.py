@@ -163,7 +163,7 @@ class InterruptTest(AccuracyTest):
         for delay in self.points(6 if FULL else 1):
             with self.subTest(delay=delay):
                 status, error = self.interrupt(delay, signal.SIGINT)
-                if status not in (-signal.SIGINT, DONE):  # Before the program hears signals, or behind the end.
+                if status not in (-signal.SIGINT, DONE):  # Before the program handles signals, or after its end.
                     is_told(status, error)
                 self.resumes()
 

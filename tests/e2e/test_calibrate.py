@@ -122,9 +122,9 @@ class InterruptTest(CalibrateTest):
 
     def test_ctrl_c_names_what_it_leaves_and_how_to_go_on(self):
         output = self.scratch / "cut"
-        # Before the reference is made, and behind the first segment, when its journal appears.
+        # Before the reference is made, and after the first segment, when the journal appears.
         for mark, flags in (("cut.work", ()), ("cut.partial.journal", ("--resume",))):
-            (self.scratch / "cut.partial.journal").unlink(missing_ok=True)  # Of a signal that came late.
+            (self.scratch / "cut.partial.journal").unlink(missing_ok=True)  # Left if a signal came late.
             started = support.start("moec", *self.command, *flags, "-o", output)
             status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / mark)
             self.assertEqual(status, INTERRUPTED, error)
@@ -167,7 +167,7 @@ class InterruptTest(CalibrateTest):
         return output, self.scratch / "cut.partial.journal"
 
     def killed_with_journal(self):
-        """Late enough that the journal is there, which appears behind the first segment."""
+        """Late enough that the journal exists, which is written after the first segment."""
         return self.killed_at("cut.partial.journal")
 
     def test_what_a_kill_behind_the_renaming_leaves_is_in_nobody_s_way(self):
@@ -191,7 +191,7 @@ class InterruptTest(CalibrateTest):
         if (self.scratch / "cut.partial").stat().st_size > 12 << 20:
             self.skipTest("the calibration was nearly over before it was killed")
         if name == "cut.partial":
-            journal.unlink(missing_ok=True)  # It may have come behind what was waited for.
+            journal.unlink(missing_ok=True)  # It may have appeared after the wait.
         # The profile grows past this, what is kept beside it does not.
         limited = ["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh", "prlimit", f"--fsize={15 << 20}"]
         command = [program("moec"), *map(str, self.command), "--resume", "-o", str(output)]

@@ -1,4 +1,4 @@
-"""What an artifact says of its accuracy: moec inspect shows it, and moert eval measures it again without the reference."""
+"""The accuracy stored in an artifact: moec inspect shows it, and moert eval measures it again without the reference."""
 import functools
 import json
 import os

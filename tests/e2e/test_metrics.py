@@ -24,7 +24,7 @@ class ItemsTest(E2eTest):
                                       "--json").out)
 
     def likelihood(self, model, prompt, choice):
-        """The log-probability of the choice behind the prompt, from the logits that the artifact writes."""
+        """The log-probability of the choice after the prompt, from the logits that the artifact writes."""
         def ids(text):
             return self.expect(DONE, "moert", "tokenize", pocket(model), "-f", "-", stdin=text).out.split()
         before, whole = ids(prompt), ids(prompt + " " + choice)

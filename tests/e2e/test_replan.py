@@ -1,4 +1,4 @@
-"""moec replan: other budgets in seconds, the same weights and the same tokens, and an artifact that stays as it is."""
+"""moec replan: other budgets in seconds, with the same weights and tokens, and an unchanged input artifact."""
 import json
 import resource
 import signal

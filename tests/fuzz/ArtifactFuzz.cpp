@@ -1,5 +1,5 @@
-// A .moe file from a stranger. Checksums keep accidents out, not intent: they are made right before
-// reading, so that the rules behind them are reached.
+// Untrusted .moe files. Checksums detect accidents, not intent: they are corrected before reading,
+// so that the rules that are checked after them are reached.
 #include "runtime/format/FilePrefix.h"
 #include "runtime/format/Reader.h"
 #include "runtime/format/Verify.h"

@@ -1,6 +1,6 @@
-// A calibration profile from a stranger. Checksums keep accidents out, not intent: they are made
-// right before reading, so that the rules behind them are reached. Sections have checksums in the
-// header, which a fuzzer cannot prefetch; their rules have unit tests.
+// Untrusted calibration profiles. Checksums detect accidents, not intent: they are corrected before
+// reading, so that the rules that are checked after them are reached. Sections have checksums in
+// the header, which a fuzzer cannot find by chance; their rules have unit tests.
 #include "compiler/profile/ProfileHeader.h"
 #include "runtime/format/Reader.h"
 #include "tests/unit/profile/TinyProfile.h"

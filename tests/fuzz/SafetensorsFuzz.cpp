@@ -1,6 +1,6 @@
-// A safetensors file from a stranger: its length field and its header. Where the first eight bytes
-// are no possible length, they are taken as the size that the data behind the header claims to
-// have, so that headers of large tensors are accepted too.
+// Untrusted safetensors files: the length field and the header. If the first eight bytes are not a
+// possible length, they are used as the size of the data after the header, so that headers of large
+// tensors are accepted too.
 #include "compiler/import/Safetensors.h"
 
 #include <cstdlib>

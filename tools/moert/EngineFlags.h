@@ -24,8 +24,7 @@ struct EngineFlags {
   std::optional<std::string> preset;
 };
 
-/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk; and --settled (synchronous
-/// reads, for comparing counts with the simulator's), which help leaves out.
+/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk.
 void addEngineFlags(CLI::App &command, EngineFlags &flags);
 
 /// Engine options from the flags; the command sets context, rows and extra bytes.

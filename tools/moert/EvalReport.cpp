@@ -10,7 +10,7 @@
 
 namespace moert::cli {
 
-/// Of the bounds of losses that were measured here.
+/// Confidence of the bounds of losses measured here.
 constexpr double kConfidence = 0.95;
 
 namespace {

@@ -9,10 +9,10 @@
 
 namespace moert::cli {
 
-/// Scores with those of the reference that the artifact carries (RecordedReference.h).
+/// Scores with those of the reference that the artifact stores (RecordedReference.h).
 struct RecordedLoss {
-  std::vector<SampleScore> samples; // Of the windows or items that it has them for.
-  double confidence = 0.95;         // Of the bound that the artifact was accepted with.
+  std::vector<SampleScore> samples; // The windows or items with recorded scores.
+  double confidence = 0.95;         // Confidence of the accepted artifact's bound.
 };
 
 /// Borrows the measured samples and names.

@@ -131,7 +131,7 @@ private:
 
 } // namespace
 
-// The engine looks at its reads behind every instruction, and once more before it waits for them.
+// The engine polls its reads after every instruction, and once more before it waits for them.
 TEST_CASE("a layer's experts are begun with what its router chose, not when their turn comes") {
   std::vector<int> looksBeforeWait;
   auto makeQueue = [&](const ArtifactFile &file, const ReadQueueOptions &options) {

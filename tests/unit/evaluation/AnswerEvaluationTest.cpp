@@ -13,7 +13,7 @@ static LoadedTokenizer fiveTokens() {
   return load(json);
 }
 
-/// Behind a comes b, behind b a space, behind it c, behind c d, behind d d again.
+/// a is followed by b, b by a space, the space by c, c by d, d by d again.
 static TableSource writer() {
   TableSource source;
   source.prefers = {
@@ -75,7 +75,7 @@ TEST_CASE("each model's own text is scored, and KL is over prompt and first answ
   const SampleScore score = (*scores)[0];
   CHECK(score.points == 0);
   CHECK(score.referencePoints == 1);
-  CHECK(score.tokens == 3); // b, the space and c behind a.
+  CHECK(score.tokens == 3); // b, the space and c after a.
   CHECK(score.agreeing == 2);
 }
 

@@ -11,7 +11,7 @@ static EncodedChoice itemOf(std::vector<std::vector<int32_t>> choices, uint32_t 
   return {0, 1, {0, 1}, std::move(choices), answer};
 }
 
-TEST_CASE("the choice with the likeliest token behind the question is the answer") {
+TEST_CASE("the choice with the most likely token after the question is the answer") {
   TableSource source;
   source.prefers[1] = {{2, 3.0f}, {4, 2.0f}};
   const std::vector<EncodedChoice> items = {itemOf({{3}, {2}, {4}}, 1), itemOf({{3}, {2}, {4}}, 2)};
@@ -25,7 +25,7 @@ TEST_CASE("the choice with the likeliest token behind the question is the answer
 
 TEST_CASE("a longer choice is worth the product of its tokens' probabilities") {
   TableSource source;
-  // 2 is likelier than 3 behind the question, but what follows 2 in its choice is not.
+  // 2 is more likely than 3 after the question, but the next token of 2's choice is less likely.
   source.prefers[1] = {{2, 1.0f}};
   source.prefers[2] = {{0, 4.0f}};
   source.prefers[3] = {{4, 4.0f}};

@@ -18,7 +18,7 @@ constexpr int kDraws = 2000;
 
 struct Coverage {
   double at95 = 0, at99 = 0; // Fractions of the samples.
-  double width = 0;          // Of the 95% bound above the loss, over the ideal normal bound's.
+  double width = 0;          // 95% bound's distance from the loss, over the ideal normal bound's.
 };
 
 double ratioOf(const std::vector<RatioUnit> &units) {
@@ -30,7 +30,7 @@ double ratioOf(const std::vector<RatioUnit> &units) {
   return total / size;
 }
 
-// The ideal bound knows the deviation of the ratio, and adds 1.645 times it.
+// The ideal bound adds 1.645 times the true deviation of the ratio.
 Coverage measureCoverage(const Population &population, uint64_t seed) {
   RandomStream random(seed);
   Coverage coverage;

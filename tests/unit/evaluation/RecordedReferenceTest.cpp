@@ -1,5 +1,5 @@
-// Losses beside what an artifact says of its reference: the right windows, in the right order, and
-// words for what there are none of.
+// Losses from the reference scores stored in an artifact: the right windows, in the right order,
+// and notes about files without a loss.
 #include "runtime/evaluation/RecordedReference.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace {
 constexpr EvaluatedText kBooks = {11, 1000, 6}, kMath = {22, 2000, 8}, kNews = {33, 3000, 5};
 const EvaluationOptions kWindows = {64, 1, 1};
 
-/// A find() with what it said.
+/// A find() with its notes.
 struct Found {
   Result<std::optional<RecordedReference>> reference;
   std::vector<std::string> notes;
@@ -21,7 +21,7 @@ struct Found {
 
 } // namespace
 
-// Of each window w of text t, what the reference loses.
+// The reference's loss on window w of text t.
 static double natsOf(uint32_t text, uint32_t window) {
   return 100 + text + window / 8.0;
 }
@@ -107,7 +107,7 @@ TEST_CASE("the loss does not depend on the order in which texts are given") {
         lossesOf({"math.txt", "books.txt"}, {kMath, kBooks}, true));
 }
 
-TEST_CASE("what the loss is of is said, and of how many texts") {
+TEST_CASE("the note names what the loss covers, and how many texts") {
   Found found = find(measuredTexts(), {"math.txt"}, {kMath});
   REQUIRE(found.reference.isOk());
   CHECK(*found.reference);
@@ -116,7 +116,7 @@ TEST_CASE("what the loss is of is said, and of how many texts") {
                                  "on 8 windows of 1 of the 2 texts that it was accepted on"});
 }
 
-TEST_CASE("a text that is not known has no loss, and the reason is said") {
+TEST_CASE("an unknown text has no loss, and the note names the reason") {
   EvaluatedText otherBooks = kBooks, cutBooks = kBooks;
   otherBooks.hash = 12;
   cutBooks.bytes = 999;
@@ -150,13 +150,13 @@ TEST_CASE("a text that is given twice counts as often as it was accepted on") {
         "accepted on it");
 }
 
-TEST_CASE("a text of another name is known by its content") {
+TEST_CASE("a text of another name is found by its content") {
   Found found = find(measuredTexts(), {"copy.txt"}, {kMath});
   REQUIRE(found.reference.isOk());
   CHECK(*found.reference);
 }
 
-TEST_CASE("other windows have no loss, which is said") {
+TEST_CASE("other windows have no loss, and the note names them") {
   for (const EvaluationOptions &windows : {EvaluationOptions{32, 1, 1}, {64, 33, 1}}) {
     Found found = find(measuredTexts(), {"math.txt"}, {kMath}, windows);
     REQUIRE(found.reference.isOk());
@@ -234,7 +234,7 @@ TEST_CASE("recorded items get the reference's points, in the artifact's order of
   }
 }
 
-TEST_CASE("items that are asked for in another way have no loss, and the way that has is said") {
+TEST_CASE("items with other options have no loss, and the note names the recorded options") {
   std::vector<EvaluationRequest> others(6, itemRequest());
   others[0].metric = LossMetric::kPerplexity;
   others[1].metric = LossMetric::kRouge2;

@@ -32,9 +32,9 @@ public:
     return {};
   }
 
-  /// The logits behind a token; those not named are 0.
+  /// The logits after a token; those not named are 0.
   std::map<int32_t, std::map<int32_t, float>> prefers;
-  int32_t brokenToken = -1; // Behind it comes NaN.
+  int32_t brokenToken = -1; // Its logits contain NaN.
   uint32_t vocabulary = 5;
   std::vector<int32_t> tokens; // Since the last reset.
   size_t resets = 0, rows = 0;

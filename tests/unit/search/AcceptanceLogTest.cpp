@@ -31,7 +31,7 @@ TEST_CASE("compiles of a checkpoint that share a text are counted") {
   const std::string path = directory.path("state/moec/log.jsonl"); // Folders are created.
   CHECK(added(path, 1, 10, {100}) == 1);
   CHECK(added(path, 1, 11, {200, 100}) == 2);
-  CHECK(added(path, 1, 12, {200}) == 2); // Of the second text, the second.
+  CHECK(added(path, 1, 12, {200}) == 2); // The second compile on text 200.
   CHECK(added(path, 1, 13, {100, 300}) == 3);
   CHECK(added(path, 1, 14, {300}) == 2);
   CHECK(added(path, 1, 15, {400}) == 1);

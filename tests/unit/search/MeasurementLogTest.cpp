@@ -31,7 +31,7 @@ static bool has(const MeasurementLog &log, uint64_t key, const Numbers &numbers)
   return found && *found == numbers;
 }
 
-TEST_CASE("a log goes on with what an earlier one measured, bit for bit") {
+TEST_CASE("a log continues an earlier one's measurements, bit for bit") {
   Fixture fixture;
   const Numbers numbers = {0.1, -1e-300, std::numeric_limits<double>::infinity()};
   {
@@ -68,7 +68,7 @@ TEST_CASE("a log of another fingerprint has nothing, and is replaced by the firs
   CHECK(fixture.open().find(1) == nullptr);
 }
 
-TEST_CASE("a log that was cut anywhere has what its whole lines say, and goes on") {
+TEST_CASE("a log that was cut anywhere keeps its whole lines, and continues") {
   Fixture fixture;
   MeasurementLog log = fixture.open();
   REQUIRE(log.add(1, {2, 3, 4}).isOk());

@@ -68,7 +68,7 @@ TEST_CASE("a recording does not change what is measured") {
   CHECK(areSameBits(*plain, *recorded));
 }
 
-TEST_CASE("rows execute back bit for bit, in any steps, as often as asked for") {
+TEST_CASE("rows are replayed bit for bit, in any steps, any number of times") {
   TemporaryDirectory directory;
   TableSource candidate = tableModel(2), reference = tableModel(1);
   auto expected = evaluate(textsOf(kTexts, kWindow), windowsOf(kWindow), candidate, &reference);
@@ -89,7 +89,7 @@ TEST_CASE("rows execute back bit for bit, in any steps, as often as asked for") 
   }
 }
 
-TEST_CASE("a recording that ends early is refused with the row, whole rows before it execute") {
+TEST_CASE("a recording that ends early is refused with the row, rows before it are replayed") {
   TemporaryDirectory directory;
   const std::string path = directory.path("rows");
   record(path);

@@ -30,7 +30,7 @@ static WindowSet manyWindows() {
   return set;
 }
 
-TEST_CASE("scores come in the order of the windows, whoever executed them") {
+TEST_CASE("scores come in the order of the windows, whichever lane evaluated them") {
   const WindowSet set = manyWindows();
   TableSource one = tableModel(2), reference = tableModel(1);
   auto expected = evaluate(textsOf(set, kWindow), windowsOfFour(), one, &reference);

@@ -1,5 +1,5 @@
-// Counts what operator new is asked for, for tests that promise to allocate nothing. A test program
-// that wants it lists CountAllocations.cpp among its sources, which replaces the operators.
+// Counts allocations by operator new, for tests of code that must not allocate. A test program that
+// uses it lists CountAllocations.cpp among its sources, which replaces the operators.
 #pragma once
 
 #include <cstdint>
