@@ -3,7 +3,7 @@
 //
 //   bound_comparison [DRAWS] [CONFIDENCE]
 //
-// All methods see the files as strata. Ten minutes with 2,000 draws.
+// All methods use the files as strata. Takes ten minutes with 2,000 draws.
 #include "runtime/evaluation/NormalQuantile.h"
 #include "tests/unit/evaluation/SyntheticUnits.h"
 

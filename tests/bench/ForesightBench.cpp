@@ -36,7 +36,7 @@ namespace {
 //===-- Prefetches
 //-------------------------------------------------------------------------------===//
 
-/// The trace with gates that name the experts of so many layers ahead, and say nothing of others.
+/// The trace with error-free gates for this many layers ahead, and none for later layers.
 PlanTrace withPerfectGates(PlanTrace trace, size_t layersAhead) {
   for (size_t layer = 0; layer < trace.layers.size(); ++layer) {
     std::vector<TracedPredictions> &ahead = trace.layers[layer].ahead;
@@ -68,7 +68,7 @@ constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 /// That no hits are counted of, with an empty cache to begin with.
 constexpr uint64_t kWarmUpTokens = 256;
 
-/// One layer, and when its experts are wanted next.
+/// One layer, and when its experts are demanded next.
 class Layer {
 public:
   explicit Layer(const TracedLayer &traced) : layer(traced), next(traced.chosen.size(), kNever) {
@@ -105,7 +105,7 @@ public:
       for (uint32_t expert = 0; expert < layer.experts; ++expert)
         if (const Entry &entry = entries[expert]; entry.isHeld) {
           const bool isKnown = entry.nextUse != kNever && entry.nextUse - token <= known;
-          // What is known counts more than any score.
+          // Known demand outranks any score.
           const uint64_t value = isKnown ? kNever - (entry.nextUse - token)
                                          : keepingValue(policy, entry.history, {}) / 2;
           held.push_back({expert, entry.history.lastUse, entry.history.rank, value});
@@ -122,7 +122,7 @@ public:
 
 private:
   const TracedLayer &layer;
-  std::vector<uint64_t> next; // [tokens][topK]: the token that wants this expert again.
+  std::vector<uint64_t> next; // [tokens][topK]: the next token that demands this expert.
 };
 
 void printEvictions(const PlanTrace &trace, double share) {

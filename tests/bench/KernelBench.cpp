@@ -1,4 +1,4 @@
-// How fast the products with stored matrices are, as a share of what the machine can do.
+// How fast the products with stored matrices are, relative to what the machine can do.
 //
 //   KernelBench [--isa NAME] [--rows N...] [--threads N...] [--formats NAME...]
 //               [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
@@ -40,7 +40,7 @@ namespace {
 
 constexpr uint32_t kPageShift = 16; // As an artifact has them.
 constexpr uint32_t kCallsPerThread = 4;
-// In one round: enough for a clock, and few enough that many rows do not take for ever.
+// In one round: enough for the clock's resolution, and few enough for many rows.
 constexpr double kOperationsPerRound = 4e9;
 
 /// What is multiplied: one format, and the planes on top.
@@ -82,7 +82,7 @@ struct Arguments {
   uint64_t memoryMiB = 256; // Four times a last-level cache of 32 MiB and twice that again.
 };
 
-/// Median and quartiles of what the rounds gave.
+/// Median and quartiles of the rounds' results.
 struct Spread {
   explicit Spread(std::vector<double> numbers) {
     std::sort(numbers.begin(), numbers.end());
@@ -160,7 +160,7 @@ void benchOne(const Arguments &arguments, const Memory &memory, const Stored &st
   const double operations = static_cast<double>(shape.rows) * shape.cols * rows;
   const uint64_t matrices = std::clamp<uint64_t>(
       static_cast<uint64_t>(kOperationsPerRound / operations), 1, std::max<uint64_t>(count, 100));
-  uint64_t next = 0; // Rounds go on where the last one ended.
+  uint64_t next = 0; // A round continues where the last one ended.
 
   auto multiply = [&](uint32_t thread) {
     for (uint64_t i = next; i < next + matrices; ++i) {

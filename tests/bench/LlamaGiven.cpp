@@ -35,7 +35,7 @@ double secondsNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What this process made the device read, page faults and their read-ahead included.
+/// Bytes that this process read from the device, page faults and their read-ahead included.
 double deviceBytesRead() {
   std::ifstream io("/proc/self/io");
   std::string key;

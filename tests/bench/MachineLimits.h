@@ -1,5 +1,5 @@
-// What this machine can do at most, for benches to hold their rates against: how fast memory is
-// read, and how many multiply-adds a thread makes when all operands stay in registers.
+// The machine's limits, with which benches compare their rates: the rate of reading memory, and of
+// multiply-adds when all operands stay in registers.
 #pragma once
 
 #include "runtime/kernels/Kernels.h"

@@ -1,5 +1,5 @@
-// How fast records come from a file, by backend, request size, scattering of pages, and by what is
-// read into and what the machine does beside. The numbers in runtime/io come from here.
+// How fast records are read from a file, by backend, request size, scattering of pages, target
+// memory and concurrent load. The numbers in runtime/io were measured with it.
 //
 //     read_queue_bench FILE [--repeat N] [--record BYTES]
 //

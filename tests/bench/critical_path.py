@@ -42,7 +42,7 @@ class ReadTable:
 
     @classmethod
     def of(cls, device_text):
-        """That of the backend that a run takes; None where the text has none."""
+        """The table of the backend that a run uses; None where the text has none."""
         backend = re.search(r"^  backend: *!\w+ +(\w+)", device_text, re.M)
         kind = "buffered" if backend and backend[1] == "buffered" else "direct"
         rows = re.search(rf"^  {kind}:\n((?:    - .*\n)+)", device_text, re.M)
@@ -50,7 +50,7 @@ class ReadTable:
         return cls({(int(size), int(depth)): float(rate) for size, depth, rate in points}) if points else None
 
     def read_ns(self, size, depth):
-        """One read while so many are under way, which is when so many have ended."""
+        """Ns of one read while this many are in flight, which is the time in which this many end."""
         small, large, size_share = place(self.sizes, size)
         few, many, depth_share = place(self.depths, depth)
         cell = lambda size, depth: 1e9 * size * depth / self.rates[size, depth]
@@ -58,7 +58,7 @@ class ReadTable:
         return between(at(small), at(large), size_share) * max(1, size / self.sizes[-1]) * max(1, depth / self.depths[-1])
 
     def growing_ns(self, size, depth):
-        """The same, made to grow with their number."""
+        """The same, made monotonic in their number."""
         times = [self.read_ns(size, count) for count in range(1, max(depth, self.depths[-1]) + 1)]
         return math.sqrt(max(times[:depth]) * min(times[depth - 1:]))
 
@@ -72,7 +72,7 @@ class ReadTable:
 
 
 class Disk:
-    """Reads under way on one disk, as time passes; `ended` says when each one has."""
+    """Reads in flight on one disk, as time passes; `ended` holds the time when each one ended."""
 
     def __init__(self, table):
         self.table, self.now, self.reads, self.ended = table, 0.0, [], {}
@@ -81,7 +81,7 @@ class Disk:
         self.reads.append([name, size, 1.0])
 
     def pass_time(self, until=math.inf):
-        """Until the next read ends, or for as long as was said."""
+        """Advances until the next read ends, or for the given time."""
         _, served = self.table.pace(self.reads[0][1], len(self.reads))
         share = served / len(self.reads)
         times = [left * share * self.table.pace(size, len(self.reads))[0] for _, size, left in self.reads[:served]]

@@ -1,4 +1,4 @@
-"""What a disk delivers while it is busy, as the system counts it, and what it delivers to fio.
+"""The rate of a disk while it is busy, by the system's counters, for a program and for fio.
 
 The system samples whether a disk is busy at its tick, 4 ms at 250 Hz: of some seconds that is right to a few percent however short
 the reads are (kernels before 6.14 count a tick for each short read, which makes the disk look slower).
@@ -30,7 +30,7 @@ class Delivered(namedtuple("Delivered", "bytes busy_ns reads_ns wall_ns")):
 
     @property
     def depth(self):
-        """The requests under way while busy, as the disk gets them: smaller than a record."""
+        """Mean number of requests in flight while busy, as the disk receives them: smaller than a record."""
         return self.reads_ns / self.busy_ns
 
 
@@ -101,7 +101,7 @@ def fio_command(path, record_bytes, depth, is_huge):
 
 
 def fio(path, record_bytes, depth, stat):
-    """What the disk delivers to it, and whether on huge pages."""
+    """What the disk delivers to fio, and whether fio used huge pages."""
     with huge_pages((depth + 1) * record_bytes + 2 * HUGE_PAGE_BYTES) as is_huge:
         before, begin = counters(stat.read_text()), time.monotonic_ns()
         command = fio_command(path, record_bytes, depth, is_huge)

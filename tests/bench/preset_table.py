@@ -24,7 +24,7 @@ def spread(values, form):
 
 
 def forecast_ratios(said, key):
-    """Of a forecast's time to the one that was measured beside it, run by run; none where nothing was forecast."""
+    """Ratios of forecast to measured time, run by run; empty without forecasts."""
     return [one["forecast"][key] * speed_of(one) / 1e9 for one in said if key in (one.get("forecast") or {})]
 
 
@@ -60,7 +60,7 @@ def rows(budget, runs):
 
 
 def closeness(runs):
-    """How exact forecasts are, beside how alike the machine makes two runs of the same work."""
+    """How exact forecasts are, and how well the machine repeats two runs of the same work."""
     near = lambda ratios: f"{sum(abs(ratio - 1) <= 0.1 for ratio in ratios)} of {len(ratios)}"
     every = [said for presets in runs.values() for said in presets.values()]
     told = [forecast_ratios(said, "token_ns") for said in every]

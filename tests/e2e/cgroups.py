@@ -17,7 +17,7 @@ def unavailable():
 
 
 def drop_page_cache():
-    """So that what a command maps is charged to it and not to whoever read it before. Where refused, it is left."""
+    """Drops page cache, so that mapped pages are charged to the command and not to an earlier reader. Ignores a refusal."""
     try:
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -43,7 +43,7 @@ class Group:
         try:
             if self.v1:
                 self.write("memory.limit_in_bytes", self.limit)
-                # Memory is charged to both limits, to this one first, and Linux 6.18 does not count where this one ends it.
+                # Memory is charged to both limits, to this one first, and Linux 6.18 does not count failures at this limit.
                 if (self.path / "memory.memsw.limit_in_bytes").exists():
                     self.write("memory.memsw.limit_in_bytes", self.limit + (1 << 20))
             else:

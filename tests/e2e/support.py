@@ -67,7 +67,7 @@ def run(name, *args, stdin="", timeout=600, **options):
 
 
 def start(name, *args, **options):
-    """A program of ours that runs; only what it says on stderr is kept."""
+    """A running program of ours; only its stderr is kept."""
     return subprocess.Popen([program(name), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
 
 
@@ -86,14 +86,14 @@ def interrupt(process, how, delay):
 
 
 def interrupt_at(process, how, path):
-    """The same once something is there, which is surely in the middle."""
+    """The same once a file exists, which is surely in the middle of the run."""
     wait_for(process, path)
     process.send_signal(how)
     return ended(process)
 
 
 def wait_for(process, path, seconds=120):
-    """Until something is there or the process has ended; an error where neither comes."""
+    """Waits until a file exists or the process has ended; an error after a timeout."""
     deadline = time.monotonic() + seconds
     while not Path(path).exists() and process.poll() is None:
         if time.monotonic() > deadline:
@@ -158,7 +158,7 @@ class E2eTest(unittest.TestCase):
         return output.exists()
 
     def documented(self, said, page):
-        """That the page names every key of a JSON object, those of inner objects included."""
+        """Checks that the page names every key of a JSON object, those of inner objects included."""
         named = set(re.findall(r"`(\w+)`", (ROOT / page).read_text()))
         self.assertEqual(sorted(keys_of(said) - named), [], page)
 
@@ -199,7 +199,7 @@ def sizes(path):
 
 
 def smallest_budget(*command):
-    """The smallest --memory of a moert command in bytes, as it names it when it refuses one KiB."""
+    """The smallest --memory of a moert command in bytes, from its message when it refuses one KiB."""
     done = run("moert", *command, "--memory", "1KiB")
     found = re.search(r"smallest\D*(\d+) bytes", done.err)
     if done.status != REFUSED or not found:

@@ -70,7 +70,7 @@ def searched(*flags, loss=TARGET, solver="uniform"):
 
 @functools.cache
 def whole():
-    """What a compilation that nothing disturbs gives, on two threads, and the seconds it took."""
+    """The result of an undisturbed compilation on two threads, and the seconds it took."""
     path = folder() / "whole.moe"
     begun = time.monotonic()
     done = run("moec", *searched("--threads", 2), "-o", path)
@@ -123,7 +123,7 @@ class InterruptTest(AccuracyTest):
         return end
 
     def interrupt_at(self, name, how, *flags):
-        """The same once the work directory has what is called so: surely in the middle."""
+        """The same once the work directory has an entry of this name: surely in the middle."""
         end = support.interrupt_at(self.started(*searched("--threads", 2, *flags)), how, self.work / name)
         self.assertFalse(self.output.exists())
         return end
@@ -308,14 +308,14 @@ class TargetTest(AccuracyTest):
         def smallest(*flags):
             done = self.expect(REFUSED, "moec", *searched(*flags), "-o", self.output)
             return int(re.search(r"smallest\D*(\d+) bytes", done.err)[1]), done.err
-        # What no widths keep is refused at once; what others would have kept is known at the end, and costs no second search.
+        # A budget that no widths meet is refused at once. One that other widths would meet is refused at the end, without a second search.
         least, _ = smallest("--memory", "1KiB")
         self.assertEqual(self.left(), [])
         enough, said = smallest("--memory", f"{least}B")
         self.assertGreater(enough, least)
         self.assertIn(f"with --resume and another --memory, {self.work} saves most of the time", said)
         self.assertEqual(self.left(), ["out.moe.work"])
-        # Begun, and what it began with is gone.
+        # Begun, and then its inputs are removed.
         self.scratch.joinpath("out.moe.partial.journal").write_text("moec-journal 1 0123456789abcdef\n")
         done = self.expect(DONE, "moec", *searched("--resume", "--memory", f"{enough}B"), "-o", self.output)
         self.assertIn("what was left of it is damaged or of other options; it was started over", done.err)
@@ -346,7 +346,7 @@ class QuantizerTest(AccuracyTest):
                     said = self.expect(DONE, "moert", "eval", path, "--text", texts("acceptance")[0], "--json")
                     perplexity[method, nested] = json.loads(said.out)["value"]
         self.assertEqual(len(contents), 12)
-        # How codes are stored changes no number; how they are found does, a little.
+        # The storage of codes changes no number; the algorithm that finds them does, a little.
         for method in {method for method, _ in perplexity}:
             self.assertEqual(perplexity[method, "on"], perplexity[method, "off"])
         self.assertEqual(len(set(perplexity.values())), 6)

@@ -56,7 +56,7 @@ class BrokenArtifactTest(E2eTest):
                 path = copied(self.model, self.scratch)
                 flip(path, offset)
                 done = run("moert", "run", path, "-p", "The", "-n", 4, "--temp", 0)
-                if done.status == DONE:  # A byte that says nothing, such as padding.
+                if done.status == DONE:  # A byte without meaning, such as padding.
                     self.assertEqual(done.out, reference)
                 else:
                     self.assertIn(done.status, (FAILED, REFUSED), done.err)

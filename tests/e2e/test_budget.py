@@ -22,7 +22,7 @@ class BudgetTest(E2eTest):
         self.assertEqual(free.status, DONE, free.err)
         smallest = smallest_budget(*self.command)
         for step in range(STEPS):
-            # Up to what the whole model needs: the smallest and the file, which holds everything once.
+            # Up to the need of the whole model: the smallest budget plus the file, which holds everything once.
             budget = (smallest + self.model.stat().st_size * step // (STEPS - 1)) // 4096 * 4096
             budget = max(budget, cgroups.whole_pages(smallest))
             with self.subTest(budget=budget), cgroups.Group(budget) as group:

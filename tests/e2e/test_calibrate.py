@@ -89,7 +89,7 @@ class MemoryTest(CalibrateTest):
                 done = group.run([program("moec"), *map(str, self.command), "--memory", f"{budget // 4096 * 4096}B",
                                   "-o", str(output)])
                 self.assertEqual(done.returncode, DONE, done.stderr.decode()[-2000:])
-                # Files are read and written through the page cache, which gives way at the limit; what cannot is killed there.
+                # Files are read and written through the page cache, which is reclaimed at the limit; other memory beyond it kills the process.
                 self.assertEqual(group.oom_kills(), 0)
                 self.assertEqual(digest(output), whole)
 
@@ -184,7 +184,7 @@ class InterruptTest(CalibrateTest):
         self.outlives_a_failure("cut.partial.journal")
 
     def test_what_a_failed_run_has_finished_is_gone_on_with(self):
-        self.outlives_a_failure("cut.partial")  # Behind the reference, before anything is in the journal.
+        self.outlives_a_failure("cut.partial")  # After the reference, before anything is in the journal.
 
     def outlives_a_failure(self, name):
         output, journal = self.killed_at(name)

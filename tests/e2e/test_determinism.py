@@ -55,7 +55,7 @@ class InterruptTest(E2eTest):
         self.assertGreater(hit, 0, "no signal came before the compile's end")
 
     def test_ctrl_c_leaves_no_artifact_and_resumes_to_the_same_bytes(self):
-        # Before the handler stands, the signal itself ends the process.
+        # Before the handler is installed, the signal itself ends the process.
         for output in self.interrupted_early_and_late(signal.SIGINT, (INTERRUPTED, -signal.SIGINT)):
             self.expect(DONE, "moec", *self.command, "-o", output, "--resume")
             self.assertEqual(digest(output), digest(self.scratch / "whole.moe"))

@@ -40,7 +40,7 @@ def spanning(settings):
 
 class ExactTest(E2eTest):
     def available(self, path, ids):
-        """The settings without what this machine does not have; what is missing is said."""
+        """The settings that this machine supports; prints the missing ones."""
         settings = {kind: list(values) for kind, values in SETTINGS.items()}
         for kind in ("--io", "--isa"):
             for value in list(settings[kind]):

@@ -6,7 +6,7 @@ import time
 
 from support import BUILD, DONE, POCKET, E2eTest, pocket
 
-MOERT_BYTES = 3_000_000  # What a thin runtime may weigh, stripped.
+MOERT_BYTES = 3_000_000  # Size limit of a thin runtime, stripped.
 
 
 class InstallTest(E2eTest):

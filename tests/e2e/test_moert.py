@@ -127,7 +127,7 @@ class ProfileTest(E2eTest):
             self.assertTrue(sum(step["bytes_read"]) == 0 or part_ns["requests"] > 0, step)
         for key in ("bytes_read", "hits", "misses"):
             self.assertEqual(sum(sum(step[key]) for step in decode), said["decode"][key])
-        # The embedding's bytes are those of a row, and of prefetches there are none; nothing else that is resident is left out.
+        # The embedding counts one row and prefetches count nothing; all other resident bytes are included.
         bytes_of = dict(zip(profile["parts"], profile["part_weight_bytes"]))
         residents = json.loads(self.expect(DONE, "moec", "inspect", pocket("4"), "--json").out)["residents"]
         embedding = next(one for one in residents if "embed_tokens" in one["name"])
@@ -249,7 +249,7 @@ class MemoryTest(E2eTest):
         command = ("--text", text, "--window", 256)
         alone = [smallest_budget("eval", pocket(bits), *command) for bits in ("4", "source")]
         both = smallest_budget("eval", pocket("4"), "--reference", pocket("source"), *command)
-        # Beside each other they hold the reference's rows of logits, which neither holds alone.
+        # Together they hold the reference's rows of logits, which neither holds alone.
         rows = 256 * 4096 * 4
         self.assertLess(both - rows, sum(alone) - os.path.getsize(program("moert")))
 

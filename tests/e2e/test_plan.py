@@ -90,7 +90,7 @@ class PlanTest(E2eTest):
 
 
 class DeviceMemoryTest(E2eTest):
-    """A budget beyond the device's memory is planned, and said, by whatever plans."""
+    """Every planning command plans a budget beyond the device's memory, and warns."""
 
     def setUp(self):
         super().setUp()

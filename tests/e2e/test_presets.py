@@ -43,7 +43,7 @@ class PresetsTest(E2eTest):
         self.assertEqual(set(self.plans()), {f"{budget} {preset}" for budget in BUDGETS for preset in PRESETS})
 
     def test_the_search_is_expected_to_be_as_fast_as_every_preset(self):
-        # Nothing was decided on the tokens of a forecast, so a preset may be faster there by chance: by what a search takes for a gain.
+        # Nothing was decided on the tokens of a forecast, so a preset may be faster there by chance: at most by the gain that a search requires.
         plans = self.plans()
         for budget in BUDGETS:
             expected = {preset: plans[f"{budget} {preset}"]["forecast"]["token_ns"] for preset in PRESETS}

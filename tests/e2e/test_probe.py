@@ -73,7 +73,7 @@ class ProbeTest(E2eTest):
             with self.subTest(delay=delay):
                 started = support.start("moert", "probe", "-o", self.output, "--path", self.disk)
                 status, error = support.interrupt(started, signal.SIGINT, delay)
-                # Before it listens the signal simply kills.
+                # Before the handler is installed, the signal kills the process.
                 self.assertIn(status, (INTERRUPTED, -signal.SIGINT), error)
                 self.assertEqual(list(self.disk.iterdir()), [])
                 self.assertFalse(self.output.exists())

@@ -1,4 +1,4 @@
-"""Widths chosen by seconds: with a device and a budget the least expected time that keeps the target is taken, and said."""
+"""Widths chosen by seconds: with a device and a budget, the widths with the least expected time within the target are chosen, and named."""
 import functools
 import json
 import re
@@ -11,7 +11,7 @@ DEVICE = ROOT / "profiles/raspberry-pi-5-sd.yaml"
 
 @functools.cache
 def compiled(name, *flags):
-    """The artifact of a search with all solvers, and what was said of it."""
+    """The artifact of a search with all solvers, and the command's messages."""
     path = folder() / name
     done = run("moec", *searched("--threads", 2, *flags, solver="auto"), "-o", path)
     if done.status != DONE:

@@ -17,7 +17,7 @@ TOKENS = 16
 
 @functools.cache
 def greedy():
-    """What the model writes after PROMPT_IDS, as ids."""
+    """The tokens that the model generates after PROMPT_IDS."""
     model = artifact(GOLDEN, "--bits", "source", "--resident-bits", "source")
     ids = SCRATCH / "stop-ids.txt"
     ids.write_text(" ".join(map(str, PROMPT_IDS)))

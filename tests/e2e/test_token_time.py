@@ -1,4 +1,4 @@
-"""What tests/bench/token-time reckons with: the replayed critical path of a step, and a disk's counters while decoding."""
+"""The models of tests/bench/token-time: the replayed critical path of a step, and a disk's counters while decoding."""
 import sys
 import unittest
 
@@ -45,7 +45,7 @@ class ReplayTest(unittest.TestCase):
     def test_what_was_prefetched_is_read_from_the_layer_before_on(self):
         self.assertEqual(ms([turn(prefetched=[1]), turn(1, useful=1)]), 2.5)  # There in time.
         late = [turn(demanded=1, prefetched=[1]), turn(1, before_ns=0.1 * MS, useful=1)]
-        self.assertEqual(ms(late), 1 + 2 + 0.1)  # Behind the read of the layer itself.
+        self.assertEqual(ms(late), 1 + 2 + 0.1)  # After the read of the layer itself.
 
     def test_a_prefetch_in_vain_holds_the_next_reads_up(self):
         turns = [turn(prefetched=[None]), turn(1, before_ns=0.3 * MS, demanded=1)]
