@@ -43,7 +43,7 @@ class Group:
         try:
             if self.v1:
                 self.write("memory.limit_in_bytes", self.limit)
-                # Memory is charged to both limits, to this one first, and Linux 6.18 does not count failures at this limit.
+                # Memory is charged to both limits, to this one first, and Linux 6.18 does not count when this one is reached.
                 if (self.path / "memory.memsw.limit_in_bytes").exists():
                     self.write("memory.memsw.limit_in_bytes", self.limit + (1 << 20))
             else:

@@ -315,7 +315,7 @@ class TargetTest(AccuracyTest):
         self.assertGreater(enough, least)
         self.assertIn(f"with --resume and another --memory, {self.work} saves most of the time", said)
         self.assertEqual(self.left(), ["out.moe.work"])
-        # Begun, and then its inputs are removed.
+        # As left by an interrupted emission of another plan.
         self.scratch.joinpath("out.moe.partial.journal").write_text("moec-journal 1 0123456789abcdef\n")
         done = self.expect(DONE, "moec", *searched("--resume", "--memory", f"{enough}B"), "-o", self.output)
         self.assertIn("what was left of it is damaged or of other options; it was started over", done.err)

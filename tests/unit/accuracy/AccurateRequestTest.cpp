@@ -12,7 +12,7 @@ using namespace moert;
 
 namespace {
 
-/// A request that nothing is wrong with, of files that are there.
+/// A valid request whose files exist.
 struct RequestFixture {
   RequestFixture() {
     request.checkpointDirectory = directory.path("checkpoint");
@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(RequestFixture, "a profile alone serves a quantizer, and no ta
   CHECK(checkAccurateRequest(request).isOk());
 }
 
-TEST_CASE_FIXTURE(RequestFixture, "nothing to calibrate with is refused by what needs it") {
+TEST_CASE_FIXTURE(RequestFixture, "missing calibration input is refused where it is needed") {
   request.calibrationTexts.clear();
   checkRefused("--accuracy-loss needs --calibration-text, --self-text, or --calibration with");
   request.target.reset();
@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(RequestFixture,
   checkRefused("--self-text 39, expected at least 40");
 }
 
-TEST_CASE_FIXTURE(RequestFixture, "targets that are nothing or beyond reason are refused") {
+TEST_CASE_FIXTURE(RequestFixture, "targets of zero and targets that are too large are refused") {
   for (double target : {0.0, -0.1, 101.0, std::numeric_limits<double>::quiet_NaN()}) {
     request.target = target;
     checkRefused("expected more than 0");

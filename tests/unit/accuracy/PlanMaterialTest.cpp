@@ -18,14 +18,14 @@ static WidthSearchOutcome timedOutcome(double fewestBytesNs) {
   return outcome;
 }
 
-TEST_CASE("widths that least time chose are said beside those of the fewest bytes") {
+TEST_CASE("widths chosen by least time are reported beside those of the fewest bytes") {
   CHECK(widthsChosen(timedOutcome(3e6), "within 20MiB on this").reason.reason ==
         "2.5 ms a token by mckp; with the fewest bytes of those expected to pass 3 ms a token by "
         "uniform, expected "
         "within 20MiB on this");
 }
 
-TEST_CASE("of the fewest bytes that the budget does not hold no time is said") {
+TEST_CASE("widths of the fewest bytes that do not fit the budget are reported without a time") {
   const double kDoesNotFit = std::numeric_limits<double>::infinity();
   CHECK(widthsChosen(timedOutcome(kDoesNotFit), "within 20MiB on this").reason.reason ==
         "2.5 ms a token by mckp; with the fewest bytes of those expected to pass, by uniform, it "

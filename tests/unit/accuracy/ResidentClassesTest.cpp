@@ -31,7 +31,7 @@ static const ResidentClass &named(const std::vector<ResidentClass> &classes,
   return *found;
 }
 
-TEST_CASE("tied heads are the embedding's class, shared experts and attention have theirs") {
+TEST_CASE("tied heads are in the embedding's class, shared experts and attention have their own") {
   auto classes = classesOf("pocket-moe");
   CHECK(namesOf(classes) == std::vector<std::string>{"embedding", "attention", "shared experts"});
   CHECK(named(classes, "embedding").matrices.size() == 1);
@@ -40,7 +40,7 @@ TEST_CASE("tied heads are the embedding's class, shared experts and attention ha
   CHECK(named(classes, "shared experts").matrices.size() == 10 * 3);
 }
 
-TEST_CASE("heads of their own and dense layers have a class each") {
+TEST_CASE("untied heads and dense layers have a class each") {
   CHECK(named(classesOf("golden/mixtral"), "head").matrices.size() == 1);
   auto classes = classesOf("golden/qwen2_moe_sparse_step");
   CHECK(named(classes, "dense networks").matrices.size() % 3 == 0);

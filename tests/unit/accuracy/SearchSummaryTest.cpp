@@ -22,7 +22,7 @@ static std::vector<SampleScore> itemsOf(size_t known, size_t unknown) {
   return items;
 }
 
-TEST_CASE("losses are shares, and nats of KL") {
+TEST_CASE("losses are shown as percentages, and KL in nats") {
   CHECK(formatLoss(0.0204, LossMetric::kChoice) == "2.04%");
   CHECK(formatLoss(0.00001, LossMetric::kPerplexity) == "0.001%");
   CHECK(formatLoss(-0.01, LossMetric::kExact) == "-1.00%");
@@ -38,7 +38,7 @@ TEST_CASE("a confidence is shown with the digits in which levels differ") {
   CHECK(formatConfidence(0.99985) == "99.985%");
 }
 
-TEST_CASE("too few items for a target are said, enough are not") {
+TEST_CASE("too few items for a target are reported, enough are not") {
   const AcceptanceScores items = found(itemsOf(40, 60));
   CHECK(itemsText(items, LossMetric::kChoice, 0.02) ==
         "; 100 items, of which the reference has points in 40, can show no loss below 7.97%: more "
@@ -46,11 +46,12 @@ TEST_CASE("too few items for a target are said, enough are not") {
   CHECK(itemsText(items, LossMetric::kChoice, 0.1).empty());
 }
 
-TEST_CASE("windows are not to blame for a target out of reach") {
+TEST_CASE("for windows, nothing is added to a target out of reach") {
   CHECK(itemsText(found(itemsOf(0, 100)), LossMetric::kPerplexity, 0.02).empty());
 }
 
-TEST_CASE("what was accepted is said with the target, the test's bound, units and their spread") {
+TEST_CASE(
+    "the accepted loss is reported with the target, the test's bound, units and their spread") {
   const AcceptanceScores items = found(itemsOf(40, 60));
   for (const char *part :
        {"accepted: exact loss of at most 2.00% with 95% confidence",

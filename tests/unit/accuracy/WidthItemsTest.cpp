@@ -89,7 +89,7 @@ TEST_CASE_FIXTURE(ItemsFixture, "a class of resident matrices is an item of 16, 
   CHECK(attention.options[2].bits == 4);
   CHECK(attention.options[0].cost > attention.options[1].cost);
   CHECK(attention.options[1].cost > attention.options[2].cost);
-  // Each is alone in a group behind those of the layers.
+  // Each is alone in a group after those of the layers.
   for (size_t c = 0; c < 2; ++c) {
     CHECK(input.isProbedDirectly[experts() + c]);
     CHECK(input.groups[experts() + c] == pool->layers() + c);
@@ -129,7 +129,8 @@ TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes widths by the model's lay
         std::map<std::string, uint32_t>{{"layer0.query", 16}, {"layer1.query", 16}, {"head", 4}});
 }
 
-TEST_CASE_FIXTURE(ItemsFixture, "bytes of experts and of resident matrices are counted apart") {
+TEST_CASE_FIXTURE(ItemsFixture,
+                  "bytes of experts and of resident matrices are counted separately") {
   WidthItems made = itemsWith(classes());
   WidthAssignment assignment(experts(), 2);
   assignment.insert(assignment.end(), {1, 1});

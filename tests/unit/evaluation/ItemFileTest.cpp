@@ -42,7 +42,7 @@ static void checkRefused(const Status &status, const char *mention) {
   CHECK(status.message().find(mention) != std::string::npos);
 }
 
-TEST_CASE("a choice item that is none is refused with its line") {
+TEST_CASE("an invalid choice item is refused with its line") {
   const std::string first = R"({"question": "q", "choices": ["a", "b"], "answer": 0})"
                             "\n";
   struct Broken {
@@ -68,7 +68,7 @@ TEST_CASE("a choice item that is none is refused with its line") {
   checkRefused(parseChoiceItems(first + std::string("{}\0", 3), "f").status(), "zero byte");
 }
 
-TEST_CASE("an answer item that is none is refused with its line") {
+TEST_CASE("an invalid answer item is refused with its line") {
   const std::string first = R"({"prompt": "p", "answer": "a"})"
                             "\n";
   struct Broken {

@@ -44,7 +44,7 @@ TEST_CASE("the perplexity's bound is that of the nats, as a relative perplexity"
 }
 
 TEST_CASE("the windows of a document are one unit") {
-  // 40 documents of 10 windows are as sure as 40 windows, not as 400.
+  // 40 documents of 10 windows have the bound of 40 windows, not of 400.
   std::vector<SampleScore> documents, windows;
   for (uint32_t i = 0; i < 40; ++i) {
     const SampleScore score = windowOf(0, i, 21 + i % 3, 20, 1, 9);
@@ -77,7 +77,7 @@ TEST_CASE("a loss that is not defined has no bound") {
   CHECK_FALSE(lossUpperBound(items, LossMetric::kExact));
 }
 
-TEST_CASE("items are bounded in pairs: what both models get wrong widens no bound") {
+TEST_CASE("items are bounded in pairs: an item that both models get wrong widens no bound") {
   std::vector<SampleScore> known, all;
   for (uint32_t i = 0; i < 60; ++i) {
     all.push_back(i % 3 ? itemOf(i, i % 2, 1) : itemOf(i, 0, 0));
@@ -101,14 +101,14 @@ TEST_CASE("items of which none lost anything bound the loss by how many they are
           doctest::Approx(1 - std::pow(1 - confidence, 1.0 / 59)).epsilon(1e-9));
     CHECK(*lossUpperBound(items, LossMetric::kExact, confidence) >= leastBound(items, confidence));
   }
-  // What the reference gets wrong can lose nothing, and shows nothing.
+  // An item that the reference gets wrong can lose nothing, and proves nothing.
   for (uint32_t i = 59; i < 200; ++i)
     items.push_back(itemOf(i, 0, 0));
   CHECK(leastBound(items) == leastBound(std::span(items).first(59)));
   CHECK(leastBound(std::span(items).last(100)) == 1);
 }
 
-TEST_CASE("a reference that knows one item of many bounds next to nothing") {
+TEST_CASE("a reference with points in one item of many gives a very wide bound") {
   std::vector<SampleScore> items;
   for (uint32_t i = 0; i < 30; ++i)
     items.push_back(itemOf(i, i == 7, i == 7));
@@ -126,7 +126,7 @@ TEST_CASE("no bound of a fraction is above 1") {
   CHECK(*lossUpperBound(items, LossMetric::kExact) == 1);
 }
 
-TEST_CASE("the bound of a loss allocates what it says") {
+TEST_CASE("the bound of a loss allocates exactly the stated bytes") {
   std::vector<SampleScore> windows;
   for (uint32_t i = 0; i < 500; ++i)
     windows.push_back(windowOf(i, i, 22, 20, 1 + i % 3, 9));

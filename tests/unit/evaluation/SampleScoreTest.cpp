@@ -15,7 +15,7 @@ static SampleScore itemOf(uint32_t text, double points, double referencePoints) 
   return score;
 }
 
-TEST_CASE("the loss of items is the share of the reference's points that is gone") {
+TEST_CASE("the loss of items is the fraction of the reference's points that is lost") {
   const std::vector<SampleScore> items = {itemOf(0, 1, 1), itemOf(0, 0, 1), itemOf(0, 0.5, 0),
                                           itemOf(0, 0, 0)};
   const SampleScore sum = sumOf(items);

@@ -70,7 +70,7 @@ TEST_CASE("a line with ids is a document whatever its text, and says where it is
   CHECK((*documents)[2].ids == std::vector<int32_t>{3});
 }
 
-TEST_CASE("a line that is no document is refused with its number, what was found and expected") {
+TEST_CASE("an invalid line is refused with its number, what was found and what was expected") {
   struct Broken {
     const char *line, *found;
   };
@@ -102,7 +102,7 @@ TEST_CASE("a line that is no document is refused with its number, what was found
   }
 }
 
-TEST_CASE("the file's name decides how it is read, and its bytes what it is") {
+TEST_CASE("the file's name decides how it is read, and its bytes decide its identity") {
   TemporaryDirectory directory;
   const std::string content = "{\"text\": \"one\"}\n---\n{\"text\": \"two\"}\n";
   const std::string lines = write(directory, "a.jsonl", "{\"text\": \"one\"}\n"),
@@ -129,7 +129,7 @@ TEST_CASE("files that cannot be read as text are refused by name") {
   }
 }
 
-TEST_CASE("a separator that is no line is refused") {
+TEST_CASE("a separator that no line can equal is refused") {
   CHECK(checkDocumentSeparator(kDocumentSeparator).isOk());
   CHECK(checkDocumentSeparator("").isOk());
   CHECK(checkDocumentSeparator("a\nb").code() == StatusCode::kInvalidInput);

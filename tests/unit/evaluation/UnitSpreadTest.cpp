@@ -35,7 +35,7 @@ TEST_CASE("the spread is the standard deviation of what units lose, in the metri
         doctest::Approx((high - low) / std::sqrt(2.0)));
 }
 
-TEST_CASE("units that are alike have no spread, and one alone has none that is known") {
+TEST_CASE("equal units have a spread of zero, and a single unit has none") {
   std::vector<SampleScore> samples(6, windowOf(0, 0, 2));
   CHECK_FALSE(unitSpread(samples, LossMetric::kKl));
   for (uint32_t i = 0; i < 6; ++i)

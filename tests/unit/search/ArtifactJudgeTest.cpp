@@ -1,5 +1,5 @@
-// The judge on a synthetic model, whose experts an assignment gives their width: what is measured
-// is known from evaluating the two artifacts side by side.
+// The judge on a synthetic model, in which an assignment sets the experts' widths: the expected
+// measurement comes from evaluating the two artifacts side by side.
 #include "compiler/search/ArtifactJudge.h"
 
 #include "moert/Engine.h"
@@ -117,7 +117,7 @@ static std::vector<SampleScore> sideBySide(const Fixture &fixture, const WindowS
   return std::move(scores).value();
 }
 
-TEST_CASE("the reference beside itself loses nothing, not a bit") {
+TEST_CASE("the reference compared with itself has a loss of exactly zero") {
   for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl, LossMetric::kTop1}) {
     Fixture fixture(metric);
     auto judge = fixture.judge();
@@ -135,7 +135,7 @@ TEST_CASE("the reference beside itself loses nothing, not a bit") {
   }
 }
 
-TEST_CASE("a measurement is what both artifacts side by side give, by any metric") {
+TEST_CASE("a measurement equals an evaluation of both artifacts side by side, by any metric") {
   for (LossMetric metric : {LossMetric::kPerplexity, LossMetric::kKl, LossMetric::kTop1}) {
     Fixture fixture(metric);
     auto judge = fixture.judge();
@@ -262,7 +262,8 @@ TEST_CASE("accepted on items, the search measures KL on its windows") {
   CHECK_FALSE(measured->spread); // A divergence predicts no loss of answers.
 }
 
-TEST_CASE("an acceptance on items is of every item, with KL there and what as many can show") {
+TEST_CASE("an acceptance on items scores every item, with KL, and with the least bound of as many "
+          "items") {
   for (unsigned threads : {1u, 3u}) {
     ItemsFixture fixture;
     fixture.options.threads = threads;
@@ -279,7 +280,7 @@ TEST_CASE("an acceptance on items is of every item, with KL there and what as ma
     CHECK(found.loss == *lossOf(sum, LossMetric::kExact));
     CHECK(found.upperBound >= leastBound(found.samples, found.confidence));
     CHECK(sum.kl() > 0);
-    // Nothing is lost, and so few items cannot show that.
+    // Nothing is lost, but so few items cannot prove it.
     auto itself = judge->accept({0}, AcceptanceChain::kMain);
     REQUIRE(itself.isOk());
     CHECK(*itself == TestResult::kOutOfReach);
@@ -288,7 +289,7 @@ TEST_CASE("an acceptance on items is of every item, with KL there and what as ma
   }
 }
 
-TEST_CASE("items that are left out are not accepted on") {
+TEST_CASE("items that are left out are not scored") {
   ItemsFixture all, some;
   some.kept = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11};
   some.options.items = some.kept;
@@ -302,7 +303,7 @@ TEST_CASE("items that are left out are not accepted on") {
     CHECK(scores[i].klNats == expected[some.kept[i]].klNats);
 }
 
-TEST_CASE("what was measured is answered from the log, in this run and a later one") {
+TEST_CASE("repeated measurements are answered from the log, in this run and a later one") {
   Fixture fixture;
   Result<double> probe = 0.0;
   Result<Measurement> measured = Measurement();
@@ -337,7 +338,7 @@ TEST_CASE("another fingerprint measures anew") {
   CHECK(fixture.artifacts == 2);
 }
 
-TEST_CASE("no candidate is left behind") {
+TEST_CASE("no candidate's file remains") {
   Fixture fixture;
   auto judge = fixture.judge();
   REQUIRE(judge->probe({1}).isOk());

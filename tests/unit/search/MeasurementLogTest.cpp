@@ -114,7 +114,7 @@ TEST_CASE("a line with another digit than was written counts as absent") {
   }
 }
 
-TEST_CASE("of a key that was measured twice the last measurement counts") {
+TEST_CASE("if a key was measured twice, the last measurement counts") {
   Fixture fixture;
   MeasurementLog log = fixture.open();
   REQUIRE(log.add(1, {2, 3}).isOk());

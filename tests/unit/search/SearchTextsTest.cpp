@@ -165,8 +165,8 @@ TEST_CASE("texts of the acceptance's own are used whole, and none is set aside")
   CHECK(windows.probe.windows + windows.rest.windows == 20);
 }
 
-// Calibration's windows are of another length and begin elsewhere: tokens 100 to 163 are the
-// windows from 96 and 128 on, and that from 160 on by 4 tokens only, which are too few to tell.
+// Calibration's windows have another length and begin elsewhere: tokens 100 to 163 overlap the
+// windows from 96 and 128 on, and the one from 160 on by 4 tokens only, which are too few to count.
 TEST_CASE("windows that calibration has seen are left out, wherever its own began") {
   const std::vector<SearchText> texts = {textOf("a", 0, 23 * kWindow)},
                                 acceptance = {textOf("b", 10000, 20 * kWindow)};
@@ -197,7 +197,7 @@ TEST_CASE("a run of tokens across two windows of calibration was not seen") {
   CHECK(chosen(texts, acceptance, calibrated, 16, amounts(100)).rest.windows == 15);
 }
 
-TEST_CASE("the acceptance leaves out what calibration or the search has seen") {
+TEST_CASE("the acceptance leaves out text that calibration or the search has seen") {
   const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)};
   // A file that holds some of the calibration text beside text of its own.
   std::vector<SearchText> acceptance = {textOf("b", 10000, 20 * kWindow)};
@@ -334,9 +334,9 @@ TEST_CASE("too few windows for the search and too few units for the acceptance a
   const SearchText units = textOf("b", 10000, 40 * kWindow, 2);
   CHECK(chosen({search}, {units}).acceptance.unitCount() == 20);
   says(refusal({few}, {units}), "the texts have 9 windows of 32 tokens for the search");
-  // What calibration has seen is no longer there for the search.
+  // The search cannot use what calibration has seen.
   says(refusal({search}, {units}, numbered(0, kWindow)), "the texts have 9 windows");
-  // 95 windows of 19 documents say less than 20 documents of one.
+  // 95 windows of 19 documents are fewer units than 20 documents of one window.
   const moert::Status status = refusal({search}, {textOf("b", 10000, 95 * kWindow, 5)});
   says(status, "--eval-text has 19 units (19 documents, 95 windows of 32 tokens)");
   says(status, "More documents help, not longer ones: a JSONL file with one document a line, or "
@@ -388,7 +388,7 @@ TEST_CASE("items that calibration or the search has read parts of are found") {
   const std::vector<Ids> items = {
       tokens(8, 16),    // In a window of calibration...
       tokens(24, 16),   // ...and over the end of one.
-      tokens(8, 15),    // Too short to tell.
+      tokens(8, 15),    // Too short to count.
       tokens(1016, 40), // Partly in a window of probes...
       tokens(2000, 16), // ...and in one of the others.
       tokens(5000, 40), // In none.
@@ -397,7 +397,7 @@ TEST_CASE("items that calibration or the search has read parts of are found") {
         std::vector<bool>{true, false, false, true, true, false});
 }
 
-TEST_CASE("what many items begin with is no part of them, what two have in common is") {
+TEST_CASE("a beginning shared by many items does not count, one shared by two items does") {
   auto asked = [](int32_t first) {
     Ids item = numbered(0, 20), rest = numbered(first, 20);
     item.insert(item.end(), rest.begin(), rest.end());
