@@ -79,7 +79,7 @@ static uint64_t mix(uint64_t seed, uint64_t number) {
   return checksum64(std::as_bytes(std::span(parts)));
 }
 
-// Each use and each document of a seed gets a stream of its own. Files have the seed as it is, so
+// Each use and each document of a seed gets a stream of its own. Files have the seed unchanged, so
 // that those in tests/data/documents are what their command writes.
 static uint64_t seedOf(const SelfTextRequest &request, uint64_t document) {
   const uint64_t seed = request.use == SelfTextUse::kFile

@@ -58,7 +58,7 @@ def Moe_Logits : Resource<"::mlir::moe::LogitsResource">;
 def Moe_Prefetches : Resource<"::mlir::moe::PrefetchesResource">;
 
 class Moe_ExecOp<string mnemonic, list<Trait> traits = []>
-    : Moe_Op<"execute." # mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
+    : Moe_Op<"exec." # mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
 
 /// An instruction that refers to symbols of the module.
 class Moe_ExecSymbolOp<string mnemonic, list<Trait> traits = []>

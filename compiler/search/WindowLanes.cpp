@@ -63,8 +63,8 @@ Result<std::vector<SampleScore>> SampleQueue::result() && {
 }
 
 // execute: takes samples from the queue until it is empty.
-template <typename Play>
-static void evaluateLanes(std::span<const WindowLane> lanes, const Play &execute) {
+template <typename Score>
+static void evaluateLanes(std::span<const WindowLane> lanes, const Score &execute) {
   std::vector<std::thread> others;
   for (const WindowLane &lane : lanes.subspan(1))
     try {

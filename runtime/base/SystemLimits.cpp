@@ -100,7 +100,7 @@ void takeV1(GroupLimits &limits, const std::string &root, const std::string &con
     });
 }
 
-/// Of a file with lines of "NAME: KIBIBYTES kB"; without the line, UINT64_MAX.
+/// A value of a file with lines of "NAME: KIBIBYTES kB"; without the line, UINT64_MAX.
 uint64_t bytesNamed(std::string_view wanted, const std::string &path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -14,7 +14,7 @@ struct MemoryBound {
 };
 
 struct SystemMemory {
-  MemoryBound limit; // Of all processes together.
+  MemoryBound limit; // All processes together.
   MemoryBound room;  // What they do not hold by now; pages of files count as room.
 };
 
@@ -26,8 +26,8 @@ SystemMemory systemMemory(const std::string &systemRoot = "");
 /// The largest number where there is none.
 struct GroupLimits {
   uint64_t limitBytes = UINT64_MAX; // The smallest one.
-  /// Of the limits what the groups' processes, this one among them, do not hold by now. Pages of
-  /// files that were read are not held: the system gives them back.
+  /// The part of the limits that the groups' processes, this one among them, do not hold by now.
+  /// Pages of files that were read are not held: the system gives them back.
   uint64_t roomBytes = UINT64_MAX;
   uint32_t cores = UINT32_MAX; // CPU time quota per period, rounded up; at least 1.
 };

@@ -15,7 +15,7 @@ namespace moert {
 // and 130 ns depending on the processor.
 static constexpr uint64_t kSpinNs = 30000;
 // Pauses between two readings of the clock, which costs as much as a few pauses.
-static constexpr int kPausesPerLook = 8;
+static constexpr int kPausesPerClockRead = 8;
 
 // Several chunks, so that a late or interrupted thread delays the others little.
 static constexpr uint32_t kChunksPerThread = 4;
@@ -52,7 +52,7 @@ static void pauseBriefly() {
 static uint32_t waitForChange(const std::atomic<uint32_t> &value, uint32_t old) {
   const uint64_t begin = monotonicNs();
   do {
-    for (int i = 0; i < kPausesPerLook; ++i) {
+    for (int i = 0; i < kPausesPerClockRead; ++i) {
       uint32_t now = value.load(std::memory_order_acquire);
       if (now != old)
         return now;

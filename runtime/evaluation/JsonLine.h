@@ -20,7 +20,7 @@ struct JsonField {
   std::string text;
   uint64_t number = 0;
   std::vector<std::string> texts;
-  std::vector<int32_t> ids; // Of an array of whole numbers from 0 to INT32_MAX, one or more.
+  std::vector<int32_t> ids; // An array of whole numbers from 0 to INT32_MAX, one or more.
 };
 
 /// Borrows the file's name. The readers move the value out: call each at most once per key.

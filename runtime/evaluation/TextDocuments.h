@@ -33,7 +33,7 @@ struct TextDocument {
 struct TextFile {
   std::string name;   // As messages name it.
   uint64_t hash = 0;  // XXH3-64 of the file's bytes.
-  uint64_t bytes = 0; // Of the file.
+  uint64_t bytes = 0; // Size of the file.
   std::vector<TextDocument> documents;
 };
 

@@ -22,8 +22,8 @@ struct TokenizerState;
 class Tokenizer {
 public:
   /// Checks the table in every detail and refuses it with a reason. The bytes must start at a
-  /// multiple of 8 (a section of an artifact does). modelRows: the number of tokens of the model that
-  /// texts are encoded for.
+  /// multiple of 8 (a section of an artifact does). modelRows: the number of tokens of the model
+  /// that texts are encoded for.
   static Result<Tokenizer> load(std::span<const std::byte> table, size_t modelRows = SIZE_MAX);
 
   Tokenizer(Tokenizer &&) noexcept;

@@ -49,7 +49,7 @@ class CheckTest(TreeTest):
     def test_a_clean_tree_passes_every_check(self):
         status, failed, output = self.tree.check()
         self.assertEqual((status, failed), (0, []), output)
-        self.assertEqual(output.count("ok "), 7)
+        self.assertEqual(output.count("ok "), 8)
 
     def test_a_badly_laid_out_file_is_refused_by_name(self):
         self.tree.write("runtime/base/Bad.cpp", "int  answer( ){return 42;}\n")
@@ -57,7 +57,7 @@ class CheckTest(TreeTest):
 
     def test_a_check_that_does_not_run_fails(self):
         for checks, program, ending in ((["format"], "clang-format", "kill -SEGV $$"), (["spelling"], "codespell", "exit 70"),
-                                        (["layering", "links"], "python3", "exit 1")):
+                                        (["layering", "links", "idioms"], "python3", "exit 1")):
             with self.subTest(program), tempfile.TemporaryDirectory() as folder:
                 broken = Path(folder) / program
                 broken.write_text(f"#!/bin/sh\n{ending}\n")

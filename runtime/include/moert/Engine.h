@@ -90,7 +90,7 @@ struct LayerProfile {
   uint32_t misses = 0;
   uint32_t useful = 0;    // Misses that had been prefetched: read, or kept from leaving.
   uint32_t ready = 0;     // Hits, and misses that had been read by then.
-  uint32_t stalled = 0;   // Of all, those that were waited for, with nothing else to compute.
+  uint32_t stalled = 0;   // Waited for, with nothing else to compute.
   uint32_t cancelled = 0; // Prefetched experts that were let go unused.
   uint64_t prefetchBytes = 0;
 };

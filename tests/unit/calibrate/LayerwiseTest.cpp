@@ -146,14 +146,14 @@ LayerwiseOptions layerwiseOptions() {
   return options;
 }
 
-struct Played {
+struct LoadedEngine {
   LayerRecorder recorder;
   LayerwiseAccount account;
   uint64_t bytesRead = 0;
 };
 
-Played executeLayerwise(const Model &model, const LayerwiseOptions &options) {
-  Played executed;
+LoadedEngine executeLayerwise(const Model &model, const LayerwiseOptions &options) {
+  LoadedEngine executed;
   auto account = accountLayerwise(model, options);
   REQUIRE_MESSAGE(account.isOk(), account.status().message());
   executed.account = *account;
@@ -244,7 +244,7 @@ TEST_CASE("results do not depend on memory, threads or instruction set") {
   options.isa = Isa::kReference;
   CHECK(executeLayerwise(*file.model, options).recorder.seen == expected);
   options.memory = BudgetSize{smallestBudget(*file.model, options), {}};
-  Played smallest = executeLayerwise(*file.model, options);
+  LoadedEngine smallest = executeLayerwise(*file.model, options);
   CHECK(smallest.account.batchWindows == 1);
   CHECK(!smallest.account.holdsLayer);
   CHECK(smallest.recorder.seen == expected);
@@ -253,7 +253,7 @@ TEST_CASE("results do not depend on memory, threads or instruction set") {
 TEST_CASE(
     "with a pool for a whole layer each expert is read once, and the resident weights twice") {
   SyntheticFile file;
-  Played executed = executeLayerwise(*file.model, layerwiseOptions());
+  LoadedEngine executed = executeLayerwise(*file.model, layerwiseOptions());
   REQUIRE(executed.account.holdsLayer);
   REQUIRE(executed.account.batchWindows < kWindows);
   const Artifact &artifact = file.model->artifact();
@@ -278,7 +278,7 @@ TEST_CASE("without logits the head's weights are not read") {
   LayerwiseOptions options = layerwiseOptions();
   uint64_t whole = executeLayerwise(*file.model, options).bytesRead;
   options.wantsLogits = false;
-  Played executed = executeLayerwise(*file.model, options);
+  LoadedEngine executed = executeLayerwise(*file.model, options);
   CHECK(executed.recorder.seen.logits.empty());
   CHECK(executed.bytesRead < whole);
   CHECK(executed.recorder.seen.experts == seenStepByStep(*file.model).experts);
@@ -288,7 +288,7 @@ TEST_CASE("later routers get this layer's input") {
   SyntheticFile file;
   LayerwiseOptions options = layerwiseOptions();
   options.laterRouters = 2;
-  Played executed = executeLayerwise(*file.model, options);
+  LoadedEngine executed = executeLayerwise(*file.model, options);
   CHECK(executed.recorder.laterScores.size() == 3); // 0 to 1, 0 to 2, 1 to 2.
   for (const auto &[layers, scores] : executed.recorder.laterScores) {
     std::vector<float> router =

@@ -31,7 +31,7 @@ TEST_CASE("a share of the expert bytes is no number of bytes that a limit could 
   CHECK(checkBudgetLimit({0, 0.5}, container(1, 1)).isOk());
 }
 
-TEST_CASE("a refused budget says whether the machine or the container has too little") {
+TEST_CASE("a refused budget names the machine or the container, whichever has too little") {
   SystemMemory machine{{kMiB, false}, {kMiB, false}};
   CHECK(checkBudgetLimit({2 * kMiB, {}}, machine).message().find("this machine") !=
         std::string::npos);

@@ -71,7 +71,7 @@ moert::Program buildWith(const std::string &before, const std::string &instructi
   std::string text = std::string(kSymbols) + "moe.program @decode {" + kBuffers +
                      "moe.exec.embed %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n" + before +
                      instruction +
-                     "\nmoe.execute.head %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n}";
+                     "\nmoe.exec.head %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n}";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   REQUIRE(module);
   FailureOr<moert::Program> program = moec::buildProgram(*module->getOps<moe::ProgramOp>().begin());

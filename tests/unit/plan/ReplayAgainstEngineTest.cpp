@@ -69,7 +69,7 @@ Trace traceOf(const Model &model) {
   for (uint32_t segment = 0; segment < (*executor)->segments(); ++segment) {
     out.resize((*executor)->stateBytes(segment + 1) * kPrompt.size());
     REQUIRE((*executor)->begin(segment).isOk());
-    REQUIRE((*executor)->runPass(kPrompt, in, out, trace).isOk());
+    REQUIRE((*executor)->execute(kPrompt, in, out, trace).isOk());
     std::swap(in, out);
   }
   return trace;

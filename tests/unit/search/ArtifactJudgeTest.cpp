@@ -82,8 +82,8 @@ struct Fixture {
 };
 
 /// One artifact, opened.
-struct Played {
-  explicit Played(const std::string &path) {
+struct LoadedEngine {
+  explicit LoadedEngine(const std::string &path) {
     auto opened = Model::open(path);
     REQUIRE(opened.isOk());
     model = std::move(opened).value();
@@ -109,7 +109,7 @@ struct Played {
 static std::vector<SampleScore> sideBySide(const Fixture &fixture, const WindowSet &set) {
   const std::string path = fixture.directory.path("other.moe");
   writeModel(path, WeightKind::kInt4);
-  Played candidate(path), reference(fixture.options.referencePath);
+  LoadedEngine candidate(path), reference(fixture.options.referencePath);
   EvaluationOptions options;
   options.windowTokens = options.stepTokens = kWindow;
   auto scores = evaluate(textsOf(set, kWindow), options, *candidate.source, reference.source.get());
