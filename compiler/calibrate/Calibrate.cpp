@@ -30,7 +30,7 @@ Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
   if (table.empty())
     return invalidInput(checkpoint.directory(),
                         " has no tokenizer.json, which reading calibration texts needs");
-  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table));
+  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, options.vocabularySize));
   WindowRequest request;
   request.textPaths = options.textPaths;
   request.documentSeparator = options.documentSeparator;

@@ -37,8 +37,8 @@ struct CalibrateOptions {
   std::string referencePath;
   std::vector<std::string> textPaths; // UTF-8: documents (TextDocuments.h).
   std::string documentSeparator = std::string(moert::kDocumentSeparator);
-  std::vector<int32_t> endTokens; // End-of-text tokens of the model.
-  uint32_t vocabularySize = 0;    // The model has so many tokens.
+  std::vector<int32_t> endTokens;       // End-of-text tokens of the model.
+  uint32_t vocabularySize = UINT32_MAX; // Token ids of the model are below it.
   /// The profile. Until it is finished, OUT.partial, its journal and its states are beside it.
   std::string outputPath;
   uint64_t tokens = kCalibrationTokens; // Rounded up to whole windows.

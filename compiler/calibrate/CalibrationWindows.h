@@ -16,9 +16,9 @@ namespace moec {
 
 struct WindowRequest {
   std::vector<std::string> textPaths;
-  std::string documentSeparator;  // TextDocuments.h.
-  std::vector<int32_t> endTokens; // End-of-text tokens of the model.
-  uint32_t vocabularySize = 0;    // The model has so many tokens.
+  std::string documentSeparator;        // TextDocuments.h.
+  std::vector<int32_t> endTokens;       // End-of-text tokens of the model.
+  uint32_t vocabularySize = UINT32_MAX; // Token ids of the model are below it.
   uint32_t windowTokens = 0;
   uint64_t tokens = 0; // Rounded up to whole windows.
   uint64_t seed = 0;

@@ -89,7 +89,8 @@ Result<WindowCutter> WindowCutter::create(const Tokenizer &tokenizer,
   MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> without, tokenizer.encode("a", false));
   if (with.size() == without.size() && !endTokens.empty())
     cutter.separator = endTokens.front();
-  cutter.added.assign(with.begin(), std::ranges::search(with, without).begin());
+  cutter.added.assign(with.begin(),
+                      std::search(with.begin(), with.end(), without.begin(), without.end()));
   return cutter;
 }
 

@@ -213,7 +213,7 @@ class RefusalTest(E2eTest):
 
     def test_a_target_chooses_the_head_s_width_or_is_given_all_widths(self):
         words = ["compile", POCKET, "-o", self.scratch / "m.moe", "--accuracy-loss", "2%", "--calibration-text", POCKET / "config.json"]
-        self.refused("moec", *words, "--head-bits", 8, mention="--head-bits 8 beside --accuracy-loss without --resident-bits")
+        self.refused("moec", *words, "--head-bits", 8, mention="--head-bits 8 with --accuracy-loss also needs --resident-bits")
         self.refused("moec", *words, "--head-bits", 8, "--resident-bits", 4, mention="a window of 512")
 
     def test_a_refused_compile_leaves_an_earlier_artifact_alone(self):

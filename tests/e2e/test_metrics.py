@@ -68,7 +68,7 @@ class ChoiceTest(ItemsTest):
         self.assertNotIn("reference", said)
 
     def test_beside_itself_nothing_is_lost(self):
-        said = self.evaluate("choice", "--text", self.write(QUESTIONS * 4), "--reference", pocket("4"))
+        said = self.evaluate("choice", "--text", self.write(QUESTIONS * 8), "--reference", pocket("4"))
         self.assertEqual((said["kl"], said["top1"]), (0, 1))
         self.assertEqual(said["value"], said["reference"])
         rights = round(said["value"] * said["items"])
