@@ -30,10 +30,10 @@ std::optional<AcceptanceLevels> acceptanceLevels(uint32_t compile) {
 constexpr double kMainSteps[] = {-1.8, -0.8, 0, 0.8, 1.6, 2.6, 4, 6.5};
 // Texts differ by more than their sampling errors, and by less than this.
 constexpr double kLeastSpread = 0.05, kMostSpread = 0.3;
-// Of the center. The acceptance text may lose several times as much as the search's.
+// Relative to the center. The acceptance text may lose several times as much as the search's.
 constexpr double kReserveFactors[] = {0.15, 0.28, 0.42, 0.56, 0.7, 0.82};
 
-// What a divergence is worth in points differs by more than an order of magnitude.
+// The points that a divergence costs differ by more than an order of magnitude.
 constexpr double kMainItemFactors[] = {0.25, 0.4, 0.63, 1, 1.6, 2.5, 4, 6.3, 10, 16, 25};
 constexpr double kReserveItemFactors[] = {1. / 64, 1. / 32, 1. / 16, 0.1, 0.16};
 

@@ -18,33 +18,33 @@ namespace moec {
 
 enum class AcceptanceChain : uint8_t { kMain, kReserve };
 
-/// How probable it may be that a chain accepts a candidate that exceeds its target.
+/// The probability with which a chain may accept a candidate that exceeds the target.
 struct AcceptanceLevels {
   double main = 0, reserve = 0;
 
   double of(AcceptanceChain chain) const {
     return chain == AcceptanceChain::kMain ? main : reserve;
   }
-  /// Of the bound that a test compares with the target.
+  /// The confidence of the bound that a test compares with the target.
   double confidence(AcceptanceChain chain) const { return 1 - of(chain); }
 };
 
-/// Over all compiles that test a checkpoint on a text.
+/// The same probability for all compiles together that test a checkpoint on a text.
 constexpr double kAcceptanceError = 0.05;
-/// So many compiles may, before another text is needed.
+/// The most compiles on one text; then another text is needed.
 constexpr uint32_t kMaxCompilesOfText = 9;
 /// Whoever starts a later compile has seen scores of the earlier ones. Its levels hold for the
 /// worst of so many targets, or other options, among which those scores have decided.
 constexpr uint32_t kChoicesOfLaterCompile = 5;
 
-/// Of the compile with this number, from 1, on a text. The first one gets nearly everything:
+/// The levels of a compile by its number on a text, from 1. The first one gets nearly everything:
 /// 4% + 8 * 5 * 0.025% = 5%. Nothing beyond the last.
 std::optional<AcceptanceLevels> acceptanceLevels(uint32_t compile);
 
 /// The thresholds of a chain, ascending: what a candidate's predicted bound has to meet.
 /// `center` is the threshold that the prediction itself suggests. `spread` is the standard error of
 /// the prediction, relative to it; absent where the search measures another loss than the tests,
-/// and a prediction is no more than a prefetch.
+/// and the center is only an estimate.
 std::vector<double> chainThresholds(AcceptanceChain chain, double center,
                                     std::optional<double> spread);
 

@@ -88,7 +88,7 @@ private:
 };
 
 struct ReplayResult {
-  std::vector<ReplayCounts> passes; // Of the trace.
+  std::vector<ReplayCounts> passes; // One per layer pass of the trace.
   ReplayCounts total;
   uint64_t startBytes = 0; // Read before the first layer pass.
 };

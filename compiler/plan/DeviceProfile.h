@@ -77,7 +77,7 @@ struct DeviceProfile {
   std::string isa;                  // A name that Kernels.h knows, "avx512" say.
   uint32_t cores = 0;               // That a process may use.
   Quantity dispatchNs;              // To hand one operation to all threads and wait for them.
-  Quantity fractionWhileReading{1}; // Of the rates of products, while reads are under way.
+  Quantity fractionWhileReading{1}; // Relative to the rates of products, while reads are in flight.
 
   Quantity totalMemoryBytes;
   Quantity availableMemoryBytes;    // What one process may take; a container's limit counts.
@@ -90,7 +90,7 @@ struct DeviceProfile {
   bool hasRegisteredBuffers = false;
   ReadTable directReads;              // Past the page cache; empty where that is refused.
   ReadTable bufferedReads;            // Through the page cache, nothing of the file in it.
-  Quantity fractionWhileComputing{1}; // Of the tables' rates, while all cores compute.
+  Quantity fractionWhileComputing{1}; // Relative to the tables' rates, while all cores compute.
   Quantity submitNsPerMiB;            // Of the thread that asks for a read.
   Quantity wakeNs; // Of the first read after kDiskRestNs without any, beside what the tables say.
   Quantity cachedBytesPerSecond; // Buffered reads of what the page cache holds; one at a time.

@@ -24,7 +24,8 @@
 //      search's text, until a test fails. The last candidate that passed is the outcome.
 //
 // Where the acceptance tests are of another loss than the search can measure (a few items cannot
-// steer it), 1 to 7 use divergence and a first threshold that is a prefetch; its chains are longer.
+// steer it), 1 to 7 use divergence and a first threshold that is an estimate; its chains are
+// longer.
 #pragma once
 
 #include "compiler/plan/AcceptanceTests.h"

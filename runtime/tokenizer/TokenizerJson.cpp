@@ -89,7 +89,7 @@ Status parseMerges(const JsonNode &node, const TokenIds &ids, TokenizerModel &mo
   return {};
 }
 
-// Refuses settings of BPE that are not implemented.
+// Refuses settings of BPE that are not supported.
 Status refuseUnsupportedSettings(const JsonNode &node) {
   MOERT_ASSIGN_OR_RETURN(JsonNode dropout, node.member("dropout"));
   if (!dropout.isNull() && !dropout.isZero())
