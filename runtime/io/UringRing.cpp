@@ -1,5 +1,6 @@
 #include "runtime/io/UringRing.h"
 
+#include "runtime/io/CpuCaches.h"
 #include "runtime/io/UringQueue.h"
 
 #include <algorithm>
@@ -74,6 +75,8 @@ int UringRing::registerRegions(std::span<const MemoryPiece> chunks) {
 }
 
 void UringRing::prepare(uint32_t index, const ReadRequest &request) {
+  for (const iovec &piece : std::span(request.pieces, request.pieceCount))
+    flushFromCaches({static_cast<const std::byte *>(piece.iov_base), piece.iov_len});
   // An entry is free: at most as many requests are prepared as the ring has entries.
   io_uring_sqe *sqe = io_uring_get_sqe(&ring);
   const int file = hasRegisteredFile ? 0 : descriptor;
