@@ -16,7 +16,7 @@ std::string fixed(double value, int decimals);
 /// Bits per weight over all slices, without scales: 4 for int4, or for int2 and a refining int2.
 uint32_t widthOf(const moert::Expert &expert);
 
-/// "int4/32"; in bit planes "int4/32 as 2+2".
+/// "int4/32"; in several slices "int4/32 as 2+2".
 std::string nameOfSlices(const moert::Expert &expert);
 
 /// The origin of a set of numbers, given the worst of their origins: "measured", "assumed at

@@ -11,7 +11,7 @@ using namespace moert;
 namespace moec {
 
 // The kinds of a width's slices, highest bits first; empty for an unsupported width.
-static std::vector<WeightKind> planesOf(uint32_t bits, bool nested) {
+static std::vector<WeightKind> kindsOf(uint32_t bits, bool nested) {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
                        k8 = WeightKind::kInt8;
   switch (bits) {
@@ -32,8 +32,8 @@ static std::vector<WeightKind> planesOf(uint32_t bits, bool nested) {
 
 Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activationGroup,
                                            bool nested) {
-  std::vector<WeightKind> planes = planesOf(grid.bits, nested);
-  if (planes.empty())
+  std::vector<WeightKind> kinds = kindsOf(grid.bits, nested);
+  if (kinds.empty())
     return invalidInput("a grid of ", grid.bits, " bits, expected 2, 3, 4, 6 or 8");
   // One scale per row allows any group that covers the row; a format needs a multiple.
   uint32_t group = grid.group;
@@ -41,7 +41,7 @@ Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activation
     group = uint32_t(std::min<uint64_t>(roundUp(uint64_t(group), activationGroup),
                                         UINT32_MAX / activationGroup * activationGroup));
   std::vector<WeightFormat> slices;
-  for (WeightKind kind : planes) {
+  for (WeightKind kind : kinds) {
     bool refines = !slices.empty();
     slices.push_back({kind, group, activationGroup, grid.hasOffsets && !refines, refines});
   }
@@ -58,7 +58,7 @@ Grid gridOf(std::span<const WeightFormat> slices) {
 
 // Writes one slice's bits of a row's codes to output `lane` of a panel: units of 16 outputs x 4
 // bytes, where a byte holds inputs that are 4 apart.
-static void placePlane(std::span<const uint8_t> codes, WeightKind kind, uint32_t shift,
+static void placeSlice(std::span<const uint8_t> codes, WeightKind kind, uint32_t shift,
                        uint32_t lane, std::byte *panel) {
   const uint32_t bits = bitsOf(kind), mask = (1u << bits) - 1;
   const size_t perByte = 8 / bits, unitInputs = 4 * perByte;
@@ -127,7 +127,7 @@ Result<std::vector<PackedWeights>> packGrid(const GridMatrix &matrix,
     for (size_t s = 0; s < slices.size(); ++s) {
       shift -= bitsOf(slices[s].kind);
       const size_t panelBytes = packed[s].codes.size() / layout.panels;
-      placePlane(codes, slices[s].kind, shift, uint32_t(row % kPanelRows),
+      placeSlice(codes, slices[s].kind, shift, uint32_t(row % kPanelRows),
                  packed[s].codes.data() + row / kPanelRows * panelBytes);
     }
   }

@@ -49,8 +49,8 @@ static Status checkSlices(const MoeLayer &layer, const Expert &expert) {
   return {};
 }
 
-static Status checkPlanes(const Expert &expert) {
-  MOERT_RETURN_IF_ERROR(checkRange("number of slices", expert.slices.size(), 1, kMaxPlanes));
+static Status checkFormats(const Expert &expert) {
+  MOERT_RETURN_IF_ERROR(checkRange("number of slices", expert.slices.size(), 1, kMaxExpertSlices));
   std::vector<WeightFormat> formats;
   for (const Slice &slice : expert.slices)
     formats.push_back(slice.format);
@@ -76,7 +76,7 @@ static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
 }
 
 static Status checkExpert(const MoeLayer &layer, const Expert &expert) {
-  MOERT_RETURN_IF_ERROR(checkPlanes(expert));
+  MOERT_RETURN_IF_ERROR(checkFormats(expert));
   return checkSlices(layer, expert);
 }
 

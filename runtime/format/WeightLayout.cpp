@@ -76,7 +76,7 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
 }
 
 // The combinations that the kernels support: each of these lists and each prefix of one.
-static bool isPlaneList(std::span<const WeightFormat> slices) {
+static bool isSliceList(std::span<const WeightFormat> slices) {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
   static constexpr WeightKind kThree[] = {k2, k1}, kSix[] = {k2, k2, k2}, kEight[] = {k2, k2, k4};
   for (std::span<const WeightKind> list : {std::span<const WeightKind>(kThree), {kSix}, {kEight}})
@@ -98,20 +98,20 @@ static Status checkRefinement(const WeightFormat &slice, const WeightFormat &bas
 }
 
 Status checkSliceFormats(std::span<const WeightFormat> slices) {
-  if (slices.empty() || slices.size() > kMaxPlanes)
-    return invalidInput(slices.size(), " slices, expected 1 to ", kMaxPlanes);
+  if (slices.empty() || slices.size() > kMaxExpertSlices)
+    return invalidInput(slices.size(), " slices, expected 1 to ", kMaxExpertSlices);
   if (slices.front().refines)
     return invalidInput("slice 0 refines another, there is none before it");
-  std::string planes;
+  std::string kinds;
   for (size_t i = 0; i < slices.size(); ++i) {
     MOERT_RETURN_IF_ERROR(checkFormat(slices[i]).withContext(strCat("slice ", i)));
     if (i > 0)
       MOERT_RETURN_IF_ERROR(
           checkRefinement(slices[i], slices.front()).withContext(strCat("slice ", i)));
-    planes += strCat(i > 0 ? "+" : "", nameOf(slices[i].kind));
+    kinds += strCat(i > 0 ? "+" : "", nameOf(slices[i].kind));
   }
-  if (slices.size() > 1 && !isPlaneList(slices))
-    return invalidInput("slices of ", planes, ", expected int2 and int1, or int2, int2 and ",
+  if (slices.size() > 1 && !isSliceList(slices))
+    return invalidInput("slices of ", kinds, ", expected int2 and int1, or int2, int2 and ",
                         "possibly int2 or int4");
   return {};
 }

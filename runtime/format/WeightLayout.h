@@ -99,7 +99,7 @@ struct MatrixLayout {
 Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &format);
 
 /// The maximum number of slices of an expert.
-constexpr uint32_t kMaxPlanes = 3;
+constexpr uint32_t kMaxExpertSlices = 3;
 
 /// Whether slices of these formats, lowest first, form one expert: one slice of any kind but int1,
 /// or slices of 2+1, 2+2, 2+2+2 or 2+2+4 bits, of which all but the first refine.

@@ -50,7 +50,7 @@ struct WeightView {
   MatrixLayout layout; // layoutOf(shape, format)
   PagedBytes bytes;
   // Planes read in addition to the first slice; checkSliceFormats() defines the possible lists.
-  std::array<RefiningPlane, kMaxPlanes - 1> planes = {};
+  std::array<RefiningPlane, kMaxExpertSlices - 1> planes = {};
   uint32_t planeCount = 0;
   uint32_t missingBits = 0; // Low bits of the matrix's grid that are not read.
 };

@@ -66,7 +66,7 @@ class BrokenArtifactTest(E2eTest):
         layers = sizes(self.model)["experts"]
         for layer, expert in ((0, 0), (0, 31), (4, 7), (9, 31)):
             record = next(e for e in layers if e["layer"] == layer and e["expert"] == expert)
-            self.assertEqual(len(record["slices"]), 2)  # Bit planes of 2 and 2.
+            self.assertEqual(len(record["slices"]), 2)  # Of 2 and 2 bits.
             for number, part in enumerate(record["slices"]):
                 path = copied(self.model, self.scratch)
                 flip(path, record["file_offset"] + part["offset"] + 100)

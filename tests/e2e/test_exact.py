@@ -101,7 +101,7 @@ class ExactTest(E2eTest):
     def test_logits_at_four_bits_are_the_same_bytes_however_they_are_computed(self):
         self.check("4")
 
-    def test_logits_at_three_bits_in_planes_are_the_same_bytes_however_they_are_computed(self):
+    def test_logits_at_three_bits_in_slices_are_the_same_bytes_however_they_are_computed(self):
         self.check("3")
 
     def test_nested_slices_give_the_bytes_of_the_width_stored_alone(self):

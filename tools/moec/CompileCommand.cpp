@@ -106,7 +106,7 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
       ->type_name("BITS");
   command
       .add_option("--nested", flags.nested,
-                  withDefault("on or off. On stores experts in bit planes, so that fewer bits of "
+                  withDefault("on or off. On stores experts in slices, so that fewer bits of "
                               "them can be read; products of one row are then slower, by up to "
                               "about 5% at 4 bits and 20% at 8. Off stores 2, 4 and 8 bits in one "
                               "piece",

@@ -29,9 +29,9 @@ constexpr uint32_t kPlaneAheadBytes = 8192;
 
 /// A run of whole activation groups whose codes (in each plane) and scales each lie in one page.
 struct GroupRun {
-  const std::byte *codes[kMaxPlanes];
-  const std::byte *ahead[kMaxPlanes]; // The address to prefetch, if the plane extends that far.
-  const std::byte *table;             // The entry of the first group.
+  const std::byte *codes[kMaxExpertSlices];
+  const std::byte *ahead[kMaxExpertSlices]; // To prefetch, if the plane extends that far.
+  const std::byte *table;                   // The entry of the first group.
   uint32_t count;
 
   void limit(uint64_t groups) {

@@ -70,9 +70,9 @@ namespace {
 constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
                      k8 = WeightKind::kInt8;
 
-SyntheticOptions withPlanes(std::vector<std::vector<WeightKind>> planes) {
+SyntheticOptions withSlices(std::vector<std::vector<WeightKind>> slices) {
   SyntheticOptions options;
-  options.planes = std::move(planes);
+  options.slices = std::move(slices);
   return options;
 }
 
@@ -81,7 +81,7 @@ SyntheticOptions withPlanes(std::vector<std::vector<WeightKind>> planes) {
 TEST_CASE("experts of different widths in a layer give the same logits however they are executed") {
   // 2, 3, 4, 6 and 8 bits, nested and in one slice.
   TemporaryArtifact artifact(
-      withPlanes({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
+      withSlices({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
   EngineOptions options = baseOptions();
   options.isa = Isa::kReference;
   options.prefillChunk = 1;
@@ -106,8 +106,8 @@ TEST_CASE("experts of different widths in a layer give the same logits however t
 }
 
 TEST_CASE("nested slices give the logits of the same codes in one slice") {
-  auto logits = [](std::vector<WeightKind> planes) {
-    TemporaryArtifact artifact(withPlanes({std::move(planes)}));
+  auto logits = [](std::vector<WeightKind> slices) {
+    TemporaryArtifact artifact(withSlices({std::move(slices)}));
     return logitsOf(artifact.path, baseOptions());
   };
   std::vector<float> four = logits({k4}), eight = logits({k8});

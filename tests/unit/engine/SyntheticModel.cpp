@@ -191,7 +191,7 @@ public:
   }
 
   /// The same numbers in slices: a byte is drawn for each code, and its leading bits are taken.
-  void fillPlanes(std::byte *record, const MoeLayer &layer, const Expert &expert) {
+  void fillSlices(std::byte *record, const MoeLayer &layer, const Expert &expert) {
     for (size_t i = 0; i < layer.matrices.size(); ++i) {
       const MatrixShape &shape = layer.matrices[i].shape;
       const WeightFormat &first = expert.slices[0].format;
@@ -207,13 +207,13 @@ public:
         shift -= bitsOf(slice.format.kind);
         std::byte *to =
             record + slice.offset + sliceLayoutOf(layer, slice.format)->matrixOffsets[i];
-        putPlane(to, slice.format.kind, shift, layout.paddedCols, codes);
+        putSlice(to, slice.format.kind, shift, layout.paddedCols, codes);
       }
     }
   }
 
 private:
-  static void putPlane(std::byte *to, WeightKind kind, uint32_t shift, uint32_t cols,
+  static void putSlice(std::byte *to, WeightKind kind, uint32_t shift, uint32_t cols,
                        const std::vector<uint32_t> &codes) {
     uint32_t bits = bitsOf(kind), unitInputs = 32 / bits;
     for (uint64_t i = 0; i < codes.size(); ++i) {
@@ -235,8 +235,8 @@ private:
 // A grid of up to 3 bits has offsets, like int2 alone.
 Expert expertOf(const SyntheticOptions &options, uint32_t index) {
   std::vector<WeightKind> kinds = {options.experts};
-  if (!options.planes.empty())
-    kinds = options.planes[index % options.planes.size()];
+  if (!options.slices.empty())
+    kinds = options.slices[index % options.slices.size()];
   uint32_t bits = 0;
   for (WeightKind kind : kinds)
     bits += bitsOf(kind);
@@ -316,7 +316,7 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
     for (Expert &expert : layer.experts) {
       std::byte *record = file.data() + expert.fileOffset;
       if (isQuantized(options.experts)) {
-        filler.fillPlanes(record, layer, expert);
+        filler.fillSlices(record, layer, expert);
       } else {
         SliceLayout places = sliceLayoutOf(layer, expert.slices[0].format).value();
         for (size_t i = 0; i < layer.matrices.size(); ++i)

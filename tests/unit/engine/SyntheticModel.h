@@ -20,7 +20,7 @@ struct SyntheticOptions {
   uint32_t seed = 1;
   /// The kinds of each expert's slices in turn; empty: one slice of `experts`; otherwise `experts`
   /// only gives the kind of the inputs. Codes are the leading bits of the same numbers.
-  std::vector<std::vector<WeightKind>> planes = {};
+  std::vector<std::vector<WeightKind>> slices = {};
   uint32_t hidden = kHidden;
   float logitScale = 0.5f;
   bool repeatsQuery = false;     // Each layer's query is computed twice, into the same buffer.

@@ -113,16 +113,16 @@ static Program tinyProgram(const char *name) {
   return program;
 }
 
-static WeightFormat plane(WeightKind kind) {
+static WeightFormat refiningSlice(WeightKind kind) {
   return {kind, kGroup, kGroup, false, true};
 }
 
 // Layer 0 has experts of one 4-bit slice, layer 1 one expert of each nested width: 8, 3, 4, 2 bits.
 static std::vector<WeightFormat> slicesOf(uint32_t layer, uint32_t expert) {
-  WeightFormat p1 = plane(WeightKind::kInt1), p2 = plane(WeightKind::kInt2),
-               p4 = plane(WeightKind::kInt4);
+  WeightFormat s1 = refiningSlice(WeightKind::kInt1), s2 = refiningSlice(WeightKind::kInt2),
+               s4 = refiningSlice(WeightKind::kInt4);
   const std::vector<WeightFormat> nested[kExperts] = {
-      {kInt2, p2, p4}, {kInt2, p1}, {kInt2, p2}, {kInt2}};
+      {kInt2, s2, s4}, {kInt2, s1}, {kInt2, s2}, {kInt2}};
   return layer == 0 ? std::vector{kInt4} : nested[expert];
 }
 

@@ -24,7 +24,7 @@ static GridMatrix randomGrid(const MatrixShape &shape, const Grid &grid) {
 }
 
 // One slice's bits of an element, from docs/format.md's table alone.
-static uint32_t planeBits(const WeightFormat &format, const PackedWeights &packed,
+static uint32_t sliceBits(const WeightFormat &format, const PackedWeights &packed,
                           uint32_t paddedCols, uint32_t row, uint32_t col) {
   const uint32_t bits = bitsOf(format.kind), unitInputs = 32 / bits;
   size_t at = size_t(row / 16) * paddedCols * 16 * bits / 8 + col / unitInputs * 64 + row % 16 * 4 +
@@ -40,7 +40,7 @@ static uint32_t codeOf(std::span<const WeightFormat> slices,
                        uint32_t col) {
   uint32_t code = 0;
   for (size_t s = 0; s < slices.size(); ++s)
-    code = code << bitsOf(slices[s].kind) | planeBits(slices[s], packed[s], paddedCols, row, col);
+    code = code << bitsOf(slices[s].kind) | sliceBits(slices[s], packed[s], paddedCols, row, col);
   return code;
 }
 

@@ -80,11 +80,11 @@ Matrices::Matrices(const StoredWidth &stored, const WeightMemory &weights) : mem
   first.format = stored.format;
   first.layout = layoutOf(kShape, stored.format).value(); // kStored has only valid formats.
   storedBytes = step = first.layout.bytes;
-  for (uint32_t i = 0; i < stored.planeCount; ++i) {
+  for (uint32_t i = 0; i < stored.upperSliceCount; ++i) {
     step = roundUp(step, kRegionAlignment);
-    first.planes[first.planeCount++] = {stored.planes[i], step};
+    first.planes[first.planeCount++] = {stored.upperSlices[i], step};
     const uint64_t bytes =
-        first.layout.codesBytes * bitsOf(stored.planes[i]) / bitsOf(stored.format.kind);
+        first.layout.codesBytes * bitsOf(stored.upperSlices[i]) / bitsOf(stored.format.kind);
     step += bytes;
     storedBytes += bytes;
   }

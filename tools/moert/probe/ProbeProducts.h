@@ -32,8 +32,8 @@ struct WeightMemory {
 struct StoredWidth {
   const char *name;
   WeightFormat format;
-  std::array<WeightKind, kMaxPlanes - 1> planes;
-  uint32_t planeCount;
+  std::array<WeightKind, kMaxExpertSlices - 1> upperSlices;
+  uint32_t upperSliceCount;
 };
 
 /// All widths that a device profile may name, as moec stores them by default: one scale per 32
