@@ -37,11 +37,11 @@ constexpr Range kMemoryBytes = {1 << 20, 1125899906842624.0}; // 1 MiB to 1 PiB
 constexpr Range kCores = {1, 4096};
 constexpr Range kTokens = {1, 4096};
 constexpr Range kNanoseconds = {0, 1e9};
-constexpr Range kShare = {0.01, 1};
+constexpr Range kFraction = {0.01, 1};
 constexpr Range kRecordBytes = {512, 1 << 30};
 constexpr Range kDepth = {1, 1024};
 constexpr Range kReusedBytes = {512, double(kLongUnusedBytes - 1)};
-constexpr Range kReusedFraction = {0.1, 10};
+constexpr Range kReusedFactor = {0.1, 10};
 
 Status readThreadRates(YamlFields &parent, const std::string &key, ThreadRates &rates) {
   MOERT_ASSIGN_OR_RETURN(YamlFields fields, parent.map(key));
@@ -67,7 +67,7 @@ Status readProcessor(YamlFields &top, DeviceProfile &device) {
   MOERT_ASSIGN_OR_RETURN(uint64_t cores, fields.knownCount("cores", kCores));
   device.cores = static_cast<uint32_t>(cores);
   MOERT_ASSIGN_OR_RETURN(device.dispatchNs, fields.quantity("dispatch_ns", kNanoseconds));
-  MOERT_RETURN_IF_ERROR(readOr(fields, "fraction_while_reading", kShare, {1, Origin::kAssumed},
+  MOERT_RETURN_IF_ERROR(readOr(fields, "fraction_while_reading", kFraction, {1, Origin::kAssumed},
                                device.fractionWhileReading));
   return fields.finish();
 }
@@ -130,14 +130,14 @@ Status readReused(const std::string &file, YamlFields &disk, std::vector<ReusedM
     return {};
   MOERT_ASSIGN_OR_RETURN(YAML::Node list, disk.take(kKey));
   if (!list.IsSequence() || list.size() == 0)
-    return disk.refuse(kKey, "a list of {bytes, share}");
+    return disk.refuse(kKey, "a list of {bytes, factor}");
   for (size_t i = 0; i < list.size(); ++i) {
     const YAML::Node node = std::as_const(list)[i];
     const std::string place = strCat(disk.placeOf(kKey), "[", i, "]");
     MOERT_ASSIGN_OR_RETURN(YamlFields point, YamlFields::of(file, node, place));
     ReusedMemory one;
     MOERT_ASSIGN_OR_RETURN(one.bytes, point.count("bytes", kReusedBytes));
-    MOERT_ASSIGN_OR_RETURN(one.share, point.quantity("share", kReusedFraction));
+    MOERT_ASSIGN_OR_RETURN(one.factor, point.quantity("factor", kReusedFactor));
     MOERT_RETURN_IF_ERROR(point.finish());
     if (!reused.empty() && one.bytes <= reused.back().bytes)
       return refuseNode(file, node["bytes"], place + ".bytes",
@@ -154,7 +154,7 @@ Status readDisk(const std::string &file, YamlFields &top, DeviceProfile &device)
   MOERT_ASSIGN_OR_RETURN(device.hasRegisteredBuffers, fields.knownFlag("registered_buffers"));
   MOERT_ASSIGN_OR_RETURN(device.cachedBytesPerSecond,
                          fields.quantity("cached_bytes_per_second", kBytesPerSecond));
-  MOERT_RETURN_IF_ERROR(readOr(fields, "fraction_while_computing", kShare, {1, Origin::kAssumed},
+  MOERT_RETURN_IF_ERROR(readOr(fields, "fraction_while_computing", kFraction, {1, Origin::kAssumed},
                                device.fractionWhileComputing));
   MOERT_RETURN_IF_ERROR(readOr(fields, "submit_ns_per_mib", kNanoseconds, {0, Origin::kAssumed},
                                device.submitNsPerMiB));

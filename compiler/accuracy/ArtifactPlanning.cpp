@@ -90,7 +90,7 @@ Status ArtifactPlanning::timeResidents(const WidthAssignment &assignment) {
       double ns = costs.after.firstNs;
       for (const StepCosts::Layer &layer : costs.layers)
         ns += layer.before.firstNs + layer.beside.firstNs;
-      const auto bytes = size.share ? 0 : static_cast<uint64_t>(options[option].cost);
+      const auto bytes = size.fraction ? 0 : static_cast<uint64_t>(options[option].cost);
       timedItems[i].options.push_back({bytes, ns, 0});
     }
   }

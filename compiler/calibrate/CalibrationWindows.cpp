@@ -19,19 +19,19 @@ namespace moec {
 // The text, its normalized copy, and in the worst case an id for every byte.
 static constexpr uint64_t kTokenizingBytesPerByte = 6;
 
-std::vector<uint64_t> shareWindows(std::span<const uint64_t> available, uint64_t windows) {
+std::vector<uint64_t> divideWindows(std::span<const uint64_t> available, uint64_t windows) {
   std::vector<size_t> order(available.size());
   std::iota(order.begin(), order.end(), size_t(0));
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return available[a] < available[b]; });
   // In ascending order of available windows: the others make up for what one text lacks.
-  std::vector<uint64_t> shares(available.size());
+  std::vector<uint64_t> counts(available.size());
   uint64_t left = windows;
   for (size_t i = 0; i < order.size(); ++i) {
-    shares[order[i]] = std::min(available[order[i]], left / (order.size() - i));
-    left -= shares[order[i]];
+    counts[order[i]] = std::min(available[order[i]], left / (order.size() - i));
+    left -= counts[order[i]];
   }
-  return shares;
+  return counts;
 }
 
 namespace {
@@ -142,14 +142,14 @@ readCalibrationWindows(const WindowRequest &request, const Tokenizer &tokenizer,
     available.push_back(read.available);
     sources.push_back(std::move(read));
   }
-  std::vector<uint64_t> shares = shareWindows(available, wanted);
+  std::vector<uint64_t> counts = divideWindows(available, wanted);
   RandomStream random(request.seed);
   for (size_t i = 0; i < sources.size(); ++i) {
     if (sources[i].windows.windows() == 0)
-      takeAnywhere(sources[i].tokens, shares[i], request.windowTokens, random, windows.tokens);
+      takeAnywhere(sources[i].tokens, counts[i], request.windowTokens, random, windows.tokens);
     else
-      takeOfUnits(sources[i].windows, shares[i], random, windows.tokens);
-    windows.texts[i].windows = static_cast<uint32_t>(shares[i]);
+      takeOfUnits(sources[i].windows, counts[i], random, windows.tokens);
+    windows.texts[i].windows = static_cast<uint32_t>(counts[i]);
   }
   if (uint64_t taken = windows.tokens.size() / request.windowTokens; taken < wanted && say)
     say(strCat("the calibration texts have ", taken, " windows of ", request.windowTokens,

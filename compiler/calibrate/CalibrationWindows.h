@@ -46,6 +46,6 @@ readCalibrationWindows(const WindowRequest &request, const moert::Tokenizer &tok
                        const std::function<void(std::string_view)> &say);
 
 /// The number of windows that each text gives; all available ones if they are not enough.
-std::vector<uint64_t> shareWindows(std::span<const uint64_t> available, uint64_t windows);
+std::vector<uint64_t> divideWindows(std::span<const uint64_t> available, uint64_t windows);
 
 } // namespace moec

@@ -192,25 +192,25 @@ static uint64_t largestThat(uint64_t low, uint64_t high,
 std::optional<LayerwiseSplit>
 splitLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoolPages,
                uint64_t layerPoolPages, const std::function<bool(const LayerwiseSplit &)> &fits) {
-  auto share = [](uint64_t batch, uint64_t pages) {
+  auto split = [](uint64_t batch, uint64_t pages) {
     return LayerwiseSplit{static_cast<uint32_t>(batch), pages};
   };
-  if (!fits(share(1, smallestPoolPages)))
+  if (!fits(split(1, smallestPoolPages)))
     return std::nullopt;
   uint64_t mostWindows = std::min<uint64_t>(windows, UINT32_MAX);
   uint64_t pages = layerPoolPages;
-  if (fits(share(1, layerPoolPages))) {
+  if (fits(split(1, layerPoolPages))) {
     mostWindows = std::min(mostWindows, kMaxWindowsWithLayer);
   } else {
     pages = std::min(workingPoolPages, layerPoolPages);
-    if (!fits(share(1, pages)))
-      return share(1, largestThat(smallestPoolPages, pages,
-                                  [&](uint64_t fewer) { return fits(share(1, fewer)); }));
+    if (!fits(split(1, pages)))
+      return split(1, largestThat(smallestPoolPages, pages,
+                                  [&](uint64_t fewer) { return fits(split(1, fewer)); }));
   }
   uint64_t batch =
-      largestThat(1, mostWindows, [&](uint64_t more) { return fits(share(more, pages)); });
-  return share(batch, largestThat(pages, layerPoolPages,
-                                  [&](uint64_t more) { return fits(share(batch, more)); }));
+      largestThat(1, mostWindows, [&](uint64_t more) { return fits(split(more, pages)); });
+  return split(batch, largestThat(pages, layerPoolPages,
+                                  [&](uint64_t more) { return fits(split(batch, more)); }));
 }
 
 // Bytes that a batch of one token needs in addition to the engine's own buffers.
@@ -256,11 +256,11 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
   request.logitsRows = options.wantsLogits ? 1 : 0;
   request.extraBytes = options.extraBytes;
   ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
-  auto accountOf = [&](const LayerwiseSplit &share) {
-    uint64_t tokens = uint64_t(share.batchWindows) * options.windowTokens;
+  auto accountOf = [&](const LayerwiseSplit &split) {
+    uint64_t tokens = uint64_t(split.batchWindows) * options.windowTokens;
     return accountMemory(footprint, process, request,
                          static_cast<uint32_t>(std::min<uint64_t>(tokens, UINT32_MAX)),
-                         share.poolPages);
+                         split.poolPages);
   };
   uint64_t smallestPool = smallestPoolPages(footprint.cache);
   uint64_t smallest = accountOf({1, smallestPool}).totalBytes();
@@ -270,18 +270,18 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
         smallest + static_cast<uint64_t>(*budget.expertFraction *
                                          static_cast<double>(footprint.expertPayloadBytes));
   uint64_t largestPool = std::max(largestPoolPages(layer), smallestPool);
-  auto share =
+  auto split =
       splitLayerwise(options.windows, smallestPool, smallestPool * kWorkingRecords, largestPool,
                      [&](const LayerwiseSplit &tried) {
                        return uint64_t(tried.batchWindows) * options.windowTokens <= UINT32_MAX &&
                               accountOf(tried).totalBytes() <= budget.bytes;
                      });
-  if (!share)
+  if (!split)
     return invalidInput(
         options.memory ? "--memory " : "available memory: ", formatExactBytes(budget.bytes),
         " are not enough; the smallest budget that works is ", formatExactBytes(smallest));
-  LayerwiseAccount account = {accountOf(*share), share->batchWindows,
-                              share->poolPages == largestPool};
+  LayerwiseAccount account = {accountOf(*split), split->batchWindows,
+                              split->poolPages == largestPool};
   account.memory.budgetBytes = budget.bytes;
   return account;
 }

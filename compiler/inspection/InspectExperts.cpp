@@ -48,11 +48,11 @@ std::string nameOfSlices(const Expert &expert) {
   const WeightFormat &format = expert.slices.front().format;
   if (expert.slices.size() == 1)
     return nameOfFormat(format);
-  std::string planes;
+  std::string sliceBits;
   for (const Slice &slice : expert.slices)
-    planes += strCat(planes.empty() ? "" : "+", bitsOf(slice.format.kind));
+    sliceBits += strCat(sliceBits.empty() ? "" : "+", bitsOf(slice.format.kind));
   return strCat("int", widthOf(expert), "/", format.group, format.hasOffsets ? "+offsets" : "",
-                " as ", planes);
+                " as ", sliceBits);
 }
 
 namespace {
@@ -129,10 +129,10 @@ std::string describeExperts(const Artifact &artifact) {
     padding += line.padding * (end - first);
     first = end;
   }
-  double share = payload == 0 ? 0 : double(padding) / double(payload + padding) * 100;
+  double percent = payload == 0 ? 0 : double(padding) / double(payload + padding) * 100;
   return strCat("experts, counted by width (4b: 4 bits):\n", table.text(kIndent), kIndent, experts,
                 " experts: ", formatBytes(payload), ", plus ", formatBytes(padding),
-                " of padding (", fixed(share, 1), "% of the records)\n");
+                " of padding (", fixed(percent, 1), "% of the records)\n");
 }
 
 } // namespace moec

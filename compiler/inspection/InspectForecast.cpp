@@ -17,8 +17,8 @@ using Align = TextTable::Align;
 
 namespace {
 
-std::string share(double value) {
-  return fixed(value * 100, 1) + "%";
+std::string percent(double fraction) {
+  return fixed(fraction * 100, 1) + "%";
 }
 
 std::string bytesText(double bytes) {
@@ -46,9 +46,10 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
     const bool prefetches = prefetchesAnything(plan->prefetches);
     times.addRow({plan->name, fixed(of.tokenNs / 1e6, 2), fixed(of.medianNs / 1e6, 2),
                   fixed(of.slowNs / 1e6, 2), fixed(of.boundNs / 1e6, 2)});
-    reads.addRow({plan->name, share(of.hitRate), share(of.readyRate), bytesText(of.bytesPerToken),
-                  bytesText(of.leastBytesPerToken), prefetches ? share(of.prefetchRecall) : "-",
-                  prefetches ? share(of.prefetchPrecision) : "-"});
+    reads.addRow({plan->name, percent(of.hitRate), percent(of.readyRate),
+                  bytesText(of.bytesPerToken), bytesText(of.leastBytesPerToken),
+                  prefetches ? percent(of.prefetchRecall) : "-",
+                  prefetches ? percent(of.prefetchPrecision) : "-"});
   }
   return strCat("forecast, decoding the calibration text on\n", kIndent, first.device, "\n",
                 kIndent, first.threads, first.threads == 1 ? " thread; " : " threads; ",

@@ -31,8 +31,8 @@ double routingEntropyBits(const CalibrationInfo::MoeLayer &layer) {
     total += static_cast<double>(count);
   for (uint64_t count : layer.counts)
     if (count != 0) {
-      double share = static_cast<double>(count) / total;
-      entropy -= share * std::log2(share);
+      double probability = static_cast<double>(count) / total;
+      entropy -= probability * std::log2(probability);
     }
   return entropy;
 }

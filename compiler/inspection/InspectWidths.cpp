@@ -152,7 +152,7 @@ static std::string describeTotals(const Artifact &artifact, bool hasColour) {
                    {"experts"},
                    {"bytes"},
                    {""},
-                   {"share"}});
+                   {"fraction"}});
   auto totals = totalsOf(artifact);
   uint64_t experts = 0, payload = 0;
   for (const auto &[key, total] : totals) {
@@ -161,9 +161,9 @@ static std::string describeTotals(const Artifact &artifact, bool hasColour) {
   }
   auto addRow = [&](const std::string &cell, const std::string &bits, const std::string &format,
                     const WidthTotal &total) {
-    double share = payload == 0 ? 0 : double(total.payload) / double(payload) * 100;
+    double percent = payload == 0 ? 0 : double(total.payload) / double(payload) * 100;
     table.addRow({cell, bits, format, std::to_string(total.experts), std::to_string(total.payload),
-                  formatBytes(total.payload), fixed(share, 1) + "%"});
+                  formatBytes(total.payload), fixed(percent, 1) + "%"});
   };
   for (const auto &[key, total] : totals)
     addRow(std::string(1, styleOf(key.first).cell), std::to_string(key.first), key.second, total);

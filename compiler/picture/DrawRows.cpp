@@ -29,7 +29,7 @@ struct BarBox {
   double x(size_t expert) const {
     return Columns::kBars + static_cast<double>(expert) * expertWidth;
   }
-  double y(double share) const { return base - (base - top) * share / most; }
+  double y(double fraction) const { return base - (base - top) * fraction / most; }
 };
 
 /// All bars of a kind as one outline: with one shape per bar, files of many experts would be large.
@@ -65,15 +65,15 @@ void drawBars(SvgWriter &svg, const PicturedLayer &layer, const BarBox &box) {
 }
 
 /// Each layer has its own scale: one expert that all tokens use would flatten all others' bars.
-double largestProbability(const PicturedLayer &layer) {
+double largestFraction(const PicturedLayer &layer) {
   double most = 0;
   for (const PicturedExpert &expert : layer.experts)
     most = std::max(most, expert.wantedFraction);
   return most > 0 ? most : 1;
 }
 
-std::string percent(double share) {
-  return strCat(static_cast<int64_t>(std::lround(100 * share)), "%");
+std::string percent(double fraction) {
+  return strCat(static_cast<int64_t>(std::lround(100 * fraction)), "%");
 }
 
 void drawExpertWords(SvgWriter &svg, const PicturedLayer &layer, double y) {
@@ -92,9 +92,9 @@ void drawExperts(SvgWriter &svg, const PlanPicture &picture, const PictureRows &
     const double gap = std::min(3.0, rows.height() / 8);
     const double width = (Columns::kBarsEnd - Columns::kBars) /
                          static_cast<double>(std::max<size_t>(layer.experts.size(), 1));
-    drawBars(svg, layer,
-             {rows.top(i) + gap, rows.top(i + 1) - kPinHeight - gap / 2, width,
-              largestProbability(layer)});
+    drawBars(
+        svg, layer,
+        {rows.top(i) + gap, rows.top(i + 1) - kPinHeight - gap / 2, width, largestFraction(layer)});
     if (rows.hasWords(i))
       drawExpertWords(svg, layer, rows.baseLine(i));
   }

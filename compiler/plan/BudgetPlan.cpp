@@ -78,9 +78,9 @@ Result<BudgetPlan> planBudget(const ModelFootprint &withoutPaths, const std::str
   const RunRequest request = plannedRun(model, use);
   MOERT_ASSIGN_OR_RETURN(const Size size, parseBudget(budget));
   std::optional<MemoryAccount> account =
-      accountForBudget(model, typicalProcess(), request, {size.bytes, size.share});
-  if (!account && size.share)
-    return invalidInput("budget ", budget, ": a cache of that share of ",
+      accountForBudget(model, typicalProcess(), request, {size.bytes, size.fraction});
+  if (!account && size.fraction)
+    return invalidInput("budget ", budget, ": a cache of that fraction of ",
                         formatBytes(model.expertPayloadBytes),
                         " of experts is smaller than the largest record, ",
                         formatBytes(smallestPoolPages(model.cache) * model.pageBytes));
@@ -101,7 +101,7 @@ static Status checkOnce(std::span<const std::string> budgets, std::span<const Pr
   for (const std::string &budget : budgets) {
     MOERT_ASSIGN_OR_RETURN(Size size, parseBudget(budget));
     auto isSame = [&](const Size &other) {
-      return other.bytes == size.bytes && other.share == size.share;
+      return other.bytes == size.bytes && other.fraction == size.fraction;
     };
     const auto same = std::ranges::find_if(sizes, isSame);
     if (same != sizes.end()) {

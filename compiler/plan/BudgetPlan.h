@@ -44,8 +44,8 @@ struct BudgetPlan {
 moert::ModelFootprint withPlans(moert::ModelFootprint model, size_t plans);
 
 /// The best use of a budget, for a process as estimated. One that is too small gets the smallest
-/// pool, which accountOf() then refuses with numbers; a share that is less than a record is refused
-/// here.
+/// pool, which accountOf() then refuses with numbers; a fraction that is less than a record is
+/// refused here.
 moert::Result<BudgetPlan> planBudget(const moert::ModelFootprint &model, const std::string &budget,
                                      Preset preset, const PlannedUse &use);
 

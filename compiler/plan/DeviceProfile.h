@@ -28,7 +28,7 @@ struct Quantity {
 /// delivers, they are faster: its processor's caches still hold the lines that it writes.
 struct ReusedMemory {
   uint64_t bytes = 0; // Of reads since the last one into the same place began, that one included.
-  Quantity share;     // Of the rates of the table that they have; above 0.
+  Quantity factor;    // On the rates of the table; above 0.
 };
 
 /// What was read into so many bytes of reads ago, or never, is as slow as it gets: what tables are
@@ -47,7 +47,7 @@ struct ReadTable {
   std::vector<ReusedMemory> reused = {}; // Empty: all memory is alike.
 };
 
-/// The stored widths that can have rates: planes on top of each other are joined by a plus.
+/// The stored widths that can have rates: slices on top of each other are joined by a plus.
 constexpr std::array<std::string_view, 10> kProductWeights = {
     "int2", "int2+1", "int2+2", "int2+2+2", "int2+2+4", "int4", "int8", "bf16", "f16", "f32"};
 

@@ -19,7 +19,7 @@ namespace {
 /// Where a value lies between two neighbours of an axis, by logarithm; outside, at its end.
 struct Place {
   size_t below = 0, above = 0;
-  double share = 0; // Of the upper one.
+  double fraction = 0; // Of the way to the upper one.
 };
 
 template <typename Axis> Place placeIn(const std::vector<Axis> &axis, double value) {
@@ -52,11 +52,11 @@ Quantity cellNs(const ReadTable &reads, size_t size, size_t depth) {
 }
 
 /// Between two times, geometrically.
-Quantity between(const Quantity &low, const Quantity &high, double share) {
-  if (share == 0)
+Quantity between(const Quantity &low, const Quantity &high, double fraction) {
+  if (fraction == 0)
     return low;
-  return {deterministicExp((1 - share) * deterministicLog(low.value) +
-                           share * deterministicLog(high.value)),
+  return {deterministicExp((1 - fraction) * deterministicLog(low.value) +
+                           fraction * deterministicLog(high.value)),
           worseOf(worseOf(low.origin, high.origin), Origin::kDerived)};
 }
 
@@ -74,8 +74,8 @@ Quantity withThreads(const Quantity &one, const Quantity &all, uint32_t threads,
     return one;
   if (threads >= cores)
     return all;
-  const double share = static_cast<double>(threads - 1) / (cores - 1);
-  return {one.value + share * (all.value - one.value),
+  const double fraction = static_cast<double>(threads - 1) / (cores - 1);
+  return {one.value + fraction * (all.value - one.value),
           worseOf(worseOf(one.origin, all.origin), Origin::kDerived)};
 }
 
@@ -87,9 +87,9 @@ Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth) {
   const Place queue = placeIn(reads.depths, depth);
   const auto atSize = [&](size_t index) {
     return between(cellNs(reads, index, queue.below), cellNs(reads, index, queue.above),
-                   queue.share);
+                   queue.fraction);
   };
-  Quantity time = between(atSize(size.below), atSize(size.above), size.share);
+  Quantity time = between(atSize(size.below), atSize(size.above), size.fraction);
   const double largest = static_cast<double>(reads.sizes.back());
   const double deepest = static_cast<double>(reads.depths.back());
   time = scaled(time, std::max(1.0, static_cast<double>(bytes) / largest));
@@ -100,29 +100,29 @@ static double logOf(uint64_t bytes) {
   return deterministicLog(static_cast<double>(bytes));
 }
 
-ReusedFractions::ReusedFractions(const ReadTable &reads) {
+ReusedFactors::ReusedFactors(const ReadTable &reads) {
   if (reads.reused.empty())
     return;
-  auto add = [this](uint64_t bytes, double share) {
+  auto add = [this](uint64_t bytes, double factor) {
     const Point *before = points.empty() ? nullptr : &points.back();
     const double log = logOf(bytes);
     points.push_back(
-        {bytes, log, share, before ? (share - before->share) / (log - before->logBytes) : 0});
+        {bytes, log, factor, before ? (factor - before->factor) / (log - before->logBytes) : 0});
   };
   for (const ReusedMemory &reused : reads.reused)
-    add(reused.bytes, reused.share.value);
+    add(reused.bytes, reused.factor.value);
   add(kLongUnusedBytes, 1);
 }
 
-double ReusedFractions::of(uint64_t bytes) const {
+double ReusedFactors::of(uint64_t bytes) const {
   if (points.empty() || bytes >= kLongUnusedBytes)
     return 1;
   if (bytes <= points.front().bytes)
-    return points.front().share;
+    return points.front().factor;
   size_t end = 1;
   while (points[end].bytes < bytes)
     ++end;
-  return points[end].share - points[end].slope * (points[end].logBytes - logOf(bytes));
+  return points[end].factor - points[end].slope * (points[end].logBytes - logOf(bytes));
 }
 
 namespace {
@@ -164,9 +164,9 @@ Quantity timeFor(const std::vector<TokenRate> &rates, uint64_t weights, uint32_t
   if (above == 0 || tokens >= rates[above].tokens)
     return scaled(high, static_cast<double>(tokens) / rates[above].tokens);
   const Quantity low = timeOf(rates[above - 1], weights);
-  const double share = static_cast<double>(tokens - rates[above - 1].tokens) /
-                       (rates[above].tokens - rates[above - 1].tokens);
-  return {low.value + share * (high.value - low.value),
+  const double fraction = static_cast<double>(tokens - rates[above - 1].tokens) /
+                          (rates[above].tokens - rates[above - 1].tokens);
+  return {low.value + fraction * (high.value - low.value),
           worseOf(worseOf(low.origin, high.origin), Origin::kDerived)};
 }
 

@@ -16,19 +16,19 @@ namespace moec {
 /// is at least 1.
 Quantity readNs(const ReadTable &reads, uint64_t bytes, double depth);
 
-/// The share of a table's rates that a read has into memory that was read into some bytes of reads
+/// The factor on a table's rates for a read into memory that was read into some bytes of reads
 /// ago: a straight line over the logarithm of bytes from one point of ReadTable::reused to the
 /// next, and from the last one to 1. Keeps what it needs, since a replay asks millions of times.
-class ReusedFractions {
+class ReusedFactors {
 public:
-  explicit ReusedFractions(const ReadTable &reads);
+  explicit ReusedFactors(const ReadTable &reads);
   bool isAlike() const { return points.empty(); }
   double of(uint64_t bytes) const;
 
 private:
   struct Point {
     uint64_t bytes;
-    double logBytes, share, slope; // Of the line that ends here.
+    double logBytes, factor, slope; // Of the line that ends here.
   };
   std::vector<Point> points; // kLongUnusedBytes behind those of the table; none: always 1.
 };

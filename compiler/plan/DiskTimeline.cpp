@@ -85,12 +85,12 @@ double DiskTimeline::soonestNs() {
 
 // Later than now, also where what is left takes less than a double tells apart: who waits until
 // then would wait for ever.
-double DiskTimeline::nextEndNs(double share) {
-  return std::max(now + wakeLeft + soonestNs() / share,
+double DiskTimeline::nextEndNs(double fraction) {
+  return std::max(now + wakeLeft + soonestNs() / fraction,
                   std::nextafter(now, std::numeric_limits<double>::infinity()));
 }
 
-void DiskTimeline::progress(double ns, double share, std::vector<uint32_t> &ended) {
+void DiskTimeline::progress(double ns, double fraction, std::vector<uint32_t> &ended) {
   // Below what a double tells apart after some minutes: without it the end of a read that is
   // waited for could never be reached.
   constexpr double kSlackNs = 1e-3;
@@ -103,7 +103,7 @@ void DiskTimeline::progress(double ns, double share, std::vector<uint32_t> &ende
   size_t kept = 0;
   for (size_t i = 0; i < reads.size(); ++i) {
     Read read = reads[i];
-    const double needed = i < count ? read.left * readNs(read, count) / share : 0;
+    const double needed = i < count ? read.left * readNs(read, count) / fraction : 0;
     if (i < count && needed <= ns + kSlackNs) {
       ended.push_back(read.tag);
       continue;
@@ -117,10 +117,10 @@ void DiskTimeline::progress(double ns, double share, std::vector<uint32_t> &ende
     restingSince = now;
 }
 
-void DiskTimeline::advanceTo(double ns, std::vector<uint32_t> &ended, double share) {
+void DiskTimeline::advanceTo(double ns, std::vector<uint32_t> &ended, double fraction) {
   assert(ns >= now);
   while (!reads.empty() && now < ns)
-    progress(std::min(wakeLeft + soonestNs() / share, ns - now), share, ended);
+    progress(std::min(wakeLeft + soonestNs() / fraction, ns - now), fraction, ended);
   now = ns;
 }
 

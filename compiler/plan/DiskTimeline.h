@@ -46,16 +46,16 @@ public:
   explicit DiskTimeline(ReadPaces &readPaces, double wakeNs = 0)
       : paces(readPaces), wakeAfterRest(wakeNs) {}
 
-  /// speed: the share of its rates that the disk has for this read, whatever it has for others.
+  /// speed: the factor on the disk's rates for this read, whatever others have.
   void begin(uint32_t tag, uint32_t size, double speed = 1);
   size_t underWay() const { return reads.size(); }
-  /// When the next read ends, if no other one begins and the disk has this share of its rates from
-  /// now on. Only while one is under way.
-  double nextEndNs(double share = 1);
-  /// Lets time pass, with this share of the disk's rates; appends the tags of the reads that end
+  /// When the next read ends, if no other one begins and the disk has this fraction of its rates
+  /// from now on. Only while one is under way.
+  double nextEndNs(double fraction = 1);
+  /// Lets time pass, with this fraction of the disk's rates; appends the tags of the reads that end
   /// until then, in the order in which they do, those that end together in the order of their
   /// begin.
-  void advanceTo(double ns, std::vector<uint32_t> &ended, double share = 1);
+  void advanceTo(double ns, std::vector<uint32_t> &ended, double fraction = 1);
 
   double busyNs() const { return busy; } // At least one read was under way.
 
@@ -69,7 +69,7 @@ private:
   /// That one of the served reads takes from its begin, if nothing changes.
   double readNs(const Read &read, size_t servedReads);
   double soonestNs();
-  void progress(double ns, double share, std::vector<uint32_t> &ended);
+  void progress(double ns, double fraction, std::vector<uint32_t> &ended);
 
   ReadPaces &paces;
   double wakeAfterRest;

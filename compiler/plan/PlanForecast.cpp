@@ -33,16 +33,16 @@ double computeNsPerToken(const PlanProblem &problem, size_t fromStep) {
 
 /// Of the size of record that the device reads fastest, into the memory that it reads fastest into.
 static double bestBytesPerNs(const PlanProblem &problem) {
-  double best = 0, share = 1;
+  double best = 0, factor = 1;
   for (const ReusedMemory &reused : problem.reads->reused)
-    share = std::max(share, reused.share.value);
+    factor = std::max(factor, reused.factor.value);
   for (const std::vector<uint64_t> &layer : problem.recordBytes)
     for (uint64_t bytes : {*std::min_element(layer.begin(), layer.end()),
                            *std::max_element(layer.begin(), layer.end())})
       for (uint32_t depth : problem.reads->depths)
         best = std::max(best, depth * static_cast<double>(bytes) /
                                   readNs(*problem.reads, bytes, depth).value);
-  return share * best;
+  return factor * best;
 }
 
 static uint64_t decodedTokens(const RoutingTrace &trace) {
@@ -82,7 +82,7 @@ Result<PlanForecast> forecastOf(const PlanProblem &problem, const PlanSettings &
   for (const Quantity &rate : problem.reads->bytesPerSecond)
     forecast.origin = worseOf(forecast.origin, rate.origin);
   for (const ReusedMemory &reused : problem.reads->reused)
-    forecast.origin = worseOf(forecast.origin, reused.share.origin);
+    forecast.origin = worseOf(forecast.origin, reused.factor.origin);
   return forecast;
 }
 

@@ -96,9 +96,9 @@ static Status checkTimes(const PlanProblem &problem) {
   if (!isTime(problem.costs->after))
     return invalidInput("the cost behind the last MoE layer is not a time");
   const Contention &contention = problem.costs->contention;
-  for (double share : {contention.readingWhileComputing, contention.computingWhileReading})
-    if (!(share > 0 && share <= 1))
-      return invalidInput("reading and computing leave each other a share of ", share,
+  for (double fraction : {contention.readingWhileComputing, contention.computingWhileReading})
+    if (!(fraction > 0 && fraction <= 1))
+      return invalidInput("reading and computing leave each other a fraction of ", fraction,
                           ", expected more than 0 and at most 1");
   if (!isTime(contention.submitNsPerByte) || !isTime(contention.wakeNs))
     return invalidInput("the cost of beginning a read is not a time");
@@ -113,8 +113,8 @@ static Status checkTimes(const PlanProblem &problem) {
       return invalidInput("the device reads ", rate.value, " bytes/s");
   uint64_t before = 0;
   for (const ReusedMemory &reused : reads.reused) {
-    if (!std::isfinite(reused.share.value) || reused.share.value <= 0)
-      return invalidInput("the device reads into reused memory at ", reused.share.value,
+    if (!std::isfinite(reused.factor.value) || reused.factor.value <= 0)
+      return invalidInput("the device reads into reused memory at ", reused.factor.value,
                           " of its rates");
     if (reused.bytes <= before || reused.bytes >= kLongUnusedBytes)
       return invalidInput("the device has a rate for memory reused after ", reused.bytes,
@@ -152,10 +152,10 @@ static Status checkPredictions(const PlanProblem &problem, uint64_t tokens) {
                           " candidates, ", made.perToken, " a token, expected those of ", tokens,
                           " tokens and ", experts, " experts");
     for (const PrefetchCandidate &candidate : made.candidates)
-      if (candidate.expert >= experts || candidate.share > kFixedPointOne)
+      if (candidate.expert >= experts || candidate.probability > kFixedPointOne)
         return invalidInput("predictions of MoE layer ", made.layer, " name expert ",
-                            candidate.expert, " of ", experts, " with a share of ",
-                            candidate.share);
+                            candidate.expert, " of ", experts, " with a probability of ",
+                            candidate.probability);
     for (size_t j = 0; j < i; ++j)
       if (problem.predictions[j].predictor == made.predictor &&
           problem.predictions[j].layer == made.layer && problem.predictions[j].ahead == made.ahead)
@@ -209,9 +209,9 @@ std::string prefetchText(const PrefetchRule &rule) {
                             rule.reads, " of ", rule.candidates, " likeliest");
   if (rule.minProbability == 0)
     return text;
-  char share[16];
-  std::snprintf(share, sizeof share, "%.1f", 100.0 * rule.minProbability / kFixedPointOne);
-  return strCat(text, " of ", share, "% or more");
+  char percent[16];
+  std::snprintf(percent, sizeof percent, "%.1f", 100.0 * rule.minProbability / kFixedPointOne);
+  return strCat(text, " of ", percent, "% or more");
 }
 
 uint64_t tokenCount(const RoutingTrace &trace) {

@@ -59,7 +59,7 @@ CacheAllotment RecipeBook::allotmentOf(const PlanRecipe &recipe) {
   return allotment;
 }
 
-/// As many of each layer as its quota holds; with one pool, an even share of each.
+/// As many of each layer as its quota holds; with one pool, an even part of each.
 void RecipeBook::addStart(PlanSettings &settings) const {
   settings.startTokens = std::max(1u, tokens);
   for (size_t l = 0; l < byUse.size(); ++l) {

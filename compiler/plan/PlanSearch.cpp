@@ -230,13 +230,13 @@ static std::string prefetchName(const PlanRecipe &recipe) {
   return strCat(prefetchText(recipe.prefetch), ", room for ", recipe.prefetchRecords);
 }
 
-/// Shares below which an expert is not read, coarse or fine; what reads least first.
+/// Probabilities below which an expert is not read, coarse or fine; what reads least first.
 static std::vector<uint32_t> leastProbabilities(bool isFine) {
-  std::vector<uint32_t> shares;
+  std::vector<uint32_t> probabilities;
   for (uint32_t of64 : {48, 32, 24, 16, 12, 8, 6, 4, 2, 1, 0})
     if (isFine || of64 == 0 || of64 == 4 || of64 == 8 || of64 == 16 || of64 == 32)
-      shares.push_back(kFixedPointOne / 64 * of64);
-  return shares;
+      probabilities.push_back(kFixedPointOne / 64 * of64);
+  return probabilities;
 }
 
 std::vector<Variant> Search::prefetchVariants() const {
@@ -250,11 +250,11 @@ std::vector<Variant> Search::prefetchVariants() const {
           return made.predictor == rule.predictor && made.ahead == rule.ahead;
         }))
       continue;
-    for (uint32_t share : leastProbabilities(false)) {
+    for (uint32_t probability : leastProbabilities(false)) {
       PlanRecipe recipe = best;
       recipe.prefetch = rule;
       recipe.prefetch.candidates = recipe.prefetch.reads = static_cast<uint16_t>(topK);
-      recipe.prefetch.minProbability = share;
+      recipe.prefetch.minProbability = probability;
       recipe.prefetchRecords = std::min(topK, 2u);
       variants.push_back({recipe, prefetchName(recipe)});
     }

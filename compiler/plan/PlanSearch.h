@@ -66,7 +66,7 @@ struct SearchedPlan {
 moert::Result<SearchedPlan> searchPlan(const PlanProblem &problem,
                                        const SearchOptions &options = {});
 
-/// A share of a token's time that no decision is made for.
+/// A fraction of a token's time that no decision is made for.
 constexpr double kSameTime = 0.002;
 
 /// What prefetches have to gain. They are a safetyMargin on the trace: a text that repeats itself

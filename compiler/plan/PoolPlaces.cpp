@@ -9,11 +9,11 @@ using moert::divideUp;
 namespace moec {
 
 PoolPlaces::PoolPlaces(const ReadTable &reads, uint64_t pages, uint64_t bytesOfPage, size_t experts)
-    : shares(reads), pageBytes(bytesOfPage), pool(shares.isAlike() ? 0 : pages),
-      pagesOf(shares.isAlike() ? 0 : experts), readAt(shares.isAlike() ? 0 : pages) {}
+    : reusedFactors(reads), pageBytes(bytesOfPage), pool(reusedFactors.isAlike() ? 0 : pages),
+      pagesOf(reusedFactors.isAlike() ? 0 : experts), readAt(reusedFactors.isAlike() ? 0 : pages) {}
 
 double PoolPlaces::take(uint32_t id, uint64_t bytes) {
-  if (shares.isAlike())
+  if (reusedFactors.isAlike())
     return 1;
   std::vector<uint32_t> &pages = pagesOf[id];
   assert(pages.empty());
@@ -21,11 +21,11 @@ double PoolPlaces::take(uint32_t id, uint64_t bytes) {
   const bool isTaken = pool.allocate(pages);
   assert(isTaken && "the directory lets nobody have more than the pool");
   (void)isTaken;
-  double time = 0, pagesTime = 0; // In shares of a page's at the table's rate.
+  double time = 0, pagesTime = 0; // In units of a page's at the table's rate.
   for (size_t i = 0; i < pages.size(); ++i) {
     // Pages that lie side by side mostly held one record before.
     if (i == 0 || readAt[pages[i]] != readAt[pages[i - 1]])
-      pagesTime = 1 / shares.of(bytesRead - readAt[pages[i]]);
+      pagesTime = 1 / reusedFactors.of(bytesRead - readAt[pages[i]]);
     time += pagesTime;
   }
   for (uint32_t page : pages)
@@ -35,7 +35,7 @@ double PoolPlaces::take(uint32_t id, uint64_t bytes) {
 }
 
 void PoolPlaces::giveBack(uint32_t id) {
-  if (shares.isAlike())
+  if (reusedFactors.isAlike())
     return;
   pool.release(pagesOf[id]);
   pagesOf[id].clear();

@@ -18,13 +18,13 @@ class PoolPlaces {
 public:
   PoolPlaces(const ReadTable &reads, uint64_t pages, uint64_t pageBytes, size_t experts);
 
-  /// Gives the expert's record places, of which there are enough, for a read that begins. The share
-  /// of the table's rates that the read has.
+  /// Gives the expert's record places, of which there are enough, for a read that begins. Returns
+  /// the factor on the table's rates for the read.
   double take(uint32_t id, uint64_t bytes);
   void giveBack(uint32_t id);
 
 private:
-  ReusedFractions shares;
+  ReusedFactors reusedFactors;
   uint64_t pageBytes;
   moert::PagePool pool;
   std::vector<std::vector<uint32_t>> pagesOf; // By expert.

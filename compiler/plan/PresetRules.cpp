@@ -100,7 +100,7 @@ CacheAllotment allotNothing(const CacheShape &shape, uint64_t poolPages) {
   return allotment;
 }
 
-/// Fate, section 4.4: all experts of the first layers, an even share of the rest for each of the
+/// Fate, section 4.4: all experts of the first layers, an even part of the rest for each of the
 /// others; a pool that does not hold the first layers fills them one after the other. It found 3 of
 /// 24 layers to be worth that; an eighth of the layers is the same for other depths.
 CacheAllotment allotShallowFirst(const CacheShape &shape, uint64_t poolPages) {

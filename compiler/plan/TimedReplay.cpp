@@ -32,11 +32,11 @@ double TimedResult::meanNs(size_t begin, size_t end) const {
          static_cast<double>(end - begin);
 }
 
-double TimedResult::quantileNs(double share) const {
+double TimedResult::quantileNs(double fraction) const {
   if (tokenNs.empty())
     return 0;
   std::vector<double> sorted = tokenNs;
-  double rank = std::ceil(share * static_cast<double>(sorted.size()));
+  double rank = std::ceil(fraction * static_cast<double>(sorted.size()));
   size_t index = std::min(sorted.size() - 1, static_cast<size_t>(std::max(1.0, rank)) - 1);
   std::nth_element(sorted.begin(), sorted.begin() + ptrdiff_t(index), sorted.end());
   return sorted[index];
@@ -374,12 +374,12 @@ double Executor::computeUntilRead(double ns) {
     counts.computeNs += ns;
     return 0;
   }
-  const double share = contention.computingWhileReading;
+  const double fraction = contention.computingWhileReading;
   const double before = now, end = disk.nextEndNs(contention.readingWhileComputing);
-  now = std::min(before + ns / share, end);
+  now = std::min(before + ns / fraction, end);
   counts.computeNs += now - before;
   disk.advanceTo(now, ended, contention.readingWhileComputing);
-  return now < end ? 0 : ns - (now - before) * share;
+  return now < end ? 0 : ns - (now - before) * fraction;
 }
 
 void Executor::collect() {

@@ -49,8 +49,9 @@ struct TimedResult {
 
   /// Of decode steps from the one to the other; 0 where there are none.
   double meanNs(size_t begin = 0, size_t end = SIZE_MAX) const;
-  /// The smallest time that `share` of the decode steps do not exceed; 0 where there are none.
-  double quantileNs(double share) const;
+  /// The smallest time that this fraction of the decode steps do not exceed; 0 where there are
+  /// none.
+  double quantileNs(double fraction) const;
 };
 
 struct TimedOptions {

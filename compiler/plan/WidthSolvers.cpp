@@ -196,9 +196,9 @@ double knapsackLowerBound(const WidthProblem &problem) {
   for (const HullStep &step : relaxation.steps) {
     if (lossLeft <= 0)
       break;
-    double share = std::min(1.0, lossLeft / step.added);
-    cost -= share * step.saved;
-    lossLeft -= share * step.added;
+    double fraction = std::min(1.0, lossLeft / step.added);
+    cost -= fraction * step.saved;
+    lossLeft -= fraction * step.added;
   }
   return cost;
 }

@@ -15,7 +15,7 @@ namespace moec {
 /// Closer than this the bytes of two assignments, or their times, are the same for any use.
 constexpr double kCostTolerance = 0.01;
 
-/// A share of a token's time that nothing is given up for.
+/// A fraction of a token's time that nothing is given up for.
 constexpr double kSameTokenTime = 0.002;
 
 /// Belongs to one search, which outlives neither the input nor the judge; one thread.

@@ -158,7 +158,7 @@ static Status checkDeviceMemory(const Outlook &outlook, const DeviceProfile &dev
     for (const BudgetOutlook &of : width.budgets) {
       MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(of.budget));
       if (of.isEnough)
-        warnings.check(size.share ? strCat(of.budget, " at ", width.bits, " bits") : of.budget,
+        warnings.check(size.fraction ? strCat(of.budget, " at ", width.bits, " bits") : of.budget,
                        of.budgetBytes, device, session);
     }
   return {};

@@ -14,8 +14,8 @@ namespace moec {
 
 using Align = TextTable::Align;
 
-static std::string percent(double share) {
-  return fixed(100 * share, share < 0.1 ? 1 : 0) + "%";
+static std::string percent(double fraction) {
+  return fixed(100 * fraction, fraction < 0.1 ? 1 : 0) + "%";
 }
 
 static std::string sizesText(const Outlook &outlook) {

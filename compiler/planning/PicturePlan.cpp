@@ -201,8 +201,8 @@ static void pictureToken(const PlanProblem &problem, const TimedResult &result, 
 
 //===-- Words ---------------------------------------------------------------------------------===//
 
-static std::string percent(double share) {
-  return fixed(100 * share, 0) + "%";
+static std::string percent(double fraction) {
+  return fixed(100 * fraction, 0) + "%";
 }
 
 static std::string sizeOf(double bytes) {

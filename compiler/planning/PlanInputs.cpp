@@ -28,8 +28,8 @@ static RoutingTrace beginningOf(const RoutingTrace &trace, uint64_t tokens) {
   return partOf(trace, 0, steps);
 }
 
-static uint32_t fractionOfByte(uint8_t share) {
-  return static_cast<uint32_t>(uint64_t(share) * kFixedPointOne / 255);
+static uint32_t probabilityOf(uint8_t stored) {
+  return static_cast<uint32_t>(uint64_t(stored) * kFixedPointOne / 255);
 }
 
 bool canPrefetch(const Artifact &artifact, uint32_t moeLayer, uint32_t ahead) {
@@ -54,7 +54,7 @@ static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
       gate.layer = from + d + 1;
       gate.perToken = traced.perToken;
       for (size_t i = 0; i < traced.experts.size(); ++i)
-        gate.candidates.push_back({traced.experts[i], fractionOfByte(traced.shares[i])});
+        gate.candidates.push_back({traced.experts[i], probabilityOf(traced.probabilities[i])});
     }
 }
 
@@ -73,12 +73,12 @@ public:
     made.layer = layer;
     made.perToken = candidatesOf(target.experts, target.topK);
     made.candidates.reserve(trace.tokens() * made.perToken);
-    std::vector<uint32_t> shares(target.experts);
+    std::vector<uint32_t> probabilities(target.experts);
     std::vector<PrefetchCandidate> likeliest;
     for (uint64_t token = 0; token < trace.tokens(); ++token) {
       table.predict(layer, chosenIn(layer - 1, token),
-                    layer > 1 ? chosenIn(layer - 2, token) : std::vector<int32_t>(), shares);
-      listLikeliest(shares, made.perToken, likeliest);
+                    layer > 1 ? chosenIn(layer - 2, token) : std::vector<int32_t>(), probabilities);
+      listLikeliest(probabilities, made.perToken, likeliest);
       // Pad a shorter list with its last candidate, which is not read twice.
       likeliest.resize(made.perToken, likeliest.empty() ? PrefetchCandidate() : likeliest.back());
       made.candidates.insert(made.candidates.end(), likeliest.begin(), likeliest.end());

@@ -21,11 +21,11 @@ std::vector<uint8_t> followingFrequencies(const LayerTrace &before, uint32_t exp
       for (size_t j = 0; j < layer.topK; ++j)
         ++followed[earlier * experts + layer.experts[token * layer.topK + j]];
     }
-  std::vector<uint8_t> shares(followed.size());
-  for (size_t i = 0; i < shares.size(); ++i)
+  std::vector<uint8_t> frequencies(followed.size());
+  for (size_t i = 0; i < frequencies.size(); ++i)
     if (uint64_t all = chosen[i / experts])
-      shares[i] = static_cast<uint8_t>((followed[i] * 255 * 2 + all) / (all * 2));
-  return shares;
+      frequencies[i] = static_cast<uint8_t>((followed[i] * 255 * 2 + all) / (all * 2));
+  return frequencies;
 }
 
 template <typename T> static void append(std::vector<std::byte> &bytes, std::span<const T> values) {
@@ -61,9 +61,9 @@ Result<std::vector<std::byte>> makePathSection(const CalibrationProfile &profile
     MOERT_ASSIGN_OR_RETURN(traces[t % 3], profile.layerTrace(t));
     holdOut(heldOut, traces[t % 3]);
     for (size_t back = 1; back <= 2 && back <= t; ++back) {
-      const std::vector<uint8_t> shares = followingFrequencies(
+      const std::vector<uint8_t> frequencies = followingFrequencies(
           traces[(t - back) % 3], layers[t - back].experts, traces[t % 3], layers[t].experts);
-      append(section, std::span<const uint8_t>(shares));
+      append(section, std::span<const uint8_t>(frequencies));
     }
   }
   return section;

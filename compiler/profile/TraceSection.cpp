@@ -80,11 +80,11 @@ public:
     return {};
   }
 
-  Status takeProbabilities(uint64_t count, std::vector<uint8_t> &shares) {
+  Status takeProbabilities(uint64_t count, std::vector<uint8_t> &probabilities) {
     if (count > left.size())
       return cutShort();
-    shares.resize(count);
-    std::memcpy(shares.data(), left.data(), count);
+    probabilities.resize(count);
+    std::memcpy(probabilities.data(), left.data(), count);
     left = left.subspan(count);
     return {};
   }
@@ -149,8 +149,8 @@ std::vector<std::byte> encodeTrace(const PlanTrace &trace) {
     out.putIds(layer.chosen, layer.experts);
     for (size_t d = 0; d < layer.ahead.size(); ++d) {
       out.putIds(layer.ahead[d].experts, trace.layers[i + d + 1].experts);
-      for (uint8_t share : layer.ahead[d].shares)
-        out.put(share);
+      for (uint8_t probability : layer.ahead[d].probabilities)
+        out.put(probability);
     }
   }
   return std::move(out.bytes);
@@ -185,7 +185,7 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
       ahead.perToken = headers[i].perToken[d];
       const uint64_t count = trace.tokens() * ahead.perToken;
       MOERT_RETURN_IF_ERROR(in.takeIds(count, headers[i + d + 1].experts, ahead.experts));
-      MOERT_RETURN_IF_ERROR(in.takeProbabilities(count, ahead.shares));
+      MOERT_RETURN_IF_ERROR(in.takeProbabilities(count, ahead.probabilities));
     }
   }
   if (in.bytesLeft() != 0)
@@ -267,7 +267,7 @@ private:
 
 } // namespace
 
-static uint8_t fractionOf(float probability) {
+static uint8_t byteOf(float probability) {
   return static_cast<uint8_t>(std::lround(static_cast<double>(probability) * 255));
 }
 
@@ -291,7 +291,7 @@ Result<PlanTrace> makePlanTrace(const CalibrationProfile &profile, uint64_t most
       TracedPredictions &ahead = layer.ahead.emplace_back();
       ahead.perToken = prediction.perToken;
       picker.pick(prediction.experts, ahead.perToken, ahead.experts, same);
-      picker.pick(prediction.probabilities, ahead.perToken, ahead.shares, fractionOf);
+      picker.pick(prediction.probabilities, ahead.perToken, ahead.probabilities, byteOf);
     }
   }
   return trace;

@@ -19,7 +19,7 @@ namespace moec {
 struct TracedPredictions {
   uint32_t perToken = 0;
   std::vector<uint16_t> experts;
-  std::vector<uint8_t> shares; // Probabilities * 255, rounded.
+  std::vector<uint8_t> probabilities; // Times 255, rounded.
   friend bool operator==(const TracedPredictions &, const TracedPredictions &) = default;
 };
 

@@ -79,7 +79,7 @@ Result<Size> parseSize(std::string_view text) {
     double percent = double(number.whole) + double(number.fraction) / double(number.fractionScale);
     if (percent <= 0 || percent > 100)
       return refuse(text, "a percentage must be above 0% and at most 100%");
-    size.share = percent / 100;
+    size.fraction = percent / 100;
     return size;
   }
   if (rest.empty())
@@ -105,7 +105,7 @@ Result<Size> parseSize(std::string_view text) {
 
 Result<uint64_t> parseBytes(std::string_view text) {
   MOERT_ASSIGN_OR_RETURN(Size size, parseSize(text));
-  if (size.share)
+  if (size.fraction)
     return refuse(text, "a percentage is not possible here");
   return size.bytes;
 }

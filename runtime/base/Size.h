@@ -17,10 +17,10 @@
 
 namespace moert {
 
-/// Either a number of bytes or, if share is set, a fraction of a total that the caller has.
+/// Either a number of bytes or, if fraction is set, a fraction of a total that the caller has.
 struct Size {
-  uint64_t bytes = 0;          // Above 0 if share is not set.
-  std::optional<double> share; // 0.25 for "25%"; above 0, at most 1.
+  uint64_t bytes = 0;             // Above 0 if fraction is not set.
+  std::optional<double> fraction; // 0.25 for "25%"; above 0, at most 1.
 };
 
 Result<Size> parseSize(std::string_view text);

@@ -97,35 +97,35 @@ void ThreadPool::compute(uint32_t chunk, uint32_t thread) const {
   jobFunction(jobContext, jobCount * chunk / jobChunks, jobCount * (chunk + 1) / jobChunks, thread);
 }
 
-uint32_t ThreadPool::computeShare(uint32_t thread, uint32_t &computed) {
-  std::atomic<uint64_t> &share = shares[thread].open;
-  for (uint64_t seen = share.load(std::memory_order_acquire);;) {
+uint32_t ThreadPool::computeOwnRange(uint32_t thread, uint32_t &computed) {
+  std::atomic<uint64_t> &range = workRanges[thread].open;
+  for (uint64_t seen = range.load(std::memory_order_acquire);;) {
     const Range left = Range::of(seen);
     if (left.chunks() == 0)
       return left.job;
-    if (!share.compare_exchange_weak(seen, Range{left.job, left.begin + 1, left.end}.packed(),
+    if (!range.compare_exchange_weak(seen, Range{left.job, left.begin + 1, left.end}.packed(),
                                      std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
     compute(left.begin, thread);
     ++computed;
-    seen = share.load(std::memory_order_acquire);
+    seen = range.load(std::memory_order_acquire);
   }
 }
 
 bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t job, uint32_t &chunk) {
-  for (size_t i = 1; i < shares.size(); ++i) {
-    std::atomic<uint64_t> &share = shares[(thread + i) % shares.size()].open;
-    uint64_t seen = share.load(std::memory_order_acquire);
+  for (size_t i = 1; i < workRanges.size(); ++i) {
+    std::atomic<uint64_t> &range = workRanges[(thread + i) % workRanges.size()].open;
+    uint64_t seen = range.load(std::memory_order_acquire);
     for (Range left = Range::of(seen); left.job == job && left.chunks() > 0;
          left = Range::of(seen)) {
       const uint32_t middle = left.begin + left.chunks() / 2;
-      if (!share.compare_exchange_weak(seen, Range{job, left.begin, middle}.packed(),
+      if (!range.compare_exchange_weak(seen, Range{job, left.begin, middle}.packed(),
                                        std::memory_order_acq_rel, std::memory_order_acquire))
         continue;
       // The job cannot end before the taken chunks have been computed, and until then no other
       // thread writes to an empty range.
-      shares[thread].open.store(Range{job, middle + 1, left.end}.packed(),
-                                std::memory_order_release);
+      workRanges[thread].open.store(Range{job, middle + 1, left.end}.packed(),
+                                    std::memory_order_release);
       chunk = middle;
       return true;
     }
@@ -135,11 +135,11 @@ bool ThreadPool::takeFromOthers(uint32_t thread, uint32_t job, uint32_t &chunk) 
 
 void ThreadPool::takeChunks(uint32_t thread) {
   uint32_t computed = 0;
-  uint32_t job = computeShare(thread, computed);
+  uint32_t job = computeOwnRange(thread, computed);
   for (uint32_t chunk; takeFromOthers(thread, job, chunk);) {
     compute(chunk, thread);
     ++computed;
-    job = computeShare(thread, computed);
+    job = computeOwnRange(thread, computed);
   }
   if (computed > 0 && unfinished.fetch_sub(computed, std::memory_order_acq_rel) == computed)
     unfinished.notify_all();
@@ -163,7 +163,7 @@ void ThreadPool::runErased(uint64_t count, uint64_t grain, Function function, co
   for (uint32_t thread = threadCount; thread-- > 0;) {
     const auto begin = static_cast<uint32_t>(chunks * thread / threadCount);
     const auto end = static_cast<uint32_t>(chunks * (thread + 1) / threadCount);
-    shares[thread].open.store(Range{job, begin, end}.packed(), std::memory_order_release);
+    workRanges[thread].open.store(Range{job, begin, end}.packed(), std::memory_order_release);
   }
   posted.fetch_add(1, std::memory_order_release); // Not a store: must precede notify_all's check.
   posted.notify_all();

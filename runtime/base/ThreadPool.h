@@ -46,17 +46,17 @@ private:
 
   /// The chunks that a thread has not begun, packed (Range in ThreadPool.cpp), on a cache line of
   /// their own: only threads without work read another thread's.
-  struct alignas(64) Share {
+  struct alignas(64) WorkRange {
     std::atomic<uint64_t> open{0};
   };
 
-  explicit ThreadPool(uint32_t threads) : threadCount(threads), shares(threads) {}
+  explicit ThreadPool(uint32_t threads) : threadCount(threads), workRanges(threads) {}
   void runErased(uint64_t count, uint64_t grain, Function function, const void *context);
   void work(uint32_t thread);
   /// Computes chunks until none are left to take.
   void takeChunks(uint32_t thread);
   /// Computes the thread's own chunks. Returns the job number of its empty range.
-  uint32_t computeShare(uint32_t thread, uint32_t &computed);
+  uint32_t computeOwnRange(uint32_t thread, uint32_t &computed);
   /// Steals half of another thread's chunks: one to compute now, the rest as this thread's range.
   /// Only of the given job: while the next job is being handed out, some ranges already hold its
   /// chunks, and this thread's own may be written at any time.
@@ -75,7 +75,7 @@ private:
 
   alignas(64) uint32_t threadCount;
   /// One for each requested thread; threads that could not be started have no chunks.
-  std::vector<Share> shares;
+  std::vector<WorkRange> workRanges;
   std::atomic<bool> stopping{false};
   /// Chunks that are not reported as computed; each thread reports once per job.
   alignas(64) std::atomic<uint32_t> unfinished{0};

@@ -10,25 +10,25 @@ namespace moert {
 
 /// Cross-layer gates: the later layer's router applied to this layer's router input, row by row.
 static void addGateProbabilities(Engine::Impl &engine, const PredictInstruction &predict,
-                                 std::span<uint32_t> shares) {
-  const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(shares.size());
+                                 std::span<uint32_t> sums) {
+  const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(sums.size());
   Rows scores = engine.buffer(predict.scores);
-  std::fill(shares.begin(), shares.end(), 0);
+  std::fill(sums.begin(), sums.end(), 0);
   for (uint32_t row = 0; row < rows; ++row) {
     engine.kernels->softmax(scores.floats(row), experts, engine.probabilities.data());
-    addProbabilities({engine.probabilities.data(), experts}, rows, shares);
+    addProbabilities({engine.probabilities.data(), experts}, rows, sums);
   }
 }
 
 /// Call after the product of its gate, if it has one.
 void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
   const PrefetchRule &rule = prefetchRules[predict.moeLayer];
-  std::span<uint32_t> shares(prefetchProbabilities.data(), bufferInfo(predict.scores).width);
+  std::span<uint32_t> predicted(prefetchProbabilities.data(), bufferInfo(predict.scores).width);
   if (rule.predictor == Predictor::kGate)
-    addGateProbabilities(*this, predict, shares);
+    addGateProbabilities(*this, predict, predicted);
   else
-    paths->predict(predict.moeLayer, chosen[0], chosen[1], shares);
-  listLikeliest(shares, rule.candidates, prefetchCandidates);
+    paths->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
+  listLikeliest(predicted, rule.candidates, prefetchCandidates);
   cache->prefetch({predict.moeLayer - firstCachedLayer, rule, prefetchCandidates});
 }
 

@@ -59,8 +59,8 @@ PartNumbers weightBytesOf(const Program &program, const std::vector<ResidentWeig
 uint64_t partOfTime(uint64_t ns, uint64_t bytes, uint64_t bytesLeft) {
   if (bytes >= bytesLeft)
     return ns;
-  const double share = static_cast<double>(bytes) / static_cast<double>(bytesLeft);
-  return std::min(ns, static_cast<uint64_t>(static_cast<double>(ns) * share));
+  const double fraction = static_cast<double>(bytes) / static_cast<double>(bytesLeft);
+  return std::min(ns, static_cast<uint64_t>(static_cast<double>(ns) * fraction));
 }
 
 } // namespace moert

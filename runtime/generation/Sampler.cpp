@@ -112,14 +112,14 @@ int32_t Sampler::drawFromBest(std::span<const float> logits, float largest) {
       sum += double(weightOf(logit, largest));
   }
   if (options.topP < 1) {
-    const double share = double(options.topP) * sum;
+    const double mass = double(options.topP) * sum;
     const size_t limit = kept;
     kept = 0;
     sum = 0;
     do {
       popUpTo(kept + 1);
       sum += weightAt(kept++);
-    } while (kept < limit && sum < share);
+    } while (kept < limit && sum < mass);
   }
 
   const double target = random.nextUnit() * sum;

@@ -9,7 +9,7 @@
 namespace moert {
 
 /// kInvalidInput for a number of bytes that is beyond the limit of machine or container, whoever
-/// holds the memory by now. A share of the expert bytes is checked by its account alone.
+/// holds the memory by now. A fraction of the expert bytes is checked by its account alone.
 Status checkBudgetLimit(const BudgetSize &budget, const SystemMemory &system);
 
 /// kInvalidInput where loading takes more than there is room for now. For budgets that somebody

@@ -102,7 +102,7 @@ static bool isEnough(const CacheAllotment &allotment, const CacheAllotment &plan
 
 // Record by record to the layer that is furthest behind its part of the plan; layers without a part
 // come last, the emptiest first.
-static CacheAllotment shareAsPlanned(const CacheAllotment &plan, const CacheShape &shape,
+static CacheAllotment allotAsPlanned(const CacheAllotment &plan, const CacheShape &shape,
                                      uint64_t poolPages, uint64_t stagingPages) {
   CacheAllotment allotment;
   allotment.quotaPages.assign(shape.layers.size(), 0);
@@ -149,7 +149,7 @@ CacheAllotment adjustAllotment(const CacheAllotment &plan, const CacheShape &sha
     staging = divideUp(staging * poolPages / plannedPages, record) * record;
   while (true) {
     staging = std::min(staging, poolPages);
-    CacheAllotment allotment = shareAsPlanned(plan, shape, poolPages, staging);
+    CacheAllotment allotment = allotAsPlanned(plan, shape, poolPages, staging);
     if (staging == poolPages || isEnough(allotment, plan, shape))
       return allotment;
     staging += record;

@@ -12,7 +12,7 @@ static size_t mostCandidates(const CacheRules &rules, const DirectorySize &size)
   return rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
 }
 
-static size_t shareCount(const CacheRules &rules, const DirectorySize &size) {
+static size_t quotaCount(const CacheRules &rules, const DirectorySize &size) {
   return rules.sharing == CacheSharing::kOnePool ? 1 : size.layers;
 }
 
@@ -20,7 +20,7 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInSta
                                const DirectorySize &size)
     : rules(cacheRules), stagingPages(pagesInStaging) {
   layers.reserve(size.layers);
-  shares.reserve(shareCount(rules, size));
+  quotas.reserve(quotaCount(rules, size));
   entries.reserve(size.experts);
   wantedIds.reserve(size.widestLayer);
   unkeptIds.reserve(mostCandidates(rules, size));
@@ -31,23 +31,23 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInSta
 
 void CacheDirectory::addLayer(uint64_t quotaPages, bool repeatsEveryStep) {
   uint32_t index = static_cast<uint32_t>(layers.size());
-  if (shares.empty() || rules.sharing == CacheSharing::kLayerQuotas)
-    shares.emplace_back().firstLayer = index;
-  shares.back().endLayer = index + 1;
-  shares.back().quotaPages += quotaPages;
+  if (quotas.empty() || rules.sharing == CacheSharing::kLayerQuotas)
+    quotas.emplace_back().firstLayer = index;
+  quotas.back().endLayer = index + 1;
+  quotas.back().pages += quotaPages;
   layers.push_back({.firstId = static_cast<uint32_t>(entries.size()),
                     .place = cycleLayers,
-                    .share = static_cast<uint32_t>(shares.size() - 1),
+                    .quota = static_cast<uint32_t>(quotas.size() - 1),
                     .repeatsEveryStep = repeatsEveryStep});
   cycleLayers += repeatsEveryStep;
 }
 
 void CacheDirectory::addExpert(uint32_t pages) {
   Layer &layer = layers.back();
-  Share &share = shares.back();
+  PageQuota &quota = quotas.back();
   ++layer.experts;
   layer.largestRecordPages = std::max<uint64_t>(layer.largestRecordPages, pages);
-  share.largestRecordPages = std::max<uint64_t>(share.largestRecordPages, pages);
+  quota.largestRecordPages = std::max<uint64_t>(quota.largestRecordPages, pages);
   DirectoryEntry &entry = entries.emplace_back();
   entry.pages = pages;
   entry.layer = static_cast<uint32_t>(layers.size() - 1);
@@ -101,31 +101,30 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
     entry.history.lastTurn = layer.turn;
     entry.history.tokens += std::min(uses, UINT32_MAX - entry.history.tokens);
     if (rules.eviction == EvictionPolicy::kArc)
-      shares[layer.share].arc.use(entry.arcList, entry.pages, shares[layer.share].quotaPages);
+      quotas[layer.quota].arc.use(entry.arcList, entry.pages, quotas[layer.quota].pages);
     entry.isKept = true;
   }
 }
 
 void CacheDirectory::decide(uint32_t executed) {
   unkeptIds.clear();
-  const Share &share = shares[layers[executed].share];
-  uint64_t pages = share.heldPages;
+  const PageQuota &quota = quotas[layers[executed].quota];
+  uint64_t pages = quota.heldPages;
   for (uint32_t id : wantedIds)
     pages += entries[id].isHeld ? 0 : entries[id].pages;
-  if (pages <= share.quotaPages)
+  if (pages <= quota.pages)
     return; // All of it stays.
 
-  PassLimits limits{share.quotaPages, share.quotaPages + stagingPages,
-                    layers[executed].largestRecordPages};
+  PassLimits limits{quota.pages, quota.pages + stagingPages, layers[executed].largestRecordPages};
   // No layer gives up another expert once so many of its pages are gone.
   uint64_t leavingPages =
-      std::max(pages - share.quotaPages, kStreamedRecords * layers[executed].largestRecordPages);
+      std::max(pages - quota.pages, kStreamedRecords * layers[executed].largestRecordPages);
   candidates.clear();
-  limits.otherPages = share.heldPages;
-  for (uint32_t layer = share.firstLayer; layer < share.endLayer; ++layer)
+  limits.otherPages = quota.heldPages;
+  for (uint32_t layer = quota.firstLayer; layer < quota.endLayer; ++layer)
     limits.otherPages -= addCandidates(layer, leavingPages);
   if (rules.eviction == EvictionPolicy::kArc)
-    limits.onceTargetPages = share.arc.targetPages();
+    limits.onceTargetPages = quota.arc.targetPages();
   planPass(limits, candidates);
   for (const PassCandidate &candidate : candidates) {
     entries[candidate.use.expert].isKept = candidate.isKept;
@@ -195,8 +194,8 @@ void CacheDirectory::orderLayer(uint32_t index) {
 }
 
 bool CacheDirectory::hasRoomFor(uint32_t id) const {
-  const Share &share = fractionOf(id);
-  return share.heldPages + heldPrefetchPages + entries[id].pages <= share.quotaPages + stagingPages;
+  const PageQuota &quota = quotaOf(id);
+  return quota.heldPages + heldPrefetchPages + entries[id].pages <= quota.pages + stagingPages;
 }
 
 void CacheDirectory::hold(uint32_t id) {
@@ -204,7 +203,7 @@ void CacheDirectory::hold(uint32_t id) {
   assert(!entry.isHeld && !entry.isPrefetch);
   entry.isHeld = true;
   layers[entry.layer].heldPages += entry.pages;
-  fractionOf(id).heldPages += entry.pages;
+  quotaOf(id).heldPages += entry.pages;
 }
 
 void CacheDirectory::takePages(uint32_t id) {
@@ -212,40 +211,40 @@ void CacheDirectory::takePages(uint32_t id) {
   assert(entry.isHeld);
   entry.isHeld = false;
   layers[entry.layer].heldPages -= entry.pages;
-  fractionOf(id).heldPages -= entry.pages;
+  quotaOf(id).heldPages -= entry.pages;
 }
 
 void CacheDirectory::drop(uint32_t id) {
   takePages(id);
-  fractionOf(id).arc.leave(entries[id].arcList, entries[id].pages);
+  quotaOf(id).arc.leave(entries[id].arcList, entries[id].pages);
 }
 
 void CacheDirectory::endPass() {
-  Share &share = shares[layers[passLayer].share];
+  PageQuota &quota = quotas[layers[passLayer].quota];
   for (uint32_t id : wantedIds) {
     entries[id].isWanted = false;
     if (!entries[id].isHeld) // Nor ever was, where a layer pass has failed.
-      share.arc.leave(entries[id].arcList, entries[id].pages);
+      quota.arc.leave(entries[id].arcList, entries[id].pages);
   }
   wantedIds.clear();
   unkeptIds.clear();
   isPassOpen = false;
   if (rules.eviction == EvictionPolicy::kArc)
-    forgetGhosts(share);
+    forgetGhosts(quota);
   else if (rules.sharing == CacheSharing::kOnePool)
     orderLayer(passLayer);
 }
 
-void CacheDirectory::forgetGhosts(Share &share) {
-  for (ArcList list; (list = share.arc.overfullGhosts(share.quotaPages)) != ArcList::kForgotten;) {
+void CacheDirectory::forgetGhosts(PageQuota &quota) {
+  for (ArcList list; (list = quota.arc.overfullGhosts(quota.pages)) != ArcList::kForgotten;) {
     DirectoryEntry *oldest = nullptr;
-    for (uint32_t index = share.firstLayer; index < share.endLayer; ++index)
+    for (uint32_t index = quota.firstLayer; index < quota.endLayer; ++index)
       for (uint32_t i = 0; i < layers[index].experts; ++i) {
         DirectoryEntry &entry = entries[layers[index].firstId + i];
         if (entry.arcList == list && (!oldest || entry.history.lastUse < oldest->history.lastUse))
           oldest = &entry;
       }
-    share.arc.forget(oldest->arcList, oldest->pages);
+    quota.arc.forget(oldest->arcList, oldest->pages);
   }
 }
 
@@ -257,8 +256,8 @@ bool CacheDirectory::hasRoomForPrefetch(uint32_t id) const {
   uint64_t pages = heldPrefetchPages + entry.pages;
   if (!isPrefetchable(entry.layer) || pages > stagingPages)
     return false;
-  const Share &executed = shares[layers[passLayer].share];
-  return !isPassOpen || executed.heldPages + pages <= executed.quotaPages + stagingPages;
+  const PageQuota &executed = quotas[layers[passLayer].quota];
+  return !isPassOpen || executed.heldPages + pages <= executed.pages + stagingPages;
 }
 
 void CacheDirectory::holdPrefetch(uint32_t id) {
@@ -297,20 +296,20 @@ void CacheDirectory::disownPrefetch(uint32_t id) {
 }
 
 bool CacheDirectory::demandFitsBeside(uint64_t prefetchedPages) const {
-  const Share &share = shares[layers[passLayer].share];
-  uint64_t pages = share.heldPages + prefetchedPages;
+  const PageQuota &quota = quotas[layers[passLayer].quota];
+  uint64_t pages = quota.heldPages + prefetchedPages;
   for (uint32_t id : wantedIds)
     pages += entries[id].isHeld ? 0 : entries[id].pages;
   for (uint32_t id : unkeptIds)
     pages -= entries[id].isHeld && !entries[id].isWanted ? entries[id].pages : 0;
-  return pages <= share.quotaPages + stagingPages;
+  return pages <= quota.pages + stagingPages;
 }
 
 //===-- Pins, start, prompts ------------------------------------------------------------------===//
 
 uint64_t CacheDirectory::pinLimitPages(uint32_t id) const {
-  const Share &share = fractionOf(id);
-  return std::min(share.quotaPages, share.quotaPages + stagingPages - share.largestRecordPages);
+  const PageQuota &quota = quotaOf(id);
+  return std::min(quota.pages, quota.pages + stagingPages - quota.largestRecordPages);
 }
 
 bool CacheDirectory::pin(uint32_t id) {
@@ -318,7 +317,7 @@ bool CacheDirectory::pin(uint32_t id) {
   uint64_t pages = entry.pins == 0 ? entry.pages : 0;
   if (pages > 0 && pinnedPages(id) + pages > pinLimitPages(id))
     return false;
-  fractionOf(id).pinnedPages += pages;
+  quotaOf(id).pinnedPages += pages;
   ++entry.pins;
   return true;
 }
@@ -327,14 +326,14 @@ void CacheDirectory::unpin(uint32_t id) {
   DirectoryEntry &entry = entries[id];
   assert(entry.pins > 0);
   if (--entry.pins == 0)
-    fractionOf(id).pinnedPages -= entry.pages;
+    quotaOf(id).pinnedPages -= entry.pages;
 }
 
 bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
                                    std::vector<uint32_t> &fitting,
                                    std::vector<uint32_t> &uses) const {
-  const Share &share = shares[layers[layer].share];
-  uint64_t left = share.quotaPages - std::min(share.quotaPages, share.heldPages);
+  const PageQuota &quota = quotas[layers[layer].quota];
+  uint64_t left = quota.pages - std::min(quota.pages, quota.heldPages);
   for (size_t i = 0; i < demand.wanted.size(); ++i) {
     uint32_t expert = demand.wanted[i];
     auto before = demand.wanted.first(i);
@@ -357,8 +356,8 @@ void CacheDirectory::forgetUse() {
     entry.history = {};
     entry.arcList = ArcList::kForgotten;
   }
-  for (Share &share : shares)
-    share.arc = {};
+  for (PageQuota &quota : quotas)
+    quota.arc = {};
 }
 
 void CacheDirectory::beginPrompt() {

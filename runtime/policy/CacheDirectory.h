@@ -30,7 +30,7 @@ enum class CacheSharing : uint8_t {
 
 /// What a new prompt finds.
 enum class PromptSurvival : uint8_t {
-  kEverything = 0, // Experts in memory and their use; shares of tokens fade (fadeForPrompt).
+  kEverything = 0, // Experts in memory and their use; frequencies fade (fadeForPrompt).
   kContents = 1,   // The experts; their use is forgotten.
   kPins = 2,       // Only pinned experts.
 };
@@ -73,11 +73,11 @@ struct DirectorySize {
 ///
 /// Invariants, where room was asked for first:
 ///  - outside layer passes the experts held in a layer have at most its quota of pages; with one
-///  pool, all
-///    of them have at most the sum of the quotas; pinned ones leave room for the largest record;
-///  - prefetches have at most the staging pages, and during a layer pass together with what the
-///  executed share
-///    holds at most its quota and the staging pages: all pages are within the pool at any time.
+///    pool, all of them have at most the sum of the quotas; pinned ones leave room for the largest
+///    record;
+///  - prefetches have at most the staging pages, and during a layer pass together with what is held
+///    of the executed layer's quota at most that quota and the staging pages: all pages are within
+///    the pool at any time.
 class CacheDirectory {
 public:
   CacheDirectory(const CacheRules &rules, uint64_t stagingPages, const DirectorySize &size);
@@ -137,7 +137,7 @@ public:
   void unpin(uint32_t id);
   /// Of all experts that share pages with this one.
   uint64_t pinLimitPages(uint32_t id) const;
-  uint64_t pinnedPages(uint32_t id) const { return fractionOf(id).pinnedPages; }
+  uint64_t pinnedPages(uint32_t id) const { return quotaOf(id).pinnedPages; }
 
   /// What a layer is filled with at the start: of the demand, in its order, the experts that fit
   /// beside what is held, with their uses. False for a demand that beginPass refuses.
@@ -153,25 +153,25 @@ private:
     uint32_t firstId = 0;
     uint32_t experts = 0;
     uint32_t turn = 0;
-    uint32_t place = 0; // Among those that come round again.
-    uint32_t share = 0;
+    uint32_t place = 0;   // Among those that come round again.
+    uint32_t quota = 0;   // In quotas.
     uint32_t ordered = 0; // Experts in leavingOrder.
     bool repeatsEveryStep = true;
     uint64_t largestRecordPages = 0;
     uint64_t heldPages = 0;
   };
   /// Pages that the layers [firstLayer, endLayer) share.
-  struct Share {
+  struct PageQuota {
     uint32_t firstLayer = 0, endLayer = 0;
-    uint64_t quotaPages = 0;
+    uint64_t pages = 0;
     uint64_t heldPages = 0;
     uint64_t pinnedPages = 0;
     uint64_t largestRecordPages = 0;
     ArcBalance arc;
   };
 
-  const Share &fractionOf(uint32_t id) const { return shares[layers[entries[id].layer].share]; }
-  Share &fractionOf(uint32_t id) { return shares[layers[entries[id].layer].share]; }
+  const PageQuota &quotaOf(uint32_t id) const { return quotas[layers[entries[id].layer].quota]; }
+  PageQuota &quotaOf(uint32_t id) { return quotas[layers[entries[id].layer].quota]; }
   bool isExecutable(uint32_t layer, std::span<const uint32_t> wanted);
   void remember(uint32_t layer, const PassDemand &demand);
   void decide(uint32_t layer);
@@ -179,14 +179,14 @@ private:
   void addCandidate(uint32_t id, const LayerDistance &distance);
   uint64_t addCandidates(uint32_t layer, uint64_t leavingPages);
   void orderLayer(uint32_t layer);
-  void forgetGhosts(Share &share);
+  void forgetGhosts(PageQuota &quota);
   void forgetUse();
   void takePages(uint32_t id);
 
   CacheRules rules;
   uint64_t stagingPages;
   std::vector<Layer> layers;
-  std::vector<Share> shares;
+  std::vector<PageQuota> quotas;
   std::vector<DirectoryEntry> entries;
   uint32_t cycleLayers = 0; // Layers that come round again.
   uint64_t passes = 0;      // The logical clock.

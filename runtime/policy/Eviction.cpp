@@ -4,14 +4,14 @@
 
 namespace moert {
 
-// A token moves the recent share by 1/2 and the long one by 1/64: they forget half of what was in
-// one and in 44 tokens. Chosen on the bundled model's traces of two kinds of text, decoded for long
-// and in pieces of 48 and 96 tokens behind prompts, of one kind or of both in turn, with a quarter,
-// half and three quarters of the experts in memory. There 1/4 hits up to 0.4 points less, a long
-// share of 1/128 up to 1.4 less, above all where texts change, and 1/32 0.4 less to 0.6 more;
-// weights of 1/17 and 1/5 for the recent share up to 0.5 less, the best single share up to 0.9
-// less. A third share, or the router's scores beside its choices, gave 0.2 at most. All of that
-// without fadeForPrompt.
+// A token moves the recent frequency by 1/2 and the long one by 1/64: they forget half of what was
+// in one and in 44 tokens. Chosen on the bundled model's traces of two kinds of text, decoded for
+// long and in pieces of 48 and 96 tokens behind prompts, of one kind or of both in turn, with a
+// quarter, half and three quarters of the experts in memory. There 1/4 hits up to 0.4 points less,
+// a long frequency of 1/128 up to 1.4 less, above all where texts change, and 1/32 0.4 less to 0.6
+// more; weights of 1/17 and 1/5 for the recent frequency up to 0.5 less, the best single frequency
+// up to 0.9 less. A third frequency, or the router's scores beside its choices, gave 0.2 at most.
+// All of that without fadeForPrompt.
 static constexpr uint32_t kRecentShift = 1;
 static constexpr uint32_t kLongShift = 6;
 static constexpr uint32_t kFixedPointBits = 24;
@@ -50,12 +50,13 @@ void fadeForPrompt(ExpertHistory &history) {
 }
 
 // The expected time until the next use, in cycles of the layers: the turns of its layer that pass
-// without it, and the way to the first of them, which is known exactly. A long share alone takes an
-// expert that has just become popular for a rare one, a recent share alone forgets too soon.
+// without it, and the way to the first of them, which is known exactly. A long frequency alone
+// takes an expert that has just become popular for a rare one, a recent frequency alone forgets too
+// soon.
 static uint64_t expectedWait(const ExpertHistory &history, const LayerDistance &distance) {
   constexpr uint64_t kOneCycle = 1 << 12;
-  uint64_t share = (history.recentFrequency + 8 * uint64_t(history.longFrequency)) / 9;
-  return kOneCycle * kFixedPointOne / std::max<uint64_t>(share, 1) +
+  uint64_t frequency = (history.recentFrequency + 8 * uint64_t(history.longFrequency)) / 9;
+  return kOneCycle * kFixedPointOne / std::max<uint64_t>(frequency, 1) +
          kOneCycle * distance.layersAhead / distance.layers;
 }
 

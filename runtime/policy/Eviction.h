@@ -29,11 +29,11 @@ struct ExpertHistory {
   uint32_t longFrequency = 0; // The same of the last sixty or so.
 };
 
-/// Shares are fixed-point numbers.
+/// Frequencies and probabilities are fixed-point numbers.
 constexpr uint32_t kFixedPointOne = uint32_t(1) << 24;
 
-/// How far a layer pass of some tokens (not 0) moves the shares: as far as the tokens one by one
-/// would, had each wanted the same.
+/// How far a layer pass of some tokens (not 0) moves the frequencies: as far as the tokens one by
+/// one would, had each wanted the same.
 class FrequencyStep {
 public:
   explicit FrequencyStep(uint32_t tokens);

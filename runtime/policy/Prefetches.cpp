@@ -22,7 +22,7 @@ void selectPrefetches(const PrefetchRule &rule, const CacheDirectory &directory,
   uint32_t reads = 0;
   for (const PrefetchCandidate &candidate :
        candidates.first(std::min<size_t>(rule.candidates, candidates.size()))) {
-    if (reads == rule.reads || candidate.share < rule.minProbability)
+    if (reads == rule.reads || candidate.probability < rule.minProbability)
       return;
     uint32_t id = directory.idOf(layer, candidate.expert);
     const DirectoryEntry &entry = directory.at(id);

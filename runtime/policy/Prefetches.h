@@ -44,7 +44,7 @@ bool prefetchesAnything(std::span<const PrefetchRule> rules);
 /// An expert of the prefetched layer with its probability, in units of kFixedPointOne.
 struct PrefetchCandidate {
   uint32_t expert = 0;
-  uint32_t share = 0;
+  uint32_t probability = 0;
 };
 
 /// What a predictor said of a layer.

@@ -73,25 +73,26 @@ Result<PathTable> PathTable::create(std::span<const std::byte> section,
 }
 
 void PathTable::predict(uint32_t layer, std::span<const int32_t> oneBefore,
-                        std::span<const int32_t> twoBefore, std::span<uint32_t> shares) const {
+                        std::span<const int32_t> twoBefore,
+                        std::span<uint32_t> probabilities) const {
   const Layer &prefetched = layers[layer];
-  assert(shares.size() == prefetched.experts);
-  std::fill(shares.begin(), shares.end(), 0);
+  assert(probabilities.size() == prefetched.experts);
+  std::fill(probabilities.begin(), probabilities.end(), 0);
   uint64_t whole = 0;
   for (size_t back = 0; back < 2 && prefetched.rows[back]; ++back)
     for (int32_t expert : back == 0 ? oneBefore : twoBefore) {
       assert(static_cast<uint32_t>(expert) < layers[layer - back - 1].experts);
       const std::byte *row =
           prefetched.rows[back] + static_cast<uint64_t>(expert) * prefetched.experts;
-      for (size_t i = 0; i < shares.size(); ++i) {
-        shares[i] += static_cast<uint32_t>(row[i]);
+      for (size_t i = 0; i < probabilities.size(); ++i) {
+        probabilities[i] += static_cast<uint32_t>(row[i]);
         whole += static_cast<uint32_t>(row[i]);
       }
     }
   if (whole == 0)
     return;
-  for (uint32_t &share : shares)
-    share = static_cast<uint32_t>(uint64_t(share) * kFixedPointOne / whole);
+  for (uint32_t &probability : probabilities)
+    probability = static_cast<uint32_t>(uint64_t(probability) * kFixedPointOne / whole);
 }
 
 } // namespace moert

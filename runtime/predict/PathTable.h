@@ -49,7 +49,7 @@ public:
   /// one or several tokens. One of the lists may be empty; all results are 0 if the table has no
   /// data.
   void predict(uint32_t layer, std::span<const int32_t> oneBefore,
-               std::span<const int32_t> twoBefore, std::span<uint32_t> shares) const;
+               std::span<const int32_t> twoBefore, std::span<uint32_t> probabilities) const;
 
 private:
   struct Layer {

@@ -125,12 +125,12 @@ private:
   std::vector<uint64_t> next; // [tokens][topK]: the next token that demands this expert.
 };
 
-void printEvictions(const PlanTrace &trace, double share) {
+void printEvictions(const PlanTrace &trace, double cachedFraction) {
   const std::vector<Layer> layers(trace.layers.begin(), trace.layers.end());
   auto hits = [&](EvictionPolicy policy, uint64_t known) {
     uint64_t missed = 0, wanted = 0;
     for (const Layer &layer : layers) {
-      const double capacity = share * static_cast<double>(layer.experts());
+      const double capacity = cachedFraction * static_cast<double>(layer.experts());
       missed += layer.misses(policy, static_cast<uint64_t>(std::llround(capacity)), known);
       wanted += layer.wanted();
     }
@@ -183,7 +183,7 @@ int main(int argc, char **argv) {
     request.budgets = {"25%", "50%", "75%"};
   for (const std::string &budget : request.budgets)
     if (!budget.ends_with('%')) {
-      std::fprintf(stderr, "foresight_bench: budget '%s', expected a share such as 25%%\n",
+      std::fprintf(stderr, "foresight_bench: budget '%s', expected a percentage such as 25%%\n",
                    budget.c_str());
       return 2;
     }

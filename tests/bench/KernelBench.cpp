@@ -4,19 +4,19 @@
 //               [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
 //
 // Matrices lie one after the other in far more memory than the last-level cache holds, and are
-// multiplied in turn by --rows rows of activations. As in the engine each thread has its share of a
-// matrix, panels next to each other, in four calls. In every round the same memory is also read by
-// as many threads, and a loop in registers makes nothing but multiply-adds. So each line says, as
-// medians of the rounds with the lower and the upper quartile:
+// multiplied in turn by --rows rows of activations. As in the engine each thread has a work range
+// of a matrix, panels next to each other, in four calls. In every round the same memory is also
+// read by as many threads, and a loop in registers makes nothing but multiply-adds. So each line
+// says, as medians of the rounds with the lower and the upper quartile:
 //
-//   GB/s     stored bytes that were multiplied a second, and their share of what was read:
+//   GB/s     stored bytes that were multiplied a second, and their fraction of what was read:
 //            one row is held up by memory, so that about 1.00 is the most to be had;
-//   GMAC/s   1e9 multiply-adds a second, and their share of the loop in registers: many rows are
+//   GMAC/s   1e9 multiply-adds a second, and their fraction of the loop in registers: many rows are
 //            held up by arithmetic. With groups of 32 inputs two of ten multiplying instructions
 //            scale the sums, so that 0.80 is the most to be had with AVX-512. 0 where there is
 //            no such loop (reference, ARM).
 //
-// Shares are of the same round and times are the threads' own processor time, so that a busy
+// Fractions are of the same round and times are the threads' own processor time, so that a busy
 // machine disturbs both alike. With --memory 4 everything comes from the cache. To compare two
 // builds run them by turns and compare the medians: the machine's own rates move between runs.
 #include "runtime/base/CheckedMath.h"

@@ -41,19 +41,19 @@ public:
     std::shuffle(names.begin(), names.end(), random);
   }
 
-  double share() { return static_cast<double>(random()) / 4294967296.0; }
+  double uniform() { return static_cast<double>(random()) / 4294967296.0; }
   uint16_t popular() {
-    const double place = share() * popularity.back();
+    const double place = uniform() * popularity.back();
     return names[static_cast<size_t>(
         std::lower_bound(popularity.begin(), popularity.end() - 1, place) - popularity.begin())];
   }
   void choose(std::vector<uint16_t> &chosen) {
     const size_t before = chosen.size();
     while (chosen.size() < before + kTopK) {
-      const size_t back =
-          1 + static_cast<size_t>(-std::log(1 - share()) * kTopK * 2); // Among the recent choices.
+      // Among the recent choices.
+      const size_t back = 1 + static_cast<size_t>(-std::log(1 - uniform()) * kTopK * 2);
       const uint16_t expert =
-          share() < kSticky && back <= before ? chosen[before - back] : popular();
+          uniform() < kSticky && back <= before ? chosen[before - back] : popular();
       if (std::find(chosen.begin() + ptrdiff_t(before), chosen.end(), expert) == chosen.end())
         chosen.push_back(expert);
     }
@@ -72,7 +72,7 @@ LayerPredictions predict(const std::vector<uint16_t> &chosen, uint32_t layer, ui
   for (size_t first = 0; first < chosen.size(); first += kTopK) {
     named.clear();
     for (size_t k = 0; k < kTopK; ++k)
-      if (router.share() > 0.13 + 0.08 * ahead)
+      if (router.uniform() > 0.13 + 0.08 * ahead)
         named.push_back(chosen[first + k]);
     while (named.size() < kCandidates)
       if (uint16_t expert = router.popular(); std::ranges::count(named, expert) == 0)
@@ -134,13 +134,14 @@ int main(int argc, char **argv) {
   const uint32_t tokens = std::max(4u, numberAfter(argc, argv, "--tokens", 2000)) / 4 * 4;
   const Model model = makeModel(layers, tokens);
   const uint64_t allPages = layers * kExperts * (kRecordBytes / kPageBytes);
-  for (double share : {0.1, 0.25, 0.5, 0.75}) {
+  for (double fraction : {0.1, 0.25, 0.5, 0.75}) {
     PlanProblem problem{.trace = &model.trace,
                         .predictions = model.predictions,
                         .recordBytes = model.recordBytes,
                         .topK = model.topK,
                         .pageBytes = kPageBytes,
-                        .poolPages = static_cast<uint64_t>(static_cast<double>(allPages) * share),
+                        .poolPages =
+                            static_cast<uint64_t>(static_cast<double>(allPages) * fraction),
                         .reads = &model.reads,
                         .costs = &model.costs};
     const uint64_t before = monotonicNs();
@@ -156,7 +157,7 @@ int main(int argc, char **argv) {
     const PlanForecast ofFound = forecastOf(problem, plan->planned.settings).value();
     std::printf("%2.0f%% of the experts: %.1f s, %u replays; %.1f ms a token, hits %.1f%%, of lru "
                 "%.1f%%\n",
-                100 * share, seconds, plan->replays, plan->tokenNs / 1e6, 100 * ofFound.hitRate,
+                100 * fraction, seconds, plan->replays, plan->tokenNs / 1e6, 100 * ofFound.hitRate,
                 100 * ofLru.hitRate);
     for (const PresetTime &preset : plan->presets)
       std::printf("    %-15s %.1f ms\n", std::string(presetName(preset.preset)).c_str(),

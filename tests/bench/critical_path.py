@@ -28,8 +28,8 @@ def place(axis, value):
     return low, high, math.log(value / low) / math.log(high / low)
 
 
-def between(low, high, share):
-    return low ** (1 - share) * high ** share
+def between(low, high, fraction):
+    return low ** (1 - fraction) * high ** fraction
 
 
 class ReadTable:
@@ -51,11 +51,11 @@ class ReadTable:
 
     def read_ns(self, size, depth):
         """Ns of one read while this many are in flight, which is the time in which this many end."""
-        small, large, size_share = place(self.sizes, size)
-        few, many, depth_share = place(self.depths, depth)
+        small, large, size_fraction = place(self.sizes, size)
+        few, many, depth_fraction = place(self.depths, depth)
         cell = lambda size, depth: 1e9 * size * depth / self.rates[size, depth]
-        at = lambda size: between(cell(size, few), cell(size, many), depth_share)
-        return between(at(small), at(large), size_share) * max(1, size / self.sizes[-1]) * max(1, depth / self.depths[-1])
+        at = lambda size: between(cell(size, few), cell(size, many), depth_fraction)
+        return between(at(small), at(large), size_fraction) * max(1, size / self.sizes[-1]) * max(1, depth / self.depths[-1])
 
     def growing_ns(self, size, depth):
         """The same, made monotonic in their number."""
@@ -83,8 +83,8 @@ class Disk:
     def pass_time(self, until=math.inf):
         """Advances until the next read ends, or for the given time."""
         _, served = self.table.pace(self.reads[0][1], len(self.reads))
-        share = served / len(self.reads)
-        times = [left * share * self.table.pace(size, len(self.reads))[0] for _, size, left in self.reads[:served]]
+        fraction = served / len(self.reads)
+        times = [left * fraction * self.table.pace(size, len(self.reads))[0] for _, size, left in self.reads[:served]]
         passing = min(*times, until - self.now)
         self.now += passing
         for read, needed in zip(self.reads, times):
@@ -119,11 +119,11 @@ def turns(profile, step, record_bytes, ahead, is_bare=False):
         hits, misses, useful = (step[column][layer] for column in ("hits", "misses", "useful"))
         requests = ns["requests"] * step["bytes_read"][layer] / total("bytes_read")
         own = max(0, step["compute_ns"][layer] - requests - (hits + misses) * expert_ns - misses * check_ns)
-        share = before / max(1, before + beside) if hits + misses else 1
+        fraction = before / max(1, before + beside) if hits + misses else 1
         demanded = misses - useful
         demanded_bytes = step["bytes_read"][layer] - step["prefetch_bytes"][layer]
         result.append(Turn(
-            layer, share * own, (1 - share) * own + (0 if is_bare else requests), hits, expert_ns, 0 if is_bare else check_ns,
+            layer, fraction * own, (1 - fraction) * own + (0 if is_bare else requests), hits, expert_ns, 0 if is_bare else check_ns,
             demanded_bytes // demanded if demanded and demanded_bytes else round(record_bytes.get(layer, 0)), demanded, useful,
             [target for target in prefetches.get(layer, ()) if target is not None or not is_bare]))
     return result, step["compute_ns"][profile["layers"]]

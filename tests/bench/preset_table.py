@@ -9,8 +9,8 @@ def head(presets):
     return f"| {' | '.join(cells)} |\n" + "|---" * len(cells) + "|"
 
 
-def share(value):
-    return f"{100 * value:.1f}%"
+def percent(fraction):
+    return f"{100 * fraction:.1f}%"
 
 
 def speed_of(said):
@@ -44,12 +44,12 @@ def rows(budget, runs):
         forecast = lambda key, form: form(middle(lambda one: one["forecast"][key])) if told else "-"
         told = forecast_ratios(said, "token_ns")
         prefetching = [one for one in said if one["useful_per_token"] + one["cancelled_per_token"]]  # Not each round's plan may.
-        prefetches = lambda key: share(median(one[key] for one in prefetching))
+        prefetches = lambda key: percent(median(one[key] for one in prefetching))
         cells = [
             budget, preset, number(middle(speed_of)),
             spread([speed_of(one) / speed_of(other) for one, other in zip(runs[last], said)], number) if preset != last else "",
-            share(middle(lambda one: one["hit_rate"])), forecast("hit_rate", share),
-            share(middle(lambda one: one["ready_rate"])), share(middle(lambda one: one["stall_rate"])),
+            percent(middle(lambda one: one["hit_rate"])), forecast("hit_rate", percent),
+            percent(middle(lambda one: one["ready_rate"])), percent(middle(lambda one: one["stall_rate"])),
             number(middle(lambda one: one["bytes_read_per_token"]) / 1e6),
             forecast("least_bytes_per_token", lambda value: number(value / 1e6)),
             f"{prefetches('prefetch_recall')} / {prefetches('prefetch_precision')}" if prefetching else "-",

@@ -322,7 +322,7 @@ class TargetTest(AccuracyTest):
         self.meets(self.output, 0.05)
         self.assertEqual(self.left(), ["out.moe"])
 
-    def test_a_share_beyond_the_device_s_memory_is_said_once_with_the_bytes_of_the_chosen_widths(self):
+    def test_a_fraction_beyond_the_device_s_memory_is_said_once_with_the_bytes_of_the_chosen_widths(self):
         device = support.device_with_memory(ROOT / "profiles/laptop-nvme.yaml", 4 << 20, self.scratch / "small.yaml")
         done = self.expect(DONE, "moec", *searched("--memory", "100%", "--device", device), "-o", self.output)
         plan = json.loads(self.expect(DONE, "moec", "inspect", self.output, "--json").out)["plans"][0]

@@ -112,7 +112,7 @@ class DeviceMemoryTest(E2eTest):
                 self.assertEqual(self.warned(*arguments, "--memory", "41MiB", "39MiB"), [said])
                 self.assertEqual(self.warned(*arguments, "--memory", "40MiB"), [])
 
-    def test_a_share_is_beyond_it_by_its_bytes(self):
+    def test_a_fraction_is_beyond_it_by_its_bytes(self):
         small, large = 25, 100
         sizes = {width["bits"]: [budget["budget_bytes"] for budget in width["budgets"]] for width in json.loads(
             self.expect(DONE, "moec", "plan", POCKET, "--memory", f"{small}%", f"{large}%", "--json").out)["widths"]}

@@ -8,8 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!table.isOk())
     return 0;
   const int32_t chosen[] = {0, 1};
-  uint32_t shares[4];
+  uint32_t probabilities[4];
   for (uint32_t layer = 0; layer < 3; ++layer)
-    table->predict(layer, chosen, chosen, std::span(shares).first(kExperts[layer]));
+    table->predict(layer, chosen, chosen, std::span(probabilities).first(kExperts[layer]));
   return 0;
 }

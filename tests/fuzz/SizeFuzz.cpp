@@ -1,4 +1,4 @@
-// A size as a person types it: whatever is accepted and not a share prints as a size again.
+// A size as a person types it: whatever is accepted and not a fraction prints as a size again.
 #include "runtime/base/Size.h"
 
 #include <cstdlib>
@@ -8,9 +8,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   moert::Result<moert::Size> parsed = moert::parseSize(text);
   if (!parsed.isOk())
     return 0;
-  if (parsed.value().share && (*parsed.value().share <= 0 || *parsed.value().share > 1))
+  if (parsed.value().fraction && (*parsed.value().fraction <= 0 || *parsed.value().fraction > 1))
     std::abort();
-  if (!parsed.value().share && parsed.value().bytes == 0)
+  if (!parsed.value().fraction && parsed.value().bytes == 0)
     std::abort();
   if (moert::formatBytes(parsed.value().bytes).empty())
     std::abort();

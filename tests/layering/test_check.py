@@ -169,10 +169,12 @@ class IdiomTest(unittest.TestCase):
         ("bool isDoomed;", "cancelled"), ("uint64_t adopted;", "useful"), ("uint64_t refuted;", "wasted"), ("uint64_t awaited;", "stalled"),
         ("bool isSettled;", "synchronous"), ("kCyclic,", "decayed"), ("uint64_t transitPages;", "staging"), ("double wager;", "safety"),
         ("uint32_t looks = lookCount;", "acceptance test"), ("Status playLayer();", "execute"), ("double presentRate;", "resident"),
-        ("double firstBar;", "threshold"), ("// The path table of a layer.", "activation-path"),
+        ("double firstBar;", "threshold"), ("double hitShare;", "fraction"), ("double share = 0;", "fraction"), ("size.share", "fraction"),
+        ("// The path table of a layer.", "activation-path"),
     ]
     PLAIN = ["// Look up a name; goes on until the end.", "// The replay displays a transition.", "// After the prompt, resume the run.",
-             "// An activation-path table.",
+             "// An activation-path table.", "// Shares the pool; heads that share a key share its cache. Layers share out work, and each shares it.",
+             "bool sharesBytes(bool slotsShareMemory);", "std::shared_ptr<int> shared;",
              "// At all times the page has an owner.", "// One of the layers.", "int lookUp();", "// Progress bar of a terminal."]
 
     def setUp(self):

@@ -27,7 +27,7 @@ struct CalibrateFlags {
 static Status runCalibrate(CalibrateFlags &flags) {
   if (!flags.memory.empty()) {
     MOERT_ASSIGN_OR_RETURN(Size size, parseSize(flags.memory));
-    flags.options.memory = BudgetSize{size.bytes, size.share};
+    flags.options.memory = BudgetSize{size.bytes, size.fraction};
   }
   StepProgress progress;
   return calibrateCheckpoint(flags.checkpoint, flags.options, flags.selfText,

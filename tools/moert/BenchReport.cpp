@@ -17,9 +17,9 @@ Spread spreadOf(std::vector<double> values) {
   return {median, values.front(), values.back()};
 }
 
-uint64_t quantile(std::vector<uint64_t> values, double share) {
+uint64_t quantile(std::vector<uint64_t> values, double fraction) {
   std::sort(values.begin(), values.end());
-  auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
+  auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(values.size())));
   return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
 }
 
@@ -69,7 +69,7 @@ void writePrefetches(JsonWriter &json, const BenchSummary &summary) {
   const LayerTotals &totals = summary.decodeTotals;
   auto perToken = [&](uint64_t count) { return double(count) / double(summary.decodeSteps); };
   // Without prefetches the ratios are undefined: null.
-  auto share = [&](uint64_t part, uint64_t whole) {
+  auto ratio = [&](uint64_t part, uint64_t whole) {
     return totals.prefetches() == 0 || whole == 0 ? std::nan("") : double(part) / double(whole);
   };
   json.key("ready_rate").number(totals.readyRate());
@@ -77,8 +77,8 @@ void writePrefetches(JsonWriter &json, const BenchSummary &summary) {
   json.key("prefetch_bytes_per_token").number(totals.prefetchBytes / summary.decodeSteps);
   json.key("useful_per_token").number(perToken(totals.useful));
   json.key("cancelled_per_token").number(perToken(totals.cancelled));
-  json.key("prefetch_recall").number(share(totals.useful, totals.misses));
-  json.key("prefetch_precision").number(share(totals.useful, totals.prefetches()));
+  json.key("prefetch_recall").number(ratio(totals.useful, totals.misses));
+  json.key("prefetch_precision").number(ratio(totals.useful, totals.prefetches()));
 }
 
 /// States both cache sizes where this run's differs from the plan's. Small differences come from

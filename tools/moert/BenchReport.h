@@ -23,9 +23,9 @@ struct Spread {
 /// Needs at least one value; the median of an even number is the mean of the middle two.
 Spread spreadOf(std::vector<double> values);
 
-/// The smallest value that at least the fraction `share` of the values do not exceed (nearest
+/// The smallest value that at least this fraction of the values do not exceed (nearest
 /// rank). Needs at least one value.
-uint64_t quantile(std::vector<uint64_t> values, double share);
+uint64_t quantile(std::vector<uint64_t> values, double fraction);
 
 /// What the bench ran on.
 struct BenchMaterial {

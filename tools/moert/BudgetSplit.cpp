@@ -8,18 +8,18 @@ namespace moert::cli {
 constexpr uint64_t kUnlimitedBytes = uint64_t(1) << 60;
 constexpr uint64_t kPrecisionBytes = 4096;
 
-std::optional<BudgetFractions> splitBudget(uint64_t totalBytes, const BudgetRange &first,
-                                           const BudgetRange &second) {
+std::optional<BudgetParts> splitBudget(uint64_t totalBytes, const BudgetRange &first,
+                                       const BudgetRange &second) {
   if (first.smallestBytes > totalBytes || second.smallestBytes > totalBytes - first.smallestBytes)
     return std::nullopt;
   const uint64_t rest = totalBytes - first.smallestBytes - second.smallestBytes;
   const uint64_t wantedByFirst = first.largestBytes - first.smallestBytes;
   const uint64_t wantedBySecond = second.largestBytes - second.smallestBytes;
   if (rest >= wantedByFirst + wantedBySecond)
-    return BudgetFractions{first.largestBytes, second.largestBytes};
-  double share = double(wantedByFirst) / (double(wantedByFirst) + double(wantedBySecond));
-  uint64_t toFirst = std::min(static_cast<uint64_t>(share * double(rest)), rest);
-  return BudgetFractions{first.smallestBytes + toFirst, second.smallestBytes + rest - toFirst};
+    return BudgetParts{first.largestBytes, second.largestBytes};
+  double fraction = double(wantedByFirst) / (double(wantedByFirst) + double(wantedBySecond));
+  uint64_t toFirst = std::min(static_cast<uint64_t>(fraction * double(rest)), rest);
+  return BudgetParts{first.smallestBytes + toFirst, second.smallestBytes + rest - toFirst};
 }
 
 Result<BudgetRange> budgetRangeOf(const Model &model, const EngineOptions &options) {

@@ -14,14 +14,15 @@ struct BudgetRange {
   uint64_t largestBytes = 0;
 };
 
-struct BudgetFractions {
+/// In bytes.
+struct BudgetParts {
   uint64_t first = 0, second = 0;
 };
 
 /// Each model gets its smallest budget; the rest is divided in proportion to what each could still
 /// use. nullopt if the two smallest budgets do not fit.
-std::optional<BudgetFractions> splitBudget(uint64_t totalBytes, const BudgetRange &first,
-                                           const BudgetRange &second);
+std::optional<BudgetParts> splitBudget(uint64_t totalBytes, const BudgetRange &first,
+                                       const BudgetRange &second);
 
 /// Computed with accountMemory(), which is pure arithmetic.
 Result<BudgetRange> budgetRangeOf(const Model &model, const EngineOptions &options);

@@ -45,7 +45,7 @@ static void addMemory(CLI::App &command, EngineFlags &flags) {
     Result<Size> size = parseSize(text);
     if (!size.isOk())
       throw CLI::ValidationError("--memory", size.status().message());
-    flags.memory = BudgetSize{size->bytes, size->share};
+    flags.memory = BudgetSize{size->bytes, size->fraction};
   };
   command
       .add_option_function<std::string>(

@@ -48,16 +48,16 @@ Status setBudgets(const EvalOptions &options, const Model &artifact, EngineOptio
   auto second = budgetRangeOf(reference, referenceEngine);
   if (!second.isOk())
     return second.status().withContext("reference");
-  std::optional<BudgetFractions> shares = splitBudget(total, first, *second);
-  if (!shares)
+  std::optional<BudgetParts> parts = splitBudget(total, first, *second);
+  if (!parts)
     return invalidInput(formatExactBytes(total),
                         " of memory are not enough for artifact and reference "
                         "together; the smallest budget that works is ",
                         formatExactBytes(first.smallestBytes + second->smallestBytes));
-  artifactEngine.memory = BudgetSize{shares->first, {}};
-  referenceEngine.memory = BudgetSize{shares->second, {}};
-  printError(strCat("memory of ", formatBytes(total), " is divided: ", formatBytes(shares->first),
-                    " for the artifact, ", formatBytes(shares->second), " for the reference"));
+  artifactEngine.memory = BudgetSize{parts->first, {}};
+  referenceEngine.memory = BudgetSize{parts->second, {}};
+  printError(strCat("memory of ", formatBytes(total), " is divided: ", formatBytes(parts->first),
+                    " for the artifact, ", formatBytes(parts->second), " for the reference"));
   return {};
 }
 

@@ -17,9 +17,9 @@ std::string formatNumber(double value) {
   return text.str();
 }
 
-std::string formatPercent(double share) {
+std::string formatPercent(double fraction) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << share * 100 << "%";
+  text << std::fixed << std::setprecision(1) << fraction * 100 << "%";
   return text.str();
 }
 

@@ -13,7 +13,7 @@ namespace moert::cli {
 std::string formatNumber(double value);
 
 /// "87.5%"
-std::string formatPercent(double share);
+std::string formatPercent(double fraction);
 
 /// Speeds, hit rate, bytes read, peak memory beside the budget, I/O and kernels.
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded);

@@ -1,8 +1,8 @@
 // RUN: moec-opt %s -split-input-file --moe-allot-cache | FileCheck %s --check-prefix=ALL
-// RUN: moec-opt %s -split-input-file --moe-allot-cache="budgets=50%%,30%%,1GiB context=32 prefill-chunk=8" | FileCheck %s --check-prefix=SHARES
+// RUN: moec-opt %s -split-input-file --moe-allot-cache="budgets=50%%,30%%,1GiB context=32 prefill-chunk=8" | FileCheck %s --check-prefix=FRACTIONS
 // RUN: moec-opt %s -split-input-file --moe-allot-cache="page-bytes=16384" | FileCheck %s --check-prefix=PAGE
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="page-bytes=5000" 2>&1 | FileCheck %s --check-prefix=BADPAGE
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=SHARE
+// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=FRACTION
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=6" 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
 // RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=1GiB,1GiB" 2>&1 | FileCheck %s --check-prefix=TWICE
@@ -18,7 +18,7 @@
 // FIFO: error: preset 'fifo', expected auto, load-on-demand, lru, edgemoe or fate
 // TWICE: error: budget 1GiB is given twice; plans are told by it
 // BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
-// SHARE: error: budget 10%: a cache of that share of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB
+// FRACTION: error: budget 10%: a cache of that fraction of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB
 // SIZE: error: budget: size '6': the unit is missing
 // CONTEXT: error: a context of 513 tokens, the model has 512 positions
 
@@ -28,10 +28,10 @@
 // Four records are 12 pages. Half of the experts' 4 * 11648 bytes are 23296, 5 pages; 30% are 13977, 3 pages: either
 // way one record fits. 1 GiB is more than everything needs. The largest comes first.
 
-// SHARES: moe.page_bytes = 4096 : i64
-// SHARES-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, stagingPages = 0, quotaPages = [12], preset = "auto", reasons =
-// SHARES-SAME: #moe.plan<name = "50%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
-// SHARES-SAME: #moe.plan<name = "30%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
+// FRACTIONS: moe.page_bytes = 4096 : i64
+// FRACTIONS-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, stagingPages = 0, quotaPages = [12], preset = "auto", reasons =
+// FRACTIONS-SAME: #moe.plan<name = "50%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
+// FRACTIONS-SAME: #moe.plan<name = "30%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
 
 // ALL: moe.page_bytes = 4096 : i64
 // ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [12], preset = "auto", reasons = [#moe.reason<decision = "eviction", value = "reuse-distance", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "quotas", value = "even", why = "{{[^"]*}}", origin = assumed>]>]
@@ -56,7 +56,7 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
 // ALL-SAME: quotaPages = [192, 192]
 // Half of 24 MiB are 192 pages, 2 records; a layer pass needs its 2 chosen records at the same time, which only the
 // staging pages can give to each of the two layers in turn.
-// SHARES: name = "50%", {{[^>]*}}, stagingPages = 192, quotaPages = [0, 0], preset = "auto"
+// FRACTIONS: name = "50%", {{[^>]*}}, stagingPages = 192, quotaPages = [0, 0], preset = "auto"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 1024, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @r router from <tensor = "r", rows = 2, cols = 1024, type = bf16> as <kind = bf16>
   moe.moe_layer @a layer 0 silu experts 2

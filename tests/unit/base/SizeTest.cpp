@@ -7,7 +7,7 @@ using namespace moert;
 static uint64_t bytesOf(const char *text) {
   auto size = parseSize(text);
   REQUIRE_MESSAGE(size.isOk(), size.status().message());
-  CHECK(!size->share);
+  CHECK(!size->fraction);
   return size->bytes;
 }
 
@@ -33,10 +33,10 @@ TEST_CASE("a decimal number is exact to the byte") {
 TEST_CASE("a percentage is a fraction and no number of bytes") {
   auto quarter = parseSize("25%");
   REQUIRE(quarter.isOk());
-  REQUIRE(quarter->share);
-  CHECK(*quarter->share == 0.25);
-  CHECK(*parseSize("100%")->share == 1);
-  CHECK(*parseSize("12.5%")->share == 0.125);
+  REQUIRE(quarter->fraction);
+  CHECK(*quarter->fraction == 0.25);
+  CHECK(*parseSize("100%")->fraction == 1);
+  CHECK(*parseSize("12.5%")->fraction == 0.125);
 }
 
 TEST_CASE("a text that is not a size is refused with the reason and with examples that work") {
@@ -74,9 +74,9 @@ TEST_CASE("a text that is not a size is refused with the reason and with example
 
 TEST_CASE("a percentage is refused where only bytes are possible") {
   CHECK(*parseBytes("4KiB") == 4096);
-  auto share = parseBytes("25%");
-  REQUIRE(!share.isOk());
-  CHECK(share.status().message().find("percentage is not possible") != std::string::npos);
+  auto percentage = parseBytes("25%");
+  REQUIRE(!percentage.isOk());
+  CHECK(percentage.status().message().find("percentage is not possible") != std::string::npos);
 }
 
 TEST_CASE("sizes are printed with at most four digits and never as 1024 of a unit") {

@@ -16,19 +16,19 @@ using namespace moert;
 
 TEST_CASE("texts give equal numbers of windows, as far as they have that many") {
   std::vector<uint64_t> available = {100, 3, 50};
-  CHECK(shareWindows(available, 9) == std::vector<uint64_t>{3, 3, 3});
-  CHECK(shareWindows(available, 30) == std::vector<uint64_t>{14, 3, 13});
-  CHECK(shareWindows(available, 110) == std::vector<uint64_t>{57, 3, 50});
+  CHECK(divideWindows(available, 9) == std::vector<uint64_t>{3, 3, 3});
+  CHECK(divideWindows(available, 30) == std::vector<uint64_t>{14, 3, 13});
+  CHECK(divideWindows(available, 110) == std::vector<uint64_t>{57, 3, 50});
 }
 
 TEST_CASE("texts with fewer windows than requested give all of them") {
   std::vector<uint64_t> available = {2, 3};
-  CHECK(shareWindows(available, 9) == available);
+  CHECK(divideWindows(available, 9) == available);
 }
 
 TEST_CASE("every text gives a window when there are as many windows as texts") {
   std::vector<uint64_t> available = {1, 40, 7, 2};
-  CHECK(shareWindows(available, 4) == std::vector<uint64_t>{1, 1, 1, 1});
+  CHECK(divideWindows(available, 4) == std::vector<uint64_t>{1, 1, 1, 1});
 }
 
 namespace {

@@ -362,18 +362,18 @@ TEST_CASE("between layers of the synthetic model one row of the hidden size is l
 }
 
 TEST_CASE("memory goes to the layer if it fits, and to the batch if not") {
-  auto share = [](uint64_t budget) {
+  auto split = [](uint64_t budget) {
     return splitLayerwise(8, 10, 40, 100, [budget](const LayerwiseSplit &tried) {
       return tried.batchWindows * 20 + tried.poolPages <= budget;
     });
   };
-  CHECK(!share(29));
-  CHECK(share(30)->poolPages == 10);
-  CHECK(share(45)->poolPages == 25); // One window, and the rest.
-  CHECK(share(119)->poolPages == 59);
-  CHECK(share(119)->batchWindows == 3);
-  CHECK(share(120)->poolPages == 100);
-  CHECK(share(120)->batchWindows == 1);
-  CHECK(share(1000)->poolPages == 100);
-  CHECK(share(1000)->batchWindows == 4);
+  CHECK(!split(29));
+  CHECK(split(30)->poolPages == 10);
+  CHECK(split(45)->poolPages == 25); // One window, and the rest.
+  CHECK(split(119)->poolPages == 59);
+  CHECK(split(119)->batchWindows == 3);
+  CHECK(split(120)->poolPages == 100);
+  CHECK(split(120)->batchWindows == 1);
+  CHECK(split(1000)->poolPages == 100);
+  CHECK(split(1000)->batchWindows == 4);
 }

@@ -36,16 +36,16 @@ TEST_CASE("the largest plan that fits is chosen, of the requested preset or of t
     return (*model)->artifact().plans[account->plan].name;
   };
   double payload = static_cast<double>(footprintOf(**model).expertPayloadBytes);
-  auto share = [&](double pages) { return BudgetSize{0, (pages + 0.5) * 4096 / payload}; };
+  auto fractionOf = [&](double pages) { return BudgetSize{0, (pages + 0.5) * 4096 / payload}; };
   CHECK(chosen(BudgetSize{uint64_t(1) << 30, {}}) == "8MiB auto");
   CHECK(chosen({}) == "8MiB auto");
   CHECK(chosen(BudgetSize{uint64_t(1) << 30, {}}, "lru") == "8MiB lru");
-  CHECK(chosen(share(42)) == "8MiB auto");
-  CHECK(chosen(share(41)) == "4MiB auto");
-  CHECK(chosen(share(29)) == "2MiB auto");
-  CHECK(chosen(share(29), "lru") == "4MiB lru"); // None fits: the smallest.
-  CHECK(chosen(share(20)) == "2MiB auto");
-  CHECK(chosen(share(20), "8MiB lru") == "8MiB lru");
+  CHECK(chosen(fractionOf(42)) == "8MiB auto");
+  CHECK(chosen(fractionOf(41)) == "4MiB auto");
+  CHECK(chosen(fractionOf(29)) == "2MiB auto");
+  CHECK(chosen(fractionOf(29), "lru") == "4MiB lru"); // None fits: the smallest.
+  CHECK(chosen(fractionOf(20)) == "2MiB auto");
+  CHECK(chosen(fractionOf(20), "8MiB lru") == "8MiB lru");
 }
 
 TEST_CASE("a plan whose budget is within the given one is chosen, even if it has more pages") {

@@ -8,7 +8,7 @@ using namespace moert;
 
 using Answers = std::vector<std::string>;
 
-TEST_CASE("ROUGE-2 is the harmonic mean of the shares of pairs that both texts have") {
+TEST_CASE("ROUGE-2 is the harmonic mean of the fractions of pairs that both texts have") {
   // Generated: the cat, cat sat, sat down. Answer: the cat, cat sat, sat on, on the, the mat.
   // Both have 2: P = 2/3, R = 2/5, F1 = 2 * (4/15) / (16/15) = 1/2.
   CHECK(rouge2("The cat sat down.", "the cat sat on the mat") == doctest::Approx(0.5));

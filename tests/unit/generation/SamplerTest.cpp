@@ -96,9 +96,9 @@ TEST_CASE("top-k cuts through a tie by index") {
 TEST_CASE("top-p keeps the fewest whose probability reaches it") {
   // Probabilities 1/2, 1/4, 1/8, 1/8; the first two sum to 0.75 exactly, which is enough.
   std::vector<float> logits = {0, float(std::log(4)), float(std::log(2)), 0};
-  auto atShare = countsOf(logits, {.temperature = 1, .topP = 0.749f, .seed = 11}, 2000);
-  CHECK(atShare[1] + atShare[2] == 2000);
-  CHECK(atShare[2] > 500);
+  auto below = countsOf(logits, {.temperature = 1, .topP = 0.749f, .seed = 11}, 2000);
+  CHECK(below[1] + below[2] == 2000);
+  CHECK(below[2] > 500);
   auto above = countsOf(logits, {.temperature = 1, .topP = 0.76f, .seed = 11}, 2000);
   CHECK(above[0] > 100); // The tie for third place goes to the lower index.
   CHECK(above[3] == 0);

@@ -22,9 +22,9 @@ TEST_CASE("the page lists the parts of the artifact") {
            "       0        4     32 x 24        18.00   -   4   -   -  20.2 KiB\n",
            "       1        4     32 x 24        36.78   1   1   1   1  41.4 KiB\n",
            "  0  4444\n  1  8342\n",
-           "  8        8  int8/32+offsets as 2+2+4        1  13120  12.8 KiB   20.8%\n",
-           "  4        4  int4/32                         4  20736  20.2 KiB   32.9%\n",
-           "  all                                         8  63104  61.6 KiB  100.0%\n",
+           "  8        8  int8/32+offsets as 2+2+4        1  13120  12.8 KiB     20.8%\n",
+           "  4        4  int4/32                         4  20736  20.2 KiB     32.9%\n",
+           "  all                                         8  63104  61.6 KiB    100.0%\n",
            "plans, in pages of 4.00 KiB:\n",
            "  default      none      128       16   116 KiB     29        5    8 to 16\n",
            "  1MiB     1.00 MiB       64        4  28.0 KiB      7        5     0 to 2\n",
@@ -72,7 +72,7 @@ TEST_CASE("experts of several widths in a layer are counted") {
   CHECK_MESSAGE(text.find("\n  0  4844\n") != std::string::npos, text);
 }
 
-TEST_CASE("an expert in bit planes is shown with its width and its planes") {
+TEST_CASE("an expert in slices is shown with its width and its slices' widths") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   CHECK_MESSAGE(text.find("\n  4        4  int4/32+offsets as 2+2 ") != std::string::npos, text);
 }

@@ -27,7 +27,7 @@ TEST_CASE("a budget up to the container's limit is accepted, one byte more is re
         "(14.0 MiB); without --memory, what is free of it is the budget");
 }
 
-TEST_CASE("a share of the expert bytes is no number of bytes that a limit could be beside") {
+TEST_CASE("a fraction of the expert bytes is no number of bytes that a limit could be beside") {
   CHECK(checkBudgetLimit({0, 0.5}, container(1, 1)).isOk());
 }
 

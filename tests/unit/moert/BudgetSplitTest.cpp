@@ -10,10 +10,10 @@ using namespace moert;
 using namespace moert::cli;
 
 TEST_CASE("both get their smallest budget, and the rest in proportion to what they can use") {
-  auto shares = splitBudget(200, {50, 150}, {30, 330});
-  REQUIRE(shares);
-  CHECK(shares->first == 50 + 30);
-  CHECK(shares->second == 30 + 90);
+  auto parts = splitBudget(200, {50, 150}, {30, 330});
+  REQUIRE(parts);
+  CHECK(parts->first == 50 + 30);
+  CHECK(parts->second == 30 + 90);
 }
 
 TEST_CASE("neither gets more than it can use, nor both more than the total") {
@@ -21,11 +21,11 @@ TEST_CASE("neither gets more than it can use, nor both more than the total") {
   CHECK(plenty->first == 150);
   CHECK(plenty->second == 330);
   for (uint64_t total = 80; total < 600; total += 7) {
-    auto shares = splitBudget(total, {50, 150}, {30, 330});
-    REQUIRE(shares);
-    CHECK(shares->first + shares->second <= total);
-    CHECK(shares->first >= 50);
-    CHECK(shares->second >= 30);
+    auto parts = splitBudget(total, {50, 150}, {30, 330});
+    REQUIRE(parts);
+    CHECK(parts->first + parts->second <= total);
+    CHECK(parts->first >= 50);
+    CHECK(parts->second >= 30);
   }
 }
 

@@ -119,7 +119,7 @@ TEST_CASE("the rate into reused memory is measured, except for slow disks") {
     REQUIRE(probe.report().size() == points);
     for (size_t i = 0; i < points; ++i) {
       CHECK(probe.report()[i].bytes == (i == 0 ? 8 : 32) * kMiB);
-      CHECK(probe.report()[i].share.value == doctest::Approx(1));
+      CHECK(probe.report()[i].factor.value == doctest::Approx(1));
     }
   }
 }
@@ -291,7 +291,7 @@ TEST_CASE("a device file has four digits and an origin tag for each number") {
   CHECK(contains(yaml, "  fraction_while_reading: !measured 0.9\n"));
   CHECK(contains(yaml, "  fraction_while_computing: !measured 0.75\n"));
   CHECK(contains(yaml, "  wake_ns: !measured 6789\n"));
-  CHECK(contains(yaml, "  reused_memory:\n    - {bytes: 8388608, share: !measured 1.25}\n"));
+  CHECK(contains(yaml, "  reused_memory:\n    - {bytes: 8388608, factor: !measured 1.25}\n"));
   CHECK(contains(yaml, "  submit_ns_per_mib: !measured 1.234e+04\n"));
   CHECK(contains(yaml, "  memory_bytes_per_second: {one_thread: !measured 5e+09, all_threads: "
                        "!measured 6e+09}\n"));

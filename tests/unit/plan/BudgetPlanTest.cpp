@@ -64,9 +64,9 @@ TEST_CASE("a budget that is too small is refused with the smallest that works, w
 }
 
 TEST_CASE("budgets that say nothing are refused") {
-  const std::vector<std::string> twice = {"25%", "25%"}, words = {"much"}, share = {"1%"};
+  const std::vector<std::string> twice = {"25%", "25%"}, words = {"much"}, small = {"1%"};
   for (const auto &[budgets, mention] :
-       {std::pair(&twice, "given twice"), {&words, "much"}, {&share, "largest record"}}) {
+       {std::pair(&twice, "given twice"), {&words, "much"}, {&small, "largest record"}}) {
     Status status = planBudgets(tinyModel(), *budgets, {}).status();
     CHECK(status.code() == StatusCode::kInvalidInput);
     CHECK_MESSAGE(status.message().find(mention) != std::string::npos, status.message());

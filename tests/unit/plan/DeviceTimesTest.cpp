@@ -57,17 +57,18 @@ TEST_CASE(
   CHECK(readNs(someReads(), 4096, 2).value == doctest::Approx(std::sqrt(100e3 * 200e3)));
 }
 
-TEST_CASE("memory that was read into lately has its own share, and less of it by the logarithm") {
+TEST_CASE(
+    "memory that was read into lately has a factor of its own, which nears 1 by the logarithm") {
   constexpr uint64_t kMiB = 1 << 20;
   ReadTable reads = someReads();
-  CHECK(ReusedFractions(reads).of(4096) == 1);
+  CHECK(ReusedFactors(reads).of(4096) == 1);
   reads.reused = {{8 * kMiB, {1.2, kMeasured}}, {32 * kMiB, {1.1, kMeasured}}};
-  CHECK(ReusedFractions(reads).of(0) == 1.2);
-  CHECK(ReusedFractions(reads).of(8 * kMiB) == 1.2);
-  CHECK(ReusedFractions(reads).of(16 * kMiB) == doctest::Approx(1.15));
-  CHECK(ReusedFractions(reads).of(32 * kMiB) == doctest::Approx(1.1));
-  CHECK(ReusedFractions(reads).of(64 * kMiB) == doctest::Approx(1.05)); // Half way to 128 MiB.
-  CHECK(ReusedFractions(reads).of(kLongUnusedBytes) == 1);
+  CHECK(ReusedFactors(reads).of(0) == 1.2);
+  CHECK(ReusedFactors(reads).of(8 * kMiB) == 1.2);
+  CHECK(ReusedFactors(reads).of(16 * kMiB) == doctest::Approx(1.15));
+  CHECK(ReusedFactors(reads).of(32 * kMiB) == doctest::Approx(1.1));
+  CHECK(ReusedFactors(reads).of(64 * kMiB) == doctest::Approx(1.05)); // Half way to 128 MiB.
+  CHECK(ReusedFactors(reads).of(kLongUnusedBytes) == 1);
 }
 
 TEST_CASE("a read takes no longer than smaller ones, one after the other, of as many bytes") {

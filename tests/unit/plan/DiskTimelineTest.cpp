@@ -120,7 +120,8 @@ TEST_CASE("the time until all reads of a size have ended is the device's") {
     }
 }
 
-TEST_CASE("a disk that has a share of its rates takes as much longer, for as long as it has it") {
+TEST_CASE(
+    "a disk that has a fraction of its rates takes as much longer, for as long as it has it") {
   ReadTable table = serialReads();
   ReadPaces paces(table);
   DiskTimeline disk(paces);

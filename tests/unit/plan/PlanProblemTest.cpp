@@ -56,9 +56,9 @@ TEST_CASE("a problem that contradicts itself is refused with the numbers") {
         "the device's table of reads has 1 rates of 1 sizes and 2 depths");
   CHECK(refusal([](PlanFixture &f) { f.reads.bytesPerSecond[0].value = 0; }) ==
         "the device reads 0 bytes/s");
-  auto withReused = [](uint64_t bytes, double share) {
+  auto withReused = [](uint64_t bytes, double factor) {
     return refusal([&](PlanFixture &f) {
-      f.reads.reused = {{4096, {1, Origin::kMeasured}}, {bytes, {share, Origin::kMeasured}}};
+      f.reads.reused = {{4096, {1, Origin::kMeasured}}, {bytes, {factor, Origin::kMeasured}}};
     });
   };
   CHECK(withReused(8192, 2) == "");

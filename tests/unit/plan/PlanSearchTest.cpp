@@ -415,7 +415,7 @@ TEST_CASE("a forecast is a replay's figures per decoded token, beside what canno
   // Memory may be read into faster than what the table is of: no run is to beat the bound.
   fixture.reads.reused = {{4096, {2, Origin::kMeasured}}};
   CHECK(forecastOf(fixture.problem(), settings).value().boundNs == doctest::Approx(2048));
-  fixture.reads.reused[0].share.origin = Origin::kAssumed;
+  fixture.reads.reused[0].factor.origin = Origin::kAssumed;
   CHECK(forecastOf(fixture.problem(), settings).value().origin == Origin::kAssumed);
   fixture.reads.reused.clear();
   fixture.reads.bytesPerSecond[0].value = 1e12;

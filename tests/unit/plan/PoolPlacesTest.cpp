@@ -25,10 +25,10 @@ TEST_CASE("a place that is taken again is as fast as its last read is near") {
   PoolPlaces places(reads, 4, kPage, 4);
   places.take(0, 2 * kPage); // Of the first two pages.
   places.giveBack(0);
-  CHECK(places.take(1, 2 * kPage) == doctest::Approx(ReusedFractions(reads).of(2 * kPage)));
+  CHECK(places.take(1, 2 * kPage) == doctest::Approx(ReusedFactors(reads).of(2 * kPage)));
   places.take(2, 2 * kPage); // Of the others.
   places.giveBack(1);
-  CHECK(places.take(3, 2 * kPage) == doctest::Approx(ReusedFractions(reads).of(4 * kPage)));
+  CHECK(places.take(3, 2 * kPage) == doctest::Approx(ReusedFactors(reads).of(4 * kPage)));
 }
 
 TEST_CASE("a record takes the time of its pages, each as fast as itself") {

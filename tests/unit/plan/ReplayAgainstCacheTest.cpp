@@ -45,13 +45,13 @@ struct RandomPrefetches {
         continue;
       PassDemand coming = trace.demandOf(trace.passes[pass + ahead]);
       std::vector<PrefetchCandidate> list;
-      uint32_t share = kFixedPointOne / 2;
+      uint32_t probability = kFixedPointOne / 2;
       for (uint32_t expert : coming.wanted)
         if (random() % 4)
-          list.push_back({expert, share -= random() % 1000});
+          list.push_back({expert, probability -= random() % 1000});
       for (uint32_t expert = 0; expert < trace.layerExperts[layer + ahead]; ++expert)
         if (std::none_of(list.begin(), list.end(), [&](auto &c) { return c.expert == expert; }))
-          list.push_back({expert, share -= random() % 1000});
+          list.push_back({expert, probability -= random() % 1000});
       candidates.push_back(list);
       uint16_t reads = static_cast<uint16_t>(1 + random() % 5);
       PrefetchRule rule{Predictor::kGate, static_cast<uint8_t>(ahead), 8, reads,

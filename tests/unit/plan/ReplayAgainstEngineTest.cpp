@@ -41,12 +41,12 @@ struct Trace : LayerObserver {
     layer.resize(kPrompt.size());
     for (size_t token = 0; token < kPrompt.size(); ++token) {
       std::vector<float> probabilities(16);
-      std::vector<uint32_t> shares(kExperts);
+      std::vector<uint32_t> sums(kExperts);
       Said one{ahead, {}};
       one.candidates.reserve(kExperts);
       kernels->softmax(scores.row(token).data(), kExperts, probabilities.data());
-      addProbabilities(probabilities, 1, shares);
-      listLikeliest(shares, kExperts, one.candidates);
+      addProbabilities(probabilities, 1, sums);
+      listLikeliest(sums, kExperts, one.candidates);
       layer[token].push_back(one);
     }
     return {};

@@ -20,7 +20,8 @@ namespace {
 class TimelineQueue final : public ReadQueue {
 public:
   TimelineQueue(std::span<const std::byte> fileBytes, const ReadTable &reads, ReadPaces &readPaces)
-      : ReadQueue(limits()), file(fileBytes), shares(reads), paces(readPaces), disk(readPaces) {}
+      : ReadQueue(limits()), file(fileBytes), reusedFactors(reads), paces(readPaces),
+        disk(readPaces) {}
 
   double now = 0;
   std::set<uint64_t> unchecked;  // Tags of reads whose bytes were not looked at yet.
@@ -73,14 +74,14 @@ private:
     double time = 0;
     for (const MemoryPiece &piece : pieces) {
       auto [last, isFirst] = readAt.try_emplace(piece.data, bytesRead);
-      time += isFirst ? 1 : 1 / shares.of(bytesRead - last->second);
+      time += isFirst ? 1 : 1 / reusedFactors.of(bytesRead - last->second);
       last->second = bytesRead;
     }
     return static_cast<double>(pieces.size()) / time;
   }
 
   std::span<const std::byte> file;
-  ReusedFractions shares;
+  ReusedFactors reusedFactors;
   ReadPaces &paces;
   DiskTimeline disk;
   std::vector<uint32_t> ended;

@@ -89,7 +89,7 @@ TEST_CASE("a disk that has rested takes a while before it reads again") {
     CHECK(tokenNs == doctest::Approx(kDiskRestNs + 700 + 4096 + 55 + 30));
 }
 
-TEST_CASE("shares that leave nothing are refused") {
+TEST_CASE("fractions that leave nothing are refused") {
   PlanFixture fixture(tokensOf(3, 1, {0}), 1, 1);
   fixture.costs.contention.readingWhileComputing = 0;
   CHECK_FALSE(check(fixture.problem()).isOk());

@@ -211,8 +211,8 @@ TEST_CASE("a problem has the trace's layer passes, the records and the gates' pr
   CHECK(gate.ahead == 1);
   REQUIRE(gate.candidates.size() == 8);
   CHECK(gate.candidates[0].expert == 3);
-  CHECK(gate.candidates[0].share == moert::kFixedPointOne);
-  CHECK(gate.candidates[3].share == moert::kFixedPointOne / 5);
+  CHECK(gate.candidates[0].probability == moert::kFixedPointOne);
+  CHECK(gate.candidates[3].probability == moert::kFixedPointOne / 5);
 }
 
 TEST_CASE("a trace without tokens for a forecast is refused, with its size") {
@@ -222,7 +222,7 @@ TEST_CASE("a trace without tokens for a forecast is refused, with its size") {
     layer.chosen.resize(4);
     for (TracedPredictions &ahead : layer.ahead) {
       ahead.experts.resize(4);
-      ahead.shares.resize(4);
+      ahead.probabilities.resize(4);
     }
   }
   auto inputs = PlanInputs::create(tinyArtifact(), trace, {}, plainDevice(), {1, 4});
@@ -251,7 +251,7 @@ TEST_CASE("an activation-path table predicts from the experts of the two previou
   CHECK(predicted.layer == 2);
   REQUIRE(predicted.candidates.size() == 4 * predicted.perToken);
   CHECK(predicted.candidates[0].expert == 2);
-  CHECK(predicted.candidates[0].share == moert::kFixedPointOne / 5 * 4);
+  CHECK(predicted.candidates[0].probability == moert::kFixedPointOne / 5 * 4);
   CHECK(predicted.candidates[1].expert == 1);
   // Unknown candidates are not invented.
   CHECK(predicted.candidates[2].expert == 1);

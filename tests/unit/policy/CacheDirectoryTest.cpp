@@ -152,7 +152,7 @@ TEST_CASE(
   SmallCache cache(rulesOf(EvictionPolicy::kReuseDistance), {2}, 4, 2);
   for (int token = 0; token < 100; ++token)
     cache.runPass(0, Experts{0, 1});
-  // Shares after 100 tokens: long 1 - (63/64)^100 = 0.79, recent 1.
+  // Frequencies after 100 tokens: long 1 - (63/64)^100 = 0.79, recent 1.
   cache.runPass(0, Experts{2}); // (8/64 + 1/2) / 9 = 0.07 against about 0.75.
   CHECK(cache.heldIn(0) == Experts{0, 1});
   for (int token = 0; token < 100; ++token)
@@ -246,7 +246,7 @@ TEST_CASE("where a prompt forgets all use what is in memory stays, and counts st
 TEST_CASE("a prompt fades the use of experts that have left, too") {
   SmallCache cache(rulesOf(EvictionPolicy::kReuseDistance), {1}, 4, 1);
   cache.runPass(0, Experts{0});
-  cache.runPass(0, Experts{1}); // 1/2 of recent share against 1/4.
+  cache.runPass(0, Experts{1}); // 1/2 of recent frequency against 1/4.
   REQUIRE(cache.heldIn(0) == Experts{1});
   const uint32_t before = cache.directory.at(0).history.longFrequency;
   cache.directory.beginPrompt();
@@ -263,8 +263,8 @@ TEST_CASE("to the reuseDistance policy experts of the prompt before count less t
     for (const Experts &wanted : {Experts{1}, {1}, {1}, {2}})
       cache.runPass(0, wanted);
     CAPTURE(isNewPrompt);
-    // 8/9 of the long share, 1 - (63/64)^16 = 0.22, is 0.19 of 0 when 2 comes, or a quarter; 1 has
-    // (8 * 3/64 + 7/16) / 9 = 0.09, 2 has 0.07.
+    // 8/9 of the long frequency, 1 - (63/64)^16 = 0.22, is 0.19 of 0 when 2 comes, or a quarter; 1
+    // has (8 * 3/64 + 7/16) / 9 = 0.09, 2 has 0.07.
     CHECK(cache.heldIn(0) == (isNewPrompt ? Experts{1, 2} : Experts{0, 1}));
   }
 }

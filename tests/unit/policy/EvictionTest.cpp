@@ -95,7 +95,7 @@ TEST_CASE("layers that do not come round again go first where the policy looks a
   }
 }
 
-TEST_CASE("a token moves the recent share by a half and the long one by 1/64") {
+TEST_CASE("a token moves the recent frequency by a half and the long one by 1/64") {
   ExpertHistory history;
   FrequencyStep step(1);
   step.fade(history);
@@ -107,7 +107,7 @@ TEST_CASE("a token moves the recent share by a half and the long one by 1/64") {
   CHECK(history.longFrequency == kFixedPointOne / 64 / 64 * 63);
 }
 
-TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") {
+TEST_CASE("a chunk of tokens moves the frequencies as far as its tokens one by one") {
   ExpertHistory one, many;
   FrequencyStep single(1), chunk(50);
   for (int i = 0; i < 50; ++i) {
@@ -121,7 +121,7 @@ TEST_CASE("a chunk of tokens moves the shares as far as its tokens one by one") 
   CHECK(many.recentFrequency - one.recentFrequency <= 50);
 }
 
-TEST_CASE("a prompt leaves a quarter of the shares and all else as it is") {
+TEST_CASE("a prompt leaves a quarter of the frequencies and all else as it is") {
   ExpertHistory history = used(5, 3);
   history.lastUse = 9;
   history.rank = 2;
@@ -136,7 +136,7 @@ TEST_CASE("a prompt leaves a quarter of the shares and all else as it is") {
   CHECK(history.rank == 2);
 }
 
-TEST_CASE("shares stay within the whole, whatever the tokens") {
+TEST_CASE("frequencies stay within the whole, whatever the tokens") {
   ExpertHistory history;
   for (uint32_t tokens : {1u, 7u, 4096u, UINT32_MAX, 1u}) {
     FrequencyStep step(tokens);
@@ -150,10 +150,10 @@ TEST_CASE("shares stay within the whole, whatever the tokens") {
 TEST_CASE("the reuseDistance policy adds the way to the layer's turn to the turns that pass "
           "without use") {
   EvictionPolicy reuseDistance = EvictionPolicy::kReuseDistance;
-  // The share is (recent + 8 * long) / 9. In cycles until the next use:
-  auto wantedBy = [](uint32_t share) {
+  // The frequency is (recent + 8 * long) / 9. In cycles until the next use:
+  auto wantedBy = [](uint32_t frequency) {
     ExpertHistory history;
-    history.recentFrequency = history.longFrequency = share;
+    history.recentFrequency = history.longFrequency = frequency;
     return history;
   };
   ExpertHistory half = wantedBy(kFixedPointOne / 2);            // 2, and the way.

@@ -8,12 +8,12 @@
 
 using namespace moert;
 
-static std::vector<uint32_t> listed(std::vector<uint32_t> shares, uint32_t most) {
+static std::vector<uint32_t> listed(std::vector<uint32_t> probabilities, uint32_t most) {
   std::vector<PrefetchCandidate> likeliest = {{99, 99}}; // Earlier content is replaced.
-  listLikeliest(shares, most, likeliest);
+  listLikeliest(probabilities, most, likeliest);
   std::vector<uint32_t> experts;
   for (const PrefetchCandidate &candidate : likeliest) {
-    CHECK(candidate.share == shares[candidate.expert]);
+    CHECK(candidate.probability == probabilities[candidate.expert]);
     experts.push_back(candidate.expert);
   }
   return experts;
@@ -42,21 +42,21 @@ TEST_CASE("a list with room is not reallocated") {
 }
 
 TEST_CASE("probabilities become fixed-point numbers, rounded down") {
-  std::vector<uint32_t> shares(4);
-  addProbabilities(std::vector<float>{1, 0.5f, 0x1p-24f, 0x1.8p-24f}, 1, shares);
-  CHECK(shares == std::vector<uint32_t>{kFixedPointOne, kFixedPointOne / 2, 1, 1});
+  std::vector<uint32_t> sums(4);
+  addProbabilities(std::vector<float>{1, 0.5f, 0x1p-24f, 0x1.8p-24f}, 1, sums);
+  CHECK(sums == std::vector<uint32_t>{kFixedPointOne, kFixedPointOne / 2, 1, 1});
 }
 
 TEST_CASE("several tokens' probabilities are averaged") {
-  std::vector<uint32_t> shares(2);
-  addProbabilities(std::vector<float>{1, 0.25f}, 2, shares);
-  addProbabilities(std::vector<float>{0, 0.75f}, 2, shares);
-  CHECK(shares == std::vector<uint32_t>{kFixedPointOne / 2, kFixedPointOne / 2});
+  std::vector<uint32_t> sums(2);
+  addProbabilities(std::vector<float>{1, 0.25f}, 2, sums);
+  addProbabilities(std::vector<float>{0, 0.75f}, 2, sums);
+  CHECK(sums == std::vector<uint32_t>{kFixedPointOne / 2, kFixedPointOne / 2});
 }
 
 TEST_CASE("a value that is no probability counts as 0 or 1") {
-  std::vector<uint32_t> shares(4);
+  std::vector<uint32_t> sums(4);
   addProbabilities(std::vector<float>{NAN, -1, std::numeric_limits<float>::infinity(), 1.5f}, 1,
-                   shares);
-  CHECK(shares == std::vector<uint32_t>{0, 0, kFixedPointOne, kFixedPointOne});
+                   sums);
+  CHECK(sums == std::vector<uint32_t>{0, 0, kFixedPointOne, kFixedPointOne});
 }

@@ -40,9 +40,9 @@ std::vector<uint32_t> predicted(uint32_t layer, const std::vector<int32_t> &oneB
   const std::vector<std::byte> bytes = section();
   auto table = PathTable::create(bytes, kExperts);
   REQUIRE_MESSAGE(table.isOk(), table.status().message());
-  std::vector<uint32_t> shares(kExperts[layer], 7);
-  table->predict(layer, oneBefore, twoBefore, shares);
-  return shares;
+  std::vector<uint32_t> probabilities(kExperts[layer], 7);
+  table->predict(layer, oneBefore, twoBefore, probabilities);
+  return probabilities;
 }
 
 uint32_t part(uint64_t of, uint64_t whole) {

@@ -59,7 +59,7 @@ TEST_CASE("a trace has the profile's chosen experts and the candidates of later 
   REQUIRE(trace.layers[1].ahead.size() == 3);
   CHECK(trace.layers[1].ahead[2].experts ==
         reordered(second.predictions[2].experts, second.predictions[2].perToken));
-  CHECK(trace.layers[1].ahead[0].shares[0] == 128); // 0.5 * 255, rounded
+  CHECK(trace.layers[1].ahead[0].probabilities[0] == 128); // 0.5 * 255, rounded
   CHECK(trace.layers[4].ahead.empty());
 }
 

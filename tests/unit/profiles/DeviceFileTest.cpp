@@ -132,20 +132,20 @@ TEST_CASE("a disk may have faster rates into reused memory, by default it has no
   auto withReused = [](const std::string &points) {
     return changed("  direct:\n", "  reused_memory: " + points + "\n  direct:\n");
   };
-  const DeviceProfile device = parseDevice(withReused("[{bytes: 8388608, share: !measured 1.25}, "
-                                                      "{bytes: 33554432, share: !derived 0.9}]"),
+  const DeviceProfile device = parseDevice(withReused("[{bytes: 8388608, factor: !measured 1.25}, "
+                                                      "{bytes: 33554432, factor: !derived 0.9}]"),
                                            "device.yaml")
                                    .value();
   REQUIRE(device.directReads.reused.size() == 2);
   CHECK(device.directReads.reused[0].bytes == 8388608);
-  CHECK(device.directReads.reused[0].share == Quantity{1.25, Origin::kMeasured});
-  CHECK(device.directReads.reused[1].share == Quantity{0.9, Origin::kDerived});
+  CHECK(device.directReads.reused[0].factor == Quantity{1.25, Origin::kMeasured});
+  CHECK(device.directReads.reused[1].factor == Quantity{0.9, Origin::kDerived});
   for (auto [points, expected] : {
-           std::pair("[]", "found an empty list, expected a list of {bytes, share}"),
-           {"[{bytes: 134217728, share: !measured 1}]", "from 512 to 134217727"},
-           {"[{bytes: 8388608, share: !measured 0}]", "from 0.1 to 10"},
-           {"[{bytes: 8388608, share: 1}]", "!measured"},
-           {"[{bytes: 4096, share: !measured 1}, {bytes: 4096, share: !measured 1}]",
+           std::pair("[]", "found an empty list, expected a list of {bytes, factor}"),
+           {"[{bytes: 134217728, factor: !measured 1}]", "from 512 to 134217727"},
+           {"[{bytes: 8388608, factor: !measured 0}]", "from 0.1 to 10"},
+           {"[{bytes: 8388608, factor: 1}]", "!measured"},
+           {"[{bytes: 4096, factor: !measured 1}, {bytes: 4096, factor: !measured 1}]",
             "disk.reused_memory[1].bytes: found '4096', expected more bytes than 4096"},
        }) {
     const std::string message = refusalOf(withReused(points));

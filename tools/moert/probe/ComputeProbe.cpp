@@ -36,8 +36,8 @@ double threadNs() {
 /// finish all of them.
 uint32_t panelsFor(double oneTokenPerSecond, uint32_t tokens, uint32_t threads,
                    uint64_t durationNs) {
-  const double share = oneTokenPerSecond / tokens * static_cast<double>(durationNs) / 1e9;
-  const auto panels = static_cast<uint32_t>(kPanels * std::min(1.0, share));
+  const double fraction = oneTokenPerSecond / tokens * static_cast<double>(durationNs) / 1e9;
+  const auto panels = static_cast<uint32_t>(kPanels * std::min(1.0, fraction));
   return std::min(kPanels, std::max(panels, threads));
 }
 

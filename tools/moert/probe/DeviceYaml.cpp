@@ -40,7 +40,7 @@ void appendReuse(std::string &out, const std::vector<ReusePoint> &points) {
   if (!points.empty())
     out += "  reused_memory:\n";
   for (const ReusePoint &point : points)
-    out += strCat("    - {bytes: ", point.bytes, ", share: ", tagged(point.share), "}\n");
+    out += strCat("    - {bytes: ", point.bytes, ", factor: ", tagged(point.factor), "}\n");
 }
 
 void appendDisk(std::string &out, const DeviceReport &report) {

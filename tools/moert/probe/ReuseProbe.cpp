@@ -13,7 +13,7 @@ constexpr uint64_t kTurnNs = 90'000'000;
 constexpr double kLeastBytesPerSecond = 0.5e9;
 
 /// The limits of the device file format.
-constexpr double kLeastFraction = 0.1, kMostFraction = 10;
+constexpr double kLeastFactor = 0.1, kMostFactor = 10;
 
 } // namespace
 
@@ -70,8 +70,8 @@ std::vector<ReusePoint> ReuseProbe::report() const {
   if (rates.back().empty() || isTooSlow())
     return points;
   for (size_t i = 0; i + 1 < kSizes.size(); ++i) {
-    const double share = steadyRate(rates[i]) / steadyRate(rates.back());
-    points.push_back({kSizes[i], {std::clamp(share, kLeastFraction, kMostFraction)}});
+    const double factor = steadyRate(rates[i]) / steadyRate(rates.back());
+    points.push_back({kSizes[i], {std::clamp(factor, kLeastFactor, kMostFactor)}});
   }
   return points;
 }

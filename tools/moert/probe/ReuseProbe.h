@@ -12,7 +12,7 @@ namespace moert::probe {
 
 struct ReusePoint {
   uint64_t bytes = 0; // Size of the ring that is read into.
-  Number share;       // Relative to the rate with kProbeMemoryBytes.
+  Number factor;      // Relative to the rate with kProbeMemoryBytes.
 };
 
 /// Borrows the run and the reader. The reader must bypass the page cache; it uses all of its memory
