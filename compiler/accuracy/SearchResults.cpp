@@ -14,14 +14,14 @@ namespace moec {
 
 // An item counts as a window of its own.
 static MeasuredText acceptanceText(const SearchResults &results, size_t index) {
-  const SearchText &accepted = results.acceptedOn[index];
+  const SearchText &accepted = results.material.acceptedOn[index];
   MeasuredText text = {accepted.name, accepted.hash, accepted.bytes, {}, {}, {}};
-  text.windows = results.acceptanceItems ? results.acceptanceItems->keptOf(index)
-                                         : results.windows.acceptance.indices[index];
-  for (const SampleScore &score : results.acceptance.samples) {
+  text.windows = results.material.items ? results.material.items->keptOf(index)
+                                        : results.material.windows.acceptance.indices[index];
+  for (const SampleScore &score : results.search.acceptance.samples) {
     if (score.text != index)
       continue;
-    if (results.acceptanceItems)
+    if (results.material.items)
       text.referencePoints.push_back(score.referencePoints);
     else
       text.referenceNats.push_back(score.referenceLossNats);
@@ -31,54 +31,54 @@ static MeasuredText acceptanceText(const SearchResults &results, size_t index) {
 
 Measured measuredOf(const SearchResults &results) {
   const AccurateCompileRequest &request = results.request;
-  const WidthSearchOutcome &outcome = results.outcome;
-  const std::vector<SampleScore> &samples = results.acceptance.samples;
+  const WidthSearchOutcome &outcome = results.search.outcome;
+  const std::vector<SampleScore> &samples = results.search.acceptance.samples;
   SampleScore sum = sumOf(samples);
   Measured measured;
   measured.metric = metricName(request.metric);
   measured.target = *request.target;
-  measured.loss = results.acceptance.loss;
-  measured.upperBound = results.acceptance.upperBound;
+  measured.loss = results.search.acceptance.loss;
+  measured.upperBound = results.search.acceptance.upperBound;
   measured.klNats = sum.kl();
   measured.topDisagreement = 1 - sum.agreement();
-  measured.confidence = results.acceptance.confidence;
+  measured.confidence = results.search.acceptance.confidence;
   measured.units = unitCount(samples);
   measured.documents =
-      results.acceptanceItems ? measured.units : results.windows.acceptance.documentCount();
+      results.material.items ? measured.units : results.material.windows.acceptance.documentCount();
   measured.unitSpread = unitSpread(samples, request.metric).value_or(0);
-  measured.isSetAside = results.windows.isSetAside;
-  measured.windowTokens = results.acceptanceItems ? 0 : request.amounts.windowTokens;
-  if (results.acceptanceItems)
-    measured.itemOptions = results.acceptanceItems->options;
+  measured.isSetAside = results.material.windows.isSetAside;
+  measured.windowTokens = results.material.items ? 0 : request.amounts.windowTokens;
+  if (results.material.items)
+    measured.itemOptions = results.material.items->options;
   measured.solver = outcome.best.solver;
   measured.quantizer = nameOf(request.method);
   measured.measurements = outcome.measurements;
-  measured.windowsEvaluated = results.windowsEvaluated;
+  measured.windowsEvaluated = results.search.windowsEvaluated;
   measured.calibrationTokens = results.calibration.tokens.size();
   for (const CalibrationText &text : results.calibration.texts)
     measured.calibrationTexts.push_back({text.name, text.hash, text.bytes, {}, {}, {}});
-  for (size_t t = 0; t < results.acceptedOn.size(); ++t)
+  for (size_t t = 0; t < results.material.acceptedOn.size(); ++t)
     measured.acceptanceTexts.push_back(acceptanceText(results, t));
   return measured;
 }
 
 std::string resultText(const SearchResults &results) {
-  const MeasuredWidths &best = results.outcome.best;
-  return strCat(acceptedText(results.acceptance, *results.request.target,
-                             results.acceptanceItems
-                                 ? std::nullopt
-                                 : std::optional(results.windows.acceptance.documentCount()),
-                             results.request.metric),
-                "\nexperts: ", widthCounts(best.assignment, results.items), "; ",
-                formatBytes(results.items.expertBytesOf(best.assignment)), ", by ",
-                best.solver == kUniformSolver ? "one width for all, which is best here"
-                                              : best.solver);
+  const MeasuredWidths &best = results.search.outcome.best;
+  return strCat(
+      acceptedText(results.search.acceptance, *results.request.target,
+                   results.material.items
+                       ? std::nullopt
+                       : std::optional(results.material.windows.acceptance.documentCount()),
+                   results.request.metric),
+      "\nexperts: ", widthCounts(best.assignment, results.items), "; ",
+      formatBytes(results.items.expertBytesOf(best.assignment)), ", by ",
+      best.solver == kUniformSolver ? "one width for all, which is best here" : best.solver);
 }
 
 // The next compile on these texts has another level, and does not test the best assignment first.
 static double reachableTarget(const SearchResults &results) {
-  const std::vector<SampleScore> &samples = results.acceptance.samples;
-  double bound = results.acceptance.upperBound;
+  const std::vector<SampleScore> &samples = results.search.acceptance.samples;
+  double bound = results.search.acceptance.upperBound;
   if (const auto next = acceptanceLevels(results.compileNumber + 1))
     bound = std::max(bound, lossUpperBound(samples, results.request.metric,
                                            next->confidence(AcceptanceChain::kMain))
@@ -89,18 +89,18 @@ static double reachableTarget(const SearchResults &results) {
 
 Status outOfReach(const SearchResults &results, const std::string &workDirectory) {
   const LossMetric metric = results.request.metric;
-  const AcceptanceScores &found = results.acceptance;
-  if (results.acceptanceItems && sumOf(found.samples).referencePoints == 0)
+  const AcceptanceScores &found = results.search.acceptance;
+  if (results.material.items && sumOf(found.samples).referencePoints == 0)
     return failed(
         "the reference has no points in ", metricName(metric), " on the ", found.samples.size(),
         " items of --eval-text, and a loss relative to zero is not defined; with --resume "
         "and other items, ",
         workDirectory, " saves most of the time");
-  const WidthAssignment &best = results.outcome.best.assignment;
+  const WidthAssignment &best = results.search.outcome.best.assignment;
   const double reachable = reachableTarget(results);
   const std::string target =
       metric == LossMetric::kKl ? strCat(reachable) : formatLoss(reachable, metric);
-  const bool isReachable = !results.acceptanceItems || reachable < 1;
+  const bool isReachable = !results.material.items || reachable < 1;
   return failed(
       "no widths meet ", formatLoss(*results.request.target, metric), " in ", metricName(metric),
       ". The best found loses ", formatLoss(found.loss, metric), ", at most ",

@@ -1,18 +1,12 @@
 // The results of a search for widths: as stored in the artifact, and as text.
 #pragma once
 
-#include "compiler/accuracy/AcceptanceItems.h"
-#include "compiler/accuracy/AccurateRequest.h"
+#include "compiler/accuracy/MeasuredSearch.h"
+#include "compiler/accuracy/SearchMaterial.h"
 #include "compiler/accuracy/WidthItems.h"
-#include "compiler/plan/WidthSearch.h"
-#include "compiler/profile/CalibrationProfile.h"
-#include "compiler/search/ArtifactJudge.h"
-#include "compiler/search/SearchTexts.h"
-#include "runtime/evaluation/SampleScore.h"
 #include "runtime/format/Artifact.h"
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 namespace moec {
@@ -21,14 +15,10 @@ namespace moec {
 struct SearchResults {
   const AccurateCompileRequest &request;
   const CalibrationInfo &calibration;
-  const SearchWindows &windows;
-  std::span<const SearchText> acceptedOn; // The texts of windows.acceptance, or the items' files.
-  const AcceptanceItems *acceptanceItems; // Null where the metric is not of items.
+  const SearchMaterial &material;
+  const MeasuredSearch &search;
+  uint32_t compileNumber; // AcceptanceTurn::compile
   const WidthItems &items;
-  const WidthSearchOutcome &outcome;
-  const AcceptanceScores &acceptance; // Scores of the best assignment.
-  uint32_t compileNumber;             // Counts this checkpoint's compiles on these texts, from 1.
-  uint64_t windowsEvaluated;
 };
 
 /// For the artifact; the outcome meets the target.

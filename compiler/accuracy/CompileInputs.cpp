@@ -1,0 +1,147 @@
+#include "compiler/accuracy/CompileInputs.h"
+
+#include "compiler/emit/CheckpointTokenizer.h"
+#include "compiler/pipeline/IrContext.h"
+#include "compiler/planning/CheckpointMark.h"
+#include "compiler/planning/RefinePlans.h"
+#include "profiles/DeviceFile.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/base/InputText.h"
+
+#include <filesystem>
+#include <span>
+
+using namespace moert;
+
+namespace moec {
+
+TextAmounts amountsOf(const AccurateCompileRequest &request) {
+  TextAmounts amounts = request.amounts;
+  amounts.isAcceptedOnItems = isOfItems(request.metric);
+  return amounts;
+}
+
+//===-- Texts ---------------------------------------------------------------------------------===//
+
+Result<CompileTexts> readCompileTexts(const AccurateCompileRequest &request,
+                                      const ImportedModel &model, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(model.checkpoint));
+  if (table.empty())
+    return invalidInput(model.checkpoint.directory(),
+                        " has no tokenizer.json, expected one for reading texts");
+  const uint32_t vocabulary = model.description.vocabularySize;
+  MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, vocabulary));
+  warnOfTokenizer(model.checkpoint, tokenizer, vocabulary, session.say);
+  MOERT_ASSIGN_OR_RETURN(const WindowCutter cutter,
+                         WindowCutter::create(tokenizer, model.description.eosTokens, vocabulary,
+                                              request.amounts.windowTokens));
+  CompileTexts texts;
+  texts.calibrationPaths = request.calibrationTexts;
+  MOERT_ASSIGN_OR_RETURN(texts.calibration, readSearchTexts(request.calibrationTexts,
+                                                            request.documentSeparator, cutter));
+  if (!request.target || !isOfItems(request.metric)) {
+    MOERT_ASSIGN_OR_RETURN(texts.acceptance, readSearchTexts(request.acceptanceTexts,
+                                                             request.documentSeparator, cutter));
+    return texts;
+  }
+  // Copied, not moved: the tokenizer uses the table where it lies.
+  MOERT_ASSIGN_OR_RETURN(texts.items, readAcceptanceItems(request, model.description, table));
+  texts.acceptance = texts.items->files;
+  return texts;
+}
+
+CalibrateOptions calibrateOptions(const AccurateCompileRequest &request, const ImportedModel &model,
+                                  const CompileTexts &texts) {
+  CalibrateOptions options;
+  options.textPaths = texts.calibrationPaths;
+  options.documentSeparator = request.documentSeparator;
+  options.endTokens = model.description.eosTokens;
+  options.vocabularySize = model.description.vocabularySize;
+  options.tokens = request.calibrationTokens;
+  options.seed = request.seed;
+  return options;
+}
+
+std::vector<SearchText> searchTextsOf(const AccurateCompileRequest &request,
+                                      const CompileTexts &texts, const CalibrationInfo &info) {
+  if (!texts.calibration.empty())
+    return texts.calibration;
+  return {textOfCalibration(std::filesystem::path(request.profilePath).filename().string(),
+                            info.tokens, request.amounts.windowTokens)};
+}
+
+Status checkCompileTexts(const AccurateCompileRequest &request, const CompileInputs &inputs,
+                         const CompileTexts &texts) {
+  if (!request.target)
+    return {};
+  const TextAmounts amounts = amountsOf(request);
+  if (inputs.profile) {
+    const CalibrationInfo &info = inputs.profile->info();
+    return chooseWindows(searchTextsOf(request, texts, info), texts.acceptance, info.tokens,
+                         info.windowTokens, amounts)
+        .status();
+  }
+  const CalibrateOptions options = calibrateOptions(request, inputs.model, texts);
+  MOERT_ASSIGN_OR_RETURN(const CalibrationWindows read,
+                         calibrationWindowsOf(inputs.model.checkpoint, options));
+  return chooseWindows(texts.calibration, texts.acceptance, read.tokens, options.windowTokens,
+                       amounts)
+      .status();
+}
+
+//===-- Other inputs --------------------------------------------------------------------------===//
+
+Result<std::unique_ptr<CalibrationProfile>> openProfileOf(const CompileInputs &inputs,
+                                                          const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
+                         CalibrationProfile::open(path));
+  MOERT_RETURN_IF_ERROR(
+      checkSameCheckpoint(profile->info().checkpointHash, path, inputs.hash,
+                          strCat("is that of ", inputs.model.checkpoint.directory())));
+  return profile;
+}
+
+static Status readDevice(const std::string &path, CompileInputs &inputs) {
+  if (path.empty())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(inputs.device, readDeviceFile(path));
+  MOERT_ASSIGN_OR_RETURN(const std::string text, readInput(path));
+  inputs.deviceHash = checksum64(std::as_bytes(std::span(text)));
+  return {};
+}
+
+/// A budget that the fewest bits exceed is out of reach whatever the search finds.
+static Status checkBudgets(const AccurateCompileRequest &request, const CompileInputs &inputs,
+                           MemoryWarnings &warnings, const Session &session) {
+  mlir::moe::CompileOptions passes = request.passes;
+  passes.device.clear(); // The account of memory does not depend on it.
+  if (!request.bits)
+    passes.bits = mlir::moe::ExpertBits::k2;
+  if (request.areResidentBitsChosen && request.target)
+    passes.residentBits = mlir::moe::ResidentBits::k4;
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(inputs.model, passes, session));
+  MOERT_RETURN_IF_ERROR(
+      checkPrefetching(plan.artifact, /*hasTrace=*/true, inputs.device.has_value()));
+  std::erase_if(plan.artifact.plans,
+                [](const Plan &one) { return one.name.find('%') != one.name.npos; });
+  if (inputs.device)
+    warnings.check(plan.artifact.plans, *inputs.device, session);
+  return {};
+}
+
+Result<CompileInputs> readCompileInputs(const AccurateCompileRequest &request, ImportedModel model,
+                                        MemoryWarnings &warnings, const Session &session) {
+  CompileInputs inputs{std::move(model), {}, {}, 0, {}, nullptr};
+  MOERT_ASSIGN_OR_RETURN(inputs.hash, checkpointHash(inputs.model.checkpoint, session.stop));
+  MOERT_RETURN_IF_ERROR(readDevice(request.passes.device, inputs));
+  MOERT_ASSIGN_OR_RETURN(inputs.texts, readCompileTexts(request, inputs.model, session));
+  if (!request.profilePath.empty()) {
+    MOERT_ASSIGN_OR_RETURN(inputs.profile, openProfileOf(inputs, request.profilePath));
+  }
+  if (!calibratesOnSelfText(request) && !acceptsOnSelfText(request))
+    MOERT_RETURN_IF_ERROR(checkCompileTexts(request, inputs, inputs.texts));
+  MOERT_RETURN_IF_ERROR(checkBudgets(request, inputs, warnings, session));
+  return inputs;
+}
+
+} // namespace moec

@@ -1,0 +1,104 @@
+#include "compiler/accuracy/MeasuredSearch.h"
+
+#include "compiler/accuracy/SearchProgress.h"
+#include "compiler/plan/WidthSolvers.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+static WidthSearchInput searchInput(const AccurateCompileRequest &request,
+                                    const SearchMaterial &material,
+                                    const PooledArtifacts &artifacts, ArtifactTimes *times) {
+  WidthSearchInput input = artifacts.items().input();
+  input.target = *request.target;
+  // A first estimate: this divergence in nats loses about this fraction of the points. The chain of
+  // tests covers divergences from a fraction of it to a multiple.
+  if (material.items)
+    input.firstThreshold = *request.target;
+  input.solver = request.solver;
+  if (times) {
+    constexpr uint32_t kMeasurementsForTimes = 8; // For two knapsacks instead of one.
+    input.times = &times->times();
+    input.maxMeasurements += kMeasurementsForTimes;
+  }
+  if (request.solver == SolverChoice::kUniform || request.solver == SolverChoice::kEdgeMoe)
+    input.others = uniformAssignment(input.problem, 8);
+  return input;
+}
+
+/// Windows and items that a usual search evaluates, for the remaining time.
+static uint64_t expectedWork(const AccurateCompileRequest &request, const WidthSearchInput &input,
+                             const SearchMaterial &material) {
+  constexpr uint64_t kUsualMeasurements = 14, kUsualTests = 4;
+  const uint64_t probed = material.windows.probe.windows;
+  const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
+                              ? 0
+                              : 2 + *std::max_element(input.groups.begin(), input.groups.end());
+  return (probed + material.windows.rest.windows) * (1 + kUsualMeasurements) + probed * probes +
+         kUsualTests * 2 * material.acceptedCount() + request.checkedEstimates * probed;
+}
+
+static JudgeOptions judgeOptions(const AccurateCompileRequest &request,
+                                 const SearchMaterial &material, const AcceptanceLevels &levels,
+                                 const Session &session) {
+  JudgeOptions options;
+  options.metric = request.metric;
+  options.target = *request.target;
+  options.levels = levels;
+  if (material.items) {
+    options.itemSet = &*material.items->set;
+    options.items = material.items->kept;
+  }
+  options.windowTokens = request.amounts.windowTokens;
+  options.threads = request.threads;
+  options.fingerprint = material.fingerprint;
+  options.stop = session.stop;
+  return options;
+}
+
+/// Without budgets: a candidate with many bits may exceed the requested one.
+static Status emitCandidate(const PooledArtifacts &artifacts, const WidthAssignment &assignment,
+                            const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts.plan(assignment, {}));
+  EmitOptions options;
+  options.outputPath = path;
+  return artifacts.emit(std::move(plan), assignment, options);
+}
+
+Result<MeasuredSearch> searchMeasured(const AccurateCompileRequest &request,
+                                      const SearchMaterial &material,
+                                      const AcceptanceLevels &levels,
+                                      const PooledArtifacts &artifacts, ArtifactTimes *times,
+                                      const std::string &referencePath,
+                                      const std::string &directory, const Session &session) {
+  const WidthSearchInput input = searchInput(request, material, artifacts, times);
+  SearchProgress progress(session.progress, material.items ? "windows and items" : "windows",
+                          expectedWork(request, input, material));
+  JudgeOptions options = judgeOptions(request, material, levels, session);
+  options.directory = directory;
+  options.referencePath = referencePath;
+  options.onBegin = [&](const std::string &) { progress.beginPass(); };
+  options.onWindows = [&](uint64_t done) { progress.advanceTo(done); };
+  MOERT_ASSIGN_OR_RETURN(
+      std::unique_ptr<ArtifactJudge> judge,
+      ArtifactJudge::create(options, material.windows,
+                            [&](const WidthAssignment &assignment, const std::string &path) {
+                              return emitCandidate(artifacts, assignment, path);
+                            }));
+  MeasuredSearch search;
+  MOERT_ASSIGN_OR_RETURN(search.outcome, searchWidths(input, *judge));
+  if (search.outcome.isMet && request.checkedEstimates > 0) {
+    MOERT_ASSIGN_OR_RETURN(search.estimates,
+                           checkEstimates(search.outcome.estimates, input.isProbedDirectly,
+                                          request.checkedEstimates, *judge));
+  }
+  search.acceptance = judge->acceptance(search.outcome.best.assignment);
+  search.windowsEvaluated = judge->windowsEvaluated();
+  return search;
+}
+
+} // namespace moec

@@ -1,0 +1,84 @@
+#include "compiler/accuracy/SearchCalibration.h"
+
+#include "compiler/commands/SelfText.h"
+#include "runtime/base/Checksum.h"
+
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, CompileInputs &inputs,
+                                   const std::string &referencePath, const WorkDirectory &work,
+                                   const Session &session) {
+  const bool calibrates = calibratesOnSelfText(request), accepts = acceptsOnSelfText(request);
+  if (!calibrates && !accepts)
+    return std::move(inputs.texts);
+  const uint64_t accepted = !accepts     ? 0
+                            : calibrates ? request.selfTextDocuments / 2
+                                         : request.selfTextDocuments;
+  const uint64_t calibrated = request.selfTextDocuments - accepted;
+  AccurateCompileRequest written = request;
+  auto write = [&](SelfTextUse use, uint64_t documents) {
+    SelfTextRequest text;
+    text.referencePath = referencePath;
+    text.documents = documents;
+    text.seed = request.seed;
+    text.use = use;
+    text.documentTokens = request.amounts.windowTokens;
+    text.threads = request.threads;
+    return writeSelfTextInto(work, inputs.hash, std::move(text), session);
+  };
+  if (calibrates) {
+    MOERT_ASSIGN_OR_RETURN(std::string path, write(SelfTextUse::kCalibration, calibrated));
+    written.calibrationTexts = {std::move(path)};
+  }
+  if (accepts) {
+    MOERT_ASSIGN_OR_RETURN(std::string path, write(SelfTextUse::kAcceptance, accepted));
+    written.acceptanceTexts = {std::move(path)};
+  }
+  if (session.say)
+    session.say(strCat("the checkpoint has written ", calibrated,
+                       " documents for calibration and search, and ", accepted,
+                       " for the acceptance"));
+  MOERT_ASSIGN_OR_RETURN(CompileTexts texts, readCompileTexts(written, inputs.model, session));
+  MOERT_RETURN_IF_ERROR(checkCompileTexts(written, inputs, texts));
+  return texts;
+}
+
+/// Everything that decides the bytes of a profile.
+static std::string profileKey(const AccurateCompileRequest &request, const CompileInputs &inputs,
+                              const CompileTexts &texts) {
+  std::string key = strCat(formatChecksum(inputs.hash.sample), " ", request.calibrationTokens, " ",
+                           request.seed, " '", request.documentSeparator, "'");
+  for (const SearchText &text : texts.calibration)
+    key += strCat(" ", formatChecksum(text.hash));
+  return key;
+}
+
+Result<std::unique_ptr<CalibrationProfile>>
+calibrateForSearch(const AccurateCompileRequest &request, CompileInputs &inputs,
+                   const CompileTexts &texts, const std::string &referencePath,
+                   const WorkDirectory &work, const Session &session) {
+  if (inputs.profile)
+    return std::move(inputs.profile);
+  CalibrateOptions options = calibrateOptions(request, inputs.model, texts);
+  options.outputPath = work.path() + "/calibration.profile";
+  const std::string key = profileKey(request, inputs, texts);
+  if (work.isMarked("calibration", key)) {
+    if (auto kept = openProfileOf(inputs, options.outputPath); kept.isOk())
+      return kept;
+  }
+  MOERT_RETURN_IF_ERROR(work.unmark("calibration"));
+  options.referencePath = referencePath;
+  options.threads = request.threads;
+  options.resume = request.resume;
+  options.startsOverIfRefused = true;
+  MOERT_RETURN_IF_ERROR(
+      calibrate(inputs.model.checkpoint, options, {session.progress, session.stop, {}}));
+  MOERT_RETURN_IF_ERROR(work.mark("calibration", key));
+  return openProfileOf(inputs, options.outputPath);
+}
+
+} // namespace moec

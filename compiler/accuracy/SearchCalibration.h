@@ -1,0 +1,27 @@
+// Stages of a compilation to an accuracy target that execute the reference before the search: the
+// checkpoint writes missing texts, and is calibrated. Results are kept in the work directory.
+#pragma once
+
+#include "compiler/accuracy/CompileInputs.h"
+#include "compiler/session/WorkDirectory.h"
+
+#include <memory>
+#include <string>
+
+namespace moec {
+
+/// The texts of the compilation: those of the inputs, or read anew where the checkpoint writes
+/// documents for calibration or for the acceptance. Refuses too few windows or units of written
+/// texts.
+moert::Result<CompileTexts> completeTexts(const AccurateCompileRequest &request,
+                                          CompileInputs &inputs, const std::string &referencePath,
+                                          const WorkDirectory &work, const Session &session);
+
+/// The given profile, or that of a calibration on the texts. An earlier run's profile of the same
+/// checkpoint, texts and options is reused; a damaged one is replaced.
+moert::Result<std::unique_ptr<CalibrationProfile>>
+calibrateForSearch(const AccurateCompileRequest &request, CompileInputs &inputs,
+                   const CompileTexts &texts, const std::string &referencePath,
+                   const WorkDirectory &work, const Session &session);
+
+} // namespace moec

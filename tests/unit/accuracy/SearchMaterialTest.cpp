@@ -1,0 +1,125 @@
+// A stage alone: how texts are divided, and which probability of error the tests get.
+#include "compiler/accuracy/SearchMaterial.h"
+#include "tests/unit/support/TemporaryDirectory.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <numeric>
+
+using namespace moec;
+using namespace moert;
+
+namespace {
+
+constexpr uint32_t kWindow = 32;
+
+/// A text of documents of one window each, whose token ids begin at `first` and are all different.
+SearchText textOf(std::string name, int32_t first, size_t windows) {
+  std::vector<std::vector<int32_t>> documents(windows, std::vector<int32_t>(kWindow));
+  for (std::vector<int32_t> &document : documents) {
+    std::iota(document.begin(), document.end(), first);
+    first += kWindow;
+  }
+  SearchText text;
+  text.name = std::move(name);
+  text.hash = static_cast<uint64_t>(first);
+  text.windows = cutWindows(documents, {}, kWindow);
+  return text;
+}
+
+struct MaterialFixture {
+  MaterialFixture() {
+    request.outputPath = directory.path("out.moe");
+    request.acceptanceLogPath = directory.path("tests.jsonl");
+    request.target = 0.02;
+    request.amounts.windowTokens = kWindow;
+    checkpoint.sample = 7;
+    info.windowTokens = kWindow;
+    info.tokens.resize(kWindow); // All zero: of no text.
+  }
+
+  CompileTexts texts(bool hasAcceptance) const {
+    CompileTexts made;
+    made.calibration.push_back(textOf("search.txt", 1000, 400));
+    if (hasAcceptance)
+      made.acceptance.push_back(textOf("acceptance.txt", 100000, 40));
+    return made;
+  }
+
+  SearchMaterial choose(bool hasAcceptance = true) {
+    auto chosen = chooseSearchMaterial(request, checkpoint, texts(hasAcceptance), info, session);
+    REQUIRE_MESSAGE(chosen.isOk(), chosen.status().message());
+    return std::move(chosen).value();
+  }
+
+  Result<AcceptanceTurn> take() {
+    auto work = WorkDirectory::open(request.outputPath, false);
+    REQUIRE(work.isOk());
+    return takeAcceptanceLevels(request, checkpoint, 0, choose(), *work, session);
+  }
+
+  TemporaryDirectory directory;
+  AccurateCompileRequest request;
+  CheckpointHash checkpoint;
+  CalibrationInfo info;
+  std::string said;
+  moec::Session session{nullptr, nullptr, [this](std::string_view line) { said += line; }};
+};
+
+} // namespace
+
+TEST_CASE_FIXTURE(MaterialFixture, "acceptance texts are what is accepted on") {
+  const SearchMaterial material = choose();
+  CHECK(!material.windows.isSetAside);
+  REQUIRE(material.acceptedOn.size() == 1);
+  CHECK(material.acceptedOn[0].name == "acceptance.txt");
+  CHECK(material.acceptedCount() == 40);
+  CHECK(said.empty());
+}
+
+TEST_CASE_FIXTURE(MaterialFixture, "without acceptance texts, units are set aside and reported") {
+  const SearchMaterial material = choose(/*hasAcceptance=*/false);
+  CHECK(material.windows.isSetAside);
+  REQUIRE(material.acceptedOn.size() == 1);
+  CHECK(material.acceptedOn[0].name == "search.txt");
+  CHECK(said.find(std::to_string(material.acceptedCount()) + " windows") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(MaterialFixture,
+                  "measurements are reused with another target and no other change") {
+  const uint64_t fingerprint = choose().fingerprint;
+  request.target = 0.05;
+  CHECK(choose().fingerprint == fingerprint);
+  request.method = QuantizeMethod::kNearest;
+  CHECK(choose().fingerprint != fingerprint);
+  request.method = QuantizeMethod::kGptq;
+  info.tokens[3] = 1;
+  CHECK(choose().fingerprint != fingerprint);
+}
+
+TEST_CASE_FIXTURE(MaterialFixture,
+                  "an equal compile keeps its number, another target is the next one") {
+  Result<AcceptanceTurn> first = take();
+  REQUIRE(first.isOk());
+  CHECK(first->compile == 1);
+  CHECK(take()->compile == 1);
+  request.target = 0.05;
+  Result<AcceptanceTurn> second = take();
+  REQUIRE(second.isOk());
+  CHECK(second->compile == 2);
+  CHECK(second->levels.of(AcceptanceChain::kMain) < first->levels.of(AcceptanceChain::kMain));
+}
+
+TEST_CASE_FIXTURE(MaterialFixture, "used-up texts are refused, and the work directory is kept") {
+  for (uint32_t compile = 1; compile <= kMaxCompilesOfText; ++compile) {
+    request.target = 0.01 * compile;
+    REQUIRE(take().isOk());
+  }
+  CHECK(!std::filesystem::exists(WorkDirectory::pathOf(request.outputPath)));
+  request.target = 0.5;
+  const Status refused = take().status();
+  CHECK(refused.code() == StatusCode::kInvalidInput);
+  CHECK(refused.message().find(request.acceptanceLogPath) != std::string::npos);
+  CHECK(std::filesystem::exists(WorkDirectory::pathOf(request.outputPath)));
+}
