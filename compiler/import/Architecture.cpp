@@ -24,8 +24,12 @@ struct Family {
 
 /// Ascending by model_type.
 constexpr std::array kFamilies = {
+    Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
+    Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral},
+    Family{"olmoe", "OlmoeForCausalLM", describeOlmoe},
     Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe},
+    Family{"qwen3_moe", "Qwen3MoeForCausalLM", describeQwen3Moe},
 };
 
 std::string supportedText() {

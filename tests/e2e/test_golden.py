@@ -6,7 +6,7 @@ LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
 # Absolute: the router's weights are a softmax, at most 1, whose error is that of its logits, which are a few units.
 WEIGHTS_TOLERANCE = 1e-4
 
-FAMILIES = ("mixtral", "qwen2_moe")
+FAMILIES = ("granitemoe", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
 
 
 def cases():
@@ -36,11 +36,14 @@ class GoldenTest(E2eTest):
     def compile(self, case):
         return artifact(case, "--bits", "source", "--resident-bits", "source")
 
+    def logits(self, path, ids, *options):
+        output = self.scratch / "logits.safetensors"
+        self.expect(DONE, "moert", "logits", path, "--ids", ids, "-o", output, *options)
+        return output
+
     def compare(self, case, golden, prefix, prompt):
         ids = part(golden[prefix + "input_ids"], prompt, 0)
-        output = self.scratch / "logits.safetensors"
-        self.expect(DONE, "moert", "logits", self.compile(case), "--ids", self.write_ids(ids), "-o", output)
-        got = read_safetensors(output)
+        got = read_safetensors(self.logits(self.compile(case), self.write_ids(ids)))
         logits = golden[prefix + "logits"]
         self.assertEqual(got["logits"].shape, logits.shape[1:])
         error = largest_difference(got["logits"].values, part(logits, prompt, 0))
@@ -51,7 +54,7 @@ class GoldenTest(E2eTest):
         error = largest_difference(got["weights"].values, part(golden[prefix + "weights"], prompt, 1))
         self.assertLessEqual(error, WEIGHTS_TOLERANCE, "weights")
 
-    def test_both_families_have_cases(self):
+    def test_every_family_has_a_case(self):
         names = [case.name for case in cases()]
         for family in FAMILIES:
             self.assertIn(family, names)
@@ -64,6 +67,16 @@ class GoldenTest(E2eTest):
                     self.compare(case, golden, "", prompt)
             with self.subTest(case=case.name, prompt="of one token"):
                 self.compare(case, golden, "prompt1_", 0)
+
+    def test_logits_are_the_same_bytes_however_they_are_computed(self):
+        for case in cases():
+            golden = read_safetensors(case / "golden/golden.safetensors")
+            path, ids = self.compile(case), self.write_ids(part(golden["input_ids"], 0, 0))
+            expected = self.logits(path, ids).read_bytes()
+            for options in (("--prefill-chunk", 1), ("--prefill-chunk", 3), ("--threads", 1), ("--threads", 2),
+                            ("--isa", "reference"), ("--memory", "25%"), ("--memory", "25%", "--io", "threads")):
+                with self.subTest(case=case.name, options=options):
+                    self.assertEqual(self.logits(path, ids, *options).read_bytes(), expected)
 
     def test_greedy_continuation_is_the_references(self):
         for case in cases():

@@ -5,7 +5,11 @@
 
 namespace moec {
 
+moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMixtral(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input);
 
 } // namespace moec

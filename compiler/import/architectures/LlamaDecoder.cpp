@@ -86,13 +86,6 @@ AttentionDescription describeAttention(const DecoderConfig &decoder, const std::
   return attention;
 }
 
-NormDescription describeNorm(const DecoderConfig &decoder, std::string tensor) {
-  NormDescription norm;
-  norm.epsilon = decoder.epsilon;
-  norm.weight = vectorSource(std::move(tensor), decoder.hiddenSize);
-  return norm;
-}
-
 /// generation_config.json takes precedence for the end tokens, since the model's authors generate
 /// with it.
 Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model) {
@@ -145,9 +138,11 @@ Status describeLayers(const DecoderConfig &decoder, const FillLayer &fillLayer,
   for (uint32_t layer = 0; layer < decoder.layerCount; ++layer) {
     const std::string prefix = strCat("model.layers.", layer, ".");
     LayerDescription &description = model.layers.emplace_back();
-    description.attentionNorm = describeNorm(decoder, prefix + "input_layernorm.weight");
+    description.attentionNorm =
+        rmsNorm(decoder, prefix + "input_layernorm.weight", decoder.hiddenSize);
     description.attention = describeAttention(decoder, prefix + "self_attn.");
-    description.networkNorm = describeNorm(decoder, prefix + "post_attention_layernorm.weight");
+    description.networkNorm =
+        rmsNorm(decoder, prefix + "post_attention_layernorm.weight", decoder.hiddenSize);
     MOERT_RETURN_IF_ERROR(fillLayer(layer, prefix, description));
     experts += description.moe ? description.moe->experts.size() : 0;
     if (experts > kMaxTotalExperts)
@@ -160,6 +155,13 @@ Status describeLayers(const DecoderConfig &decoder, const FillLayer &fillLayer,
 }
 
 } // namespace
+
+NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32_t width) {
+  NormDescription norm;
+  norm.epsilon = decoder.epsilon;
+  norm.weight = vectorSource(std::move(tensor), width);
+  return norm;
+}
 
 WeightSource matrixSource(std::string tensor, uint32_t rows, uint32_t cols) {
   WeightSource source;
@@ -190,6 +192,21 @@ GluDescription gluNetwork(const std::string &prefix, const GluKind &kind) {
   return network;
 }
 
+std::vector<GluDescription> fusedExperts(const std::string &gateUp, const std::string &down,
+                                         const GluKind &kind, uint32_t count) {
+  std::vector<GluDescription> experts(count);
+  for (uint32_t expert = 0; expert < count; ++expert) {
+    GluDescription &network = experts[expert];
+    network.activation = kind.activation;
+    network.gate.weight = matrixSource(gateUp, kind.width, kind.hidden);
+    network.up.weight = matrixSource(gateUp, kind.width, kind.hidden);
+    network.up.weight.firstRow = kind.width;
+    network.down.weight = matrixSource(down, kind.hidden, kind.width);
+    network.gate.weight.index = network.up.weight.index = network.down.weight.index = expert;
+  }
+  return experts;
+}
+
 Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
                                                     const std::string &prefix, const GluKind &kind,
                                                     uint32_t count) {
@@ -199,21 +216,28 @@ Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &inp
     return invalidInput(
         "found tensor ", quoted(fusedGateUp),
         " as well as tensors of single experts, expected only one of the two layouts");
+  if (isFused)
+    return fusedExperts(fusedGateUp, fusedDown, kind, count);
   std::vector<GluDescription> experts;
-  for (uint32_t expert = 0; expert < count; ++expert) {
-    if (!isFused) {
-      experts.push_back(gluNetwork(strCat(prefix, expert, "."), kind));
-      continue;
-    }
-    GluDescription &network = experts.emplace_back();
-    network.activation = kind.activation;
-    network.gate.weight = matrixSource(fusedGateUp, kind.width, kind.hidden);
-    network.up.weight = matrixSource(fusedGateUp, kind.width, kind.hidden);
-    network.up.weight.firstRow = kind.width;
-    network.down.weight = matrixSource(fusedDown, kind.hidden, kind.width);
-    network.gate.weight.index = network.up.weight.index = network.down.weight.index = expert;
-  }
+  for (uint32_t expert = 0; expert < count; ++expert)
+    experts.push_back(gluNetwork(strCat(prefix, expert, "."), kind));
   return experts;
+}
+
+Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t layers) {
+  MOERT_ASSIGN_OR_RETURN(const uint32_t step,
+                         config.integer("decoder_sparse_step", 1, kMaxLayerNumber, 1));
+  std::vector<bool> isRouted(layers);
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    isRouted[layer] = (layer + 1) % step == 0;
+  if (!config.has("mlp_only_layers"))
+    return isRouted;
+  MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> dense,
+                         config.integers("mlp_only_layers", 0, kMaxLayerNumber));
+  for (const uint32_t layer : dense)
+    if (layer < layers)
+      isRouted[layer] = false;
+  return isRouted;
 }
 
 Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string_view> keys) {
@@ -226,6 +250,13 @@ Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string
           key, "false: the reference implementation of this family has no such parameters");
   }
   return Status();
+}
+
+Result<float> readMultiplier(const ConfigObject &config, std::string_view key,
+                             std::optional<double> fallback) {
+  MOERT_ASSIGN_OR_RETURN(const double value,
+                         config.real(key, kLeastMultiplier, kMostMultiplier, fallback));
+  return static_cast<float>(value);
 }
 
 Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key, std::string_view alias,
@@ -264,11 +295,12 @@ Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
   model.maxPositions = decoder.maxPositions;
   model.embedding =
       matrixSource("model.embed_tokens.weight", decoder.vocabularySize, decoder.hiddenSize);
-  MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.headDim));
+  MOERT_ASSIGN_OR_RETURN(RopeDescription rope,
+                         readRope(input.config, decoder.headDim, decoder.ropeTheta));
   model.ropes.push_back(std::move(rope));
   MOERT_RETURN_IF_ERROR(readSpecialTokens(input, model));
   MOERT_RETURN_IF_ERROR(describeLayers(decoder, fillLayer, input.config, model));
-  model.finalNorm = describeNorm(decoder, "model.norm.weight");
+  model.finalNorm = rmsNorm(decoder, "model.norm.weight", decoder.hiddenSize);
   MOERT_RETURN_IF_ERROR(describeHead(input, decoder, model));
   return model;
 }

@@ -12,8 +12,10 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moec {
 
@@ -29,11 +31,14 @@ struct DecoderConfig {
   float epsilon = 0;
   Activation activation = Activation::kSilu;
   bool tiedHead = false; // From the config; describeDecoder() checks it against the tensors.
+  std::optional<double> ropeTheta; // Where the config has no rope_theta; absent: it must.
 };
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
 inline constexpr uint32_t kMaxWidth = 1 << 24;
 inline constexpr uint32_t kMaxExperts = 1 << 16;
+inline constexpr uint32_t kMaxWindow = 1u << 30;
+inline constexpr uint32_t kMaxLayerNumber = 1u << 20;
 
 /// Reads and checks these keys. Refuses what no supported family computes: activations other than
 /// SiLU, quantized weights, data types other than plain floats.
@@ -47,6 +52,16 @@ moert::Result<uint32_t> readAlias(const ConfigObject &config, std::string_view k
                                   std::string_view alias, uint32_t least, uint32_t most,
                                   uint32_t fallback);
 
+inline constexpr double kLeastMultiplier = 1e-6, kMostMultiplier = 1e6;
+
+/// A factor on an embedding, on scores or on a residual branch.
+moert::Result<float> readMultiplier(const ConfigObject &config, std::string_view key,
+                                    std::optional<double> fallback = std::nullopt);
+
+/// Which layers are routed, by decoder_sparse_step (layer l if l + 1 is a multiple) and
+/// mlp_only_layers (never).
+moert::Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t layers);
+
 /// Completes the description of one layer, whose tensor names begin with `prefix`
 /// ("model.layers.3."). Called with everything but the network filled in.
 using FillLayer = std::function<moert::Status(uint32_t layer, const std::string &prefix,
@@ -57,6 +72,9 @@ using FillLayer = std::function<moert::Status(uint32_t layer, const std::string 
 moert::Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
                                                 const DecoderConfig &decoder,
                                                 const FillLayer &fillLayer);
+
+/// An RMS norm of the decoder's epsilon over `width` elements.
+NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32_t width);
 
 WeightSource matrixSource(std::string tensor, uint32_t rows, uint32_t cols);
 WeightSource vectorSource(std::string tensor, uint32_t size);
@@ -79,9 +97,14 @@ struct GluKind {
 /// A network whose matrices are prefix + name + ".weight".
 GluDescription gluNetwork(const std::string &prefix, const GluKind &kind);
 
+/// Experts in two tensors: gateUp [E, 2 * width, hidden] (gate's rows first) and down [E, hidden,
+/// width].
+std::vector<GluDescription> fusedExperts(const std::string &gateUp, const std::string &down,
+                                         const GluKind &kind, uint32_t count);
+
 /// All experts of a layer, with names that begin with `prefix` ("model.layers.3.mlp.experts."): one
-/// tensor per matrix and expert, or, if the checkpoint has such a tensor, fused as gate_up_proj [E,
-/// 2 * width, hidden] (gate's rows first) and down_proj [E, hidden, width].
+/// tensor per matrix and expert, or, if the checkpoint has such a tensor, fused as gate_up_proj and
+/// down_proj.
 moert::Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
                                                            const std::string &prefix,
                                                            const GluKind &kind, uint32_t count);

@@ -11,8 +11,6 @@ using moert::Status;
 
 namespace {
 
-constexpr uint32_t kMaxWindow = 1u << 30;
-
 struct MixtralConfig {
   uint32_t experts = 0;
   uint32_t topK = 0;

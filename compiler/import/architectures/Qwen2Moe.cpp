@@ -14,9 +14,6 @@ using moert::strCat;
 
 namespace {
 
-constexpr uint32_t kMaxWindow = 1u << 30;
-constexpr uint32_t kMaxLayerNumber = 1u << 20;
-
 struct Qwen2MoeConfig {
   uint32_t experts = 0;
   uint32_t topK = 0;
@@ -57,22 +54,6 @@ Result<std::vector<uint32_t>> readWindows(const ConfigObject &config, uint32_t l
   for (uint32_t layer = 0; layer < layers; ++layer)
     windows[layer] = isSliding[layer] ? window : 0;
   return windows;
-}
-
-Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t layers) {
-  MOERT_ASSIGN_OR_RETURN(const uint32_t step,
-                         config.integer("decoder_sparse_step", 1, kMaxLayerNumber, 1));
-  std::vector<bool> isRouted(layers);
-  for (uint32_t layer = 0; layer < layers; ++layer)
-    isRouted[layer] = (layer + 1) % step == 0;
-  if (!config.has("mlp_only_layers"))
-    return isRouted;
-  MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> dense,
-                         config.integers("mlp_only_layers", 0, kMaxLayerNumber));
-  for (const uint32_t layer : dense)
-    if (layer < layers)
-      isRouted[layer] = false;
-  return isRouted;
 }
 
 Result<Qwen2MoeConfig> readQwen2Moe(const ConfigObject &config, uint32_t layers) {

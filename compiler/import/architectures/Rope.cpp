@@ -2,6 +2,8 @@
 
 #include "runtime/base/DeterministicMath.h"
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace moec {
@@ -35,10 +37,11 @@ Result<std::string> readType(const ConfigObject &parameters, std::optional<std::
   return type;
 }
 
-Result<RopeKeys> readKeys(const ConfigObject &config) {
+Result<RopeKeys> readKeys(const ConfigObject &config, std::optional<double> defaultTheta) {
   RopeKeys keys;
   if (!config.has("rope_parameters")) {
-    MOERT_ASSIGN_OR_RETURN(keys.theta, config.real("rope_theta", kLeastTheta, kMostTheta));
+    MOERT_ASSIGN_OR_RETURN(keys.theta,
+                           config.real("rope_theta", kLeastTheta, kMostTheta, defaultTheta));
     if (!config.has("rope_scaling"))
       return keys;
     MOERT_ASSIGN_OR_RETURN(keys.parameters, config.object("rope_scaling"));
@@ -51,7 +54,8 @@ Result<RopeKeys> readKeys(const ConfigObject &config) {
   MOERT_ASSIGN_OR_RETURN(keys.parameters, config.object("rope_parameters"));
   MOERT_ASSIGN_OR_RETURN(keys.type, readType(*keys.parameters, "default"));
   const ConfigObject &holder = keys.parameters->contains("rope_theta") ? *keys.parameters : config;
-  MOERT_ASSIGN_OR_RETURN(keys.theta, holder.real("rope_theta", kLeastTheta, kMostTheta));
+  MOERT_ASSIGN_OR_RETURN(keys.theta,
+                         holder.real("rope_theta", kLeastTheta, kMostTheta, defaultTheta));
   return keys;
 }
 
@@ -85,14 +89,90 @@ Status scaleLlama3(const ConfigObject &parameters, std::vector<double> &frequenc
   return Status();
 }
 
-Status scale(const RopeKeys &keys, std::vector<double> &frequencies) {
+/// YaRN (Peng et al. 2023, arXiv 2309.00071, section 3), as transformers computes it: frequencies
+/// whose wave turns more than beta_fast times in the original length stay, those that turn less
+/// than beta_slow times are divided by the factor, and a linear ramp over the index lies between.
+struct Yarn {
+  double factor = 1;
+  double original = 0; // Positions that the model was trained on.
+  double betaFast = 32, betaSlow = 1;
+  bool truncates = true; // The ramp begins and ends at whole indices.
+};
+
+Result<Yarn> readYarn(const ConfigObject &parameters, const ConfigObject &config) {
+  Yarn yarn;
+  MOERT_ASSIGN_OR_RETURN(yarn.factor, parameters.real("factor", 1, kMostFactor));
+  const char *const key = "original_max_position_embeddings";
+  const bool hasOriginal = parameters.has(key);
+  MOERT_ASSIGN_OR_RETURN(const uint32_t original,
+                         (hasOriginal ? parameters : config)
+                             .integer(hasOriginal ? key : "max_position_embeddings", 1, 1u << 30));
+  yarn.original = original;
+  MOERT_ASSIGN_OR_RETURN(yarn.betaFast, parameters.real("beta_fast", 1e-3, kMostFactor, 32));
+  MOERT_ASSIGN_OR_RETURN(yarn.betaSlow, parameters.real("beta_slow", 1e-3, kMostFactor, 1));
+  if (yarn.betaFast < yarn.betaSlow)
+    return parameters.mismatch("beta_fast", "at least beta_slow");
+  MOERT_ASSIGN_OR_RETURN(yarn.truncates, parameters.boolean("truncate", true));
+  return yarn;
+}
+
+/// Factor on cos and sin: attention_factor, or mscale over mscale_all_dim, or what the paper gives
+/// for the factor.
+Result<float> yarnAttentionFactor(const ConfigObject &parameters, double factor) {
+  constexpr double kMost = 1e3;
+  const double logFactor = factor > 1 ? moert::deterministicLog(factor) : 0;
+  const auto magnitude = [&](double scale) { return 0.1 * scale * logFactor + 1; };
+  if (parameters.has("attention_factor")) {
+    MOERT_ASSIGN_OR_RETURN(const double given, parameters.real("attention_factor", 0, kMost));
+    return static_cast<float>(given);
+  }
+  if (!parameters.has("mscale") || !parameters.has("mscale_all_dim"))
+    return static_cast<float>(magnitude(1));
+  MOERT_ASSIGN_OR_RETURN(const double scale, parameters.real("mscale", 0, kMost));
+  MOERT_ASSIGN_OR_RETURN(const double all, parameters.real("mscale_all_dim", 0, kMost));
+  if (scale == 0 || all == 0) // As unset, in the reference implementation.
+    return static_cast<float>(magnitude(1));
+  return static_cast<float>(magnitude(scale) / magnitude(all));
+}
+
+void scaleYarn(const Yarn &yarn, double theta, std::vector<double> &frequencies) {
+  const double dim = 2.0 * static_cast<double>(frequencies.size());
+  const auto indexOf = [&](double turns) {
+    return dim * moert::deterministicLog(yarn.original / (turns * 2 * kPi)) /
+           (2 * moert::deterministicLog(theta));
+  };
+  double low = indexOf(yarn.betaFast), high = indexOf(yarn.betaSlow);
+  if (yarn.truncates) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1);
+  if (low == high)
+    high += 0.001;
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    frequencies[i] = frequencies[i] * (1 - ramp) + frequencies[i] / yarn.factor * ramp;
+  }
+}
+
+Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<double> &frequencies,
+             float &attentionFactor) {
   if (keys.type == "default")
     return Status();
   if (keys.type == "llama3")
     return scaleLlama3(*keys.parameters, frequencies);
+  if (keys.type == "yarn") {
+    if (keys.theta <= 1)
+      return config.mismatch("rope_theta", "more than 1 with YaRN");
+    MOERT_ASSIGN_OR_RETURN(const Yarn yarn, readYarn(*keys.parameters, config));
+    MOERT_ASSIGN_OR_RETURN(attentionFactor, yarnAttentionFactor(*keys.parameters, yarn.factor));
+    scaleYarn(yarn, keys.theta, frequencies);
+    return Status();
+  }
   if (keys.type != "linear")
     return keys.parameters->mismatch(keys.parameters->contains("type") ? "type" : "rope_type",
-                                     "default, linear or llama3");
+                                     "default, linear, llama3 or yarn");
   MOERT_ASSIGN_OR_RETURN(const double factor, keys.parameters->real("factor", 1, kMostFactor));
   for (double &frequency : frequencies)
     frequency /= factor;
@@ -101,8 +181,9 @@ Status scale(const RopeKeys &keys, std::vector<double> &frequencies) {
 
 } // namespace
 
-Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim) {
-  MOERT_ASSIGN_OR_RETURN(const RopeKeys keys, readKeys(config));
+Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim,
+                                 std::optional<double> defaultTheta) {
+  MOERT_ASSIGN_OR_RETURN(const RopeKeys keys, readKeys(config, defaultTheta));
   MOERT_RETURN_IF_ERROR(refusePartial(config));
   if (keys.parameters)
     MOERT_RETURN_IF_ERROR(refusePartial(*keys.parameters));
@@ -110,8 +191,8 @@ Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim)
   std::vector<double> frequencies;
   for (uint32_t i = 0; i < rotaryDim; i += 2)
     frequencies.push_back(deterministicPow(keys.theta, -(static_cast<double>(i) / rotaryDim)));
-  MOERT_RETURN_IF_ERROR(scale(keys, frequencies));
   RopeDescription rope;
+  MOERT_RETURN_IF_ERROR(scale(keys, config, frequencies, rope.attentionFactor));
   rope.inverseFrequencies.assign(frequencies.begin(), frequencies.end());
   return rope;
 }

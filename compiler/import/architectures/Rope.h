@@ -7,12 +7,14 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace moec {
 
 /// Reads the keys and computes the inverse frequencies for an even rotaryDim: in double with
-/// deterministic functions, rounded once to f32. Supports the types default, linear and llama3;
-/// names any other type in an error.
-moert::Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim);
+/// deterministic functions, rounded once to f32. Supports the types default, linear, llama3 and
+/// yarn; names any other type in an error. defaultTheta: where the config has no rope_theta.
+moert::Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim,
+                                        std::optional<double> defaultTheta = std::nullopt);
 
 } // namespace moec

@@ -51,7 +51,7 @@ const std::vector<Row> kConfigKeys = {
     {"no model_type", [](auto &c) { c.config.erase("model_type"); }, "config.json",
      "'model_type': found no such key"},
     {"an unknown model_type", [](auto &c) { c.config["model_type"] = "llama"; }, "config.json",
-     "found \"llama\", expected one of mixtral (MixtralForCausalLM), qwen2_moe"},
+     "found \"llama\", expected one of granitemoe (GraniteMoeForCausalLM), minicpm"},
     {"an unknown model_type of 5000 letters",
      [](auto &c) { c.config["model_type"] = std::string(5000, 'x'); }, "config.json",
      "xxx..., expected one of"},
@@ -135,11 +135,12 @@ const std::vector<Row> kConfigKeys = {
 };
 
 const std::vector<Row> kRopeKeys = {
-    {"yarn",
+    {"longrope",
      [](auto &c) {
-       c.config["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
+       c.config["rope_scaling"] = {{"type", "longrope"}, {"factor", 4.0}};
      },
-     "config.json", "'rope_scaling.type': found \"yarn\", expected default, linear or llama3"},
+     "config.json",
+     "'rope_scaling.type': found \"longrope\", expected default, linear, llama3 or yarn"},
     {"longrope under the new spelling",
      [](auto &c) {
        c.config["rope_parameters"] = {{"rope_type", "longrope"}, {"rope_theta", 1e4}};

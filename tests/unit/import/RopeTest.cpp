@@ -115,3 +115,66 @@ TEST_CASE("the golden llama3 case differs from the plain frequencies") {
   CHECK(scaled.front() == plainRope.inverseFrequencies.front());
   CHECK(scaled.back() == plainRope.inverseFrequencies.back() / 8);
 }
+
+TEST_CASE("YaRN keeps fast waves, divides slow ones and ramps between, as the reference does") {
+  // dim 32, theta 10000: the ramp begins at floor(32 ln(64 / (2 pi 32)) / (2 ln 1e4)), below 0 and
+  // so at 0, and ends at ceil(32 ln(64 / (2 pi)) / (2 ln 1e4)) = 5.
+  const RopeDescription description =
+      rope(R"({"rope_theta":10000,"rope_scaling":{"rope_type":"yarn","factor":4,)"
+           R"("original_max_position_embeddings":64}})",
+           32);
+  for (int i = 0; i < 16; ++i) {
+    const long double ramp = std::min(1.0L, i / 5.0L);
+    const long double inverse = plain(1e4L, i, 32);
+    CHECK(isClose(description.inverseFrequencies[static_cast<size_t>(i)],
+                  inverse * (1 - ramp) + inverse / 4 * ramp));
+  }
+  CHECK(description.attentionFactor == static_cast<float>(0.1 * std::log(4.0) + 1));
+}
+
+TEST_CASE("YaRN without truncation ramps between fractions of an index") {
+  const RopeDescription description =
+      rope(R"({"rope_theta":10000,"rope_scaling":{"rope_type":"yarn","factor":4,"truncate":false,)"
+           R"("original_max_position_embeddings":64}})",
+           32);
+  const long double high =
+      32 * std::log(64 / (2 * 3.14159265358979323846264338327950288L)) / (2 * std::log(1e4L));
+  CHECK(high < 5);
+  for (int i = 0; i < 16; ++i) {
+    const long double ramp = std::min(1.0L, i / high);
+    const long double inverse = plain(1e4L, i, 32);
+    CHECK(isClose(description.inverseFrequencies[static_cast<size_t>(i)],
+                  inverse * (1 - ramp) + inverse / 4 * ramp));
+  }
+}
+
+TEST_CASE("YaRN's factor on cos and sin is explicit, or of mscale and mscale_all_dim") {
+  const auto factor = [](const std::string &keys) {
+    return rope(R"({"rope_theta":10000,"max_position_embeddings":64,"rope_scaling":{"type":"yarn",)"
+                R"("factor":40,)" +
+                    keys + R"("beta_fast":32,"beta_slow":1}})",
+                16)
+        .attentionFactor;
+  };
+  CHECK(factor(R"("attention_factor":0.5,)") == 0.5f);
+  const double logFactor = std::log(40.0);
+  CHECK(factor(R"("mscale":0.707,"mscale_all_dim":1.0,)") ==
+        doctest::Approx((0.0707 * logFactor + 1) / (0.1 * logFactor + 1)).epsilon(1e-7));
+  CHECK(factor(R"("mscale":0.707,"mscale_all_dim":0.707,)") == 1.0f);
+}
+
+TEST_CASE("YaRN without a factor or with a ramp the wrong way round is refused") {
+  const auto status = [](const std::string &keys) {
+    auto config =
+        Config::parse("config.json", R"({"rope_theta":10000,"max_position_embeddings":64,)"
+                                     R"("rope_scaling":{"type":"yarn")" +
+                                         keys + "}}");
+    REQUIRE(config.isOk());
+    return moec::readRope(config->root(), 16).status();
+  };
+  CHECK(status("").message().find("factor") != std::string::npos);
+  CHECK(status(R"(,"factor":0.5)").code() == moert::StatusCode::kInvalidInput);
+  CHECK(status(R"(,"factor":4,"beta_fast":1,"beta_slow":2)").message().find("beta_fast") !=
+        std::string::npos);
+  CHECK(status(R"(,"factor":4)").isOk());
+}

@@ -62,8 +62,9 @@ std::string print(ModuleOp module) {
 } // namespace
 
 TEST_CASE("a printed module reads back as the same module, text and bytecode") {
-  for (const char *name : {"mixtral", "mixtral_llama3", "mixtral_swa", "mixtral_tied", "qwen2_moe",
-                           "qwen2_moe_sparse_step"}) {
+  for (const char *name :
+       {"granitemoe", "mixtral", "mixtral_llama3", "mixtral_swa", "mixtral_tied", "olmoe",
+        "qwen2_moe", "qwen2_moe_sparse_step", "qwen3_moe", "qwen3_moe_v5"}) {
     CAPTURE(name);
     MLIRContext context;
     OwningOpRef<ModuleOp> module = buildCase(context, name);

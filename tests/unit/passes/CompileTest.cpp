@@ -68,8 +68,9 @@ EmitPlan compileCase(const std::string &name, const CompileOptions &options) {
   return plan;
 }
 
-constexpr const char *kCases[] = {"mixtral",      "mixtral_llama3", "mixtral_swa",
-                                  "mixtral_tied", "qwen2_moe",      "qwen2_moe_sparse_step"};
+constexpr const char *kCases[] = {
+    "granitemoe", "mixtral",   "mixtral_llama3",        "mixtral_swa", "mixtral_tied",
+    "olmoe",      "qwen2_moe", "qwen2_moe_sparse_step", "qwen3_moe",   "qwen3_moe_v5"};
 
 } // namespace
 

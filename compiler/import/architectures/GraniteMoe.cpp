@@ -1,0 +1,65 @@
+// Granite-MoE: four multipliers (embedding, attention scores, residual branches; logits are
+// divided), experts fused in two tensors per layer, and a softmax over the chosen experts, which
+// equals a softmax over all of them, renormalized. Reference: transformers,
+// models/granitemoe/modeling_granitemoe.py.
+#include "compiler/import/architectures/Families.h"
+#include "compiler/import/architectures/LlamaDecoder.h"
+
+namespace moec {
+
+using moert::Result;
+using moert::Status;
+
+namespace {
+
+struct GraniteMoeConfig {
+  uint32_t experts = 0;
+  uint32_t topK = 0;
+  uint32_t width = 0;
+  float embedding = 1, attention = 1, residual = 1, logits = 1;
+};
+
+Result<GraniteMoeConfig> readGraniteMoe(const ConfigObject &config) {
+  GraniteMoeConfig granite;
+  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
+  MOERT_ASSIGN_OR_RETURN(granite.experts,
+                         readAlias(config, "num_local_experts", "num_experts", 1, kMaxExperts, 8));
+  MOERT_ASSIGN_OR_RETURN(granite.topK,
+                         config.integer("num_experts_per_tok", 1, granite.experts, 2));
+  if (granite.topK > granite.experts)
+    return config.mismatch("num_experts_per_tok", "at most num_local_experts");
+  MOERT_ASSIGN_OR_RETURN(granite.width, config.integer("intermediate_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(granite.embedding, readMultiplier(config, "embedding_multiplier", 1));
+  MOERT_ASSIGN_OR_RETURN(granite.attention, readMultiplier(config, "attention_multiplier", 1));
+  MOERT_ASSIGN_OR_RETURN(granite.residual, readMultiplier(config, "residual_multiplier", 1));
+  MOERT_ASSIGN_OR_RETURN(const double divisor,
+                         config.real("logits_scaling", kLeastMultiplier, kMostMultiplier, 1));
+  granite.logits = static_cast<float>(1 / divisor);
+  return granite;
+}
+
+} // namespace
+
+Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input) {
+  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
+  MOERT_ASSIGN_OR_RETURN(const GraniteMoeConfig granite, readGraniteMoe(input.config));
+  const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
+    layer.attention.scale = granite.attention;
+    const std::string module = prefix + "block_sparse_moe.";
+    MoeDescription &moe = layer.moe.emplace();
+    moe.router.linear = linearLayer(module + "router.layer.", granite.experts, decoder.hiddenSize);
+    moe.router.topK = granite.topK;
+    moe.router.renormalize = true;
+    moe.experts =
+        fusedExperts(module + "input_linear.weight", module + "output_linear.weight",
+                     {{}, decoder.hiddenSize, granite.width, decoder.activation}, granite.experts);
+    return Status();
+  };
+  MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));
+  model.embeddingScale = granite.embedding;
+  model.residualScale = granite.residual;
+  model.logitsScale = granite.logits;
+  return model;
+}
+
+} // namespace moec

@@ -1,0 +1,217 @@
+// What the configs of the families mean, each with its refused values. GoldenImportTest.cpp has
+// whole checkpoints; BrokenConfigTest.cpp has the keys that all families share.
+#include "compiler/import/Architecture.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+using moec::LayerDescription;
+using moec::ModelDescription;
+
+namespace {
+
+/// Keys of all families: two layers of width 8 with two heads.
+nlohmann::json decoderConfig(const char *modelType, const char *className) {
+  return {{"model_type", modelType}, {"architectures", {className}},  {"hidden_size", 8},
+          {"num_hidden_layers", 2},  {"num_attention_heads", 2},      {"num_key_value_heads", 1},
+          {"vocab_size", 16},        {"max_position_embeddings", 64}, {"rms_norm_eps", 1e-6},
+          {"rope_theta", 10000.0},   {"intermediate_size", 6},        {"num_experts_per_tok", 2},
+          {"eos_token_id", 2}};
+}
+
+nlohmann::json qwen3Config() {
+  nlohmann::json config = decoderConfig("qwen3_moe", "Qwen3MoeForCausalLM");
+  config["num_experts"] = 4;
+  config["moe_intermediate_size"] = 3;
+  config["norm_topk_prob"] = true;
+  config["head_dim"] = 6;
+  return config;
+}
+
+nlohmann::json olmoeConfig() {
+  nlohmann::json config = decoderConfig("olmoe", "OlmoeForCausalLM");
+  config["num_experts"] = 4;
+  return config;
+}
+
+nlohmann::json graniteConfig() {
+  nlohmann::json config = decoderConfig("granitemoe", "GraniteMoeForCausalLM");
+  config["num_local_experts"] = 4;
+  config["embedding_multiplier"] = 12;
+  config["attention_multiplier"] = 0.015625;
+  config["residual_multiplier"] = 0.22;
+  config["logits_scaling"] = 6.0;
+  config["tie_word_embeddings"] = true;
+  return config;
+}
+
+nlohmann::json miniCpmConfig() {
+  nlohmann::json config = decoderConfig("minicpm", "MiniCPMForCausalLM");
+  config["num_experts"] = 4;
+  config["scale_emb"] = 12;
+  config["scale_depth"] = 1.4;
+  config["dim_model_base"] = 2;
+  config.erase("rope_theta");
+  return config;
+}
+
+moert::Result<ModelDescription> tryDescribe(const nlohmann::json &json) {
+  const auto config = moec::Config::parse("config.json", json.dump());
+  REQUIRE(config.isOk());
+  return moec::describeModel(
+      {config->root(), std::nullopt, [](std::string_view) { return false; }});
+}
+
+ModelDescription describe(const nlohmann::json &json) {
+  auto result = tryDescribe(json);
+  REQUIRE_MESSAGE(result.isOk(), result.status().message());
+  return std::move(result).value();
+}
+
+/// One wrong value, and what the message has to contain.
+struct BrokenValue {
+  const char *key;
+  nlohmann::json value;
+  const char *expected;
+};
+
+void checkRefused(const nlohmann::json &valid, const std::vector<BrokenValue> &rows) {
+  REQUIRE(tryDescribe(valid).isOk());
+  for (const BrokenValue &row : rows) {
+    CAPTURE(row.key);
+    nlohmann::json config = valid;
+    config[row.key] = row.value;
+    const moert::Status status = tryDescribe(config).status();
+    CHECK(status.code() == moert::StatusCode::kInvalidInput);
+    const std::string message(status.message());
+    CAPTURE(message);
+    CHECK(message.find(std::string("config.json: key '") + row.key) != std::string::npos);
+    CHECK(message.find(row.expected) != std::string::npos);
+  }
+}
+
+} // namespace
+
+TEST_CASE("Qwen3-MoE has norms per head, no biases and no shared expert") {
+  const ModelDescription model = describe(qwen3Config());
+  for (const LayerDescription &layer : model.layers) {
+    REQUIRE(layer.attention.queryNorm.has_value());
+    CHECK(layer.attention.queryNorm->weight.cols == 6);
+    CHECK(layer.attention.keyNorm->weight.cols == 6);
+    CHECK_FALSE(layer.attention.query.bias.has_value());
+    REQUIRE(layer.moe.has_value());
+    CHECK(layer.moe->router.renormalize);
+    CHECK(layer.moe->experts[3].down.weight.tensor ==
+          (&layer == &model.layers[0] ? "model.layers.0.mlp.experts.3.down_proj.weight"
+                                      : "model.layers.1.mlp.experts.3.down_proj.weight"));
+    CHECK_FALSE(layer.moe->shared.has_value());
+  }
+}
+
+TEST_CASE("Qwen3-MoE's window is that of all layers, and only if it is in use") {
+  nlohmann::json config = qwen3Config();
+  config["sliding_window"] = 5;
+  CHECK(describe(config).layers[0].attention.window == 0);
+  config["use_sliding_window"] = true;
+  for (const LayerDescription &layer : describe(config).layers)
+    CHECK(layer.attention.window == 5);
+}
+
+TEST_CASE("Qwen3-MoE's mlp_only_layers are dense") {
+  nlohmann::json config = qwen3Config();
+  config["mlp_only_layers"] = {0};
+  const ModelDescription model = describe(config);
+  REQUIRE(model.layers[0].dense.has_value());
+  CHECK(model.layers[0].dense->gate.weight.rows == 6);
+  CHECK(model.layers[1].moe.has_value());
+}
+
+TEST_CASE("Qwen3-MoE with wrong values is refused") {
+  checkRefused(qwen3Config(), {{"num_experts", 0, "an integer from 1"},
+                               {"num_experts_per_tok", 5, "an integer from 1 to 4"},
+                               {"moe_intermediate_size", "3", "an integer"},
+                               {"attention_bias", true, "false"},
+                               {"norm_topk_prob", 1, "true or false"},
+                               {"mlp_only_layers", {-1}, ""}});
+}
+
+TEST_CASE("OLMoE's norms are of the whole projections, and clip_qkv clamps") {
+  const ModelDescription model = describe(olmoeConfig());
+  const moec::AttentionDescription &attention = model.layers[1].attention;
+  CHECK(attention.queryNorm->weight.cols == 8);
+  CHECK(attention.keyNorm->weight.cols == 4);
+  CHECK_FALSE(attention.clip.has_value());
+  CHECK(model.layers[1].moe->experts[0].gate.weight.rows == 6);
+  CHECK_FALSE(model.layers[1].moe->router.renormalize);
+  nlohmann::json clipped = olmoeConfig();
+  clipped["clip_qkv"] = 1.5;
+  CHECK(describe(clipped).layers[0].attention.clip == 1.5f);
+}
+
+TEST_CASE("OLMoE with wrong values is refused") {
+  checkRefused(olmoeConfig(), {{"num_experts", 65537, "an integer from 1 to 65536"},
+                               {"num_experts_per_tok", 0, "an integer from 1 to 4"},
+                               {"intermediate_size", -1, "an integer from 1"},
+                               {"clip_qkv", -1, "a number"},
+                               {"mlp_bias", true, "false"}});
+}
+
+TEST_CASE("Granite-MoE's multipliers scale embedding, scores, branches and logits") {
+  const ModelDescription model = describe(graniteConfig());
+  CHECK(model.embeddingScale == 12);
+  CHECK(model.residualScale == 0.22f);
+  CHECK(model.logitsScale == static_cast<float>(1 / 6.0));
+  CHECK(model.tiedHead);
+  for (const LayerDescription &layer : model.layers) {
+    CHECK(layer.attention.scale == 0.015625f);
+    CHECK(layer.moe->router.renormalize);
+  }
+}
+
+TEST_CASE("Granite-MoE's experts are fused, gate before up") {
+  const ModelDescription model = describe(graniteConfig());
+  const moec::GluDescription &expert = model.layers[1].moe->experts[2];
+  const std::string module = "model.layers.1.block_sparse_moe.";
+  CHECK(expert.gate.weight.tensor == module + "input_linear.weight");
+  CHECK(expert.gate.weight.index == 2u);
+  CHECK(expert.gate.weight.firstRow == 0);
+  CHECK(expert.up.weight.tensor == module + "input_linear.weight");
+  CHECK(expert.up.weight.firstRow == 6);
+  CHECK(expert.down.weight.tensor == module + "output_linear.weight");
+  CHECK(model.layers[1].moe->router.linear.weight.tensor == module + "router.layer.weight");
+}
+
+TEST_CASE("Granite-MoE with wrong values is refused") {
+  checkRefused(graniteConfig(), {{"num_local_experts", 0, "an integer from 1"},
+                                 {"num_experts_per_tok", 9, "an integer from 1 to 4"},
+                                 {"logits_scaling", 0, "a number"},
+                                 {"residual_multiplier", "0.22", "a number"},
+                                 {"embedding_multiplier", 1e9, "a number"}});
+}
+
+TEST_CASE("MiniCPM-MoE's factors follow from depth and width, and its head is tied by default") {
+  const ModelDescription model = describe(miniCpmConfig());
+  CHECK(model.embeddingScale == 12);
+  CHECK(model.residualScale == static_cast<float>(1.4 / std::sqrt(2.0)));
+  CHECK(model.logitsScale == 0.25f);
+  CHECK(model.tiedHead);
+  CHECK(model.ropes[0].inverseFrequencies[1] == 0.01f); // theta 10000, head of 4.
+  CHECK(model.layers[0].moe->router.renormalize);
+  CHECK(model.layers[0].moe->experts[1].up.weight.tensor ==
+        "model.layers.0.mlp.experts.1.w3.weight");
+}
+
+TEST_CASE("MiniCPM-MoE with wrong values, and its dense models, are refused") {
+  checkRefused(miniCpmConfig(), {{"num_experts", 0, "an integer from 1"},
+                                 {"num_experts_per_tok", 5, "an integer from 1 to 4"},
+                                 {"scale_depth", nullptr, "a number"},
+                                 {"dim_model_base", 0, "an integer from 1"},
+                                 {"scale_emb", 0, "a number"}});
+  nlohmann::json dense = miniCpmConfig();
+  dense.erase("num_experts");
+  CHECK(tryDescribe(dense).status().code() == moert::StatusCode::kInvalidInput);
+}
