@@ -189,12 +189,18 @@ LogicalResult Expander::expand(AttentionOp op) {
   if (failed(query) || failed(key = linear(op, op.getKey(), input)) ||
       failed(value = linear(op, op.getValue(), input)))
     return failure();
-  headNorm(loc, op.getQueryNorm(), *query);
-  headNorm(loc, op.getKeyNorm(), *key);
+  const auto normalize = [&] {
+    headNorm(loc, op.getQueryNorm(), *query);
+    headNorm(loc, op.getKeyNorm(), *key);
+  };
+  if (!op.getNormsAfterRope())
+    normalize();
   if (op.getRope()) {
     execute<ExecRopeOp>(loc, *query, op.getHeads(), slot.getKeyDim(), *op.getRope());
     execute<ExecRopeOp>(loc, *key, slot.getKvHeads(), slot.getKeyDim(), *op.getRope());
   }
+  if (op.getNormsAfterRope())
+    normalize();
   execute<ExecStoreKvOp>(loc, *key, *value, op.getSlotAttr());
   Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
   execute<ExecAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(),
@@ -207,6 +213,9 @@ LogicalResult Expander::expand(AttentionOp op) {
 }
 
 LogicalResult Expander::expand(RouteOp op) {
+  if (op.getScoring() != RouterScoring::kSoftmaxThenTopK || op.getChoiceBias() || op.getGroups())
+    return op.emitOpError("chooses experts by sigmoid, with a bias or within groups, which the "
+                          "schedule has no instruction for");
   FailureOr<Value> scores = linear(op, op.getRouter(), bufferOf(op.getInput()));
   if (failed(scores))
     return failure();

@@ -24,8 +24,14 @@ struct Family {
 
 /// Ascending by model_type.
 constexpr std::array kFamilies = {
+    Family{"deepseek", "DeepseekForCausalLM", describeDeepSeek},
+    Family{"dots1", "Dots1ForCausalLM", describeDots1},
+    Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe},
+    Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
+    Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe},
     Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe},
+    Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral},
     Family{"olmoe", "OlmoeForCausalLM", describeOlmoe},
     Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe},

@@ -62,6 +62,7 @@ struct AttentionDescription {
   LinearDescription query, key, value, output;
   /// A weight of headDim normalizes each head, a longer one all heads together.
   std::optional<NormDescription> queryNorm, keyNorm;
+  bool normsAfterRope = false;
   std::optional<float> clip;    // q, k, v clamped to +-clip, after the norms.
   std::optional<uint32_t> rope; // Index into ModelDescription::ropes.
 };
@@ -76,14 +77,21 @@ struct GluDescription {
 
 enum class RouterScoring {
   kSoftmaxThenTopK, // Softmax over all experts, then the k largest.
+  kSigmoid,         // The sigmoid of each expert's score.
 };
 
+enum class GroupScore { kLargest, kTwoLargest };
+
+/// runtime/policy/Routing.h defines the choice.
 struct RouterDescription {
   LinearDescription linear;
   RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t topK = 0;
   bool renormalize = false; // Divide the weights by their sum over the chosen experts.
   float weightScale = 1;
+  std::optional<WeightSource> choiceBias; // [E]; added to the scores that choose, not to weights.
+  uint32_t groups = 1, keptGroups = 1;
+  GroupScore groupScore = GroupScore::kLargest;
 };
 
 /// A network that is always active, in addition to the routed experts; with a gate, its output is

@@ -47,6 +47,8 @@ void visitAttention(const AttentionDescription &attention, const Visit &visit) {
 
 void visitMoe(const MoeDescription &moe, const Visit &visit) {
   visitLinear(moe.router.linear, visit);
+  if (moe.router.choiceBias)
+    visit(*moe.router.choiceBias);
   for (const GluDescription &expert : moe.experts)
     visitGlu(expert, visit);
   if (!moe.shared)

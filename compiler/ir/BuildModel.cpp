@@ -19,7 +19,7 @@ namespace {
 struct LayerSymbols {
   NormAttr attentionNorm, networkNorm, queryNorm, keyNorm;
   LinearAttr query, key, value, output, router, sharedGate;
-  FlatSymbolRefAttr kvSlot, rope, moeLayer;
+  FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias;
   GluAttr dense, shared;
 };
 
@@ -189,6 +189,9 @@ ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
 void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe) {
   std::string prefix = ("layer" + Twine(number)).str();
   symbols.router = linear(prefix + ".router", moe.router.linear, WeightRole::kRouter);
+  if (moe.router.choiceBias)
+    symbols.choiceBias =
+        weight(prefix + ".router.choice_bias", *moe.router.choiceBias, WeightRole::kVector);
   std::string name = prefix + ".experts";
   Location loc = named(name);
   ExpertMatrixAttr gate = expertMatrix(loc, ExpertPart::kGate, moe, &GluDescription::gate),
@@ -267,13 +270,29 @@ void ModelBuilder::declareSymbols() {
 // Functions
 //===----------------------------------------------------------------------===//
 
+static ir::GroupScore groupScoreOf(moec::GroupScore score) {
+  return score == moec::GroupScore::kLargest ? ir::GroupScore::kLargest
+                                             : ir::GroupScore::kTwoLargest;
+}
+
+static ir::RouterScoring scoringOf(moec::RouterScoring scoring) {
+  return scoring == moec::RouterScoring::kSigmoid ? ir::RouterScoring::kSigmoid
+                                                  : ir::RouterScoring::kSoftmaxThenTopK;
+}
+
 Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &moe,
                              const LayerSymbols &symbols) {
   Type ids = rows(builder.getI32Type(), moe.router.topK),
        weights = rows(builder.getF32Type(), moe.router.topK);
-  auto route = RouteOp::create(builder, loc, ids, weights, normed, symbols.router,
-                               symbols.moeLayer.getValue(), ir::RouterScoring::kSoftmaxThenTopK,
-                               moe.router.renormalize, llvm::APFloat(moe.router.weightScale));
+  RouterGroupsAttr groups;
+  if (moe.router.keptGroups < moe.router.groups)
+    groups = RouterGroupsAttr::get(builder.getContext(), moe.router.groups, moe.router.keptGroups,
+                                   groupScoreOf(moe.router.groupScore));
+  auto route =
+      RouteOp::create(builder, loc, ids, weights, normed, symbols.router, symbols.moeLayer,
+                      RouterScoringAttr::get(builder.getContext(), scoringOf(moe.router.scoring)),
+                      builder.getBoolAttr(moe.router.renormalize), f32(moe.router.weightScale),
+                      symbols.choiceBias, groups);
   // Before the routed experts, so that it is computed while they are read.
   Value shared;
   if (moe.shared)
@@ -301,7 +320,8 @@ Value ModelBuilder::buildLayer(Value hidden, size_t number) {
       builder, loc, type, normed, symbols.query, symbols.key, symbols.value, symbols.output,
       symbols.kvSlot, builder.getI32IntegerAttr(static_cast<int32_t>(attention.heads)),
       f32(attention.scale), window, symbols.rope, symbols.queryNorm, symbols.keyNorm,
-      attention.clip ? f32(*attention.clip) : FloatAttr());
+      attention.clip ? f32(*attention.clip) : FloatAttr(),
+      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr());
   hidden = AddOp::create(builder, loc, type, hidden, attended, residual);
 
   loc = named("layer" + Twine(number) + ".network");

@@ -1,6 +1,8 @@
 // Verifiers of the dialect's attributes and types.
 #include "compiler/ir/MoeDialect.h"
 
+#include "runtime/policy/Routing.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 namespace mlir::moe {
@@ -14,6 +16,8 @@ static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));
 static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::ExpertPart::kDown));
 static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
+static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
+              static_cast<int>(moert::GroupScore::kTwoLargest));
 static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
               static_cast<int>(moert::RopeStyle::kInterleaved));
 
@@ -31,6 +35,15 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
     return emitError() << "a source with index " << index;
   if (rowStep == 0)
     return emitError() << "a source with a row step of 0";
+  return success();
+}
+
+LogicalResult RouterGroupsAttr::verify(EmitError emitError, uint32_t count, uint32_t kept,
+                                       GroupScore /*score*/) {
+  if (count < 2 || count > moert::kMaxRouterGroups)
+    return emitError() << count << " groups of experts, expected 2 to " << moert::kMaxRouterGroups;
+  if (kept == 0 || kept > count)
+    return emitError() << kept << " of " << count << " groups are kept, expected 1 to " << count;
   return success();
 }
 

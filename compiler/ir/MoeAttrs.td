@@ -38,7 +38,11 @@ def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
 
 def Moe_RouterScoring : Moe_Enum<"RouterScoring", "selection of experts by scores", [
-  I32EnumAttrCase<"kSoftmaxThenTopK", 0, "softmax_then_top_k">]>;
+  I32EnumAttrCase<"kSoftmaxThenTopK", 0, "softmax_then_top_k">,
+  I32EnumAttrCase<"kSigmoid", 1, "sigmoid">]>;
+
+def Moe_GroupScore : Moe_Enum<"GroupScore", "score of a group of experts", [
+  I32EnumAttrCase<"kLargest", 0, "largest">, I32EnumAttrCase<"kTwoLargest", 1, "two_largest">]>;
 
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;
@@ -100,6 +104,21 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
                         DefaultValuedParameter<"uint32_t", "0">:$firstRow,
                         DefaultValuedParameter<"uint32_t", "1">:$rowStep,
                         DefaultValuedParameter<"bool", "false">:$transposed);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_RouterGroupsAttr : Moe_Attr<"RouterGroups", "router_groups"> {
+  let summary = "Groups of consecutive experts, of which only the best compete";
+  let description = [{
+    `count` groups of equal size, 2 to 64; `kept` of them compete, those with the best scores
+    (moert::RoutingRule).
+
+    ```mlir
+    #moe.router_groups<count = 8, kept = 4, score = two_largest>
+    ```
+  }];
+  let parameters = (ins "uint32_t":$count, "uint32_t":$kept, EnumParameter<Moe_GroupScore>:$score);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

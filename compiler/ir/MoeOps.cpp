@@ -194,6 +194,20 @@ LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult checkGroups(Operation *op, std::optional<RouterGroupsAttr> groups, uint64_t experts,
+                          uint64_t topK) {
+  if (!groups)
+    return success();
+  if (experts % groups->getCount() != 0)
+    return op->emitOpError() << experts << " experts in " << groups->getCount()
+                             << " groups, expected a multiple";
+  if (experts / groups->getCount() * groups->getKept() < topK)
+    return op->emitOpError() << "chooses " << topK << " of the "
+                             << experts / groups->getCount() * groups->getKept()
+                             << " experts in the kept groups";
+  return success();
+}
+
 LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<uint64_t> width = widthOf(*this, getInput()), ids = widthOf(*this, getExperts()),
                       weights = widthOf(*this, getWeights());
@@ -203,7 +217,9 @@ LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (*ids != *weights || *ids > layer.getExperts())
     return emitOpError() << "chooses " << *ids << " experts with " << *weights
                          << " weights, expected the same number, at most " << layer.getExperts();
-  if (failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)))
+  if (failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)) ||
+      failed(checkVector(*this, symbols, getChoiceBiasAttr(), layer.getExperts())) ||
+      failed(checkGroups(*this, getGroups(), layer.getExperts(), *ids)))
     return failure();
   return checkRouterRole(*this, symbols, getRouter().getWeight());
 }

@@ -168,32 +168,41 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
                        Moe_LinearAttr:$value, Moe_LinearAttr:$output, FlatSymbolRefAttr:$slot,
                        I32Attr:$heads, F32Attr:$scale, OptionalAttr<I32Attr>:$window,
                        OptionalAttr<FlatSymbolRefAttr>:$rope, OptionalAttr<Moe_NormAttr>:$queryNorm,
-                       OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip);
+                       OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip,
+                       UnitAttr:$normsAfterRope);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $input `query` $query `key` $key `value` $value `output` $output `slot` $slot `heads` $heads
     `scale` $scale (`window` $window^)? (`rope` $rope^)? (`query_norm` $queryNorm^)?
-    (`key_norm` $keyNorm^)? (`clip` $clip^)? attr-dict `:` type($input)
+    (`key_norm` $keyNorm^)? (`clip` $clip^)? (`norms_after_rope` $normsAfterRope^)? attr-dict
+    `:` type($input)
   }];
 }
 
 def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
   let summary = "Chooses the experts of each token";
   let description = [{
-    The k best experts, best first, and the factors of their outputs.
+    The k best experts, best first, and the factors of their outputs. A bias is added to the scores
+    that choose; factors come from the scores without it.
 
     ```mlir
     %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
         softmax_then_top_k renormalize true scale 1.0
       : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
+        sigmoid renormalize true scale 2.5 bias @layer0.router.choice_bias
+        groups <count = 8, kept = 4, score = two_largest>
+      : tensor<?x64xf32> -> tensor<?x8xi32>, tensor<?x8xf32>
     ```
   }];
   let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$router, FlatSymbolRefAttr:$moeLayer,
-                       Moe_RouterScoring:$scoring, BoolAttr:$renormalize, F32Attr:$weightScale);
+                       Moe_RouterScoring:$scoring, BoolAttr:$renormalize, F32Attr:$weightScale,
+                       OptionalAttr<FlatSymbolRefAttr>:$choiceBias,
+                       OptionalAttr<Moe_RouterGroupsAttr>:$groups);
   let results = (outs Moe_ExpertIds:$experts, Moe_Rows:$weights);
   let assemblyFormat = [{
     $input `router` $router `to` $moeLayer $scoring `renormalize` $renormalize
-    `scale` $weightScale attr-dict `:` type($input) `->` type($experts) `,` type($weights)
+    `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^)? attr-dict `:` type($input) `->` type($experts) `,` type($weights)
   }];
 }
 

@@ -55,6 +55,10 @@ inline LogicalResult checkRouterRole(Operation *user, SymbolTableCollection &sym
   return success();
 }
 
+/// Checks that groups divide the experts and that the kept ones hold topK. Absent is allowed.
+LogicalResult checkGroups(Operation *user, std::optional<RouterGroupsAttr> groups, uint64_t experts,
+                          uint64_t topK);
+
 /// Checks that `target` is `ahead` MoE layers after the layer of `user`, if `user` has a layer
 /// number.
 inline LogicalResult checkAhead(Operation *user, MoeLayerOp target, uint32_t ahead) {

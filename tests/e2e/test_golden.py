@@ -6,7 +6,7 @@ LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
 # Absolute: the router's weights are a softmax, at most 1, whose error is that of its logits, which are a few units.
 WEIGHTS_TOLERANCE = 1e-4
 
-FAMILIES = ("granitemoe", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
+FAMILIES = ("granitemoe", "hunyuan_v1_moe", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
 
 
 def cases():

@@ -5,8 +5,14 @@
 
 namespace moec {
 
+moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeDots1(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeErnie45Moe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGlm4Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeMiniMaxM2(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMixtral(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);

@@ -1,7 +1,6 @@
 #include "compiler/import/architectures/LlamaDecoder.h"
 
 #include "compiler/import/JsonScan.h"
-#include "compiler/import/architectures/Rope.h"
 
 #include <algorithm>
 #include <array>
@@ -259,6 +258,17 @@ Result<float> readMultiplier(const ConfigObject &config, std::string_view key,
   return static_cast<float>(value);
 }
 
+Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder) {
+  MOERT_ASSIGN_OR_RETURN(const double factor, readPartialRotaryFactor(config));
+  decoder.rope.isPartial = true;
+  decoder.rope.dim = static_cast<uint32_t>(decoder.headDim * factor); // As the reference rounds.
+  if (decoder.rope.dim < 2 || decoder.rope.dim % 2 != 0)
+    return config.mismatch("partial_rotary_factor",
+                           strCat("a factor that rotates an even number of the ", decoder.headDim,
+                                  " elements of a head"));
+  return Status();
+}
+
 Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key, std::string_view alias,
                            uint32_t least, uint32_t most, uint32_t fallback) {
   MOERT_ASSIGN_OR_RETURN(const uint32_t aliasValue, config.integer(alias, least, most, fallback));
@@ -278,6 +288,7 @@ Result<DecoderConfig> readDecoderConfig(const ConfigObject &config) {
   MOERT_ASSIGN_OR_RETURN(decoder.hiddenSize, config.integer("hidden_size", 1, kMaxWidth));
   MOERT_ASSIGN_OR_RETURN(decoder.layerCount, config.integer("num_hidden_layers", 1, kMaxLayers));
   MOERT_RETURN_IF_ERROR(readHeads(config, decoder));
+  decoder.rope.dim = decoder.headDim;
   MOERT_ASSIGN_OR_RETURN(decoder.maxPositions,
                          config.integer("max_position_embeddings", 1, kMaxPositions));
   MOERT_ASSIGN_OR_RETURN(const double epsilon, config.real("rms_norm_eps", 0, 1));
@@ -295,8 +306,7 @@ Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
   model.maxPositions = decoder.maxPositions;
   model.embedding =
       matrixSource("model.embed_tokens.weight", decoder.vocabularySize, decoder.hiddenSize);
-  MOERT_ASSIGN_OR_RETURN(RopeDescription rope,
-                         readRope(input.config, decoder.headDim, decoder.ropeTheta));
+  MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.rope));
   model.ropes.push_back(std::move(rope));
   MOERT_RETURN_IF_ERROR(readSpecialTokens(input, model));
   MOERT_RETURN_IF_ERROR(describeLayers(decoder, fillLayer, input.config, model));

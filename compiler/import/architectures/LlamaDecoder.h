@@ -7,6 +7,7 @@
 #include "compiler/import/Architecture.h"
 #include "compiler/import/Config.h"
 #include "compiler/import/ModelDescription.h"
+#include "compiler/import/architectures/Rope.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct DecoderConfig {
   float epsilon = 0;
   Activation activation = Activation::kSilu;
   bool tiedHead = false; // From the config; describeDecoder() checks it against the tensors.
-  std::optional<double> ropeTheta; // Where the config has no rope_theta; absent: it must.
+  RopeKind rope;         // Rotates whole heads, unless the family changes it.
 };
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
@@ -39,6 +40,7 @@ inline constexpr uint32_t kMaxWidth = 1 << 24;
 inline constexpr uint32_t kMaxExperts = 1 << 16;
 inline constexpr uint32_t kMaxWindow = 1u << 30;
 inline constexpr uint32_t kMaxLayerNumber = 1u << 20;
+inline constexpr uint32_t kMaxRouterGroups = 64; // As the runtime has it.
 
 /// Reads and checks these keys. Refuses what no supported family computes: activations other than
 /// SiLU, quantized weights, data types other than plain floats.
@@ -57,6 +59,9 @@ inline constexpr double kLeastMultiplier = 1e-6, kMostMultiplier = 1e6;
 /// A factor on an embedding, on scores or on a residual branch.
 moert::Result<float> readMultiplier(const ConfigObject &config, std::string_view key,
                                     std::optional<double> fallback = std::nullopt);
+
+/// Rotates only the first elements of each head, by partial_rotary_factor.
+moert::Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder);
 
 /// Which layers are routed, by decoder_sparse_step (layer l if l + 1 is a multiple) and
 /// mlp_only_layers (never).

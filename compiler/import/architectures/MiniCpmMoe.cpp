@@ -42,7 +42,7 @@ Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderConfig(input.config));
   // Defaults of the class, which its configs rely on.
   MOERT_ASSIGN_OR_RETURN(decoder.tiedHead, input.config.boolean("tie_word_embeddings", true));
-  decoder.ropeTheta = 10000;
+  decoder.rope.defaultTheta = 10000;
   MOERT_ASSIGN_OR_RETURN(const MiniCpmConfig mini, readMiniCpm(input.config, decoder));
   const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
     const std::string module = prefix + "mlp.";

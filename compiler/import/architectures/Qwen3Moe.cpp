@@ -37,7 +37,7 @@ Result<Qwen3MoeConfig> readQwen3Moe(const ConfigObject &config, uint32_t layers)
   if (std::find(qwen.isRouted.begin(), qwen.isRouted.end(), false) != qwen.isRouted.end()) {
     MOERT_ASSIGN_OR_RETURN(qwen.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
   }
-  // Of all layers, unlike Qwen2-MoE's.
+  // The window is that of all layers, unlike in Qwen2-MoE.
   MOERT_ASSIGN_OR_RETURN(const bool useWindow, config.boolean("use_sliding_window", false));
   if (useWindow) {
     MOERT_ASSIGN_OR_RETURN(qwen.window, config.integer("sliding_window", 1, kMaxWindow));

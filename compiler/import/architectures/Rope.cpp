@@ -59,14 +59,6 @@ Result<RopeKeys> readKeys(const ConfigObject &config, std::optional<double> defa
   return keys;
 }
 
-/// No supported family rotates only a part of each head.
-Status refusePartial(const ConfigObject &config) {
-  if (!config.has("partial_rotary_factor"))
-    return Status();
-  MOERT_ASSIGN_OR_RETURN(const double factor, config.real("partial_rotary_factor", 0, 1));
-  return factor == 1 ? Status() : config.mismatch("partial_rotary_factor", "1");
-}
-
 Status scaleLlama3(const ConfigObject &parameters, std::vector<double> &frequencies) {
   MOERT_ASSIGN_OR_RETURN(const double factor, parameters.real("factor", 1, kMostFactor));
   MOERT_ASSIGN_OR_RETURN(const double low, parameters.real("low_freq_factor", 1e-6, kMostFactor));
@@ -156,6 +148,18 @@ void scaleYarn(const Yarn &yarn, double theta, std::vector<double> &frequencies)
   }
 }
 
+/// Hunyuan's dynamic type: another theta at every length.
+Status scaleTheta(uint32_t dim, RopeKeys &keys) {
+  if (keys.type != "dynamic" || !keys.parameters->has("alpha"))
+    return Status();
+  if (dim <= 2)
+    return keys.parameters->mismatch("alpha", "none with heads of 2 elements");
+  MOERT_ASSIGN_OR_RETURN(const double alpha, keys.parameters->real("alpha", 1, kMostFactor));
+  keys.theta *= deterministicPow(alpha, static_cast<double>(dim) / (dim - 2));
+  keys.type = "default";
+  return Status();
+}
+
 Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<double> &frequencies,
              float &attentionFactor) {
   if (keys.type == "default")
@@ -172,7 +176,7 @@ Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<doubl
   }
   if (keys.type != "linear")
     return keys.parameters->mismatch(keys.parameters->contains("type") ? "type" : "rope_type",
-                                     "default, linear, llama3 or yarn");
+                                     "default, linear, llama3, yarn, or dynamic with alpha");
   MOERT_ASSIGN_OR_RETURN(const double factor, keys.parameters->real("factor", 1, kMostFactor));
   for (double &frequency : frequencies)
     frequency /= factor;
@@ -181,17 +185,25 @@ Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<doubl
 
 } // namespace
 
-Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim,
-                                 std::optional<double> defaultTheta) {
-  MOERT_ASSIGN_OR_RETURN(const RopeKeys keys, readKeys(config, defaultTheta));
-  MOERT_RETURN_IF_ERROR(refusePartial(config));
-  if (keys.parameters)
-    MOERT_RETURN_IF_ERROR(refusePartial(*keys.parameters));
+Result<double> readPartialRotaryFactor(const ConfigObject &config) {
+  const char *const key = "partial_rotary_factor";
+  if (config.has(key) || !config.has("rope_parameters"))
+    return config.has(key) ? config.real(key, 0, 1) : Result<double>(1.0);
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject parameters, config.object("rope_parameters"));
+  return parameters.has(key) ? parameters.real(key, 0, 1) : Result<double>(1.0);
+}
 
+Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind) {
+  MOERT_ASSIGN_OR_RETURN(RopeKeys keys, readKeys(config, kind.defaultTheta));
+  MOERT_ASSIGN_OR_RETURN(const double part, readPartialRotaryFactor(config));
+  if (part != 1 && !kind.isPartial)
+    return config.mismatch("partial_rotary_factor", "1");
+  MOERT_RETURN_IF_ERROR(scaleTheta(kind.dim, keys));
   std::vector<double> frequencies;
-  for (uint32_t i = 0; i < rotaryDim; i += 2)
-    frequencies.push_back(deterministicPow(keys.theta, -(static_cast<double>(i) / rotaryDim)));
+  for (uint32_t i = 0; i < kind.dim; i += 2)
+    frequencies.push_back(deterministicPow(keys.theta, -(static_cast<double>(i) / kind.dim)));
   RopeDescription rope;
+  rope.style = kind.style;
   MOERT_RETURN_IF_ERROR(scale(keys, config, frequencies, rope.attentionFactor));
   rope.inverseFrequencies.assign(frequencies.begin(), frequencies.end());
   return rope;

@@ -11,10 +11,20 @@
 
 namespace moec {
 
-/// Reads the keys and computes the inverse frequencies for an even rotaryDim: in double with
-/// deterministic functions, rounded once to f32. Supports the types default, linear, llama3 and
-/// yarn; names any other type in an error. defaultTheta: where the config has no rope_theta.
-moert::Result<RopeDescription> readRope(const ConfigObject &config, uint32_t rotaryDim,
-                                        std::optional<double> defaultTheta = std::nullopt);
+/// What a family's class decides about its rotary embedding.
+struct RopeKind {
+  uint32_t dim = 0; // Elements of a head that rotate, the first ones; even.
+  RopeStyle style = RopeStyle::kHalf;
+  std::optional<double> defaultTheta = {}; // Where the config has no rope_theta; absent: it must.
+  bool isPartial = false; // Only then may the config have partial_rotary_factor < 1.
+};
+
+/// Reads the keys and computes the inverse frequencies: in double with deterministic functions,
+/// rounded once to f32. Supports the types default, linear, llama3, yarn, and dynamic with alpha
+/// (Hunyuan's); names any other type in an error.
+moert::Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind);
+
+/// partial_rotary_factor, of the config or of its rope_parameters; 1 if there is none.
+moert::Result<double> readPartialRotaryFactor(const ConfigObject &config);
 
 } // namespace moec

@@ -51,7 +51,7 @@ const std::vector<Row> kConfigKeys = {
     {"no model_type", [](auto &c) { c.config.erase("model_type"); }, "config.json",
      "'model_type': found no such key"},
     {"an unknown model_type", [](auto &c) { c.config["model_type"] = "llama"; }, "config.json",
-     "found \"llama\", expected one of granitemoe (GraniteMoeForCausalLM), minicpm"},
+     "found \"llama\", expected one of deepseek (DeepseekForCausalLM), dots1"},
     {"an unknown model_type of 5000 letters",
      [](auto &c) { c.config["model_type"] = std::string(5000, 'x'); }, "config.json",
      "xxx..., expected one of"},
@@ -140,7 +140,7 @@ const std::vector<Row> kRopeKeys = {
        c.config["rope_scaling"] = {{"type", "longrope"}, {"factor", 4.0}};
      },
      "config.json",
-     "'rope_scaling.type': found \"longrope\", expected default, linear, llama3 or yarn"},
+     "'rope_scaling.type': found \"longrope\", expected default, linear, llama3, yarn"},
     {"longrope under the new spelling",
      [](auto &c) {
        c.config["rope_parameters"] = {{"rope_type", "longrope"}, {"rope_theta", 1e4}};

@@ -215,3 +215,157 @@ TEST_CASE("MiniCPM-MoE with wrong values, and its dense models, are refused") {
   dense.erase("num_experts");
   CHECK(tryDescribe(dense).status().code() == moert::StatusCode::kInvalidInput);
 }
+
+//===-- DeepSeek's keys -----------------------------------------------------------------------===//
+
+static nlohmann::json deepSeekConfig(const char *modelType, const char *className) {
+  nlohmann::json config = decoderConfig(modelType, className);
+  config["num_hidden_layers"] = 3;
+  config["n_routed_experts"] = 8;
+  config["n_shared_experts"] = 2;
+  config["moe_intermediate_size"] = 3;
+  config["first_k_dense_replace"] = 1;
+  config["norm_topk_prob"] = true;
+  config["routed_scaling_factor"] = 2.5;
+  config["n_group"] = 4;
+  config["topk_group"] = 2;
+  return config;
+}
+
+static nlohmann::json dotsConfig() {
+  return deepSeekConfig("dots1", "Dots1ForCausalLM");
+}
+
+static nlohmann::json glmConfig() {
+  nlohmann::json config = deepSeekConfig("glm4_moe", "Glm4MoeForCausalLM");
+  config["head_dim"] = 8;
+  config["partial_rotary_factor"] = 0.5;
+  config["attention_bias"] = true;
+  config["use_qk_norm"] = true;
+  return config;
+}
+
+TEST_CASE("DeepSeek-MoE has dense layers first, and shared experts as one ungated network") {
+  nlohmann::json config = deepSeekConfig("deepseek", "DeepseekForCausalLM");
+  config["scoring_func"] = "softmax";
+  const ModelDescription model = describe(config);
+  REQUIRE(model.layers[0].dense.has_value());
+  CHECK(model.layers[0].dense->gate.weight.rows == 6);
+  for (size_t l : {1u, 2u}) {
+    const moec::MoeDescription &moe = model.layers[l].moe.value();
+    CHECK(moe.experts.size() == 8);
+    CHECK(moe.router.scoring == moec::RouterScoring::kSoftmaxThenTopK);
+    CHECK_FALSE(moe.router.choiceBias.has_value());
+    REQUIRE(moe.shared.has_value());
+    CHECK(moe.shared->network.down.weight.cols == 6);
+    CHECK_FALSE(moe.shared->gate.has_value());
+  }
+  checkRefused(config, {{"scoring_func", "sigmoid", "softmax"},
+                        {"n_routed_experts", 0, "an integer from 1"},
+                        {"n_shared_experts", -1, "an integer"},
+                        {"num_experts_per_tok", 9, "an integer from 1 to 8"},
+                        {"moe_layer_freq", 0, "an integer from 1"}});
+}
+
+TEST_CASE("dots.llm1 chooses by sigmoid and bias within groups, and normalizes heads") {
+  const ModelDescription model = describe(dotsConfig());
+  const LayerDescription &layer = model.layers[2];
+  CHECK(layer.attention.queryNorm->weight.cols == 4);
+  const moec::RouterDescription &router = layer.moe->router;
+  CHECK(router.scoring == moec::RouterScoring::kSigmoid);
+  CHECK(router.choiceBias->tensor == "model.layers.2.mlp.gate.e_score_correction_bias");
+  CHECK(router.groups == 4);
+  CHECK(router.keptGroups == 2);
+  CHECK(router.groupScore == moec::GroupScore::kTwoLargest);
+  CHECK(router.weightScale == 2.5f);
+  CHECK(router.renormalize);
+  checkRefused(dotsConfig(), {{"n_group", 3, "a divisor of 8"},
+                              {"n_group", 65, "an integer from 1 to 64"},
+                              {"topk_group", 5, "an integer from 1 to 4"},
+                              {"sliding_window", 128, "null"},
+                              {"routed_scaling_factor", 0, "a number"}});
+}
+
+TEST_CASE("GLM-4.5 rotates the first part of each head and has biases") {
+  const ModelDescription model = describe(glmConfig());
+  CHECK(model.ropes[0].inverseFrequencies.size() == 2);
+  CHECK(model.layers[1].attention.query.bias.has_value());
+  CHECK(model.layers[1].attention.value.bias.has_value());
+  CHECK_FALSE(model.layers[1].attention.output.bias.has_value());
+  CHECK(model.layers[1].attention.keyNorm.has_value());
+  nlohmann::json v5 = glmConfig();
+  v5.erase("partial_rotary_factor");
+  v5.erase("rope_theta");
+  v5["rope_parameters"] = {{"rope_theta", 1e4}, {"partial_rotary_factor", 0.25}};
+  CHECK(describe(v5).ropes[0].inverseFrequencies.size() == 1);
+  checkRefused(glmConfig(), {{"partial_rotary_factor", 0.1, "an even number"},
+                             {"partial_rotary_factor", 1.5, "a number"},
+                             {"use_qk_norm", "yes", "true or false"},
+                             {"mlp_bias", true, "false"},
+                             {"topk_group", 0, "an integer from 1"}});
+}
+
+TEST_CASE("a family that rotates whole heads refuses partial_rotary_factor") {
+  nlohmann::json config = qwen3Config();
+  config["partial_rotary_factor"] = 0.5;
+  CHECK(tryDescribe(config).status().code() == moert::StatusCode::kInvalidInput);
+}
+
+TEST_CASE("ERNIE-4.5 rotates neighbours and chooses by softmax and bias") {
+  nlohmann::json config = decoderConfig("ernie4_5_moe", "Ernie4_5_MoeForCausalLM");
+  config["moe_num_experts"] = 8;
+  config["moe_k"] = 2;
+  config["moe_intermediate_size"] = 3;
+  config["moe_num_shared_experts"] = 2;
+  config["moe_layer_start_index"] = 1;
+  const ModelDescription model = describe(config);
+  CHECK(model.ropes[0].style == moec::RopeStyle::kInterleaved);
+  CHECK(model.layers[0].dense.has_value());
+  const moec::MoeDescription &moe = model.layers[1].moe.value();
+  CHECK(moe.router.choiceBias->tensor == "model.layers.1.mlp.moe_statics.e_score_correction_bias");
+  CHECK(moe.router.scoring == moec::RouterScoring::kSoftmaxThenTopK);
+  CHECK(moe.router.renormalize);
+  CHECK(moe.shared->network.gate.weight.rows == 6);
+  checkRefused(config, {{"use_bias", true, "false"},
+                        {"moe_k", 9, "an integer from 1 to 8"},
+                        {"moe_layer_interval", 0, "an integer from 1"},
+                        {"moe_layer_end_index", -2, "a number"},
+                        {"moe_num_shared_experts", 5000, "an integer"}});
+}
+
+TEST_CASE("MiniMax-M2 normalizes whole projections and rotates rotary_dim elements") {
+  nlohmann::json config = decoderConfig("minimax_m2", "MiniMaxM2ForCausalLM");
+  config["num_local_experts"] = 8;
+  config["rotary_dim"] = 2;
+  const ModelDescription model = describe(config);
+  CHECK(model.ropes[0].inverseFrequencies.size() == 1);
+  CHECK(model.layers[0].attention.queryNorm->weight.cols == 8);
+  CHECK(model.layers[0].moe->router.choiceBias->tensor ==
+        "model.layers.0.block_sparse_moe.e_score_correction_bias");
+  CHECK(model.layers[0].moe->router.groups == 1);
+  checkRefused(config, {{"rotary_dim", 3, "an even number"},
+                        {"rotary_dim", 6, "an integer from 2 to 4"},
+                        {"num_local_experts", 0, "an integer from 1"},
+                        {"num_experts_per_tok", 9, "an integer from 1 to 8"},
+                        {"sliding_window", 5, "null"}});
+}
+
+TEST_CASE("Hunyuan normalizes after rotating, with a theta scaled by alpha") {
+  nlohmann::json config = decoderConfig("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM");
+  config["num_experts"] = 4;
+  config["moe_topk"] = {1, 2};
+  config["num_shared_expert"] = 2;
+  config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
+  const ModelDescription model = describe(config);
+  CHECK(model.layers[0].attention.normsAfterRope);
+  CHECK(model.layers[0].moe->router.topK == 1);
+  CHECK(model.layers[1].moe->router.topK == 2);
+  CHECK(model.layers[1].moe->shared->network.gate.weight.rows == 12);
+  // theta 1e4 * 1000^(4 / 2) = 1e10, heads of 4.
+  CHECK(model.ropes[0].inverseFrequencies[1] == doctest::Approx(1e-5).epsilon(1e-6));
+  checkRefused(config, {{"moe_topk", {1, 2, 1}, "one for each of 2 layers"},
+                        {"moe_topk", 5, "an integer from 1 to 4"},
+                        {"num_shared_expert", 0, "an integer from 1"},
+                        {"use_cla", true, "false"},
+                        {"num_experts", 0, "an integer from 1"}});
+}

@@ -16,7 +16,7 @@ namespace {
 RopeDescription rope(const std::string &json, uint32_t dim) {
   auto config = Config::parse("config.json", json);
   REQUIRE(config.isOk());
-  auto result = moec::readRope(config->root(), dim);
+  auto result = moec::readRope(config->root(), {.dim = dim});
   INFO(result.status().message());
   REQUIRE(result.isOk());
   return std::move(result).value();
@@ -170,7 +170,7 @@ TEST_CASE("YaRN without a factor or with a ramp the wrong way round is refused")
                                      R"("rope_scaling":{"type":"yarn")" +
                                          keys + "}}");
     REQUIRE(config.isOk());
-    return moec::readRope(config->root(), 16).status();
+    return moec::readRope(config->root(), {.dim = 16}).status();
   };
   CHECK(status("").message().find("factor") != std::string::npos);
   CHECK(status(R"(,"factor":0.5)").code() == moert::StatusCode::kInvalidInput);

@@ -1,0 +1,36 @@
+// The networks of DeepSeek-MoE and of the families that took over its keys and tensor names: routed
+// experts beside shared experts that are one ungated network, the first layers dense.
+#pragma once
+
+#include "compiler/import/architectures/LlamaDecoder.h"
+
+namespace moec {
+
+struct DeepSeekMoeConfig {
+  uint32_t experts = 0;
+  uint32_t topK = 0;
+  uint32_t width = 0;
+  uint32_t sharedWidth = 0; // 0: no shared experts.
+  uint32_t denseWidth = 0;
+  uint32_t firstRouted = 0; // Layers below are dense...
+  uint32_t frequency = 1;   // ...and those whose number is no multiple of this.
+  bool renormalize = false;
+  float weightScale = 1;
+  uint32_t groups = 1, keptGroups = 1;
+
+  bool isRouted(uint32_t layer) const { return layer >= firstRouted && layer % frequency == 0; }
+};
+
+/// renormalizes: where the config has no norm_topk_prob.
+moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, bool renormalizes);
+
+/// The sigmoid router of DeepSeek-V3, with a bias for the choice ("e_score_correction_bias").
+void setSigmoidRouter(const DeepSeekMoeConfig &moe, const std::string &module,
+                      RouterDescription &router);
+
+/// Fills in the network; the router with a softmax, without groups.
+moert::Status describeDeepSeekNetwork(const ArchitectureInput &input, const DeepSeekMoeConfig &moe,
+                                      const DecoderConfig &decoder, uint32_t number,
+                                      const std::string &module, LayerDescription &layer);
+
+} // namespace moec
