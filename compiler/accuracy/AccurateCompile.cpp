@@ -35,11 +35,6 @@ struct ChosenWidths {
 
 } // namespace
 
-static void say(const Session &session, const std::string &line) {
-  if (session.say)
-    session.say(line);
-}
-
 static std::string estimatesText(const EstimateCheck &check) {
   char correlation[16];
   std::snprintf(correlation, sizeof(correlation), "%.2f", check.rankCorrelation);
@@ -58,10 +53,10 @@ static Result<ChosenWidths> chooseWidths(const AccurateCompileRequest &request,
                          searchMeasured(request, material, turn.levels, artifacts, times,
                                         referencePath, work.path(), session));
   const WidthSearchOutcome &outcome = search.outcome;
-  say(session,
-      strCat("measured, the last ", material.items ? "column" : "columns",
-             " on windows of the search:\n") +
-          measuredTable(outcome, artifacts.items(), artifacts.expertWeights(), request.metric));
+  sayTo(session,
+        strCat("measured, the last ", material.items ? "column" : "columns",
+               " on windows of the search:\n") +
+            measuredTable(outcome, artifacts.items(), artifacts.expertWeights(), request.metric));
   const SearchResults results{request, calibration,  material,
                               search,  turn.compile, artifacts.items()};
   if (!outcome.isMet) {
@@ -69,11 +64,12 @@ static Result<ChosenWidths> chooseWidths(const AccurateCompileRequest &request,
     return outOfReach(results, work.path());
   }
   if (search.estimates)
-    say(session, estimatesText(*search.estimates));
+    sayTo(session, estimatesText(*search.estimates));
   ChosenWidths chosen{outcome.best.assignment, measuredOf(results),
                       widthsChosen(outcome, times ? times->place() : "")};
-  say(session, resultText(results));
-  say(session, strCat("widths: ", chosen.reason->reason.value, ", ", chosen.reason->reason.reason));
+  sayTo(session, resultText(results));
+  sayTo(session,
+        strCat("widths: ", chosen.reason->reason.value, ", ", chosen.reason->reason.reason));
   return chosen;
 }
 
@@ -104,8 +100,9 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
   const std::string plans = plannedText(plan->artifact.plans);
   MOERT_RETURN_IF_ERROR(artifacts.emit(std::move(plan).value(), chosen.assignment, options));
   std::error_code ignored;
-  say(session, strCat("wrote ", request.outputPath, ", ",
-                      formatBytes(std::filesystem::file_size(request.outputPath, ignored)), plans));
+  sayTo(session,
+        strCat("wrote ", request.outputPath, ", ",
+               formatBytes(std::filesystem::file_size(request.outputPath, ignored)), plans));
   return {};
 }
 
@@ -173,12 +170,12 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(request.outputPath, request.resume));
   if (isStartingOver)
-    say(session, strCat("starting over; --resume would have continued from ", directory));
+    sayTo(session, strCat("starting over; --resume would have continued from ", directory));
   const std::array beside = {OutputFile::partialPathOf(request.outputPath),
                              Journal::pathOf(request.outputPath)};
   // Without a work directory the files are another command's.
   if (!work.isResumed() && WorkDirectory::removeFiles(beside))
-    say(session, strCat("removed ", beside.front(), ", which an interrupted command had left"));
+    sayTo(session, strCat("removed ", beside.front(), ", which an interrupted command had left"));
   // Files in the work directory are closed when the stages return: some file systems cannot remove
   // a directory whose files are open.
   Status status = runStages(request, std::move(inputs), warnings, work, session);

@@ -103,10 +103,10 @@ Status PooledArtifacts::emit(EmitPlan plan, const WidthAssignment &assignment,
   options.threads = request.threads;
   options.stop = session.stop;
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, model.checkpoint, options));
-  if (result.hasStartedOver && session.say)
-    session.say(
-        strCat(options.outputPath,
-               ": what was left of it is damaged or of other options; it was started over"));
+  if (result.hasStartedOver)
+    sayTo(session,
+          strCat(options.outputPath,
+                 ": what was left of it is damaged or of other options; it was started over"));
   return {};
 }
 

@@ -38,10 +38,9 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
     MOERT_ASSIGN_OR_RETURN(std::string path, write(SelfTextUse::kAcceptance, accepted));
     written.acceptanceTexts = {std::move(path)};
   }
-  if (session.say)
-    session.say(strCat("the checkpoint has written ", calibrated,
-                       " documents for calibration and search, and ", accepted,
-                       " for the acceptance"));
+  sayTo(session,
+        strCat("the checkpoint has written ", calibrated,
+               " documents for calibration and search, and ", accepted, " for the acceptance"));
   MOERT_ASSIGN_OR_RETURN(CompileTexts texts, readCompileTexts(written, inputs.model, session));
   MOERT_RETURN_IF_ERROR(checkCompileTexts(written, inputs, texts));
   return texts;

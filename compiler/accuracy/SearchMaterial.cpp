@@ -12,11 +12,6 @@ using namespace moert;
 
 namespace moec {
 
-static void say(const Session &session, const std::string &line) {
-  if (session.say)
-    session.say(line);
-}
-
 /// Removes the items that calibration or the search has read.
 static Status leaveOutSeenItems(const AccurateCompileRequest &request, const CalibrationInfo &info,
                                 SearchMaterial &material, const Session &session) {
@@ -30,8 +25,8 @@ static Status leaveOutSeenItems(const AccurateCompileRequest &request, const Cal
                                    request.amounts.windowTokens),
                      *request.target));
   if (const uint64_t kept = items.kept.size(); kept < all)
-    say(session, strCat("accepting on ", kept, " of ", all,
-                        " items: calibration or the search has read parts of the others"));
+    sayTo(session, strCat("accepting on ", kept, " of ", all,
+                          " items: calibration or the search has read parts of the others"));
   return {};
 }
 
@@ -63,8 +58,8 @@ Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &reques
                                             const CheckpointHash &checkpoint, CompileTexts texts,
                                             const CalibrationInfo &info, const Session &session) {
   if (texts.calibration.empty())
-    say(session,
-        "the search measures on the profile's own tokens, as no --calibration-text was given");
+    sayTo(session,
+          "the search measures on the profile's own tokens, as no --calibration-text was given");
   std::vector<SearchText> searched = searchTextsOf(request, texts, info);
   const TextAmounts amounts = amountsOf(request);
   SearchMaterial material;
@@ -75,10 +70,11 @@ Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &reques
   if (material.items)
     MOERT_RETURN_IF_ERROR(leaveOutSeenItems(request, info, material, session));
   else if (material.windows.isSetAside)
-    say(session, strCat("accepting on ", accepted.unitCount(), " units (", accepted.documentCount(),
-                        " documents, ", accepted.windows, " windows of ", amounts.windowTokens,
-                        " tokens) that are set aside from the calibration texts, as no "
-                        "--eval-text was given"));
+    sayTo(session,
+          strCat("accepting on ", accepted.unitCount(), " units (", accepted.documentCount(),
+                 " documents, ", accepted.windows, " windows of ", amounts.windowTokens,
+                 " tokens) that are set aside from the calibration texts, as no "
+                 "--eval-text was given"));
   material.acceptedOn =
       material.windows.isSetAside ? std::move(searched) : std::move(texts.acceptance);
   material.fingerprint = measurementFingerprint(request, checkpoint, info, material);
@@ -131,10 +127,10 @@ Result<AcceptanceTurn> takeAcceptanceLevels(const AccurateCompileRequest &reques
   }
   turn.levels = *levels;
   if (turn.compile > 1)
-    say(session, strCat("compile ", turn.compile,
-                        " of this checkpoint on these texts: its acceptance tests need ",
-                        formatConfidence(turn.levels.confidence(AcceptanceChain::kMain)),
-                        " confidence, which takes more bits than on other documents"));
+    sayTo(session, strCat("compile ", turn.compile,
+                          " of this checkpoint on these texts: its acceptance tests need ",
+                          formatConfidence(turn.levels.confidence(AcceptanceChain::kMain)),
+                          " confidence, which takes more bits than on other documents"));
   return turn;
 }
 

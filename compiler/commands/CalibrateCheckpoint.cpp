@@ -60,11 +60,11 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
                              StateFile::pathOf(options.outputPath),
                              CalibrationJournal::pathOf(options.outputPath)};
   // Including the work directory's contents: a later --resume resumes this run.
-  if (!options.resume && WorkDirectory::removeFiles(beside) && session.say)
-    session.say(strCat("starting over; --resume would have continued from ", beside.front()));
+  if (!options.resume && WorkDirectory::removeFiles(beside))
+    sayTo(session, strCat("starting over; --resume would have continued from ", beside.front()));
   Status status = makeAndPass(model.checkpoint, work, options, selfTextDocuments, session);
-  if (status.isOk() && session.say)
-    session.say(strCat("wrote ", options.outputPath));
+  if (status.isOk())
+    sayTo(session, strCat("wrote ", options.outputPath));
   return work.keepAfter(std::move(status), beside);
 }
 

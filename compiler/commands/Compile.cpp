@@ -41,8 +41,7 @@ static Result<std::optional<WorkDirectory>> leftWork(const std::string &checkpoi
     return invalidInput(left->path(), " was left by another command, such as a compile with "
                                       "--accuracy-loss; expected --resume with the options of that "
                                       "command, or no --resume");
-  if (session.say)
-    session.say(left->leftText(options.outputPath));
+  sayTo(session, left->leftText(options.outputPath));
   return left;
 }
 
@@ -52,8 +51,8 @@ static Status emitPlan(EmitPlan plan, const Checkpoint &checkpoint, const EmitOp
                          leftWork(checkpoint.directory(), options, session));
   std::string partial = OutputFile::partialPathOf(options.outputPath);
   std::error_code error;
-  if (std::filesystem::exists(partial, error) && !options.resume && session.say)
-    session.say(strCat("starting over; --resume would continue from ", partial));
+  if (std::filesystem::exists(partial, error) && !options.resume)
+    sayTo(session, strCat("starting over; --resume would continue from ", partial));
   MOERT_RETURN_IF_ERROR(
       warnOfTokenizer(checkpoint, plan.artifact.model.vocabularySize, session.say));
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));

@@ -307,8 +307,9 @@ static Status makeAndWrite(const Checkpoint &checkpoint, SelfTextRequest request
   // A partial file is of any number of documents.
   MOERT_ASSIGN_OR_RETURN(const bool isTakenUp,
                          work.takeUp(stepOf(request.use), keyOf(hash, request), {&partial, 1}));
-  if (request.resume && isPartialThere && !isTakenUp && session.say)
-    session.say(strCat("starting over: ", partial, " is of another checkpoint or other options"));
+  if (request.resume && isPartialThere && !isTakenUp)
+    sayTo(session,
+          strCat("starting over: ", partial, " is of another checkpoint or other options"));
   request.resume = isTakenUp;
   Session quiet = session;
   quiet.say = {};
@@ -326,8 +327,8 @@ Status selfTextOfCheckpoint(const std::string &checkpointDirectory, SelfTextRequ
   MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
                          WorkDirectory::open(request.outputPath, request.resume));
   Status status = makeAndWrite(model.checkpoint, request, work, session);
-  if (status.isOk() && session.say)
-    session.say(strCat("wrote ", request.outputPath, ", ", request.documents, " documents"));
+  if (status.isOk())
+    sayTo(session, strCat("wrote ", request.outputPath, ", ", request.documents, " documents"));
   return work.keepAfter(std::move(status),
                         std::array{OutputFile::partialPathOf(request.outputPath)});
 }

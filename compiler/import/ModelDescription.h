@@ -6,6 +6,8 @@
 // Not here: the weights themselves (Checkpoint.h reads them piece by piece).
 #pragma once
 
+#include "runtime/policy/Routing.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -80,8 +82,6 @@ enum class RouterScoring {
   kSigmoid,         // The sigmoid of each expert's score.
 };
 
-enum class GroupScore { kLargest, kTwoLargest };
-
 /// runtime/policy/Routing.h defines the choice.
 struct RouterDescription {
   LinearDescription linear;
@@ -91,7 +91,7 @@ struct RouterDescription {
   float weightScale = 1;
   std::optional<WeightSource> choiceBias; // [E]; added to the scores that choose, not to weights.
   uint32_t groups = 1, keptGroups = 1;
-  GroupScore groupScore = GroupScore::kLargest;
+  moert::GroupScore groupScore = moert::GroupScore::kLargest;
 };
 
 /// A network that is always active, in addition to the routed experts; with a gate, its output is

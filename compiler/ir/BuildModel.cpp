@@ -270,11 +270,6 @@ void ModelBuilder::declareSymbols() {
 // Functions
 //===----------------------------------------------------------------------===//
 
-static ir::GroupScore groupScoreOf(moec::GroupScore score) {
-  return score == moec::GroupScore::kLargest ? ir::GroupScore::kLargest
-                                             : ir::GroupScore::kTwoLargest;
-}
-
 static ir::RouterScoring scoringOf(moec::RouterScoring scoring) {
   return scoring == moec::RouterScoring::kSigmoid ? ir::RouterScoring::kSigmoid
                                                   : ir::RouterScoring::kSoftmaxThenTopK;
@@ -287,7 +282,7 @@ Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &m
   RouterGroupsAttr groups;
   if (moe.router.keptGroups < moe.router.groups)
     groups = RouterGroupsAttr::get(builder.getContext(), moe.router.groups, moe.router.keptGroups,
-                                   groupScoreOf(moe.router.groupScore));
+                                   static_cast<ir::GroupScore>(moe.router.groupScore));
   auto route =
       RouteOp::create(builder, loc, ids, weights, normed, symbols.router, symbols.moeLayer,
                       RouterScoringAttr::get(builder.getContext(), scoringOf(moe.router.scoring)),

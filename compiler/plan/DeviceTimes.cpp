@@ -19,7 +19,7 @@ namespace {
 /// Where a value lies between two neighbours of an axis, by logarithm; outside, at its end.
 struct Place {
   size_t below = 0, above = 0;
-  double fraction = 0; // Of the way to the upper one.
+  double fraction = 0; // 0 at `below`, 1 at `above`.
 };
 
 template <typename Axis> Place placeIn(const std::vector<Axis> &axis, double value) {

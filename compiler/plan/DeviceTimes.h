@@ -28,7 +28,8 @@ public:
 private:
   struct Point {
     uint64_t bytes;
-    double logBytes, factor, slope; // Of the line that ends here.
+    double logBytes, factor;
+    double slope; // Factor per logBytes between the point before and this one.
   };
   std::vector<Point> points; // kLongUnusedBytes behind those of the table; none: always 1.
 };

@@ -13,8 +13,13 @@ namespace moec {
 struct Session {
   Progress *progress = nullptr;
   const std::atomic<bool> *stop = nullptr;
-  /// Prints one line for the user.
+  /// Prints one line for the user; may be empty.
   std::function<void(std::string_view)> say;
 };
+
+inline void sayTo(const Session &session, std::string_view line) {
+  if (session.say)
+    session.say(line);
+}
 
 } // namespace moec

@@ -14,7 +14,8 @@ Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input) {
   if (scoring != "softmax")
     return config.mismatch("scoring_func", "softmax");
   MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(config));
-  MOERT_ASSIGN_OR_RETURN(const DeepSeekMoeConfig moe, readDeepSeekMoe(config, false));
+  MOERT_ASSIGN_OR_RETURN(const DeepSeekMoeConfig moe,
+                         readDeepSeekMoe(config, RouterScoring::kSoftmaxThenTopK, false));
   return describeDecoder(
       input, decoder, [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
         return describeDeepSeekNetwork(input, moe, decoder, number, prefix + "mlp.", layer);

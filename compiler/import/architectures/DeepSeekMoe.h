@@ -7,28 +7,24 @@
 namespace moec {
 
 struct DeepSeekMoeConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
+  RoutedConfig routed;
+  RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t sharedWidth = 0; // 0: no shared experts.
   uint32_t denseWidth = 0;
   uint32_t firstRouted = 0; // Layers below are dense...
   uint32_t frequency = 1;   // ...and those whose number is no multiple of this.
-  bool renormalize = false;
   float weightScale = 1;
   uint32_t groups = 1, keptGroups = 1;
 
   bool isRouted(uint32_t layer) const { return layer >= firstRouted && layer % frequency == 0; }
 };
 
-/// renormalizes: where the config has no norm_topk_prob.
-moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, bool renormalizes);
+/// scoring: the family's router. A sigmoid is DeepSeek-V3's, with a bias for the choice
+/// ("e_score_correction_bias") and groups. renormalizes: where the config has no norm_topk_prob.
+moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring,
+                                                 bool renormalizes);
 
-/// The sigmoid router of DeepSeek-V3, with a bias for the choice ("e_score_correction_bias").
-void setSigmoidRouter(const DeepSeekMoeConfig &moe, const std::string &module,
-                      RouterDescription &router);
-
-/// Fills in the network; the router with a softmax, without groups.
+/// Fills in the layer's network, dense or routed.
 moert::Status describeDeepSeekNetwork(const ArchitectureInput &input, const DeepSeekMoeConfig &moe,
                                       const DecoderConfig &decoder, uint32_t number,
                                       const std::string &module, LayerDescription &layer);

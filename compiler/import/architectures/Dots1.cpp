@@ -6,7 +6,6 @@
 namespace moec {
 
 using moert::Result;
-using moert::Status;
 
 Result<ModelDescription> describeDots1(const ArchitectureInput &input) {
   const ConfigObject &config = input.config;
@@ -14,15 +13,13 @@ Result<ModelDescription> describeDots1(const ArchitectureInput &input) {
   if (config.has("sliding_window"))
     return config.mismatch("sliding_window", "null, as in all published models of this family");
   MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(config));
-  MOERT_ASSIGN_OR_RETURN(const DeepSeekMoeConfig moe, readDeepSeekMoe(config, false));
+  MOERT_ASSIGN_OR_RETURN(const DeepSeekMoeConfig moe,
+                         readDeepSeekMoe(config, RouterScoring::kSigmoid, false));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
-    const std::string attention = prefix + "self_attn.", module = prefix + "mlp.";
-    layer.attention.queryNorm = rmsNorm(decoder, attention + "q_norm.weight", decoder.headDim);
-    layer.attention.keyNorm = rmsNorm(decoder, attention + "k_norm.weight", decoder.headDim);
-    MOERT_RETURN_IF_ERROR(describeDeepSeekNetwork(input, moe, decoder, number, module, layer));
-    if (layer.moe)
-      setSigmoidRouter(moe, module, layer.moe->router);
-    return Status();
+    const std::string attention = prefix + "self_attn.";
+    addHeadNorms(decoder, attention + "q_norm", attention + "k_norm", NormExtent::kHead,
+                 layer.attention);
+    return describeDeepSeekNetwork(input, moe, decoder, number, prefix + "mlp.", layer);
   };
   return describeDecoder(input, decoder, fillLayer);
 }

@@ -8,16 +8,11 @@ namespace moec {
 
 using moert::Result;
 using moert::Status;
-using moert::strCat;
 
 namespace {
 
-constexpr uint32_t kMaxSharedExperts = 1024;
-
 struct ErnieConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
+  RoutedConfig routed;
   uint32_t sharedWidth = 0;
   uint32_t denseWidth = 0;
   uint32_t interval = 1, first = 0, last = 0; // Routed layers.
@@ -30,14 +25,14 @@ struct ErnieConfig {
 Result<ErnieConfig> readErnie(const ConfigObject &config, uint32_t layers) {
   ErnieConfig ernie;
   MOERT_RETURN_IF_ERROR(refuseFlags(config, {"use_bias"}));
-  MOERT_ASSIGN_OR_RETURN(ernie.experts, config.integer("moe_num_experts", 1, kMaxExperts));
-  MOERT_ASSIGN_OR_RETURN(ernie.topK, config.integer("moe_k", 1, ernie.experts));
-  MOERT_ASSIGN_OR_RETURN(ernie.width, config.integer("moe_intermediate_size", 1, kMaxWidth));
-  MOERT_ASSIGN_OR_RETURN(const uint32_t shared,
-                         config.integer("moe_num_shared_experts", 0, kMaxSharedExperts, 0));
-  if (uint64_t{shared} * ernie.width > kMaxWidth)
-    return config.mismatch("moe_num_shared_experts", strCat("at most ", kMaxWidth / ernie.width));
-  ernie.sharedWidth = shared * ernie.width;
+  RoutedConfig &routed = ernie.routed;
+  MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("moe_num_experts", 1, kMaxExperts));
+  MOERT_ASSIGN_OR_RETURN(routed.topK, readTopK(config, "moe_k", routed.experts, "moe_num_experts"));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("moe_intermediate_size", 1, kMaxWidth));
+  routed.renormalize = true;
+  const char *const sharedKey = "moe_num_shared_experts";
+  MOERT_ASSIGN_OR_RETURN(const uint32_t shared, config.integer(sharedKey, 0, kMaxSharedExperts, 0));
+  MOERT_ASSIGN_OR_RETURN(ernie.sharedWidth, sharedWidth(config, sharedKey, shared, routed.width));
   MOERT_ASSIGN_OR_RETURN(ernie.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
   MOERT_ASSIGN_OR_RETURN(ernie.interval,
                          config.integer("moe_layer_interval", 1, kMaxLayerNumber, 1));
@@ -49,22 +44,16 @@ Result<ErnieConfig> readErnie(const ConfigObject &config, uint32_t layers) {
   return ernie;
 }
 
-Status describeMoe(const ArchitectureInput &input, const ErnieConfig &ernie,
-                   const DecoderConfig &decoder, const std::string &module, MoeDescription &moe) {
-  moe.router.linear = linearLayer(module + "gate.", ernie.experts, decoder.hiddenSize);
+Result<MoeDescription> describeMoe(const ArchitectureInput &input, const ErnieConfig &ernie,
+                                   const DecoderConfig &decoder, const std::string &module) {
+  MOERT_ASSIGN_OR_RETURN(MoeDescription moe, routedNetwork(input, decoder, ernie.routed, module));
   moe.router.choiceBias =
-      vectorSource(module + "moe_statics.e_score_correction_bias", ernie.experts);
-  moe.router.topK = ernie.topK;
-  moe.router.renormalize = true;
-  MOERT_ASSIGN_OR_RETURN(moe.experts,
-                         describeExperts(input, module + "experts.",
-                                         {{}, decoder.hiddenSize, ernie.width, decoder.activation},
-                                         ernie.experts));
+      vectorSource(module + "moe_statics.e_score_correction_bias", ernie.routed.experts);
   if (ernie.sharedWidth > 0)
     moe.shared.emplace().network =
         gluNetwork(module + "shared_experts.",
                    {{}, decoder.hiddenSize, ernie.sharedWidth, decoder.activation});
-  return {};
+  return moe;
 }
 
 } // namespace
@@ -75,10 +64,12 @@ Result<ModelDescription> describeErnie45Moe(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const ErnieConfig ernie, readErnie(input.config, decoder.layerCount));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     const std::string module = prefix + "mlp.";
-    if (ernie.isRouted(number))
-      return describeMoe(input, ernie, decoder, module, layer.moe.emplace());
-    layer.dense =
-        gluNetwork(module, {{}, decoder.hiddenSize, ernie.denseWidth, decoder.activation});
+    if (!ernie.isRouted(number)) {
+      layer.dense =
+          gluNetwork(module, {{}, decoder.hiddenSize, ernie.denseWidth, decoder.activation});
+      return Status();
+    }
+    MOERT_ASSIGN_OR_RETURN(layer.moe, describeMoe(input, ernie, decoder, module));
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

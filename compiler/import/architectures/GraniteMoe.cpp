@@ -13,22 +13,20 @@ using moert::Status;
 namespace {
 
 struct GraniteMoeConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
+  RoutedConfig routed;
   float embedding = 1, attention = 1, residual = 1, logits = 1;
 };
 
 Result<GraniteMoeConfig> readGraniteMoe(const ConfigObject &config) {
   GraniteMoeConfig granite;
   MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
-  MOERT_ASSIGN_OR_RETURN(granite.experts,
+  RoutedConfig &routed = granite.routed;
+  MOERT_ASSIGN_OR_RETURN(routed.experts,
                          readAlias(config, "num_local_experts", "num_experts", 1, kMaxExperts, 8));
-  MOERT_ASSIGN_OR_RETURN(granite.topK,
-                         config.integer("num_experts_per_tok", 1, granite.experts, 2));
-  if (granite.topK > granite.experts)
-    return config.mismatch("num_experts_per_tok", "at most num_local_experts");
-  MOERT_ASSIGN_OR_RETURN(granite.width, config.integer("intermediate_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(
+      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts", 2));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
+  routed.renormalize = true;
   MOERT_ASSIGN_OR_RETURN(granite.embedding, readMultiplier(config, "embedding_multiplier", 1));
   MOERT_ASSIGN_OR_RETURN(granite.attention, readMultiplier(config, "attention_multiplier", 1));
   MOERT_ASSIGN_OR_RETURN(granite.residual, readMultiplier(config, "residual_multiplier", 1));
@@ -47,12 +45,10 @@ Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input) {
     layer.attention.scale = granite.attention;
     const std::string module = prefix + "block_sparse_moe.";
     MoeDescription &moe = layer.moe.emplace();
-    moe.router.linear = linearLayer(module + "router.layer.", granite.experts, decoder.hiddenSize);
-    moe.router.topK = granite.topK;
-    moe.router.renormalize = true;
-    moe.experts =
-        fusedExperts(module + "input_linear.weight", module + "output_linear.weight",
-                     {{}, decoder.hiddenSize, granite.width, decoder.activation}, granite.experts);
+    moe.router = softmaxRouter(decoder, granite.routed, module + "router.layer.");
+    moe.experts = fusedExperts(module + "input_linear.weight", module + "output_linear.weight",
+                               {{}, decoder.hiddenSize, granite.routed.width, decoder.activation},
+                               granite.routed.experts);
     return Status();
   };
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));

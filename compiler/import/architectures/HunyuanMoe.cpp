@@ -14,8 +14,6 @@ using moert::strCat;
 
 namespace {
 
-constexpr uint32_t kMaxSharedExperts = 1024;
-
 /// A number of all layers, or a list with one for each.
 Result<std::vector<uint32_t>> readPerLayer(const ConfigObject &config, std::string_view key,
                                            uint32_t least, uint32_t most, uint32_t layers) {
@@ -55,14 +53,12 @@ Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input) {
                          readHunyuan(input.config, decoder.layerCount));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     const std::string attention = prefix + "self_attn.", module = prefix + "mlp.";
-    layer.attention.queryNorm =
-        rmsNorm(decoder, attention + "query_layernorm.weight", decoder.headDim);
-    layer.attention.keyNorm = rmsNorm(decoder, attention + "key_layernorm.weight", decoder.headDim);
+    addHeadNorms(decoder, attention + "query_layernorm", attention + "key_layernorm",
+                 NormExtent::kHead, layer.attention);
     layer.attention.normsAfterRope = true;
     MoeDescription &moe = layer.moe.emplace();
-    moe.router.linear = linearLayer(module + "gate.wg.", hunyuan.experts, decoder.hiddenSize);
-    moe.router.topK = hunyuan.topK[number];
-    moe.router.renormalize = true;
+    const RoutedConfig routed = {hunyuan.experts, hunyuan.topK[number], hunyuan.width, true};
+    moe.router = softmaxRouter(decoder, routed, module + "gate.wg.");
     const GluKind kind = {{}, decoder.hiddenSize, hunyuan.width, decoder.activation};
     MOERT_ASSIGN_OR_RETURN(moe.experts,
                            describeExperts(input, module + "experts.", kind, hunyuan.experts));

@@ -162,6 +162,15 @@ NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32
   return norm;
 }
 
+void addHeadNorms(const DecoderConfig &decoder, const std::string &query, const std::string &key,
+                  NormExtent extent, AttentionDescription &attention) {
+  const bool isPerHead = extent == NormExtent::kHead;
+  attention.queryNorm = rmsNorm(decoder, query + ".weight",
+                                isPerHead ? decoder.headDim : attention.query.weight.rows);
+  attention.keyNorm =
+      rmsNorm(decoder, key + ".weight", isPerHead ? decoder.headDim : attention.key.weight.rows);
+}
+
 WeightSource matrixSource(std::string tensor, uint32_t rows, uint32_t cols) {
   WeightSource source;
   source.tensor = std::move(tensor);
@@ -221,6 +230,41 @@ Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &inp
   for (uint32_t expert = 0; expert < count; ++expert)
     experts.push_back(gluNetwork(strCat(prefix, expert, "."), kind));
   return experts;
+}
+
+Result<uint32_t> readTopK(const ConfigObject &config, std::string_view key, uint32_t experts,
+                          std::string_view expertsKey, std::optional<uint32_t> fallback) {
+  MOERT_ASSIGN_OR_RETURN(const uint32_t topK, config.integer(key, 1, experts, fallback));
+  if (topK > experts) // A fallback, which integer() does not check.
+    return config.mismatch(key, strCat("at most ", expertsKey));
+  return topK;
+}
+
+Result<uint32_t> sharedWidth(const ConfigObject &config, std::string_view key, uint32_t count,
+                             uint32_t width) {
+  if (uint64_t{count} * width > kMaxWidth)
+    return config.mismatch(key, strCat("at most ", kMaxWidth / width));
+  return count * width;
+}
+
+RouterDescription softmaxRouter(const DecoderConfig &decoder, const RoutedConfig &routed,
+                                const std::string &prefix) {
+  RouterDescription router;
+  router.linear = linearLayer(prefix, routed.experts, decoder.hiddenSize);
+  router.topK = routed.topK;
+  router.renormalize = routed.renormalize;
+  return router;
+}
+
+Result<MoeDescription> routedNetwork(const ArchitectureInput &input, const DecoderConfig &decoder,
+                                     const RoutedConfig &routed, const std::string &module,
+                                     const GluNames &names) {
+  MoeDescription moe;
+  moe.router = softmaxRouter(decoder, routed, module + "gate.");
+  const GluKind kind = {names, decoder.hiddenSize, routed.width, decoder.activation};
+  MOERT_ASSIGN_OR_RETURN(moe.experts,
+                         describeExperts(input, module + "experts.", kind, routed.experts));
+  return moe;
 }
 
 Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t layers) {

@@ -40,7 +40,7 @@ inline constexpr uint32_t kMaxWidth = 1 << 24;
 inline constexpr uint32_t kMaxExperts = 1 << 16;
 inline constexpr uint32_t kMaxWindow = 1u << 30;
 inline constexpr uint32_t kMaxLayerNumber = 1u << 20;
-inline constexpr uint32_t kMaxRouterGroups = 64; // As the runtime has it.
+inline constexpr uint32_t kMaxSharedExperts = 1024;
 
 /// Reads and checks these keys. Refuses what no supported family computes: activations other than
 /// SiLU, quantized weights, data types other than plain floats.
@@ -63,6 +63,15 @@ moert::Result<float> readMultiplier(const ConfigObject &config, std::string_view
 /// Rotates only the first elements of each head, by partial_rotary_factor.
 moert::Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder);
 
+/// Experts per token: an integer from 1 to `experts`, which the config has as expertsKey.
+moert::Result<uint32_t> readTopK(const ConfigObject &config, std::string_view key, uint32_t experts,
+                                 std::string_view expertsKey,
+                                 std::optional<uint32_t> fallback = std::nullopt);
+
+/// The width of `count` shared experts as one network; refuses the key's value if that is too wide.
+moert::Result<uint32_t> sharedWidth(const ConfigObject &config, std::string_view key,
+                                    uint32_t count, uint32_t width);
+
 /// Which layers are routed, by decoder_sparse_step (layer l if l + 1 is a multiple) and
 /// mlp_only_layers (never).
 moert::Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t layers);
@@ -80,6 +89,13 @@ moert::Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
 
 /// An RMS norm of the decoder's epsilon over `width` elements.
 NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32_t width);
+
+/// Elements that a norm of queries or keys covers together.
+enum class NormExtent { kHead, kAllHeads };
+
+/// Adds RMS norms of queries and keys whose tensors begin with these names ("...self_attn.q_norm").
+void addHeadNorms(const DecoderConfig &decoder, const std::string &query, const std::string &key,
+                  NormExtent extent, AttentionDescription &attention);
 
 WeightSource matrixSource(std::string tensor, uint32_t rows, uint32_t cols);
 WeightSource vectorSource(std::string tensor, uint32_t size);
@@ -99,8 +115,20 @@ struct GluKind {
   Activation activation = Activation::kSilu;
 };
 
+/// The routed experts of a layer.
+struct RoutedConfig {
+  uint32_t experts = 0;
+  uint32_t topK = 0;
+  uint32_t width = 0;
+  bool renormalize = false;
+};
+
 /// A network whose matrices are prefix + name + ".weight".
 GluDescription gluNetwork(const std::string &prefix, const GluKind &kind);
+
+/// A softmax router whose tensors begin with `prefix` ("model.layers.3.mlp.gate.").
+RouterDescription softmaxRouter(const DecoderConfig &decoder, const RoutedConfig &routed,
+                                const std::string &prefix);
 
 /// Experts in two tensors: gateUp [E, 2 * width, hidden] (gate's rows first) and down [E, hidden,
 /// width].
@@ -113,5 +141,11 @@ std::vector<GluDescription> fusedExperts(const std::string &gateUp, const std::s
 moert::Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
                                                            const std::string &prefix,
                                                            const GluKind &kind, uint32_t count);
+
+/// A softmax router in module + "gate." and experts in module + "experts.".
+moert::Result<MoeDescription> routedNetwork(const ArchitectureInput &input,
+                                            const DecoderConfig &decoder,
+                                            const RoutedConfig &routed, const std::string &module,
+                                            const GluNames &names = {});
 
 } // namespace moec

@@ -15,18 +15,19 @@ using moert::Status;
 namespace {
 
 struct MiniCpmConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
+  RoutedConfig routed;
   float embedding = 1, residual = 1, logits = 1;
 };
 
 Result<MiniCpmConfig> readMiniCpm(const ConfigObject &config, const DecoderConfig &decoder) {
   MiniCpmConfig mini;
   MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
-  MOERT_ASSIGN_OR_RETURN(mini.experts, config.integer("num_experts", 1, kMaxExperts));
-  MOERT_ASSIGN_OR_RETURN(mini.topK, config.integer("num_experts_per_tok", 1, mini.experts, 2));
-  MOERT_ASSIGN_OR_RETURN(mini.width, config.integer("intermediate_size", 1, kMaxWidth));
+  RoutedConfig &routed = mini.routed;
+  MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_experts", 1, kMaxExperts));
+  MOERT_ASSIGN_OR_RETURN(routed.topK,
+                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts", 2));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
+  routed.renormalize = true;
   MOERT_ASSIGN_OR_RETURN(mini.embedding, readMultiplier(config, "scale_emb"));
   MOERT_ASSIGN_OR_RETURN(const double depth,
                          config.real("scale_depth", kLeastMultiplier, kMostMultiplier));
@@ -45,14 +46,8 @@ Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &input) {
   decoder.rope.defaultTheta = 10000;
   MOERT_ASSIGN_OR_RETURN(const MiniCpmConfig mini, readMiniCpm(input.config, decoder));
   const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
-    const std::string module = prefix + "mlp.";
-    MoeDescription &moe = layer.moe.emplace();
-    moe.router.linear = linearLayer(module + "gate.", mini.experts, decoder.hiddenSize);
-    moe.router.topK = mini.topK;
-    moe.router.renormalize = true;
-    const GluKind kind = {{"w1", "w3", "w2"}, decoder.hiddenSize, mini.width, decoder.activation};
-    MOERT_ASSIGN_OR_RETURN(moe.experts,
-                           describeExperts(input, module + "experts.", kind, mini.experts));
+    MOERT_ASSIGN_OR_RETURN(
+        layer.moe, routedNetwork(input, decoder, mini.routed, prefix + "mlp.", {"w1", "w3", "w2"}));
     return Status();
   };
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));

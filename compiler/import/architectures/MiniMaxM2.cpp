@@ -11,21 +11,17 @@ using moert::Status;
 
 namespace {
 
-struct MiniMaxConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
-};
-
-Result<MiniMaxConfig> readMiniMax(const ConfigObject &config) {
-  MiniMaxConfig mini;
+Result<RoutedConfig> readMiniMax(const ConfigObject &config) {
+  RoutedConfig routed;
   MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
-  MOERT_ASSIGN_OR_RETURN(mini.experts, config.integer("num_local_experts", 1, kMaxExperts));
-  MOERT_ASSIGN_OR_RETURN(mini.topK, config.integer("num_experts_per_tok", 1, mini.experts));
-  MOERT_ASSIGN_OR_RETURN(mini.width, config.integer("intermediate_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_local_experts", 1, kMaxExperts));
+  MOERT_ASSIGN_OR_RETURN(
+      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts"));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
+  routed.renormalize = true;
   if (config.has("sliding_window"))
     return config.mismatch("sliding_window", "null, as in all published models of this family");
-  return mini;
+  return routed;
 }
 
 } // namespace
@@ -41,22 +37,15 @@ Result<ModelDescription> describeMiniMaxM2(const ArchitectureInput &input) {
   } else {
     MOERT_RETURN_IF_ERROR(setPartialRotation(input.config, decoder));
   }
-  MOERT_ASSIGN_OR_RETURN(const MiniMaxConfig mini, readMiniMax(input.config));
+  MOERT_ASSIGN_OR_RETURN(const RoutedConfig routed, readMiniMax(input.config));
   const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
     const std::string attention = prefix + "self_attn.", module = prefix + "block_sparse_moe.";
-    layer.attention.queryNorm =
-        rmsNorm(decoder, attention + "q_norm.weight", layer.attention.query.weight.rows);
-    layer.attention.keyNorm =
-        rmsNorm(decoder, attention + "k_norm.weight", layer.attention.key.weight.rows);
-    MoeDescription &moe = layer.moe.emplace();
-    moe.router.linear = linearLayer(module + "gate.", mini.experts, decoder.hiddenSize);
-    moe.router.scoring = RouterScoring::kSigmoid;
-    moe.router.choiceBias = vectorSource(module + "e_score_correction_bias", mini.experts);
-    moe.router.topK = mini.topK;
-    moe.router.renormalize = true;
-    const GluKind kind = {{"w1", "w3", "w2"}, decoder.hiddenSize, mini.width, decoder.activation};
-    MOERT_ASSIGN_OR_RETURN(moe.experts,
-                           describeExperts(input, module + "experts.", kind, mini.experts));
+    addHeadNorms(decoder, attention + "q_norm", attention + "k_norm", NormExtent::kAllHeads,
+                 layer.attention);
+    MOERT_ASSIGN_OR_RETURN(layer.moe,
+                           routedNetwork(input, decoder, routed, module, {"w1", "w3", "w2"}));
+    layer.moe->router.scoring = RouterScoring::kSigmoid;
+    layer.moe->router.choiceBias = vectorSource(module + "e_score_correction_bias", routed.experts);
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

@@ -12,22 +12,20 @@ using moert::Status;
 namespace {
 
 struct MixtralConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
+  RoutedConfig routed;
   uint32_t window = 0;
 };
 
 Result<MixtralConfig> readMixtral(const ConfigObject &config) {
   MixtralConfig mixtral;
   MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
-  MOERT_ASSIGN_OR_RETURN(mixtral.experts,
+  RoutedConfig &routed = mixtral.routed;
+  MOERT_ASSIGN_OR_RETURN(routed.experts,
                          readAlias(config, "num_local_experts", "num_experts", 1, kMaxExperts, 8));
-  MOERT_ASSIGN_OR_RETURN(mixtral.topK,
-                         config.integer("num_experts_per_tok", 1, mixtral.experts, 2));
-  if (mixtral.topK > mixtral.experts)
-    return config.mismatch("num_experts_per_tok", "at most num_local_experts");
-  MOERT_ASSIGN_OR_RETURN(mixtral.width, config.integer("intermediate_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(
+      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts", 2));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
+  routed.renormalize = true;
   if (config.has("sliding_window")) {
     MOERT_ASSIGN_OR_RETURN(mixtral.window, config.integer("sliding_window", 1, kMaxWindow));
   }
@@ -48,15 +46,8 @@ Result<ModelDescription> describeMixtral(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const MixtralConfig mixtral, readMixtral(input.config));
   const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
     layer.attention.window = mixtral.window;
-    const std::string module = moduleName(input, prefix);
-    MoeDescription &moe = layer.moe.emplace();
-    moe.router.linear = linearLayer(module + "gate.", mixtral.experts, decoder.hiddenSize);
-    moe.router.topK = mixtral.topK;
-    moe.router.renormalize = true;
-    const GluKind kind = {
-        {"w1", "w3", "w2"}, decoder.hiddenSize, mixtral.width, decoder.activation};
-    MOERT_ASSIGN_OR_RETURN(moe.experts,
-                           describeExperts(input, module + "experts.", kind, mixtral.experts));
+    MOERT_ASSIGN_OR_RETURN(layer.moe, routedNetwork(input, decoder, mixtral.routed,
+                                                    moduleName(input, prefix), {"w1", "w3", "w2"}));
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

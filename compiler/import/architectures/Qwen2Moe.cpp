@@ -15,12 +15,9 @@ using moert::strCat;
 namespace {
 
 struct Qwen2MoeConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
+  RoutedConfig routed;
   uint32_t sharedWidth = 0;
   uint32_t denseWidth = 0;
-  bool renormalize = false;
   bool hasBias = true;
   std::vector<uint32_t> windows; // Per layer.
   std::vector<bool> isRouted;    // Per layer.
@@ -59,15 +56,15 @@ Result<std::vector<uint32_t>> readWindows(const ConfigObject &config, uint32_t l
 Result<Qwen2MoeConfig> readQwen2Moe(const ConfigObject &config, uint32_t layers) {
   Qwen2MoeConfig qwen;
   MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
-  MOERT_ASSIGN_OR_RETURN(qwen.experts,
+  RoutedConfig &routed = qwen.routed;
+  MOERT_ASSIGN_OR_RETURN(routed.experts,
                          readAlias(config, "num_experts", "num_local_experts", 1, kMaxExperts, 60));
-  MOERT_ASSIGN_OR_RETURN(qwen.topK, config.integer("num_experts_per_tok", 1, qwen.experts, 4));
-  if (qwen.topK > qwen.experts)
-    return config.mismatch("num_experts_per_tok", "at most num_experts");
-  MOERT_ASSIGN_OR_RETURN(qwen.width, config.integer("moe_intermediate_size", 1, kMaxWidth, 1408));
+  MOERT_ASSIGN_OR_RETURN(routed.topK,
+                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts", 4));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("moe_intermediate_size", 1, kMaxWidth, 1408));
   MOERT_ASSIGN_OR_RETURN(qwen.sharedWidth,
                          config.integer("shared_expert_intermediate_size", 1, kMaxWidth, 5632));
-  MOERT_ASSIGN_OR_RETURN(qwen.renormalize, config.boolean("norm_topk_prob", false));
+  MOERT_ASSIGN_OR_RETURN(routed.renormalize, config.boolean("norm_topk_prob", false));
   MOERT_ASSIGN_OR_RETURN(qwen.hasBias, config.boolean("qkv_bias", true));
   MOERT_ASSIGN_OR_RETURN(qwen.windows, readWindows(config, layers));
   MOERT_ASSIGN_OR_RETURN(qwen.isRouted, readRoutedLayers(config, layers));
@@ -77,20 +74,15 @@ Result<Qwen2MoeConfig> readQwen2Moe(const ConfigObject &config, uint32_t layers)
   return qwen;
 }
 
-Status describeMoe(const ArchitectureInput &input, const Qwen2MoeConfig &qwen,
-                   const DecoderConfig &decoder, const std::string &prefix, MoeDescription &moe) {
+Result<MoeDescription> describeMoe(const ArchitectureInput &input, const Qwen2MoeConfig &qwen,
+                                   const DecoderConfig &decoder, const std::string &prefix) {
   const uint32_t hidden = decoder.hiddenSize;
-  moe.router.linear = linearLayer(prefix + "gate.", qwen.experts, hidden);
-  moe.router.topK = qwen.topK;
-  moe.router.renormalize = qwen.renormalize;
-  const GluKind kind = {{}, hidden, qwen.width, decoder.activation};
-  MOERT_ASSIGN_OR_RETURN(moe.experts,
-                         describeExperts(input, prefix + "experts.", kind, qwen.experts));
+  MOERT_ASSIGN_OR_RETURN(MoeDescription moe, routedNetwork(input, decoder, qwen.routed, prefix));
   SharedExpertDescription &shared = moe.shared.emplace();
   shared.network =
       gluNetwork(prefix + "shared_expert.", {{}, hidden, qwen.sharedWidth, decoder.activation});
   shared.gate = linearLayer(prefix + "shared_expert_gate.", 1, hidden);
-  return Status();
+  return moe;
 }
 
 } // namespace
@@ -106,9 +98,12 @@ Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input) {
     }
     layer.attention.window = qwen.windows[number];
     const std::string module = prefix + "mlp.";
-    if (qwen.isRouted[number])
-      return describeMoe(input, qwen, decoder, module, layer.moe.emplace());
-    layer.dense = gluNetwork(module, {{}, decoder.hiddenSize, qwen.denseWidth, decoder.activation});
+    if (!qwen.isRouted[number]) {
+      layer.dense =
+          gluNetwork(module, {{}, decoder.hiddenSize, qwen.denseWidth, decoder.activation});
+      return Status();
+    }
+    MOERT_ASSIGN_OR_RETURN(layer.moe, describeMoe(input, qwen, decoder, module));
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

@@ -14,25 +14,22 @@ using moert::Status;
 namespace {
 
 struct Qwen3MoeConfig {
-  uint32_t experts = 0;
-  uint32_t topK = 0;
-  uint32_t width = 0;
+  RoutedConfig routed;
   uint32_t denseWidth = 0;
   uint32_t window = 0;
-  bool renormalize = false;
   std::vector<bool> isRouted; // Per layer.
 };
 
 Result<Qwen3MoeConfig> readQwen3Moe(const ConfigObject &config, uint32_t layers) {
   Qwen3MoeConfig qwen;
   MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
+  RoutedConfig &routed = qwen.routed;
   MOERT_ASSIGN_OR_RETURN(
-      qwen.experts, readAlias(config, "num_experts", "num_local_experts", 1, kMaxExperts, 128));
-  MOERT_ASSIGN_OR_RETURN(qwen.topK, config.integer("num_experts_per_tok", 1, qwen.experts, 8));
-  if (qwen.topK > qwen.experts)
-    return config.mismatch("num_experts_per_tok", "at most num_experts");
-  MOERT_ASSIGN_OR_RETURN(qwen.width, config.integer("moe_intermediate_size", 1, kMaxWidth, 768));
-  MOERT_ASSIGN_OR_RETURN(qwen.renormalize, config.boolean("norm_topk_prob", false));
+      routed.experts, readAlias(config, "num_experts", "num_local_experts", 1, kMaxExperts, 128));
+  MOERT_ASSIGN_OR_RETURN(routed.topK,
+                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts", 8));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("moe_intermediate_size", 1, kMaxWidth, 768));
+  MOERT_ASSIGN_OR_RETURN(routed.renormalize, config.boolean("norm_topk_prob", false));
   MOERT_ASSIGN_OR_RETURN(qwen.isRouted, readRoutedLayers(config, layers));
   if (std::find(qwen.isRouted.begin(), qwen.isRouted.end(), false) != qwen.isRouted.end()) {
     MOERT_ASSIGN_OR_RETURN(qwen.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
@@ -52,21 +49,15 @@ Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const Qwen3MoeConfig qwen, readQwen3Moe(input.config, decoder.layerCount));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     const std::string attention = prefix + "self_attn.", module = prefix + "mlp.";
-    layer.attention.queryNorm = rmsNorm(decoder, attention + "q_norm.weight", decoder.headDim);
-    layer.attention.keyNorm = rmsNorm(decoder, attention + "k_norm.weight", decoder.headDim);
+    addHeadNorms(decoder, attention + "q_norm", attention + "k_norm", NormExtent::kHead,
+                 layer.attention);
     layer.attention.window = qwen.window;
     if (!qwen.isRouted[number]) {
       layer.dense =
           gluNetwork(module, {{}, decoder.hiddenSize, qwen.denseWidth, decoder.activation});
       return Status();
     }
-    MoeDescription &moe = layer.moe.emplace();
-    moe.router.linear = linearLayer(module + "gate.", qwen.experts, decoder.hiddenSize);
-    moe.router.topK = qwen.topK;
-    moe.router.renormalize = qwen.renormalize;
-    const GluKind kind = {{}, decoder.hiddenSize, qwen.width, decoder.activation};
-    MOERT_ASSIGN_OR_RETURN(moe.experts,
-                           describeExperts(input, module + "experts.", kind, qwen.experts));
+    MOERT_ASSIGN_OR_RETURN(layer.moe, routedNetwork(input, decoder, qwen.routed, module));
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

@@ -214,6 +214,10 @@ TEST_CASE("MiniCPM-MoE with wrong values, and its dense models, are refused") {
   nlohmann::json dense = miniCpmConfig();
   dense.erase("num_experts");
   CHECK(tryDescribe(dense).status().code() == moert::StatusCode::kInvalidInput);
+  nlohmann::json single = miniCpmConfig();
+  single["num_experts"] = 1;
+  single.erase("num_experts_per_tok"); // The default is 2.
+  CHECK(tryDescribe(single).status().message().find("at most num_experts") != std::string::npos);
 }
 
 //===-- DeepSeek's keys -----------------------------------------------------------------------===//
@@ -276,7 +280,7 @@ TEST_CASE("dots.llm1 chooses by sigmoid and bias within groups, and normalizes h
   CHECK(router.choiceBias->tensor == "model.layers.2.mlp.gate.e_score_correction_bias");
   CHECK(router.groups == 4);
   CHECK(router.keptGroups == 2);
-  CHECK(router.groupScore == moec::GroupScore::kTwoLargest);
+  CHECK(router.groupScore == moert::GroupScore::kTwoLargest);
   CHECK(router.weightScale == 2.5f);
   CHECK(router.renormalize);
   checkRefused(dotsConfig(), {{"n_group", 3, "a divisor of 8"},
