@@ -1,10 +1,12 @@
 #include "passes/Footprint.h"
 
-#include "compiler/ir/MoeDialect.h"
+#include "compiler/emit/ArtifactFacts.h"
+#include "compiler/emit/BuildEmitPlan.h"
+#include "compiler/emit/BuildProgram.h"
 #include "passes/ExpandProgram.h"
-#include "passes/Predictors.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/format/Writer.h"
 #include "runtime/kernels/Kernels.h"
 #include "runtime/predict/PathTable.h"
 
@@ -184,12 +186,36 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes
   return footprint;
 }
 
-FailureOr<moert::ModelFootprint> footprintWithPredictors(ModuleOp module, uint32_t pageBytes) {
-  OwningOpRef<ModuleOp> prefetching = module.clone();
-  for (func::FuncOp function : prefetching->getOps<func::FuncOp>())
-    if (isPrefetching(function))
-      placePredictors(function, moert::kMostAhead);
-  return footprintOf(*prefetching, pageBytes);
+/// The decode function as the instructions that it will become.
+static FailureOr<moert::Program> decodeProgramOf(func::FuncOp function) {
+  FailureOr<OwningOpRef<ProgramOp>> program = expandProgram(function);
+  if (failed(program))
+    return failure();
+  placeProgram(program->get());
+  // Symbols are looked up in the module.
+  ProgramOp inserted = program->release();
+  OpBuilder(function).insert(inserted);
+  FailureOr<moert::Program> built = moec::buildProgram(inserted);
+  inserted.erase();
+  return built;
+}
+
+FailureOr<moec::ModelFacts> factsOf(ModuleOp module, uint32_t pageBytes) {
+  FailureOr<moert::ModelFootprint> footprint = footprintOf(module, pageBytes);
+  moec::EmitPlan described;
+  if (mlir::failed(footprint) || mlir::failed(moec::describeWeights(module, described)))
+    return failure();
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    if (function.getSymName() != "decode" || function.isDeclaration())
+      continue;
+    FailureOr<moert::Program> program = decodeProgramOf(function);
+    if (mlir::failed(program))
+      return failure();
+    described.artifact.programs.push_back(std::move(*program));
+  }
+  if (moert::Status status = moert::layOutArtifact(described.artifact, {}); !status.isOk())
+    return emitStatus(module, status);
+  return moec::factsOf(described.artifact, *footprint);
 }
 
 } // namespace mlir::moe

@@ -1,11 +1,12 @@
-// The memory that a run of the model will need, as far as it follows from the IR: the input of the
-// budget's arithmetic (runtime/policy/MemoryBudget.h), which the runtime repeats with exact numbers
-// when it loads the artifact.
+// What planning needs from the IR: the memory that a run of the model will need, which is the input
+// of the budget's arithmetic (runtime/memory/MemoryBudget.h; the runtime repeats it with exact
+// numbers when it loads the artifact), and the facts of the planner.
 #pragma once
 
 #include "runtime/memory/MemoryBudget.h"
 
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/plan/ModelFacts.h"
 
 namespace mlir::moe {
 
@@ -21,8 +22,8 @@ FailureOr<moert::CacheShape> cacheShapeOf(ModuleOp module, uint32_t pageBytes);
 /// instruction for every layer op.
 FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, uint32_t pageBytes);
 
-/// The same with every prediction that place-predictors may insert later, so that a budget that was
-/// used up to the last page remains sufficient.
-FailureOr<moert::ModelFootprint> footprintWithPredictors(ModuleOp module, uint32_t pageBytes);
+/// The planner's facts of the module, whose functions are not lowered yet: it is described as the
+/// artifact that it will become. Needs the same.
+FailureOr<moec::ModelFacts> factsOf(ModuleOp module, uint32_t pageBytes);
 
 } // namespace mlir::moe

@@ -93,66 +93,12 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
   ];
 }
 
-def AllotCachePass : Pass<"moe-allot-cache", "::mlir::ModuleOp"> {
-  let summary = "Choose the cache's page size, and the page quotas of the MoE layers for each budget";
-  let description = [{
-    The page size is the largest power of two from 4 KiB to 64 KiB that wastes at most 2% of all
-    records' bytes when each record is rounded up to pages: large pages mean short lists and long
-    reads.
-
-    For each budget, largest first, moert::accountForBudget computes how many pages remain after
-    everything else that the process needs, and moert::allotCache divides them among the layers. The
-    runtime calls the same functions when it is given another budget. Without a budget there is one
-    plan, "default", that caches every expert. A budget below the smallest that works gets the
-    smallest pool that can be executed; plan-memory refuses it and names the smallest budget. A
-    fraction ("25%") that holds less than one record is refused here, as no pool follows from it.
-
-    Before (two MoE layers of 4 experts, each of 12 KiB):
-
-    ```mlir
-    module attributes {moe.model = #moe.model<...>} {...}
-    ```
-
-    After `--moe-allot-cache`:
-
-    ```mlir
-    module attributes {moe.model = #moe.model<...>, moe.page_bytes = 4096 : i64,
-        moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 2048,
-                               prefillChunk = 512, stagingPages = 0, quotaPages = [12, 12],
-                               preset = "auto", reasons = [...]>]} {...}
-    ```
-
-    On completion the module has `moe.page_bytes` and `moe.plans`; earlier ones are replaced. Needs
-    the formats of assign-bits.
-  }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
-  let options = [
-    ListOption<"budgets", "budgets", "std::string",
-               "memory budgets of the whole process: 512MiB, 6GiB, or a fraction of the experts' bytes, 25%">,
-    ListOption<"presets", "presets", "std::string",
-               "presets to make plans for: auto (the default), load-on-demand, lru, "
-               "edgemoe, fate">,
-    Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
-    Option<"pageBytes", "page-bytes", "uint32_t", "0", "page size in bytes; 0: chosen by the pass">,
-    Option<"context", "context", "uint32_t", "0",
-           "tokens of context to plan for; 0: 2048, or the model's positions if they are fewer">,
-    Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "maximum tokens of a prefill chunk">,
-    Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
-    Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
-           "memory in bytes of the measurements that the artifact will hold">,
-  ];
-}
-
 def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
-  let summary = "Predict the experts of later layers after each router, as each plan uses it";
+  let summary = "Predict the experts of later layers after each router";
   let description = [{
     Inserts a `moe.predict` after each router of `@decode` for each MoE layer 1 to `ahead` further
     on. They are the same for all plans; a plan decides which of them take effect, so that another
     plan needs no other program. Prefill uses nearly all experts of every layer, so it has none.
-
-    Each plan gets the predictor of its preset, layer by layer: `fate` the layer's own gate, 1 layer
-    ahead; `edgemoe` the activation-path table, if there is one (`paths`); the others none. The first
-    MoE layer has no earlier layer to predict it from.
 
     Before:
 
@@ -166,63 +112,100 @@ def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
     After:
 
     ```mlir
-    module attributes {moe.plans = [#moe.plan<..., preset = "fate", eviction = arc,
-        prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate>], reasons = [...]>]} {
-      func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-        ...
-        %e, %w = moe.route %n router <@layer0.router> to @layer0.experts ...
-        moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>
-        %x = moe.experts %n of @layer0.experts chosen %e, %w ...
+    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+      ...
+      %e, %w = moe.route %n router <@layer0.router> to @layer0.experts ...
+      moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>
+      %x = moe.experts %n of @layer0.experts chosen %e, %w ...
     ```
 
-    On completion every rule of a plan has its `moe.predict`; earlier ones are replaced.
-    schedule-prefetch decides how much is read.
+    On completion the function has these predictions and no others; earlier ones are replaced.
+    make-plans decides which plan uses which of them.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
     Option<"ahead", "ahead", "uint32_t", "3", "MoE layers to predict ahead, at most 3; 0: no predictions">,
-    Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
   ];
 }
 
-def SchedulePrefetchPass : Pass<"moe-schedule-prefetch", "::mlir::ModuleOp"> {
-  let summary = "Set how many experts each prediction reads within the time that the device leaves";
+def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
+  let summary = "Choose the cache's page size, and make a plan for each budget and preset";
   let description = [{
-    The device computes from the router that predicts a layer to that layer's own router; meanwhile n
-    experts can be read (Fate, section 4.3):
+    The page size is the largest power of two from 4 KiB to 64 KiB that wastes at most 2% of all
+    records' bytes when each record is rounded up to pages: large pages mean short lists and long
+    reads.
 
-        n = (t_experts + t_attention + t_router) / t_expert
+    For each budget, largest first, moert::accountForBudget computes how many pages remain after
+    everything else that the process needs. The planner (compiler/plan/MakePlans.h) decides the rest;
+    `moec replan` and `moec plan` call the same planner. Without a budget there is one plan,
+    "default", that caches every expert. A budget below the smallest that works gets the smallest
+    pool that can be executed; plan-memory refuses it and names the smallest budget. A fraction
+    ("25%") that holds less than one record is refused here, as no pool follows from it.
 
-    Compute times are sums over the layers' ops at the device's rates, for one token, with attention
-    over half of the context; t_expert is one read of the layer's largest record. A gate has a quarter
-    of the experts as candidates (Fate: those above the 75th percentile of confidence), an
-    activation-path table twice as many as a token uses. At most n of them that are not resident are
-    read, 1 to 3 with an activation-path table (EdgeMoE), and no more than the plan's staging pages
-    hold. A layer gets no prefetch where it would not pay: where n is below one (except with an
-    activation-path table), where the staging pages do not hold one record, or where all of its
-    experts stay in memory. Without a device the papers' numbers are assumed: as many as a token uses
-    for a gate, three for an activation-path table.
+    With a calibration profile and a device, `auto` is searched for on the profile's trace, the other
+    presets are computed, and each plan has a forecast. Otherwise plans follow their presets' rules:
 
-    Before:
+    - moert::allotCache divides the pages among the layers; the runtime calls it too when it is given
+      another budget.
+    - `fate` predicts each layer by its own gate, 1 layer ahead; `edgemoe` by the activation-path
+      table, if there is one (`paths`); the others not. The first MoE layer has no earlier layer to
+      predict it from.
+    - The device computes from the router that predicts a layer to that layer's own router; meanwhile
+      n experts can be read (Fate, section 4.3):
+
+          n = (t_experts + t_attention + t_router) / t_expert
+
+      Compute times are those of the decode step's instructions at the device's rates, for one token,
+      with attention over half of the context; t_expert is one read of the layer's largest record. A
+      gate has a quarter of the experts as candidates (Fate: those above the 75th percentile of
+      confidence), an activation-path table twice as many as a token uses. At most n of them that are
+      not resident are read, 1 to 3 with an activation-path table (EdgeMoE), and no more than the
+      plan's staging pages hold. A layer gets no prefetch where it would not pay: where n is below
+      one (except with an activation-path table), where the staging pages do not hold one record, or
+      where all of its experts stay in memory. Without a device the papers' numbers are assumed: as
+      many as a token uses for a gate, three for an activation-path table.
+
+    Before (two MoE layers of 16 experts, each of 12 KiB; a token uses 2 of a layer):
 
     ```mlir
-    #moe.plan<..., prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate>]>
+    module attributes {moe.model = #moe.model<...>} {...}
     ```
 
-    After `--moe-schedule-prefetch="device=laptop-nvme.yaml"`, with n = 2.7 and 60 experts in a layer:
+    After `--moe-make-plans="budgets=50% presets=fate device=laptop-nvme.yaml"`, if n is 2.7:
 
     ```mlir
-    #moe.plan<..., prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 15, reads = 2>],
-              reasons = [..., #moe.reason<decision = "prefetch of MoE layer 1", ...>]>
+    module attributes {moe.model = #moe.model<...>, moe.page_bytes = 4096 : i64,
+        moe.plans = [#moe.plan<name = "50%", budgetBytes = 29360128, contextTokens = 2048,
+                               prefillChunk = 512, stagingPages = 6, quotaPages = [39, 0],
+                               preset = "fate", eviction = arc,
+                               prefetches = [#moe.prefetch<>,
+                                 #moe.prefetch<predictor = gate, candidates = 4, reads = 2>],
+                               reasons = [...]>]} {...}
     ```
 
-    On completion every rule that is not off has its counts; a rule that is off stays so until
-    place-predictors runs again. Needs the plans of allot-cache and the formats of assign-bits.
+    On completion the module has `moe.page_bytes` and `moe.plans`; earlier ones are replaced. Every
+    rule of a plan that is not off has its `moe.predict`. Needs the formats of assign-bits, and the
+    predictions of place-predictors for plans that prefetch.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
+    ListOption<"budgets", "budgets", "std::string",
+               "memory budgets of the whole process: 512MiB, 6GiB, or a fraction of the experts' bytes, 25%">,
+    ListOption<"presets", "presets", "std::string",
+               "presets to make plans for: auto (the default), load-on-demand, lru, "
+               "edgemoe, fate">,
+    Option<"calibration", "calibration", "std::string", "\"\"",
+           "calibration profile (moec calibrate); implies paths">,
     Option<"device", "device", "std::string", "\"\"", "device profile (profiles/README.md)">,
-    Option<"threads", "threads", "uint32_t", "4", "compute threads; at most the device's cores">,
+    Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
+    Option<"pageBytes", "page-bytes", "uint32_t", "0", "page size in bytes; 0: chosen by the pass">,
+    Option<"context", "context", "uint32_t", "0",
+           "tokens of context to plan for; 0: 2048, or the model's positions if they are fewer">,
+    Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "maximum tokens of a prefill chunk">,
+    Option<"threads", "threads", "uint32_t", "4",
+           "threads whose stacks and scratch are counted; without a trace also the compute threads, at most the device's cores">,
+    Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
+           "memory in bytes of the measurements that the artifact will hold">,
   ];
 }
 

@@ -17,29 +17,27 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   bits.activationGroup = options.activationGroup;
   passes.addPass(createAssignBitsPass(bits));
 
-  AllotCachePassOptions cache;
-  cache.budgets.assign(options.budgets.begin(), options.budgets.end());
-  cache.presets.assign(options.presets.begin(), options.presets.end());
-  cache.pageBytes = options.pageBytes;
-  cache.context = options.context;
-  cache.prefillChunk = options.prefillChunk;
-  cache.threads = options.threads;
-  cache.paths = options.paths;
-  cache.measuredBytes = options.measuredBytes;
-  passes.addPass(createAllotCachePass(cache));
+  passes.addPass(createPlacePredictorsPass());
 
-  PlacePredictorsPassOptions predictors;
-  predictors.paths = options.paths;
-  passes.addPass(createPlacePredictorsPass(predictors));
-
-  SchedulePrefetchPassOptions prefetch;
-  prefetch.device = options.device;
-  prefetch.threads = options.threads;
-  passes.addPass(createSchedulePrefetchPass(prefetch));
+  // A calibrated artifact holds activation-path tables.
+  const bool hasPaths =
+      options.paths || options.sources.learned || !options.calibration.empty();
+  MakePlansPassOptions plans;
+  plans.budgets.assign(options.budgets.begin(), options.budgets.end());
+  plans.presets.assign(options.presets.begin(), options.presets.end());
+  plans.calibration = options.calibration;
+  plans.device = options.device;
+  plans.pageBytes = options.pageBytes;
+  plans.context = options.context;
+  plans.prefillChunk = options.prefillChunk;
+  plans.threads = options.threads;
+  plans.paths = hasPaths;
+  plans.measuredBytes = options.measuredBytes;
+  passes.addPass(createMakePlansPass(std::move(plans), options.sources));
 
   PlanMemoryPassOptions memory;
   memory.threads = options.threads;
-  memory.paths = options.paths;
+  memory.paths = hasPaths;
   memory.measuredBytes = options.measuredBytes;
   passes.addPass(createPlanMemoryPass(memory));
 
@@ -76,6 +74,7 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
   Option<uint32_t> activationGroup{*this, "activation-group", llvm::cl::init(32)};
   ListOption<std::string> budgets{*this, "budgets"};
   ListOption<std::string> presets{*this, "presets"};
+  Option<std::string> calibration{*this, "calibration"};
   Option<std::string> device{*this, "device"};
   Option<uint32_t> pageBytes{*this, "page-bytes", llvm::cl::init(0)};
   Option<uint32_t> context{*this, "context", llvm::cl::init(0)};
@@ -102,6 +101,7 @@ void registerMoePassesAndPipeline() {
         options.activationGroup = text.activationGroup;
         options.budgets.assign(text.budgets.begin(), text.budgets.end());
         options.presets.assign(text.presets.begin(), text.presets.end());
+        options.calibration = text.calibration;
         options.device = text.device;
         options.pageBytes = text.pageBytes;
         options.context = text.context;

@@ -1,8 +1,7 @@
 // The pass pipeline from a model's layers to its schedule, in one function.
 #pragma once
 
-#include "compiler/plan/BudgetPlan.h"
-#include "passes/Passes.h"
+#include "passes/MakePlans.h"
 
 #include <string>
 #include <vector>
@@ -19,7 +18,9 @@ struct CompileOptions {
   uint32_t group = 32, activationGroup = 32;
   std::vector<std::string> budgets;
   std::vector<std::string> presets; // Empty: auto.
+  std::string calibration;          // Path of a calibration profile; empty: none.
   std::string device;               // Path of a device profile; empty: none.
+  PlanSources sources;              // The same in memory, and more.
   uint32_t pageBytes = 0;
   uint32_t context = 0;
   uint32_t prefillChunk = moec::kDefaultPrefillChunk;

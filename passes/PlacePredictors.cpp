@@ -1,11 +1,9 @@
-// moe-place-predictors (Passes.td): inserts predictions of later layers' experts, and chooses the
-// predictions that each plan uses.
+// moe-place-predictors (Passes.td): inserts predictions of later layers' experts.
 #include "passes/Passes.h"
 
-#include "compiler/ir/PlanAttrs.h"
-#include "passes/PlanReasons.h"
-#include "passes/Predictors.h"
+#include "compiler/ir/MoeDialect.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
 namespace mlir::moe {
@@ -20,19 +18,17 @@ public:
   using PlacePredictorsPassBase::PlacePredictorsPassBase;
 
   void runOnOperation() override;
-
-private:
-  StringRef whyNot(const moert::PrefetchRule &rule) const;
-  LogicalResult choosePredictors(moert::Plan &plan);
 };
 
 } // namespace
 
-bool isPrefetching(func::FuncOp function) {
+/// Prefill uses nearly all experts of every layer, so it has no predictions.
+static bool isPrefetching(func::FuncOp function) {
   return function.getSymName() == "decode" && !function.isDeclaration();
 }
 
-void placePredictors(func::FuncOp function, uint32_t ahead) {
+/// Inserts a `moe.predict` after each router for each of the MoE layers 1 to `ahead` further on.
+static void placePredictors(func::FuncOp function, uint32_t ahead) {
   for (auto old : llvm::make_early_inc_range(function.getOps<PredictOp>()))
     old.erase();
   llvm::StringMap<int64_t> numbers; // MoE layer numbers, from 0.
@@ -56,35 +52,6 @@ void placePredictors(func::FuncOp function, uint32_t ahead) {
   }
 }
 
-/// Why no layer can use a rule of a preset; empty: they can.
-StringRef PlacePredictors::whyNot(const moert::PrefetchRule &rule) const {
-  if (rule.predictor == moert::Predictor::kPaths && !paths)
-    return "there is no activation-path table, which calibration makes: compile with "
-           "--calibration-text or --calibration, or replan with --calibration";
-  return rule.ahead > ahead ? "no prediction is placed that far ahead" : "";
-}
-
-LogicalResult PlacePredictors::choosePredictors(moert::Plan &plan) {
-  moec::Preset preset = moec::Preset::kAuto;
-  if (!plan.preset.empty()) {
-    moert::Result<moec::Preset> found = moec::presetOf(plan.preset);
-    if (!found.isOk())
-      return emitError(getOperation()->getLoc(), found.status().message());
-    preset = *found;
-  }
-  const moert::PrefetchRule rule = moec::predictorOf(preset);
-  const StringRef why = whyNot(rule);
-  plan.prefetches.clear();
-  if (rule.predictor != moert::Predictor::kOff && why.empty()) {
-    plan.prefetches.resize(plan.quotaPages.size());
-    for (size_t i = rule.ahead; i < plan.prefetches.size(); ++i)
-      plan.prefetches[i] = rule;
-  }
-  addPredictorReason(preset, why, plan);
-  removeReasons(kPrefetchReasons, plan); // Reasons of earlier rules.
-  return success();
-}
-
 void PlacePredictors::runOnOperation() {
   ModuleOp module = getOperation();
   if (ahead > moert::kMostAhead) {
@@ -95,13 +62,6 @@ void PlacePredictors::runOnOperation() {
   for (func::FuncOp function : module.getOps<func::FuncOp>())
     if (isPrefetching(function))
       placePredictors(function, ahead);
-  if (!module->hasAttr(kPlansAttr))
-    return;
-  std::vector<moert::Plan> plans = plansOf(module);
-  for (moert::Plan &plan : plans)
-    if (failed(choosePredictors(plan)))
-      return signalPassFailure();
-  setPlans(module, plans);
 }
 
 } // namespace mlir::moe

@@ -48,6 +48,7 @@ static LogicalResult placeFunction(func::FuncOp function) {
 
 LogicalResult PlanMemory::prove(const moert::Plan &plan, const moert::ModelFootprint &model) {
   moec::BudgetPlan planned = {plan.name,
+                              "",
                               plan.budgetBytes,
                               plan.contextTokens,
                               plan.prefillChunk,

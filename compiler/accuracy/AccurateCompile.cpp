@@ -68,8 +68,8 @@ static Result<ChosenWidths> chooseWidths(const AccurateCompileRequest &request,
   ChosenWidths chosen{outcome.best.assignment, measuredOf(results),
                       widthsChosen(outcome, times ? times->place() : "")};
   sayTo(session, resultText(results));
-  sayTo(session,
-        strCat("widths: ", chosen.reason->reason.value, ", ", chosen.reason->reason.reason));
+  sayTo(session, strCat("widths: ", chosen.reason->widths.reason.value, ", ",
+                        chosen.reason->widths.reason.reason));
   return chosen;
 }
 
@@ -77,8 +77,12 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
                          const PooledArtifacts &artifacts, const PlanMaterial &planning,
                          ChosenWidths chosen, MemoryWarnings &warnings, WorkDirectory &work,
                          const Session &session) {
+  mlir::moe::PlanSources sources{&planning.learned, planning.device ? &*planning.device : nullptr,
+                                 std::nullopt, watchOf(session)};
+  if (chosen.reason)
+    sources.widths = chosen.reason->widths;
   auto plan = artifacts.plan(chosen.assignment, request.passes.budgets,
-                             chosen.measured ? memoryBytesOf(*chosen.measured) : 0);
+                             chosen.measured ? memoryBytesOf(*chosen.measured) : 0, sources);
   if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
     work.keep();
     return invalidInput(plan.status().message(), "; with --resume and another --memory, ",
@@ -86,10 +90,11 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
   }
   MOERT_RETURN_IF_ERROR(plan.status());
   if (planning.device) // Relative budgets included: their bytes are known now.
-    warnings.check(plan->artifact.plans, *planning.device, session);
-  MOERT_RETURN_IF_ERROR(addPlans(*plan, planning, session));
+    warnings.check(request.passes.budgets, plan->artifact.plans, *planning.device, session);
+  plan->paths = planning.learned.sections.paths;
+  plan->trace = planning.learned.sections.trace;
   if (chosen.reason)
-    addWidthsChosen(*chosen.reason, plan->artifact);
+    recordWidthsChosen(*chosen.reason, plan->artifact);
   plan->artifact.measured = std::move(chosen.measured);
   markCheckpoint(hash, plan->artifact);
   EmitOptions options;
@@ -162,7 +167,7 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
   MOERT_ASSIGN_OR_RETURN(CompileInputs inputs,
                          readCompileInputs(asked, std::move(model), warnings, session));
   AccurateCompileRequest request = asked;
-  // The passes' plans are replaced by ones made with device and trace; no pass needs the device.
+  // The plans of candidates need no device; the last ones get it with the trace (emitOutput()).
   request.passes.device.clear();
   std::error_code ignored;
   const std::string directory = WorkDirectory::pathOf(request.outputPath);

@@ -1,6 +1,10 @@
 #include "compiler/accuracy/ArtifactPlanning.h"
 
+#include "compiler/emit/ArtifactFacts.h"
+#include "compiler/plan/StepCosts.h"
+#include "compiler/profile/TracedRouting.h"
 #include "runtime/base/Size.h"
+#include "runtime/engine/Footprint.h"
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
@@ -14,6 +18,14 @@ Result<Artifact> ArtifactPlanning::artifactOf(const WidthAssignment &assignment,
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts.plan(assignment, budgets));
   MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
   return std::move(plan.artifact);
+}
+
+/// Without the memory of a run, which the passes have accounted for.
+static ModelFacts factsOfWeights(const Artifact &artifact) {
+  ModelFootprint footprint;
+  footprint.pageBytes = artifact.pageBytes;
+  footprint.cache = cacheShapeOf(artifact);
+  return factsOf(artifact, footprint);
 }
 
 // Refused only with the budget, so the budget is too small.
@@ -36,19 +48,18 @@ Result<std::optional<PlanProblem>> ArtifactPlanning::problemOf(const WidthAssign
   MOERT_ASSIGN_OR_RETURN(const std::optional<Artifact> artifact, artifactWithinBudget(assignment));
   if (!artifact)
     return std::optional<PlanProblem>();
-  const StepUse use = tracedUse(*basis.device, *basis.trace);
-  if (inputs) {
-    inputs->resize(*artifact, *basis.device, use);
-  } else {
-    MOERT_ASSIGN_OR_RETURN(
-        inputs, PlanInputs::create(*artifact, *basis.trace, basis.paths, *basis.device, use));
-    inputs->takeMemoryAsAlike(); // As every decision does (PlanSearch.h).
+  facts = factsOfWeights(*artifact);
+  if (!routing) {
+    MOERT_ASSIGN_OR_RETURN(routing, routingOf(learned.trace, learned.sections.paths, *facts));
   }
+  inputs.emplace(*facts, *routing, device);
+  inputs->takeMemoryAsAlike(); // As every decision does (PlanSearch.h).
   return std::optional(inputs->problem(poolPagesOf(planOf(*artifact))));
 }
 
 StepCosts ArtifactPlanning::costsOf(const Artifact &artifact) const {
-  return stepCostsOf(artifact, *basis.device, tracedUse(*basis.device, *basis.trace));
+  return stepCostsOf(factsOfWeights(artifact), device,
+                     {device.cores, learned.trace.windowTokens / 2});
 }
 
 // Every grid has an artifact in which all experts have it.

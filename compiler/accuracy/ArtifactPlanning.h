@@ -5,8 +5,8 @@
 #include "compiler/accuracy/PooledArtifacts.h"
 #include "compiler/plan/PresetRules.h"
 #include "compiler/plan/WidthTimes.h"
-#include "compiler/planning/PlanInputs.h"
-#include "compiler/planning/RefinePlans.h"
+#include "compiler/planning/PlanningSession.h"
+#include "compiler/profile/Learned.h"
 
 #include <optional>
 #include <string>
@@ -18,12 +18,13 @@ namespace moec {
 /// each assignment, as in its artifact. An option's cost is taken with an unchanged pool, so that
 /// no option is stored only because it raises the relative budget.
 ///
-/// Borrows the artifacts and the basis, which has a trace and a device. One thread.
+/// Borrows the artifacts, the results of calibration and the device. One thread.
 class ArtifactPlanning : public WidthPlanning {
 public:
-  ArtifactPlanning(const PooledArtifacts &made, const PlanBasis &known, std::string givenBudget,
-                   Preset planned)
-      : artifacts(made), basis(known), budget(std::move(givenBudget)), preset(planned) {}
+  ArtifactPlanning(const PooledArtifacts &made, const Learned &known, const DeviceProfile &on,
+                   std::string givenBudget, Preset planned)
+      : artifacts(made), learned(known), device(on), budget(std::move(givenBudget)),
+        preset(planned) {}
 
   moert::Result<bool> begin(const WidthAssignment &likely) override;
   const std::vector<TimedItem> &items() const override { return timedItems; }
@@ -42,11 +43,14 @@ private:
   moert::Status timeResidents(const WidthAssignment &assignment);
 
   const PooledArtifacts &artifacts;
-  const PlanBasis &basis;
+  const Learned &learned;
+  const DeviceProfile &device;
   std::string budget;
   Preset preset;
   std::vector<TimedItem> timedItems;
-  std::optional<PlanInputs> inputs; // Inputs of the last problem.
+  std::optional<KnownRouting> routing; // The same for all problems.
+  std::optional<ModelFacts> facts;     // Of the last problem.
+  std::optional<PlanInputs> inputs;    // Of the last problem.
 };
 
 } // namespace moec

@@ -2,11 +2,12 @@
 
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/pipeline/IrContext.h"
+#include "compiler/plan/Presets.h"
 #include "compiler/planning/CheckpointMark.h"
-#include "compiler/planning/RefinePlans.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
+#include "runtime/base/Size.h"
 
 #include <filesystem>
 #include <span>
@@ -120,12 +121,20 @@ static Status checkBudgets(const AccurateCompileRequest &request, const CompileI
   if (request.areResidentBitsChosen && request.target)
     passes.residentBits = mlir::moe::ResidentBits::k4;
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(inputs.model, passes, session));
-  MOERT_RETURN_IF_ERROR(
-      checkPrefetching(plan.artifact, /*hasTrace=*/true, inputs.device.has_value()));
-  std::erase_if(plan.artifact.plans,
-                [](const Plan &one) { return one.name.find('%') != one.name.npos; });
+  std::vector<Preset> presets;
+  for (const std::string &name : passes.presets) {
+    MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(name));
+    presets.push_back(preset);
+  }
+  MOERT_RETURN_IF_ERROR(checkPrefetching(presets, /*hasTrace=*/true, inputs.device.has_value()));
+  std::vector<std::string> absolute;
+  for (const std::string &budget : passes.budgets) {
+    MOERT_ASSIGN_OR_RETURN(const Size size, parseSize(budget));
+    if (!size.fraction)
+      absolute.push_back(budget);
+  }
   if (inputs.device)
-    warnings.check(plan.artifact.plans, *inputs.device, session);
+    warnings.check(absolute, plan.artifact.plans, *inputs.device, session);
   return {};
 }
 

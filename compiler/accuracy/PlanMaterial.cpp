@@ -1,8 +1,8 @@
 #include "compiler/accuracy/PlanMaterial.h"
 
 #include "compiler/plan/PlanAcceptance.h"
+#include "compiler/plan/PlanReasons.h"
 #include "runtime/base/SystemLimits.h"
-#include "runtime/format/Writer.h"
 
 #include <cmath>
 
@@ -12,8 +12,8 @@ namespace moec {
 
 ArtifactTimes::ArtifactTimes(const PlanMaterial &material, const PooledArtifacts &artifacts,
                              std::string given, Preset preset, const std::atomic<bool> *stop)
-    : device(material.device->name), budget(std::move(given)), basis(material.basis()),
-      planning(artifacts, basis, budget, preset),
+    : device(material.device->name), budget(std::move(given)),
+      planning(artifacts, material.learned, *material.device, budget, preset),
       replayed(planning, preset, availableCores(), stop) {}
 
 Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial &material,
@@ -40,17 +40,16 @@ static std::string timedText(const MeasuredWidths &widths) {
 
 WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &place) {
   if (!outcome.isTimed)
-    return {false,
-            {},
-            {std::string(kWidthsReason), "fewest bytes",
-             strCat("of what was measured to keep the target; ",
-                    !place.empty() ? "the budget holds none of it"
-                                   : "a device and a budget would let time decide"),
-             Origin::kMeasured}};
+    return {{},
+            {{std::string(kWidthsReason), "fewest bytes",
+              strCat("of what was measured to keep the target; ",
+                     !place.empty() ? "the budget holds none of it"
+                                    : "a device and a budget would let time decide"),
+              Origin::kMeasured}}};
   const MeasuredWidths &best = outcome.best;
   WidthsChosen chosen{
-      true, place, {std::string(kWidthsReason), "least time", timedText(best), Origin::kDerived}};
-  PlanReason &reason = chosen.reason;
+      place, {{std::string(kWidthsReason), "least time", timedText(best), Origin::kDerived}, true}};
+  PlanReason &reason = chosen.widths.reason;
   const bool isSame = outcome.fewestBytes && outcome.fewestBytes->assignment == best.assignment;
   if (isSame)
     reason.reason += ", with the fewest bytes as well";
@@ -64,25 +63,9 @@ WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &
   return chosen;
 }
 
-Status addPlans(EmitPlan &plan, const PlanMaterial &material, const Session &session) {
-  plan.paths = material.learned.sections.paths;
-  plan.trace = material.learned.sections.trace;
-  Artifact artifact = plan.artifact;
-  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {}));
-  artifact.pathsBytes = plan.paths.size();
-  MOERT_RETURN_IF_ERROR(refinePlans(artifact, material.basis(), session));
-  plan.artifact.plans = std::move(artifact.plans);
-  return {};
-}
-
-void addWidthsChosen(const WidthsChosen &chosen, Artifact &artifact) {
-  for (Plan &plan : artifact.plans) {
-    plan.reasons.insert(plan.reasons.begin(), chosen.reason);
-    if (chosen.isBySeconds && plan.forecast)
-      plan.reasons.front().origin = worseOf(chosen.reason.origin, plan.forecast->origin);
-  }
+void recordWidthsChosen(const WidthsChosen &chosen, Artifact &artifact) {
   artifact.provenance.emplace_back(
-      "widths_by", chosen.isBySeconds ? strCat("seconds ", chosen.place) : std::string("bytes"));
+      "widths_by", chosen.widths.isTimed ? strCat("seconds ", chosen.place) : std::string("bytes"));
 }
 
 } // namespace moec

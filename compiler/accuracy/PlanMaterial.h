@@ -5,7 +5,7 @@
 #include "compiler/accuracy/ArtifactPlanning.h"
 #include "compiler/emit/EmitArtifact.h"
 #include "compiler/plan/WidthSearch.h"
-#include "compiler/planning/LearnedSections.h"
+#include "compiler/profile/Learned.h"
 
 #include <memory>
 #include <optional>
@@ -17,9 +17,6 @@ struct PlanMaterial {
   Learned learned;
   std::optional<DeviceProfile> device; // Absent: none was given.
 
-  PlanBasis basis() const {
-    return {&learned.trace, learned.sections.paths, device ? &*device : nullptr};
-  }
 };
 
 /// Times widths for the first requested budget and preset: an artifact has one choice of widths,
@@ -40,26 +37,20 @@ private:
                 Preset preset, const std::atomic<bool> *stop);
 
   std::string device, budget;
-  PlanBasis basis;
   ArtifactPlanning planning;
   ReplayedWidths replayed;
 };
 
 /// The rule that chose the widths, and its reason.
 struct WidthsChosen {
-  bool isBySeconds = false;
-  std::string place;        // ArtifactTimes::place()
-  moert::PlanReason reason; // As far as the device's profile is not assumed.
+  std::string place;   // ArtifactTimes::place(), if times have chosen.
+  WidthsReason widths; // As far as the device's profile is not assumed.
 };
 
 /// outcome: one that meets the target; place: ArtifactTimes::place(), empty without times.
 WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &place);
 
-/// Adds the sections. Replaces the passes' rule-based plans by plans from the trace where the
-/// device is known.
-moert::Status addPlans(EmitPlan &plan, const PlanMaterial &material, const Session &session);
-
 /// Records in the artifact how its widths were chosen.
-void addWidthsChosen(const WidthsChosen &chosen, moert::Artifact &artifact);
+void recordWidthsChosen(const WidthsChosen &chosen, moert::Artifact &artifact);
 
 } // namespace moec

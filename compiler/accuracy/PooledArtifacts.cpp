@@ -76,11 +76,13 @@ PooledArtifacts::create(const AccurateCompileRequest &request, const ImportedMod
 
 Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
                                        const std::vector<std::string> &budgets,
-                                       uint64_t measuredBytes) const {
+                                       uint64_t measuredBytes,
+                                       const mlir::moe::PlanSources &sources) const {
   mlir::moe::CompileOptions passes = request.passes;
   passes.paths = true; // Calibration counts them.
   passes.measuredBytes = measuredBytes;
   passes.budgets = budgets;
+  passes.sources = sources;
   passes.widths = directory + "/widths";
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(passes.widths));
   MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(widthItems->widthsOf(assignment))));

@@ -29,11 +29,12 @@ public:
   const WidthItems &items() const { return *widthItems; }
   uint64_t expertWeights() const { return weights; }
 
-  /// All decisions for an assignment's artifact. Refuses budgets that it would exceed, the bytes of
-  /// the artifact's measurements included (memoryBytesOf).
+  /// All decisions for an assignment's artifact, with plans by rules unless there are sources.
+  /// Refuses budgets that it would exceed, the bytes of the artifact's measurements included
+  /// (memoryBytesOf).
   moert::Result<EmitPlan> plan(const WidthAssignment &assignment,
-                               const std::vector<std::string> &budgets,
-                               uint64_t measuredBytes = 0) const;
+                               const std::vector<std::string> &budgets, uint64_t measuredBytes = 0,
+                               const mlir::moe::PlanSources &sources = {}) const;
   /// Writes the artifact of an assignment with its `plan`; sets the options' threads and stop.
   moert::Status emit(EmitPlan plan, const WidthAssignment &assignment, EmitOptions options) const;
 

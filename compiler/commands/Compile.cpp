@@ -8,7 +8,7 @@
 #include "compiler/pipeline/IrContext.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/planning/DeviceMemory.h"
-#include "compiler/planning/RefinePlans.h"
+#include "compiler/planning/PlanningSession.h"
 #include "compiler/session/WorkDirectory.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/OutputFile.h"
@@ -106,7 +106,7 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
   if (!request.passes.device.empty()) {
     MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, {&request.passes.device, 1}));
     MOERT_ASSIGN_OR_RETURN(const DeviceProfile device, readDeviceFile(request.passes.device));
-    MemoryWarnings().check(plan.artifact.plans, device, session);
+    MemoryWarnings().check(request.passes.budgets, plan.artifact.plans, device, session);
   }
   EmitOptions options = emitOptionsOf(request.outputPath, request.threads, request.resume, session);
   options.startsOverIfRefused = request.startsOverIfRefused;

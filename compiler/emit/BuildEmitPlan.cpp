@@ -94,7 +94,7 @@ static LogicalResult addPlans(ModuleOp module, EmitPlan &plan) {
   auto plans = module->getAttrOfType<ArrayAttr>(kPlansAttr);
   auto pageBytes = module->getAttrOfType<IntegerAttr>(kPageBytesAttr);
   if (!plans || !pageBytes)
-    return emitError(module.getLoc(), "the module has no plans: run moe-allot-cache first");
+    return emitError(module.getLoc(), "the module has no plans: run moe-make-plans first");
   plan.artifact.pageBytes = static_cast<uint32_t>(pageBytes.getInt());
   plan.artifact.plans = plansOf(module);
   return success();
@@ -129,14 +129,18 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
   return success();
 }
 
+LogicalResult describeWeights(ModuleOp module, EmitPlan &plan) {
+  addKvSlotsAndRopes(module, plan);
+  return success(succeeded(addResidents(module, plan)) && succeeded(addMoeLayers(module, plan)));
+}
+
 LogicalResult buildEmitPlan(ModuleOp module, EmitPlan &plan) {
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
   if (!model)
     return emitError(module.getLoc(), "the module has no 'moe.model'");
   addModel(model, plan);
-  addKvSlotsAndRopes(module, plan);
-  if (failed(addResidents(module, plan)) || failed(addMoeLayers(module, plan)) ||
-      failed(addPlans(module, plan)) || failed(addPrograms(module, plan)))
+  if (failed(describeWeights(module, plan)) || failed(addPlans(module, plan)) ||
+      failed(addPrograms(module, plan)))
     return failure();
   return addProvenance(module, plan);
 }

@@ -286,12 +286,37 @@ def Moe_ReasonAttr : Moe_Attr<"Reason", "reason"> {
   let genVerifyDecl = 1;
 }
 
+def Moe_ForecastAttr : Moe_Attr<"Forecast", "forecast"> {
+  let summary = "What a plan is expected to do on a device (moert::Forecast)";
+  let description = [{
+    Times in ns, rates from 0 to 1.
+
+    ```mlir
+    #moe.forecast<device = "laptop", threads = 8, tokens = 448, traceTokens = 1792, tokenNs = 554765.5,
+                  medianNs = 551541.0, slowNs = 727815.25, hitRate = 0.75, readyRate = 0.8125,
+                  bytesPerToken = 391021.5, prefetchRecall = 0.5, prefetchPrecision = 0.5,
+                  leastBytesPerToken = 140434.25, boundNs = 211102.0, origin = assumed>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$device, "uint32_t":$threads, "uint64_t":$tokens,
+                        "uint64_t":$traceTokens, "::mlir::FloatAttr":$tokenNs,
+                        "::mlir::FloatAttr":$medianNs, "::mlir::FloatAttr":$slowNs,
+                        "::mlir::FloatAttr":$hitRate, "::mlir::FloatAttr":$readyRate,
+                        "::mlir::FloatAttr":$bytesPerToken, "::mlir::FloatAttr":$prefetchRecall,
+                        "::mlir::FloatAttr":$prefetchPrecision,
+                        "::mlir::FloatAttr":$leastBytesPerToken, "::mlir::FloatAttr":$boundNs,
+                        EnumParameter<Moe_Origin>:$origin);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let summary = "Decisions for one memory budget (moert::Plan)";
   let description = [{
     `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one
     entry per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and
-    `prefetches` (`#moe.prefetch`) if present. Default values are not printed.
+    `prefetches` (`#moe.prefetch`) if present. `forecast` (`#moe.forecast`) is present if a trace and a
+    device decided the plan. Default values are not printed.
 
     ```mlir
     #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
@@ -312,6 +337,7 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
                         OptionalParameter<"::mlir::ArrayAttr">:$start,
                         DefaultValuedParameter<"uint32_t", "1">:$startTokens,
                         OptionalParameter<"::mlir::ArrayAttr">:$prefetches,
+                        OptionalParameter<"ForecastAttr">:$forecast,
                         OptionalParameter<"::mlir::ArrayAttr">:$reasons);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;

@@ -55,6 +55,24 @@ LogicalResult ReasonAttr::verify(EmitError emitError, StringRef decision, String
   return success();
 }
 
+LogicalResult ForecastAttr::verify(EmitError emitError, StringRef device, uint32_t /*threads*/,
+                                   uint64_t tokens, uint64_t traceTokens, FloatAttr tokenNs,
+                                   FloatAttr medianNs, FloatAttr slowNs, FloatAttr hitRate,
+                                   FloatAttr readyRate, FloatAttr bytesPerToken,
+                                   FloatAttr prefetchRecall, FloatAttr prefetchPrecision,
+                                   FloatAttr leastBytesPerToken, FloatAttr boundNs,
+                                   Origin /*origin*/) {
+  for (FloatAttr number : {tokenNs, medianNs, slowNs, hitRate, readyRate, bytesPerToken,
+                           prefetchRecall, prefetchPrecision, leastBytesPerToken, boundNs})
+    if (!number.getType().isF64() || !number.getValue().isFinite() ||
+        number.getValue().isNegative())
+      return emitError() << "a forecast on '" << device << "' with " << number
+                         << ", expected finite f64 numbers of at least 0";
+  if (tokens > traceTokens)
+    return emitError() << "a forecast for " << tokens << " tokens of a trace of " << traceTokens;
+  return success();
+}
+
 template <typename AttrT> static bool isArrayOf(ArrayAttr array) {
   return !array || llvm::all_of(array, llvm::IsaPred<AttrT>);
 }
@@ -64,7 +82,8 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
                                uint32_t /*stagingPages*/, DenseI64ArrayAttr quotaPages,
                                StringRef /*preset*/, Eviction /*eviction*/, Sharing /*sharing*/,
                                Survival /*survival*/, ArrayAttr pinned, ArrayAttr start,
-                               uint32_t startTokens, ArrayAttr prefetches, ArrayAttr reasons) {
+                               uint32_t startTokens, ArrayAttr prefetches,
+                               ForecastAttr /*forecast*/, ArrayAttr reasons) {
   if (name.empty())
     return emitError() << "a plan without a name";
   if (contextTokens == 0 || prefillChunk == 0)
@@ -106,6 +125,26 @@ static moert::PrefetchRule toRule(PrefetchAttr prefetch) {
           static_cast<uint16_t>(prefetch.getReads()), prefetch.getMinProbability()};
 }
 
+static moert::Forecast toForecast(ForecastAttr from) {
+  moert::Forecast forecast;
+  forecast.device = from.getDevice().str();
+  forecast.threads = from.getThreads();
+  forecast.tokens = from.getTokens();
+  forecast.traceTokens = from.getTraceTokens();
+  forecast.tokenNs = from.getTokenNs().getValueAsDouble();
+  forecast.medianNs = from.getMedianNs().getValueAsDouble();
+  forecast.slowNs = from.getSlowNs().getValueAsDouble();
+  forecast.hitRate = from.getHitRate().getValueAsDouble();
+  forecast.readyRate = from.getReadyRate().getValueAsDouble();
+  forecast.bytesPerToken = from.getBytesPerToken().getValueAsDouble();
+  forecast.prefetchRecall = from.getPrefetchRecall().getValueAsDouble();
+  forecast.prefetchPrecision = from.getPrefetchPrecision().getValueAsDouble();
+  forecast.leastBytesPerToken = from.getLeastBytesPerToken().getValueAsDouble();
+  forecast.boundNs = from.getBoundNs().getValueAsDouble();
+  forecast.origin = static_cast<moert::Origin>(from.getOrigin());
+  return forecast;
+}
+
 moert::Plan toPlan(PlanAttr from) {
   moert::Plan plan;
   plan.name = from.getName().str();
@@ -129,6 +168,8 @@ moert::Plan toPlan(PlanAttr from) {
   if (ArrayAttr prefetches = from.getPrefetches())
     for (auto prefetch : prefetches.getAsRange<PrefetchAttr>())
       plan.prefetches.push_back(toRule(prefetch));
+  if (ForecastAttr forecast = from.getForecast())
+    plan.forecast = toForecast(forecast);
   if (ArrayAttr reasons = from.getReasons())
     for (auto reason : reasons.getAsRange<ReasonAttr>())
       plan.reasons.push_back({reason.getDecision().str(), reason.getValue().str(),
@@ -159,6 +200,16 @@ struct PlanLists {
     return ReasonAttr::get(context, reason.decision, reason.value, reason.reason,
                            static_cast<Origin>(reason.origin));
   }
+  ForecastAttr forecast(const moert::Forecast &from) const {
+    auto number = [type = Float64Type::get(context)](double value) {
+      return FloatAttr::get(type, value);
+    };
+    return ForecastAttr::get(
+        context, from.device, from.threads, from.tokens, from.traceTokens, number(from.tokenNs),
+        number(from.medianNs), number(from.slowNs), number(from.hitRate), number(from.readyRate),
+        number(from.bytesPerToken), number(from.prefetchRecall), number(from.prefetchPrecision),
+        number(from.leastBytesPerToken), number(from.boundNs), static_cast<Origin>(from.origin));
+  }
   template <typename T> ArrayAttr list(const std::vector<T> &from) const {
     SmallVector<Attribute> all;
     for (const T &each : from)
@@ -177,7 +228,8 @@ PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
       plan.stagingPages, DenseI64ArrayAttr::get(context, quotas), plan.preset,
       static_cast<Eviction>(plan.rules.eviction), static_cast<Sharing>(plan.rules.sharing),
       static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned), lists.list(plan.start),
-      plan.startTokens, lists.list(plan.prefetches), lists.list(plan.reasons));
+      plan.startTokens, lists.list(plan.prefetches),
+      plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(), lists.list(plan.reasons));
 }
 
 std::vector<moert::Plan> plansOf(ModuleOp module) {

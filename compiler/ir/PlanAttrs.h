@@ -7,7 +7,7 @@
 
 namespace mlir::moe {
 
-/// The plan of the attribute, without a forecast: the IR does not hold forecasts.
+/// Each other's inverse: the attribute holds everything that a plan holds.
 moert::Plan toPlan(PlanAttr plan);
 PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan);
 

@@ -55,9 +55,13 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> buildModule(IrContext &ir, const Impor
 Status runPasses(IrContext &ir, mlir::ModuleOp module, const mlir::moe::CompileOptions &options) {
   mlir::PassManager passes(ir.context());
   mlir::moe::buildCompilePipeline(passes, options);
-  if (mlir::failed(passes.run(module)))
-    return ir.failure("planning");
-  return {};
+  if (mlir::succeeded(passes.run(module)))
+    return {};
+  // A diagnostic has no code.
+  const std::atomic<bool> *stop = options.sources.watch.stop;
+  if (stop && stop->load(std::memory_order_relaxed))
+    return Status(StatusCode::kInterrupted, "interrupted");
+  return ir.failure("planning");
 }
 
 Result<EmitPlan> planOf(IrContext &ir, mlir::ModuleOp module) {

@@ -84,7 +84,7 @@ Result<BudgetPlan> planBudget(const ModelFootprint &withoutPaths, const std::str
                         formatBytes(model.expertPayloadBytes),
                         " of experts is smaller than the largest record, ",
                         formatBytes(smallestPoolPages(model.cache) * model.pageBytes));
-  BudgetPlan plan{budget, size.bytes, use.contextTokens, 1, {}, preset};
+  BudgetPlan plan{budget, budget, size.bytes, use.contextTokens, 1, {}, preset};
   uint64_t poolPages = smallestPoolPages(model.cache);
   if (account) {
     plan.budgetBytes = account->budgetBytes;
@@ -121,6 +121,7 @@ static Status checkOnce(std::span<const std::string> budgets, std::span<const Pr
 static BudgetPlan planWithoutBudget(const ModelFootprint &model, Preset preset,
                                     const PlannedUse &use) {
   return {"default",
+          "",
           0,
           use.contextTokens,
           std::min(use.prefillChunk, use.contextTokens),

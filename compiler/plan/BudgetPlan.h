@@ -30,8 +30,8 @@ struct PlannedUse {
 };
 
 struct BudgetPlan {
-  std::string name;         // "default", or the budget as it was given; where several presets are
-                            // planned, the preset's name behind it.
+  std::string name;         // "default", or the budget and, if there are several, the preset.
+  std::string budget;       // As given; empty: none.
   uint64_t budgetBytes = 0; // 0: no budget was given; everything is cached.
   uint32_t contextTokens = 0;
   uint32_t prefillChunk = 0;

@@ -94,7 +94,7 @@ static const Judged *choose(std::span<const Judged> candidates, std::span<const 
   return nullptr;
 }
 
-static PlanDecision startDecision(std::span<const Judged> candidates, const Judged &taken,
+static PlanReason startDecision(std::span<const Judged> candidates, const Judged &taken,
                                   Origin origin) {
   // Pairs: without a start, with one.
   const size_t pair = static_cast<size_t>(&taken - candidates.data()) / 2 * 2;
@@ -111,7 +111,7 @@ static PlanDecision startDecision(std::span<const Judged> candidates, const Judg
 
 /// What was decided later, and is not in what was taken.
 static void addUndone(const Judged &taken, const Judged &last,
-                      std::vector<PlanDecision> &decisions) {
+                      std::vector<PlanReason> &decisions) {
   const bool isSlower = last.ns > taken.ns;
   const PlanSettings &settings = taken.planned.settings;
   auto isMoot = [&](const std::string &decision) {
@@ -119,8 +119,8 @@ static void addUndone(const Judged &taken, const Judged &last,
                                 : decision == kSilence && !prefetchesAnything(settings.prefetches);
   };
   const size_t made = decisions.size();
-  for (const PlanDecision &later : last.planned.decisions) {
-    auto isSame = [&](const PlanDecision &one) { return one.decision == later.decision; };
+  for (const PlanReason &later : last.planned.decisions) {
+    auto isSame = [&](const PlanReason &one) { return one.decision == later.decision; };
     if (std::any_of(decisions.begin(), decisions.begin() + ptrdiff_t(made), isSame) ||
         isMoot(later.decision))
       continue;

@@ -13,7 +13,7 @@ namespace moec {
 
 struct Finalist {
   PlanRecipe recipe;
-  std::vector<PlanDecision> decisions;
+  std::vector<moert::PlanReason> decisions;
 };
 
 /// The decision about layers that the rule of the others does not prefetch.

@@ -50,7 +50,7 @@ static uint64_t decodedTokens(const RoutingTrace &trace) {
       trace.passes, [](const RoutingPass &pass) { return pass.layer == 0 && pass.tokens == 1; }));
 }
 
-Result<PlanForecast> forecastOf(const PlanProblem &problem, const PlanSettings &settings,
+Result<Forecast> forecastOf(const PlanProblem &problem, const PlanSettings &settings,
                                 size_t fromStep) {
   const RoutingTrace &trace = *problem.trace;
   MOERT_ASSIGN_OR_RETURN(const TimedResult result,
@@ -58,7 +58,7 @@ Result<PlanForecast> forecastOf(const PlanProblem &problem, const PlanSettings &
   const TimedCounts &decode = result.decode;
   const double tokens = static_cast<double>(result.tokenNs.size());
   const double wanted = static_cast<double>(decode.cache.hits + decode.cache.misses);
-  PlanForecast forecast;
+  Forecast forecast;
   forecast.tokens = result.tokenNs.size();
   forecast.traceTokens = decodedTokens(trace);
   forecast.tokenNs = result.meanNs();

@@ -9,7 +9,7 @@
 #include "compiler/plan/RoutingTrace.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheAllotment.h"
-#include "runtime/policy/Prefetches.h"
+#include "runtime/policy/Plan.h"
 
 #include <array>
 #include <cstdint>
@@ -81,18 +81,10 @@ struct PlanSettings {
   friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
 
-/// One decision for people, as moert::PlanReason (compiler/emit/PlanReasonOf.h).
-struct PlanDecision {
-  std::string decision; // "eviction"
-  std::string value;    // "reuse-distance"
-  std::string reason;   // One sentence, with the numbers that decided.
-  Origin origin = Origin::kDerived;
-};
-
 /// What a solver finds.
 struct PlannedSettings {
   PlanSettings settings;
-  std::vector<PlanDecision> decisions;
+  std::vector<moert::PlanReason> decisions;
 };
 
 /// What the problem's layers have to hold.

@@ -7,7 +7,7 @@ namespace moec {
 
 PlanSettings settingsBy(const PlanRule &rule, const PlanProblem &problem) {
   if (!rule.recipe)
-    return planPreset(rule.preset, problem).settings;
+    return presetSettings(rule.preset, problem);
   // As much of the trace as the search's last step goes by (PlanAcceptance.cpp).
   const size_t steps = partsOf(*problem.trace).steps;
   return RecipeBook(problem, steps, steps).settingsOf(*rule.recipe);

@@ -79,7 +79,7 @@ private:
   std::vector<CacheRules> hopeless;
   // What was the best before something was added to it, then the best, then what is near to it.
   std::vector<Finalist> finalists;
-  std::vector<PlanDecision> decisions;
+  std::vector<PlanReason> decisions;
 };
 
 //===-- Deciding ------------------------------------------------------------------------------===//
@@ -127,7 +127,7 @@ void Search::explain(const std::string &decision, const std::vector<Variant> &va
   std::string reason = strCat(timeText(ns[chosen]), " a token");
   for (size_t i = 0; i < std::min(kNamed, others.size()); ++i)
     reason += strCat(i == 0 ? "; " : ", ", variants[others[i]].name, " ", timeText(ns[others[i]]));
-  std::erase_if(decisions, [&](const PlanDecision &made) { return made.decision == decision; });
+  std::erase_if(decisions, [&](const PlanReason &made) { return made.decision == decision; });
   decisions.push_back({decision, variants[chosen].name, reason, origin});
 }
 
@@ -160,8 +160,8 @@ bool Search::decideRules() {
   return decide("eviction", variants);
 }
 
-static void forgetQuotas(std::vector<PlanDecision> &decisions) {
-  std::erase_if(decisions, [](const PlanDecision &made) { return made.decision == "quotas"; });
+static void forgetQuotas(std::vector<PlanReason> &decisions) {
+  std::erase_if(decisions, [](const PlanReason &made) { return made.decision == "quotas"; });
 }
 
 /// The best plan with other policies, the fastest first.
@@ -186,7 +186,7 @@ void Search::addNearRules() {
   near.resize(std::min(near.size(), kMostNear));
   for (size_t i : near) {
     Finalist finalist{variants[i].recipe, decisions};
-    for (PlanDecision &made : finalist.decisions)
+    for (PlanReason &made : finalist.decisions)
       if (made.decision == "eviction")
         made = {made.decision, variants[i].name,
                 strCat(timeText(ns[i]), " a token where it was decided, ", made.value, " ",
@@ -304,7 +304,7 @@ void Search::decidePrefetches() {
   const Variant with{best, prefetchName(best)};
   decide("prefetches", {without, with});
   if (best.prefetch.predictor == Predictor::kOff)
-    std::erase_if(decisions, [](const PlanDecision &made) { return made.decision == kSilence; });
+    std::erase_if(decisions, [](const PlanReason &made) { return made.decision == kSilence; });
   else
     finalists.push_back(unprefetched);
 }

@@ -1,5 +1,5 @@
-// The published systems as solvers of a plan's problem: what PresetRules.h says of their caches,
-// and what their papers say of prefetches, start and numbers, worked out for a device and a trace.
+// The published systems as solvers of a planning problem: the cache rules of PresetRules.h, and the
+// prefetches and the start of their papers, computed for a device and a trace.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -7,26 +7,22 @@
 
 namespace moec {
 
-/// A preset's settings with their reasons; `auto` is PlanSearch.h's, what comes here without a
-/// search is its rules alone.
+/// The settings of a preset. Those of `auto` are its rules alone: PlanSearch.h searches for others.
 ///
-/// Prefetches are counted by withCounts(). With EdgeMoE the likeliest absent experts of a layer are
-/// read while the one before it is executed, and the buffer is filled layer by layer before
-/// anything was used. With Fate reading begins where the gate spoke, and ends with the next layer's
-/// turn; the time is T = t_moe + t_attn + t_gate (section 4.3).
+/// Prefetches are counted by withCounts(). EdgeMoE reads the likeliest absent experts of a layer
+/// while the layer before it is executed, and fills the buffer layer by layer before anything was
+/// used. Fate begins to read where the gate is computed, and ends with the next layer's router: the
+/// time is T = t_moe + t_attn + t_gate (section 4.3).
 ///
 /// The problem is one that check() accepts; verify() accepts the settings.
+PlanSettings presetSettings(Preset preset, const PlanProblem &problem);
+
+/// The same with their reasons (PlanReasons.h).
 PlannedSettings planPreset(Preset preset, const PlanProblem &problem);
 
-/// Why the preset's cache is shared and let go as it is: what a paper says is stated, a choice of
-/// this project's own without a trace is an assumption.
-PlanDecision allotmentDecision(Preset preset);
-PlanDecision evictionDecision(Preset preset, moert::EvictionPolicy policy);
-/// Why nothing is prefetched: by definition, or where the preset would have, for want of a search.
-PlanDecision noPrefetchDecision(Preset preset);
-
-/// Experts that can be read in the time from one MoE layer's router to the next one's, this layer
-/// being the later one, if everything wanted is in memory: Fate's n. 0 for the first layer.
+/// Fate's n: the number of experts that can be read in the time from the router of the MoE layer
+/// before to this layer's, if all demanded experts are resident. 0 for the first layer. Uses the
+/// problem's sizes and costs, not its trace.
 double readsBetweenRouters(const PlanProblem &problem, uint32_t layer);
 
 } // namespace moec

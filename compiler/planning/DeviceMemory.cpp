@@ -24,11 +24,12 @@ void MemoryWarnings::check(const std::string &budget, uint64_t bytes, const Devi
   said.push_back(std::move(line));
 }
 
-// A plan's name is its budget, and its preset if there are several.
-void MemoryWarnings::check(std::span<const Plan> plans, const DeviceProfile &device,
-                           const Session &session) {
-  for (const Plan &plan : plans)
-    check(plan.name.substr(0, plan.name.find(' ')), plan.budgetBytes, device, session);
+void MemoryWarnings::check(std::span<const std::string> budgets, std::span<const Plan> plans,
+                           const DeviceProfile &device, const Session &session) {
+  for (const std::string &budget : budgets)
+    for (const Plan &plan : plans)
+      if (plan.name == budget || plan.name == strCat(budget, " ", plan.preset))
+        check(budget, plan.budgetBytes, device, session);
 }
 
 } // namespace moec

@@ -4,7 +4,7 @@
 
 #include "compiler/plan/DeviceProfile.h"
 #include "compiler/session/Session.h"
-#include "runtime/format/Artifact.h"
+#include "runtime/policy/Plan.h"
 
 #include <cstdint>
 #include <span>
@@ -20,9 +20,9 @@ public:
   void check(const std::string &budget, uint64_t bytes, const DeviceProfile &device,
              const Session &session);
 
-  /// Checks the budgets of plans; plans without a budget are skipped.
-  void check(std::span<const moert::Plan> plans, const DeviceProfile &device,
-             const Session &session);
+  /// Checks those of the plans that were made for one of the budgets.
+  void check(std::span<const std::string> budgets, std::span<const moert::Plan> plans,
+             const DeviceProfile &device, const Session &session);
 
 private:
   std::vector<std::string> said;

@@ -1,6 +1,5 @@
 #include "compiler/planning/LearnedSections.h"
 
-#include "compiler/profile/PathSection.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/engine/Footprint.h"
@@ -11,17 +10,6 @@
 using namespace moert;
 
 namespace moec {
-
-Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes) {
-  constexpr uint64_t kLeastTraceBytes = 2 << 20;
-  Learned learned;
-  MOERT_ASSIGN_OR_RETURN(learned.trace,
-                         makePlanTrace(profile, std::max(kLeastTraceBytes, expertBytes / 16)));
-  MOERT_ASSIGN_OR_RETURN(learned.sections.paths,
-                         makePathSection(profile, heldOutTokens(profile.info(), learned.trace)));
-  learned.sections.trace = encodeTrace(learned.trace);
-  return learned;
-}
 
 Result<LearnedSections> readLearnedSections(const ByteSource &source, const Artifact &artifact) {
   LearnedSections learned;

@@ -1,9 +1,7 @@
-// The calibration results that an artifact keeps for planning, as sections of the file: the trace
-// of its routing and the activation-path table.
+// The sections of an artifact that hold calibration results for planning (compiler/profile/Learned.h).
 #pragma once
 
-#include "compiler/profile/CalibrationProfile.h"
-#include "compiler/profile/TraceSection.h"
+#include "compiler/profile/Learned.h"
 #include "runtime/base/Status.h"
 #include "runtime/format/Artifact.h"
 #include "runtime/format/Reader.h"
@@ -11,26 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace moec {
-
-/// An empty section is absent.
-struct LearnedSections {
-  std::vector<std::byte> paths; // runtime/predict/PathTable.h
-  std::vector<std::byte> trace; // compiler/profile/TraceSection.h
-};
-
-/// The sections, and the trace before encoding.
-struct Learned {
-  LearnedSections sections;
-  PlanTrace trace;
-};
-
-/// Makes the sections from a profile, for an artifact with expertBytes of experts: the trace takes
-/// at most a sixteenth of that or 2 MiB, whichever is more. The activation-path table does not
-/// count the tokens that plans are forecast on (heldOutTokens()).
-moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes);
 
 /// Reads the sections of an artifact and checks their checksums.
 moert::Result<LearnedSections> readLearnedSections(const moert::ByteSource &source,

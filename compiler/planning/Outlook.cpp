@@ -1,12 +1,13 @@
 #include "compiler/planning/Outlook.h"
 
+#include "compiler/emit/ArtifactFacts.h"
 #include "compiler/import/ConfigOnly.h"
 #include "compiler/ir/BuildModel.h"
 #include "compiler/pipeline/IrContext.h"
 #include "compiler/plan/BudgetPlan.h"
 #include "compiler/plan/DeviceTimes.h"
+#include "compiler/plan/StepCosts.h"
 #include "compiler/planning/DeviceMemory.h"
-#include "compiler/planning/StepCosts.h"
 #include "passes/Footprint.h"
 #include "runtime/base/Size.h"
 #include "runtime/format/Writer.h"
@@ -61,9 +62,10 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
   MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
   mlir::PassManager passes(ir.context());
   passes.addPass(mlir::moe::createAssignBitsPass({.bits = bits}));
+  passes.addPass(mlir::moe::createPlacePredictorsPass());
   if (mlir::failed(passes.run(*module)))
     return ir.failure("planning");
-  auto footprint = mlir::moe::footprintWithPredictors(*module, plan.artifact.pageBytes);
+  auto footprint = mlir::moe::footprintOf(*module, plan.artifact.pageBytes);
   if (mlir::failed(footprint))
     return ir.failure("working out the memory");
   const size_t plans = std::max<size_t>(1, request.budgets.size());
@@ -73,7 +75,8 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
 SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint32_t context,
                      double cachedFraction) {
   const Artifact &artifact = model.artifact;
-  const StepCosts costs = stepCostsOf(artifact, device, {device.cores, context / 2});
+  const StepCosts costs = stepCostsOf(factsOf(artifact, model.footprint), device,
+                                      {device.cores, context / 2});
   SpeedOutlook speed;
   speed.hitRate = assumedHitRate(cachedFraction);
   speed.deviceOrigin = costs.origin;

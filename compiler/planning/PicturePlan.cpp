@@ -1,10 +1,9 @@
 #include "compiler/planning/PicturePlan.h"
 
 #include "compiler/inspection/InspectSections.h"
-#include "compiler/plan/PlanForecast.h"
+#include "compiler/plan/MakePlans.h"
 #include "compiler/plan/TimedReplay.h"
-#include "compiler/planning/PlanInputs.h"
-#include "compiler/planning/RefinePlans.h"
+#include "compiler/profile/TracedRouting.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 
@@ -210,8 +209,8 @@ static std::string sizeOf(double bytes) {
 }
 
 static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
-                         const PlanForecast &forecast, const std::string &fileName,
-                         PlanPicture &picture) {
+                         const std::string &fileName, PlanPicture &picture) {
+  const Forecast &forecast = *plan.forecast; // Made from a trace and a device.
   const std::string shortName = std::filesystem::path(fileName).filename().string();
   picture.title = strCat("Plan ", plan.name, " of ", shortName, ", preset ", plan.preset);
   const uint64_t pages =
@@ -240,26 +239,24 @@ Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::strin
   MOERT_RETURN_IF_ERROR(checkIsKnown(planned));
   const Artifact &artifact = planned.artifact;
   const Plan &plan = artifact.plans.front();
-  const StepUse use = tracedUse(*planned.device, *planned.trace);
-  MOERT_ASSIGN_OR_RETURN(
-      PlanInputs inputs,
-      PlanInputs::create(artifact, *planned.trace, planned.learned.paths, *planned.device, use));
+    MOERT_ASSIGN_OR_RETURN(const KnownRouting routing,
+                         routingOf(*planned.trace, planned.learned.paths, planned.facts));
+  const PlanInputs inputs(planned.facts, routing, *planned.device);
   const PlanSettings settings = settingsOf(plan);
   const PlanProblem problem = inputs.forecastProblem(settings.allotment.totalPages());
-  const size_t fromStep = inputs.decidingSteps();
+  const size_t fromStep = routing.decidingSteps();
   MOERT_RETURN_IF_ERROR(check(problem));
   MOERT_ASSIGN_OR_RETURN(
       TimedResult result,
       replayInTime(problem, settings, {.fromStep = fromStep, .keepsPasses = true}));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::vector<Demand>> demands,
                          demandsOf(problem, settings, fromStep));
-  MOERT_ASSIGN_OR_RETURN(const PlanForecast forecast, inputs.forecast(settings));
   PlanPicture picture;
   for (const MoeLayer &layer : artifact.moeLayers)
     picture.layers.emplace_back().number = layer.layer;
   pictureExperts(problem, settings, demands, result.tokenNs.size(), picture);
   pictureToken(problem, result, fromStep, picture);
-  pictureWords(planned, plan, forecast, fileName, picture);
+  pictureWords(planned, plan, fileName, picture);
   return picture;
 }
 

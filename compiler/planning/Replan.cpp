@@ -1,14 +1,14 @@
 #include "compiler/planning/Replan.h"
 
-#include "compiler/emit/PlanReasonOf.h"
-#include "compiler/inspection/InspectSections.h"
-#include "compiler/plan/BudgetPlan.h"
-#include "compiler/plan/Presets.h"
+#include "compiler/emit/ArtifactFacts.h"
+#include "compiler/plan/MakePlans.h"
+#include "compiler/plan/PlanReasons.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/planning/DeviceMemory.h"
 #include "compiler/planning/LearnedSections.h"
-#include "compiler/planning/RefinePlans.h"
+#include "compiler/planning/PlanningSession.h"
 #include "compiler/planning/WeightsCopy.h"
+#include "compiler/profile/TracedRouting.h"
 #include "compiler/session/WorkDirectory.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/CheckedMath.h"
@@ -38,56 +38,48 @@ static Result<std::vector<Preset>> presetsOf(const ReplanRequest &request) {
   return presets;
 }
 
-// The reasons for the widths, which replanning keeps.
-static std::vector<PlanReason> widthsReasons(const Artifact &artifact) {
-  std::vector<PlanReason> reasons = artifact.plans.front().reasons;
-  std::erase_if(reasons, [](const PlanReason &made) { return made.decision != kWidthsReason; });
-  return reasons;
+/// The reason for the widths, which replanning keeps.
+static std::optional<WidthsReason> widthsReason(const Artifact &artifact) {
+  const std::vector<PlanReason> &reasons = artifact.plans.front().reasons;
+  const auto found = std::ranges::find(reasons, kWidthsReason, &PlanReason::decision);
+  return found == reasons.end() ? std::nullopt : std::optional(WidthsReason{*found});
 }
 
-/// The reasons of a plan that follows its preset's rules; a search replaces them with its own.
-static std::vector<PlanReason> draftReasons(const Artifact &artifact, Preset preset,
-                                            const Plan &plan) {
-  std::vector<PlanReason> reasons = widthsReasons(artifact);
-  for (const PlanDecision &decision : {evictionDecision(preset, plan.rules.eviction),
-                                       allotmentDecision(preset), noPrefetchDecision(preset)})
-    reasons.push_back(planReasonOf(decision));
-  return reasons;
-}
-
-// Uses only the budgets and the presets' rules; refinePlans() does the rest.
-static Result<std::vector<Plan>> plansFor(const ReplanRequest &request, const Model &model,
-                                          uint64_t pathsBytes) {
-  const Artifact &artifact = model.artifact();
+static Result<PlannedUse> useOf(const ReplanRequest &request, const Artifact &artifact,
+                                bool hasPaths) {
   PlannedUse use;
   use.contextTokens = request.context ? request.context : artifact.plans.front().contextTokens;
   use.contextBlock = kKvBlockTokens;
-  use.hasPaths = pathsBytes > 0;
+  use.hasPaths = hasPaths;
   MOERT_ASSIGN_OR_RETURN(use.presets, presetsOf(request));
   if (use.contextTokens > artifact.model.maxPositions)
     return invalidInput("found a context of ", use.contextTokens,
                         " tokens, expected at most the model's ", artifact.model.maxPositions,
                         " positions");
-  ModelFootprint footprint = footprintOf(model);
-  footprint.pathsBytes = pathsBytes;
-  MOERT_ASSIGN_OR_RETURN(std::vector<BudgetPlan> planned,
-                         planBudgets(footprint, request.budgets, use));
-  footprint = withPlans(footprint, planned.size());
-  std::vector<Plan> plans;
-  for (const BudgetPlan &plan : planned) {
-    MOERT_RETURN_IF_ERROR(accountOf(footprint, plan, use).status());
-    Plan &made = plans.emplace_back();
-    made.name = plan.name;
-    made.budgetBytes = plan.budgetBytes;
-    made.prefillChunk = plan.prefillChunk;
-    made.contextTokens = plan.contextTokens;
-    made.stagingPages = plan.allotment.stagingPages;
-    made.quotaPages = plan.allotment.quotaPages;
-    made.preset = presetName(plan.preset);
-    made.rules = rulesOf(plan.preset);
-    made.reasons = draftReasons(artifact, plan.preset, made);
-  }
-  return plans;
+  return use;
+}
+
+namespace {
+
+/// What is known before the slow part begins.
+struct Draft {
+  PlannedArtifact planned; // Without plans.
+  PlannedUse use;
+  std::vector<BudgetPlan> budgets;
+  uint64_t weightsEnd = 0; // In the new artifact.
+};
+
+} // namespace
+
+/// The pools of the requested budgets, in which the model fits.
+static Result<std::vector<BudgetPlan>> budgetsOf(const ReplanRequest &request, const Draft &draft) {
+  const ModelFootprint &footprint = draft.planned.facts.footprint;
+  MOERT_ASSIGN_OR_RETURN(std::vector<BudgetPlan> budgets,
+                         planBudgets(footprint, request.budgets, draft.use));
+  const ModelFootprint planned = withPlans(footprint, budgets.size());
+  for (const BudgetPlan &budget : budgets)
+    MOERT_RETURN_IF_ERROR(accountOf(planned, budget, draft.use).status());
+  return budgets;
 }
 
 /// The unchanged artifact, with the planning inputs from the request's files.
@@ -137,50 +129,82 @@ static Status finishArtifact(const PlannedArtifact &planned, const SealedArtifac
   return output.commit();
 }
 
-/// Makes all checks that can fail early; refine() does the slow part. weightsEnd: end of the new
-/// artifact's weights.
-static Result<PlannedArtifact> draftPlans(const ReplanRequest &request, const ByteSource &source,
-                                          const Session &session, uint64_t &weightsEnd) {
+/// Presets that prefetch need a trace, a device and a program that predicts.
+static Status checkPresets(const Draft &draft) {
+  const PlannedArtifact &planned = draft.planned;
+  MOERT_RETURN_IF_ERROR(checkPrefetching(draft.use.presets, planned.trace.has_value(),
+                                         planned.device.has_value()));
+  for (Preset preset : draft.use.presets)
+    if (predictorOf(preset).predictor != Predictor::kOff && draft.planned.facts.isPredicted.size() > 1 &&
+        !draft.planned.facts.isPredicted[1][0])
+      return invalidInput("preset ", presetName(preset), " prefetches experts, for which the "
+                          "artifact's program has no predict instruction: compile it again");
+  return {};
+}
+
+/// Makes all checks that can fail early; makePlans() does the slow part.
+static Result<Draft> draftPlans(const ReplanRequest &request, const ByteSource &source,
+                                const Session &session) {
+  Draft draft;
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned,
-                         readInputs(request, source, model->artifact(), session));
-  auto plans = plansFor(request, *model, planned.learned.paths.size());
-  if (!plans.isOk())
-    return plans.status().withContext(request.artifactPath);
-  planned.artifact.plans = std::move(plans).value();
-  if (planned.device)
-    MemoryWarnings().check(planned.artifact.plans, *planned.device, session);
-  weightsEnd = placeLearnedSections(planned.learned, planned.artifact);
-  return planned;
+  MOERT_ASSIGN_OR_RETURN(draft.planned, readInputs(request, source, model->artifact(), session));
+  const LearnedSections &learned = draft.planned.learned;
+  ModelFootprint footprint = footprintOf(*model);
+  footprint.pathsBytes = learned.paths.size();
+  draft.planned.facts = factsOf(model->artifact(), footprint);
+  Result<PlannedUse> use = useOf(request, model->artifact(), !learned.paths.empty());
+  if (!use.isOk())
+    return use.status().withContext(request.artifactPath);
+  draft.use = std::move(use).value();
+  Result<std::vector<BudgetPlan>> budgets = budgetsOf(request, draft);
+  if (!budgets.isOk())
+    return budgets.status().withContext(request.artifactPath);
+  draft.budgets = std::move(budgets).value();
+  MemoryWarnings warnings;
+  for (const BudgetPlan &budget : draft.budgets)
+    if (draft.planned.device)
+      warnings.check(budget.budget, budget.budgetBytes, *draft.planned.device, session);
+  draft.weightsEnd = placeLearnedSections(learned, draft.planned.artifact);
+  return draft;
 }
 
 /// Reports that a requested search was not possible.
-static void sayUnsearched(const ReplanRequest &request, const PlannedArtifact &planned,
+static void sayUnsearched(const ReplanRequest &request, const Draft &draft,
                           const Session &session) {
-  const bool isSearchAsked = std::ranges::any_of(planned.artifact.plans, [](const Plan &plan) {
-    return plan.preset == presetName(Preset::kAuto);
-  });
-  if (session.say && isSearchAsked && !planned.trace)
+  const bool isSearchAsked = std::ranges::count(draft.use.presets, Preset::kAuto) > 0;
+  if (session.say && isSearchAsked && !draft.planned.trace)
     session.say(strCat("plans follow rules and are not searched, as ",
                        request.profilePath.empty() ? request.artifactPath : request.profilePath,
                        " holds no trace: moec compile --calibration-text writes one into an "
                        "artifact, --calibration takes one from a profile"));
 }
 
-static Status refine(const ReplanRequest &request, PlannedArtifact &planned,
-                     const Session &session) {
-  sayUnsearched(request, planned, session);
-  const PlanBasis basis{planned.trace ? &*planned.trace : nullptr, planned.learned.paths,
-                        planned.device ? &*planned.device : nullptr};
-  return refinePlans(planned.artifact, basis, session).withContext(request.artifactPath);
+static Status plan(const ReplanRequest &request, Draft &draft, const Session &session) {
+  sayUnsearched(request, draft, session);
+  PlannedArtifact &planned = draft.planned;
+  MOERT_RETURN_IF_ERROR(checkPresets(draft).withContext(request.artifactPath));
+  std::optional<KnownRouting> routing;
+  if (planned.trace && planned.device) {
+    Result<KnownRouting> known = routingOf(*planned.trace, planned.learned.paths, draft.planned.facts);
+    if (!known.isOk())
+      return known.status().withContext(request.artifactPath);
+    routing = std::move(known).value();
+  }
+  Result<std::vector<Plan>> plans =
+      makePlans(draft.planned.facts, draft.budgets, draft.use,
+                {routing ? &*routing : nullptr, planned.device ? &*planned.device : nullptr},
+                widthsReason(planned.artifact), watchOf(session));
+  if (!plans.isOk())
+    return plans.status().withContext(request.artifactPath);
+  planned.artifact.plans = std::move(plans).value();
+  return {};
 }
 
 Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session) {
-  uint64_t weightsEnd = 0;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, session, weightsEnd));
-  MOERT_RETURN_IF_ERROR(refine(request, planned, session));
-  return planned;
+  MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
+  MOERT_RETURN_IF_ERROR(plan(request, draft, session));
+  return std::move(draft.planned);
 }
 
 Status replanArtifact(const ReplanRequest &request, const Session &session) {
@@ -191,21 +215,20 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
                          WorkDirectory::findLeft(request.outputPath, inputs));
   if (left && session.say)
     session.say(left->leftText(request.outputPath));
-  uint64_t weightsEnd = 0;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(PlannedArtifact planned, draftPlans(request, source, session, weightsEnd));
-  Artifact &artifact = planned.artifact;
+  MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
+  Artifact &artifact = draft.planned.artifact;
   // Plans may use the newest fields.
   artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor);
-  // Refined plans may take a few KiB more or less.
+  // The new plans may take a few KiB more or less.
   const uint64_t expectedBytes =
-      weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
+      draft.weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
-  WeightsCopy weights(source, weightsEnd, output, session.stop);
-  MOERT_RETURN_IF_ERROR(refine(request, planned, session));
+  WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
+  MOERT_RETURN_IF_ERROR(plan(request, draft, session));
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(weights.wait(session));
-  MOERT_RETURN_IF_ERROR(finishArtifact(planned, sealed, output));
+  MOERT_RETURN_IF_ERROR(finishArtifact(draft.planned, sealed, output));
   if (left)
     left->discard();
   if (session.say)

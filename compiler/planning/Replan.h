@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"
+#include "compiler/plan/ModelFacts.h"
 #include "compiler/planning/LearnedSections.h"
 #include "compiler/profile/TraceSection.h"
 #include "compiler/session/Session.h"
@@ -30,6 +31,7 @@ struct ReplanRequest {
 /// An artifact's description with other plans, and the inputs they were made from.
 struct PlannedArtifact {
   moert::Artifact artifact;
+  ModelFacts facts;        // Of the artifact.
   LearnedSections learned; // To be written after the weights.
   std::optional<PlanTrace> trace;
   std::optional<DeviceProfile> device;

@@ -9,7 +9,7 @@
 #include "runtime/base/Origin.h"
 #include "runtime/format/Schedule.h"
 #include "runtime/format/WeightLayout.h"
-#include "runtime/policy/Prefetches.h"
+#include "runtime/policy/Plan.h"
 
 #include <cstdint>
 #include <optional>
@@ -99,65 +99,6 @@ struct ModelInfo {
   std::optional<int32_t> bosToken;
   std::vector<int32_t> eosTokens;
   friend bool operator==(const ModelInfo &, const ModelInfo &) = default;
-};
-
-/// One decision of a plan, for reports.
-struct PlanReason {
-  std::string decision;             // "eviction"
-  std::string value;                // "reuse-distance"
-  std::string reason;               // One sentence, with the deciding numbers.
-  Origin origin = Origin::kDerived; // The least certain origin of those numbers.
-  friend bool operator==(const PlanReason &, const PlanReason &) = default;
-};
-
-/// What a plan is expected to do on a device that decodes text like the calibration text, token by
-/// token. Made on the tokens of the trace that no decision of the plan used, after the other tokens
-/// filled the cache. For reports and for comparison with a run; no token depends on it.
-struct Forecast {
-  std::string device; // The device profile's name.
-  uint32_t threads = 0;
-  uint64_t tokens = 0;                              // Decoded tokens that the figures cover.
-  uint64_t traceTokens = 0;                         // Decoded tokens in the trace.
-  double tokenNs = 0, medianNs = 0, slowNs = 0;     // Per token: mean, median, 95% quantile.
-  double hitRate = 0;                               // Fraction of routed experts, 0 to 1.
-  double readyRate = 0;                             // Hits and useful prefetches.
-  double bytesPerToken = 0;                         // Read, prefetches included.
-  double prefetchRecall = 0, prefetchPrecision = 0; // Misses prefetched; prefetches used.
-  /// Belady's bound: no cache with as many pages that holds the same experts before these tokens
-  /// reads fewer bytes while decoding them.
-  double leastBytesPerToken = 0;
-  double boundNs = 0;               // max(compute alone, these bytes at the device's best rate)
-  Origin origin = Origin::kDerived; // The least certain origin of the device's numbers used.
-  friend bool operator==(const Forecast &, const Forecast &) = default;
-};
-
-/// What the cache holds of a MoE layer before the first prompt, in the order in which it is filled
-/// as far as it fits; how many of the plan's startTokens tokens used each.
-struct LayerStart {
-  std::vector<uint32_t> experts, uses;
-  friend bool operator==(const LayerStart &, const LayerStart &) = default;
-};
-
-/// Decisions for one budget. The quotas are the pages that each MoE layer keeps between its layer
-/// passes; the running layer pass uses the staging pages on top, and prefetched experts of later
-/// layers use the staging pages that it leaves.
-struct Plan {
-  std::string name;           // "default", or the budget as given.
-  uint64_t budgetBytes = 0;   // 0: no budget was given; everything is cached.
-  uint32_t prefillChunk = 0;  // Tokens.
-  uint32_t contextTokens = 0; // The context that the budget was planned for.
-  uint32_t stagingPages = 0;
-  std::vector<uint32_t> quotaPages; // Per MoE layer.
-
-  std::string preset = {}; // The value of --preset; may be empty.
-  CacheRules rules = {.eviction = EvictionPolicy::kReuseDistance};
-  std::vector<std::vector<uint32_t>> pinned = {}; // Experts per MoE layer; empty: none.
-  std::vector<LayerStart> start = {};             // Per MoE layer; empty: nothing.
-  uint32_t startTokens = 1;
-  std::vector<PrefetchRule> prefetches = {}; // Per MoE layer; empty: no prefetching.
-  std::optional<Forecast> forecast = {};
-  std::vector<PlanReason> reasons = {};
-  friend bool operator==(const Plan &, const Plan &) = default;
 };
 
 /// A text that was used when the widths were chosen.

@@ -55,7 +55,7 @@ Status printPrefetches(const PlannedArtifact &planned, const Plan &plan, const P
   MOERT_ASSIGN_OR_RETURN(PlanInputs inputs,
                          PlanInputs::create(planned.artifact, trace, {}, *planned.device, use));
   MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(inputs.problem(poolPagesOf(plan))));
-  MOERT_ASSIGN_OR_RETURN(const PlanForecast forecast, inputs.forecast(found.planned.settings));
+  MOERT_ASSIGN_OR_RETURN(const Forecast forecast, inputs.forecast(found.planned.settings));
   std::printf("  %-28s there %5.1f%%, hits %5.1f%%, %.2f ms a token\n", name,
               100 * forecast.readyRate, 100 * forecast.hitRate, forecast.tokenNs / 1e6);
   std::fflush(stdout);

@@ -153,8 +153,8 @@ int main(int argc, char **argv) {
       return 1;
     }
     const PlanSettings lru = planPreset(Preset::kLru, problem).settings;
-    const PlanForecast ofLru = forecastOf(problem, lru).value();
-    const PlanForecast ofFound = forecastOf(problem, plan->planned.settings).value();
+    const Forecast ofLru = forecastOf(problem, lru).value();
+    const Forecast ofFound = forecastOf(problem, plan->planned.settings).value();
     std::printf("%2.0f%% of the experts: %.1f s, %u replays; %.1f ms a token, hits %.1f%%, of lru "
                 "%.1f%%\n",
                 100 * fraction, seconds, plan->replays, plan->tokenNs / 1e6, 100 * ofFound.hitRate,
@@ -162,7 +162,7 @@ int main(int argc, char **argv) {
     for (const PresetTime &preset : plan->presets)
       std::printf("    %-15s %.1f ms\n", std::string(presetName(preset.preset)).c_str(),
                   preset.tokenNs / 1e6);
-    for (const PlanDecision &decision : plan->planned.decisions)
+    for (const PlanReason &decision : plan->planned.decisions)
       std::printf("    %-15s %s: %s\n", decision.decision.c_str(), decision.value.c_str(),
                   decision.reason.c_str());
     std::fflush(stdout);

@@ -118,7 +118,7 @@ TEST_CASE("prefetches that come true are taken, others are not") {
   REQUIRE(settingsOf(plan).prefetches.size() == 2);
   CHECK(settingsOf(plan).prefetches[0] == PrefetchRule());
   CHECK(settingsOf(plan).prefetches[1].predictor == Predictor::kGate);
-  const PlanForecast forecast = forecastOf(known.problem(), settingsOf(plan)).value();
+  const Forecast forecast = forecastOf(known.problem(), settingsOf(plan)).value();
   CHECK(forecast.prefetchPrecision == 1);
   CHECK(forecast.prefetchRecall > 0.5);
   CHECK(forecast.readyRate > forecast.hitRate);
@@ -195,7 +195,7 @@ TEST_CASE("a plan with one pool has no quotas of layers among its decisions") {
       if (settingsOf(plan).rules.sharing != CacheSharing::kOnePool)
         continue;
       ++onePool;
-      CHECK(std::ranges::none_of(plan.planned.decisions, [](const PlanDecision &made) {
+      CHECK(std::ranges::none_of(plan.planned.decisions, [](const PlanReason &made) {
         return made.decision == "quotas" && made.value != "one pool";
       }));
     }
@@ -218,7 +218,7 @@ TEST_CASE("what is not taken in the end is said to be slower, or too little fast
     const SearchedPlan accepted = acceptPlan(problem, trials, std::vector{without, with}, 1);
     REQUIRE(settingsOf(accepted).prefetches.empty());
     std::string reason;
-    for (const PlanDecision &made : accepted.planned.decisions) {
+    for (const PlanReason &made : accepted.planned.decisions) {
       CHECK(made.decision != kSilence);
       if (made.decision == "prefetches")
         reason = made.reason;
@@ -255,7 +255,7 @@ TEST_CASE("every decision has a reason with times, and each is made once") {
   PlanFixture fixture = someProblem(5);
   SearchedPlan plan = searchPlan(fixture.problem()).value();
   std::vector<std::string> names;
-  for (const PlanDecision &decision : plan.planned.decisions) {
+  for (const PlanReason &decision : plan.planned.decisions) {
     CHECK(decision.value != "");
     CHECK_MESSAGE(decision.reason.find(" ms") != std::string::npos, decision.reason);
     CHECK(std::find(names.begin(), names.end(), decision.decision) == names.end());
@@ -401,7 +401,7 @@ TEST_CASE("a forecast is a replay's figures per decoded token, beside what canno
   PlanFixture fixture(tokensOf(3, 2, {0, 1, 0, 2, 0, 1}), 2, 2);
   PlanSettings settings = quotasOf({1}, 1);
   TimedResult result = replayInTime(fixture.problem(), settings).value();
-  PlanForecast forecast = forecastOf(fixture.problem(), settings).value();
+  Forecast forecast = forecastOf(fixture.problem(), settings).value();
   CHECK(forecast.tokens == 3);
   CHECK(forecast.traceTokens == 3);
   CHECK(forecast.tokenNs == result.meanNs());
@@ -436,7 +436,7 @@ TEST_CASE("steps before the forecast fill the cache and are in no figure") {
   // The first two tokens bring 0 and 1, which stay; then 2 is missing, and 1 is there.
   PlanFixture fixture(tokensOf(3, 2, {0, 1, 0, 1, 0, 2, 0, 1}), 2, 3);
   const PlanSettings settings = quotasOf({2}, 1);
-  const PlanForecast forecast = forecastOf(fixture.problem(), settings, 2).value();
+  const Forecast forecast = forecastOf(fixture.problem(), settings, 2).value();
   CHECK(forecast.tokens == 2);
   CHECK(forecast.traceTokens == 4);
   CHECK(forecast.hitRate == doctest::Approx(2.0 / 4)); // LRU gives 1 up for 2.

@@ -72,7 +72,7 @@ TEST_CASE("a preset that does not prefetch says what time there is, or that noth
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 2960;
   auto reasonOf = [&](Preset preset, const PlanProblem &problem) {
-    for (const PlanDecision &made : planPreset(preset, problem).decisions)
+    for (const PlanReason &made : planPreset(preset, problem).decisions)
       if (made.decision == "prefetches")
         return made.value + ": " + made.reason;
     return std::string();

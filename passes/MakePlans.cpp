@@ -1,32 +1,38 @@
-// moe-allot-cache (Passes.td): one plan per budget. runtime/policy computes the pages that a budget
-// leaves and the quotas of the layers; this pass collects its input and locates its errors.
-#include "passes/Passes.h"
+// moe-make-plans (Passes.td): one plan per budget and preset. The planner (compiler/plan/MakePlans.h)
+// decides; this pass collects its input, writes its plans into the IR and locates its errors.
+#include "passes/MakePlans.h"
 
 #include "compiler/ir/PlanAttrs.h"
-#include "compiler/plan/BudgetPlan.h"
+#include "compiler/profile/TracedRouting.h"
 #include "passes/Footprint.h"
-#include "passes/PlanReasons.h"
 
+#include "profiles/DeviceFile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/kernels/Kernels.h"
 
 namespace mlir::moe {
 
-#define GEN_PASS_DEF_ALLOTCACHEPASS
+#define GEN_PASS_DEF_MAKEPLANSPASS
 #include "passes/Passes.h.inc"
 
 namespace {
 
-class AllotCache : public impl::AllotCachePassBase<AllotCache> {
+class MakePlans : public impl::MakePlansPassBase<MakePlans> {
 public:
-  using AllotCachePassBase::AllotCachePassBase;
+  using MakePlansPassBase::MakePlansPassBase;
+  MakePlans(MakePlansPassOptions options, PlanSources given)
+      : MakePlansPassBase(std::move(options)), sources(std::move(given)) {}
 
   void runOnOperation() override;
 
 private:
+  moert::Result<std::vector<moert::Plan>> makePlans(const moec::ModelFacts &facts,
+                                                    const moec::PlannedUse &use);
   FailureOr<uint32_t> choosePageBytes();
   FailureOr<uint32_t> contextTokens(ModelAttr model);
   FailureOr<moec::PlannedUse> plannedUse(ModelAttr model);
+
+  PlanSources sources;
 };
 
 } // namespace
@@ -47,7 +53,7 @@ static uint32_t pageBytesFor(ArrayRef<SmallVector<uint64_t>> recordsOfLayers) {
   return moert::kSliceAlignment;
 }
 
-FailureOr<uint32_t> AllotCache::choosePageBytes() {
+FailureOr<uint32_t> MakePlans::choosePageBytes() {
   if (pageBytes != 0) {
     if (!llvm::isPowerOf2_32(pageBytes) || pageBytes < 4096 || pageBytes > 1 << 20)
       return emitError(getOperation().getLoc())
@@ -61,7 +67,7 @@ FailureOr<uint32_t> AllotCache::choosePageBytes() {
   return pageBytesFor(*records);
 }
 
-FailureOr<uint32_t> AllotCache::contextTokens(ModelAttr model) {
+FailureOr<uint32_t> MakePlans::contextTokens(ModelAttr model) {
   if (context > model.getMaxPositions())
     return emitError(getOperation().getLoc())
            << "a context of " << context.getValue() << " tokens, the model has "
@@ -70,25 +76,12 @@ FailureOr<uint32_t> AllotCache::contextTokens(ModelAttr model) {
                       : std::min(moec::kDefaultContext, model.getMaxPositions());
 }
 
-static moert::Plan presetPlan(const moec::BudgetPlan &from) {
-  moert::Plan plan;
-  plan.name = from.name;
-  plan.budgetBytes = from.budgetBytes;
-  plan.prefillChunk = from.prefillChunk;
-  plan.contextTokens = from.contextTokens;
-  plan.stagingPages = from.allotment.stagingPages;
-  plan.quotaPages = from.allotment.quotaPages;
-  plan.preset = moec::presetName(from.preset);
-  plan.rules = moec::rulesOf(from.preset);
-  addCacheReasons(from.preset, plan);
-  return plan;
-}
-
-FailureOr<moec::PlannedUse> AllotCache::plannedUse(ModelAttr model) {
+FailureOr<moec::PlannedUse> MakePlans::plannedUse(ModelAttr model) {
   FailureOr<uint32_t> tokens = contextTokens(model);
   if (failed(tokens))
     return failure();
-  moec::PlannedUse use{*tokens, moert::kKvBlockTokens, prefillChunk, threads, {}, paths};
+  const bool hasPaths = paths || sources.learned || !calibration.empty();
+  moec::PlannedUse use{*tokens, moert::kKvBlockTokens, prefillChunk, threads, {}, hasPaths};
   for (const std::string &name : presets) {
     moert::Result<moec::Preset> preset = moec::presetOf(name);
     if (!preset.isOk())
@@ -100,7 +93,35 @@ FailureOr<moec::PlannedUse> AllotCache::plannedUse(ModelAttr model) {
   return use;
 }
 
-void AllotCache::runOnOperation() {
+moert::Result<std::vector<moert::Plan>> MakePlans::makePlans(const moec::ModelFacts &facts,
+                                                             const moec::PlannedUse &use) {
+  const std::vector<std::string> asked(budgets.begin(), budgets.end());
+  MOERT_ASSIGN_OR_RETURN(const std::vector<moec::BudgetPlan> budgeted,
+                         moec::planBudgets(facts.footprint, asked, use));
+  std::optional<moec::DeviceProfile> deviceRead;
+  moec::PlanBasis basis{nullptr, sources.device};
+  if (!device.empty()) {
+    MOERT_ASSIGN_OR_RETURN(deviceRead, moec::readDeviceFile(device));
+    basis.device = &*deviceRead;
+  }
+  std::optional<moec::Learned> learnedHere;
+  const moec::Learned *learned = sources.learned;
+  if (!calibration.empty()) {
+    MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<moec::CalibrationProfile> profile,
+                           moec::CalibrationProfile::open(calibration));
+    MOERT_ASSIGN_OR_RETURN(learnedHere, moec::learn(*profile, facts.footprint.expertPayloadBytes));
+    learned = &*learnedHere;
+  }
+  std::optional<moec::KnownRouting> routing;
+  if (learned && basis.device) {
+    MOERT_ASSIGN_OR_RETURN(routing,
+                           moec::routingOf(learned->trace, learned->sections.paths, facts));
+    basis.routing = &*routing;
+  }
+  return moec::makePlans(facts, budgeted, use, basis, sources.widths, sources.watch);
+}
+
+void MakePlans::runOnOperation() {
   ModuleOp module = getOperation();
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
   if (!model || prefillChunk == 0 || threads == 0) {
@@ -112,21 +133,21 @@ void AllotCache::runOnOperation() {
   FailureOr<uint32_t> page = choosePageBytes();
   if (failed(use) || failed(page))
     return signalPassFailure();
-  FailureOr<moert::ModelFootprint> footprint = footprintWithPredictors(module, *page);
-  if (mlir::failed(footprint))
+  FailureOr<moec::ModelFacts> facts = factsOf(module, *page);
+  if (mlir::failed(facts))
     return signalPassFailure();
-  const std::vector<std::string> asked(budgets.begin(), budgets.end());
-  footprint->metadataBytes += measuredBytes;
-  auto budgeted = moec::planBudgets(*footprint, asked, *use);
-  if (!budgeted.isOk()) {
-    emitError(module.getLoc(), budgeted.status().message());
+  facts->footprint.metadataBytes += measuredBytes;
+  moert::Result<std::vector<moert::Plan>> plans = makePlans(*facts, *use);
+  if (!plans.isOk()) {
+    emitError(module.getLoc(), plans.status().message());
     return signalPassFailure();
   }
-  std::vector<moert::Plan> plans;
-  for (const moec::BudgetPlan &plan : *budgeted)
-    plans.push_back(presetPlan(plan));
   module->setAttr(kPageBytesAttr, Builder(&getContext()).getI64IntegerAttr(*page));
-  setPlans(module, plans);
+  setPlans(module, *plans);
+}
+
+std::unique_ptr<Pass> createMakePlansPass(MakePlansPassOptions options, PlanSources sources) {
+  return std::make_unique<MakePlans>(std::move(options), std::move(sources));
 }
 
 } // namespace mlir::moe

@@ -1,6 +1,5 @@
-#include "compiler/planning/PlanInputs.h"
+#include "compiler/profile/TracedRouting.h"
 
-#include "compiler/plan/DeviceTimes.h"
 #include "runtime/predict/Candidates.h"
 #include "runtime/predict/PathTable.h"
 
@@ -32,20 +31,15 @@ static uint32_t probabilityOf(uint8_t stored) {
   return static_cast<uint32_t>(uint64_t(stored) * kFixedPointOne / 255);
 }
 
-bool canPrefetch(const Artifact &artifact, uint32_t moeLayer, uint32_t ahead) {
-  for (const Program &program : artifact.programs)
-    for (const Instruction &instruction : program.instructions)
-      if (const auto *predict = std::get_if<PredictInstruction>(&instruction))
-        if (predict->moeLayer == moeLayer && predict->ahead == ahead)
-          return true;
-  return false;
+static bool isPredicted(const ModelFacts &facts, uint32_t layer, uint32_t ahead) {
+  return layer < facts.isPredicted.size() && facts.isPredicted[layer][ahead - 1];
 }
 
-static void addGatePredictions(const Artifact &artifact, const PlanTrace &trace,
+static void addGatePredictions(const ModelFacts &facts, const PlanTrace &trace,
                                std::vector<LayerPredictions> &predictions) {
   for (uint32_t from = 0; from < trace.layers.size(); ++from)
     for (uint32_t d = 0; d < trace.layers[from].ahead.size(); ++d) {
-      if (!canPrefetch(artifact, from + d + 1, d + 1))
+      if (!isPredicted(facts, from + d + 1, d + 1))
         continue;
       const TracedPredictions &traced = trace.layers[from].ahead[d];
       LayerPredictions &gate = predictions.emplace_back();
@@ -100,7 +94,7 @@ private:
 
 } // namespace
 
-static Status addPathPredictions(const Artifact &artifact, const PlanTrace &trace,
+static Status addPathPredictions(const ModelFacts &facts, const PlanTrace &trace,
                                  std::span<const std::byte> paths,
                                  std::vector<LayerPredictions> &predictions) {
   if (paths.empty())
@@ -110,68 +104,25 @@ static Status addPathPredictions(const Artifact &artifact, const PlanTrace &trac
     experts.push_back(layer.experts);
   MOERT_ASSIGN_OR_RETURN(PathTable table, PathTable::create(paths, experts));
   for (uint32_t layer = 1; layer < trace.layers.size(); ++layer)
-    if (canPrefetch(artifact, layer, 1))
+    if (isPredicted(facts, layer, 1))
       predictions.push_back(PathPredictions(table, trace, layer).make());
   return {};
 }
 
-StepUse tracedUse(const DeviceProfile &device, const PlanTrace &trace) {
-  return {device.cores, trace.windowTokens / 2};
-}
-
-Result<PlanInputs> PlanInputs::create(const Artifact &artifact, const PlanTrace &trace,
-                                      std::span<const std::byte> paths, const DeviceProfile &device,
-                                      const StepUse &use) {
-  PlanInputs inputs;
+Result<KnownRouting> routingOf(const PlanTrace &trace, std::span<const std::byte> paths,
+                               const ModelFacts &facts) {
   if (trace.decidingTokens() == trace.tokens())
     return invalidInput("the trace has 1 window of ", trace.windowTokens,
                         trace.windowTokens == 1 ? " token" : " tokens",
                         ", expected more: plans are decided on one part of it and forecast on the "
                         "other; calibrate on more text");
-  MOERT_ASSIGN_OR_RETURN(inputs.whole, routesOf(trace));
-  inputs.deciding = beginningOf(inputs.whole, trace.decidingTokens());
-  addGatePredictions(artifact, trace, inputs.predictions);
-  MOERT_RETURN_IF_ERROR(addPathPredictions(artifact, trace, paths, inputs.predictions));
-  for (const TracedLayer &layer : trace.layers)
-    inputs.topK.push_back(layer.topK);
-  inputs.reads = plannedReads(device);
-  inputs.resize(artifact, device, use);
-  return inputs;
-}
-
-void PlanInputs::resize(const Artifact &artifact, const DeviceProfile &device, const StepUse &use) {
-  recordBytes.clear();
-  for (const MoeLayer &layer : artifact.moeLayers)
-    recordBytes.push_back(recordBytesOf(layer));
-  pageBytes = artifact.pageBytes;
-  costs = stepCostsOf(artifact, device, use);
-}
-
-PlanProblem PlanInputs::problemOf(const RoutingTrace &trace, uint64_t poolPages) const {
-  return {.trace = &trace,
-          .predictions = predictions,
-          .recordBytes = recordBytes,
-          .topK = topK,
-          .pageBytes = pageBytes,
-          .poolPages = poolPages,
-          .reads = &reads,
-          .costs = &costs};
-}
-
-PlanProblem PlanInputs::problem(uint64_t poolPages) const {
-  return problemOf(deciding, poolPages);
-}
-
-PlanProblem PlanInputs::forecastProblem(uint64_t poolPages) const {
-  return problemOf(whole, poolPages);
-}
-
-size_t PlanInputs::decidingSteps() const {
-  return deciding.passes.size() / deciding.layerExperts.size();
-}
-
-Result<PlanForecast> PlanInputs::forecast(const PlanSettings &settings) const {
-  return forecastOf(forecastProblem(settings.allotment.totalPages()), settings, decidingSteps());
+  KnownRouting routing;
+  MOERT_ASSIGN_OR_RETURN(routing.whole, routesOf(trace));
+  routing.deciding = beginningOf(routing.whole, trace.decidingTokens());
+  addGatePredictions(facts, trace, routing.predictions);
+  MOERT_RETURN_IF_ERROR(addPathPredictions(facts, trace, paths, routing.predictions));
+  routing.contextTokens = trace.windowTokens / 2;
+  return routing;
 }
 
 } // namespace moec

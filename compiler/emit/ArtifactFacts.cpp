@@ -1,0 +1,128 @@
+#include "compiler/emit/ArtifactFacts.h"
+
+#include "compiler/plan/DeviceProfile.h"
+#include "runtime/base/Status.h"
+#include "runtime/engine/ProductLimits.h"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+static_assert(kOutputsTogether == kPanelRows);
+static_assert(kMostAhead <= kMostTogether, "the gates of all distances are one product");
+
+std::string_view productWeightsOf(const Expert &expert) {
+  std::string name = strCat(nameOf(expert.slices.front().format.kind));
+  for (size_t i = 1; i < expert.slices.size(); ++i)
+    name = strCat(name, "+", bitsOf(expert.slices[i].format.kind));
+  auto found = std::find(kProductWeights.begin(), kProductWeights.end(), name);
+  assert(found != kProductWeights.end() && "checkSliceFormats() admits no other");
+  return *found;
+}
+
+namespace {
+
+/// Collects the operations of one program that take time.
+class OperationList {
+public:
+  explicit OperationList(const Artifact &of) : artifact(of) {}
+
+  std::vector<StepOperation> of(const Program &program) {
+    const std::span<const Instruction> instructions = program.instructions;
+    for (size_t i = 0; i < instructions.size();)
+      if (size_t linears = addProducts(instructions.subspan(i)))
+        i += linears;
+      else
+        std::visit(*this, instructions[i++]);
+    return std::move(operations);
+  }
+
+  void operator()(const AttendInstruction &attend) {
+    const KvSlot &slot = artifact.kvSlots[attend.slot];
+    operations.push_back(AttentionStep{
+        {attend.heads, slot.kvHeads, slot.keyDim, slot.valueDim, attend.window}});
+  }
+  void operator()(const HeadInstruction &head) {
+    operations.push_back(HeadStep{matrixOf(head.weight)});
+  }
+  void operator()(const RouteInstruction &route) {
+    RouteStep step;
+    for (const LinearInstruction *linear : lastProducts)
+      if (linear->dst == route.scores)
+        step.router = matrixOf(linear->weight);
+    operations.push_back(step);
+  }
+  void operator()(const ExpertsInstruction &experts) {
+    const MoeLayer &layer = artifact.moeLayers[experts.moeLayer];
+    const MatrixShape &gate = layer.matrices[static_cast<size_t>(ExpertPart::kGate)].shape;
+    ExpertsStep step{experts.moeLayer, gate.cols, gate.rows, {}};
+    for (const Expert &expert : layer.experts) {
+      uint64_t bytes = 0;
+      for (const Slice &slice : expert.slices)
+        bytes += slice.payloadBytes;
+      step.experts.push_back(
+          {productWeightsOf(expert), bytes, static_cast<uint32_t>(expert.slices.size())});
+    }
+    operations.push_back(std::move(step));
+  }
+  template <typename Other> void operator()(const Other &) {}
+
+private:
+  StoredMatrix matrixOf(int32_t weight) const {
+    const ResidentWeight &matrix = artifact.residents[static_cast<size_t>(weight)];
+    return {nameOf(matrix.format.kind), matrix.shape.rows, matrix.shape.cols};
+  }
+
+  /// Consecutive products with the same source are divided among threads together, as in the
+  /// engine. (The engine also checks layers and destinations; our programs have no case in which
+  /// that matters.)
+  size_t addProducts(std::span<const Instruction> instructions) {
+    std::vector<const LinearInstruction *> linears;
+    ProductsStep step;
+    for (const Instruction &instruction : instructions) {
+      const auto *linear = std::get_if<LinearInstruction>(&instruction);
+      if (!linear || linears.size() == kMostTogether ||
+          (!linears.empty() && linear->src != linears.front()->src))
+        break;
+      linears.push_back(linear);
+      step.matrices.push_back(matrixOf(linear->weight));
+    }
+    if (linears.empty())
+      return 0;
+    operations.push_back(std::move(step));
+    lastProducts = std::move(linears);
+    return lastProducts.size();
+  }
+
+  const Artifact &artifact;
+  std::vector<StepOperation> operations;
+  std::vector<const LinearInstruction *> lastProducts; // Computed together.
+};
+
+} // namespace
+
+ModelFacts factsOf(const Artifact &artifact, const ModelFootprint &footprint) {
+  ModelFacts facts;
+  facts.footprint = footprint;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    facts.recordBytes.push_back(recordBytesOf(layer));
+  for (const CacheShape::Layer &layer : footprint.cache.layers)
+    facts.topK.push_back(layer.topK);
+  facts.isPredicted.resize(artifact.moeLayers.size());
+  for (const Program &program : artifact.programs) {
+    if (program.name != "decode")
+      continue;
+    facts.decode = OperationList(artifact).of(program);
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *predict = std::get_if<PredictInstruction>(&instruction))
+        facts.isPredicted[predict->moeLayer][predict->ahead - 1] = true;
+  }
+  return facts;
+}
+
+} // namespace moec

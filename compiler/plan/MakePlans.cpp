@@ -1,0 +1,192 @@
+#include "compiler/plan/MakePlans.h"
+
+#include "compiler/plan/PlanForecast.h"
+#include "compiler/plan/PlanReasons.h"
+#include "compiler/plan/PlanSearch.h"
+#include "compiler/plan/Presets.h"
+#include "runtime/base/SystemLimits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+uint64_t poolPagesOf(const Plan &plan) {
+  return CacheAllotment{plan.stagingPages, plan.quotaPages}.totalPages();
+}
+
+//===-- Plans and settings --------------------------------------------------------------------===//
+
+PlanSettings settingsOf(const Plan &plan) {
+  PlanSettings settings;
+  settings.allotment = {plan.stagingPages, plan.quotaPages};
+  settings.rules = plan.rules;
+  settings.pinned = plan.pinned;
+  for (const LayerStart &start : plan.start) {
+    settings.start.push_back(start.experts);
+    settings.startUses.push_back(start.uses);
+  }
+  settings.startTokens = plan.startTokens;
+  settings.prefetches = plan.prefetches;
+  return settings;
+}
+
+static Plan planOf(const BudgetPlan &budget, PlanSettings settings,
+                   std::vector<PlanReason> reasons) {
+  Plan plan;
+  plan.name = budget.name;
+  plan.budgetBytes = budget.budgetBytes;
+  plan.prefillChunk = budget.prefillChunk;
+  plan.contextTokens = budget.contextTokens;
+  plan.preset = presetName(budget.preset);
+  plan.stagingPages = settings.allotment.stagingPages;
+  plan.quotaPages = std::move(settings.allotment.quotaPages);
+  plan.rules = settings.rules;
+  plan.pinned = std::move(settings.pinned);
+  for (size_t i = 0; i < settings.start.size(); ++i)
+    plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
+  plan.startTokens = settings.startTokens;
+  plan.prefetches = std::move(settings.prefetches);
+  plan.reasons = std::move(reasons);
+  return plan;
+}
+
+//===-- One plan ------------------------------------------------------------------------------===//
+
+static Plan planByRules(const ModelFacts &facts, const BudgetPlan &budget, const PlannedUse &use,
+                        const DeviceProfile *device) {
+  const PresetPrefetches prefetches = presetPrefetches(facts, budget, use, device);
+  PlanSettings settings;
+  settings.allotment = budget.allotment;
+  settings.rules = rulesOf(budget.preset);
+  for (const LayerPrefetch &layer : prefetches.layers)
+    settings.prefetches.push_back(layer.rule);
+  return planOf(budget, std::move(settings),
+                reasonsOf(budget.preset, prefetches, device ? std::string_view(device->name) : ""));
+}
+
+static std::string milliseconds(double ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", ns / 1e6);
+  return text;
+}
+
+/// Explains why a forecast's time differs from the one that the search decided by.
+static std::string forecastText(const Forecast &forecast, const ReadTable &reads) {
+  return strCat("; ", milliseconds(forecast.tokenNs), " ms per token is forecast on ",
+                forecast.tokens, " other tokens",
+                reads.reused.empty() ? ""
+                                     : ", with the faster rate into recently used memory, "
+                                       "which planning ignores");
+}
+
+namespace {
+
+/// Makes plans from a trace, one after the other. Borrows its inputs.
+class TracedPlans {
+public:
+  TracedPlans(const ModelFacts &facts, const KnownRouting &known, const DeviceProfile &on,
+              const PlanWatch &observer, size_t planCount)
+      : inputs(facts, known, on), routing(known), device(on), watch(observer),
+        total(planCount * kProgressPerPlan) {
+    report(0);
+  }
+
+  Result<Plan> make(const BudgetPlan &budget) {
+    if (watch.stop && watch.stop->load(std::memory_order_relaxed))
+      return Status(StatusCode::kInterrupted, "interrupted");
+    const uint64_t pages = budget.allotment.totalPages();
+    MOERT_ASSIGN_OR_RETURN(PlannedSettings planned, settle(budget.preset, inputs.problem(pages)));
+    const PlanProblem whole = inputs.forecastProblem(planned.settings.allotment.totalPages());
+    MOERT_ASSIGN_OR_RETURN(Forecast forecast,
+                           forecastOf(whole, planned.settings, routing.decidingSteps()));
+    forecast.device = device.name;
+    forecast.threads = device.cores;
+    if (budget.preset == Preset::kAuto && !planned.decisions.empty())
+      planned.decisions.back().reason += forecastText(forecast, *whole.reads);
+    Plan plan = planOf(budget, std::move(planned.settings), std::move(planned.decisions));
+    plan.forecast = std::move(forecast);
+    report(done += kProgressPerPlan);
+    return plan;
+  }
+
+private:
+  void report(uint64_t thousandths) const {
+    if (watch.progress)
+      watch.progress(thousandths, total);
+  }
+
+  Result<PlannedSettings> settle(Preset preset, const PlanProblem &problem) const {
+    if (preset != Preset::kAuto)
+      return planPreset(preset, problem);
+    SearchOptions options{.threads = availableCores(), .stop = watch.stop};
+    // The number of replays is unknown; 90 to 130 are usual.
+    options.progress = [this](const SearchProgress &progress) {
+      constexpr uint64_t kUsualReplays = 130;
+      report(done + std::min(kProgressPerPlan - 1,
+                             progress.replays * kProgressPerPlan / kUsualReplays));
+    };
+    MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, options));
+    return std::move(found.planned);
+  }
+
+  PlanInputs inputs;
+  const KnownRouting &routing;
+  const DeviceProfile &device;
+  const PlanWatch &watch;
+  uint64_t done = 0, total; // Thousandths of plans.
+};
+
+} // namespace
+
+//===-- All plans -----------------------------------------------------------------------------===//
+
+static void addWidthsReason(const WidthsReason &widths, Plan &plan) {
+  PlanReason reason = widths.reason;
+  if (widths.isTimed && plan.forecast)
+    reason.origin = worseOf(reason.origin, plan.forecast->origin);
+  plan.reasons.insert(plan.reasons.begin(), std::move(reason));
+}
+
+Result<std::vector<Plan>> makePlans(const ModelFacts &facts, std::span<const BudgetPlan> budgets,
+                                    const PlannedUse &use, const PlanBasis &basis,
+                                    const std::optional<WidthsReason> &widths,
+                                    const PlanWatch &watch) {
+  std::optional<TracedPlans> traced;
+  if (basis.routing && basis.device)
+    traced.emplace(facts, *basis.routing, *basis.device, watch, budgets.size());
+  std::vector<Plan> plans;
+  for (const BudgetPlan &budget : budgets) {
+    Result<Plan> plan = traced ? traced->make(budget)
+                               : Result<Plan>(planByRules(facts, budget, use, basis.device));
+    if (plan.status().code() == StatusCode::kInterrupted)
+      return plan.status();
+    if (!plan.isOk())
+      return plan.status().withContext(strCat("plan '", budget.name, "'"));
+    if (widths)
+      addWidthsReason(*widths, *plan);
+    plans.push_back(std::move(plan).value());
+  }
+  return plans;
+}
+
+Status checkPrefetching(std::span<const Preset> presets, bool hasTrace, bool hasDevice) {
+  for (Preset preset : presets) {
+    if (predictorOf(preset).predictor == Predictor::kOff)
+      continue;
+    const std::string prefetches =
+        strCat("preset ", presetName(preset), " prefetches experts, for which ");
+    if (!hasTrace)
+      return invalidInput(prefetches, "the artifact must contain a trace: compile it with "
+                                      "--calibration-text, or give this command --calibration");
+    if (!hasDevice)
+      return invalidInput(prefetches, "a device profile is needed: --device");
+  }
+  return {};
+}
+
+} // namespace moec

@@ -1,0 +1,64 @@
+// What planning takes from a model: the sizes of its records, the operations of a decode step, the
+// predictions that its program makes, and its memory. compiler/emit/ArtifactFacts.h fills this in
+// from the description of an artifact, which exists for planned IR too.
+#pragma once
+
+#include "compiler/plan/OperationTimes.h"
+#include "runtime/memory/MemoryBudget.h"
+#include "runtime/policy/Prefetches.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace moec {
+
+/// Products of the same rows of activations, divided among threads together.
+struct ProductsStep {
+  std::vector<StoredMatrix> matrices;
+};
+
+struct AttentionStep {
+  AttentionShape shape;
+};
+
+/// The product that computes the logits: of one token per chunk.
+struct HeadStep {
+  StoredMatrix matrix;
+};
+
+/// The choice of experts, after the product that computes the scores.
+struct RouteStep {
+  std::optional<StoredMatrix> router; // Of that product; absent: it is not a product of its own.
+};
+
+/// One expert as it is multiplied and checked.
+struct StoredExpert {
+  std::string_view weights; // One of kProductWeights.
+  uint64_t payloadBytes = 0;
+  uint32_t slices = 1;
+};
+
+/// The routed experts of a MoE layer.
+struct ExpertsStep {
+  uint32_t moeLayer = 0;
+  uint32_t hidden = 0, inner = 0; // Gate and up are inner x hidden, down is hidden x inner.
+  std::vector<StoredExpert> experts;
+};
+
+using StepOperation = std::variant<ProductsStep, AttentionStep, HeadStep, RouteStep, ExpertsStep>;
+
+/// Lists per MoE layer have one entry for each of footprint.cache.layers.
+struct ModelFacts {
+  std::vector<std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
+  std::vector<uint32_t> topK;                     // Per MoE layer.
+  /// Per MoE layer: whether the decode program predicts it from so many MoE layers before, minus 1.
+  std::vector<std::array<bool, moert::kMostAhead>> isPredicted;
+  std::vector<StepOperation> decode; // What takes time, in order.
+  moert::ModelFootprint footprint;   // Includes the page size.
+};
+
+} // namespace moec

@@ -1,0 +1,25 @@
+// Explains the decisions of presets, for reports. Reasons follow from the decisions and from what
+// they were made from; they decide nothing.
+#pragma once
+
+#include "compiler/plan/PlanProblem.h"
+#include "compiler/plan/PresetPrefetches.h"
+
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+/// For settings of Presets.h, which a trace and a device decided.
+std::vector<moert::PlanReason> reasonsOf(Preset preset, const PlanProblem &problem,
+                                         const PlanSettings &settings);
+
+/// For the rules of a preset and prefetches without a trace. `device`: its name, empty if none was
+/// given.
+std::vector<moert::PlanReason> reasonsOf(Preset preset, const PresetPrefetches &prefetches,
+                                         std::string_view device);
+
+/// The decision name of a reason that all plans share: widths are not decided per plan.
+inline constexpr std::string_view kWidthsReason = "widths";
+
+} // namespace moec

@@ -1,0 +1,100 @@
+#include "compiler/plan/StepCosts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+/// Walks the operations of a step and splits them at its MoE layers.
+class CostWalk {
+public:
+  CostWalk(const ModelFacts &facts, const DeviceProfile &device, const StepUse &use)
+      : operations(facts.decode), times(device, use) {
+    costs.layers.resize(facts.topK.size());
+    costs.contention = {device.fractionWhileComputing.value, device.fractionWhileReading.value,
+                        device.submitNsPerMiB.value / (1 << 20), device.wakeNs.value};
+    for (const Quantity &shared : {device.fractionWhileComputing, device.fractionWhileReading,
+                                   device.submitNsPerMiB, device.wakeNs})
+      contention = worseOf(contention, shared.origin);
+  }
+
+  StepCosts walk() {
+    for (const StepOperation &operation : operations)
+      std::visit(*this, operation);
+    costs.after = sinceCut;
+    costs.origin = worseOf(contention, times.origin());
+    return std::move(costs);
+  }
+
+  void operator()(const ProductsStep &step) { sinceCut += times.products(step.matrices); }
+  void operator()(const AttentionStep &step) { sinceCut += times.attention(step.shape); }
+  void operator()(const HeadStep &step) { sinceCut.firstNs += times.product(step.matrix).firstNs; }
+  void operator()(const RouteStep &step) {
+    before += std::exchange(sinceCut, {});
+    router = step.router;
+  }
+  void operator()(const ExpertsStep &step) {
+    costs.layers[step.moeLayer] = {.before = std::exchange(before, {}),
+                                   .beside = std::exchange(sinceCut, {}),
+                                   .expert = expertCost(step),
+                                   .checks = checksOf(step),
+                                   .predictNs = gateCosts()};
+  }
+
+private:
+  /// Time per router, if so many routers like this layer's are computed in one product.
+  std::array<double, kMostAhead> gateCosts() {
+    std::array<double, kMostAhead> each{};
+    if (!router)
+      return each;
+    const std::vector<StoredMatrix> gates(kMostAhead, *router);
+    for (size_t count = 1; count <= gates.size(); ++count)
+      each[count - 1] =
+          times.products(std::span(gates).first(count)).firstNs / static_cast<double>(count);
+    return each;
+  }
+
+  TokenCost expertCost(const ExpertsStep &step) {
+    TokenCost sum;
+    for (const StoredExpert &expert : step.experts) {
+      const StoredMatrix in{expert.weights, step.inner, step.hidden};
+      sum += times.network(in, in, {expert.weights, step.hidden, step.inner});
+    }
+    const auto experts = static_cast<double>(step.experts.size());
+    return {sum.firstNs / experts, sum.furtherNs / experts};
+  }
+
+  /// The checksums of an expert of mean size and mean number of slices.
+  CheckCost checksOf(const ExpertsStep &step) {
+    double bytes = 0, slices = 0;
+    for (const StoredExpert &expert : step.experts) {
+      bytes += static_cast<double>(expert.payloadBytes);
+      slices += expert.slices;
+    }
+    const auto experts = static_cast<double>(step.experts.size());
+    return times.checks(bytes / experts,
+                        std::max(1u, static_cast<uint32_t>(std::lround(slices / experts))));
+  }
+
+  const std::vector<StepOperation> &operations;
+  OperationTimes times;
+  StepCosts costs;
+  Origin contention = Origin::kMeasured;
+  TokenCost before, sinceCut;         // Up to the last router; since it or the last experts.
+  std::optional<StoredMatrix> router; // Of the next experts' layer.
+};
+
+} // namespace
+
+StepCosts stepCostsOf(const ModelFacts &facts, const DeviceProfile &device, const StepUse &use) {
+  return CostWalk(facts, device, use).walk();
+}
+
+} // namespace moec

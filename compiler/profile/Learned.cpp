@@ -1,0 +1,22 @@
+#include "compiler/profile/Learned.h"
+
+#include "compiler/profile/PathSection.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes) {
+  constexpr uint64_t kLeastTraceBytes = 2 << 20;
+  Learned learned;
+  MOERT_ASSIGN_OR_RETURN(learned.trace,
+                         makePlanTrace(profile, std::max(kLeastTraceBytes, expertBytes / 16)));
+  MOERT_ASSIGN_OR_RETURN(learned.sections.paths,
+                         makePathSection(profile, heldOutTokens(profile.info(), learned.trace)));
+  learned.sections.trace = encodeTrace(learned.trace);
+  return learned;
+}
+
+} // namespace moec
