@@ -156,7 +156,7 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
           n = (t_experts + t_attention + t_router) / t_expert
 
       Compute times are those of the decode step's instructions at the device's rates, for one token,
-      with attention over half of the context; t_expert is one read of the layer's largest record. A
+      with attention over half of the context; t_router includes the prediction. t_expert is one read of the layer's largest record. A
       gate has a quarter of the experts as candidates (Fate: those above the 75th percentile of
       confidence), an activation-path table twice as many as a token uses. At most n of them that are
       not resident are read, 1 to 3 with an activation-path table (EdgeMoE), and no more than the
@@ -165,21 +165,21 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
       where all of its experts stay in memory. Without a device the papers' numbers are assumed: as
       many as a token uses for a gate, three for an activation-path table.
 
-    Before (two MoE layers of 16 experts, each of 12 KiB; a token uses 2 of a layer):
+    Before (four MoE layers of 16 experts, each of 12 KiB; a token uses 2 of a layer):
 
     ```mlir
     module attributes {moe.model = #moe.model<...>} {...}
     ```
 
-    After `--moe-make-plans="budgets=50% presets=fate device=laptop-nvme.yaml"`, if n is 2.7:
+    After `--moe-make-plans="budgets=50% presets=fate device=F.yaml"`, if n is 4 to 22:
 
     ```mlir
     module attributes {moe.model = #moe.model<...>, moe.page_bytes = 4096 : i64,
-        moe.plans = [#moe.plan<name = "50%", budgetBytes = 29360128, contextTokens = 2048,
-                               prefillChunk = 512, stagingPages = 6, quotaPages = [39, 0],
+        moe.plans = [#moe.plan<name = "50%", budgetBytes = 16144116, contextTokens = 512,
+                               prefillChunk = 512, stagingPages = 6, quotaPages = [48, 12, 12, 12],
                                preset = "fate", eviction = arc,
                                prefetches = [#moe.prefetch<>,
-                                 #moe.prefetch<predictor = gate, candidates = 4, reads = 2>],
+                                 #moe.prefetch<predictor = gate, candidates = 4, reads = 2>, ...],
                                reasons = [...]>]} {...}
     ```
 

@@ -63,7 +63,7 @@ static Plan planByRules(const ModelFacts &facts, const BudgetPlan &budget, const
   PlanSettings settings;
   settings.allotment = budget.allotment;
   settings.rules = rulesOf(budget.preset);
-  for (const LayerPrefetch &layer : prefetches.layers)
+  for (const DecidedPrefetch &layer : prefetches.layers)
     settings.prefetches.push_back(layer.rule);
   return planOf(budget, std::move(settings),
                 reasonsOf(budget.preset, prefetches, device ? std::string_view(device->name) : ""));

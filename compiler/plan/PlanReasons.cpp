@@ -155,7 +155,7 @@ static std::string oneDecimal(double value) {
   return text;
 }
 
-static Origin originOf(const LayerPrefetch &made) {
+static Origin originOf(const DecidedPrefetch &made) {
   if (made.readsInTime)
     return made.readsInTime->origin;
   const bool isDerived =
@@ -164,9 +164,9 @@ static Origin originOf(const LayerPrefetch &made) {
 }
 
 /// The reason of neighbouring layers with the same rule and limit, the first being layer `first`.
-static PlanReason layersReason(std::span<const LayerPrefetch> layers, size_t first,
+static PlanReason layersReason(std::span<const DecidedPrefetch> layers, size_t first,
                                std::string_view device) {
-  const LayerPrefetch &made = layers.front();
+  const DecidedPrefetch &made = layers.front();
   const bool isOff = made.rule.predictor == Predictor::kOff;
   PlanReason reason;
   reason.decision = layers.size() == 1
@@ -178,7 +178,7 @@ static PlanReason layersReason(std::span<const LayerPrefetch> layers, size_t fir
   reason.reason = limitText(made.limit);
   if (made.readsInTime) {
     double least = made.readsInTime->value, most = least;
-    for (const LayerPrefetch &layer : layers) {
+    for (const DecidedPrefetch &layer : layers) {
       least = std::min(least, layer.readsInTime->value);
       most = std::max(most, layer.readsInTime->value);
       reason.origin = worseOf(reason.origin, layer.readsInTime->origin);
@@ -197,7 +197,7 @@ std::vector<PlanReason> reasonsOf(Preset preset, const PresetPrefetches &prefetc
   std::vector<PlanReason> reasons = {evictionReason(preset, rulesOf(preset).eviction),
                                      allotmentReason(preset),
                                      predictorReason(preset, prefetches.limit)};
-  const std::span<const LayerPrefetch> layers = prefetches.layers;
+  const std::span<const DecidedPrefetch> layers = prefetches.layers;
   for (size_t first = 0, end = 0; first < layers.size(); first = end) {
     for (end = first + 1; end < layers.size() && layers[end].rule == layers[first].rule &&
                           layers[end].limit == layers[first].limit;)

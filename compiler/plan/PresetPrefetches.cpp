@@ -36,13 +36,13 @@ public:
   }
 
 private:
-  LayerPrefetch layerPrefetch(uint32_t layer) const {
+  DecidedPrefetch layerPrefetch(uint32_t layer) const {
     const CacheShape::Layer &shape = facts.footprint.cache.layers[layer];
     if (!facts.isPredicted[layer][asked.ahead - 1u])
       return {{}, PrefetchLimit::kNoPrediction, {}};
     if (budget.allotment.quotaPages[layer] >= shape.allPages)
       return {{}, PrefetchLimit::kAllResident, {}};
-    LayerPrefetch made;
+    DecidedPrefetch made;
     if (costs)
       made.readsInTime = readsInTime(layer);
     const uint64_t records =

@@ -22,7 +22,7 @@ enum class PrefetchLimit : uint8_t {
   kNoTime,       // A read takes longer than computing until the layer's router.
 };
 
-struct LayerPrefetch {
+struct DecidedPrefetch {
   moert::PrefetchRule rule;
   PrefetchLimit limit = PrefetchLimit::kNone;
   std::optional<Quantity> readsInTime; // On the device; absent: none was given, or not needed.
@@ -30,7 +30,7 @@ struct LayerPrefetch {
 
 struct PresetPrefetches {
   PrefetchLimit limit = PrefetchLimit::kNone;
-  std::vector<LayerPrefetch> layers; // Per MoE layer; empty if there is a limit.
+  std::vector<DecidedPrefetch> layers; // Per MoE layer; empty if there is a limit.
 };
 
 /// Without a device, the numbers of the preset's paper are assumed.

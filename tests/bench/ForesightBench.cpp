@@ -14,9 +14,9 @@
 //   same score with an oracle for the demand of the next 1, 2, 4 or 8 tokens in every layer (of the
 //   experts in demand, the one demanded last is evicted last), and Belady's rule; with the fraction
 //   of the gap from LRU to Belady that each closes.
+#include "compiler/plan/MakePlans.h"
+#include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanSearch.h"
-#include "compiler/planning/PlanInputs.h"
-#include "compiler/planning/RefinePlans.h"
 #include "compiler/planning/Replan.h"
 #include "runtime/policy/Eviction.h"
 
@@ -51,11 +51,13 @@ PlanTrace withPerfectGates(PlanTrace trace, size_t layersAhead) {
 
 Status printPrefetches(const PlannedArtifact &planned, const Plan &plan, const PlanTrace &trace,
                        const char *name) {
-  const StepUse use = tracedUse(*planned.device, trace);
-  MOERT_ASSIGN_OR_RETURN(PlanInputs inputs,
-                         PlanInputs::create(planned.artifact, trace, {}, *planned.device, use));
-  MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(inputs.problem(poolPagesOf(plan))));
-  MOERT_ASSIGN_OR_RETURN(const Forecast forecast, inputs.forecast(found.planned.settings));
+  MOERT_ASSIGN_OR_RETURN(const KnownRouting routing, routingOf(trace, {}, planned.facts));
+  const PlanInputs inputs(planned.facts, routing, *planned.device);
+  const uint64_t pages = poolPagesOf(plan);
+  MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(inputs.problem(pages)));
+  MOERT_ASSIGN_OR_RETURN(const Forecast forecast,
+                         forecastOf(inputs.forecastProblem(pages), found.planned.settings,
+                                    routing.decidingSteps()));
   std::printf("  %-28s there %5.1f%%, hits %5.1f%%, %.2f ms a token\n", name,
               100 * forecast.readyRate, 100 * forecast.hitRate, forecast.tokenNs / 1e6);
   std::fflush(stdout);

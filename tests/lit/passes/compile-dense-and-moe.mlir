@@ -2,13 +2,13 @@
 // result through its passes one by one, in text.
 // RUN: moec-opt %s --moe-compile="bits=4 resident-bits=8 nested=false" -o %t.all.mlir
 // RUN: FileCheck %s < %t.all.mlir
-// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" | moec-opt --moe-allot-cache | moec-opt --moe-place-predictors | moec-opt --moe-schedule-prefetch | moec-opt --moe-plan-memory | moec-opt --moe-lower-to-schedule -o %t.each.mlir
+// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" | moec-opt --moe-place-predictors | moec-opt --moe-make-plans | moec-opt --moe-plan-memory | moec-opt --moe-lower-to-schedule -o %t.each.mlir
 // RUN: cmp %t.all.mlir %t.each.mlir
 // Bytecode between the passes gives the same result too.
-// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-allot-cache --moe-place-predictors --moe-schedule-prefetch --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
+// RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-place-predictors --moe-make-plans --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
 
 // CHECK: moe.expert_bits = "4"
-// 8 experts of 12288 bytes (3 pages), see allot-cache.mlir.
+// 8 experts of 12288 bytes (3 pages), see make-plans.mlir.
 // CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
 // CHECK-SAME: moe.resident_bits = "8"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {

@@ -1,7 +1,6 @@
 #include "compiler/planning/PicturePlan.h"
 
 #include "compiler/plan/TimedReplay.h"
-#include "compiler/planning/PlanInputs.h"
 #include "tests/unit/format/TinyArtifact.h"
 #include "tests/unit/planning/TinyPlanning.h"
 
@@ -34,6 +33,9 @@ PlannedArtifact tinyPlanned() {
   plan.stagingPages = 2 * std::max(pagesOf(0), pagesOf(1));
   plan.pinned = {{2}, {}};
   plan.prefetches = {{}, {moert::Predictor::kGate, 1, 2, 1, 0}};
+  plan.forecast.emplace();
+  plan.forecast->tokenNs = plan.forecast->boundNs = 1;
+  planned.facts = factsOf(planned.artifact);
   return planned;
 }
 
@@ -75,6 +77,7 @@ TEST_CASE("the number of kept experts is computed from their mean size") {
   plan.stagingPages *= 4;
   const auto roomOf = [&](uint64_t roomBytes) {
     plan.quotaPages[0] = static_cast<uint32_t>(roomBytes / 4096);
+    planned.facts = factsOf(planned.artifact);
     auto made = picturePlan(planned, "tiny.moe");
     return made.isOk() ? made->layers[0].room : made.status().message();
   };
@@ -85,16 +88,16 @@ TEST_CASE("the number of kept experts is computed from their mean size") {
 TEST_CASE("a picture's hits are those of the timed replay") {
   const PlannedArtifact planned = tinyPlanned();
   auto made = picturePlan(planned, "tiny.moe");
-  auto inputs = PlanInputs::create(planned.artifact, *planned.trace, {}, *planned.device, {1, 1});
+  const KnownRouting routing = routingOf(*planned.trace, {}, planned.facts).value();
+  const PlanInputs inputs(planned.facts, routing, *planned.device);
   REQUIRE(made.isOk());
-  REQUIRE(inputs.isOk());
   const Plan &plan = planned.artifact.plans[0];
   PlanSettings settings;
   settings.allotment = {plan.stagingPages, plan.quotaPages};
   settings.rules = plan.rules;
   settings.pinned = plan.pinned;
-  auto result = replayInTime(inputs->forecastProblem(settings.allotment.totalPages()), settings,
-                             {.fromStep = inputs->decidingSteps()});
+  auto result = replayInTime(inputs.forecastProblem(settings.allotment.totalPages()), settings,
+                             {.fromStep = routing.decidingSteps()});
   REQUIRE(result.isOk());
   CHECK(result->decode.cache.hits > 0);
   // The second window's two tokens, with two experts in each of two layers.

@@ -1,5 +1,6 @@
-#include "compiler/planning/PlanInputs.h"
+#include "compiler/plan/PlanInputs.h"
 
+#include "compiler/plan/StepCosts.h"
 #include "runtime/predict/PathTable.h"
 #include "tests/unit/format/TinyArtifact.h"
 #include "tests/unit/planning/TinyPlanning.h"
@@ -20,7 +21,7 @@ constexpr double kSharedGate = 2 * 32, kHead = 48 * 32, kExpert = 3 * 24 * 32;
 } // namespace
 
 TEST_CASE("a layer's cost includes the products and the attention before its experts") {
-  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
+  const StepCosts costs = stepCostsOf(factsOf(tinyArtifact()), plainDevice(), {1, 4});
   REQUIRE(costs.layers.size() == 2);
   // Positions, key and value, bytes; for 2 query heads, and once for the one KV head.
   const double attention = 4 * (16 + 16) * 4 * (2 * 1 + 1 * 10);
@@ -40,7 +41,7 @@ TEST_CASE("gates of several layers are one product, divided among threads if it 
   device.cores = 2; // Two threads compute at the rate of one, and a dispatch takes 1000 ns.
   const double alone = 2.0 * 32 * 2048;
   const std::array<double, moert::kMostAhead> each =
-      stepCostsOf(artifact, device, {2, 4}).layers[0].predictNs;
+      stepCostsOf(factsOf(artifact), device, {2, 4}).layers[0].predictNs;
   CHECK(each[0] == doctest::Approx(alone));
   CHECK(each[1] == doctest::Approx(alone + 1000.0 / 2));
   CHECK(each[2] == doctest::Approx(alone + 1000.0 / 3));
@@ -59,7 +60,7 @@ TEST_CASE("a gate costs as much as its router, whatever is computed together wit
       program.instructions.insert(program.instructions.begin() + ptrdiff_t(i) + 1, beside);
       i += 2;
     }
-  for (const StepCosts::Layer &layer : stepCostsOf(artifact, plainDevice(), {1, 4}).layers)
+  for (const StepCosts::Layer &layer : stepCostsOf(factsOf(artifact), plainDevice(), {1, 4}).layers)
     CHECK(layer.predictNs[0] == doctest::Approx(kRouter));
 }
 
@@ -70,20 +71,20 @@ TEST_CASE(
     std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
       return std::holds_alternative<moert::LinearInstruction>(instruction);
     });
-  for (const StepCosts::Layer &layer : stepCostsOf(artifact, plainDevice(), {1, 4}).layers)
+  for (const StepCosts::Layer &layer : stepCostsOf(factsOf(artifact), plainDevice(), {1, 4}).layers)
     CHECK(layer.predictNs == std::array<double, moert::kMostAhead>{});
 }
 
 TEST_CASE("attention with a window costs no more than its window") {
   // The second layer's window is 8.
-  const StepCosts near = stepCostsOf(tinyArtifact(), plainDevice(), {1, 8});
-  const StepCosts far = stepCostsOf(tinyArtifact(), plainDevice(), {1, 100});
+  const StepCosts near = stepCostsOf(factsOf(tinyArtifact()), plainDevice(), {1, 8});
+  const StepCosts far = stepCostsOf(factsOf(tinyArtifact()), plainDevice(), {1, 100});
   CHECK(far.layers[0].before.firstNs > near.layers[0].before.firstNs);
   CHECK(far.layers[1].before.firstNs == near.layers[1].before.firstNs);
 }
 
 TEST_CASE("contention of reading and computing comes from the device") {
-  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 4});
+  const StepCosts costs = stepCostsOf(factsOf(tinyArtifact()), plainDevice(), {1, 4});
   CHECK(costs.contention.readingWhileComputing == 0.5);
   CHECK(costs.contention.computingWhileReading == 0.8);
   CHECK(costs.contention.submitNsPerByte == 1);
@@ -91,7 +92,7 @@ TEST_CASE("contention of reading and computing comes from the device") {
   CHECK(costs.origin == Origin::kDerived);
   DeviceProfile unknown = plainDevice();
   unknown.fractionWhileReading = {1, Origin::kAssumed};
-  CHECK(stepCostsOf(tinyArtifact(), unknown, {1, 4}).origin == Origin::kAssumed);
+  CHECK(stepCostsOf(factsOf(tinyArtifact()), unknown, {1, 4}).origin == Origin::kAssumed);
 }
 
 TEST_CASE("instructions between a router and its experts overlap the reads") {
@@ -104,17 +105,17 @@ TEST_CASE("instructions between a router and its experts overlap the reads") {
     return std::holds_alternative<moert::LinearInstruction>(each);
   });
   REQUIRE(linear < experts);
-  const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 4});
+  const StepCosts costs = stepCostsOf(factsOf(artifact), plainDevice(), {1, 4});
   CHECK(costs.layers[0].beside.firstNs == 0);
   std::rotate(linear, linear + 1, experts); // The first projection, moved after the router.
-  const StepCosts moved = stepCostsOf(artifact, plainDevice(), {1, 4});
+  const StepCosts moved = stepCostsOf(factsOf(artifact), plainDevice(), {1, 4});
   CHECK(moved.layers[0].beside.firstNs == doctest::Approx(32 * 32));
   CHECK(moved.layers[0].before.firstNs ==
         doctest::Approx(costs.layers[0].before.firstNs - 32 * 32));
 }
 
 TEST_CASE("an expert costs its three matrices, by the rates of wider weights where it has none") {
-  const StepCosts costs = stepCostsOf(tinyArtifact(), plainDevice(), {1, 1});
+  const StepCosts costs = stepCostsOf(factsOf(tinyArtifact()), plainDevice(), {1, 1});
   CHECK(costs.layers[0].expert.firstNs == doctest::Approx(kExpert));
   CHECK(costs.layers[0].expert.furtherNs == doctest::Approx(kExpert * 3.1 / 31));
   CHECK(costs.origin == Origin::kDerived);
@@ -129,14 +130,14 @@ TEST_CASE("an expert's checksums cost a read of its slices' payloads") {
       bytes += static_cast<double>(slice.payloadBytes);
       ++slices;
     }
-  const StepCosts costs = stepCostsOf(artifact, plainDevice(), {1, 1});
+  const StepCosts costs = stepCostsOf(factsOf(artifact), plainDevice(), {1, 1});
   CHECK(costs.layers[1].checks.of(1) == doctest::Approx(bytes / 4 * 0.5));
   CHECK(costs.layers[1].checks.slices ==
         static_cast<uint32_t>(std::lround(static_cast<double>(slices) / 4)));
   DeviceProfile device = plainDevice();
   device.cores = 2;
   device.memoryBytesPerSecond.allThreads = {3e9, Origin::kMeasured};
-  const CheckCost two = stepCostsOf(artifact, device, {2, 1}).layers[1].checks;
+  const CheckCost two = stepCostsOf(factsOf(artifact), device, {2, 1}).layers[1].checks;
   CHECK(two.of(2) == doctest::Approx(bytes / 2 / 3 + 1000));
 }
 
@@ -151,8 +152,8 @@ TEST_CASE("a checksum costs one thread's time on any number of threads") {
 TEST_CASE("small operations are not divided among threads") {
   DeviceProfile device = plainDevice();
   device.cores = 2;
-  const StepCosts two = stepCostsOf(tinyArtifact(), device, {2, 4});
-  const StepCosts one = stepCostsOf(tinyArtifact(), device, {1, 4});
+  const StepCosts two = stepCostsOf(factsOf(tinyArtifact()), device, {2, 4});
+  const StepCosts one = stepCostsOf(factsOf(tinyArtifact()), device, {1, 4});
   // All matrices are small; only the attention is divided.
   CHECK(two.layers[0].before.firstNs == doctest::Approx(one.layers[0].before.firstNs + 1000));
   CHECK(two.layers[0].expert.firstNs == doctest::Approx(one.layers[0].expert.firstNs));
@@ -166,42 +167,22 @@ TEST_CASE("nested slices are named by their bits") {
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
 }
 
-TEST_CASE("resized inputs equal those made for the other artifact") {
-  const Artifact narrow = tinyArtifact();
-  Artifact wide = narrow;
-  for (moert::MoeLayer &layer : wide.moeLayers)
-    for (moert::Expert &expert : layer.experts)
-      expert = wide.moeLayers[1].experts[0];
-  auto inputs = PlanInputs::create(narrow, smallTrace(), {}, plainDevice(), {1, 4});
-  const auto made = PlanInputs::create(wide, smallTrace(), {}, plainDevice(), {1, 4});
-  REQUIRE(inputs.isOk());
-  REQUIRE(made.isOk());
-  CHECK(inputs->problem(9).recordBytes[0] != made->problem(9).recordBytes[0]);
-  inputs->resize(wide, plainDevice(), {1, 4});
-  const PlanProblem resized = inputs->problem(9), expected = made->problem(9);
-  for (size_t layer = 0; layer < 2; ++layer) {
-    CHECK(resized.recordBytes[layer] == expected.recordBytes[layer]);
-    CHECK(resized.costs->layers[layer].expert.firstNs ==
-          expected.costs->layers[layer].expert.firstNs);
-  }
-  CHECK(resized.predictions.size() == expected.predictions.size());
-}
-
 TEST_CASE("a problem has the trace's layer passes, the records and the gates' predictions") {
   const Artifact artifact = tinyArtifact();
-  auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});
-  REQUIRE(inputs.isOk());
-  const PlanProblem problem = inputs->problem(9);
+  const ModelFacts facts = factsOf(artifact);
+  const KnownRouting routing = routingOf(smallTrace(), {}, facts).value();
+  const PlanInputs inputs(facts, routing, plainDevice());
+  const PlanProblem problem = inputs.problem(9);
   CHECK(problem.poolPages == 9);
   CHECK(problem.pageBytes == 4096);
   // Two windows with a prompt of one token and one decoded token each; two layers. Plans are
   // decided on the first window and forecast on the second.
   REQUIRE(problem.trace->passes.size() == 4);
   CHECK(check(problem).message() == "");
-  const PlanProblem whole = inputs->forecastProblem(9);
+  const PlanProblem whole = inputs.forecastProblem(9);
   REQUIRE(whole.trace->passes.size() == 8);
   CHECK(whole.trace->passes[4].beginsPrompt);
-  CHECK(inputs->decidingSteps() == 2);
+  CHECK(routing.decidingSteps() == 2);
   CHECK(problem.recordBytes[1][0] == artifact.moeLayers[1].experts[0].bytes);
   CHECK(problem.topK[0] == 2);
   REQUIRE(problem.predictions.size() == 1);
@@ -225,9 +206,9 @@ TEST_CASE("a trace without tokens for a forecast is refused, with its size") {
       ahead.probabilities.resize(4);
     }
   }
-  auto inputs = PlanInputs::create(tinyArtifact(), trace, {}, plainDevice(), {1, 4});
-  REQUIRE(!inputs.isOk());
-  CHECK(inputs.status().message().find("the trace has 1 window of 2 tokens, expected more") == 0);
+  const auto routing = routingOf(trace, {}, factsOf(tinyArtifact()));
+  REQUIRE(!routing.isOk());
+  CHECK(routing.status().message().find("the trace has 1 window of 2 tokens, expected more") == 0);
 }
 
 TEST_CASE("an activation-path table predicts from the experts of the two previous layers") {
@@ -238,15 +219,13 @@ TEST_CASE("an activation-path table predicts from the experts of the two previou
   std::memcpy(paths.data(), numbers, sizeof numbers);
   paths[sizeof numbers + 16 + 2] = std::byte(200);
   paths[sizeof numbers + 32 + 3 * 4 + 1] = std::byte(50);
-  Artifact artifact = tinyArtifact();
-  artifact.programs[0].instructions.push_back(
-      moert::PredictInstruction{0, 0, 0, moert::kNone, 2, 1});
+  ModelFacts facts;
+  facts.isPredicted = {{}, {true}, {true}};
   PlanTrace trace = smallTrace();
   trace.layers.insert(trace.layers.begin(), trace.layers[1]); // Begins with 3, 2.
-  auto inputs = PlanInputs::create(artifact, trace, paths, plainDevice(), {1, 4});
-  REQUIRE(inputs.isOk());
-  const PlanProblem problem = inputs->problem(9);
-  const LayerPredictions &predicted = problem.predictions.back();
+  const auto routing = routingOf(trace, paths, facts);
+  REQUIRE(routing.isOk());
+  const LayerPredictions &predicted = routing->predictions.back();
   CHECK(predicted.predictor == moert::Predictor::kPaths);
   CHECK(predicted.layer == 2);
   REQUIRE(predicted.candidates.size() == 4 * predicted.perToken);
@@ -255,19 +234,16 @@ TEST_CASE("an activation-path table predicts from the experts of the two previou
   CHECK(predicted.candidates[1].expert == 1);
   // Unknown candidates are not invented.
   CHECK(predicted.candidates[2].expert == 1);
-  CHECK_FALSE(PlanInputs::create(artifact, trace, std::span(paths).first(30), plainDevice(), {1, 4})
-                  .isOk());
+  CHECK_FALSE(routingOf(trace, std::span(paths).first(30), facts).isOk());
 }
 
 TEST_CASE("there are no predictions without a predict instruction in the programs") {
   Artifact artifact = tinyArtifact();
-  CHECK(canPrefetch(artifact, 1, 1));
-  CHECK_FALSE(canPrefetch(artifact, 1, 2));
+  CHECK(factsOf(artifact).isPredicted[1][0]);
+  CHECK_FALSE(factsOf(artifact).isPredicted[1][1]);
   for (moert::Program &program : artifact.programs)
     std::erase_if(program.instructions, [](const moert::Instruction &instruction) {
       return std::holds_alternative<moert::PredictInstruction>(instruction);
     });
-  auto inputs = PlanInputs::create(artifact, smallTrace(), {}, plainDevice(), {1, 4});
-  REQUIRE(inputs.isOk());
-  CHECK(inputs->problem(9).predictions.empty());
+  CHECK(routingOf(smallTrace(), {}, factsOf(artifact)).value().predictions.empty());
 }

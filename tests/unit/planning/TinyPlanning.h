@@ -2,8 +2,10 @@
 // numbers and a trace of four tokens.
 #pragma once
 
+#include "compiler/emit/ArtifactFacts.h"
 #include "compiler/plan/DeviceProfile.h"
-#include "compiler/profile/TraceSection.h"
+#include "compiler/profile/TracedRouting.h"
+#include "runtime/engine/Footprint.h"
 
 #include <utility>
 
@@ -29,6 +31,14 @@ inline DeviceProfile plainDevice() {
   }
   device.directReads = {{4096}, {1}, {{1e9, kMeasured}}};
   return device;
+}
+
+/// The facts of an artifact, without the memory of a run.
+inline ModelFacts factsOf(const moert::Artifact &artifact) {
+  moert::ModelFootprint footprint;
+  footprint.pageBytes = artifact.pageBytes;
+  footprint.cache = moert::cacheShapeOf(artifact);
+  return factsOf(artifact, footprint);
 }
 
 /// Two windows of two tokens; the second token of each is decoded.

@@ -1,7 +1,7 @@
-// RUN: moec-opt %s --moe-allot-cache | FileCheck %s
+// RUN: moec-opt %s --moe-make-plans | FileCheck %s
 
 // The expert in f32 has 3 * 24576 bytes, 9 pages of 8 KiB without any waste; each of the others, 12288 bytes as in
-// allot-cache.mlir, would waste half a page of those, 12288 of 110592 bytes in all. In pages of 4 KiB they are 18 + 3 * 3.
+// make-plans.mlir, would waste half a page of those, 12288 of 110592 bytes in all. In pages of 4 KiB they are 18 + 3 * 3.
 // CHECK: moe.page_bytes = 4096 : i64
 // CHECK-SAME: quotaPages = [27]
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">} {

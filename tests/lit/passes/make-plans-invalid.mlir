@@ -1,5 +1,5 @@
-// What moe-allot-cache requires of the module, and refuses.
-// RUN: moec-opt %s -split-input-file -verify-diagnostics --moe-allot-cache
+// What moe-make-plans requires of the module, and refuses.
+// RUN: moec-opt %s -split-input-file -verify-diagnostics --moe-make-plans
 
 // Needs formats.
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">} {

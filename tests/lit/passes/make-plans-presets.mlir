@@ -1,13 +1,13 @@
 // Each preset has a plan for each budget, named after both, with the preset's rules and page quotas.
-// RUN: moec-opt %s --moe-allot-cache="budgets=75%%,40%% presets=auto,load-on-demand,lru,edgemoe,fate paths=true" | FileCheck %s
+// RUN: moec-opt %s --moe-make-plans="budgets=75%%,40%% presets=auto,load-on-demand,lru,edgemoe,fate paths=true" | FileCheck %s
 // Without an activation-path table edgemoe prefetches nothing and has no staging pages.
-// RUN: moec-opt %s --moe-allot-cache="budgets=75%%,40%% presets=edgemoe" | FileCheck %s --check-prefix=ALONE
+// RUN: moec-opt %s --moe-make-plans="budgets=75%%,40%% presets=edgemoe" | FileCheck %s --check-prefix=ALONE
 
-// The later passes can run again with the same result.
-// RUN: moec-opt %s --moe-allot-cache="budgets=40%% presets=fate" --moe-place-predictors --moe-schedule-prefetch="device=%S/Inputs/device.yaml" -o %t.once.mlir
-// RUN: moec-opt %t.once.mlir --moe-place-predictors --moe-schedule-prefetch="device=%S/Inputs/device.yaml" | cmp - %t.once.mlir
+// The passes can run again with the same result.
+// RUN: moec-opt %s --moe-place-predictors --moe-make-plans="budgets=40%% presets=fate device=%S/Inputs/device.yaml" -o %t.once.mlir
+// RUN: moec-opt %t.once.mlir --moe-place-predictors --moe-make-plans="budgets=40%% presets=fate device=%S/Inputs/device.yaml" | cmp - %t.once.mlir
 
-// Nine layers of four records of 3 pages, see allot-cache.mlir: 108 pages. Three quarters of the payload of 9 * 4 * 11648
+// Nine layers of four records of 3 pages, see make-plans.mlir: 108 pages. Three quarters of the payload of 9 * 4 * 11648
 // bytes are 314496 bytes, 76 pages of 4 KiB; 40% are 40 pages. A token uses 2 experts: a layer pass needs 6 pages.
 
 // Evenly: 76 - 76 % 3 = 75 pages are 25 records, of which seven layers get 3 and two get 2.
@@ -17,9 +17,9 @@
 // CHECK-SAME: #moe.plan<name = "75% load-on-demand", {{[^>]*}}, stagingPages = 12, quotaPages = [0, 0, 0, 0, 0, 0, 0, 0, 0], preset = "load-on-demand", eviction = lru, reasons
 // CHECK-SAME: #moe.plan<name = "75% lru", {{[^>]*}}, stagingPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "lru", eviction = lru, reasons
 // Two records for prefetching; 70 pages are 23 records.
-// CHECK-SAME: #moe.plan<name = "75% edgemoe", {{[^>]*}}, stagingPages = 6, quotaPages = [9, 9, 9, 9, 9, 6, 6, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool, reasons
+// CHECK-SAME: #moe.plan<name = "75% edgemoe", {{[^>]*}}, stagingPages = 6, quotaPages = [9, 9, 9, 9, 9, 6, 6, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool, prefetches = [{{[^]]*}}], reasons
 // An eighth of nine layers, rounded up, is two: 24 pages. 46 are left for seven layers: 15 records.
-// CHECK-SAME: #moe.plan<name = "75% fate", {{[^>]*}}, stagingPages = 6, quotaPages = [12, 12, 9, 6, 6, 6, 6, 6, 6], preset = "fate", eviction = arc, reasons
+// CHECK-SAME: #moe.plan<name = "75% fate", {{[^>]*}}, stagingPages = 6, quotaPages = [12, 12, 9, 6, 6, 6, 6, 6, 6], preset = "fate", eviction = arc, prefetches = [{{[^]]*}}], reasons
 // CHECK-SAME: #moe.plan<name = "40% auto"
 // CHECK-SAME: #moe.plan<name = "40% load-on-demand"
 // CHECK-SAME: #moe.plan<name = "40% lru"

@@ -1,16 +1,16 @@
-// RUN: moec-opt %s -split-input-file --moe-allot-cache | FileCheck %s --check-prefix=ALL
-// RUN: moec-opt %s -split-input-file --moe-allot-cache="budgets=50%%,30%%,1GiB context=32 prefill-chunk=8" | FileCheck %s --check-prefix=FRACTIONS
-// RUN: moec-opt %s -split-input-file --moe-allot-cache="page-bytes=16384" | FileCheck %s --check-prefix=PAGE
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="page-bytes=5000" 2>&1 | FileCheck %s --check-prefix=BADPAGE
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=FRACTION
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=6" 2>&1 | FileCheck %s --check-prefix=SIZE
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="budgets=1GiB,1GiB" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: moec-opt %s -split-input-file --moe-make-plans | FileCheck %s --check-prefix=ALL
+// RUN: moec-opt %s -split-input-file --moe-make-plans="budgets=50%%,30%%,1GiB context=32 prefill-chunk=8" | FileCheck %s --check-prefix=FRACTIONS
+// RUN: moec-opt %s -split-input-file --moe-make-plans="page-bytes=16384" | FileCheck %s --check-prefix=PAGE
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="page-bytes=5000" 2>&1 | FileCheck %s --check-prefix=BADPAGE
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=FRACTION
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="budgets=6" 2>&1 | FileCheck %s --check-prefix=SIZE
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="budgets=1GiB,1GiB" 2>&1 | FileCheck %s --check-prefix=TWICE
 
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=lru,lru" 2>&1 | FileCheck %s --check-prefix=SAME
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=hobbit" 2>&1 | FileCheck %s --check-prefix=HOBBIT
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=swapmoe" 2>&1 | FileCheck %s --check-prefix=SWAPMOE
-// RUN: not moec-opt %s -split-input-file --moe-allot-cache="presets=fifo" 2>&1 | FileCheck %s --check-prefix=FIFO
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=lru,lru" 2>&1 | FileCheck %s --check-prefix=SAME
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=hobbit" 2>&1 | FileCheck %s --check-prefix=HOBBIT
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=swapmoe" 2>&1 | FileCheck %s --check-prefix=SWAPMOE
+// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=fifo" 2>&1 | FileCheck %s --check-prefix=FIFO
 
 // SAME: error: preset lru is given twice; plans are told by it
 // HOBBIT: error: preset hobbit reads missed experts at fewer bits or skips them, which changes the output and is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe or fate
@@ -34,7 +34,7 @@
 // FRACTIONS-SAME: #moe.plan<name = "30%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
 
 // ALL: moe.page_bytes = 4096 : i64
-// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [12], preset = "auto", reasons = [#moe.reason<decision = "eviction", value = "reuse-distance", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "quotas", value = "even", why = "{{[^"]*}}", origin = assumed>]>]
+// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [12], preset = "auto", reasons = [#moe.reason<decision = "eviction", value = "reuse-distance", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "quotas", value = "even", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "prefetches", value = "none", why = "{{[^"]*}}", origin = assumed>]>]
 // PAGE: moe.page_bytes = 16384 : i64
 // One page of 16 KiB holds a record.
 // PAGE-SAME: quotaPages = [4]
