@@ -1,0 +1,72 @@
+"""One planner: compile, replan and moec-opt make the same plans from the same inputs, and these are the recorded ones."""
+import json
+
+from support import DATA, DONE, POCKET, ROOT, E2eTest
+
+DEVICE = ROOT / "profiles/laptop-nvme.yaml"
+BUDGETS = ("10%", "25%", "50%", "75%")
+# Decisions and forecasts of an earlier build. After a change that is meant to change plans:
+# tests/e2e/run one_plan, and copy the file that the failure names.
+RECORDED = DATA / "plans/pocket-moe.json"
+
+
+class OnePlanTest(E2eTest):
+    def plans(self, path):
+        """Without the bytes of a relative budget: before there is an artifact, the rest of the process is estimated."""
+        plans = json.loads(self.expect(DONE, "moec", "inspect", path, "--json").out)["plans"]
+        for plan in plans:
+            plan.pop("budget_bytes")
+        return plans
+
+    def compiled(self, *flags):
+        output = self.scratch / "compiled.moe"
+        self.expect(DONE, "moec", "compile", POCKET, "--bits", 4, "--memory", *BUDGETS, *flags, "-o", output)
+        return output
+
+    def replanned(self, model, *flags):
+        output = self.scratch / "replanned.moe"
+        self.expect(DONE, "moec", "replan", model, "--memory", *BUDGETS, *flags, "-o", output)
+        return output
+
+    def emitted(self, **options):
+        """What moec emit writes of a module that moec-opt planned."""
+        imported, planned, output = (self.scratch / name for name in ("m.mlir", "planned.mlir", "emitted.moe"))
+        self.expect(DONE, "moec", "import", POCKET, "-o", imported)
+        text = " ".join(f"{key}={value}" for key, value in options.items())
+        self.expect(DONE, "moec-opt", imported, f"--moe-compile=bits=4 budgets={','.join(BUDGETS)} {text}", "-o", planned)
+        self.expect(DONE, "moec", "emit", planned, "-o", output)
+        return output
+
+    def check_recorded(self, name, plans):
+        found = [{key: value for key, value in plan.items() if key != "reasons"} for plan in plans]
+        recorded = json.loads(RECORDED.read_text())
+        if recorded[name] != found:
+            path = ROOT / "build/e2e" / RECORDED.name
+            path.write_text(json.dumps({**recorded, name: found}, indent=1) + "\n")
+            self.fail(f"plans differ from {RECORDED}; see {path}")
+
+    def test_with_a_trace_and_a_device_all_search_for_the_same_plans(self):
+        profile = self.scratch / "pocket.profile"
+        self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", DATA / "documents/validation.jsonl",
+                    "--tokens", "2048", "-o", profile)
+        model = self.compiled("--calibration", profile, "--device", DEVICE)
+        plans = self.plans(model)
+        self.assertTrue(all(plan["forecast"] for plan in plans))
+        self.assertEqual(self.plans(self.replanned(model, "--device", DEVICE)), plans)
+        self.assertEqual(self.plans(self.emitted(calibration=profile, device=DEVICE)), plans)
+        self.check_recorded("searched", plans)
+
+    def test_without_them_all_follow_the_same_rules(self):
+        for flags in ((), ("--device", DEVICE)):
+            model = self.compiled(*flags)
+            plans = self.plans(model)
+            self.assertEqual(self.plans(self.replanned(model, *flags)), plans)
+            emitted = self.emitted(**({"device": DEVICE} if flags else {}))
+            self.assertEqual(emitted.read_bytes(), model.read_bytes())
+            self.check_recorded("rules", plans)
+
+    def test_prefetches_of_a_preset_are_decided_by_the_device(self):
+        for flags, options in (((), {}), (("--device", DEVICE), {"device": DEVICE})):
+            model = self.compiled("--preset", "fate", *flags)
+            self.assertEqual(self.emitted(presets="fate", **options).read_bytes(), model.read_bytes())
+            self.check_recorded("fate on the device" if flags else "fate", self.plans(model))
