@@ -1,5 +1,6 @@
-// moe-make-plans (Passes.td): one plan per budget and preset. The planner (compiler/plan/MakePlans.h)
-// decides; this pass collects its input, writes its plans into the IR and locates its errors.
+// moe-make-plans (Passes.td): one plan per budget and preset. The planner
+// (compiler/plan/MakePlans.h) decides; this pass collects its input, writes its plans into the IR
+// and locates its errors.
 #include "passes/MakePlans.h"
 
 #include "compiler/ir/PlanAttrs.h"

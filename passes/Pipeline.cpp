@@ -20,8 +20,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   passes.addPass(createPlacePredictorsPass());
 
   // A calibrated artifact holds activation-path tables.
-  const bool hasPaths =
-      options.paths || options.sources.learned || !options.calibration.empty();
+  const bool hasPaths = options.paths || options.sources.learned || !options.calibration.empty();
   MakePlansPassOptions plans;
   plans.budgets.assign(options.budgets.begin(), options.budgets.end());
   plans.presets.assign(options.presets.begin(), options.presets.end());

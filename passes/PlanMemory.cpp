@@ -47,12 +47,9 @@ static LogicalResult placeFunction(func::FuncOp function) {
 }
 
 LogicalResult PlanMemory::prove(const moert::Plan &plan, const moert::ModelFootprint &model) {
-  moec::BudgetPlan planned = {plan.name,
-                              "",
-                              plan.budgetBytes,
-                              plan.contextTokens,
-                              plan.prefillChunk,
-                              {plan.stagingPages, plan.quotaPages}};
+  moec::BudgetPlan planned = {plan.name,         "",
+                              plan.budgetBytes,  plan.contextTokens,
+                              plan.prefillChunk, {plan.stagingPages, plan.quotaPages}};
   moec::PlannedUse use;
   use.contextBlock = moert::kKvBlockTokens;
   use.threads = threads;

@@ -49,8 +49,8 @@ private:
   Preset preset;
   std::vector<TimedItem> timedItems;
   std::optional<KnownRouting> routing; // The same for all problems.
-  std::optional<ModelFacts> facts;     // Of the last problem.
-  std::optional<PlanInputs> inputs;    // Of the last problem.
+  std::optional<ModelFacts> facts;     // For the last problem.
+  std::optional<PlanInputs> inputs;    // For the last problem.
 };
 
 } // namespace moec

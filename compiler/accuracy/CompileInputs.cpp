@@ -2,7 +2,7 @@
 
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/pipeline/IrContext.h"
-#include "compiler/plan/Presets.h"
+#include "compiler/plan/MakePlans.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/Checksum.h"

@@ -16,7 +16,6 @@ namespace moec {
 struct PlanMaterial {
   Learned learned;
   std::optional<DeviceProfile> device; // Absent: none was given.
-
 };
 
 /// Times widths for the first requested budget and preset: an artifact has one choice of widths,

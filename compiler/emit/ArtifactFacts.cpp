@@ -44,8 +44,8 @@ public:
 
   void operator()(const AttendInstruction &attend) {
     const KvSlot &slot = artifact.kvSlots[attend.slot];
-    operations.push_back(AttentionStep{
-        {attend.heads, slot.kvHeads, slot.keyDim, slot.valueDim, attend.window}});
+    operations.push_back(
+        AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, slot.valueDim, attend.window}});
   }
   void operator()(const HeadInstruction &head) {
     operations.push_back(HeadStep{matrixOf(head.weight)});

@@ -127,8 +127,8 @@ private:
     // The number of replays is unknown; 90 to 130 are usual.
     options.progress = [this](const SearchProgress &progress) {
       constexpr uint64_t kUsualReplays = 130;
-      report(done + std::min(kProgressPerPlan - 1,
-                             progress.replays * kProgressPerPlan / kUsualReplays));
+      report(done +
+             std::min(kProgressPerPlan - 1, progress.replays * kProgressPerPlan / kUsualReplays));
     };
     MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(problem, options));
     return std::move(found.planned);
@@ -161,8 +161,8 @@ Result<std::vector<Plan>> makePlans(const ModelFacts &facts, std::span<const Bud
     traced.emplace(facts, *basis.routing, *basis.device, watch, budgets.size());
   std::vector<Plan> plans;
   for (const BudgetPlan &budget : budgets) {
-    Result<Plan> plan = traced ? traced->make(budget)
-                               : Result<Plan>(planByRules(facts, budget, use, basis.device));
+    Result<Plan> plan =
+        traced ? traced->make(budget) : Result<Plan>(planByRules(facts, budget, use, basis.device));
     if (plan.status().code() == StatusCode::kInterrupted)
       return plan.status();
     if (!plan.isOk())

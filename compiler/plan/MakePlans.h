@@ -38,10 +38,11 @@ constexpr uint64_t kProgressPerPlan = 1000;
 /// A plan for each budget and preset of planBudgets(). With a routing and a device, preset `auto`
 /// is searched for (PlanSearch.h), other presets are computed (Presets.h), and each plan has a
 /// forecast. Without one of them, plans follow their presets' rules (PresetPrefetches.h).
-moert::Result<std::vector<moert::Plan>>
-makePlans(const ModelFacts &facts, std::span<const BudgetPlan> budgets, const PlannedUse &use,
-          const PlanBasis &basis, const std::optional<WidthsReason> &widths = {},
-          const PlanWatch &watch = {});
+moert::Result<std::vector<moert::Plan>> makePlans(const ModelFacts &facts,
+                                                  std::span<const BudgetPlan> budgets,
+                                                  const PlannedUse &use, const PlanBasis &basis,
+                                                  const std::optional<WidthsReason> &widths = {},
+                                                  const PlanWatch &watch = {});
 
 /// Refuses presets that prefetch where the trace or the device is missing. `auto` is accepted: its
 /// plans then do not prefetch.

@@ -95,7 +95,7 @@ static const Judged *choose(std::span<const Judged> candidates, std::span<const 
 }
 
 static PlanReason startDecision(std::span<const Judged> candidates, const Judged &taken,
-                                  Origin origin) {
+                                Origin origin) {
   // Pairs: without a start, with one.
   const size_t pair = static_cast<size_t>(&taken - candidates.data()) / 2 * 2;
   const double empty = candidates[pair].ns, filled = candidates[pair + 1].ns;
@@ -110,8 +110,7 @@ static PlanReason startDecision(std::span<const Judged> candidates, const Judged
 }
 
 /// What was decided later, and is not in what was taken.
-static void addUndone(const Judged &taken, const Judged &last,
-                      std::vector<PlanReason> &decisions) {
+static void addUndone(const Judged &taken, const Judged &last, std::vector<PlanReason> &decisions) {
   const bool isSlower = last.ns > taken.ns;
   const PlanSettings &settings = taken.planned.settings;
   auto isMoot = [&](const std::string &decision) {

@@ -51,7 +51,7 @@ static uint64_t decodedTokens(const RoutingTrace &trace) {
 }
 
 Result<Forecast> forecastOf(const PlanProblem &problem, const PlanSettings &settings,
-                                size_t fromStep) {
+                            size_t fromStep) {
   const RoutingTrace &trace = *problem.trace;
   MOERT_ASSIGN_OR_RETURN(const TimedResult result,
                          replayInTime(problem, settings, {.fromStep = fromStep}));

@@ -22,7 +22,8 @@ struct KnownRouting {
   size_t decidingSteps() const { return deciding.passes.size() / deciding.layerExperts.size(); }
 };
 
-/// Owns the data that its problems borrow; borrows facts and routing. All must outlive the problems.
+/// Owns the data that its problems borrow; borrows facts and routing. All must outlive the
+/// problems.
 class PlanInputs {
 public:
   /// Decoding as the routing was traced: with all cores of the device, at the mean context.

@@ -123,8 +123,7 @@ static PlanReason predictorReason(Preset preset, PrefetchLimit limit) {
             "there is no activation-path table, which calibration makes: compile with "
             "--calibration-text or --calibration, or replan with --calibration",
             Origin::kDerived};
-  return {"prefetches",
-          strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
+  return {"prefetches", strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
           rule.predictor == Predictor::kGate
               ? "Fate, section 4.3: the next layer's gate on this layer's input"
               : "EdgeMoE, section III-C: the experts that followed those of the two layers before",

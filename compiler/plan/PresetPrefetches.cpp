@@ -52,9 +52,9 @@ private:
     const uint64_t named = asked.predictor == Predictor::kGate
                                ? shape.experts
                                : std::min<uint64_t>(shape.experts, 2 * shape.topK);
-    made.rule = withCounts(
-        asked, {shape.experts, shape.topK, named, records},
-        made.readsInTime ? std::optional(made.readsInTime->value) : std::nullopt);
+    made.rule =
+        withCounts(asked, {shape.experts, shape.topK, named, records},
+                   made.readsInTime ? std::optional(made.readsInTime->value) : std::nullopt);
     if (made.rule.predictor == Predictor::kOff)
       made.limit = records == 0 ? PrefetchLimit::kNoStaging : PrefetchLimit::kNoTime;
     return made;

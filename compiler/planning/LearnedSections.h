@@ -1,4 +1,5 @@
-// The sections of an artifact that hold calibration results for planning (compiler/profile/Learned.h).
+// The sections of an artifact that hold calibration results for planning
+// (compiler/profile/Learned.h).
 #pragma once
 
 #include "compiler/profile/Learned.h"

@@ -75,8 +75,8 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
 SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint32_t context,
                      double cachedFraction) {
   const Artifact &artifact = model.artifact;
-  const StepCosts costs = stepCostsOf(factsOf(artifact, model.footprint), device,
-                                      {device.cores, context / 2});
+  const StepCosts costs =
+      stepCostsOf(factsOf(artifact, model.footprint), device, {device.cores, context / 2});
   SpeedOutlook speed;
   speed.hitRate = assumedHitRate(cachedFraction);
   speed.deviceOrigin = costs.origin;

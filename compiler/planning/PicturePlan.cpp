@@ -239,7 +239,7 @@ Result<PlanPicture> picturePlan(const PlannedArtifact &planned, const std::strin
   MOERT_RETURN_IF_ERROR(checkIsKnown(planned));
   const Artifact &artifact = planned.artifact;
   const Plan &plan = artifact.plans.front();
-    MOERT_ASSIGN_OR_RETURN(const KnownRouting routing,
+  MOERT_ASSIGN_OR_RETURN(const KnownRouting routing,
                          routingOf(*planned.trace, planned.learned.paths, planned.facts));
   const PlanInputs inputs(planned.facts, routing, *planned.device);
   const PlanSettings settings = settingsOf(plan);

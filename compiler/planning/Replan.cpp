@@ -132,12 +132,13 @@ static Status finishArtifact(const PlannedArtifact &planned, const SealedArtifac
 /// Presets that prefetch need a trace, a device and a program that predicts.
 static Status checkPresets(const Draft &draft) {
   const PlannedArtifact &planned = draft.planned;
-  MOERT_RETURN_IF_ERROR(checkPrefetching(draft.use.presets, planned.trace.has_value(),
-                                         planned.device.has_value()));
+  MOERT_RETURN_IF_ERROR(
+      checkPrefetching(draft.use.presets, planned.trace.has_value(), planned.device.has_value()));
   for (Preset preset : draft.use.presets)
-    if (predictorOf(preset).predictor != Predictor::kOff && draft.planned.facts.isPredicted.size() > 1 &&
-        !draft.planned.facts.isPredicted[1][0])
-      return invalidInput("preset ", presetName(preset), " prefetches experts, for which the "
+    if (predictorOf(preset).predictor != Predictor::kOff &&
+        draft.planned.facts.isPredicted.size() > 1 && !draft.planned.facts.isPredicted[1][0])
+      return invalidInput("preset ", presetName(preset),
+                          " prefetches experts, for which the "
                           "artifact's program has no predict instruction: compile it again");
   return {};
 }
@@ -185,7 +186,8 @@ static Status plan(const ReplanRequest &request, Draft &draft, const Session &se
   MOERT_RETURN_IF_ERROR(checkPresets(draft).withContext(request.artifactPath));
   std::optional<KnownRouting> routing;
   if (planned.trace && planned.device) {
-    Result<KnownRouting> known = routingOf(*planned.trace, planned.learned.paths, draft.planned.facts);
+    Result<KnownRouting> known =
+        routingOf(*planned.trace, planned.learned.paths, draft.planned.facts);
     if (!known.isOk())
       return known.status().withContext(request.artifactPath);
     routing = std::move(known).value();

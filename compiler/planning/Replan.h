@@ -31,7 +31,7 @@ struct ReplanRequest {
 /// An artifact's description with other plans, and the inputs they were made from.
 struct PlannedArtifact {
   moert::Artifact artifact;
-  ModelFacts facts;        // Of the artifact.
+  ModelFacts facts;        // From the artifact.
   LearnedSections learned; // To be written after the weights.
   std::optional<PlanTrace> trace;
   std::optional<DeviceProfile> device;

@@ -1,5 +1,5 @@
-// The calibration results that planning uses and an artifact keeps: the trace of the routing and the
-// activation-path table.
+// The calibration results that planning uses and an artifact keeps: the trace of the routing and
+// the activation-path table.
 #pragma once
 
 #include "compiler/profile/CalibrationProfile.h"

@@ -55,9 +55,9 @@ Status printPrefetches(const PlannedArtifact &planned, const Plan &plan, const P
   const PlanInputs inputs(planned.facts, routing, *planned.device);
   const uint64_t pages = poolPagesOf(plan);
   MOERT_ASSIGN_OR_RETURN(SearchedPlan found, searchPlan(inputs.problem(pages)));
-  MOERT_ASSIGN_OR_RETURN(const Forecast forecast,
-                         forecastOf(inputs.forecastProblem(pages), found.planned.settings,
-                                    routing.decidingSteps()));
+  MOERT_ASSIGN_OR_RETURN(
+      const Forecast forecast,
+      forecastOf(inputs.forecastProblem(pages), found.planned.settings, routing.decidingSteps()));
   std::printf("  %-28s there %5.1f%%, hits %5.1f%%, %.2f ms a token\n", name,
               100 * forecast.readyRate, 100 * forecast.hitRate, forecast.tokenNs / 1e6);
   std::fflush(stdout);

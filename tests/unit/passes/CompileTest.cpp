@@ -4,6 +4,7 @@
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/BuildModel.h"
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/PlanAttrs.h"
 #include "passes/Pipeline.h"
 
 #include "runtime/format/BufferWalk.h"
@@ -216,6 +217,27 @@ TEST_CASE(
                                 program.buffers[static_cast<size_t>(next->scores)]));
     }
   CHECK(pairs > 0);
+}
+
+TEST_CASE("what is emitted is what the IR says") {
+  Compilation compilation;
+  compilation.import("qwen2_moe");
+  CompileOptions options;
+  options.context = 64;
+  options.budgets = {"50%"};
+  options.presets = {"lru", "fate"};
+  REQUIRE(compilation.compile(options));
+  // As if another planner had decided.
+  std::vector<moert::Plan> plans = moe::plansOf(*compilation.module);
+  plans.pop_back();
+  plans.front().stagingPages += 3;
+  plans.front().pinned.resize(plans.front().quotaPages.size());
+  plans.front().pinned.front() = {1};
+  plans.front().forecast.emplace().device = "elsewhere";
+  moe::setPlans(*compilation.module, plans);
+  EmitPlan plan;
+  REQUIRE(succeeded(moec::buildEmitPlan(*compilation.module, plan)));
+  CHECK(plan.artifact.plans == plans);
 }
 
 TEST_CASE("plans come largest budget first, and a smaller one caches less") {

@@ -1,5 +1,5 @@
-#include "compiler/plan/PlanReasons.h"
 #include "compiler/plan/PresetPrefetches.h"
+#include "compiler/plan/PlanReasons.h"
 
 #include <doctest/doctest.h>
 
@@ -80,7 +80,8 @@ void checkLayer(const DecidedPrefetch &layer, uint32_t candidates, uint32_t read
 // Layer 1: experts of layer 0 and its own router are (2 + 1) / 1 = 3 reads. Layer 2: also a dense
 // network, (2 + 18 + 1) / 1 = 21 reads. Layer 3 has pages for all of its experts. 12 staging pages
 // hold 4 records; a gate has a quarter of the experts as candidates.
-TEST_CASE("a gate reads as many experts as the time until the layer's router and the staging allow") {
+TEST_CASE(
+    "a gate reads as many experts as the time until the layer's router and the staging allow") {
   const DeviceProfile device = roundDevice();
   const Planned made = planned(Preset::kFate, 12, &device);
   REQUIRE(made.prefetches.layers.size() == 4);

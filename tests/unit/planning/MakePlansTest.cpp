@@ -61,7 +61,8 @@ TEST_CASE("progress grows within a plan that is searched, and every plan counts 
   CHECK(planning.hasEnded);
 }
 
-TEST_CASE("the reason for the widths comes first, as uncertain as the forecast if times chose them") {
+TEST_CASE(
+    "the reason for the widths comes first, as uncertain as the forecast if times chose them") {
   for (const bool isTimed : {false, true}) {
     Planning planning({Preset::kAuto, Preset::kLru});
     planning.widths = {{"widths", "least time", "10 ms a token", Origin::kMeasured}, isTimed};
@@ -77,7 +78,8 @@ TEST_CASE("the reason for the widths comes first, as uncertain as the forecast i
   }
 }
 
-TEST_CASE("plans have a forecast if the routing and the times are known, otherwise they follow rules") {
+TEST_CASE(
+    "plans have a forecast if the routing and the times are known, otherwise they follow rules") {
   Planning planning({Preset::kLru});
   const std::vector<Plan> known = planning.run().value();
   CHECK(known.front().forecast);
@@ -97,10 +99,9 @@ TEST_CASE("the replay's settings of a plan are those that the planner found") {
   const std::vector<Plan> plans = planning.run().value();
   for (const Plan &plan : plans) {
     const PlanInputs inputs(planning.facts, planning.routing, planning.device);
-    const Forecast forecast =
-        forecastOf(inputs.forecastProblem(poolPagesOf(plan)), settingsOf(plan),
-                   planning.routing.decidingSteps())
-            .value();
+    const Forecast forecast = forecastOf(inputs.forecastProblem(poolPagesOf(plan)),
+                                         settingsOf(plan), planning.routing.decidingSteps())
+                                  .value();
     CHECK(forecast.tokenNs == plan.forecast->tokenNs);
     CHECK(forecast.hitRate == plan.forecast->hitRate);
   }

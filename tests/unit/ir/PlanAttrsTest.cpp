@@ -1,0 +1,93 @@
+#include "compiler/ir/PlanAttrs.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlir::moe;
+
+namespace {
+
+/// With every field set, and with numbers that no short decimal equals.
+moert::Plan fullPlan() {
+  moert::Plan plan;
+  plan.name = "25% fate";
+  plan.budgetBytes = uint64_t(3) << 40;
+  plan.prefillChunk = 128;
+  plan.contextTokens = 2048;
+  plan.stagingPages = 7;
+  plan.quotaPages = {9, 0};
+  plan.preset = "fate";
+  plan.rules = {moert::EvictionPolicy::kArc, moert::CacheSharing::kOnePool,
+                moert::PromptSurvival::kPins};
+  plan.pinned = {{3, 1}, {}};
+  plan.start = {{{2, 0}, {17, 4}}, {{}, {}}};
+  plan.startTokens = 31;
+  plan.prefetches = {{}, {moert::Predictor::kGate, 1, 15, 4, 77}};
+  moert::Forecast forecast;
+  forecast.device = "a laptop";
+  forecast.threads = 8;
+  forecast.tokens = 448;
+  forecast.traceTokens = 1792;
+  double number = 1.0 / 3;
+  for (double *field :
+       {&forecast.tokenNs, &forecast.medianNs, &forecast.slowNs, &forecast.hitRate,
+        &forecast.readyRate, &forecast.bytesPerToken, &forecast.prefetchRecall,
+        &forecast.prefetchPrecision, &forecast.leastBytesPerToken, &forecast.boundNs})
+    *field = number *= 1.7;
+  forecast.origin = moert::Origin::kStated;
+  plan.forecast = forecast;
+  plan.reasons = {{"eviction", "arc", "the paper's", moert::Origin::kStated}};
+  return plan;
+}
+
+/// The plan of the attribute's text.
+moert::Plan reread(PlanAttr attribute) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << mlir::Attribute(attribute);
+  const mlir::Attribute parsed = mlir::parseAttribute(text, attribute.getContext());
+  REQUIRE(parsed);
+  return toPlan(llvm::cast<PlanAttr>(parsed));
+}
+
+} // namespace
+
+TEST_CASE("an attribute holds everything that a plan holds, also as text") {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  moert::Plan bare;
+  bare.name = "default";
+  bare.prefillChunk = bare.contextTokens = 8;
+  for (const moert::Plan &plan : {fullPlan(), bare}) {
+    const PlanAttr attribute = toPlanAttr(&context, plan);
+    CHECK(toPlan(attribute) == plan);
+    CHECK(reread(attribute) == plan);
+  }
+}
+
+TEST_CASE("a forecast with impossible numbers is refused") {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  std::string errors;
+  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
+    errors += diagnostic.str();
+    return mlir::success();
+  });
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << mlir::Attribute(toPlanAttr(&context, fullPlan()));
+  auto refused = [&](const std::string &from, const std::string &to) {
+    std::string changed = text;
+    const size_t at = changed.find(from);
+    REQUIRE(at != std::string::npos);
+    changed.replace(at, from.size(), to);
+    errors.clear();
+    return !mlir::parseAttribute(changed, &context);
+  };
+  CHECK(refused("tokenNs = ", "tokenNs = -"));
+  CHECK(errors.find("expected finite f64 numbers of at least 0") != std::string::npos);
+  CHECK(refused("tokens = 448", "tokens = 1793"));
+  CHECK(errors.find("a forecast for 1793 tokens of a trace of 1792") != std::string::npos);
+}
