@@ -3,6 +3,7 @@
 // and locates its errors.
 #include "passes/MakePlans.h"
 
+#include "compiler/emit/ArtifactFacts.h"
 #include "compiler/ir/PlanAttrs.h"
 #include "compiler/profile/TracedRouting.h"
 #include "passes/Footprint.h"
@@ -29,7 +30,8 @@ public:
 private:
   moert::Result<std::vector<moert::Plan>> makePlans(const moec::ModelFacts &facts,
                                                     const moec::PlannedUse &use);
-  FailureOr<uint32_t> choosePageBytes();
+  LogicalResult checkPageBytes();
+  FailureOr<moec::ModelFacts> facts();
   FailureOr<uint32_t> contextTokens(ModelAttr model);
   FailureOr<moec::PlannedUse> plannedUse(ModelAttr model);
 
@@ -40,13 +42,13 @@ private:
 
 // The largest page size that wastes at most 1/50 of all records' bytes. Slices are multiples of the
 // smallest page, which therefore wastes nothing.
-static uint32_t pageBytesFor(ArrayRef<SmallVector<uint64_t>> recordsOfLayers) {
+static uint32_t pageBytesFor(const moert::Artifact &artifact) {
   for (uint32_t page = 64 * 1024; page > moert::kSliceAlignment; page /= 2) {
     uint64_t all = 0, wasted = 0;
-    for (const SmallVector<uint64_t> &records : recordsOfLayers)
-      for (uint64_t bytes : records) {
-        all += bytes;
-        wasted += moert::roundUp(bytes, page) - bytes;
+    for (const moert::MoeLayer &layer : artifact.moeLayers)
+      for (const moert::Expert &expert : layer.experts) {
+        all += expert.bytes;
+        wasted += moert::roundUp(expert.bytes, page) - expert.bytes;
       }
     if (wasted <= all / 50)
       return page;
@@ -54,18 +56,13 @@ static uint32_t pageBytesFor(ArrayRef<SmallVector<uint64_t>> recordsOfLayers) {
   return moert::kSliceAlignment;
 }
 
-FailureOr<uint32_t> MakePlans::choosePageBytes() {
-  if (pageBytes != 0) {
-    if (!llvm::isPowerOf2_32(pageBytes) || pageBytes < 4096 || pageBytes > 1 << 20)
-      return emitError(getOperation().getLoc())
-             << "a page of " << pageBytes.getValue()
-             << " bytes, expected a power of two from 4 KiB to 1 MiB";
-    return static_cast<uint32_t>(pageBytes);
-  }
-  FailureOr<SmallVector<SmallVector<uint64_t>>> records = recordBytesOf(getOperation());
-  if (failed(records))
-    return failure();
-  return pageBytesFor(*records);
+LogicalResult MakePlans::checkPageBytes() {
+  if (pageBytes == 0 ||
+      (llvm::isPowerOf2_32(pageBytes) && pageBytes >= 4096 && pageBytes <= 1 << 20))
+    return success();
+  return emitError(getOperation().getLoc())
+         << "a page of " << pageBytes.getValue()
+         << " bytes, expected a power of two from 4 KiB to 1 MiB";
 }
 
 FailureOr<uint32_t> MakePlans::contextTokens(ModelAttr model) {
@@ -122,6 +119,18 @@ moert::Result<std::vector<moert::Plan>> MakePlans::makePlans(const moec::ModelFa
   return moec::makePlans(facts, budgeted, use, basis, sources.widths, sources.watch);
 }
 
+FailureOr<moec::ModelFacts> MakePlans::facts() {
+  FailureOr<moert::Artifact> artifact = describe(getOperation());
+  if (mlir::failed(artifact))
+    return failure();
+  artifact->pageBytes = pageBytes != 0 ? uint32_t(pageBytes) : pageBytesFor(*artifact);
+  FailureOr<moert::ModelFootprint> footprint = footprintOf(getOperation(), *artifact);
+  if (mlir::failed(footprint))
+    return failure();
+  footprint->metadataBytes += measuredBytes;
+  return moec::factsOf(*artifact, *footprint);
+}
+
 void MakePlans::runOnOperation() {
   ModuleOp module = getOperation();
   auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
@@ -131,19 +140,18 @@ void MakePlans::runOnOperation() {
     return signalPassFailure();
   }
   FailureOr<moec::PlannedUse> use = plannedUse(model);
-  FailureOr<uint32_t> page = choosePageBytes();
-  if (failed(use) || failed(page))
+  if (failed(use) || failed(checkPageBytes()))
     return signalPassFailure();
-  FailureOr<moec::ModelFacts> facts = factsOf(module, *page);
-  if (mlir::failed(facts))
+  FailureOr<moec::ModelFacts> known = facts();
+  if (mlir::failed(known))
     return signalPassFailure();
-  facts->footprint.metadataBytes += measuredBytes;
-  moert::Result<std::vector<moert::Plan>> plans = makePlans(*facts, *use);
+  moert::Result<std::vector<moert::Plan>> plans = makePlans(*known, *use);
   if (!plans.isOk()) {
     emitError(module.getLoc(), plans.status().message());
     return signalPassFailure();
   }
-  module->setAttr(kPageBytesAttr, Builder(&getContext()).getI64IntegerAttr(*page));
+  module->setAttr(kPageBytesAttr,
+                  Builder(&getContext()).getI64IntegerAttr(known->footprint.pageBytes));
   setPlans(module, *plans);
 }
 

@@ -64,8 +64,11 @@ LogicalResult PlanMemory::provePlans() {
   auto pageBytes = module->getAttrOfType<IntegerAttr>(kPageBytesAttr);
   if (!module->hasAttr(kPlansAttr) || !pageBytes)
     return success();
-  FailureOr<moert::ModelFootprint> footprint =
-      footprintOf(module, static_cast<uint32_t>(pageBytes.getInt()));
+  FailureOr<moert::Artifact> artifact = describe(module);
+  if (mlir::failed(artifact))
+    return failure();
+  artifact->pageBytes = static_cast<uint32_t>(pageBytes.getInt());
+  FailureOr<moert::ModelFootprint> footprint = footprintOf(module, *artifact);
   if (mlir::failed(footprint))
     return failure();
   const std::vector<moert::Plan> plans = plansOf(module);

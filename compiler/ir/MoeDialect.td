@@ -27,8 +27,7 @@ def Moe_Dialect : Dialect {
       - `moe.model`, a `#moe.model`: facts from the checkpoint's config. Required.
       - `moe.expert_bits`, `moe.resident_bits` and, if it was given, `moe.head_bits`, strings: the
         options of assign-bits.
-      - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from make-plans;
-        place-predictors and schedule-prefetch add the prefetch rules.
+      - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from make-plans.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect"];
   let useDefaultAttributePrinterParser = 1;

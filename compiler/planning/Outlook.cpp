@@ -3,6 +3,7 @@
 #include "compiler/emit/ArtifactFacts.h"
 #include "compiler/import/ConfigOnly.h"
 #include "compiler/ir/BuildModel.h"
+#include "compiler/ir/PlanAttrs.h"
 #include "compiler/pipeline/IrContext.h"
 #include "compiler/plan/BudgetPlan.h"
 #include "compiler/plan/DeviceTimes.h"
@@ -10,7 +11,6 @@
 #include "compiler/planning/DeviceMemory.h"
 #include "passes/Footprint.h"
 #include "runtime/base/Size.h"
-#include "runtime/format/Writer.h"
 #include "runtime/kernels/Kernels.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -45,7 +45,6 @@ constexpr struct {
   ExpertBits option;
 } kWidths[] = {{8, ExpertBits::k8}, {4, ExpertBits::k4}, {3, ExpertBits::k3}, {2, ExpertBits::k2}};
 
-// The footprint is computed from functions, the artifact from the schedules they are lowered to.
 Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &request,
                              ExpertBits bits, const Session &session) {
   IrContext ir(session);
@@ -53,23 +52,27 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
                            [&](const WeightSource &) { return Result<StoredType>(config.type); });
   if (!module)
     return ir.failure("building the IR");
-  mlir::moe::CompileOptions options;
-  options.bits = bits;
-  options.context = request.context;
-  mlir::OwningOpRef<mlir::ModuleOp> lowered(module->clone());
-  MOERT_RETURN_IF_ERROR(runPasses(ir, *lowered, options));
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(ir, *lowered));
-  MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
   mlir::PassManager passes(ir.context());
   passes.addPass(mlir::moe::createAssignBitsPass({.bits = bits}));
   passes.addPass(mlir::moe::createPlacePredictorsPass());
+  mlir::moe::MakePlansPassOptions plans;
+  plans.context = request.context;
+  passes.addPass(mlir::moe::createMakePlansPass(plans));
   if (mlir::failed(passes.run(*module)))
     return ir.failure("planning");
-  auto footprint = mlir::moe::footprintOf(*module, plan.artifact.pageBytes);
+  SizedModel sized;
+  auto artifact = mlir::moe::describe(*module);
+  if (mlir::failed(artifact))
+    return ir.failure("describing the model");
+  sized.artifact = std::move(*artifact);
+  sized.artifact.pageBytes = static_cast<uint32_t>(
+      (*module)->getAttrOfType<mlir::IntegerAttr>(mlir::moe::kPageBytesAttr).getInt());
+  sized.artifact.plans = mlir::moe::plansOf(*module);
+  auto footprint = mlir::moe::footprintOf(*module, sized.artifact);
   if (mlir::failed(footprint))
     return ir.failure("working out the memory");
-  const size_t plans = std::max<size_t>(1, request.budgets.size());
-  return SizedModel{std::move(plan.artifact), withPlans(*footprint, plans)};
+  sized.footprint = withPlans(*footprint, std::max<size_t>(1, request.budgets.size()));
+  return sized;
 }
 
 SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint32_t context,
