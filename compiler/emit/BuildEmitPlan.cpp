@@ -129,17 +129,17 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
   return success();
 }
 
-LogicalResult describeWeights(ModuleOp module, EmitPlan &plan) {
+LogicalResult describeModel(ModuleOp module, EmitPlan &plan) {
+  if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr))
+    addModel(model, plan);
   addKvSlotsAndRopes(module, plan);
   return success(succeeded(addResidents(module, plan)) && succeeded(addMoeLayers(module, plan)));
 }
 
 LogicalResult buildEmitPlan(ModuleOp module, EmitPlan &plan) {
-  auto model = module->getAttrOfType<ModelAttr>(kModelAttr);
-  if (!model)
+  if (!module->hasAttr(kModelAttr))
     return emitError(module.getLoc(), "the module has no 'moe.model'");
-  addModel(model, plan);
-  if (failed(describeWeights(module, plan)) || failed(addPlans(module, plan)) ||
+  if (failed(describeModel(module, plan)) || failed(addPlans(module, plan)) ||
       failed(addPrograms(module, plan)))
     return failure();
   return addProvenance(module, plan);

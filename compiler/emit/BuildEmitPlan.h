@@ -12,7 +12,7 @@ namespace moec {
 /// the op.
 llvm::LogicalResult buildEmitPlan(mlir::ModuleOp module, EmitPlan &plan);
 
-/// Fills in only the weights, the KV slots and the rotations, which do not need plans or programs.
-llvm::LogicalResult describeWeights(mlir::ModuleOp module, EmitPlan &plan);
+/// Fills in only what needs no plans or programs: the model, its weights, KV slots and rotations.
+llvm::LogicalResult describeModel(mlir::ModuleOp module, EmitPlan &plan);
 
 } // namespace moec

@@ -81,8 +81,7 @@ static uint64_t planBytesOf(const Artifact &artifact) {
   return bytes;
 }
 
-ModelFootprint footprintOf(const Model &model) {
-  const Artifact &artifact = model.artifact();
+ModelFootprint footprintOf(const Artifact &artifact) {
   ModelFootprint footprint;
   footprint.residentBytes = artifact.residentBytes;
   // A block's two table entries take 16 bytes for kKvBlockTokens tokens; one byte per token covers
@@ -121,8 +120,14 @@ ModelFootprint footprintOf(const Model &model) {
   footprint.metadataBytes = tableBytes(entries) +
                             (artifact.measured ? memoryBytesOf(*artifact.measured) : 0) +
                             planBytesOf(artifact);
+  return footprint;
+}
+
+ModelFootprint footprintOf(const Model &model) {
+  ModelFootprint footprint = footprintOf(model.artifact());
   if (const Tokenizer *tokenizer = model.tokenizer())
-    footprint.tokenizerBytes = roundUp(artifact.tokenizerBytes, 4096) + tokenizer->memoryBytes();
+    footprint.tokenizerBytes =
+        roundUp(model.artifact().tokenizerBytes, 4096) + tokenizer->memoryBytes();
   return footprint;
 }
 

@@ -11,6 +11,9 @@ namespace moert {
 
 ModelFootprint footprintOf(const Model &model);
 
+/// The same without the tokenizer. Counts plans and measurements that the artifact has.
+ModelFootprint footprintOf(const Artifact &artifact);
+
 /// The options of the read queue for a run of this artifact: limits for its largest record, and the
 /// pool to be registered.
 ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
