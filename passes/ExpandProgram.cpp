@@ -1,7 +1,5 @@
 #include "passes/ExpandProgram.h"
 
-#include "passes/PlaceBuffers.h"
-
 #include "runtime/base/CheckedMath.h"
 
 #include "mlir/IR/Builders.h"
@@ -12,7 +10,7 @@ namespace mlir::moe {
 namespace {
 
 /// Expands one function. Values of the function become buffers of the program; a buffer is
-/// overwritten in place where its value has no later use and Schedule.h allows it.
+/// overwritten in place where its value has no later use and Instruction.h allows it.
 class Expander {
 public:
   explicit Expander(func::FuncOp from)
@@ -42,9 +40,12 @@ private:
   Value newBuffer(BufferKind kind, uint64_t width, uint64_t group = 0);
   Value newRow(uint64_t width) { return newBuffer(BufferKind::kF32, width); }
   template <typename OpT, typename... Args> void execute(Location loc, Args &&...args);
+  template <typename OpT> void join(OpT op);
   Value inputFor(Location loc, FormatAttr format, Value row);
-  FailureOr<Value> linear(Operation *op, LinearAttr linear, Value input);
+  FailureOr<Value> linear(Operation *op, LinearAttr linear, Value input,
+                          ProductRole role = ProductRole::kDense);
   FailureOr<Value> glu(Operation *op, GluAttr network, Value input);
+  void beginReads();
   void headNorm(Location loc, std::optional<NormAttr> norm, Value row);
 
   Value bufferOf(Value value) { return buffers.at(value); }
@@ -86,11 +87,28 @@ template <typename OpT, typename... Args> void Expander::execute(Location loc, A
   auto op = OpT::create(builder, loc, std::forward<Args>(args)...);
   if (layer)
     op->setAttr(kLayerAttr, layer);
+  if constexpr (std::is_same_v<OpT, ExecLinearOp> || std::is_same_v<OpT, ExecPredictOp>)
+    join(op);
   SmallVector<MemoryEffects::EffectInstance> effects;
   op.getEffects(effects);
   for (const MemoryEffects::EffectInstance &effect : effects)
     if (isa<MemoryEffects::Write>(effect.getEffect()))
       quantized.erase(effect.getValue());
+}
+
+/// Products of one buffer that follow each other, such as query, key and value, are computed in one
+/// parallel run. placeProgram() gives them results that lie apart.
+template <typename OpT> void Expander::join(OpT op) {
+  size_t together = 0; // Instructions of the run before this one.
+  for (Operation *other = op->getPrevNode(); auto earlier = dyn_cast_or_null<OpT>(other);
+       other = other->getPrevNode()) {
+    if (earlier.getSrc() != op.getSrc() || earlier->getAttr(kLayerAttr) != op->getAttr(kLayerAttr))
+      break;
+    ++together;
+    if (!earlier.getJoined())
+      break;
+  }
+  op.setJoined(together > 0 && together < moert::kMostTogether);
 }
 
 /// The row in the form that a product with such a weight needs.
@@ -114,14 +132,15 @@ static FailureOr<FormatAttr> formatOf(Operation *op, WeightOp weight) {
                            << ", which has no format: run moe-assign-bits first";
 }
 
-FailureOr<Value> Expander::linear(Operation *op, LinearAttr linear, Value input) {
+FailureOr<Value> Expander::linear(Operation *op, LinearAttr linear, Value input, ProductRole role) {
   auto weight = symbol<WeightOp>(linear.getWeight());
   FailureOr<FormatAttr> format = formatOf(op, weight);
   if (failed(format))
     return failure();
   Value src = inputFor(op->getLoc(), *format, input);
   Value dst = newRow(weight.rows());
-  execute<ExecLinearOp>(op->getLoc(), src, dst, linear.getWeight(), linear.getBias());
+  execute<ExecLinearOp>(op->getLoc(), src, dst, linear.getWeight(), linear.getBias(),
+                        ProductRoleAttr::get(builder.getContext(), role), UnitAttr());
   return dst;
 }
 
@@ -185,9 +204,12 @@ LogicalResult Expander::expand(AttentionOp op) {
   Location loc = op.getLoc();
   Value input = bufferOf(op.getInput());
   auto slot = symbol<KvSlotOp>(op.getSlotAttr());
-  FailureOr<Value> query = linear(op, op.getQuery(), input), key = failure(), value = failure();
-  if (failed(query) || failed(key = linear(op, op.getKey(), input)) ||
-      failed(value = linear(op, op.getValue(), input)))
+  auto product = [&](LinearAttr of, Value row) {
+    return linear(op, of, row, ProductRole::kAttention);
+  };
+  FailureOr<Value> query = product(op.getQuery(), input), key = failure(), value = failure();
+  if (failed(query) || failed(key = product(op.getKey(), input)) ||
+      failed(value = product(op.getValue(), input)))
     return failure();
   const auto normalize = [&] {
     headNorm(loc, op.getQueryNorm(), *query);
@@ -205,7 +227,7 @@ LogicalResult Expander::expand(AttentionOp op) {
   Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
   execute<ExecAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(),
                         op.getWindow().value_or(0), op.getScale());
-  FailureOr<Value> output = linear(op, op.getOutput(), attended);
+  FailureOr<Value> output = product(op.getOutput(), attended);
   if (failed(output))
     return failure();
   buffers[op.getResult()] = *output;
@@ -216,13 +238,14 @@ LogicalResult Expander::expand(RouteOp op) {
   if (op.getScoring() != RouterScoring::kSoftmaxThenTopK || op.getChoiceBias() || op.getGroups())
     return op.emitOpError("chooses experts by sigmoid, with a bias or within groups, which the "
                           "schedule has no instruction for");
-  FailureOr<Value> scores = linear(op, op.getRouter(), bufferOf(op.getInput()));
+  FailureOr<Value> scores =
+      linear(op, op.getRouter(), bufferOf(op.getInput()), ProductRole::kRouter);
   if (failed(scores))
     return failure();
   uint64_t topK = widthOf(op.getExperts());
   Value experts = newBuffer(BufferKind::kI32, topK), weights = newRow(topK);
   execute<ExecRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayer(), op.getScoring(),
-                       static_cast<uint32_t>(topK), op.getRenormalize(), op.getWeightScale());
+                       op.getRenormalize(), op.getWeightScale());
   buffers[op.getExperts()] = experts;
   buffers[op.getWeights()] = weights;
   return success();
@@ -235,7 +258,8 @@ LogicalResult Expander::expand(PredictOp op) {
     return failure();
   Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
   execute<ExecPredictOp>(op.getLoc(), src, newRow(weight.rows()), op.getRouter().getWeight(),
-                         op.getRouter().getBias(), op.getMoeLayerAttr(), op.getAheadAttr());
+                         op.getRouter().getBias(), op.getMoeLayerAttr(), op.getAheadAttr(),
+                         UnitAttr(), UnitAttr());
   return success();
 }
 
@@ -275,8 +299,20 @@ LogicalResult Expander::expand(ExpertsOp op) {
     hidden = newBuffer(BufferKind::kQuantized, experts.width(), format->getActivationGroup());
   execute<ExecExpertsOp>(op.getLoc(), src, bufferOf(op.getExperts()), bufferOf(op.getWeights()),
                          dst, op.getMoeLayerAttr(), gathered, gate, up, hidden, ranks);
+  beginReads();
   buffers[op.getResult()] = dst;
   return success();
+}
+
+/// The reads of the experts that come last begin after their route, and after the predictions that
+/// follow it: those belong to the same layer pass.
+void Expander::beginReads() {
+  for (Operation &op : llvm::reverse(program->getBody().front())) {
+    if (auto predict = dyn_cast<ExecPredictOp>(op))
+      return predict.setBeginsReads(true);
+    if (auto route = dyn_cast<ExecRouteOp>(op))
+      return route.setBeginsReads(true);
+  }
 }
 
 LogicalResult Expander::expand(SharedExpertOp op) {
@@ -350,43 +386,6 @@ FailureOr<OwningOpRef<ProgramOp>> Expander::expand() {
 
 FailureOr<OwningOpRef<ProgramOp>> expandProgram(func::FuncOp function) {
   return Expander(function).expand();
-}
-
-//===----------------------------------------------------------------------===//
-// Offsets
-//===----------------------------------------------------------------------===//
-
-SmallVector<BufferOp> buffersOf(Block &block) {
-  return llvm::to_vector(block.getOps<BufferOp>());
-}
-
-uint64_t placeProgram(ProgramOp program) {
-  SmallVector<BufferOp> buffers = buffersOf(program.getBody().front());
-  DenseMap<Value, Lifetime> lifetimes;
-  uint32_t instruction = 0;
-  for (Operation &op : program.getBody().front()) {
-    if (isa<BufferOp>(op))
-      continue;
-    // Consecutive predictions are computed together, so their scores must not overlap.
-    if (isa<ExecPredictOp>(op) && isa_and_nonnull<ExecPredictOp>(op.getPrevNode()))
-      --instruction;
-    for (Value buffer : op.getOperands()) {
-      auto [entry, isNew] = lifetimes.try_emplace(
-          buffer, Lifetime{cast<BufferType>(buffer.getType()).bytesPerToken(), instruction, 0});
-      entry->second.last = instruction;
-    }
-    ++instruction;
-  }
-  std::vector<Lifetime> ordered;
-  for (BufferOp buffer : buffers)
-    ordered.push_back(lifetimes.lookup(buffer));
-  std::vector<uint64_t> offsets = placeBuffers(ordered);
-  uint64_t arenaBytes = 0;
-  for (auto [buffer, lifetime, offset] : llvm::zip_equal(buffers, ordered, offsets)) {
-    buffer.setOffset(static_cast<int64_t>(offset));
-    arenaBytes = std::max(arenaBytes, offset + lifetime.bytes);
-  }
-  return arenaBytes;
 }
 
 } // namespace mlir::moe

@@ -13,10 +13,4 @@ namespace mlir::moe {
 /// a weight without a format are errors at the op.
 FailureOr<OwningOpRef<ProgramOp>> expandProgram(func::FuncOp function);
 
-/// The buffers of a program, or of a function after plan-memory, in order.
-SmallVector<BufferOp> buffersOf(Block &block);
-
-/// Gives every buffer of the program an offset, and returns the bytes per token of the arena.
-uint64_t placeProgram(ProgramOp program);
-
 } // namespace mlir::moe

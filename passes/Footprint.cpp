@@ -1,8 +1,9 @@
 #include "passes/Footprint.h"
 
 #include "compiler/emit/BuildEmitPlan.h"
-#include "compiler/emit/BuildProgram.h"
+#include "compiler/ir/BuildProgram.h"
 #include "passes/ExpandProgram.h"
+#include "passes/PlaceBuffers.h"
 
 #include "runtime/engine/Footprint.h"
 #include "runtime/format/Writer.h"
@@ -24,7 +25,7 @@ static FailureOr<moert::Program> programOf(func::FuncOp function) {
   // Symbols are looked up in the module.
   ProgramOp inserted = program->release();
   OpBuilder(function).insert(inserted);
-  FailureOr<moert::Program> built = moec::buildProgram(inserted);
+  FailureOr<moert::Program> built = buildProgram(inserted);
   inserted.erase();
   return built;
 }
@@ -40,7 +41,7 @@ FailureOr<moert::Artifact> describe(ModuleOp module) {
     FailureOr<moert::Program> program = programOf(function);
     if (mlir::failed(program))
       return failure();
-    artifact.programs.push_back(std::move(*program));
+    addProgram(std::move(*program), artifact);
   }
   return std::move(artifact);
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/MoeDialect.h"
 #include "passes/ExpandProgram.h"
+#include "passes/PlaceBuffers.h"
 
 namespace mlir::moe {
 

@@ -214,8 +214,8 @@ def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
   let description = [{
     Finds the buffers that the instructions of each function will need (with the expansion that
     lower-to-schedule uses), the lifetime of each in instructions, and its offset: largest first, each
-    at the lowest offset where no buffer of an overlapping lifetime is. Consecutive predictions count
-    as one instruction, since one product computes their scores. The expansion has decided in-place
+    at the lowest offset where no buffer of an overlapping lifetime is. Joined instructions count as
+    one, since one parallel run computes their results. The expansion has decided in-place
     operation. The result is `moe.buffer` ops at the function's beginning, in the order in which
     lowering uses them.
 
@@ -256,10 +256,15 @@ def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
 def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
   let summary = "Lower functions on layers to programs of instructions";
   let description = [{
-    One `moe.execute` op per instruction of runtime/format/Schedule.h. A value that several quantized
+    One `moe.exec` op per instruction of runtime/format/Instruction.h. A value that several quantized
     products read is quantized once (queries, keys and values; routed and shared experts); routers
     and shared gates take the f32 values. Results go to the offsets of plan-memory; without it the
     buffers have no offsets. Buffers of one type at one offset become one.
+
+    What the runtime must know beyond the order is decided here: what each product is for (`for`), which
+    products or predictions are computed in one parallel run (`joined`: consecutive ones of one layer
+    with one source, at most 4), and after which instruction the reads of a layer's experts begin
+    (`begins_reads`: the last prediction that follows their route, or the route).
 
     Before:
 

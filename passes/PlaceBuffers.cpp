@@ -39,4 +39,37 @@ std::vector<uint64_t> placeBuffers(std::span<const Lifetime> lifetimes) {
   return offsets;
 }
 
+SmallVector<BufferOp> buffersOf(Block &block) {
+  return llvm::to_vector(block.getOps<BufferOp>());
+}
+
+uint64_t placeProgram(ProgramOp program) {
+  SmallVector<BufferOp> buffers = buffersOf(program.getBody().front());
+  DenseMap<Value, Lifetime> lifetimes;
+  uint32_t instruction = 0;
+  for (Operation &op : program.getBody().front()) {
+    if (isa<BufferOp>(op))
+      continue;
+    // Joined instructions are computed together, so their results must not overlap.
+    if (op.hasAttr("joined"))
+      --instruction;
+    for (Value buffer : op.getOperands()) {
+      auto [entry, isNew] = lifetimes.try_emplace(
+          buffer, Lifetime{cast<BufferType>(buffer.getType()).bytesPerToken(), instruction, 0});
+      entry->second.last = instruction;
+    }
+    ++instruction;
+  }
+  std::vector<Lifetime> ordered;
+  for (BufferOp buffer : buffers)
+    ordered.push_back(lifetimes.lookup(buffer));
+  std::vector<uint64_t> offsets = placeBuffers(ordered);
+  uint64_t arenaBytes = 0;
+  for (auto [buffer, lifetime, offset] : llvm::zip_equal(buffers, ordered, offsets)) {
+    buffer.setOffset(static_cast<int64_t>(offset));
+    arenaBytes = std::max(arenaBytes, offset + lifetime.bytes);
+  }
+  return arenaBytes;
+}
+
 } // namespace mlir::moe

@@ -1,5 +1,7 @@
-// Offsets of buffers in an arena, from their lifetimes. Pure arithmetic.
+// Offsets of buffers in an arena, from their lifetimes.
 #pragma once
+
+#include "compiler/ir/MoeDialect.h"
 
 #include <cstdint>
 #include <span>
@@ -18,5 +20,11 @@ struct Lifetime {
 /// list, so that the same lifetimes give the same offsets. If all `bytes` are multiples of an
 /// alignment, so are the offsets.
 std::vector<uint64_t> placeBuffers(std::span<const Lifetime> lifetimes);
+
+/// The buffers of a program, or of a function after plan-memory, in order.
+SmallVector<BufferOp> buffersOf(Block &block);
+
+/// Gives every buffer of the program an offset, and returns the bytes per token of the arena.
+uint64_t placeProgram(ProgramOp program);
 
 } // namespace mlir::moe

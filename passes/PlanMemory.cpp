@@ -6,6 +6,7 @@
 #include "compiler/plan/BudgetPlan.h"
 #include "passes/ExpandProgram.h"
 #include "passes/Footprint.h"
+#include "passes/PlaceBuffers.h"
 
 #include "runtime/kernels/Kernels.h"
 

@@ -73,10 +73,8 @@ static CalibrationInfo infoOf(const Artifact &artifact, const CalibrateOptions &
   info.texts = std::move(windows.texts);
   info.tokens = std::move(windows.tokens);
   for (const MoeLayer &layer : artifact.moeLayers)
-    info.moeLayers.push_back({layer.layer, static_cast<uint32_t>(layer.experts.size()), 0, {}, {}});
-  for (const Instruction &instruction : artifact.programs.front().instructions)
-    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
-      info.moeLayers[route->moeLayer].topK = route->topK;
+    info.moeLayers.push_back(
+        {layer.layer, static_cast<uint32_t>(layer.experts.size()), layer.topK, {}, {}});
   return info;
 }
 

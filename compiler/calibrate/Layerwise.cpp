@@ -297,7 +297,7 @@ Status LayerwiseExecutor::Impl::executeInstruction(const Segment &segment,
     return {};
   if (std::holds_alternative<HeadInstruction>(instruction) && !options.wantsLogits)
     return {};
-  MOERT_RETURN_IF_ERROR(engine.executeInstruction(instruction, engine.profile.back()));
+  MOERT_RETURN_IF_ERROR(engine.executeTogether({&instruction, 1}, engine.profile.back()));
   if (const auto *route = std::get_if<RouteInstruction>(&instruction))
     return observeRoute(segment, *route, observer);
   return {};

@@ -2,10 +2,10 @@
 
 #include "compiler/plan/DeviceProfile.h"
 #include "runtime/base/Status.h"
-#include "runtime/engine/ProductLimits.h"
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -50,12 +50,8 @@ public:
   void operator()(const HeadInstruction &head) {
     operations.push_back(HeadStep{matrixOf(head.weight)});
   }
-  void operator()(const RouteInstruction &route) {
-    RouteStep step;
-    for (const LinearInstruction *linear : lastProducts)
-      if (linear->dst == route.scores)
-        step.router = matrixOf(linear->weight);
-    operations.push_back(step);
+  void operator()(const RouteInstruction &) {
+    operations.push_back(RouteStep{std::exchange(router, std::nullopt)});
   }
   void operator()(const ExpertsInstruction &experts) {
     const MoeLayer &layer = artifact.moeLayers[experts.moeLayer];
@@ -78,30 +74,26 @@ private:
     return {nameOf(matrix.format.kind), matrix.shape.rows, matrix.shape.cols};
   }
 
-  /// Consecutive products with the same source are divided among threads together, as in the
-  /// engine. (The engine also checks layers and destinations; our programs have no case in which
-  /// that matters.)
+  /// Joined products are divided among threads together; returns how many.
   size_t addProducts(std::span<const Instruction> instructions) {
-    std::vector<const LinearInstruction *> linears;
     ProductsStep step;
     for (const Instruction &instruction : instructions) {
       const auto *linear = std::get_if<LinearInstruction>(&instruction);
-      if (!linear || linears.size() == kMostTogether ||
-          (!linears.empty() && linear->src != linears.front()->src))
+      if (!linear || (!step.matrices.empty() && !linear->joined))
         break;
-      linears.push_back(linear);
       step.matrices.push_back(matrixOf(linear->weight));
+      if (linear->role == ProductRole::kRouter)
+        router = step.matrices.back();
     }
-    if (linears.empty())
-      return 0;
-    operations.push_back(std::move(step));
-    lastProducts = std::move(linears);
-    return lastProducts.size();
+    const size_t count = step.matrices.size();
+    if (count > 0)
+      operations.push_back(std::move(step));
+    return count;
   }
 
   const Artifact &artifact;
   std::vector<StepOperation> operations;
-  std::vector<const LinearInstruction *> lastProducts; // Computed together.
+  std::optional<StoredMatrix> router; // Of the next route, if it is a product.
 };
 
 } // namespace

@@ -1,6 +1,6 @@
 #include "compiler/emit/BuildEmitPlan.h"
 
-#include "compiler/emit/BuildProgram.h"
+#include "compiler/ir/BuildProgram.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/PlanAttrs.h"
 
@@ -38,56 +38,31 @@ static void addModel(ModelAttr model, EmitPlan &plan) {
 }
 
 static LogicalResult addResidents(ModuleOp module, EmitPlan &plan) {
-  for (WeightOp weight : module.getOps<WeightOp>()) {
+  for (auto [weight, resident] :
+       llvm::zip_equal(module.getOps<WeightOp>(), plan.artifact.residents)) {
     if (!weight.getFormat())
       return weight.emitError("the weight has no format: run moe-assign-bits first");
-    moert::ResidentWeight resident;
-    resident.name = weight.getSource().getTensor().str();
-    resident.shape = shapeOf(weight.getSource());
-    resident.format = toWeightFormat(*weight.getFormat());
     auto layout = moert::layoutOf(resident.shape, resident.format);
     if (!layout.isOk())
       return emitStatus(weight, layout.status());
     resident.bytes = layout->bytes;
-    plan.artifact.residents.push_back(resident);
     plan.residentSources.push_back(toWeightSource(weight.getSource()));
   }
   return success();
 }
 
 static LogicalResult addMoeLayers(ModuleOp module, EmitPlan &plan) {
-  for (MoeLayerOp op : module.getOps<MoeLayerOp>()) {
+  for (auto [op, layer] : llvm::zip_equal(module.getOps<MoeLayerOp>(), plan.artifact.moeLayers)) {
     if (!op.getSlices())
       return op.emitError("the experts have no slices: run moe-assign-bits first");
-    moert::MoeLayer layer = matricesOf(op);
-    std::vector<std::vector<WeightSource>> sources;
-    for (auto [i, formats] : llvm::enumerate(op.getSlices()->getAsRange<ArrayAttr>())) {
-      moert::Expert expert;
-      for (FormatAttr format : formats.getAsRange<FormatAttr>())
-        expert.slices.emplace_back().format = toWeightFormat(format);
-      layer.experts.push_back(expert);
+    std::vector<std::vector<WeightSource>> &sources = plan.expertSources.emplace_back();
+    for (uint32_t i = 0; i < layer.experts.size(); ++i) {
       std::vector<WeightSource> &matrices = sources.emplace_back();
       for (const moert::ExpertMatrix &matrix : layer.matrices)
-        matrices.push_back(toWeightSource(
-            op.sourceOf(static_cast<ExpertPart>(matrix.part), static_cast<uint32_t>(i))));
+        matrices.push_back(toWeightSource(op.sourceOf(static_cast<ExpertPart>(matrix.part), i)));
     }
-    plan.artifact.moeLayers.push_back(layer);
-    plan.expertSources.push_back(std::move(sources));
   }
   return success();
-}
-
-static void addKvSlotsAndRopes(ModuleOp module, EmitPlan &plan) {
-  for (KvSlotOp slot : module.getOps<KvSlotOp>())
-    plan.artifact.kvSlots.push_back({slot.getKvHeads(), slot.getKeyDim(), slot.getValueDim()});
-  for (RopeOp op : module.getOps<RopeOp>()) {
-    moert::Rope rope;
-    rope.style = static_cast<moert::RopeStyle>(op.getStyle());
-    rope.attentionFactor = op.getAttentionFactor().convertToFloat();
-    for (FloatAttr frequency : op.getInverseFrequencies().getAsRange<FloatAttr>())
-      rope.inverseFrequencies.push_back(frequency.getValue().convertToFloat());
-    plan.artifact.ropes.push_back(rope);
-  }
 }
 
 static LogicalResult addPlans(ModuleOp module, EmitPlan &plan) {
@@ -107,7 +82,7 @@ static LogicalResult addPrograms(ModuleOp module, EmitPlan &plan) {
     FailureOr<moert::Program> program = buildProgram(op);
     if (mlir::failed(program))
       return failure();
-    plan.artifact.programs.push_back(std::move(*program));
+    addProgram(std::move(*program), plan.artifact);
   }
   return success();
 }
@@ -130,9 +105,9 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
 }
 
 LogicalResult describeModel(ModuleOp module, EmitPlan &plan) {
+  plan.artifact = symbolsOf(module);
   if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr))
     addModel(model, plan);
-  addKvSlotsAndRopes(module, plan);
   return success(succeeded(addResidents(module, plan)) && succeeded(addMoeLayers(module, plan)));
 }
 

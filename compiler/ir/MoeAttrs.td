@@ -44,6 +44,10 @@ def Moe_RouterScoring : Moe_Enum<"RouterScoring", "selection of experts by score
 def Moe_GroupScore : Moe_Enum<"GroupScore", "score of a group of experts", [
   I32EnumAttrCase<"kLargest", 0, "largest">, I32EnumAttrCase<"kTwoLargest", 1, "two_largest">]>;
 
+def Moe_ProductRole : Moe_Enum<"ProductRole", "what a product is for", [
+  I32EnumAttrCase<"kDense", 0, "dense">, I32EnumAttrCase<"kAttention", 1, "attention">,
+  I32EnumAttrCase<"kRouter", 2, "router">]>;
+
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;
 

@@ -1,20 +1,23 @@
 // Ops of the dialect `moe` on the level of the schedule: programs, their buffers, and one op per
-// instruction of runtime/format/Schedule.h, with the same fields under the same names.
+// instruction of runtime/format/Instruction.h, with the same fields under the same names.
 //
-// The operands declare what an instruction reads and writes, as MLIR's memory effects; the planner of
-// the arena and the verifier of a program both use them.
+// Instruction.h declares what each operand and attribute is for; BuildProgram converts an op to its
+// instruction by that declaration, and the verifier of a program applies the format's rules to the
+// result. Operands are in the order of the declaration, and attributes have the fields' names.
 #ifndef MOE_SCHEDULE_OPS
 #define MOE_SCHEDULE_OPS
 
 include "MoeOps.td"
 
-def Moe_ProgramOp : Moe_SymbolOp<"program", [IsolatedFromAbove, SingleBlock, NoTerminator]> {
+def Moe_ProgramOp : Moe_SymbolOp<"program", [
+    IsolatedFromAbove, SingleBlock, NoTerminator,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A straight list of instructions for one step of a batch of tokens";
   let description = [{
     Buffers first, then instructions; `moe.exec.head` is the last one and the only one of its kind.
     Where buffers have offsets, no instruction reads a buffer that another instruction has
-    overwritten since, and an instruction overwrites its input only where Schedule.h allows it. The
-    verifier proves both by simulating the list, independent of how the offsets were found.
+    overwritten since, and an instruction overwrites its input only where Instruction.h allows it. The
+    verifier proves both by walking through the list, independent of how the offsets were found.
 
     ```mlir
     moe.program @decode {
@@ -60,17 +63,13 @@ def Moe_Prefetches : Resource<"::mlir::moe::PrefetchesResource">;
 class Moe_ExecOp<string mnemonic, list<Trait> traits = []>
     : Moe_Op<"exec." # mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
 
-/// An instruction that refers to symbols of the module.
-class Moe_ExecSymbolOp<string mnemonic, list<Trait> traits = []>
-    : Moe_ExecOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
-
 def Moe_In : Arg<Moe_BufferType, "read", [MemRead]>;
 def Moe_Out : Arg<Moe_BufferType, "written", [MemWrite]>;
 def Moe_InOut : Arg<Moe_BufferType, "read and written", [MemRead, MemWrite]>;
 /// Written and read again by the same instruction only.
 def Moe_Scratch : Arg<Moe_BufferType, "scratch", [MemWrite]>;
 
-def Moe_ExecEmbedOp : Moe_ExecSymbolOp<"embed"> {
+def Moe_ExecEmbedOp : Moe_ExecOp<"embed"> {
   let summary = "dst = scale * row `token` of the weight";
   let description = [{
     ```mlir
@@ -81,7 +80,7 @@ def Moe_ExecEmbedOp : Moe_ExecSymbolOp<"embed"> {
   let assemblyFormat = "$dst `weight` $weight `scale` $scale attr-dict `:` type($dst)";
 }
 
-def Moe_ExecNormOp : Moe_ExecSymbolOp<"norm"> {
+def Moe_ExecNormOp : Moe_ExecOp<"norm"> {
   let summary = "Each run of `segment` elements normalized separately; dst may be src";
   let description = [{
     ```mlir
@@ -107,10 +106,9 @@ def Moe_ExecQuantizeOp : Moe_ExecOp<"quantize"> {
   }];
   let arguments = (ins Moe_In:$src, Moe_Out:$dst);
   let assemblyFormat = "$src `to` $dst attr-dict `:` type($src) `,` type($dst)";
-  let hasVerifier = 1;
 }
 
-def Moe_ExecLinearOp : Moe_ExecSymbolOp<"linear"> {
+def Moe_ExecLinearOp : Moe_ExecOp<"linear"> {
   let summary = "dst = W src + b; src is quantized where the weight is";
   let description = [{
     ```mlir
@@ -119,13 +117,16 @@ def Moe_ExecLinearOp : Moe_ExecSymbolOp<"linear"> {
     ```
   }];
   let arguments = (ins Moe_In:$src, Moe_Out:$dst, FlatSymbolRefAttr:$weight,
-                       OptionalAttr<FlatSymbolRefAttr>:$bias);
+                       OptionalAttr<FlatSymbolRefAttr>:$bias,
+                       DefaultValuedAttr<Moe_ProductRole, "::mlir::moe::ProductRole::kDense">:$role,
+                       UnitAttr:$joined);
   let assemblyFormat = [{
-    $src `to` $dst `weight` $weight (`bias` $bias^)? attr-dict `:` type($src) `,` type($dst)
+    $src `to` $dst `weight` $weight (`bias` $bias^)? (`for` $role^)? (`joined` $joined^)? attr-dict
+    `:` type($src) `,` type($dst)
   }];
 }
 
-def Moe_ExecRopeOp : Moe_ExecSymbolOp<"rope"> {
+def Moe_ExecRopeOp : Moe_ExecOp<"rope"> {
   let summary = "Rotates `heads` heads of `headDim` elements in place";
   let description = [{
     ```mlir
@@ -137,7 +138,7 @@ def Moe_ExecRopeOp : Moe_ExecSymbolOp<"rope"> {
 }
 
 def Moe_ExecStoreKvOp
-    : Moe_ExecSymbolOp<"store_kv", [MemoryEffects<[MemWrite<Moe_KvCache>]>]> {
+    : Moe_ExecOp<"store_kv", [MemoryEffects<[MemWrite<Moe_KvCache>]>]> {
   let summary = "Writes the batch's keys and values into a slot of the KV cache";
   let description = [{
     ```mlir
@@ -148,7 +149,7 @@ def Moe_ExecStoreKvOp
   let assemblyFormat = "$key `,` $value `slot` $slot attr-dict `:` type($key) `,` type($value)";
 }
 
-def Moe_ExecAttendOp : Moe_ExecSymbolOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>]>]> {
+def Moe_ExecAttendOp : Moe_ExecOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>]>]> {
   let summary = "dst = attention of the query over a slot's positions up to the token's own";
   let description = [{
     `window` 0: all positions.
@@ -178,27 +179,26 @@ def Moe_ExecActivateOp : Moe_ExecOp<"activate"> {
   let assemblyFormat = [{
     $gate `,` $up `to` $dst $activation attr-dict `:` type($gate) `,` type($up) `,` type($dst)
   }];
-  let hasVerifier = 1;
 }
 
-def Moe_ExecRouteOp : Moe_ExecSymbolOp<"route"> {
+def Moe_ExecRouteOp : Moe_ExecOp<"route"> {
   let summary = "The chosen experts and their weights, best first, from the scores of all experts";
   let description = [{
     ```mlir
-    moe.exec.route %s to %e, %w of @layer0.experts softmax_then_top_k top 2 renormalize true scale 1.0
+    moe.exec.route %s to %e, %w of @layer0.experts softmax_then_top_k renormalize true scale 1.0
       : !moe.buffer<f32, 8>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
     ```
   }];
   let arguments = (ins Moe_In:$scores, Moe_Out:$experts, Moe_Out:$weights,
-                       FlatSymbolRefAttr:$moeLayer, Moe_RouterScoring:$scoring, I32Attr:$topK,
-                       BoolAttr:$renormalize, F32Attr:$weightScale);
+                       FlatSymbolRefAttr:$moeLayer, Moe_RouterScoring:$scoring,
+                       BoolAttr:$renormalize, F32Attr:$weightScale, UnitAttr:$beginsReads);
   let assemblyFormat = [{
-    $scores `to` $experts `,` $weights `of` $moeLayer $scoring `top` $topK `renormalize` $renormalize
-    `scale` $weightScale attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
+    $scores `to` $experts `,` $weights `of` $moeLayer $scoring `renormalize` $renormalize
+    `scale` $weightScale (`begins_reads` $beginsReads^)? attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
   }];
 }
 
-def Moe_ExecPredictOp : Moe_ExecSymbolOp<"predict", [MemoryEffects<[MemWrite<Moe_Prefetches>]>]> {
+def Moe_ExecPredictOp : Moe_ExecOp<"predict", [MemoryEffects<[MemWrite<Moe_Prefetches>]>]> {
   let summary = "Gives prefetch candidates of a later layer to the cache, if the plan has a rule for it";
   let description = [{
     The scores are scratch: no other instruction reads them.
@@ -210,17 +210,18 @@ def Moe_ExecPredictOp : Moe_ExecSymbolOp<"predict", [MemoryEffects<[MemWrite<Moe
   }];
   let arguments = (ins Moe_In:$src, Moe_Scratch:$scores, FlatSymbolRefAttr:$weight,
                        OptionalAttr<FlatSymbolRefAttr>:$bias, FlatSymbolRefAttr:$moeLayer,
-                       I32Attr:$ahead);
+                       I32Attr:$ahead, UnitAttr:$joined, UnitAttr:$beginsReads);
   let assemblyFormat = [{
-    $src `to` $scores `weight` $weight (`bias` $bias^)? `of` $moeLayer `ahead` $ahead attr-dict
+    $src `to` $scores `weight` $weight (`bias` $bias^)? `of` $moeLayer `ahead` $ahead
+    (`joined` $joined^)? (`begins_reads` $beginsReads^)? attr-dict
     `:` type($src) `,` type($scores)
   }];
 }
 
-def Moe_ExecExpertsOp : Moe_ExecSymbolOp<"experts"> {
+def Moe_ExecExpertsOp : Moe_ExecOp<"experts"> {
   let summary = "dst = sum over ranks, ascending, of weights[rank] * expert(src)";
   let description = [{
-    Schedule.h (ExpertsInstruction) defines the scratch buffers: the rows gathered for an expert, its
+    Instruction.h (ExpertsInstruction) defines the scratch buffers: the rows gathered for an expert, its
     gate and up products, the quantized input of down (if the experts are quantized) and the results
     by rank.
 
@@ -257,7 +258,6 @@ def Moe_ExecAddOp : Moe_ExecOp<"add"> {
   let assemblyFormat = [{
     $a `,` $b `to` $dst `scale` $scale attr-dict `:` type($a) `,` type($b) `,` type($dst)
   }];
-  let hasVerifier = 1;
 }
 
 def Moe_ExecGateRowsOp : Moe_ExecOp<"gate_rows"> {
@@ -272,10 +272,9 @@ def Moe_ExecGateRowsOp : Moe_ExecOp<"gate_rows"> {
   let assemblyFormat = [{
     $src `by` $gate `to` $dst attr-dict `:` type($src) `,` type($gate) `,` type($dst)
   }];
-  let hasVerifier = 1;
 }
 
-def Moe_ExecHeadOp : Moe_ExecSymbolOp<"head", [MemoryEffects<[MemWrite<Moe_Logits>]>]> {
+def Moe_ExecHeadOp : Moe_ExecOp<"head", [MemoryEffects<[MemWrite<Moe_Logits>]>]> {
   let summary = "Logits of the tokens whose logits are requested: scale * (W src + b); ends the program";
   let description = [{
     ```mlir

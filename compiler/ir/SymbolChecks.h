@@ -1,4 +1,4 @@
-// The checks of layer ops and instructions on the symbols that they refer to. For the dialect's own
+// The checks of layer ops on the symbols that they refer to. For the dialect's own
 // verifiers.
 #pragma once
 

@@ -170,8 +170,6 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->logitsRows = options.logitsRows;
   engine->decode = findProgram(artifact, "decode");
   engine->prefill = findProgram(artifact, "prefill");
-  engine->decodeParts = partsOf(*engine->decode);
-  engine->prefillParts = partsOf(*engine->prefill);
 
   const auto shortage =
       options.takesFewerThreads ? ThreadPool::Shortage::kTakesFewer : ThreadPool::Shortage::kFails;

@@ -6,8 +6,6 @@
 #include "runtime/base/HostMemory.h"
 #include "runtime/base/ThreadPool.h"
 #include "runtime/cache/ExpertCache.h"
-#include "runtime/engine/ProductLimits.h"
-#include "runtime/format/BufferWalk.h"
 #include "runtime/predict/PathTable.h"
 
 #include <algorithm>
@@ -57,13 +55,6 @@ struct MoeLayerTables {
   std::vector<uint32_t> templateOfExpert;
 };
 
-/// Instructions of one kind whose products are computed in one parallel run.
-template <typename T> struct TogetherInstructions {
-  std::array<const T *, kMostTogether> all;
-  size_t count = 0;
-  std::span<const T *const> span() const { return {all.data(), count}; }
-};
-
 /// y[rows] = w * x.
 struct Product {
   const WeightView *w;
@@ -94,8 +85,7 @@ struct Grouping {
   uint32_t topK;
   std::span<const uint32_t> wanted, uses;
 
-  static Grouping make(Engine::Impl &engine, const ExpertsInstruction &instruction,
-                       uint32_t expertCount);
+  static Grouping make(Engine::Impl &engine, const MoeLayerTables &layer, int32_t experts);
 };
 
 struct Engine::Impl {
@@ -115,8 +105,7 @@ struct Engine::Impl {
   std::vector<CacheLayer> cacheLayers; // Borrowed by the cache, like moeLayers.
   uint32_t firstCachedLayer = 0;       // The cache's layer 0 is this MoE layer.
   const Program *decode = nullptr, *prefill = nullptr;
-  std::vector<StepPart> decodeParts, prefillParts; // Per instruction.
-  std::span<const PrefetchRule> prefetchRules;     // Per MoE layer; empty: no prefetching.
+  std::span<const PrefetchRule> prefetchRules; // Per MoE layer; empty: no prefetching.
   std::vector<std::byte> pathsSection;
   std::optional<PathTable> paths; // Set if a rule uses it.
 
@@ -144,7 +133,8 @@ struct Engine::Impl {
   // The experts that all rows chose in the last MoE layer and in the one before that; used by the
   // activation-path table only.
   std::array<std::vector<int32_t>, 2> chosen;
-  std::optional<Grouping> openExperts; // Set while a layer's experts are being read.
+  const RouteInstruction *routed = nullptr; // The last route that was executed.
+  std::optional<Grouping> openExperts;      // Set while a layer's experts are being read.
   std::vector<LayerProfile> profile;
   PartNumbers partNs{};
 
@@ -178,21 +168,14 @@ struct Engine::Impl {
   Status executeBatch(std::span<const SessionTokens> parts);
 
   Status executeProgram();
-  /// Consecutive instructions of one kind from `first` on, of one layer and with one source, whose
-  /// results do not overlap.
-  template <typename T>
-  TogetherInstructions<T> togetherFrom(size_t first, int32_t T::*result) const;
-  /// Executes consecutive products of one buffer, such as query, key and value, from instruction
-  /// `first` on in one parallel run; returns how many.
-  size_t executeLinearsFrom(size_t first);
-  void executeLinears(std::span<const LinearInstruction *const> linears);
-  /// Distributes the time of such products among them in proportion to their weight bytes.
-  void countLinears(std::span<const StepPart> parts, size_t first, uint64_t computeNs);
-  Status executeInstruction(const Instruction &instruction, LayerProfile &layerProfile);
-  /// Starts reading the routed experts as soon as the routing is known, so that reads overlap the
-  /// instructions between the route and the experts.
-  Status beginExperts(const ExpertsInstruction &instruction);
-  Status beginNextExperts(size_t routed);
+  /// Executes an instruction, or several that are joined, in one parallel run.
+  Status executeTogether(std::span<const Instruction> joined, LayerProfile &layerProfile);
+  void executeLinears(std::span<const LinearInstruction> linears);
+  /// Counts the time of joined instructions; of products in proportion to their weight bytes.
+  void countTime(std::span<const Instruction> joined, uint64_t computeNs);
+  /// Starts reading the routed experts, so that reads overlap the instructions between this one and
+  /// the experts. `experts` is the buffer of their numbers.
+  Status beginExperts(uint32_t moeLayer, int32_t experts);
   /// Times that the cache has spent in total; valid between instructions.
   struct CacheTime {
     uint64_t waitNs, verifyNs, submitNs;
@@ -206,9 +189,8 @@ struct Engine::Impl {
   Status executeHead(const HeadInstruction &head);
   void executeAttend(const AttendInstruction &attend);
   void executeRoute(const RouteInstruction &route);
-  /// Executes consecutive predict instructions from instruction `first` on, whose gates are stacked
-  /// into one product; returns how many.
-  size_t executePredictsFrom(size_t first);
+  /// Executes predictions whose gates are stacked into one product.
+  void executePredicts(std::span<const Instruction> predicts);
   void namePrefetch(const PredictInstruction &predict);
   void rememberChosen(const RouteInstruction &route);
   void executeStoreKv(const StoreKvInstruction &store);
@@ -226,24 +208,5 @@ struct Engine::Impl {
   void multiply(std::span<const Product> products, int32_t source, uint32_t firstRow,
                 uint32_t count) const;
 };
-
-// By the format's rules no result overlaps the common source, but it may overlap an earlier result;
-// such a product is left for the next run.
-template <typename T>
-TogetherInstructions<T> Engine::Impl::togetherFrom(size_t first, int32_t T::*result) const {
-  TogetherInstructions<T> together;
-  for (size_t i = first; i < program->instructions.size() && together.count < kMostTogether; ++i) {
-    const T *next = std::get_if<T>(&program->instructions[i]);
-    auto isApart = [&](const T *earlier) {
-      return earlier->src == next->src &&
-             !sharesBytes(bufferInfo(earlier->*result), bufferInfo(next->*result));
-    };
-    if (!next || program->layers[i] != program->layers[first] ||
-        !std::ranges::all_of(together.span(), isApart))
-      break;
-    together.all[together.count++] = next;
-  }
-  return together;
-}
 
 } // namespace moert

@@ -1,4 +1,4 @@
-// Executes a program: one function per instruction. Schedule.h defines the instructions and
+// Executes a program: one function per instruction. Instruction.h defines the instructions and
 // Kernels.h the arithmetic; this file finds the operands and distributes the work over the threads.
 #include "runtime/engine/EngineImpl.h"
 
@@ -148,18 +148,20 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
 }
 
 void Engine::Impl::executeRoute(const RouteInstruction &route) {
-  uint32_t count = bufferInfo(route.scores).width;
+  const uint32_t count = bufferInfo(route.scores).width;
+  const uint32_t topK = artifact->moeLayers[route.moeLayer].topK;
   Rows scores = buffer(route.scores), experts = buffer(route.experts),
        weights = buffer(route.weights);
   for (uint32_t row = 0; row < rows(); ++row) {
     kernels->softmax(scores.floats(row), count, probabilities.data());
-    std::span<int32_t> best(experts.integers(row), route.topK);
-    std::span<float> factors(weights.floats(row), route.topK);
-    chooseExperts({probabilities.data(), count}, {route.topK, route.renormalize, route.weightScale},
-                  best, factors);
+    std::span<int32_t> best(experts.integers(row), topK);
+    std::span<float> factors(weights.floats(row), topK);
+    chooseExperts({probabilities.data(), count}, {topK, route.renormalize, route.weightScale}, best,
+                  factors);
     observer->onRoute(*batch[row].session, route.moeLayer, batch[row].position, best, factors);
   }
   rememberChosen(route);
+  routed = &route;
 }
 
 // Runs of consecutive rows whose logits are requested, at most logitsRows at a time.
@@ -191,35 +193,29 @@ Status Engine::Impl::executeHead(const HeadInstruction &head) {
   return {};
 }
 
-void Engine::Impl::executeLinears(std::span<const LinearInstruction *const> linears) {
+void Engine::Impl::executeLinears(std::span<const LinearInstruction> linears) {
   std::array<Product, kMostTogether> products;
   for (size_t i = 0; i < linears.size(); ++i) {
-    Rows dst = buffer(linears[i]->dst);
-    products[i] = {&weight(linears[i]->weight), dst.floats(), dst.stride()};
+    Rows dst = buffer(linears[i].dst);
+    products[i] = {&weight(linears[i].weight), dst.floats(), dst.stride()};
   }
-  multiply({products.data(), linears.size()}, linears.front()->src, 0, rows());
-  for (const LinearInstruction *linear : linears) {
-    if (linear->bias == kNone)
+  multiply({products.data(), linears.size()}, linears.front().src, 0, rows());
+  for (const LinearInstruction &linear : linears) {
+    if (linear.bias == kNone)
       continue;
-    Rows dst = buffer(linear->dst);
-    kernels->addBias(dst.floats(), dst.stride(), vector(linear->bias), rows(),
-                     weight(linear->weight).shape.rows, dst.floats(), dst.stride());
+    Rows dst = buffer(linear.dst);
+    kernels->addBias(dst.floats(), dst.stride(), vector(linear.bias), rows(),
+                     weight(linear.weight).shape.rows, dst.floats(), dst.stride());
   }
-}
-
-size_t Engine::Impl::executeLinearsFrom(size_t first) {
-  const TogetherInstructions<LinearInstruction> linears =
-      togetherFrom(first, &LinearInstruction::dst);
-  if (linears.count > 0)
-    executeLinears(linears.span());
-  return linears.count;
 }
 
 namespace {
 
-// Instructions that cannot fail and need only their operands.
-struct SimplePass {
+/// Executes one instruction, or several of one kind that are joined.
+struct Execution {
   Engine::Impl &engine;
+  std::span<const Instruction> joined;
+  LayerProfile &layerProfile;
 
   void operator()(const EmbedInstruction &embed) const {
     Rows dst = engine.buffer(embed.dst);
@@ -249,9 +245,11 @@ struct SimplePass {
                                                        engine.quantized(quantize.dst, begin));
                         });
   }
-  void operator()(const LinearInstruction &linear) const {
-    const LinearInstruction *const one = &linear;
-    engine.executeLinears({&one, 1});
+  void operator()(const LinearInstruction &) const {
+    std::array<LinearInstruction, kMostTogether> linears{};
+    for (size_t i = 0; i < joined.size(); ++i)
+      linears[i] = std::get<LinearInstruction>(joined[i]);
+    engine.executeLinears(std::span(linears).first(joined.size()));
   }
   void operator()(const ActivateInstruction &activate) const {
     Rows gate = engine.buffer(activate.gate), up = engine.buffer(activate.up);
@@ -280,38 +278,42 @@ struct SimplePass {
   void operator()(const StoreKvInstruction &store) const { engine.executeStoreKv(store); }
   void operator()(const AttendInstruction &attend) const { engine.executeAttend(attend); }
   void operator()(const RouteInstruction &route) const { engine.executeRoute(route); }
-  // Executed by executePredictsFrom.
-  void operator()(const PredictInstruction &) const {}
-  // Executed by executeInstruction, since they can fail.
-  void operator()(const ExpertsInstruction &) const {}
-  void operator()(const HeadInstruction &) const {}
+  void operator()(const PredictInstruction &) const { engine.executePredicts(joined); }
+  Status operator()(const ExpertsInstruction &experts) const {
+    return engine.executeExperts(experts, layerProfile);
+  }
+  Status operator()(const HeadInstruction &head) const { return engine.executeHead(head); }
 };
 
 } // namespace
 
-Status Engine::Impl::executeInstruction(const Instruction &instruction,
-                                        LayerProfile &layerProfile) {
-  if (const auto *experts = std::get_if<ExpertsInstruction>(&instruction))
-    return executeExperts(*experts, layerProfile);
-  if (const auto *head = std::get_if<HeadInstruction>(&instruction))
-    return executeHead(*head);
-  std::visit(SimplePass{*this}, instruction);
-  return {};
+Status Engine::Impl::executeTogether(std::span<const Instruction> joined,
+                                     LayerProfile &layerProfile) {
+  const Execution execution = {*this, joined, layerProfile};
+  return std::visit(
+      [&](const auto &instruction) -> Status {
+        if constexpr (std::is_same_v<decltype(execution(instruction)), Status>)
+          return execution(instruction);
+        else
+          execution(instruction);
+        return {};
+      },
+      joined.front());
 }
 
-// The time of a product is proportional to its weight bytes, whatever their format.
-void Engine::Impl::countLinears(std::span<const StepPart> parts, size_t first, uint64_t computeNs) {
-  auto bytesOf = [&](size_t i) {
-    const auto &linear = std::get<LinearInstruction>(program->instructions[first + i]);
-    return artifact->residents[static_cast<size_t>(linear.weight)].bytes;
+void Engine::Impl::countTime(std::span<const Instruction> joined, uint64_t computeNs) {
+  auto bytesOf = [&](const Instruction &instruction) -> uint64_t {
+    const auto *linear = std::get_if<LinearInstruction>(&instruction);
+    return linear ? artifact->residents[static_cast<size_t>(linear->weight)].bytes : 0;
   };
   uint64_t left = 0;
-  for (size_t i = 0; i < parts.size(); ++i)
-    left += bytesOf(i);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const uint64_t bytes = bytesOf(i);
+  for (const Instruction &instruction : joined)
+    left += bytesOf(instruction);
+  // Where there are no products, the first instruction gets all of the time.
+  for (const Instruction &instruction : joined) {
+    const uint64_t bytes = bytesOf(instruction);
     const uint64_t own = partOfTime(computeNs, bytes, left);
-    partNs[static_cast<size_t>(parts[i])] += own;
+    partNs[static_cast<size_t>(partOf(instruction))] += own;
     computeNs -= own;
     left -= bytes;
   }
@@ -321,20 +323,19 @@ Status Engine::Impl::executeProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
   partNs.fill(0);
-  const std::span<const StepPart> parts = program == decode ? decodeParts : prefillParts;
+  const std::span<const Instruction> instructions = program->instructions;
   openExperts.reset(); // A failed step may have left some; their layer pass is over.
   uint64_t begun = monotonicNs();
   CacheTime before = cacheTime();
-  for (size_t i = 0; i < program->instructions.size();) {
+  for (size_t i = 0, end = 0; i < instructions.size(); i = end) {
+    for (end = i + 1; end < instructions.size() && isJoined(instructions[end]);)
+      ++end;
+    const std::span<const Instruction> joined = instructions.subspan(i, end - i);
     int32_t layer = program->layers[i];
     LayerProfile &entry = layer == kNone ? profile.back() : profile[static_cast<size_t>(layer)];
-    const size_t linears = executeLinearsFrom(i);
-    const size_t predicts = linears == 0 ? executePredictsFrom(i) : 0;
-    const size_t executed = std::max<size_t>(1, linears + predicts);
-    if (linears + predicts == 0)
-      MOERT_RETURN_IF_ERROR(executeInstruction(program->instructions[i], entry));
-    if (linears == 0)
-      MOERT_RETURN_IF_ERROR(beginNextExperts(i + executed - 1));
+    MOERT_RETURN_IF_ERROR(executeTogether(joined, entry));
+    if (beginsReads(joined.back()))
+      MOERT_RETURN_IF_ERROR(beginExperts(routed->moeLayer, routed->experts));
     MOERT_RETURN_IF_ERROR(cache->advance());
     // Stalls count at the instruction where they happen: reads begin before the experts
     // instruction.
@@ -348,12 +349,7 @@ Status Engine::Impl::executeProgram() {
     entry.computeNs += computeNs;
     partNs[static_cast<size_t>(StepPart::kChecksums)] += checks;
     partNs[static_cast<size_t>(StepPart::kRequests)] += requests;
-    const uint64_t own = computeNs - checks - requests;
-    if (linears > 0)
-      countLinears(parts.subspan(i, linears), i, own);
-    else
-      partNs[static_cast<size_t>(parts[i])] += own;
-    i += executed;
+    countTime(joined, computeNs - checks - requests);
     begun = now;
     before = after;
   }

@@ -11,10 +11,10 @@
 
 namespace moert {
 
-Grouping Grouping::make(Engine::Impl &engine, const ExpertsInstruction &instruction,
-                        uint32_t expertCount) {
-  uint32_t topK = engine.bufferInfo(instruction.experts).width;
-  Rows chosen = engine.buffer(instruction.experts);
+Grouping Grouping::make(Engine::Impl &engine, const MoeLayerTables &layer, int32_t experts) {
+  const auto expertCount = static_cast<uint32_t>(layer.records.size());
+  uint32_t topK = engine.bufferInfo(experts).width;
+  Rows chosen = engine.buffer(experts);
   std::vector<uint32_t> &begin = engine.expertBegin;
   std::fill_n(begin.begin(), expertCount + 1, 0);
   for (uint32_t row = 0; row < engine.rows(); ++row)
@@ -96,47 +96,20 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
                 out.floats(i), hidden * sizeof(float));
 }
 
-Status Engine::Impl::beginExperts(const ExpertsInstruction &instruction) {
-  uint32_t experts = static_cast<uint32_t>(moeLayers[instruction.moeLayer].records.size());
-  openExperts = Grouping::make(*this, instruction, experts);
-  Status begun = cache->beginLayer(instruction.moeLayer - firstCachedLayer,
+Status Engine::Impl::beginExperts(uint32_t moeLayer, int32_t experts) {
+  openExperts = Grouping::make(*this, moeLayers[moeLayer], experts);
+  Status begun = cache->beginLayer(moeLayer - firstCachedLayer,
                                    {openExperts->wanted, openExperts->uses, rows()});
   if (!begun.isOk())
     openExperts.reset();
   return begun;
 }
 
-// Predict instructions follow the route and belong to the layer pass that begins here.
-//
-// By the format's rules (ValidateProgram.cpp) a route precedes every predict, so that the backward
-// search ends, and nothing overwrites the result of a route before its experts have read it, so
-// that it can be used here already.
-Status Engine::Impl::beginNextExperts(size_t routed) {
-  const std::vector<Instruction> &instructions = program->instructions;
-  if (routed + 1 < instructions.size() &&
-      std::holds_alternative<PredictInstruction>(instructions[routed + 1]))
-    return {};
-  while (std::holds_alternative<PredictInstruction>(instructions[routed]))
-    --routed;
-  const auto *route = std::get_if<RouteInstruction>(&instructions[routed]);
-  if (!route)
-    return {};
-  for (size_t i = routed + 1; i < instructions.size(); ++i) {
-    if (const auto *experts = std::get_if<ExpertsInstruction>(&instructions[i]))
-      return experts->moeLayer == route->moeLayer && experts->experts == route->experts
-                 ? beginExperts(*experts)
-                 : Status();
-    if (std::holds_alternative<RouteInstruction>(instructions[i]))
-      return {};
-  }
-  return {};
-}
-
 Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
                                     LayerProfile &layerProfile) {
   const MoeLayerTables &layer = moeLayers[instruction.moeLayer];
-  if (!openExperts)
-    MOERT_RETURN_IF_ERROR(beginExperts(instruction));
+  if (!openExperts) // Layerwise execution begins no reads earlier.
+    MOERT_RETURN_IF_ERROR(beginExperts(instruction.moeLayer, instruction.experts));
   const Grouping grouping = *std::exchange(openExperts, std::nullopt);
   while (true) {
     MOERT_ASSIGN_OR_RETURN(int index, cache->nextReady());

@@ -33,30 +33,26 @@ void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
 }
 
 // A chunk of a prompt uses most experts of every layer: prefetching is for single tokens.
-size_t Engine::Impl::executePredictsFrom(size_t first) {
-  const TogetherInstructions<PredictInstruction> together =
-      togetherFrom(first, &PredictInstruction::scores);
+void Engine::Impl::executePredicts(std::span<const Instruction> predicts) {
   if (program != decode || prefetchRules.empty())
-    return together.count;
-  // A gate is computed as the product with another layer's router.
-  std::array<LinearInstruction, kMostTogether> products;
-  TogetherInstructions<LinearInstruction> gates;
-  auto isPlanned = [&](const PredictInstruction *predict) {
-    const PrefetchRule &rule = prefetchRules[predict->moeLayer];
-    return rule.predictor != Predictor::kOff && rule.ahead == predict->ahead;
+    return;
+  auto isPlanned = [&](const PredictInstruction &predict) {
+    const PrefetchRule &rule = prefetchRules[predict.moeLayer];
+    return rule.predictor != Predictor::kOff && rule.ahead == predict.ahead;
   };
-  for (const PredictInstruction *predict : together.span())
-    if (isPlanned(predict) && prefetchRules[predict->moeLayer].predictor == Predictor::kGate) {
-      LinearInstruction &product = products[gates.count];
-      product = {predict->src, predict->scores, predict->weight, predict->bias};
-      gates.all[gates.count++] = &product;
-    }
-  if (gates.count > 0)
-    executeLinears(gates.span());
-  for (const PredictInstruction *predict : together.span())
-    if (isPlanned(predict))
-      namePrefetch(*predict);
-  return together.count;
+  // A gate is computed as the product with another layer's router.
+  std::array<LinearInstruction, kMostTogether> gates{};
+  size_t count = 0;
+  for (const Instruction &instruction : predicts) {
+    const auto &predict = std::get<PredictInstruction>(instruction);
+    if (isPlanned(predict) && prefetchRules[predict.moeLayer].predictor == Predictor::kGate)
+      gates[count++] = {predict.src, predict.scores, predict.weight, predict.bias};
+  }
+  if (count > 0)
+    executeLinears(std::span(gates).first(count));
+  for (const Instruction &instruction : predicts)
+    if (const auto &predict = std::get<PredictInstruction>(instruction); isPlanned(predict))
+      namePrefetch(predict);
 }
 
 /// Stores the choice of all rows, one after the other, for the activation-path table.
@@ -66,8 +62,9 @@ void Engine::Impl::rememberChosen(const RouteInstruction &route) {
   std::swap(chosen[0], chosen[1]);
   chosen[0].clear();
   Rows experts = buffer(route.experts);
+  const uint32_t topK = artifact->moeLayers[route.moeLayer].topK;
   for (uint32_t row = 0; row < rows(); ++row)
-    chosen[0].insert(chosen[0].end(), experts.integers(row), experts.integers(row) + route.topK);
+    chosen[0].insert(chosen[0].end(), experts.integers(row), experts.integers(row) + topK);
 }
 
 } // namespace moert

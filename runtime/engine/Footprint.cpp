@@ -13,21 +13,10 @@ namespace moert {
 // Far more than any use needs, and far below where an account's numbers would wrap.
 static constexpr uint32_t kMostSessions = 4096;
 
-static uint32_t topKOf(const Artifact &artifact, uint32_t moeLayer) {
-  uint32_t topK = 1;
-  for (const Program &program : artifact.programs)
-    for (const Instruction &instruction : program.instructions)
-      if (const auto *route = std::get_if<RouteInstruction>(&instruction))
-        if (route->moeLayer == moeLayer)
-          topK = std::max(topK, route->topK);
-  return topK;
-}
-
 CacheShape cacheShapeOf(const Artifact &artifact) {
   CacheShape shape;
-  for (uint32_t i = 0; i < artifact.moeLayers.size(); ++i)
-    shape.layers.push_back(cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes,
-                                        topKOf(artifact, i)));
+  for (const MoeLayer &layer : artifact.moeLayers)
+    shape.layers.push_back(cacheLayerOf(recordBytesOf(layer), artifact.pageBytes, layer.topK));
   return shape;
 }
 

@@ -5,23 +5,6 @@
 
 namespace moert {
 
-// The format allows experts that quantize a float input while they gather it. No compiler emits
-// that, and this engine only gathers rows without conversion.
-static Status checkGathers(const Artifact &artifact) {
-  for (const Program &program : artifact.programs)
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-      const auto *experts = std::get_if<ExpertsInstruction>(&program.instructions[i]);
-      if (!experts)
-        continue;
-      if (program.buffers[size_t(experts->src)].kind !=
-          program.buffers[size_t(experts->gathered)].kind)
-        return invalidInput("program ", program.name, ": instruction ", i,
-                            " (experts): src is f32, expected quantized: this engine gathers rows "
-                            "without conversion");
-    }
-  return {};
-}
-
 Model::Model(std::unique_ptr<Impl> opened) : impl(std::move(opened)) {}
 Model::~Model() = default;
 
@@ -41,7 +24,6 @@ Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::fromOpen(path, file.directDescriptor(),
                                                                  file.bufferedDescriptor()));
   MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(source));
-  MOERT_RETURN_IF_ERROR(checkGathers(artifact).withContext(path));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, readTokenizerTable(source, artifact));
   auto opened = std::make_unique<Impl>(
       Impl{std::move(file), std::move(artifact), std::move(table), std::nullopt});

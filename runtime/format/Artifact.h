@@ -68,6 +68,7 @@ struct ExpertMatrix {
 struct MoeLayer {
   uint32_t layer = 0; // Number of the model's layer, from 0.
   Activation activation = Activation::kSilu;
+  uint32_t topK = 1; // Experts that a token uses, in every program.
   std::vector<ExpertMatrix> matrices;
   std::vector<Expert> experts;
   friend bool operator==(const MoeLayer &, const MoeLayer &) = default;

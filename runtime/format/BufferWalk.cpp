@@ -9,11 +9,8 @@ static const char *nameOf(BufferKind kind) {
   return kNames[static_cast<uint8_t>(kind)];
 }
 
-Operand f32Operand(const char *name, int32_t buffer, uint64_t width, Access access) {
-  return {name, buffer, BufferKind::kF32, width, 0, access};
-}
-Operand i32Operand(const char *name, int32_t buffer, uint64_t width, Access access) {
-  return {name, buffer, BufferKind::kI32, width, 0, access};
+static bool isRead(FieldRole role) {
+  return role == FieldRole::kRead || role == FieldRole::kReadInPlace;
 }
 
 bool sharesBytes(const Buffer &a, const Buffer &b) {
@@ -57,31 +54,29 @@ Result<uint64_t> BufferWalk::widthOf(const char *name, int32_t buffer) const {
   return uint64_t(program.buffers[size_t(buffer)].width);
 }
 
-Status BufferWalk::checkOperand(const Operand &operand) const {
-  MOERT_ASSIGN_OR_RETURN(uint64_t width, widthOf(operand.name, operand.buffer));
-  const Buffer &buffer = program.buffers[size_t(operand.buffer)];
-  if (buffer.kind != operand.kind)
-    return invalidInput(operand.name, " is ", nameOf(buffer.kind), ", expected ",
-                        nameOf(operand.kind));
-  if (width != operand.width)
-    return invalidInput(operand.name, " has width ", width, ", expected ", operand.width);
-  if (buffer.group != operand.group)
-    return invalidInput(operand.name, " has group ", buffer.group, ", expected ", operand.group);
-  bool isRead = operand.access == Access::kRead || operand.access == Access::kUpdate;
-  if (isRead && !states[size_t(operand.buffer)].hasValue)
-    return invalidInput(operand.name, " is buffer ", operand.buffer,
-                        ", which holds no value here: it was never written or was overwritten");
+Status BufferWalk::checkShapes(std::span<const Operand> operands) const {
+  for (const auto &[name, buffer, role, expected] : operands) {
+    MOERT_ASSIGN_OR_RETURN(uint64_t width, widthOf(name, buffer));
+    const Buffer &found = program.buffers[size_t(buffer)];
+    if (found.kind != expected.kind)
+      return invalidInput(name, " is ", nameOf(found.kind), ", expected ", nameOf(expected.kind));
+    if (width != expected.width)
+      return invalidInput(name, " has width ", width, ", expected ", expected.width);
+    if (found.group != expected.group)
+      return invalidInput(name, " has group ", found.group, ", expected ", expected.group);
+  }
   return {};
 }
 
-Status BufferWalk::checkDisjoint(const Operand &a, const Operand &b, bool mayBeInPlace) const {
+// Operands share bytes only if nothing is written to them, or exactly where the declaration allows
+// a result in place of an input.
+Status BufferWalk::checkDisjoint(const Operand &a, const Operand &b) const {
   const Buffer &first = program.buffers[size_t(a.buffer)];
   const Buffer &second = program.buffers[size_t(b.buffer)];
-  if ((a.access == Access::kRead && b.access == Access::kRead) || !sharesBytes(first, second))
+  if ((isRead(a.role) && isRead(b.role)) || !sharesBytes(first, second))
     return {};
-  bool isInPlace = (a.access == Access::kRead || b.access == Access::kRead) &&
-                   isSamePlace(first, second) && first.kind == second.kind;
-  if (mayBeInPlace && isInPlace)
+  const bool mayBeInPlace = a.role == FieldRole::kReadInPlace || b.role == FieldRole::kReadInPlace;
+  if (mayBeInPlace && isSamePlace(first, second) && first.kind == second.kind)
     return {};
   return invalidInput(a.name, " and ", b.name, " share bytes of the arena");
 }
@@ -94,15 +89,19 @@ void BufferWalk::write(int32_t buffer, bool hasValue) {
   states[size_t(buffer)].hasValue = hasValue;
 }
 
-Status BufferWalk::apply(std::initializer_list<Operand> operands, bool mayBeInPlace) {
+Status BufferWalk::apply(std::span<const Operand> operands) {
   for (const Operand &operand : operands)
-    MOERT_RETURN_IF_ERROR(checkOperand(operand));
-  for (const Operand *a = operands.begin(); a != operands.end(); ++a)
-    for (const Operand *b = a + 1; b != operands.end(); ++b)
-      MOERT_RETURN_IF_ERROR(checkDisjoint(*a, *b, mayBeInPlace));
+    if ((isRead(operand.role) || operand.role == FieldRole::kUpdate) &&
+        !states[size_t(operand.buffer)].hasValue)
+      return invalidInput(operand.name, " is buffer ", operand.buffer,
+                          ", which holds no value here: it was never written or was overwritten");
+  for (size_t a = 0; a < operands.size(); ++a)
+    for (size_t b = a + 1; b < operands.size(); ++b)
+      MOERT_RETURN_IF_ERROR(checkDisjoint(operands[a], operands[b]));
   for (const Operand &operand : operands)
-    if (operand.access != Access::kRead)
-      write(operand.buffer, operand.access != Access::kScratch);
+    if (!isRead(operand.role))
+      write(operand.buffer,
+            operand.role == FieldRole::kWrite || operand.role == FieldRole::kUpdate);
   return {};
 }
 

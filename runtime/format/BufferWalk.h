@@ -10,33 +10,28 @@
 #include "runtime/format/Schedule.h"
 
 #include <cstdint>
-#include <initializer_list>
+#include <span>
 #include <vector>
 
 namespace moert {
 
-enum class Access {
-  kRead,
-  kWrite,
-  kUpdate,  // Read, then written.
-  kScratch, // Written; holds nothing afterwards.
+/// Kind, width and group that an instruction needs an operand to have.
+struct Shape {
+  BufferKind kind;
+  uint64_t width;
+  uint32_t group = 0; // If kQuantized.
 };
 
-/// A buffer that an instruction uses, and the kind, width and group that it must have.
+/// A buffer that an instruction uses.
 struct Operand {
   const char *name;
   int32_t buffer;
-  BufferKind kind;
-  uint64_t width;
-  uint32_t group; // If kQuantized.
-  Access access;
+  FieldRole role;
+  Shape shape;
 };
 
 /// Whether writing one changes the other.
 bool sharesBytes(const Buffer &a, const Buffer &b);
-
-Operand f32Operand(const char *name, int32_t buffer, uint64_t width, Access access);
-Operand i32Operand(const char *name, int32_t buffer, uint64_t width, Access access);
 
 /// Belongs to the check of one program, which outlives it. Not thread-safe.
 class BufferWalk {
@@ -49,13 +44,11 @@ public:
   /// The buffer's width, for operands whose width follows from nothing else.
   Result<uint64_t> widthOf(const char *name, int32_t buffer) const;
 
-  /// Checks kind, width and group; and that there is a value, if it is read.
-  Status checkOperand(const Operand &operand) const;
-  /// mayBeInPlace: a written operand may lie exactly where a read one does. Both were checked.
-  Status checkDisjoint(const Operand &a, const Operand &b, bool mayBeInPlace) const;
-
-  /// Checks the operands of an instruction and applies its effect on the buffers' values.
-  Status apply(std::initializer_list<Operand> operands, bool mayBeInPlace = false);
+  /// Checks kinds, widths and groups of an instruction's operands.
+  Status checkShapes(std::span<const Operand> operands) const;
+  /// Checks that what is read holds a value, and that operands share bytes only where they may;
+  /// then applies the instruction's effect on the buffers' values. The shapes were checked.
+  Status apply(std::span<const Operand> operands);
 
   /// A router wrote the buffer; it holds that layer's routing until it is written again.
   void setRouting(int32_t buffer, uint32_t moeLayer);
@@ -70,6 +63,7 @@ private:
   };
 
   Status checkBuffer(const Buffer &buffer) const;
+  Status checkDisjoint(const Operand &a, const Operand &b) const;
   void write(int32_t buffer, bool hasValue);
 
   const Program &program;

@@ -58,6 +58,7 @@ Status ManifestDecoder::decodeExpert(const fb::Expert &expert, Expert &value) {
 
 Status ManifestDecoder::decodeMoeLayer(const fb::MoeLayer &layer, MoeLayer &value) {
   value.layer = layer.layer();
+  value.topK = layer.top_k();
   MOERT_RETURN_IF_ERROR(
       decodeEnum(layer.activation(), Activation::kSilu, "activation", value.activation));
   MOERT_RETURN_IF_ERROR(

@@ -1,96 +1,41 @@
 // Decodes programs and their instructions.
 #include "runtime/format/ManifestDecoder.h"
 
+#include <bit>
+#include <utility>
+
 namespace moert {
 
+static void keepFirst(Status &kept, Status next) {
+  if (kept.isOk())
+    kept = std::move(next);
+}
+
 Status ManifestDecoder::decodeStep(const fb::Step &step, Instruction &value) {
-  switch (step.instruction_type()) {
-  case fb::Instruction::Embed: {
-    const fb::Embed &i = *step.instruction_as_Embed();
-    value = EmbedInstruction{i.dst(), i.weight(), i.scale()};
-    return {};
-  }
-  case fb::Instruction::Norm: {
-    const fb::Norm &i = *step.instruction_as_Norm();
-    NormKind kind = NormKind::kRms;
-    MOERT_RETURN_IF_ERROR(decodeEnum(i.kind(), NormKind::kLayer, "norm kind", kind));
-    value = NormInstruction{i.src(), i.dst(), i.weight(), i.bias(), kind, i.epsilon(), i.segment()};
-    return {};
-  }
-  case fb::Instruction::Quantize: {
-    const fb::Quantize &i = *step.instruction_as_Quantize();
-    value = QuantizeInstruction{i.src(), i.dst()};
-    return {};
-  }
-  case fb::Instruction::Linear: {
-    const fb::Linear &i = *step.instruction_as_Linear();
-    value = LinearInstruction{i.src(), i.dst(), i.weight(), i.bias()};
-    return {};
-  }
-  case fb::Instruction::ApplyRope: {
-    const fb::ApplyRope &i = *step.instruction_as_ApplyRope();
-    value = RopeInstruction{i.buffer(), i.heads(), i.head_dim(), i.rope()};
-    return {};
-  }
-  case fb::Instruction::StoreKv: {
-    const fb::StoreKv &i = *step.instruction_as_StoreKv();
-    value = StoreKvInstruction{i.key(), i.value(), i.slot()};
-    return {};
-  }
-  case fb::Instruction::Attend: {
-    const fb::Attend &i = *step.instruction_as_Attend();
-    value = AttendInstruction{i.query(), i.dst(), i.slot(), i.heads(), i.window(), i.scale()};
-    return {};
-  }
-  case fb::Instruction::Activate: {
-    const fb::Activate &i = *step.instruction_as_Activate();
-    Activation activation = Activation::kSilu;
-    MOERT_RETURN_IF_ERROR(decodeEnum(i.activation(), Activation::kSilu, "activation", activation));
-    value = ActivateInstruction{i.gate(), i.up(), i.dst(), activation};
-    return {};
-  }
-  case fb::Instruction::Route: {
-    const fb::Route &i = *step.instruction_as_Route();
-    RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
-    bool renormalize = false;
-    MOERT_RETURN_IF_ERROR(
-        decodeEnum(i.scoring(), RouterScoring::kSoftmaxThenTopK, "router scoring", scoring));
-    MOERT_RETURN_IF_ERROR(decodeFlag(i.renormalize(), "renormalize", renormalize));
-    value = RouteInstruction{i.scores(), i.experts(), i.weights(), i.moe_layer(),
-                             scoring,    i.top_k(),   renormalize, i.weight_scale()};
-    return {};
-  }
-  case fb::Instruction::Experts: {
-    const fb::Experts &i = *step.instruction_as_Experts();
-    value = ExpertsInstruction{i.src(),      i.experts(), i.weights(), i.dst(),    i.moe_layer(),
-                               i.gathered(), i.gate(),    i.up(),      i.hidden(), i.ranks()};
-    return {};
-  }
-  case fb::Instruction::Predict: {
-    const fb::Predict &i = *step.instruction_as_Predict();
-    value = PredictInstruction{i.src(), i.scores(), i.weight(), i.bias(), i.moe_layer(), i.ahead()};
-    return {};
-  }
-  case fb::Instruction::Add: {
-    const fb::Add &i = *step.instruction_as_Add();
-    value = AddInstruction{i.a(), i.b(), i.dst(), i.scale()};
-    return {};
-  }
-  case fb::Instruction::GateRows: {
-    const fb::GateRows &i = *step.instruction_as_GateRows();
-    value = GateRowsInstruction{i.src(), i.gate(), i.dst()};
-    return {};
-  }
-  case fb::Instruction::Head: {
-    const fb::Head &i = *step.instruction_as_Head();
-    value = HeadInstruction{i.src(), i.weight(), i.bias(), i.scale()};
-    return {};
-  }
-  case fb::Instruction::NONE:
-    break;
-  }
-  return invalidInput("unknown instruction ", uint32_t(step.instruction_type()),
-                      ", this reads 1 to ", uint32_t(fb::Instruction::MAX));
+  if (step.instruction() >= kInstructionKinds)
+    return invalidInput("unknown instruction ", uint32_t(step.instruction()), ", this reads 0 to ",
+                        kInstructionKinds - 1);
+  value = emptyInstruction(step.instruction());
+  std::vector<uint32_t> words;
+  MOERT_RETURN_IF_ERROR(decodeScalars(*step.fields(), words));
+  size_t fields = 0;
+  describe(value, [&](FieldRole, const char *, auto &) { ++fields; });
+  if (words.size() != fields)
+    return invalidInput(nameOf(value), " has ", words.size(), " fields, expected ", fields);
+  Status status;
+  auto next = words.begin();
+  describe(value, [&]<typename T>(FieldRole, const char *name, T &field) {
+    const uint32_t word = *next++;
+    if constexpr (std::is_same_v<T, float>)
+      field = std::bit_cast<float>(word);
+    else if constexpr (std::is_same_v<T, bool>)
+      keepFirst(status, decodeFlag(word, name, field));
+    else if constexpr (std::is_enum_v<T>)
+      keepFirst(status, decodeEnum(word, kLast<T>, name, field));
+    else
+      field = static_cast<T>(word);
+  });
+  return status;
 }
 
 Status ManifestDecoder::decodeProgram(const fb::Program &program, Program &value) {

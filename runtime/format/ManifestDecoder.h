@@ -31,17 +31,16 @@ private:
   }
 
   template <typename Enum>
-  Status decodeEnum(uint8_t number, Enum last, const char *what, Enum &value) {
-    if (number > uint8_t(last))
-      return invalidInput("unknown ", what, " ", uint32_t(number), ", this reads 0 to ",
-                          uint32_t(last));
+  Status decodeEnum(uint32_t number, Enum last, const char *what, Enum &value) {
+    if (number > uint32_t(last))
+      return invalidInput("unknown ", what, " ", number, ", this reads 0 to ", uint32_t(last));
     value = Enum(number);
     return {};
   }
 
-  Status decodeFlag(uint8_t number, const char *what, bool &value) {
+  Status decodeFlag(uint32_t number, const char *what, bool &value) {
     if (number > 1)
-      return invalidInput(what, " is ", uint32_t(number), ", expected 0 or 1");
+      return invalidInput(what, " is ", number, ", expected 0 or 1");
     value = number == 1;
     return {};
   }

@@ -4,6 +4,7 @@
 
 #include <artifact_generated.h>
 
+#include <bit>
 #include <cstring>
 
 namespace moert {
@@ -64,8 +65,8 @@ Offset<fb::MoeLayer> encodeMoeLayer(Builder &builder, const MoeLayer &layer) {
     matrices.emplace_back(uint8_t(matrix.part), encode(matrix.shape));
   auto matricesOffset = builder.CreateVectorOfStructs(matrices);
   auto experts = encodeTables<fb::Expert>(builder, layer.experts, encodeExpert);
-  return fb::CreateMoeLayer(builder, layer.layer, uint8_t(layer.activation), matricesOffset,
-                            experts);
+  return fb::CreateMoeLayer(builder, layer.layer, uint8_t(layer.activation), layer.topK,
+                            matricesOffset, experts);
 }
 
 Offset<fb::Rope> encodeRope(Builder &builder, const Rope &rope) {
@@ -83,67 +84,16 @@ Offset<fb::ModelInfo> encodeModel(Builder &builder, const ModelInfo &model) {
                              model.maxPositions, bos, eos);
 }
 
-// One function per instruction; the overloads are in the order of Schedule.h.
-struct InstructionEncoder {
-  Builder &b;
-
-  auto operator()(const EmbedInstruction &i) const {
-    return fb::CreateEmbed(b, i.dst, i.weight, i.scale);
-  }
-  auto operator()(const NormInstruction &i) const {
-    return fb::CreateNorm(b, i.src, i.dst, i.weight, i.bias, uint8_t(i.kind), i.epsilon, i.segment);
-  }
-  auto operator()(const QuantizeInstruction &i) const {
-    return fb::CreateQuantize(b, i.src, i.dst);
-  }
-  auto operator()(const LinearInstruction &i) const {
-    return fb::CreateLinear(b, i.src, i.dst, i.weight, i.bias);
-  }
-  auto operator()(const RopeInstruction &i) const {
-    return fb::CreateApplyRope(b, i.buffer, i.heads, i.headDim, i.rope);
-  }
-  auto operator()(const StoreKvInstruction &i) const {
-    return fb::CreateStoreKv(b, i.key, i.value, i.slot);
-  }
-  auto operator()(const AttendInstruction &i) const {
-    return fb::CreateAttend(b, i.query, i.dst, i.slot, i.heads, i.window, i.scale);
-  }
-  auto operator()(const ActivateInstruction &i) const {
-    return fb::CreateActivate(b, i.gate, i.up, i.dst, uint8_t(i.activation));
-  }
-  auto operator()(const RouteInstruction &i) const {
-    return fb::CreateRoute(b, i.scores, i.experts, i.weights, i.moeLayer, uint8_t(i.scoring),
-                           i.topK, uint8_t(i.renormalize), i.weightScale);
-  }
-  auto operator()(const ExpertsInstruction &i) const {
-    return fb::CreateExperts(b, i.src, i.experts, i.weights, i.dst, i.moeLayer, i.gathered, i.gate,
-                             i.up, i.hidden, i.ranks);
-  }
-  auto operator()(const PredictInstruction &i) const {
-    return fb::CreatePredict(b, i.src, i.scores, i.weight, i.bias, i.moeLayer, i.ahead);
-  }
-  auto operator()(const AddInstruction &i) const {
-    return fb::CreateAdd(b, i.a, i.b, i.dst, i.scale);
-  }
-  auto operator()(const GateRowsInstruction &i) const {
-    return fb::CreateGateRows(b, i.src, i.gate, i.dst);
-  }
-  auto operator()(const HeadInstruction &i) const {
-    return fb::CreateHead(b, i.src, i.weight, i.bias, i.scale);
-  }
-};
-
-template <typename Table>
-Offset<fb::Step> wrapInstruction(Builder &builder, Offset<Table> instruction) {
-  return fb::CreateStep(builder, fb::InstructionTraits<Table>::enum_value, instruction.Union());
-}
-
 Offset<fb::Step> encodeStep(Builder &builder, const Instruction &instruction) {
-  return std::visit(
-      [&](const auto &content) {
-        return wrapInstruction(builder, InstructionEncoder{builder}(content));
-      },
-      instruction);
+  std::vector<uint32_t> fields;
+  describe(instruction, [&]<typename T>(FieldRole, const char *, const T &field) {
+    if constexpr (std::is_same_v<T, float>)
+      fields.push_back(std::bit_cast<uint32_t>(field));
+    else
+      fields.push_back(static_cast<uint32_t>(field));
+  });
+  return fb::CreateStep(builder, static_cast<uint8_t>(instruction.index()),
+                        builder.CreateVector(fields));
 }
 
 Offset<fb::Program> encodeProgram(Builder &builder, const Program &program) {

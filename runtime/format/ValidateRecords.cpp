@@ -89,6 +89,7 @@ static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
                         artifact.moeLayers[index - 1].layer, ", expected ascending layers");
   MOERT_RETURN_IF_ERROR(checkMatrices(artifact, layer));
   MOERT_RETURN_IF_ERROR(checkRange("number of experts", layer.experts.size(), 1, 65536));
+  MOERT_RETURN_IF_ERROR(checkRange("top-k", layer.topK, 1, layer.experts.size()));
   for (uint32_t e = 0; e < layer.experts.size(); ++e) {
     const Expert &expert = layer.experts[e];
     // checkFitsLayer() reads the first expert's first slice.

@@ -14,10 +14,8 @@ static_assert(std::endian::native == std::endian::little, "rows are written in m
 
 LogitsShape logitsShapeOf(const Artifact &artifact, uint64_t tokens) {
   LogitsShape shape = {tokens, artifact.model.vocabularySize, artifact.moeLayers.size(), 0};
-  for (const Program &program : artifact.programs)
-    for (const Instruction &instruction : program.instructions)
-      if (const auto *route = std::get_if<RouteInstruction>(&instruction))
-        shape.topK = std::max<uint64_t>(shape.topK, route->topK);
+  for (const MoeLayer &layer : artifact.moeLayers)
+    shape.topK = std::max<uint64_t>(shape.topK, layer.topK);
   return shape;
 }
 

@@ -154,8 +154,8 @@ module attributes {
     // CHECK: moe.exec.attend %{{.*}} to %{{.*}} slot @kv heads 4 window 128 scale 2.500000e-01 : !f32x64, !f32x64
     moe.exec.attend %c to %h slot @kv heads 4 window 128 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
     moe.exec.linear %h to %s weight @router : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-    // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k top 2 renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
-    moe.exec.route %s to %e, %w of @experts softmax_then_top_k top 2 renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
+    // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
+    moe.exec.route %s to %e, %w of @experts softmax_then_top_k renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
     // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x2
     moe.exec.predict %h to %s weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
     // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router bias @pair of @experts ahead 2 : !f32x64, !f32x2

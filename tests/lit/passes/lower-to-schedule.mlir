@@ -27,7 +27,7 @@ module {
 
   // CHECK-NOT: func.func
 
-  // Queries, keys and values share one quantized input; norms of heads precede the rotation, both in place; the
+  // Queries, keys and values share one quantized input and are computed together; norms of heads precede the rotation, both in place; the
   // residual is added in place.
   // CHECK-LABEL: moe.program @attention
   // UNPLACED-NEXT: %{{.*}} = moe.buffer : !f32x64
@@ -35,9 +35,9 @@ module {
   // CHECK: moe.exec.embed %[[H:.*]] weight @w scale 1.000000e+00 : !f32x64
   // CHECK-NEXT: moe.exec.norm %[[H]] to %[[N:.*]] weight @n rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
   // CHECK-NEXT: moe.exec.quantize %[[N]] to %[[NQ:.*]] {moe.layer = 0 : i32} : !f32x64, !quantizedx64g32
-  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[Q:.*]] weight @q bias @n {moe.layer = 0 : i32}
-  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[K:.*]] weight @k {moe.layer = 0 : i32}
-  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[V:.*]] weight @k {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[Q:.*]] weight @q bias @n for attention {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[K:.*]] weight @k for attention joined {moe.layer = 0 : i32}
+  // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[V:.*]] weight @k for attention joined {moe.layer = 0 : i32}
   // CHECK-NEXT: moe.exec.norm %[[Q]] to %[[Q]] weight @n rms epsilon 9.99999997E-7 segment 64
   // CHECK-NEXT: moe.exec.norm %[[K]] to %[[K]] weight @hn rms epsilon 9.99999997E-7 segment 16
   // CHECK-NEXT: moe.exec.rope %[[Q]] heads 4 of 16 by @rope
@@ -45,7 +45,7 @@ module {
   // CHECK-NEXT: moe.exec.store_kv %[[K]], %[[V]] slot @kv
   // CHECK-NEXT: moe.exec.attend %[[Q]] to %[[C:.*]] slot @kv heads 4 window 8 scale 2.500000e-01
   // CHECK-NEXT: moe.exec.quantize %[[C]] to %[[CQ:[^ ]*]]
-  // CHECK-NEXT: moe.exec.linear %[[CQ]] to %[[O:.*]] weight @q
+  // CHECK-NEXT: moe.exec.linear %[[CQ]] to %[[O:.*]] weight @q for attention {moe
   // CHECK-NEXT: moe.exec.add %[[H]], %[[O]] to %[[H]] scale 1.000000e+00 {moe.layer = 0 : i32}
   // The last norm is in place too, and the overwritten row is quantized again.
   // CHECK-NEXT: moe.exec.norm %[[H]] to %[[H]] weight @n rms epsilon 9.99999997E-7 segment 64 : !f32x64, !f32x64
@@ -68,12 +68,12 @@ module {
   // input of down has the experts' width; ranks are 2 rows of 64.
   // CHECK-LABEL: moe.program @experts
   // CHECK: moe.exec.embed %[[H:.*]] weight @w
-  // CHECK-NEXT: moe.exec.linear %[[H]] to %[[S:.*]] weight @r : !f32x64, !f32x2
-  // CHECK-NEXT: moe.exec.route %[[S]] to %[[E:.*]], %[[W:.*]] of @e softmax_then_top_k top 2 renormalize true scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
+  // CHECK-NEXT: moe.exec.linear %[[H]] to %[[S:.*]] weight @r for router : !f32x64, !f32x2
+  // CHECK-NEXT: moe.exec.route %[[S]] to %[[E:.*]], %[[W:.*]] of @e softmax_then_top_k renormalize true scale 1.000000e+00 begins_reads : !f32x2, !i32x2, !f32x2
   // CHECK-NEXT: moe.exec.quantize %[[H]] to %[[HQ:[^ ]*]]
   // CHECK-NEXT: moe.exec.experts %[[HQ]] to %[[D:.*]] of @e chosen %[[E]], %[[W]] scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
-  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[G:.*]] weight @g
-  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[U:.*]] weight @g
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[G:.*]] weight @g :
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[U:.*]] weight @g joined :
   // CHECK-NEXT: moe.exec.activate %[[G]], %[[U]] to %[[G]] silu
   // CHECK-NEXT: moe.exec.quantize %[[G]] to %[[GQ:[^ ]*]]
   // CHECK-NEXT: moe.exec.linear %[[GQ]] to %[[Y:.*]] weight @d

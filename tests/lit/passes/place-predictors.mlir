@@ -125,8 +125,8 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
   // PLAYED-NEXT: %[[U:.*]] = moe.buffer at 128 : !f32x4
   // PLAYED: moe.exec.route {{.*}} of @a
   // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[S]] weight @rb of @b ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x4
-  // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[T]] weight @rc of @c ahead 2 {moe.layer = 0 : i32} : !f32x64, !f32x4
-  // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[U]] weight @rd of @d ahead 3 {moe.layer = 0 : i32} : !f32x64, !f32x4
+  // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[T]] weight @rc of @c ahead 2 joined {moe.layer = 0 : i32} : !f32x64, !f32x4
+  // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[U]] weight @rd of @d ahead 3 joined begins_reads {moe.layer = 0 : i32} : !f32x64, !f32x4
   // PLAYED: moe.exec.predict %[[H]] to %[[S]] weight @rc of @c ahead 1 {moe.layer = 1 : i32} : !f32x64, !f32x4
   // PLAYED-LABEL: moe.program @prefill
   // PLAYED-NOT: moe.exec.predict

@@ -25,19 +25,6 @@ std::vector<float> logitsOf(const std::string &path, const EngineOptions &option
 
 } // namespace
 
-TEST_CASE("a program whose experts quantize rows while gathering is refused") {
-  SyntheticOptions options;
-  options.gathersFloats = true;
-  TemporaryArtifact artifact(options);
-  auto model = Model::open(artifact.path);
-  REQUIRE(!model.isOk());
-  CHECK(model.status().code() == StatusCode::kInvalidInput);
-  const std::string &message = model.status().message();
-  CAPTURE(message);
-  CHECK(message.find(artifact.path + ": program decode: instruction ") == 0);
-  CHECK(message.find(" (experts): src is f32, expected quantized: this engine") != message.npos);
-}
-
 TEST_CASE("logits do not depend on budget, threads, chunk, I/O, instruction set or logits rows") {
   for (WeightKind kind :
        {WeightKind::kBF16, WeightKind::kInt8, WeightKind::kInt4, WeightKind::kInt2}) {

@@ -21,32 +21,21 @@ static LinearInstruction linear(int32_t dst, int32_t weight = 0) {
   return {0, dst, weight, kNone};
 }
 
-static RouteInstruction routeFrom(int32_t scores) {
-  return {scores, 8, 9, 0, RouterScoring::kSoftmaxThenTopK, 2, true, 1};
+TEST_CASE("a product is classified by its role") {
+  LinearInstruction product = linear(1);
+  CHECK(partOf(product) == StepPart::kDense);
+  product.role = ProductRole::kAttention;
+  CHECK(partOf(product) == StepPart::kAttentionProducts);
+  product.role = ProductRole::kRouter;
+  CHECK(partOf(product) == StepPart::kRouter);
 }
 
-TEST_CASE("a product is classified by its purpose") {
-  const Program program = programOf(
-      {linear(1), linear(2), StoreKvInstruction{1, 2, 0}, AttendInstruction{1, 3, 0, 1, 0, 1},
-       linear(4), linear(5), linear(6), routeFrom(5), linear(7), HeadInstruction{0, 0, kNone, 1}},
-      {0, 1, 1, 1, 1, 1, 1, 1, 1, kNone});
-  const std::vector<StepPart> expected = {StepPart::kDense,             // Layer before.
-                                          StepPart::kAttentionProducts, // The query.
-                                          StepPart::kAttention,
-                                          StepPart::kAttention,
-                                          StepPart::kAttentionProducts, // Output projection.
-                                          StepPart::kRouter,
-                                          StepPart::kDense,
-                                          StepPart::kRouter,
-                                          StepPart::kDense,
-                                          StepPart::kHead};
-  CHECK(partsOf(program) == expected);
-}
-
-TEST_CASE("a route reads the result that was last written to its buffer") {
-  const std::vector<StepPart> parts =
-      partsOf(programOf({linear(5), linear(5), routeFrom(5)}, {0, 0, 0}));
-  CHECK(parts == std::vector<StepPart>{StepPart::kDense, StepPart::kRouter, StepPart::kRouter});
+TEST_CASE("every other instruction is classified by its kind") {
+  CHECK(partOf(StoreKvInstruction{1, 2, 0}) == StepPart::kAttention);
+  CHECK(partOf(AttendInstruction{1, 3, 0, 1, 0, 1}) == StepPart::kAttention);
+  CHECK(partOf(RouteInstruction{}) == StepPart::kRouter);
+  CHECK(partOf(GateRowsInstruction{}) == StepPart::kDense);
+  CHECK(partOf(HeadInstruction{0, 0, kNone, 1}) == StepPart::kHead);
 }
 
 TEST_CASE("a token needs one row of the embedding, all other matrices, no predict weights") {

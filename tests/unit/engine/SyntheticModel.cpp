@@ -67,8 +67,27 @@ private:
   }
 
   void add(Instruction instruction, int32_t layer) {
+    join(instruction, &LinearInstruction::dst, layer);
+    join(instruction, &PredictInstruction::scores, layer);
     program.instructions.push_back(instruction);
     program.layers.push_back(layer);
+  }
+
+  // Joins products and predictions with those before them wherever the format allows it.
+  template <typename T> void join(Instruction &instruction, int32_t T::*result, int32_t layer) {
+    T *added = std::get_if<T>(&instruction);
+    bool isRun = added != nullptr;
+    for (size_t i = program.instructions.size(), together = 1; isRun && i-- > 0; ++together) {
+      const T *earlier = std::get_if<T>(&program.instructions[i]);
+      if (!earlier || earlier->src != added->src || program.layers[i] != layer ||
+          together == kMostTogether || earlier->*result == added->*result) {
+        isRun = false;
+        added->joined = false;
+      } else {
+        added->joined = true;
+        isRun = earlier->joined;
+      }
+    }
   }
 
   NormInstruction norm(int32_t src, int32_t dst, const std::string &name, uint32_t segment) {
@@ -87,12 +106,12 @@ private:
   }
 
   int32_t linear(int32_t src, const std::string &name, uint32_t rows, WeightKind kind,
-                 int32_t layer, bool hasBias = false) {
+                 int32_t layer, ProductRole role, bool hasBias = false) {
     uint32_t cols = program.buffers[static_cast<size_t>(src)].width;
     int32_t dst = buffer(rows);
     int32_t weight = resident(name, rows, cols, kind);
     int32_t bias = hasBias ? resident(name + ".bias", 1, rows, WeightKind::kF32) : kNone;
-    add(LinearInstruction{src, dst, weight, bias}, layer);
+    add(LinearInstruction{src, dst, weight, bias, role}, layer);
     return dst;
   }
 
@@ -102,11 +121,14 @@ private:
     int32_t normed = buffer(options.hidden);
     add(norm(hidden, normed, name + ".attention", options.hidden), layer);
     int32_t x = input(normed, options.residents, layer);
-    int32_t q = linear(x, name + ".q", kHeads * kHeadDim, options.residents, layer, true);
+    int32_t q = linear(x, name + ".q", kHeads * kHeadDim, options.residents, layer,
+                       ProductRole::kAttention, true);
     if (options.repeatsQuery)
       add(Instruction(program.instructions.back()), layer);
-    int32_t k = linear(x, name + ".k", kKvHeads * kHeadDim, options.residents, layer);
-    int32_t v = linear(x, name + ".v", kKvHeads * kHeadDim, options.residents, layer);
+    int32_t k = linear(x, name + ".k", kKvHeads * kHeadDim, options.residents, layer,
+                       ProductRole::kAttention);
+    int32_t v = linear(x, name + ".v", kKvHeads * kHeadDim, options.residents, layer,
+                       ProductRole::kAttention);
     add(RopeInstruction{q, kHeads, kHeadDim, 0}, layer);
     add(RopeInstruction{k, kKvHeads, kHeadDim, 0}, layer);
     add(StoreKvInstruction{k, v, number}, layer);
@@ -114,18 +136,19 @@ private:
     uint32_t window = number == 1 ? 5 : 0;
     add(AttendInstruction{q, attended, number, kHeads, window, 0.25f}, layer);
     int32_t o = linear(input(attended, options.residents, layer), name + ".o", options.hidden,
-                       options.residents, layer);
+                       options.residents, layer, ProductRole::kAttention);
     add(AddInstruction{hidden, o, hidden, 1}, layer);
   }
 
-  void predict(int32_t src, int32_t scores, uint32_t later, uint32_t ahead, int32_t layer) {
+  void predict(int32_t src, int32_t scores, uint32_t later, uint32_t ahead, bool beginsReads,
+               int32_t layer) {
     int32_t router = resident("layer" + std::to_string(later) + ".router", kExperts, options.hidden,
                               WeightKind::kBF16);
     int32_t bias =
         options.biasesPrefetches
             ? resident("layer" + std::to_string(later) + ".prefetch", 1, kExperts, WeightKind::kF32)
             : kNone;
-    add(PredictInstruction{src, scores, router, bias, later, ahead}, layer);
+    add(PredictInstruction{src, scores, router, bias, later, ahead, false, beginsReads}, layer);
   }
 
   void experts(int32_t hidden, uint32_t number) {
@@ -133,21 +156,23 @@ private:
     std::string name = "layer" + std::to_string(number);
     int32_t normed = buffer(options.hidden);
     add(norm(hidden, normed, name + ".experts", options.hidden), layer);
-    int32_t scores = linear(normed, name + ".router", kExperts, WeightKind::kBF16, layer);
+    int32_t scores =
+        linear(normed, name + ".router", kExperts, WeightKind::kBF16, layer, ProductRole::kRouter);
     int32_t chosen = buffer(kTopK, BufferKind::kI32), weights = buffer(kTopK);
-    add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, kTopK,
-                         true, 1},
+    add(RouteInstruction{scores, chosen, weights, number, RouterScoring::kSoftmaxThenTopK, true, 1,
+                         number + 1 == kLayers},
         options.routesOutside ? kNone : layer);
     int32_t prefetchScores = kNone;
     for (uint32_t ahead = 1; ahead <= kMostAhead && number + ahead < kLayers; ++ahead) {
       if (prefetchScores == kNone || !options.sharesScores)
         prefetchScores = buffer(kExperts);
-      predict(normed, prefetchScores, number + ahead, ahead, options.routesOutside ? kNone : layer);
+      predict(normed, prefetchScores, number + ahead, ahead,
+              ahead == kMostAhead || number + ahead + 1 == kLayers,
+              options.routesOutside ? kNone : layer);
     }
     bool quantized = isQuantized(options.experts);
     BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
-    int32_t src = options.gathersFloats ? normed : input(normed, options.experts, layer),
-            dst = buffer(options.hidden);
+    int32_t src = input(normed, options.experts, layer), dst = buffer(options.hidden);
     int32_t gathered = buffer(options.hidden, kind), gate = buffer(kExpertWidth),
             up = buffer(kExpertWidth);
     int32_t inner = quantized ? buffer(kExpertWidth, kind) : kNone,
@@ -155,7 +180,8 @@ private:
                 buffer(kTopK * static_cast<uint32_t>(roundUp(options.hidden, kRankRowElements)));
     add(ExpertsInstruction{src, chosen, weights, dst, number, gathered, gate, up, inner, ranks},
         layer);
-    int32_t factor = linear(normed, name + ".gate", 1, WeightKind::kF32, layer);
+    int32_t factor =
+        linear(normed, name + ".gate", 1, WeightKind::kF32, layer, ProductRole::kDense);
     add(GateRowsInstruction{dst, factor, dst}, layer);
     add(AddInstruction{hidden, dst, hidden, 0.5f}, layer);
   }
@@ -258,6 +284,7 @@ void describe(Artifact &artifact, const SyntheticOptions &options) {
   for (uint32_t l = 0; l < kLayers; ++l) {
     MoeLayer layer;
     layer.layer = l;
+    layer.topK = kTopK;
     layer.matrices = {{ExpertPart::kGate, {kExpertWidth, options.hidden}},
                       {ExpertPart::kUp, {kExpertWidth, options.hidden}},
                       {ExpertPart::kDown, {options.hidden, kExpertWidth}}};

@@ -24,7 +24,6 @@ struct SyntheticOptions {
   uint32_t hidden = kHidden;
   float logitScale = 0.5f;
   bool repeatsQuery = false;     // Each layer's query is computed twice, into the same buffer.
-  bool gathersFloats = false;    // The experts' input is float for any kind of experts.
   bool routesOutside = false;    // Route and predict instructions belong to no layer.
   bool biasesPrefetches = false; // Gates have biases, which routers do not have.
   bool sharesScores = false;     // The predictions of a layer share one buffer of scores.

@@ -192,6 +192,7 @@ TEST_CASE("a layer whose prefetch rule is off needs no predict instruction") {
   std::erase_if(artifact.programs[0].instructions,
                 [](const Instruction &i) { return std::holds_alternative<PredictInstruction>(i); });
   artifact.programs[0].layers.resize(artifact.programs[0].instructions.size());
+  firstOf<RouteInstruction>(artifact.programs[0]).beginsReads = true;
   CHECK(!readBack(artifact).isOk());
   for (Plan &plan : artifact.plans)
     plan.prefetches[1] = {};

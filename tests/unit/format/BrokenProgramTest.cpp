@@ -96,7 +96,7 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "epsilon is -1"},
       {"an unknown norm",
        [](Artifact &a) { firstOf<NormInstruction>(decode(a)).kind = NormKind(2); },
-       "instruction 1: unknown norm kind 2"},
+       "instruction 1: unknown kind 2"},
       {"a quantization to floats",
        [](Artifact &a) { firstOf<QuantizeInstruction>(decode(a)).dst = B::kMixed; },
        "(quantize): dst is f32, expected quantized"},
@@ -146,9 +146,13 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(1); },
        "unknown activation 1, this reads 0 to 0"},
       {"more experts than there are",
-       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).topK = 5; }, "top 5 of 4 experts"},
-      {"no experts", [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).topK = 0; },
-       "top 0 of 4 experts"},
+       [](Artifact &a) {
+         decode(a).buffers.push_back({BufferKind::kI32, 5, 0, 0, 64});
+         firstOf<RouteInstruction>(decode(a)).experts = 17;
+       },
+       "top 5 of 4 experts"},
+      {"fewer experts than the layer's top-k", [](Artifact &a) { a.moeLayers[0].topK = 3; },
+       "(route): top 2, expected the layer's top 3"},
       {"scores of another width",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scores = B::kNormed; },
        "scores has width 32, expected 4"},
@@ -160,10 +164,13 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "MoE layer 2, there are 2"},
       {"an unknown scoring",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring(1); },
-       "unknown router scoring 1"},
+       "unknown scoring 1"},
       {"a layer's route before that of an earlier one",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).moeLayer = 1; },
        "MoE layer 1 is routed, expected MoE layer 0: a program routes all MoE layers in order"},
+      {"experts with rows that are not quantized",
+       [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).src = B::kNormed; },
+       "(experts): src is f32, expected quantized"},
       {"scratch that is too narrow",
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).ranks = B::kMixed; },
        "ranks has width 32, expected 64"},
@@ -218,7 +225,7 @@ TEST_CASE("a predict instruction that does not fit is refused") {
          insertStep(program, program.instructions.size() - 2, prefetch(a));
        },
        "is predicted 1 ahead after the route of MoE layer 1, expected that of MoE layer 0"},
-      {"before any route", [&](Artifact &a) { insertStep(decode(a), 1, prefetch(a)); },
+      {"before any route", [&](Artifact &a) { insertStep(decode(a), 2, prefetch(a)); },
        "is predicted 1 ahead after no route"},
       {"an input of another width", [&](Artifact &a) { prefetch(a).src = B::kGate; },
        "src has width 24, expected 32"},
@@ -242,7 +249,7 @@ TEST_CASE("a predict instruction that does not fit is refused") {
       {"scores on their own input", [&](Artifact &a) { prefetchInto(a, B::kNormed); },
        "(predict): src and scores share bytes of the arena"},
       {"scores on what the layer chose", [&](Artifact &a) { prefetchInto(a, B::kWeights); },
-       "(experts): buffer 9 does not hold the routing of MoE layer 0"},
+       "(experts): weights is buffer 9, which holds no value here"},
       {"scores on the residual", [&](Artifact &a) { prefetchInto(a, B::kResidual); },
        "a is buffer 0, which holds no value here"},
       {"scores that an instruction reads",
@@ -256,6 +263,95 @@ TEST_CASE("a predict instruction that does not fit is refused") {
            }
        },
        "a is buffer 7, which holds no value here"},
+  });
+}
+
+/// A copy of a buffer at the end of the arena.
+static int32_t copyOf(Program &program, int32_t buffer) {
+  Buffer copy = program.buffers[size_t(buffer)];
+  copy.offset = program.arenaBytesPerToken;
+  program.arenaBytesPerToken += copy.bytesPerToken;
+  program.buffers.push_back(copy);
+  return int32_t(program.buffers.size()) - 1;
+}
+
+TEST_CASE("joined instructions that cannot be computed together are refused") {
+  // Instructions 3, 4 and 5 are the products of query, key and value.
+  auto key = [](Artifact &a) -> LinearInstruction & {
+    return std::get<LinearInstruction>(decode(a).instructions[4]);
+  };
+  checkAllRefused({
+      {"joined with nothing",
+       [](Artifact &a) { firstOf<LinearInstruction>(decode(a)).joined = true; },
+       "instruction 3 (linear): joined with an instruction of another kind, source or layer"},
+      {"another source",
+       [&](Artifact &a) {
+         Program &program = decode(a);
+         int32_t codes = copyOf(program, B::kCodes);
+         insertStep(program, 3, QuantizeInstruction{B::kNormed, codes});
+         std::get<LinearInstruction>(program.instructions[5]).src = codes;
+       },
+       "instruction 5 (linear): joined with an instruction of another kind, source or layer"},
+      {"another layer", [](Artifact &a) { decode(a).layers[4] = 0; },
+       "instruction 4 (linear): joined with an instruction of another kind, source or layer"},
+      {"results that overlap",
+       [&](Artifact &a) {
+         decode(a).buffers[B::kKey].offset = decode(a).buffers[B::kQuery].offset;
+       },
+       "instruction 4 (linear): its result shares bytes with that of instruction 3"},
+      {"too many",
+       [&](Artifact &a) {
+         Program &program = decode(a);
+         for (int i = 0; i < 2; ++i) {
+           LinearInstruction more = key(a);
+           more.dst = copyOf(program, B::kKey);
+           insertStep(program, 4, more);
+           program.layers[4] = program.layers[3];
+         }
+       },
+       "instruction 7 (linear): joined with 4 others, expected at most 3"},
+  });
+}
+
+TEST_CASE("reads that do not begin once between a route and its experts are refused") {
+  // In layer 0 they begin after the prediction, in layer 1 after the route.
+  auto eraseExperts = [](Program &program, uint32_t layer) {
+    for (size_t i = program.instructions.size(); i-- > 0;)
+      if (auto *experts = std::get_if<ExpertsInstruction>(&program.instructions[i]))
+        if (experts->moeLayer == layer)
+          eraseStep(program, i);
+  };
+  auto prediction = [](Artifact &a) -> PredictInstruction & {
+    return firstOf<PredictInstruction>(decode(a));
+  };
+  checkAllRefused({
+      {"never", [&](Artifact &a) { prediction(a).beginsReads = false; },
+       "(experts): experts without the beginning of reads"},
+      {"before a prediction",
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).beginsReads = true; },
+       "(predict): a prediction between the beginning of reads and their experts"},
+      {"without experts before the next route", [&](Artifact &a) { eraseExperts(decode(a), 0); },
+       "(route): a route between the beginning of reads and their experts"},
+      {"without experts before the end", [&](Artifact &a) { eraseExperts(decode(a), 1); },
+       "the end between the beginning of reads and their experts"},
+      {"those of another layer",
+       [&](Artifact &a) {
+         Program &program = decode(a);
+         prediction(a).beginsReads = false;
+         const ExpertsInstruction experts = firstOf<ExpertsInstruction>(program);
+         eraseExperts(program, 0);
+         for (size_t i = 0; i < program.instructions.size(); ++i) {
+           auto *route = std::get_if<RouteInstruction>(&program.instructions[i]);
+           if (!route || route->moeLayer != 1)
+             continue;
+           route->experts = copyOf(program, B::kExperts);
+           std::get<RouteInstruction>(program.instructions[i]).weights =
+               copyOf(program, B::kWeights);
+           insertStep(program, i + 1, experts);
+           break;
+         }
+       },
+       "(experts): experts of buffer 8, but the reads are of buffer 17"},
   });
 }
 
@@ -274,7 +370,7 @@ TEST_CASE("a program that reads an absent value, or overwrites its own input, is
       {"attention before its keys",
        [](Artifact &a) {
          auto &steps = decode(a).instructions;
-         std::swap(steps[9], steps[10]); // store-kv and attend
+         std::swap(steps[9], steps[10]); // store_kv and attend
        },
        "KV slot 0 has not been stored before"},
       {"a slot stored twice",
@@ -295,7 +391,7 @@ TEST_CASE("a program that reads an absent value, or overwrites its own input, is
          Program &program = decode(a);
          program.buffers[B::kExperts].offset = program.buffers[B::kCodes].offset;
        },
-       "does not hold the routing of MoE layer 0"},
+       "experts is buffer 8, which holds no value here"},
       {"a residual that an overlapping buffer overwrites",
        [](Artifact &a) {
          decode(a).buffers[B::kScores].offset = decode(a).buffers[B::kResidual].offset;

@@ -70,7 +70,7 @@ private:
     auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };
     auto expert = [&] { return Expert{u64(), u64(), list<Slice>(slice)}; };
     auto matrix = [&] { return ExpertMatrix{ExpertPart(below(3)), shape()}; };
-    return {u32(), Activation::kSilu, list<ExpertMatrix>(matrix), list<Expert>(expert)};
+    return {u32(), Activation::kSilu, u32(), list<ExpertMatrix>(matrix), list<Expert>(expert)};
   }
   Plan plan() {
     auto numbers = [&] { return list<uint32_t>([&] { return u32(); }); };
@@ -121,44 +121,24 @@ private:
     p.buffers = list<Buffer>([&] {
       return Buffer{BufferKind(below(3)), u32(), u32(), u64(), u64()};
     });
-    for (size_t i = 0; i < std::variant_size_v<Instruction>; ++i)
+    for (size_t i = 0; i < kInstructionKinds; ++i)
       p.instructions.push_back(instruction(i));
     p.layers = list<int32_t>([&] { return i32(); });
     return p;
   }
-  Instruction instruction(size_t type) {
-    switch (type) {
-    case 0:
-      return EmbedInstruction{i32(), i32(), f32()};
-    case 1:
-      return NormInstruction{i32(), i32(), i32(), i32(), NormKind(below(2)), f32(), u32()};
-    case 2:
-      return QuantizeInstruction{i32(), i32()};
-    case 3:
-      return LinearInstruction{i32(), i32(), i32(), i32()};
-    case 4:
-      return RopeInstruction{i32(), u32(), u32(), u32()};
-    case 5:
-      return StoreKvInstruction{i32(), i32(), u32()};
-    case 6:
-      return AttendInstruction{i32(), i32(), u32(), u32(), u32(), f32()};
-    case 7:
-      return ActivateInstruction{i32(), i32(), i32(), Activation::kSilu};
-    case 8:
-      return RouteInstruction{i32(), i32(),         i32(), u32(), RouterScoring::kSoftmaxThenTopK,
-                              u32(), below(2) == 1, f32()};
-    case 9:
-      return ExpertsInstruction{i32(), i32(), i32(), i32(), u32(),
-                                i32(), i32(), i32(), i32(), i32()};
-    case 10:
-      return PredictInstruction{i32(), i32(), i32(), i32(), u32(), u32()};
-    case 11:
-      return AddInstruction{i32(), i32(), i32(), f32()};
-    case 12:
-      return GateRowsInstruction{i32(), i32(), i32()};
-    default:
-      return HeadInstruction{i32(), i32(), i32(), f32()};
-    }
+  Instruction instruction(size_t number) {
+    Instruction made = emptyInstruction(number);
+    describe(made, [&]<typename T>(FieldRole, const char *, T &field) {
+      if constexpr (std::is_same_v<T, float>)
+        field = f32();
+      else if constexpr (std::is_same_v<T, bool>)
+        field = below(2) == 1;
+      else if constexpr (std::is_enum_v<T>)
+        field = T(below(uint32_t(kLast<T>) + 1));
+      else
+        field = T(u32());
+    });
+    return made;
   }
 
   std::mt19937 random;

@@ -57,9 +57,12 @@ static void addAttention(Program &program, uint32_t layer) {
   steps.push_back(
       NormInstruction{B::kResidual, B::kNormed, W::kNorm, kNone, NormKind::kRms, 1e-6f, kHidden});
   steps.push_back(QuantizeInstruction{B::kNormed, B::kCodes});
-  steps.push_back(LinearInstruction{B::kCodes, B::kQuery, W::kQuery, W::kQueryBias});
-  steps.push_back(LinearInstruction{B::kCodes, B::kKey, W::kKey, kNone});
-  steps.push_back(LinearInstruction{B::kCodes, B::kValue, W::kValue, kNone});
+  steps.push_back(
+      LinearInstruction{B::kCodes, B::kQuery, W::kQuery, W::kQueryBias, ProductRole::kAttention});
+  steps.push_back(
+      LinearInstruction{B::kCodes, B::kKey, W::kKey, kNone, ProductRole::kAttention, true});
+  steps.push_back(
+      LinearInstruction{B::kCodes, B::kValue, W::kValue, kNone, ProductRole::kAttention, true});
   // Per head, in place.
   steps.push_back(NormInstruction{B::kQuery, B::kQuery, W::kHeadNorm, W::kHeadNorm,
                                   NormKind::kLayer, 1e-6f, kHeadDim});
@@ -68,7 +71,8 @@ static void addAttention(Program &program, uint32_t layer) {
   steps.push_back(StoreKvInstruction{B::kKey, B::kValue, layer});
   steps.push_back(AttendInstruction{B::kQuery, B::kAttended, layer, kHeads, layer * 8, 0.25f});
   steps.push_back(QuantizeInstruction{B::kAttended, B::kCodes});
-  steps.push_back(LinearInstruction{B::kCodes, B::kMixed, W::kOutput, kNone});
+  steps.push_back(
+      LinearInstruction{B::kCodes, B::kMixed, W::kOutput, kNone, ProductRole::kAttention});
   steps.push_back(AddInstruction{B::kResidual, B::kMixed, B::kResidual, 1});
 }
 
@@ -78,17 +82,17 @@ static void addNetwork(Program &program, uint32_t layer) {
   auto &steps = program.instructions;
   steps.push_back(
       NormInstruction{B::kResidual, B::kNormed, W::kNorm, kNone, NormKind::kRms, 1e-6f, kHidden});
-  steps.push_back(LinearInstruction{B::kNormed, B::kScores, W::kRouter, kNone});
+  steps.push_back(
+      LinearInstruction{B::kNormed, B::kScores, W::kRouter, kNone, ProductRole::kRouter});
   steps.push_back(RouteInstruction{B::kScores, B::kExperts, B::kWeights, layer,
-                                   RouterScoring::kSoftmaxThenTopK, kTopK, true, 1});
+                                   RouterScoring::kSoftmaxThenTopK, true, 1, layer != 0});
   // Both layers share one router; layer 0 reuses the buffer of its scores.
   if (layer == 0)
-    steps.push_back(PredictInstruction{B::kNormed, B::kScores, W::kRouter, kNone, 1, 1});
-  // Layer 0 quantizes rows when it gathers them, layer 1 beforehand.
+    steps.push_back(
+        PredictInstruction{B::kNormed, B::kScores, W::kRouter, kNone, 1, 1, false, true});
   steps.push_back(QuantizeInstruction{B::kNormed, B::kCodes});
-  steps.push_back(ExpertsInstruction{layer == 0 ? B::kNormed : B::kCodes, B::kExperts, B::kWeights,
-                                     B::kMixed, layer, B::kGathered, B::kGate, B::kUp, B::kHidden,
-                                     B::kRanks});
+  steps.push_back(ExpertsInstruction{B::kCodes, B::kExperts, B::kWeights, B::kMixed, layer,
+                                     B::kGathered, B::kGate, B::kUp, B::kHidden, B::kRanks});
   steps.push_back(LinearInstruction{B::kNormed, B::kSharedGate, W::kSharedGate, kNone});
   steps.push_back(GateRowsInstruction{B::kMixed, B::kSharedGate, B::kMixed});
   steps.push_back(ActivateInstruction{B::kMixed, B::kNormed, B::kMixed, Activation::kSilu});
@@ -129,6 +133,7 @@ static std::vector<WeightFormat> slicesOf(uint32_t layer, uint32_t expert) {
 static MoeLayer tinyMoeLayer(uint32_t number) {
   MoeLayer layer;
   layer.layer = number;
+  layer.topK = kTopK;
   layer.matrices = {{ExpertPart::kGate, {kExpertWidth, kHidden}},
                     {ExpertPart::kUp, {kExpertWidth, kHidden}},
                     {ExpertPart::kDown, {kHidden, kExpertWidth}}};

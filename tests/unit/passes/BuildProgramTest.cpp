@@ -1,6 +1,6 @@
 // Every instruction is converted to the runtime's plain data with every field in its place. All
 // fields of an instruction have different values, so that swapped fields are found.
-#include "compiler/emit/BuildProgram.h"
+#include "compiler/ir/BuildProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -74,7 +74,7 @@ moert::Program buildWith(const std::string &before, const std::string &instructi
                      "\nmoe.exec.head %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n}";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   REQUIRE(module);
-  FailureOr<moert::Program> program = moec::buildProgram(*module->getOps<moe::ProgramOp>().begin());
+  FailureOr<moert::Program> program = moe::buildProgram(*module->getOps<moe::ProgramOp>().begin());
   REQUIRE(succeeded(program));
   return *program;
 }
@@ -107,7 +107,7 @@ const std::string kWriteS =
 const std::string kWriteG1 =
     "moe.exec.linear %f64a to %g1 weight @w1 : " + kF64 + ", !moe.buffer<f32, 1>\n";
 const std::string kRoute =
-    "moe.exec.route %s to %i, %t of @e1 softmax_then_top_k top 2 renormalize true scale 1.5 : "
+    "moe.exec.route %s to %i, %t of @e1 softmax_then_top_k renormalize true scale 1.5 : "
     "!moe.buffer<f32, 3>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>\n";
 
 } // namespace
@@ -192,7 +192,6 @@ TEST_CASE("a routing keeps its fields") {
   CHECK(i.weights == 9);
   CHECK(i.moeLayer == 1);
   CHECK(i.scoring == moert::RouterScoring::kSoftmaxThenTopK);
-  CHECK(i.topK == 2);
   CHECK(i.renormalize);
   CHECK(i.weightScale == 1.5f);
 }

@@ -57,6 +57,8 @@ TEST_CASE("a gate costs as much as its router, whatever is computed together wit
         continue;
       moert::LinearInstruction beside = *linear;
       beside.dst = route->weights;
+      beside.role = moert::ProductRole::kDense;
+      beside.joined = true;
       program.instructions.insert(program.instructions.begin() + ptrdiff_t(i) + 1, beside);
       i += 2;
     }

@@ -1,0 +1,387 @@
+// The instructions of a schedule. Each is declared once, here: its fields, and describe(), which
+// passes them to a visitor with their roles. From that follow the encoding, the decoder, the checks
+// of numbers and operands, the lifetimes of buffers, the conversion from IR, and the cost of
+// products. docs/adding-an-instruction.md lists the steps of a new one.
+//
+// Notation: [w] is one row of w elements per token.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <variant>
+
+namespace moert {
+
+constexpr int32_t kNone = -1; // An optional buffer or weight that is absent.
+
+/// What a field of an instruction is. Fields with a role are operands; all others are numbers.
+enum class FieldRole : uint8_t {
+  kRead,
+  kReadInPlace, // The written buffer may be this one.
+  kWrite,
+  kUpdate,  // Read, then written.
+  kScratch, // Written; holds nothing afterwards.
+  kOptionalScratch,
+  kTable,  // A resident matrix of which a token needs one row.
+  kMatrix, // A resident matrix that is multiplied with every row.
+  kVector, // A resident vector.
+  kOptionalVector,
+  kSlot,
+  kRope,
+  kMoeLayer,
+  kNumber,
+};
+
+constexpr bool isBuffer(FieldRole role) {
+  return role <= FieldRole::kOptionalScratch;
+}
+constexpr bool isWeight(FieldRole role) {
+  return role >= FieldRole::kTable && role <= FieldRole::kOptionalVector;
+}
+constexpr bool isOptional(FieldRole role) {
+  return role == FieldRole::kOptionalScratch || role == FieldRole::kOptionalVector;
+}
+
+/// What a step's time is spent on: the parts of docs/run-profile.md.
+enum class StepPart : uint8_t {
+  kEmbedding,
+  kNorms,
+  kQuantizing,
+  kAttentionProducts,
+  kAttention,
+  kRouter,
+  kDense,
+  kExperts,
+  kPrefetches,
+  kSums,
+  kHead,
+  kRequests,
+  kChecksums,
+};
+
+/// The maximum number of products of one buffer that are computed together.
+constexpr size_t kMostTogether = 4;
+
+/// The largest enumerator of a field's type; a file with a larger number is refused.
+template <typename Enum> inline constexpr Enum kLast = Enum::kNotSpecialized;
+
+/// dst[h] = scale * row `token` of weight.
+struct EmbedInstruction {
+  int32_t dst, weight;
+  float scale;
+
+  static constexpr const char *kName = "embed";
+  static constexpr StepPart kPart = StepPart::kEmbedding;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kTable, "weight", i.weight);
+    visit(FieldRole::kNumber, "scale", i.scale);
+  }
+  friend bool operator==(const EmbedInstruction &, const EmbedInstruction &) = default;
+};
+
+enum class NormKind : uint8_t { kRms = 0, kLayer = 1 };
+template <> inline constexpr NormKind kLast<NormKind> = NormKind::kLayer;
+
+/// Each run of `segment` elements of src is normalized separately (per head, or the whole row) and
+/// multiplied by weight[segment], plus bias[segment]. dst may be src.
+struct NormInstruction {
+  int32_t src, dst, weight, bias;
+  NormKind kind;
+  float epsilon;
+  uint32_t segment;
+
+  static constexpr const char *kName = "norm";
+  static constexpr StepPart kPart = StepPart::kNorms;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kVector, "weight", i.weight);
+    visit(FieldRole::kOptionalVector, "bias", i.bias);
+    visit(FieldRole::kNumber, "kind", i.kind);
+    visit(FieldRole::kNumber, "epsilon", i.epsilon);
+    visit(FieldRole::kNumber, "segment", i.segment);
+  }
+  friend bool operator==(const NormInstruction &, const NormInstruction &) = default;
+};
+
+/// dst = src as int8 with a scale per group (docs/numbers.md).
+struct QuantizeInstruction {
+  int32_t src, dst;
+
+  static constexpr const char *kName = "quantize";
+  static constexpr StepPart kPart = StepPart::kQuantizing;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+  }
+  friend bool operator==(const QuantizeInstruction &, const QuantizeInstruction &) = default;
+};
+
+/// What a product is for. It affects the breakdown of a step's time and the cost of predictions.
+enum class ProductRole : uint8_t { kDense = 0, kAttention = 1, kRouter = 2 };
+template <> inline constexpr ProductRole kLast<ProductRole> = ProductRole::kRouter;
+
+/// dst[rows] = weight * src + bias. src is kQuantized where the weight is, kF32 where it is float.
+/// `joined`: computed in one parallel run with the product before it, which has the same layer and
+/// src. The results of a run lie apart; it has at most kMostTogether products.
+struct LinearInstruction {
+  int32_t src, dst, weight, bias;
+  ProductRole role = ProductRole::kDense;
+  bool joined = false;
+
+  static constexpr const char *kName = "linear";
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kMatrix, "weight", i.weight);
+    visit(FieldRole::kOptionalVector, "bias", i.bias);
+    visit(FieldRole::kNumber, "role", i.role);
+    visit(FieldRole::kNumber, "joined", i.joined);
+  }
+  friend bool operator==(const LinearInstruction &, const LinearInstruction &) = default;
+};
+
+/// Rotates `heads` heads of `headDim` elements in place: the first 2 * frequencies elements of
+/// each.
+struct RopeInstruction {
+  int32_t buffer;
+  uint32_t heads, headDim, rope;
+
+  static constexpr const char *kName = "rope";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kUpdate, "buffer", i.buffer);
+    visit(FieldRole::kNumber, "heads", i.heads);
+    visit(FieldRole::kNumber, "headDim", i.headDim);
+    visit(FieldRole::kRope, "rope", i.rope);
+  }
+  friend bool operator==(const RopeInstruction &, const RopeInstruction &) = default;
+};
+
+/// Writes the keys and values of the batch into a slot of the KV cache at the tokens' positions.
+struct StoreKvInstruction {
+  int32_t key, value;
+  uint32_t slot;
+
+  static constexpr const char *kName = "store_kv";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "key", i.key);
+    visit(FieldRole::kRead, "value", i.value);
+    visit(FieldRole::kSlot, "slot", i.slot);
+  }
+  friend bool operator==(const StoreKvInstruction &, const StoreKvInstruction &) = default;
+};
+
+/// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own;
+/// over the last `window` of them if that is not 0.
+struct AttendInstruction {
+  int32_t query, dst;
+  uint32_t slot, heads, window;
+  float scale;
+
+  static constexpr const char *kName = "attend";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "heads", i.heads);
+    visit(FieldRole::kNumber, "window", i.window);
+    visit(FieldRole::kNumber, "scale", i.scale);
+  }
+  friend bool operator==(const AttendInstruction &, const AttendInstruction &) = default;
+};
+
+enum class Activation : uint8_t { kSilu = 0 };
+template <> inline constexpr Activation kLast<Activation> = Activation::kSilu;
+
+/// dst = activation(gate) * up. dst may be gate or up.
+struct ActivateInstruction {
+  int32_t gate, up, dst;
+  Activation activation;
+
+  static constexpr const char *kName = "activate";
+  static constexpr StepPart kPart = StepPart::kDense;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "gate", i.gate);
+    visit(FieldRole::kReadInPlace, "up", i.up);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kNumber, "activation", i.activation);
+  }
+  friend bool operator==(const ActivateInstruction &, const ActivateInstruction &) = default;
+};
+
+enum class RouterScoring : uint8_t { kSoftmaxThenTopK = 0 };
+template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kSoftmaxThenTopK;
+
+/// experts[topK] and weights[topK], best first, from scores[experts of the layer]; the layer has
+/// topK. A program routes the MoE layers from the first on, in their order. `beginsReads`: the
+/// reads of the chosen experts, and with them the layer pass, begin after this instruction.
+struct RouteInstruction {
+  int32_t scores, experts, weights;
+  uint32_t moeLayer;
+  RouterScoring scoring;
+  bool renormalize;
+  float weightScale;
+  bool beginsReads = false;
+
+  static constexpr const char *kName = "route";
+  static constexpr StepPart kPart = StepPart::kRouter;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "scores", i.scores);
+    visit(FieldRole::kWrite, "experts", i.experts);
+    visit(FieldRole::kWrite, "weights", i.weights);
+    visit(FieldRole::kMoeLayer, "moeLayer", i.moeLayer);
+    visit(FieldRole::kNumber, "scoring", i.scoring);
+    visit(FieldRole::kNumber, "renormalize", i.renormalize);
+    visit(FieldRole::kNumber, "weightScale", i.weightScale);
+    visit(FieldRole::kNumber, "beginsReads", i.beginsReads);
+  }
+  friend bool operator==(const RouteInstruction &, const RouteInstruction &) = default;
+};
+
+/// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
+/// the batch routes to once. src and `gathered` have rows [h] of the kind that the experts' first
+/// matrices take.
+/// The reads of the experts have begun (beginsReads) with the same `experts`.
+/// gate and up are [expert width]; hidden is the quantized input of the last matrix, kNone where
+/// that matrix is float; ranks is [topK * h], h rounded up to kRankRowElements. dst serves as
+/// scratch meanwhile and is none of the others.
+constexpr uint32_t kRankRowElements = 16;
+struct ExpertsInstruction {
+  int32_t src, experts, weights, dst;
+  uint32_t moeLayer;
+  int32_t gathered, gate, up, hidden, ranks;
+
+  static constexpr const char *kName = "experts";
+  static constexpr StepPart kPart = StepPart::kExperts;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kRead, "experts", i.experts);
+    visit(FieldRole::kRead, "weights", i.weights);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kMoeLayer, "moeLayer", i.moeLayer);
+    visit(FieldRole::kScratch, "gathered", i.gathered);
+    visit(FieldRole::kScratch, "gate", i.gate);
+    visit(FieldRole::kScratch, "up", i.up);
+    visit(FieldRole::kOptionalScratch, "hidden", i.hidden);
+    visit(FieldRole::kScratch, "ranks", i.ranks);
+  }
+  friend bool operator==(const ExpertsInstruction &, const ExpertsInstruction &) = default;
+};
+
+/// Predicts the experts of a later MoE layer, if the plan has a rule for that layer with this
+/// `ahead` (Plan::prefetches), and gives the prefetch candidates to the cache; without such a rule
+/// it does nothing. No token depends on it. Cross-layer gate: scores[experts of moeLayer] = weight
+/// * src + bias, the later layer's router applied to the router input of the current layer.
+/// Activation-path table: the experts chosen by the two layers before decide, and neither src nor
+/// weight is used. The weight is a float matrix; scores is scratch. Follows the route of the
+/// current layer and precedes the layer pass. `joined` as for products, of which a gate is one.
+/// `beginsReads`: as for the route, of the layer that was routed last.
+struct PredictInstruction {
+  int32_t src, scores, weight, bias;
+  uint32_t moeLayer; // The predicted layer.
+  uint32_t ahead;    // MoE layers from here to there: 1 to kMostAhead.
+  bool joined = false;
+  bool beginsReads = false;
+
+  static constexpr const char *kName = "predict";
+  static constexpr StepPart kPart = StepPart::kPrefetches;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kScratch, "scores", i.scores);
+    visit(FieldRole::kMatrix, "weight", i.weight);
+    visit(FieldRole::kOptionalVector, "bias", i.bias);
+    visit(FieldRole::kMoeLayer, "moeLayer", i.moeLayer);
+    visit(FieldRole::kNumber, "ahead", i.ahead);
+    visit(FieldRole::kNumber, "joined", i.joined);
+    visit(FieldRole::kNumber, "beginsReads", i.beginsReads);
+  }
+  friend bool operator==(const PredictInstruction &, const PredictInstruction &) = default;
+};
+
+/// dst = a + scale * b. dst may be a or b.
+struct AddInstruction {
+  int32_t a, b, dst;
+  float scale;
+
+  static constexpr const char *kName = "add";
+  static constexpr StepPart kPart = StepPart::kSums;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "a", i.a);
+    visit(FieldRole::kReadInPlace, "b", i.b);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kNumber, "scale", i.scale);
+  }
+  friend bool operator==(const AddInstruction &, const AddInstruction &) = default;
+};
+
+/// dst = sigmoid(gate[1]) * src. dst may be src.
+struct GateRowsInstruction {
+  int32_t src, gate, dst;
+
+  static constexpr const char *kName = "gate_rows";
+  static constexpr StepPart kPart = StepPart::kDense;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kRead, "gate", i.gate);
+    visit(FieldRole::kWrite, "dst", i.dst);
+  }
+  friend bool operator==(const GateRowsInstruction &, const GateRowsInstruction &) = default;
+};
+
+/// Logits of the tokens whose logits are requested: scale * (weight * src + bias). Ends the
+/// program.
+struct HeadInstruction {
+  int32_t src, weight, bias;
+  float scale;
+
+  static constexpr const char *kName = "head";
+  static constexpr StepPart kPart = StepPart::kHead;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kMatrix, "weight", i.weight);
+    visit(FieldRole::kOptionalVector, "bias", i.bias);
+    visit(FieldRole::kNumber, "scale", i.scale);
+  }
+  friend bool operator==(const HeadInstruction &, const HeadInstruction &) = default;
+};
+
+using Instruction =
+    std::variant<EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction,
+                 RopeInstruction, StoreKvInstruction, AttendInstruction, ActivateInstruction,
+                 RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
+                 GateRowsInstruction, HeadInstruction>;
+
+/// Calls visit(FieldRole, name, field) for each field, in the order of the encoding. A field is an
+/// index (int32_t; kNone where optional and absent), uint32_t, float, bool, or an enum with
+/// lastOf().
+template <typename AnyInstruction, typename Visit>
+void describe(AnyInstruction &instruction, Visit &&visit) {
+  std::visit(
+      [&](auto &content) { std::remove_cvref_t<decltype(content)>::describe(content, visit); },
+      instruction);
+}
+
+constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
+
+/// The instruction of a number, below kInstructionKinds, with every field 0 or its default.
+Instruction emptyInstruction(size_t number);
+
+inline const char *nameOf(const Instruction &instruction) {
+  return std::visit([](const auto &i) { return i.kName; }, instruction);
+}
+
+/// Whether it is computed in one parallel run with the instruction before it.
+bool isJoined(const Instruction &instruction);
+
+/// Whether the reads of the experts that were routed last begin after it.
+bool beginsReads(const Instruction &instruction);
+
+/// The part that a step's time at the instruction counts as. That of a product follows its role.
+StepPart partOf(const Instruction &instruction);
+
+} // namespace moert

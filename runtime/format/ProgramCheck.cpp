@@ -1,0 +1,214 @@
+// What an instruction needs beyond its declaration: the shapes of its operands, and ranges of its
+// numbers. Instruction.h declares everything else, which checkInstruction() derives its checks
+// from.
+#include "runtime/format/ProgramCheck.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <cassert>
+#include <cmath>
+#include <vector>
+
+namespace moert {
+
+namespace {
+
+Shape f32(uint64_t width) {
+  return {BufferKind::kF32, width};
+}
+
+/// The input that a matrix of this format needs.
+Shape inputOf(const WeightFormat &format, uint64_t width) {
+  if (isQuantized(format.kind))
+    return {BufferKind::kQuantized, width, format.activationGroup};
+  return f32(width);
+}
+
+/// Finds the shapes of one instruction's buffers and vectors, in the order of its declaration.
+/// Every index in it has been checked.
+class ShapeRules {
+public:
+  ShapeRules(const Artifact &whole, const Program &checked) : artifact(whole), program(checked) {}
+
+  Status operator()(const EmbedInstruction &i) {
+    return expect({f32(weight(i.weight).shape.cols)});
+  }
+  Status operator()(const NormInstruction &i) {
+    const uint64_t width = buffer(i.src).width;
+    if (i.epsilon < 0)
+      return invalidInput("epsilon is ", i.epsilon, ", expected at least 0");
+    if (i.segment == 0 || width % i.segment != 0)
+      return invalidInput("segment ", i.segment, ", expected a divisor of the width ", width);
+    return expect({f32(width), f32(width), f32(i.segment), f32(i.segment)});
+  }
+  // Any group is accepted here: the instruction that reads dst checks that it is the weight's.
+  Status operator()(const QuantizeInstruction &i) {
+    const Buffer &dst = buffer(i.dst);
+    return expect({f32(dst.width), {BufferKind::kQuantized, dst.width, dst.group}});
+  }
+  Status operator()(const LinearInstruction &i) {
+    const ResidentWeight &matrix = weight(i.weight);
+    const Shape result = f32(matrix.shape.rows);
+    return expect({inputOf(matrix.format, matrix.shape.cols), result, result});
+  }
+  Status operator()(const RopeInstruction &i) {
+    const uint64_t pairs = artifact.ropes[i.rope].inverseFrequencies.size();
+    if (pairs > i.headDim / 2)
+      return invalidInput("rope ", i.rope, " has ", pairs, " frequencies, heads of ", i.headDim,
+                          " elements have room for ", i.headDim / 2);
+    return expect({f32(uint64_t(i.heads) * i.headDim)});
+  }
+  Status operator()(const StoreKvInstruction &i) {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    return expect({f32(uint64_t(kv.kvHeads) * kv.keyDim), f32(uint64_t(kv.kvHeads) * kv.valueDim)});
+  }
+  Status operator()(const AttendInstruction &i) {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    if (i.heads == 0 || i.heads % kv.kvHeads != 0)
+      return invalidInput(i.heads, " heads, expected a multiple of the slot's ", kv.kvHeads);
+    return expect({f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * kv.valueDim)});
+  }
+  Status operator()(const ActivateInstruction &i) {
+    const Shape row = f32(buffer(i.gate).width);
+    return expect({row, row, row});
+  }
+  Status operator()(const RouteInstruction &i) {
+    const size_t experts = artifact.moeLayers[i.moeLayer].experts.size();
+    const uint32_t topK = buffer(i.experts).width;
+    if (topK > experts)
+      return invalidInput("top ", topK, " of ", experts, " experts");
+    return expect({f32(experts), {BufferKind::kI32, topK}, f32(topK)});
+  }
+  Status operator()(const ExpertsInstruction &i) {
+    const MoeLayer &layer = artifact.moeLayers[i.moeLayer];
+    if (layer.experts.front().slices.empty())
+      return invalidInput("the experts have no slices");
+    const WeightFormat &format = layer.experts.front().slices.front().format;
+    const uint32_t topK = buffer(i.experts).width;
+    const uint64_t hidden = layer.matrices[2].shape.rows, width = layer.matrices[0].shape.rows;
+    if (isQuantized(format.kind) != (i.hidden != kNone))
+      return invalidInput("hidden is buffer ", i.hidden, ", expected one where the experts (here ",
+                          nameOf(format.kind), ") are quantized and none otherwise");
+    const Shape src = inputOf(format, hidden);
+    const Shape ranks = f32(topK * roundUp(hidden, kRankRowElements));
+    return expect({src,
+                   {BufferKind::kI32, topK},
+                   f32(topK),
+                   f32(hidden),
+                   src,
+                   f32(width),
+                   f32(width),
+                   inputOf(format, width),
+                   ranks});
+  }
+  Status operator()(const PredictInstruction &i) {
+    const ResidentWeight &matrix = weight(i.weight);
+    const size_t experts = artifact.moeLayers[i.moeLayer].experts.size();
+    if (isQuantized(matrix.format.kind))
+      return invalidInput("the weight is ", nameOf(matrix.format.kind), ", expected floats");
+    if (matrix.shape.rows != experts)
+      return invalidInput("the weight has ", matrix.shape.rows, " rows, expected one for each of ",
+                          experts, " experts");
+    return expect({f32(matrix.shape.cols), f32(experts), f32(experts)});
+  }
+  Status operator()(const AddInstruction &i) {
+    const Shape row = f32(buffer(i.a).width);
+    return expect({row, row, row});
+  }
+  Status operator()(const GateRowsInstruction &i) {
+    const Shape row = f32(buffer(i.src).width);
+    return expect({row, f32(1), row});
+  }
+  Status operator()(const HeadInstruction &i) {
+    const ResidentWeight &matrix = weight(i.weight);
+    return expect({inputOf(matrix.format, matrix.shape.cols), f32(matrix.shape.rows)});
+  }
+
+  std::vector<Shape> shapes;
+
+private:
+  const ResidentWeight &weight(int32_t index) const { return artifact.residents[size_t(index)]; }
+  const Buffer &buffer(int32_t index) const { return program.buffers[size_t(index)]; }
+
+  Status expect(std::initializer_list<Shape> list) {
+    shapes = list;
+    return {};
+  }
+
+  const Artifact &artifact;
+  const Program &program;
+};
+
+Status checkIndex(const char *what, int64_t index, size_t count) {
+  if (index < 0 || uint64_t(index) >= count)
+    return invalidInput(what, " ", index, ", there are ", count);
+  return {};
+}
+
+Status checkVector(const char *name, const ResidentWeight &found, uint64_t width) {
+  if (found.format.kind != WeightKind::kF32 || found.shape.rows != 1 || found.shape.cols != width)
+    return invalidInput(name, " is a ", found.shape.rows, " x ", found.shape.cols, " matrix of ",
+                        nameOf(found.format.kind), ", expected 1 x ", width, " of f32");
+  return {};
+}
+
+/// Whether a field refers to something that exists, or is a number that can be computed with.
+template <typename T>
+Status checkField(const Artifact &artifact, const BufferWalk &buffers, FieldRole role,
+                  const char *name, const T &field) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (!std::isfinite(field))
+      return invalidInput(name, " is ", field, ", expected a finite number");
+    return {};
+  } else {
+    const int64_t index = int64_t(field);
+    if (role == FieldRole::kNumber || (isOptional(role) && index == kNone))
+      return {};
+    if (isBuffer(role))
+      return buffers.widthOf(name, int32_t(index)).status();
+    if (isWeight(role))
+      return checkIndex(name, index, artifact.residents.size());
+    if (role == FieldRole::kSlot)
+      return checkIndex("KV slot", index, artifact.kvSlots.size());
+    if (role == FieldRole::kRope)
+      return checkIndex("rope", index, artifact.ropes.size());
+    return checkIndex("MoE layer", index, artifact.moeLayers.size());
+  }
+}
+
+} // namespace
+
+Status ProgramCheck::checkInstruction(const Instruction &instruction, Values values) {
+  Status status;
+  describe(instruction, [&](FieldRole role, const char *name, const auto &field) {
+    if (status.isOk())
+      status = checkField(artifact, buffers, role, name, field);
+  });
+  MOERT_RETURN_IF_ERROR(std::move(status));
+  ShapeRules rules(artifact, program);
+  MOERT_RETURN_IF_ERROR(std::visit(rules, instruction));
+
+  std::vector<Operand> operands;
+  auto shape = rules.shapes.begin();
+  status = {};
+  describe(instruction, [&]<typename T>(FieldRole role, const char *name, const T &field) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      const bool isVector = role == FieldRole::kVector || role == FieldRole::kOptionalVector;
+      if (!isBuffer(role) && !isVector)
+        return;
+      assert(shape != rules.shapes.end() && "a shape for each buffer and vector");
+      const Shape &expected = *shape++;
+      if (field == kNone || !status.isOk())
+        return;
+      if (isVector)
+        status = checkVector(name, artifact.residents[size_t(field)], expected.width);
+      else
+        operands.push_back({name, field, role, expected});
+    }
+  });
+  MOERT_RETURN_IF_ERROR(std::move(status));
+  MOERT_RETURN_IF_ERROR(buffers.checkShapes(operands));
+  return values == Values::kTracked ? buffers.apply(operands) : Status();
+}
+
+} // namespace moert

@@ -1,0 +1,36 @@
+// The checks of a program's instructions one by one. The compiler runs them on its IR with the
+// symbols of a module in place of an artifact; validateProgram() adds the rules about the program
+// as a whole.
+#pragma once
+
+#include "runtime/format/Artifact.h"
+#include "runtime/format/BufferWalk.h"
+
+namespace moert {
+
+/// Whether a check tracks which buffers hold a value and which share bytes; without offsets it
+/// cannot.
+enum class Values { kTracked, kIgnored };
+
+/// Walks through one program. Borrows both arguments.
+class ProgramCheck {
+public:
+  ProgramCheck(const Artifact &whole, const Program &checked)
+      : artifact(whole), program(checked), buffers(checked) {}
+
+  /// Whether every buffer is well formed and lies in the arena. Call first.
+  Status checkBuffers() const { return buffers.checkBuffers(); }
+
+  /// Whether the instruction's operands exist, have the kinds and widths that it needs, hold values
+  /// if they are read, and share no bytes. Call for each instruction, in order.
+  Status checkInstruction(const Instruction &instruction, Values values = Values::kTracked);
+
+  BufferWalk &walk() { return buffers; }
+
+private:
+  const Artifact &artifact;
+  const Program &program;
+  BufferWalk buffers;
+};
+
+} // namespace moert
