@@ -1,7 +1,7 @@
 // Acceptance tests: what a search may ask about the text that its result is accepted on, and at
 // which levels. docs/accuracy.md derives that the answers stay valid although the search adapts.
 //
-// A test asks whether the upper bound of a candidate's loss meets the target, and hears yes or no.
+// A test checks if the upper bound of a candidate's loss meets the target; the result is yes or no.
 // Tests come in chains. A chain goes from candidates that are safe to candidates that are cheap and
 // ends with the first test that fails. Everything else that chooses a candidate is known from the
 // search's own text, so there is one way through a chain, and all its tests may have the same

@@ -24,7 +24,7 @@ static ProcessFootprint typicalProcess() {
   return process;
 }
 
-// Of one plan: an expert's entries in the lists of pins and of the start, and its uses; a layer's
+// For one plan: an expert's entries in the lists of pins and of the start, and its uses; a layer's
 // lists and its rule of prefetching.
 static constexpr uint64_t kPlanBytesPerExpert = 12, kPlanBytesPerLayer = 128;
 // The reasons of a plan: about ten of at most 600 bytes, and the rest of the plan.
@@ -108,13 +108,14 @@ static Status checkOnce(std::span<const std::string> budgets, std::span<const Pr
       const std::string &earlier = budgets[static_cast<size_t>(same - sizes.begin())];
       return invalidInput("budget ", budget, " is given twice",
                           earlier == budget ? "" : strCat(", before as ", earlier),
-                          "; plans are told by it");
+                          "; plan names must be unique");
     }
     sizes.push_back(size);
   }
   for (Preset preset : presets)
     if (std::count(presets.begin(), presets.end(), preset) > 1)
-      return invalidInput("preset ", presetName(preset), " is given twice; plans are told by it");
+      return invalidInput("preset ", presetName(preset),
+                          " is given twice; plan names must be unique");
   return {};
 }
 

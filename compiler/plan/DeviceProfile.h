@@ -27,7 +27,7 @@ struct Quantity {
 /// Reads into memory that was read into a short time ago. Where a host copies what a virtual disk
 /// delivers, they are faster: its processor's caches still hold the lines that it writes.
 struct ReusedMemory {
-  uint64_t bytes = 0; // Of reads since the last one into the same place began, that one included.
+  uint64_t bytes = 0; // Read since the last read into the same place began, that one included.
   Quantity factor;    // On the rates of the table; above 0.
 };
 
@@ -38,12 +38,12 @@ constexpr uint64_t kLongUnusedBytes = uint64_t(128) << 20;
 /// Reads of whole records, several of them under way at once, at places far apart, into memory that
 /// was not read into for long.
 /// Invariants: both axes ascend strictly and are not empty; bytesPerSecond has sizes x depths
-/// elements, those of one size one behind the other, each above 0; reused ascends strictly and
+/// elements, those of one size one after the other, each above 0; reused ascends strictly and
 /// stays below kLongUnusedBytes.
 struct ReadTable {
   std::vector<uint64_t> sizes;           // Bytes of a record.
   std::vector<uint32_t> depths;          // Records under way.
-  std::vector<Quantity> bytesPerSecond;  // Of all of them together.
+  std::vector<Quantity> bytesPerSecond;  // All of them together.
   std::vector<ReusedMemory> reused = {}; // Empty: all memory is alike.
 };
 
@@ -91,9 +91,9 @@ struct DeviceProfile {
   ReadTable directReads;              // Past the page cache; empty where that is refused.
   ReadTable bufferedReads;            // Through the page cache, nothing of the file in it.
   Quantity fractionWhileComputing{1}; // Relative to the tables' rates, while all cores compute.
-  Quantity submitNsPerMiB;            // Of the thread that asks for a read.
-  Quantity wakeNs; // Of the first read after kDiskRestNs without any, beside what the tables say.
-  Quantity cachedBytesPerSecond; // Buffered reads of what the page cache holds; one at a time.
+  Quantity submitNsPerMiB;            // The time of the thread that submits a read.
+  Quantity wakeNs;                    // Added to the first read after kDiskRestNs without any.
+  Quantity cachedBytesPerSecond;      // Buffered reads of what the page cache holds; one at a time.
 
   /// By weights, tokens and threads, each combination once; int8 and f32 are there, for one token
   /// and for several, with one thread and with `cores` of them.

@@ -1,5 +1,5 @@
 // One disk and the reads that are under way on it, as time passes. Neither pages nor experts: the
-// timed replay says what is read when.
+// timed replay decides what is read when.
 #pragma once
 
 #include "compiler/plan/DeviceTimes.h"
@@ -12,7 +12,7 @@ namespace moec {
 /// What a device does with so many reads of one size under way.
 struct ReadPace {
   double allNs = 0;    // Until all of them have ended.
-  uint32_t served = 1; // Of them are served at a time, the oldest ones; not 0.
+  uint32_t served = 1; // The number of the oldest ones that are served at a time; not 0.
 };
 
 /// The paces of a few sizes of records, kept, since a replay asks millions of times. Borrows the
@@ -33,7 +33,7 @@ private:
   std::vector<std::vector<ReadPace>> perSize; // [size][under way - 1]; allNs 0: not asked yet.
 };
 
-/// The reads under way. All of them together have the rate that the device's table says of so many,
+/// The reads under way. All of them together have the rate that the device's table has for so many,
 /// and the oldest ones have it among them: as few as reach that rate by themselves, for a device
 /// takes up its requests in their order and more of them than it works on at a time wait; nor does
 /// the runtime give it more than some at a time. One that has rested takes a while before it

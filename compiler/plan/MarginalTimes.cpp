@@ -27,7 +27,7 @@ private:
   Status weighReading(const PlanSettings &settings);
   Status weighComputing(const PlanSettings &settings);
   Status weighPages();
-  /// The difference to the time as it is, over what was added or taken away.
+  /// The difference to the unchanged time, over what was added or taken away.
   static double fractionOf(double differenceNs, double ofNs) {
     return ofNs > 0 ? std::max(0.0, differenceNs / ofNs) : 0;
   }

@@ -32,7 +32,7 @@ struct HeadStep {
 
 /// The choice of experts, after the product that computes the scores.
 struct RouteStep {
-  std::optional<StoredMatrix> router; // Of that product; absent: it is not a product of its own.
+  std::optional<StoredMatrix> router; // Its matrix; absent: it is no product of its own.
 };
 
 /// One expert as it is multiplied and checked.

@@ -27,8 +27,8 @@ struct TokenCost {
 /// Checksums of experts that were read. Threads share out slices, of several experts if one has too
 /// few (ExpertCache::verifyReady in runtime/cache/ExpertCache.h).
 struct CheckCost {
-  std::vector<double> sliceNs{0}; // Of a slice, by how many threads have one, from one on.
-  uint32_t slices = 1;            // Of an expert.
+  std::vector<double> sliceNs{0}; // Per slice, by the number of threads that have one, from one on.
+  uint32_t slices = 1;            // Per expert.
   double dispatchNs = 0;          // Where more than one thread has one.
 
   /// Experts that are looked at together, if so many are there.
@@ -67,10 +67,10 @@ public:
   TokenCost products(std::span<const StoredMatrix> matrices);
   TokenCost product(const StoredMatrix &matrix) { return products({&matrix, 1}); }
 
-  /// A network of gate and up, shared out together, and down behind them.
+  /// A network of gate and up, shared out together, and then down.
   TokenCost network(const StoredMatrix &gate, const StoredMatrix &up, const StoredMatrix &down);
 
-  /// Of every token the same: the positions of a chunk are as many as those of as many steps.
+  /// The same for every token: the positions of a chunk are as many as those of as many steps.
   TokenCost attention(const AttentionShape &shape);
 
   /// The checksums of an expert of so many bytes in so many slices, computed as fast as memory is

@@ -23,8 +23,8 @@ inline constexpr const char *kSilence = "layers not prefetched";
 /// experts. Of those that are as fast as every preset, on the whole and on the part that nothing
 /// was decided on, the first that is not kSameTime slower than another one is taken: of the first
 /// ones, up to `searched`, each has something added to the one before, the others are what the
-/// search found nearly as good. If there is none, the best preset. What prefetches beats what does
-/// not by kMinPrefetchGain or not at all. All that was decided on says what is popular.
+/// search found nearly as good. If there is none, the best preset. A plan with
+/// prefetching must be faster by kMinPrefetchGain. The whole deciding part counts for popularity.
 SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
                         std::span<const Finalist> finalists, size_t searched);
 

@@ -31,7 +31,7 @@ double computeNsPerToken(const PlanProblem &problem, size_t fromStep) {
   return ratio(ns, tokens);
 }
 
-/// Of the size of record that the device reads fastest, into the memory that it reads fastest into.
+/// The best rate over all sizes of records, depths and memory.
 static double bestBytesPerNs(const PlanProblem &problem) {
   double best = 0, factor = 1;
   for (const ReusedMemory &reused : problem.reads->reused)

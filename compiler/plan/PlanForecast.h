@@ -13,7 +13,7 @@
 
 namespace moec {
 
-/// Of the trace's steps from `fromStep` on, on a device that the caller names in the result.
+/// For the trace's steps from `fromStep` on, on a device that the caller names in the result.
 /// Refuses what replayInTime() refuses.
 moert::Result<moert::Forecast> forecastOf(const PlanProblem &problem, const PlanSettings &settings,
                                           size_t fromStep = 0);

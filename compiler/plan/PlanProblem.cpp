@@ -94,7 +94,7 @@ static Status checkTimes(const PlanProblem &problem) {
                           " threads, expected at least 1 of each");
   }
   if (!isTime(problem.costs->after))
-    return invalidInput("the cost behind the last MoE layer is not a time");
+    return invalidInput("the cost after the last MoE layer is not a time");
   const Contention &contention = problem.costs->contention;
   for (double fraction : {contention.readingWhileComputing, contention.computingWhileReading})
     if (!(fraction > 0 && fraction <= 1))
@@ -286,7 +286,7 @@ Status verify(const PlanProblem &problem, const PlanSettings &settings) {
                         ", expected ", layers, " or none");
   for (uint32_t layer = 0; layer < settings.prefetches.size(); ++layer)
     MOERT_RETURN_IF_ERROR(checkPrefetch(problem, settings.prefetches[layer], layer));
-  // The rest is what a cache says that is made of them.
+  // A cache made of them checks the rest.
   return CacheReplay::create(replayCacheOf(problem, settings)).status();
 }
 

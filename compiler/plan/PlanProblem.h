@@ -34,10 +34,11 @@ struct LayerPredictions {
 
 /// What computing and reading cost each other.
 struct Contention {
-  double readingWhileComputing = 1; // Of the disk's rate, which is left; above 0, at most 1.
-  double computingWhileReading = 1; // Of the processor's.
+  double readingWhileComputing =
+      1; // The fraction of the disk's rate that is left; above 0, at most 1.
+  double computingWhileReading = 1; // The same for the processor.
   double submitNsPerByte = 0;       // The computing thread's time to begin a read.
-  double wakeNs = 0;                // Of a disk that rested meanwhile, before its first read.
+  double wakeNs = 0;                // The first read of a disk that rested.
 };
 
 /// What steps cost beside reading.
@@ -47,7 +48,7 @@ struct StepCosts {
                         // end of this one's router: attention, norms, dense layers.
     TokenCost beside{}; // Behind the router, while the experts are read: a shared expert.
     TokenCost expert;   // Computing one expert for the tokens that want it.
-    CheckCost checks{}; // Of experts that were read.
+    CheckCost checks{}; // For experts that were read.
     /// One prefetch of this layer by gate where it is made: [gates that are prefetched with there -
     /// 1], which are stacked into one product.
     std::array<double, moert::kMostAhead> predictNs{};
@@ -65,7 +66,7 @@ struct PlanProblem {
   std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
   std::span<const uint32_t> topK;                     // Per MoE layer.
   uint64_t pageBytes = 0;
-  uint64_t poolPages = 0;           // Of quotas and staging together.
+  uint64_t poolPages = 0;           // Quotas and staging together.
   const ReadTable *reads = nullptr; // plannedReads() of the device.
   const StepCosts *costs = nullptr;
 };
@@ -74,10 +75,10 @@ struct PlanProblem {
 struct PlanSettings {
   moert::CacheAllotment allotment;
   moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kReuseDistance};
-  std::vector<std::vector<uint32_t>> pinned; // Per MoE layer; empty: none at all.
+  std::vector<std::vector<uint32_t>> pinned; // Per MoE layer; empty: none.
   std::vector<std::vector<uint32_t>> start, startUses;
   uint32_t startTokens = 1;
-  std::vector<moert::PrefetchRule> prefetches; // Per MoE layer; empty: none at all.
+  std::vector<moert::PrefetchRule> prefetches; // Per MoE layer; empty: none.
   friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
 

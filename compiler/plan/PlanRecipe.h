@@ -1,5 +1,5 @@
 // Few numbers of which a plan's settings follow: what the search turns. Settings name quotas, start
-// and prefetches layer by layer; a recipe says how they are got.
+// and prefetches layer by layer; a recipe derives them.
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -17,7 +17,7 @@ struct PlanRecipe {
   moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kReuseDistance};
   uint32_t prefetchRecords = 0; // Staging pages for so many records, beside those for the demand.
   bool hasCurvedQuotas = false; // By QuotaCurves.h; otherwise even.
-  uint32_t pins = 0;            // Of each layer's most popular experts.
+  uint32_t pins = 0;            // The most popular experts per layer.
   bool hasStart = false;        // With the most popular experts.
   /// For every layer that can be prefetched so; a layer nearer to the first one than `ahead` is
   /// prefetched from the first one, and no more candidates are looked at than are known.

@@ -168,7 +168,7 @@ static void forgetQuotas(std::vector<PlanReason> &decisions) {
 void Search::addNearRules() {
   const std::vector<Variant> variants = ruleVariants();
   const std::vector<double> ns = measure("eviction", variants);
-  std::vector<size_t> near; // Of each policy the better sharing.
+  std::vector<size_t> near; // For each policy the better sharing.
   for (size_t i = 0; i < variants.size(); ++i) {
     auto isSamePolicy = [&](size_t other) {
       return variants[other].recipe.rules.eviction == variants[i].recipe.rules.eviction;
@@ -313,11 +313,11 @@ void Search::decidePrefetches() {
 void Search::decideSilence() {
   const TimedResult result = trials.replayPasses(book.settingsOf(best));
   const size_t layers = problem.recordBytes.size();
-  std::vector<double> useful(layers, 0), settled(layers, 0);
+  std::vector<double> useful(layers, 0), finished(layers, 0);
   for (size_t p = 0; p < result.passes.size(); ++p) {
     const ReplayCounts &counts = result.passes[p].counts.cache;
     useful[p % layers] += static_cast<double>(counts.useful);
-    settled[p % layers] += static_cast<double>(counts.useful + counts.cancelled);
+    finished[p % layers] += static_cast<double>(counts.useful + counts.cancelled);
   }
   std::vector<Variant> variants{{best, "none"}};
   for (double least : {0.3, 0.45, 0.6, 0.7, 0.8}) {
@@ -325,7 +325,7 @@ void Search::decideSilence() {
     recipe.isSilent.assign(layers, false);
     size_t silent = 0;
     for (size_t l = 0; l < layers; ++l) {
-      recipe.isSilent[l] = useful[l] < least * settled[l];
+      recipe.isSilent[l] = useful[l] < least * finished[l];
       silent += recipe.isSilent[l];
     }
     if (silent > 0 && recipe.isSilent != variants.back().recipe.isSilent)

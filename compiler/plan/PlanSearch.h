@@ -16,7 +16,7 @@ namespace moec {
 struct SearchProgress {
   std::string_view deciding; // "eviction"
   uint32_t replays = 0;      // So far.
-  double tokenNs = 0;        // Of the best settings so far.
+  double tokenNs = 0;        // With the best settings so far.
 };
 
 struct SearchOptions {
@@ -50,7 +50,7 @@ struct SearchedPlan {
 /// end.
 ///
 /// Decided is on the first part of the trace, at most two thirds of its decoded tokens. The first
-/// quarter of that says what is popular, so that no cache starts with the future, and does not
+/// quarter of that decides what is popular, so that no cache starts with the future, and does not
 /// count, so that caches are full where it counts. What was the best on the way, and the best with
 /// eviction policies that were nearly as good, is then held against the presets
 /// (PlanAcceptance.h): on the whole trace no preset is faster than what is returned, or one that

@@ -40,10 +40,10 @@ public:
   /// Mean times of a decoded token of the part that is decided on, in the order of the settings;
   /// infinite for what verify() refuses, as it does where a pool is too small.
   std::vector<double> measure(std::span<const PlanSettings> candidates);
-  /// Of the same part, with its layer passes; without any once it is stopped. The settings are ones
+  /// The same part, with its layer passes; without any once it is stopped. The settings are ones
   /// that verify() accepts.
   TimedResult replayPasses(const PlanSettings &settings);
-  /// Of the whole trace; likewise.
+  /// The whole trace; likewise.
   std::vector<TimedResult> replayAll(std::span<const PlanSettings> candidates);
 
   uint32_t replays() const { return replayCount; }

@@ -11,7 +11,7 @@
 
 namespace moec {
 
-/// Where a table says that all memory is alike, nothing is kept.
+/// Where all memory of a table is alike, nothing is kept.
 ///
 /// Invariant: the lists of experts that have places and the pool's free pages are all pages.
 class PoolPlaces {

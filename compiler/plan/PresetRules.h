@@ -26,7 +26,7 @@ enum class Preset : uint8_t {
 /// "load-on-demand", as --preset spells it.
 std::string_view presetName(Preset preset);
 
-/// Refuses other names, and says of published systems that are not there what is missing.
+/// Refuses other names, and states for published systems that are not offered what is missing.
 moert::Result<Preset> presetOf(const std::string &name);
 
 moert::CacheRules rulesOf(Preset preset);
@@ -36,7 +36,7 @@ moert::PrefetchRule predictorOf(Preset preset);
 
 /// What a layer's prefetches are made from.
 struct PrefetchScope {
-  uint64_t experts = 0, topK = 0; // Of the layer.
+  uint64_t experts = 0, topK = 0; // In the layer.
   uint64_t named = 0;             // Experts that the predictor names for a token, at most.
   uint64_t records = UINT64_MAX;  // That the staging pages hold.
 };

@@ -16,7 +16,7 @@ struct QuotaCurve {
   std::vector<double> bytes; // Read by decode steps.
 };
 
-/// Of the trace's first `steps`, under a policy, with so many pages in staging; the same whatever
+/// For the trace's first `steps`, under a policy, with so many pages in staging; the same whatever
 /// the number of threads.
 std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, moert::EvictionPolicy eviction,
                                     uint64_t stagingPages, size_t steps, uint32_t threads = 1);

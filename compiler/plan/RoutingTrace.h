@@ -36,7 +36,7 @@ struct RoutingPass {
 struct RoutingTrace {
   std::vector<uint32_t> layerExperts; // Per layer.
   std::vector<RoutingPass> passes;
-  /// Of each layer pass distinct experts, as the engine orders them: the most popular first, ties
+  /// For each layer pass distinct experts, as the engine orders them: the most popular first, ties
   /// to the lowest index; and how many of its tokens want them.
   std::vector<uint32_t> wanted, uses;
 

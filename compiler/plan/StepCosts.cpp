@@ -88,7 +88,7 @@ private:
   StepCosts costs;
   Origin contention = Origin::kMeasured;
   TokenCost before, sinceCut;         // Up to the last router; since it or the last experts.
-  std::optional<StoredMatrix> router; // Of the next experts' layer.
+  std::optional<StoredMatrix> router; // For the next experts' layer.
 };
 
 } // namespace

@@ -94,7 +94,7 @@ struct WidthSearchInput {
   /// Parallel to the items: has no squared errors to go by and is alone in its group, so that each
   /// of its options is probed; left at the most bits by uniform widths.
   std::vector<bool> isProbedDirectly;
-  double target = 0; // Of the loss that accept() measures.
+  double target = 0; // For the loss that accept() measures.
   /// Where measure() measures another loss than accept(): the predicted bound that is most likely
   /// to pass.
   std::optional<double> firstThreshold;
@@ -113,7 +113,7 @@ struct MeasuredWidths {
   std::string solver;
   WidthAssignment assignment;
   double cost = 0;                                         // Bytes.
-  double limit = std::numeric_limits<double>::quiet_NaN(); // Of the knapsack, in nats.
+  double limit = std::numeric_limits<double>::quiet_NaN(); // The knapsack's, in nats.
   Measurement measurement;
   double tokenNs = std::numeric_limits<double>::quiet_NaN(); // Expected; infinite: does not fit.
 };

@@ -1,6 +1,6 @@
 // The ways to choose widths. Each takes a problem that check() accepts and proposes an assignment
-// that verify() accepts, or says that there is none; the same problem gives the same assignment on
-// every machine.
+// that verify() accepts, or reports that there is none; the same problem gives the same assignment
+// on every machine.
 #pragma once
 
 #include "compiler/plan/WidthProblem.h"

@@ -6,7 +6,7 @@
 // other bytes out of the cache while its expert is there; it is multiplied. An expert that is
 // seldom wanted, and one that always stays in a cache which has room, cost next to nothing. All of
 // it changes with the widths themselves, so weights hold near the assignment that they were taken
-// at: they are taken again where they lead, and what the replay says of the whole decides.
+// at: they are taken again where they lead, and the replay of the whole decides.
 #pragma once
 
 #include "compiler/plan/MarginalTimes.h"
@@ -39,15 +39,15 @@ public:
 
 /// An option as the replay needs to know it.
 struct TimedOption {
-  uint64_t bytes = 0;   // Of an expert's record; of resident weights.
-  double computeNs = 0; // Of an expert, once; of resident weights, for a token.
-  double checkNs = 0;   // Of an expert that was read.
+  uint64_t bytes = 0;   // An expert's record, or resident weights.
+  double computeNs = 0; // For an expert, once; for resident weights, per token.
+  double checkNs = 0;   // For an expert that was read.
 };
 
 /// Parallel to a WidthItem.
 struct TimedItem {
   struct Place {
-    uint32_t layer = 0, expert = 0; // Of the trace.
+    uint32_t layer = 0, expert = 0; // In the trace.
   };
   std::optional<Place> expert; // Absent: resident weights, whose bytes the cache does not get.
   std::vector<TimedOption> options;

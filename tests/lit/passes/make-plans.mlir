@@ -12,11 +12,11 @@
 // RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=swapmoe" 2>&1 | FileCheck %s --check-prefix=SWAPMOE
 // RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=fifo" 2>&1 | FileCheck %s --check-prefix=FIFO
 
-// SAME: error: preset lru is given twice; plans are told by it
+// SAME: error: preset lru is given twice; plan names must be unique
 // HOBBIT: error: preset hobbit reads missed experts at fewer bits or skips them, which changes the output and is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe or fate
 // SWAPMOE: error: preset swapmoe lets the router choose among experts in memory alone, which changes the output and is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe or fate
 // FIFO: error: preset 'fifo', expected auto, load-on-demand, lru, edgemoe or fate
-// TWICE: error: budget 1GiB is given twice; plans are told by it
+// TWICE: error: budget 1GiB is given twice; plan names must be unique
 // BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
 // FRACTION: error: budget 10%: a cache of that fraction of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB
 // SIZE: error: budget: size '6': the unit is missing

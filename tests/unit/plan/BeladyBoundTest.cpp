@@ -56,7 +56,7 @@ TEST_CASE("the pages are one pool for all layers") {
   std::vector<LayerRoutes> layers{{2, 1, first}, {2, 1, second}};
   RoutingTrace trace = makeTrace(layers, std::vector<TraceStep>(4)).value();
   CHECK(beladyBound(trace, evenBytes(2, 2, 4096), 4096, 3).misses == 3);
-  // Of two pages one is layer 1's (2 hits of 3 with one page), the other gives one hit of 2.
+  // One of two pages is layer 1's (2 hits of 3 with one page), the other gives one hit of 2.
   CHECK(beladyBound(trace, evenBytes(2, 2, 4096), 4096, 2).misses == 4);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("records of different sizes may stay in part") {
   CHECK(bound.misses == 2); // As if both were of one page.
 }
 
-/// The fewest misses of any cache at all, by trying every content after every layer pass; those of
+/// The fewest misses of any cache, by trying every content after every layer pass; those of
 /// decode steps alone where they alone count.
 static uint32_t fewestMisses(const RoutingTrace &trace, uint32_t capacity, uint32_t start,
                              bool countsPrompts) {

@@ -73,7 +73,7 @@ TEST_CASE("budgets that say nothing are refused") {
   }
 }
 
-TEST_CASE("each preset has a plan for each budget and is told by its name") {
+TEST_CASE("each preset has a plan for each budget and its own name") {
   const std::vector<std::string> budgets = {"25%", "75%"};
   PlannedUse use;
   use.presets = {Preset::kLru, Preset::kAuto};
@@ -101,11 +101,11 @@ TEST_CASE("a budget that is given twice is refused, however it is written") {
   auto refusal = [](std::vector<std::string> budgets) {
     return planBudgets(tinyModel(), budgets, PlannedUse()).status().message();
   };
-  CHECK(refusal({"25%", "25%"}) == "budget 25% is given twice; plans are told by it");
+  CHECK(refusal({"25%", "25%"}) == "budget 25% is given twice; plan names must be unique");
   CHECK(refusal({"25%", "50%", "25.0%"}) ==
-        "budget 25.0% is given twice, before as 25%; plans are told by it");
+        "budget 25.0% is given twice, before as 25%; plan names must be unique");
   CHECK(refusal({"512MiB", "0.5GiB"}) ==
-        "budget 0.5GiB is given twice, before as 512MiB; plans are told by it");
+        "budget 0.5GiB is given twice, before as 512MiB; plan names must be unique");
   CHECK(refusal({"512MiB", "512MB", "51.2%", "51%"}) == "");
 }
 

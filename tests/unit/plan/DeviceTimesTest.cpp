@@ -48,8 +48,7 @@ TEST_CASE("a read of a measured size and depth takes the measured time") {
   CHECK(readNs(someReads(), 4096, 1).value == doctest::Approx(100e3));
 }
 
-TEST_CASE(
-    "a read between two sizes or depths takes a time between theirs, and says that it is derived") {
+TEST_CASE("a read between two sizes or depths takes a time between theirs, which is derived") {
   // 64 KiB is half way from 4 KiB to 1 MiB, depth 2 from 1 to 4, by logarithm.
   const Quantity bySize = readNs(someReads(), 64 << 10, 1);
   CHECK(bySize.value == doctest::Approx(std::sqrt(100e3 * 1e6)));

@@ -66,7 +66,7 @@ double ratioOf(const std::vector<RatioUnit> &units) {
 struct Compile : SyntheticWidths {
   const Documents &searched, &accepted;
   AcceptanceLevels levels;
-  double worstBound = 0; // Of the tests.
+  double worstBound = 0; // Over the tests.
 
   Compile(const Documents &search, const Documents &acceptance, double target, uint32_t number)
       : SyntheticWidths(target), searched(search), accepted(acceptance),

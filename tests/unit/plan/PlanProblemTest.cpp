@@ -51,7 +51,7 @@ TEST_CASE("a problem that contradicts itself is refused with the numbers") {
   CHECK(refusal([](PlanFixture &f) { f.costs.layers[0].checks.sliceNs.clear(); }) ==
         "the checks of MoE layer 0 have 1 slices and 0 threads, expected at least 1 of each");
   CHECK(refusal([](PlanFixture &f) { f.costs.after.furtherNs = -1; }) ==
-        "the cost behind the last MoE layer is not a time");
+        "the cost after the last MoE layer is not a time");
   CHECK(refusal([](PlanFixture &f) { f.reads.depths.push_back(2); }) ==
         "the device's table of reads has 1 rates of 1 sizes and 2 depths");
   CHECK(refusal([](PlanFixture &f) { f.reads.bytesPerSecond[0].value = 0; }) ==

@@ -139,7 +139,7 @@ TEST_CASE("prefetches that hardly gain anything are not made") {
   }
 }
 
-TEST_CASE("a policy that is nearly the best where it is decided, and better behind it, is taken") {
+TEST_CASE("a policy that is nearly the best where it is decided, and better after it, is taken") {
   // The same habits over what is decided on, which counting uses suits; then others, which it is
   // the last to see.
   std::mt19937 random(5);

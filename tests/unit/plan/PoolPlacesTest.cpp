@@ -23,10 +23,10 @@ TEST_CASE("memory that nothing was read into is as slow as it gets") {
 TEST_CASE("a place that is taken again is as fast as its last read is near") {
   const ReadTable reads = fasterLately();
   PoolPlaces places(reads, 4, kPage, 4);
-  places.take(0, 2 * kPage); // Of the first two pages.
+  places.take(0, 2 * kPage); // The first two pages.
   places.giveBack(0);
   CHECK(places.take(1, 2 * kPage) == doctest::Approx(ReusedFactors(reads).of(2 * kPage)));
-  places.take(2, 2 * kPage); // Of the others.
+  places.take(2, 2 * kPage); // The others.
   places.giveBack(1);
   CHECK(places.take(3, 2 * kPage) == doctest::Approx(ReusedFactors(reads).of(4 * kPage)));
 }

@@ -61,7 +61,7 @@ TEST_CASE("load-on-demand keeps nothing, however large the pool") {
   CHECK(allotment.stagingPages == 24); // One layer's experts.
 }
 
-TEST_CASE("lru and auto share evenly") {
+TEST_CASE("lru and auto have even quotas") {
   for (Preset preset : {Preset::kLru, Preset::kAuto})
     CHECK(allotFor(preset, shapeOf(4), 48).quotaPages == std::vector<uint32_t>{12, 12, 12, 12});
 }

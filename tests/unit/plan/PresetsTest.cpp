@@ -67,7 +67,7 @@ TEST_CASE("fate reads as many experts as the time between two routers holds") {
   CHECK(planPreset(Preset::kFate, fixture.problem()).settings.prefetches[1].reads == 2);
 }
 
-TEST_CASE("a preset that does not prefetch says what time there is, or that nothing is known") {
+TEST_CASE("a preset that does not prefetch has a reason: the time, or that nothing is known") {
   PlanFixture fixture = someProblem(40);
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 2960;

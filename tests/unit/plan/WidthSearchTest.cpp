@@ -83,7 +83,7 @@ TEST_CASE("measurements that end between an item's options are refused") {
   whole.input.solver = model.input.solver = SolverChoice::kKnapsack;
   searched(whole);
   const uint32_t uniforms = 4; // 8, 6, 4 and 3 bits; the last is beyond the target.
-  REQUIRE(whole.probes == 1 + kLayers + 2 * 2); // Of nothing, of layers, of two residents' options.
+  REQUIRE(whole.probes == 1 + kLayers + 2 * 2); // Nothing, layers, two residents' options.
   model.input.maxMeasurements = uniforms + whole.probes - 1; // The last resident's last is missing.
   auto outcome = searchWidths(model.input, model);
   REQUIRE(!outcome.isOk());
