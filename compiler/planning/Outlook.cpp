@@ -67,10 +67,10 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
   sized.artifact = std::move(*artifact);
   sized.artifact.pageBytes = static_cast<uint32_t>(
       (*module)->getAttrOfType<mlir::IntegerAttr>(mlir::moe::kPageBytesAttr).getInt());
-  sized.artifact.plans = mlir::moe::plansOf(*module);
   auto footprint = mlir::moe::footprintOf(*module, sized.artifact);
   if (mlir::failed(footprint))
     return ir.failure("working out the memory");
+  sized.artifact.plans = mlir::moe::plansOf(*module); // Counted by withPlans().
   sized.footprint = withPlans(*footprint, std::max<size_t>(1, request.budgets.size()));
   return sized;
 }
