@@ -290,15 +290,14 @@ struct Execution {
 Status Engine::Impl::executeTogether(std::span<const Instruction> joined,
                                      LayerProfile &layerProfile) {
   const Execution execution = {*this, joined, layerProfile};
-  return std::visit(
-      [&](const auto &instruction) -> Status {
-        if constexpr (std::is_same_v<decltype(execution(instruction)), Status>)
-          return execution(instruction);
-        else
-          execution(instruction);
-        return {};
-      },
-      joined.front());
+  Status status;
+  visitInstruction(joined.front(), [&](const auto &instruction) {
+    if constexpr (std::is_same_v<decltype(execution(instruction)), Status>)
+      status = execution(instruction);
+    else
+      execution(instruction);
+  });
+  return status;
 }
 
 void Engine::Impl::countTime(std::span<const Instruction> joined, uint64_t computeNs) {

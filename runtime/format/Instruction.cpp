@@ -27,35 +27,39 @@ static constexpr StepPart partOf(ProductRole role) {
   return StepPart::kDense;
 }
 
+const char *nameOf(const Instruction &instruction) {
+  const char *name = "";
+  visitInstruction(instruction, [&](const auto &i) { name = i.kName; });
+  return name;
+}
+
 StepPart partOf(const Instruction &instruction) {
-  return std::visit(
-      []<typename T>(const T &i) {
-        if constexpr (requires { T::kPart; })
-          return T::kPart;
-        else
-          return partOf(i.role);
-      },
-      instruction);
+  StepPart part = StepPart::kDense;
+  visitInstruction(instruction, [&](const auto &i) {
+    if constexpr (requires { i.kPart; })
+      part = i.kPart;
+    else
+      part = partOf(i.role);
+  });
+  return part;
 }
 
 bool isJoined(const Instruction &instruction) {
-  return std::visit(
-      [](const auto &i) {
-        if constexpr (requires { i.joined; })
-          return i.joined;
-        return false;
-      },
-      instruction);
+  bool joined = false;
+  visitInstruction(instruction, [&](const auto &i) {
+    if constexpr (requires { i.joined; })
+      joined = i.joined;
+  });
+  return joined;
 }
 
 bool beginsReads(const Instruction &instruction) {
-  return std::visit(
-      [](const auto &i) {
-        if constexpr (requires { i.beginsReads; })
-          return i.beginsReads;
-        return false;
-      },
-      instruction);
+  bool begins = false;
+  visitInstruction(instruction, [&](const auto &i) {
+    if constexpr (requires { i.beginsReads; })
+      begins = i.beginsReads;
+  });
+  return begins;
 }
 
 } // namespace moert

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 namespace moert {
@@ -356,24 +357,35 @@ using Instruction =
                  RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
                  GateRowsInstruction, HeadInstruction>;
 
-/// Calls visit(FieldRole, name, field) for each field, in the order of the encoding. A field is an
-/// index (int32_t; kNone where optional and absent), uint32_t, float, bool, or an enum with
-/// lastOf().
+constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
+
+/// Calls visit with the instruction's struct. std::visit would add 90 KiB to the program, and so to
+/// its accounted memory: the names of its instantiations.
 template <typename AnyInstruction, typename Visit>
-void describe(AnyInstruction &instruction, Visit &&visit) {
-  std::visit(
-      [&](auto &content) { std::remove_cvref_t<decltype(content)>::describe(content, visit); },
-      instruction);
+void visitInstruction(AnyInstruction &instruction, Visit &&visit) {
+  auto visitAs = [&]<size_t kNumber>(std::in_place_index_t<kNumber>) {
+    if (auto *content = std::get_if<kNumber>(&instruction))
+      visit(*content);
+  };
+  [&]<size_t... kNumbers>(std::index_sequence<kNumbers...>) {
+    (visitAs(std::in_place_index<kNumbers>), ...);
+  }
+  (std::make_index_sequence<kInstructionKinds>());
 }
 
-constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
+/// Calls visit(FieldRole, name, field) for each field, in the order of the encoding. A field is an
+/// index (int32_t; kNone where optional and absent), uint32_t, float, bool, or an enum with kLast.
+template <typename AnyInstruction, typename Visit>
+void describe(AnyInstruction &instruction, Visit &&visit) {
+  visitInstruction(instruction, [&]<typename T>(T &content) {
+    std::remove_const_t<T>::describe(content, visit);
+  });
+}
 
 /// The instruction of a number, below kInstructionKinds, with every field 0 or its default.
 Instruction emptyInstruction(size_t number);
 
-inline const char *nameOf(const Instruction &instruction) {
-  return std::visit([](const auto &i) { return i.kName; }, instruction);
-}
+const char *nameOf(const Instruction &instruction);
 
 /// Whether it is computed in one parallel run with the instruction before it.
 bool isJoined(const Instruction &instruction);

@@ -186,7 +186,8 @@ Status ProgramCheck::checkInstruction(const Instruction &instruction, Values val
   });
   MOERT_RETURN_IF_ERROR(std::move(status));
   ShapeRules rules(artifact, program);
-  MOERT_RETURN_IF_ERROR(std::visit(rules, instruction));
+  visitInstruction(instruction, [&](const auto &content) { status = rules(content); });
+  MOERT_RETURN_IF_ERROR(std::move(status));
 
   std::vector<Operand> operands;
   auto shape = rules.shapes.begin();

@@ -167,7 +167,9 @@ Status OrderCheck::checkAt(size_t index) {
   if (std::holds_alternative<HeadInstruction>(instruction) && following != 0)
     return invalidInput("a head ends the program, but ", following, " instructions follow");
   MOERT_RETURN_IF_ERROR(check.checkInstruction(instruction));
-  return std::visit([this](const auto &content) { return order(content); }, instruction);
+  Status status;
+  visitInstruction(instruction, [&](const auto &content) { status = order(content); });
+  return status;
 }
 
 Status OrderCheck::checkEnd() const {

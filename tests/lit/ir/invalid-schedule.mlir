@@ -540,3 +540,23 @@ moe.program @p {
   moe.exec.predict %h to %s weight @r of @e ahead 1 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
   moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
 }
+
+// -----
+
+// An instruction refers to symbols that exist.
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{found no moe.weight named @w}}
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
+// A symbol is of the kind that the instruction's declaration names.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  // expected-error@+1 {{found no moe.rope named @w}}
+  moe.exec.rope %h heads 4 of 16 by @w : !moe.buffer<f32, 64>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
