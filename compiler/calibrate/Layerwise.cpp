@@ -137,7 +137,7 @@ Status LayerwiseExecutor::Impl::loadResidents(const Segment &segment) {
 // A cache of this layer alone, which owns the whole pool.
 Status LayerwiseExecutor::Impl::makeCache(const Segment &segment) {
   if (engine.cache)
-    bytesRead += engine.cache->totalStats().bytesRead;
+    bytesRead += engine.cache->totalCounts().bytesRead;
   engine.cache.reset();
   if (!segment.moeLayer)
     return {};
@@ -236,7 +236,7 @@ const std::string &LayerwiseExecutor::ioDescription() const {
 }
 uint64_t LayerwiseExecutor::bytesRead() const {
   return impl->bytesRead +
-         (impl->engine.cache ? impl->engine.cache->totalStats().bytesRead : uint64_t(0));
+         (impl->engine.cache ? impl->engine.cache->totalCounts().bytesRead : uint64_t(0));
 }
 
 Status LayerwiseExecutor::begin(uint32_t segment) {

@@ -1,14 +1,13 @@
-// The expert cache without its bytes: replays a routing trace through the runtime's own directory
-// and policies, and counts what the runtime would count: layer pass by layer pass the same, where
-// no read fails and the prefetches of a layer pass have been read when the next one begins. Reads
-// that race with the computation change what is read of prefetches, never hits, misses and
-// evictions.
+// The expert cache without its bytes: drives the runtime's own CacheMachine with a routing trace,
+// each read completing as it begins, and counts what the runtime counts: layer pass by layer pass
+// the same, if no read fails and the prefetches of a layer pass have been read when the next one
+// begins. Reads that race with the computation change what is read of prefetches, never hits,
+// misses and evictions.
 #pragma once
 
 #include "compiler/plan/RoutingTrace.h"
 #include "runtime/base/Status.h"
-#include "runtime/policy/CacheDirectory.h"
-#include "runtime/policy/PrefetchList.h"
+#include "runtime/policy/CacheMachine.h"
 
 #include <cstdint>
 #include <span>
@@ -36,64 +35,44 @@ struct ReplayCache {
   std::vector<ReplayLayer> layers;
 };
 
-/// As the runtime's CacheStats.
-struct ReplayCounts {
-  uint64_t hits = 0;
-  uint64_t misses = 0;
-  uint64_t evictions = 0;
-  uint64_t bytesRead = 0; // Prefetches included.
-  uint64_t prefetchesRead = 0, prefetchBytes = 0;
-  uint64_t useful = 0;             // Misses that had been prefetched.
-  uint64_t cancelled = 0;          // Prefetches that were let go unused.
-  uint64_t prefetchesRetained = 0; // In memory already, and not read.
-  ReplayCounts &operator+=(const ReplayCounts &other);
-  friend bool operator==(const ReplayCounts &, const ReplayCounts &) = default;
-};
+/// Reads under way at once, as the runtime's engine has them; of these kMostPrefetchReads are
+/// prefetches.
+constexpr size_t kMostReads = 16;
 
-moert::DirectorySize directorySizeOf(const ReplayCache &cache);
-
-/// What the rules leave in a directory as a new prompt begins; the number of evictions.
-uint64_t beginPromptIn(moert::CacheDirectory &directory);
-
-/// A cache that is executed by hand. One thread.
+/// A cache that is executed layer pass by layer pass. For one thread.
 class CacheReplay {
 public:
   /// Fills and pins. Refuses a cache that the runtime would refuse, with the numbers.
   static moert::Result<CacheReplay> create(const ReplayCache &cache);
 
-  /// The layer has these experts, of which the demand wants distinct ones.
-  /// The prefetches of later layers were made before its experts were executed.
-  ReplayCounts runPass(uint32_t layer, const moert::PassDemand &demand,
-                       std::span<const moert::LayerPrefetch> prefetches = {});
-  /// The evictions that a new prompt begins with. Prefetches of the old one are let go, which the
-  /// next execute counts.
-  uint64_t beginPrompt();
+  /// The layer has these experts, of which the demand wants distinct ones. The prefetches of later
+  /// layers were named before its experts were executed.
+  moert::CacheCounts runPass(uint32_t layer, const moert::PassDemand &demand,
+                             std::span<const moert::LayerPrefetch> prefetches = {});
+  /// Prefetches of the old prompt are cancelled, which counts with the next layer pass.
+  void beginPrompt();
 
   uint64_t startBytes() const { return bytesAtStart; }
-  const moert::CacheDirectory &state() const { return directory; }
-  /// For another replay to go on with.
-  moert::CacheDirectory takeState() && { return std::move(directory); }
+  const moert::CacheDirectory &state() const { return machine.state(); }
+  /// For another replay to continue.
+  moert::CacheMachine takeMachine() && { return std::move(machine); }
 
 private:
-  CacheReplay(const ReplayCache &cache, const moert::DirectorySize &size);
+  explicit CacheReplay(const ReplayCache &cache);
   moert::Status pinAndFill(const ReplayCache &cache);
-  uint64_t dropCancelled();
-  void readPrefetches(ReplayCounts &counts);
+  void act();
 
-  moert::CacheDirectory directory;
-  moert::PrefetchList prefetchList;
-  std::vector<uint64_t> bytes; // By the directory's ids.
+  moert::CacheMachine machine;
   uint64_t bytesAtStart = 0;
-  uint64_t cancelledBetween = 0; // Layer passes.
 };
 
 struct ReplayResult {
-  std::vector<ReplayCounts> passes; // One per layer pass of the trace.
-  ReplayCounts total;
+  std::vector<moert::CacheCounts> passes; // One per layer pass of the trace.
+  moert::CacheCounts total;
   uint64_t startBytes = 0; // Read before the first layer pass.
 };
 
-/// Layer passes the whole trace. Refuses a cache whose layers are not the trace's.
+/// Replays the whole trace. Refuses a cache whose layers are not the trace's.
 moert::Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &cache);
 
 } // namespace moec

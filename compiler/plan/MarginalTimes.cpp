@@ -55,10 +55,10 @@ Status Marginals::countUses(const PlanSettings &settings) {
       const CacheDirectory &state = replay.state();
       std::vector<ExpertUse> &uses = times.experts[pass.layer];
       for (uint32_t expert = 0; expert < uses.size(); ++expert)
-        uses[expert].held += state.at(state.idOf(pass.layer, expert)).isHeld;
+        uses[expert].held += state.at(state.idOf(pass.layer, expert)).isHeld();
       double misses = 0;
       for (uint32_t expert : demand.wanted) {
-        const bool isHeld = state.at(state.idOf(pass.layer, expert)).isHeld;
+        const bool isHeld = state.at(state.idOf(pass.layer, expert)).isHeld();
         uses[expert].wanted += 1;
         uses[expert].reads += !isHeld;
         misses += !isHeld;

@@ -65,7 +65,7 @@ Result<Forecast> forecastOf(const PlanProblem &problem, const PlanSettings &sett
   forecast.medianNs = result.quantileNs(0.5);
   forecast.slowNs = result.quantileNs(0.95);
   forecast.hitRate = ratio(static_cast<double>(decode.cache.hits), wanted);
-  forecast.readyRate = ratio(static_cast<double>(decode.ready), wanted);
+  forecast.readyRate = ratio(static_cast<double>(decode.cache.ready), wanted);
   forecast.bytesPerToken = ratio(static_cast<double>(decode.cache.bytesRead), tokens);
   const double useful = static_cast<double>(decode.cache.useful);
   forecast.prefetchRecall = ratio(useful, static_cast<double>(decode.cache.misses));

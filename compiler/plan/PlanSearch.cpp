@@ -315,7 +315,7 @@ void Search::decideSilence() {
   const size_t layers = problem.recordBytes.size();
   std::vector<double> useful(layers, 0), finished(layers, 0);
   for (size_t p = 0; p < result.passes.size(); ++p) {
-    const ReplayCounts &counts = result.passes[p].counts.cache;
+    const CacheCounts &counts = result.passes[p].counts.cache;
     useful[p % layers] += static_cast<double>(counts.useful);
     finished[p % layers] += static_cast<double>(counts.useful + counts.cancelled);
   }

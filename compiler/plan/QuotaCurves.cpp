@@ -20,7 +20,7 @@ static double decodeBytes(const RoutingTrace &trace, uint32_t layer, size_t step
   double bytes = 0;
   for (size_t step = 0; step < steps; ++step) {
     const RoutingPass &pass = trace.passes[step * layers + layer];
-    const ReplayCounts counts = replay.runPass(0, trace.demandOf(pass));
+    const CacheCounts counts = replay.runPass(0, trace.demandOf(pass));
     bytes += pass.tokens == 1 ? static_cast<double>(counts.bytesRead) : 0;
   }
   return bytes;

@@ -65,7 +65,7 @@ demandsOf(const PlanProblem &problem, const PlanSettings &settings, size_t fromS
       for (uint32_t expert : demand.wanted) {
         Demand &of = demands[pass.layer][expert];
         ++of.wanted;
-        of.found += replay.state().at(replay.state().idOf(pass.layer, expert)).isHeld;
+        of.found += replay.state().at(replay.state().idOf(pass.layer, expert)).isHeld();
       }
     replay.runPass(pass.layer, demand);
   }
@@ -159,14 +159,14 @@ static size_t passesOfToken(const RoutingTrace &trace, size_t fromPass, size_t t
 }
 
 static PicturedTurn turnOf(const TimedPass &pass, double tokenBeginNs, double beforeNs) {
-  const ReplayCounts &counts = pass.counts.cache;
+  const CacheCounts &counts = pass.counts.cache;
   PicturedTurn turn;
   turn.beginMs = (beforeNs - tokenBeginNs) / 1e6;
   turn.routedMs = (pass.beginNs - tokenBeginNs) / 1e6;
   turn.endMs = (pass.endNs - tokenBeginNs) / 1e6;
   turn.waitMs = pass.counts.waitNs / 1e6;
   turn.held = static_cast<uint32_t>(counts.hits);
-  turn.arrived = static_cast<uint32_t>(pass.counts.ready - counts.hits);
+  turn.arrived = static_cast<uint32_t>(counts.ready - counts.hits);
   turn.late = static_cast<uint32_t>(counts.useful - turn.arrived);
   turn.asked = static_cast<uint32_t>(counts.misses - counts.useful);
   turn.unused = static_cast<uint32_t>(counts.cancelled);

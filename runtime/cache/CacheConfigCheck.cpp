@@ -7,7 +7,7 @@
 
 namespace moert {
 
-static constexpr uint64_t kBlock = 4096; // Of direct I/O.
+static constexpr uint64_t kBlock = 4096; // For direct I/O.
 static constexpr uint64_t kMaxPageBytes = 1024 * 1024;
 // Counters of slices in the cache have 16 bits; a record has a handful.
 static constexpr uint64_t kMaxSlices = 1024;

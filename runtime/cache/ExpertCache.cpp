@@ -11,23 +11,6 @@
 
 namespace moert {
 
-CacheStats &CacheStats::operator+=(const CacheStats &other) {
-  hits += other.hits;
-  misses += other.misses;
-  evictions += other.evictions;
-  bytesRead += other.bytesRead;
-  prefetchesRead += other.prefetchesRead;
-  prefetchBytes += other.prefetchBytes;
-  prefetchesRetained += other.prefetchesRetained;
-  useful += other.useful;
-  ready += other.ready;
-  stalled += other.stalled;
-  cancelled += other.cancelled;
-  waitNs += other.waitNs;
-  verifyNs += other.verifyNs;
-  return *this;
-}
-
 static DirectorySize directorySizeOf(const CacheConfig &config) {
   DirectorySize size{.layers = config.layers.size()};
   for (const CacheLayer &layer : config.layers) {
@@ -37,17 +20,22 @@ static DirectorySize directorySizeOf(const CacheConfig &config) {
   return size;
 }
 
-// With one pool, experts of all layers may leave during a layer pass.
-static size_t mostLeaving(const CacheConfig &config) {
-  DirectorySize size = directorySizeOf(config);
-  return config.rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
-}
-
 static uint64_t largestRecordPages(const CacheConfig &config) {
   uint64_t pages = 0;
   for (const CacheLayer &layer : config.layers)
     pages = std::max(pages, largestRecordPages(layer, config.pageBytes));
   return pages;
+}
+
+static CacheDirectory directoryOf(const CacheConfig &config) {
+  CacheDirectory directory(config.rules, config.stagingPages, directorySizeOf(config));
+  for (const CacheLayer &layer : config.layers) {
+    directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
+    for (const ExpertRecord &record : layer.records)
+      directory.addExpert(static_cast<uint32_t>(divideUp(record.bytes, config.pageBytes)),
+                          record.bytes, static_cast<uint16_t>(record.slices.size()));
+  }
+  return directory;
 }
 
 //===-- Making and ending ---------------------------------------------------------------------===//
@@ -72,22 +60,13 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
       threads(config.threads), queue(readQueue), poolMemory(config.pool.data()),
       pool(config.pool.size() / config.pageBytes),
       layers(config.layers.begin(), config.layers.end()),
-      directory(config.rules, config.stagingPages, directorySizeOf(config)),
-      prefetches(directorySizeOf(config)), prefetchesUnderWay(config.prefetchesUnderWay),
-      experts(directorySizeOf(config).experts), listPages(moert::largestRecordPages(config)) {
-  for (const CacheLayer &layer : layers) {
-    directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
-    for (const ExpertRecord &record : layer.records)
-      directory.addExpert(static_cast<uint32_t>(divideUp(record.bytes, config.pageBytes)));
-  }
+      machine(directoryOf(config), {queue.maxReads(), config.prefetchesUnderWay}),
+      experts(machine.state().size().experts), listPages(moert::largestRecordPages(config)) {
   uint64_t lists = mostExpertsHeld(config);
   pageLists.resize(lists * listPages);
   freeLists.reserve(lists);
   for (uint64_t list = lists; list-- > 0;)
     freeLists.push_back(static_cast<uint32_t>(list));
-  for (std::vector<uint32_t> *perPass : {&wanted, &toRead, &ready})
-    perPass->reserve(directorySizeOf(config).widestLayer);
-  leaving.reserve(mostLeaving(config));
   pieces.reserve(listPages);
   pageNumbers.reserve(listPages);
   checks.reserve(mostChecks(config));
@@ -97,14 +76,13 @@ ExpertCache::~ExpertCache() {
   drain();
 }
 
-//===-- A layer pass
-//--------------------------------------------------------------------------------===//
+//===-- A layer pass --------------------------------------------------------------------------===//
 
 Status ExpertCache::checkCall(bool needsPass, const char *function) const {
   if (!broken.isOk())
     return broken;
-  if (isPassOpen != needsPass)
-    return failed(fileName, ": ", function, isPassOpen ? " during a pass" : " outside a pass",
+  if (machine.state().isPassOpen() != needsPass)
+    return failed(fileName, ": ", function, needsPass ? " outside a pass" : " during a pass",
                   " of a layer");
   return {};
 }
@@ -114,25 +92,13 @@ Status ExpertCache::beginLayer(uint32_t layer, const PassDemand &demand) {
   if (layer >= layers.size())
     return failed(fileName, ": beginLayer of ", layer, ", there are ", layers.size());
   // Prefetches that have arrived are ready from the start.
-  if (prefetchesLoading > 0)
+  if (machine.readsUnderWay() > 0)
     MOERT_RETURN_IF_ERROR(collect(false));
-  if (!directory.beginPass(layer, demand))
+  if (!machine.beginPass(layer, demand))
     return refuseDemand(layer, demand.wanted);
-  passStats = std::exchange(betweenStats, {});
-  for (std::vector<uint32_t> *perPass : {&wanted, &toRead, &ready, &leaving})
-    perPass->clear();
-  nextRead = handedOut = released = nextLeaving = 0;
-  isPassOpen = true;
-  for (uint32_t expert : demand.wanted) {
-    wanted.push_back(directory.idOf(layer, expert));
-    passStats.hits += directory.at(wanted.back()).isHeld;
-  }
-  passStats.misses = wanted.size() - passStats.hits;
-  passStats.ready = passStats.hits;
-  beginPrefetches(layer);
-  queueReads();
-  Status started = startReads();
-  return started.isOk() ? std::move(started) : fail(std::move(started));
+  lastTimes = {};
+  Status acted = act();
+  return acted.isOk() ? std::move(acted) : fail(std::move(acted));
 }
 
 Status ExpertCache::refuseDemand(uint32_t layer, std::span<const uint32_t> demanded) const {
@@ -145,46 +111,18 @@ Status ExpertCache::refuseDemand(uint32_t layer, std::span<const uint32_t> deman
                 demanded[index], isKnown ? " twice" : ", which it does not have");
 }
 
-/// Experts that pass through are read first, then those that stay: as long as the latter are not
-/// there, their pages serve the former.
-void ExpertCache::queueReads() {
-  for (uint32_t id : directory.unkept())
-    if (directory.at(id).isHeld && !directory.at(id).isWanted)
-      leaving.push_back(id);
-  for (bool isKept : {false, true})
-    for (uint32_t id : wanted)
-      if (!directory.at(id).isHeld && directory.at(id).isKept == isKept)
-        toRead.push_back(id);
-  for (uint32_t index = 0; index < wanted.size(); ++index)
-    if (experts[wanted[index]].slicesReady > 0)
-      ready.push_back(index);
-}
-
-Status ExpertCache::startReads() {
-  for (; nextRead < toRead.size(); ++nextRead) {
-    if (queue.readsUnderWay() == queue.maxReads())
-      return {};
-    while (!directory.hasRoomFor(toRead[nextRead])) {
-      if (nextLeaving == leaving.size())
-        return {};
-      evict(leaving[nextLeaving++]);
-    }
-    MOERT_RETURN_IF_ERROR(startRead(toRead[nextRead]));
-  }
-  startPrefetches();
+/// Carries out what the machine decides until it waits for a read, a release or a layer pass.
+Status ExpertCache::act() {
+  while (const std::optional<CacheAction> action = machine.next())
+    if (action->isRead)
+      MOERT_RETURN_IF_ERROR(read(action->id));
+    else
+      givePagesBack(action->id);
   return {};
 }
 
-Status ExpertCache::startRead(uint32_t id) {
-  directory.hold(id);
-  Status submitted = submitRead(id);
-  if (!submitted.isOk() && broken.isOk())
-    directory.drop(id);
-  return submitted;
-}
-
-/// Of an expert that the directory lets have pages.
-Status ExpertCache::submitRead(uint32_t id) {
+/// A read that cannot be begun is one that has failed, unless some of it may still arrive.
+Status ExpertCache::read(uint32_t id) {
   const ExpertRecord &record = recordOf(id);
   Expert &entry = experts[id];
   assert(entry.pageList == kNoPages && !freeLists.empty());
@@ -206,15 +144,16 @@ Status ExpertCache::submitRead(uint32_t id) {
   const uint64_t before = clock();
   Status submitted = queue.submit(id, record.fileOffset, pieces);
   submittingNs += clock() - before;
-  if (!submitted.isOk()) {
-    broken = queue.broken();
-    if (broken.isOk()) // Otherwise some of it may still arrive there.
-      givePagesBack(id);
-    return std::move(submitted).withContext(nameOf(id));
-  }
-  entry.slicesLoading = static_cast<uint16_t>(record.slices.size());
-  statsNow().bytesRead += record.bytes;
-  return {};
+  if (submitted.isOk())
+    return submitted;
+  broken = queue.broken();
+  return broken.isOk() ? complete(id, std::move(submitted))
+                       : std::move(submitted).withContext(nameOf(id));
+}
+
+Status ExpertCache::complete(uint32_t id, Status result) {
+  return machine.completed(id, result.isOk()) ? Status()
+                                              : std::move(result).withContext(nameOf(id));
 }
 
 /// Takes what has arrived, waiting for at least one read if asked to. The reads' tags are ids.
@@ -240,47 +179,23 @@ Status ExpertCache::collect(bool wait) {
   return firstError;
 }
 
-Status ExpertCache::complete(uint32_t id, Status result) {
-  Expert &entry = experts[id];
-  bool wasPrefetch = std::exchange(entry.isReadAsPrefetch, false);
-  prefetchesLoading -= wasPrefetch;
-  entry.slicesReady = result.isOk() ? entry.slicesLoading : uint16_t(0);
-  entry.slicesLoading = 0;
-  if (directory.at(id).isPrefetch) {
-    if (!result.isOk() || entry.isCancelled)
-      letPrefetchGo(id);
-    return {};
-  }
-  if (result.isOk()) {
-    ready.push_back(directory.at(id).history.rank);
-    return {};
-  }
-  givePagesBack(id);
-  if (wasPrefetch) { // Nobody had asked for it then; now the demand does.
-    directory.disownPrefetch(id);
-    toRead.push_back(id);
-    return {};
-  }
-  directory.drop(id);
-  return std::move(result).withContext(nameOf(id));
-}
-
-/// What is still being read is waited for, so that nothing is written to pages which may be given
-/// away.
+/// Waits for all reads, so that none writes to pages that are given away.
 void ExpertCache::drain() {
   while (broken.isOk() && queue.readsUnderWay() > 0)
     (void)collect(true);
 }
 
-/// The expert that is handed out next, and of those that are ready behind it as many as it takes
-/// for every thread to have a slice. Not all of them: what is computed next is to be in a
-/// processor's cache still.
+/// Checks the expert that is handed out next, and as many of the ready ones after it as it takes
+/// for every thread to have a slice. Not all of them: what is computed next is to be still in a
+/// processor's cache.
 Status ExpertCache::verifyReady() {
   const size_t enough = threads ? threads->threads() : 1;
   checks.clear();
-  for (size_t i = handedOut; i < ready.size() && checks.size() < enough; ++i) {
-    const uint32_t id = wanted[ready[i]];
-    for (uint32_t s = 0; !experts[id].isVerified && s < recordOf(id).slices.size(); ++s)
+  for (uint32_t index : machine.ready()) {
+    if (checks.size() >= enough)
+      break;
+    const uint32_t id = machine.idOf(index);
+    for (uint32_t s = 0; !experts[id].isVerified && s < machine.at(id).unit.slicesPresent; ++s)
       checks.push_back({id, s});
   }
   const uint64_t before = clock();
@@ -295,11 +210,11 @@ Status ExpertCache::verifyReady() {
     threads->run(checks.size(), 1, compute);
   else
     compute(0, checks.size(), 0);
-  passStats.verifyNs += clock() - before;
+  lastTimes.verifyNs += clock() - before;
   for (const SliceCheck &check : checks) {
     const uint64_t expected = recordOf(check.id).slices[check.slice].checksum;
     if (check.found != expected) {
-      evict(check.id);
+      machine.discard(check.id);
       return invalidInput(fileName, ": ", nameOf(check.id), ": slice ", check.slice,
                           " has checksum ", formatChecksum(check.found), ", expected ",
                           formatChecksum(expected));
@@ -313,89 +228,90 @@ Result<int> ExpertCache::nextReady() {
   MOERT_RETURN_IF_ERROR(checkCall(true, "nextReady"));
   bool isStalled = false;
   // Also when something is ready: the disk gets its next requests before the caller computes.
-  for (bool wait = false; handedOut < wanted.size(); wait = true) {
+  for (bool wait = false; !machine.isAllHandedOut(); wait = true) {
     uint64_t before = wait ? clock() : 0;
     Status progressed = collect(wait);
     if (wait)
-      passStats.waitNs += clock() - before;
+      lastTimes.waitNs += clock() - before;
     isStalled |= wait;
     if (progressed.isOk())
-      progressed = startReads();
+      progressed = act();
     if (!progressed.isOk())
       return fail(std::move(progressed));
-    if (handedOut < ready.size())
+    if (!machine.ready().empty())
       break;
-    if (queue.readsUnderWay() == 0)
-      return fail(failed(fileName, ": layer ", layers[directory.at(wanted.front()).layer].layer,
-                         " has ", handedOut - released,
+    if (machine.readsUnderWay() == 0)
+      return fail(failed(fileName, ": layer ", layers[machine.at(machine.idOf(0)).layer].layer,
+                         " has ", machine.inUseCount(),
                          " experts in use and no pages to read another one"));
   }
-  if (handedOut == wanted.size())
+  if (machine.isAllHandedOut())
     return -1;
-  uint32_t index = ready[handedOut];
-  if (!experts[wanted[index]].isVerified) {
+  if (!experts[machine.idOf(machine.ready().front())].isVerified) {
     Status verified = verifyReady();
     if (!verified.isOk())
       return fail(std::move(verified));
   }
-  ++handedOut;
-  passStats.stalled += isStalled;
-  ++experts[wanted[index]].users;
-  return static_cast<int>(index);
+  return static_cast<int>(machine.handOut(isStalled));
+}
+
+bool ExpertCache::isInUse(int index) const {
+  const std::span<const uint32_t> wanted = machine.state().wanted();
+  return index >= 0 && static_cast<size_t>(index) < wanted.size() &&
+         machine.at(wanted[static_cast<size_t>(index)]).unit.state == UnitState::kInUse;
 }
 
 PagedBytes ExpertCache::bytes(int index) const {
-  const Expert &entry = expertAt(index);
-  assert(entry.users > 0);
+  assert(isInUse(index));
+  const Expert &entry = experts[machine.idOf(static_cast<size_t>(index))];
   return {&pageLists[entry.pageList * listPages], pageShift, 0};
 }
 
 Status ExpertCache::release(int index) {
   MOERT_RETURN_IF_ERROR(checkCall(true, "release"));
-  if (index < 0 || static_cast<size_t>(index) >= wanted.size() || expertAt(index).users == 0)
+  if (!isInUse(index))
     return fail(failed(fileName, ": release of ", index, ", which is not in use"));
-  --expertAt(index).users;
-  ++released;
-  uint32_t id = wanted[static_cast<size_t>(index)];
-  if (!directory.at(id).isKept)
-    leaving.push_back(id);
-  Status started = startReads();
-  return started.isOk() ? std::move(started) : fail(std::move(started));
+  machine.release(static_cast<uint32_t>(index));
+  Status acted = act();
+  return acted.isOk() ? std::move(acted) : fail(std::move(acted));
 }
 
 Status ExpertCache::endLayer() {
   MOERT_RETURN_IF_ERROR(checkCall(true, "endLayer"));
-  if (released != wanted.size())
-    return fail(failed(fileName, ": endLayer after ", released, " of ", wanted.size(),
+  const size_t wanted = machine.state().wanted().size();
+  if (machine.releasedCount() != wanted)
+    return fail(failed(fileName, ": endLayer after ", machine.releasedCount(), " of ", wanted,
                        " experts were released"));
-  closePass();
-  startPrefetches();
-  passStats += std::exchange(betweenStats, {});
-  closedStats += passStats;
+  machine.endPass();
+  MOERT_RETURN_IF_ERROR(act());
+  lastCounts = machine.takeCounts();
+  closedCounts += lastCounts;
+  closedTimes += lastTimes;
   return {};
 }
 
-void ExpertCache::closePass() {
-  for (uint32_t id : wanted)
-    experts[id].users = 0;
-  for (uint32_t id : directory.unkept())
-    if (directory.at(id).isHeld && experts[id].slicesReady > 0)
-      evict(id);
-  directory.endPass();
-  isPassOpen = false;
+Status ExpertCache::advanceReads() {
+  if (!broken.isOk())
+    return broken;
+  Status advanced = machine.readsUnderWay() > 0 ? collect(false) : Status();
+  if (advanced.isOk())
+    advanced = act();
+  return advanced.isOk() ? std::move(advanced) : fail(std::move(advanced));
 }
 
 void ExpertCache::abandonPass() {
-  if (isPassOpen)
-    (void)fail({});
+  (void)fail({});
 }
 
-/// Ends the layer pass with an error.
+/// Ends the layer pass with an error, if one is open.
 Status ExpertCache::fail(Status reason) {
+  if (!machine.state().isPassOpen())
+    return reason;
   drain();
   if (broken.isOk()) {
-    closePass();
-    letAllPrefetchesGo();
+    machine.abandonPass();
+    (void)act(); // Pages are given back; no read is left to begin.
+    lastCounts = machine.takeCounts();
   }
   return reason;
 }
@@ -403,22 +319,16 @@ Status ExpertCache::fail(Status reason) {
 //===-- Pages ---------------------------------------------------------------------------------===//
 
 const ExpertRecord &ExpertCache::recordOf(uint32_t id) const {
-  return layers[directory.at(id).layer].records[directory.expertOf(id)];
+  return layers[machine.at(id).layer].records[machine.state().expertOf(id)];
 }
 
 std::span<std::byte *> ExpertCache::pagesOf(uint32_t id) {
-  return {&pageLists[experts[id].pageList * listPages], directory.at(id).pages};
-}
-
-void ExpertCache::evict(uint32_t id) {
-  givePagesBack(id);
-  directory.drop(id);
-  ++passStats.evictions;
+  return {&pageLists[experts[id].pageList * listPages], machine.at(id).pages};
 }
 
 void ExpertCache::givePagesBack(uint32_t id) {
   Expert &entry = experts[id];
-  assert(entry.users == 0 && entry.slicesLoading == 0 && entry.pageList != kNoPages);
+  assert(entry.pageList != kNoPages);
   pageNumbers.clear();
   for (const std::byte *page : pagesOf(id))
     pageNumbers.push_back(static_cast<uint32_t>((page - poolMemory) >> pageShift));
@@ -428,12 +338,12 @@ void ExpertCache::givePagesBack(uint32_t id) {
 }
 
 bool ExpertCache::isReady(uint32_t layer, uint32_t expert) const {
-  uint32_t id = directory.idOf(layer, expert);
-  return directory.at(id).isHeld && experts[id].slicesReady > 0;
+  return machine.at(machine.state().idOf(layer, expert)).unit.isResident();
 }
 
 std::string ExpertCache::nameOf(uint32_t id) const {
-  return strCat("layer ", layers[directory.at(id).layer].layer, " expert ", directory.expertOf(id));
+  return strCat("layer ", layers[machine.at(id).layer].layer, " expert ",
+                machine.state().expertOf(id));
 }
 
 } // namespace moert

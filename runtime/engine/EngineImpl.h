@@ -181,9 +181,9 @@ struct Engine::Impl {
     uint64_t waitNs, verifyNs, submitNs;
   };
   CacheTime cacheTime() const {
-    const CacheStats &total = cache->totalStats();
-    const CacheStats open = openExperts ? cache->layerStats() : CacheStats();
-    return {total.waitNs + open.waitNs, total.verifyNs + open.verifyNs, cache->submitNs()};
+    CacheTimes total = cache->totalTimes();
+    total += openExperts ? cache->passTimes() : CacheTimes();
+    return {total.waitNs, total.verifyNs, cache->submitNs()};
   }
   Status executeExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
   Status executeHead(const HeadInstruction &head);

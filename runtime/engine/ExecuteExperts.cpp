@@ -131,15 +131,15 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
     kernels->combineRanks(ranks.floats(row), rankStrideOf(hidden), weights.floats(row),
                           grouping.topK, hidden, dst.floats(row));
 
-  const CacheStats &stats = cache->layerStats();
-  layerProfile.bytesRead += stats.bytesRead;
-  layerProfile.hits += static_cast<uint32_t>(stats.hits);
-  layerProfile.misses += static_cast<uint32_t>(stats.misses);
-  layerProfile.prefetchBytes += stats.prefetchBytes;
-  layerProfile.useful += static_cast<uint32_t>(stats.useful);
-  layerProfile.ready += static_cast<uint32_t>(stats.ready);
-  layerProfile.stalled += static_cast<uint32_t>(stats.stalled);
-  layerProfile.cancelled += static_cast<uint32_t>(stats.cancelled);
+  const CacheCounts &counts = cache->passCounts();
+  layerProfile.bytesRead += counts.bytesRead;
+  layerProfile.hits += static_cast<uint32_t>(counts.hits);
+  layerProfile.misses += static_cast<uint32_t>(counts.misses);
+  layerProfile.prefetchBytes += counts.prefetchBytes;
+  layerProfile.useful += static_cast<uint32_t>(counts.useful);
+  layerProfile.ready += static_cast<uint32_t>(counts.ready);
+  layerProfile.stalled += static_cast<uint32_t>(counts.stalled);
+  layerProfile.cancelled += static_cast<uint32_t>(counts.cancelled);
   return {};
 }
 

@@ -164,7 +164,7 @@ Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
       continue;
     MOERT_RETURN_IF_ERROR(cache.fill(l, {start.experts, start.uses, plan.startTokens})
                               .withContext("the experts that the cache starts with"));
-    progress(done += cache.layerStats().bytesRead);
+    progress(done += cache.passCounts().bytesRead);
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // Adaptive replacement (Megiddo and Modha, FAST 2003) for experts of any size: experts that were
 // wanted once since they are remembered, and experts that were wanted again, share the pages of a
-// layer; a target says how much the former may have. An expert that had just been evicted from one
+// layer; a target limits the pages of the former. An expert that had just been evicted from one
 // side when it is wanted moves the target to that side's advantage.
 //
 // What differs from the paper: a layer pass wants several experts at once, and what it wants is
@@ -16,7 +16,7 @@ namespace moert {
 /// The paper's T1, T2, B1, B2.
 enum class ArcList : uint8_t { kForgotten, kOnce, kAgain, kOnceGhost, kAgainGhost };
 
-/// Invariants: listPages says how many pages the experts of each list have or, of the ghosts, had;
+/// Invariants: listPages counts the pages that the experts of each list have or, for ghosts, had;
 /// targetPages is at most the quota of the last use.
 class ArcBalance {
 public:

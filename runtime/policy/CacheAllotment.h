@@ -1,4 +1,4 @@
-// How a pool of pages is shared among the MoE layers. Pure arithmetic, used unchanged by the
+// How a pool of pages is divided among the MoE layers. Pure arithmetic, used unchanged by the
 // compiler's allot-cache pass and by the runtime when it is given another budget than the plan was
 // made for.
 #pragma once
@@ -15,9 +15,9 @@ struct CacheShape {
   struct Layer {
     uint32_t experts = 0;
     uint32_t topK = 0;         // Experts that one token asks for.
-    uint64_t recordPages = 0;  // Of the largest record.
-    uint64_t workingPages = 0; // Of the largest kWorkingRecords, or topK if that is less.
-    uint64_t allPages = 0;     // Of every record.
+    uint64_t recordPages = 0;  // The largest record.
+    uint64_t workingPages = 0; // The largest kWorkingRecords, or topK if that is less.
+    uint64_t allPages = 0;     // All records.
   };
   std::vector<Layer> layers;
 };
@@ -50,7 +50,7 @@ CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages);
 /// A plan's allotment for another pool (at least smallestPoolPages). Exactly the plan's where the
 /// pool is the plan's, up to pages that make no record; every record where the pool holds them all.
 /// Otherwise the quotas in proportion, in records, no layer getting more than it has, and the
-/// staging pages as they are, fewer only in proportion to a smaller pool. Every layer can hold its
+/// plan's staging pages, fewer only in proportion to a smaller pool. Every layer can hold its
 /// quota and the staging pages: of its working records as many as with the plan, as far as the pool
 /// allows. The rest of the pool goes to the staging pages; so does all of it where the plan keeps
 /// nothing.

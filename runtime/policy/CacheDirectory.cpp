@@ -12,7 +12,7 @@ static size_t mostCandidates(const CacheRules &rules, const DirectorySize &size)
   return rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
 }
 
-static size_t quotaCount(const CacheRules &rules, const DirectorySize &size) {
+static size_t groupCount(const CacheRules &rules, const DirectorySize &size) {
   return rules.sharing == CacheSharing::kOnePool ? 1 : size.layers;
 }
 
@@ -20,41 +20,44 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInSta
                                const DirectorySize &size)
     : rules(cacheRules), stagingPages(pagesInStaging) {
   layers.reserve(size.layers);
-  quotas.reserve(quotaCount(rules, size));
+  groups.reserve(groupCount(rules, size));
   entries.reserve(size.experts);
   wantedIds.reserve(size.widestLayer);
   unkeptIds.reserve(mostCandidates(rules, size));
   candidates.reserve(mostCandidates(rules, size));
   if (rules.sharing == CacheSharing::kOnePool)
-    leavingOrder.resize(size.experts);
+    leavingOrder.reserve(size.experts);
 }
 
 void CacheDirectory::addLayer(uint64_t quotaPages, bool repeatsEveryStep) {
   uint32_t index = static_cast<uint32_t>(layers.size());
-  if (quotas.empty() || rules.sharing == CacheSharing::kLayerQuotas)
-    quotas.emplace_back().firstLayer = index;
-  quotas.back().endLayer = index + 1;
-  quotas.back().pages += quotaPages;
+  if (groups.empty() || rules.sharing == CacheSharing::kLayerQuotas)
+    groups.emplace_back().firstLayer = index;
+  groups.back().endLayer = index + 1;
+  groups.back().pages += quotaPages;
   layers.push_back({.firstId = static_cast<uint32_t>(entries.size()),
                     .place = cycleLayers,
-                    .quota = static_cast<uint32_t>(quotas.size() - 1),
+                    .group = static_cast<uint32_t>(groups.size() - 1),
                     .repeatsEveryStep = repeatsEveryStep});
   cycleLayers += repeatsEveryStep;
 }
 
-void CacheDirectory::addExpert(uint32_t pages) {
+void CacheDirectory::addExpert(uint32_t pages, uint64_t bytes, uint16_t slices) {
   Layer &layer = layers.back();
-  PageQuota &quota = quotas.back();
-  ++layer.experts;
+  QuotaGroup &group = groups.back();
+  widestLayer = std::max<size_t>(widestLayer, ++layer.experts);
   layer.largestRecordPages = std::max<uint64_t>(layer.largestRecordPages, pages);
-  quota.largestRecordPages = std::max<uint64_t>(quota.largestRecordPages, pages);
+  group.largestRecordPages = std::max<uint64_t>(group.largestRecordPages, pages);
   DirectoryEntry &entry = entries.emplace_back();
+  entry.bytes = bytes;
   entry.pages = pages;
   entry.layer = static_cast<uint32_t>(layers.size() - 1);
+  entry.unit.slices = slices;
+  if (rules.sharing == CacheSharing::kOnePool)
+    leavingOrder.push_back(0);
 }
 
-//===-- A layer pass
-//--------------------------------------------------------------------------------===//
+//===-- A layer pass -------------------------------------------------------------------------===//
 
 bool CacheDirectory::isExecutable(uint32_t layer, std::span<const uint32_t> wanted) {
   wantedIds.clear();
@@ -76,7 +79,7 @@ bool CacheDirectory::beginPass(uint32_t layer, const PassDemand &demand) {
   if (!isExecutable(layer, demand.wanted))
     return false;
   passLayer = layer;
-  isPassOpen = true;
+  isOpen = true;
   remember(layer, demand);
   decide(layer);
   return true;
@@ -101,30 +104,30 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
     entry.history.lastTurn = layer.turn;
     entry.history.tokens += std::min(uses, UINT32_MAX - entry.history.tokens);
     if (rules.eviction == EvictionPolicy::kArc)
-      quotas[layer.quota].arc.use(entry.arcList, entry.pages, quotas[layer.quota].pages);
+      groups[layer.group].arc.use(entry.arcList, entry.pages, groups[layer.group].pages);
     entry.isKept = true;
   }
 }
 
 void CacheDirectory::decide(uint32_t executed) {
   unkeptIds.clear();
-  const PageQuota &quota = quotas[layers[executed].quota];
-  uint64_t pages = quota.heldPages;
+  const QuotaGroup &group = groups[layers[executed].group];
+  uint64_t pages = group.heldPages;
   for (uint32_t id : wantedIds)
-    pages += entries[id].isHeld ? 0 : entries[id].pages;
-  if (pages <= quota.pages)
+    pages += entries[id].isHeld() ? 0 : entries[id].pages;
+  if (pages <= group.pages)
     return; // All of it stays.
 
-  PassLimits limits{quota.pages, quota.pages + stagingPages, layers[executed].largestRecordPages};
+  PassLimits limits{group.pages, group.pages + stagingPages, layers[executed].largestRecordPages};
   // No layer gives up another expert once so many of its pages are gone.
   uint64_t leavingPages =
-      std::max(pages - quota.pages, kStreamedRecords * layers[executed].largestRecordPages);
+      std::max(pages - group.pages, kStreamedRecords * layers[executed].largestRecordPages);
   candidates.clear();
-  limits.otherPages = quota.heldPages;
-  for (uint32_t layer = quota.firstLayer; layer < quota.endLayer; ++layer)
+  limits.otherPages = group.heldPages;
+  for (uint32_t layer = group.firstLayer; layer < group.endLayer; ++layer)
     limits.otherPages -= addCandidates(layer, leavingPages);
   if (rules.eviction == EvictionPolicy::kArc)
-    limits.onceTargetPages = quota.arc.targetPages();
+    limits.onceTargetPages = group.arc.targetPages();
   planPass(limits, candidates);
   for (const PassCandidate &candidate : candidates) {
     entries[candidate.use.expert].isKept = candidate.isKept;
@@ -150,30 +153,30 @@ void CacheDirectory::addCandidate(uint32_t id, const LayerDistance &distance) {
                                 .rank = entry.history.rank,
                                 .value = keepingValue(rules.eviction, entry.history, distance)},
                         .pages = entry.pages,
-                        .isReady = entry.isHeld,
+                        .isReady = entry.isHeld(),
                         .isWanted = entry.isWanted,
                         .isPinned = entry.pins > 0,
                         .isUsedAgain = entry.arcList == ArcList::kAgain});
 }
 
-/// Of a layer what is held or wanted; of a layer whose turn it is not, the first to leave until
-/// they have leavingPages. The pages held by those added.
+/// Adds the experts of a layer that are held or wanted; if another layer is executed, the first to
+/// leave until they have leavingPages. Returns the pages held by those added.
 uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
   const Layer &layer = layers[index];
   LayerDistance distance = distanceTo(index);
   uint64_t pages = 0;
-  // Adaptive replacement has two orders, and the target says which one counts.
+  // Adaptive replacement has two orders, and its target decides between them.
   bool takesAll = index == passLayer || rules.eviction == EvictionPolicy::kArc;
   uint32_t count = takesAll ? layer.experts : layer.ordered;
   for (uint32_t i = 0; i < count && (takesAll || pages < leavingPages); ++i) {
     uint32_t id = takesAll ? layer.firstId + i : leavingOrder[layer.firstId + i];
     const DirectoryEntry &entry = entries[id];
-    if (!entry.isHeld && !entry.isWanted)
+    if (!entry.isHeld() && !entry.isWanted)
       continue;
     if (!takesAll && entry.pins > 0)
       continue;
     addCandidate(id, distance);
-    pages += entry.isHeld ? entry.pages : 0;
+    pages += entry.isHeld() ? entry.pages : 0;
   }
   return pages;
 }
@@ -183,7 +186,7 @@ void CacheDirectory::orderLayer(uint32_t index) {
   LayerDistance distance = distanceTo(index);
   candidates.clear();
   for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id)
-    if (entries[id].isHeld)
+    if (entries[id].isHeld())
       addCandidate(id, distance);
   std::sort(
       candidates.begin(), candidates.end(),
@@ -193,84 +196,76 @@ void CacheDirectory::orderLayer(uint32_t index) {
     leavingOrder[layer.firstId + layer.ordered++] = candidate.use.expert;
 }
 
-bool CacheDirectory::hasRoomFor(uint32_t id) const {
-  const PageQuota &quota = quotaOf(id);
-  return quota.heldPages + heldPrefetchPages + entries[id].pages <= quota.pages + stagingPages;
-}
-
-void CacheDirectory::hold(uint32_t id) {
-  DirectoryEntry &entry = entries[id];
-  assert(!entry.isHeld && !entry.isPrefetch);
-  entry.isHeld = true;
-  layers[entry.layer].heldPages += entry.pages;
-  quotaOf(id).heldPages += entry.pages;
-}
-
-void CacheDirectory::takePages(uint32_t id) {
-  DirectoryEntry &entry = entries[id];
-  assert(entry.isHeld);
-  entry.isHeld = false;
-  layers[entry.layer].heldPages -= entry.pages;
-  quotaOf(id).heldPages -= entry.pages;
-}
-
-void CacheDirectory::drop(uint32_t id) {
-  takePages(id);
-  quotaOf(id).arc.leave(entries[id].arcList, entries[id].pages);
-}
-
 void CacheDirectory::endPass() {
-  PageQuota &quota = quotas[layers[passLayer].quota];
+  QuotaGroup &group = groups[layers[passLayer].group];
   for (uint32_t id : wantedIds) {
     entries[id].isWanted = false;
-    if (!entries[id].isHeld) // Nor ever was, where a layer pass has failed.
-      quota.arc.leave(entries[id].arcList, entries[id].pages);
+    if (!entries[id].isHeld()) // It never was, where a layer pass has failed.
+      group.arc.leave(entries[id].arcList, entries[id].pages);
   }
   wantedIds.clear();
   unkeptIds.clear();
-  isPassOpen = false;
+  isOpen = false;
   if (rules.eviction == EvictionPolicy::kArc)
-    forgetGhosts(quota);
+    forgetGhosts(group);
   else if (rules.sharing == CacheSharing::kOnePool)
     orderLayer(passLayer);
 }
 
-void CacheDirectory::forgetGhosts(PageQuota &quota) {
-  for (ArcList list; (list = quota.arc.overfullGhosts(quota.pages)) != ArcList::kForgotten;) {
+void CacheDirectory::forgetGhosts(QuotaGroup &group) {
+  for (ArcList list; (list = group.arc.overfullGhosts(group.pages)) != ArcList::kForgotten;) {
     DirectoryEntry *oldest = nullptr;
-    for (uint32_t index = quota.firstLayer; index < quota.endLayer; ++index)
+    for (uint32_t index = group.firstLayer; index < group.endLayer; ++index)
       for (uint32_t i = 0; i < layers[index].experts; ++i) {
         DirectoryEntry &entry = entries[layers[index].firstId + i];
         if (entry.arcList == list && (!oldest || entry.history.lastUse < oldest->history.lastUse))
           oldest = &entry;
       }
-    quota.arc.forget(oldest->arcList, oldest->pages);
+    group.arc.forget(oldest->arcList, oldest->pages);
   }
 }
 
-//===-- Prefetches
-//-------------------------------------------------------------------------------===//
+//===-- Units and their pages
+//------------------------------------------------------------------===//
+
+UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
+  DirectoryEntry &entry = entries[id];
+  const PageOwner owner = ownerOf(entry.unit.state);
+  if (!entry.unit.apply(event)) {
+    assert(false && "kUnitTable forbids it");
+    ++forbidden;
+    return entry.unit.state;
+  }
+  if (owner != ownerOf(entry.unit.state))
+    movePages(id, owner, ownerOf(entry.unit.state));
+  if (event == UnitEvent::kEvicted || event == UnitEvent::kRetained)
+    groupOf(id).arc.leave(entry.arcList, entry.pages);
+  return entry.unit.state;
+}
+
+void CacheDirectory::movePages(uint32_t id, PageOwner from, PageOwner to) {
+  const uint64_t pages = entries[id].pages;
+  uint64_t &layerPages = layers[entries[id].layer].heldPages, &groupPages = groupOf(id).heldPages;
+  layerPages -= from == PageOwner::kLayer ? pages : 0;
+  groupPages -= from == PageOwner::kLayer ? pages : 0;
+  heldPrefetchPages -= from == PageOwner::kStaging ? pages : 0;
+  layerPages += to == PageOwner::kLayer ? pages : 0;
+  groupPages += to == PageOwner::kLayer ? pages : 0;
+  heldPrefetchPages += to == PageOwner::kStaging ? pages : 0;
+}
+
+bool CacheDirectory::hasRoomFor(uint32_t id) const {
+  const QuotaGroup &group = groupOf(id);
+  return group.heldPages + heldPrefetchPages + entries[id].pages <= group.pages + stagingPages;
+}
 
 bool CacheDirectory::hasRoomForPrefetch(uint32_t id) const {
   const DirectoryEntry &entry = entries[id];
   uint64_t pages = heldPrefetchPages + entry.pages;
   if (!isPrefetchable(entry.layer) || pages > stagingPages)
     return false;
-  const PageQuota &executed = quotas[layers[passLayer].quota];
-  return !isPassOpen || executed.heldPages + pages <= executed.pages + stagingPages;
-}
-
-void CacheDirectory::holdPrefetch(uint32_t id) {
-  DirectoryEntry &entry = entries[id];
-  assert(!entry.isHeld && !entry.isPrefetch);
-  entry.isPrefetch = true;
-  heldPrefetchPages += entry.pages;
-}
-
-void CacheDirectory::dropPrefetch(uint32_t id) {
-  assert(entries[id].isPrefetch);
-  entries[id].isPrefetch = false;
-  heldPrefetchPages -= entries[id].pages;
+  const QuotaGroup &executed = groups[layers[passLayer].group];
+  return !isOpen || executed.heldPages + pages <= executed.pages + stagingPages;
 }
 
 bool CacheDirectory::canRetain(uint32_t id) const {
@@ -278,38 +273,21 @@ bool CacheDirectory::canRetain(uint32_t id) const {
   return pages <= stagingPages && demandFitsBeside(pages);
 }
 
-void CacheDirectory::retainAsPrefetch(uint32_t id) {
-  assert(isPassOpen && !entries[id].isWanted);
-  drop(id);
-  holdPrefetch(id);
-}
-
-void CacheDirectory::claimPrefetch(uint32_t id) {
-  assert(entries[id].isWanted);
-  dropPrefetch(id);
-  hold(id);
-}
-
-void CacheDirectory::disownPrefetch(uint32_t id) {
-  assert(entries[id].isWanted);
-  takePages(id);
-}
-
 bool CacheDirectory::demandFitsBeside(uint64_t prefetchedPages) const {
-  const PageQuota &quota = quotas[layers[passLayer].quota];
-  uint64_t pages = quota.heldPages + prefetchedPages;
+  const QuotaGroup &group = groups[layers[passLayer].group];
+  uint64_t pages = group.heldPages + prefetchedPages;
   for (uint32_t id : wantedIds)
-    pages += entries[id].isHeld ? 0 : entries[id].pages;
+    pages += entries[id].isHeld() ? 0 : entries[id].pages;
   for (uint32_t id : unkeptIds)
-    pages -= entries[id].isHeld && !entries[id].isWanted ? entries[id].pages : 0;
-  return pages <= quota.pages + stagingPages;
+    pages -= entries[id].isHeld() && !entries[id].isWanted ? entries[id].pages : 0;
+  return pages <= group.pages + stagingPages;
 }
 
 //===-- Pins, start, prompts ------------------------------------------------------------------===//
 
 uint64_t CacheDirectory::pinLimitPages(uint32_t id) const {
-  const PageQuota &quota = quotaOf(id);
-  return std::min(quota.pages, quota.pages + stagingPages - quota.largestRecordPages);
+  const QuotaGroup &group = groupOf(id);
+  return std::min(group.pages, group.pages + stagingPages - group.largestRecordPages);
 }
 
 bool CacheDirectory::pin(uint32_t id) {
@@ -317,7 +295,7 @@ bool CacheDirectory::pin(uint32_t id) {
   uint64_t pages = entry.pins == 0 ? entry.pages : 0;
   if (pages > 0 && pinnedPages(id) + pages > pinLimitPages(id))
     return false;
-  quotaOf(id).pinnedPages += pages;
+  groupOf(id).pinnedPages += pages;
   ++entry.pins;
   return true;
 }
@@ -326,14 +304,14 @@ void CacheDirectory::unpin(uint32_t id) {
   DirectoryEntry &entry = entries[id];
   assert(entry.pins > 0);
   if (--entry.pins == 0)
-    quotaOf(id).pinnedPages -= entry.pages;
+    groupOf(id).pinnedPages -= entry.pages;
 }
 
 bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
                                    std::vector<uint32_t> &fitting,
                                    std::vector<uint32_t> &uses) const {
-  const PageQuota &quota = quotas[layers[layer].quota];
-  uint64_t left = quota.pages - std::min(quota.pages, quota.heldPages);
+  const QuotaGroup &group = groups[layers[layer].group];
+  uint64_t left = group.pages - std::min(group.pages, group.heldPages);
   for (size_t i = 0; i < demand.wanted.size(); ++i) {
     uint32_t expert = demand.wanted[i];
     auto before = demand.wanted.first(i);
@@ -341,7 +319,7 @@ bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
         std::find(before.begin(), before.end(), expert) != before.end())
       return false;
     const DirectoryEntry &entry = entries[idOf(layer, expert)];
-    uint64_t pages = entry.isHeld ? 0 : entry.pages;
+    uint64_t pages = entry.isHeld() ? 0 : entry.pages;
     if (pages > left)
       continue;
     left -= pages;
@@ -356,8 +334,8 @@ void CacheDirectory::forgetUse() {
     entry.history = {};
     entry.arcList = ArcList::kForgotten;
   }
-  for (PageQuota &quota : quotas)
-    quota.arc = {};
+  for (QuotaGroup &group : groups)
+    group.arc = {};
 }
 
 void CacheDirectory::beginPrompt() {

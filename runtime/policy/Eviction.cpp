@@ -41,7 +41,7 @@ void FrequencyStep::add(ExpertHistory &history, uint32_t uses) const {
   history.longFrequency += static_cast<uint32_t>((kFixedPointOne - longKept) * wanted / tokens);
 }
 
-// With prompts of 64 tokens of another kind of text and 48 decoded behind each, a quarter hits 0.1
+// With prompts of 64 tokens of another kind of text and 48 decoded after each, a quarter hits 0.1
 // to 0.7 points more than the whole, and within one kind of text 0.1 less to 0.1 more; a half or an
 // eighth are 0.2 at most from that.
 void fadeForPrompt(ExpertHistory &history) {
@@ -62,9 +62,9 @@ static uint64_t expectedWait(const ExpertHistory &history, const LayerDistance &
 
 uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
                       const LayerDistance &distance) {
-  bool looksAhead = policy == EvictionPolicy::kEdgeMoe || policy == EvictionPolicy::kLeastStale ||
-                    policy == EvictionPolicy::kReuseDistance;
-  if (looksAhead && !distance.repeatsEveryStep)
+  bool usesDistance = policy == EvictionPolicy::kEdgeMoe || policy == EvictionPolicy::kLeastStale ||
+                      policy == EvictionPolicy::kReuseDistance;
+  if (usesDistance && !distance.repeatsEveryStep)
     return 0;
   switch (policy) {
   case EvictionPolicy::kLru:

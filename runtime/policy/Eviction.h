@@ -19,14 +19,13 @@ enum class EvictionPolicy : uint8_t {
 
 /// What is remembered of an expert, whether or not it is in memory.
 struct ExpertHistory {
-  uint64_t lastUse = 0; // The layer pass that wanted it last; 0: none yet.
-  uint32_t rank =
-      0; // Its place among the experts of that layer pass, 0 being the most popular one.
+  uint64_t lastUse = 0;  // The layer pass that wanted it last; 0: none yet.
+  uint32_t rank = 0;     // Its place in that layer pass's demand; 0: the most popular.
   uint32_t lastTurn = 0; // That layer pass, counted in executes of its own layer.
   uint32_t tokens = 0;   // That wanted it, up to the largest number there is.
-  uint32_t recentFrequency =
-      0; // Of the last two or so tokens, those that wanted it; kFixedPointOne: all.
-  uint32_t longFrequency = 0; // The same of the last sixty or so.
+  /// The fraction of the last two or so tokens that wanted it; kFixedPointOne: all.
+  uint32_t recentFrequency = 0;
+  uint32_t longFrequency = 0; // The same for the last sixty or so.
 };
 
 /// Frequencies and probabilities are fixed-point numbers.
@@ -45,7 +44,7 @@ public:
 
 private:
   uint32_t tokens;
-  uint64_t recentKept, longKept; // Of kFixedPointOne.
+  uint64_t recentKept, longKept; // In units of kFixedPointOne.
 };
 
 /// A new prompt is likely to be another text: to the reuse-distance policy what was wanted before,
@@ -69,7 +68,7 @@ uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
 struct EvictionCandidate {
   uint32_t expert = 0;
   uint64_t lastUse = 0; // The logical time of its last use; the layer pass, not the wall clock.
-  uint32_t rank = 0;    // Of that layer pass.
+  uint32_t rank = 0;    // In that layer pass.
   uint64_t value = 0;   // keepingValue()
 };
 

@@ -38,7 +38,7 @@ private:
   bool leavesUsedAgain = false;
 };
 
-/// Of the kept candidates that `counts` admits, as few as possible are let go until the rest fits.
+/// Lets go as few as possible of the kept candidates that `counts` admits, until the rest fits.
 template <typename Counts>
 static void fit(uint64_t pages, const PassLimits &limits, std::span<PassCandidate> candidates,
                 Counts counts) {

@@ -1,7 +1,5 @@
 // What stays in memory after a layer was executed, decided as the layer pass begins: from what is
-// in memory and what is wanted, never from the order in which reads arrive. A pure function: the
-// runtime's cache and the compiler's simulation call the same one, so the one's hits are the
-// other's.
+// in memory and what is wanted, never from the order in which reads arrive. A pure function.
 #pragma once
 
 #include "runtime/policy/Eviction.h"
@@ -22,19 +20,20 @@ constexpr uint64_t kStreamedRecords = 2;
 struct PassCandidate {
   EvictionCandidate use;
   uint64_t pages = 0;
-  bool isReady = false;     // In memory.
-  bool isWanted = false;    // One of the two holds.
-  bool isPinned = false;    // Never evicted; pinned pages fit into limitPages - largestRecordPages.
-  bool isKept = false;      // The answer.
-  bool isUsedAgain = false; // Of adaptive replacement: wanted before, and still remembered then.
+  bool isReady = false;  // In memory.
+  bool isWanted = false; // One of the two holds.
+  bool isPinned = false; // Never evicted; pinned pages fit into limitPages - largestRecordPages.
+  bool isKept = false;   // The answer.
+  /// For adaptive replacement: it was wanted before, and still remembered then.
+  bool isUsedAgain = false;
 };
 
 /// The pages that may be held: between layer passes, and while this layer is executed.
 struct PassLimits {
   uint64_t quotaPages = 0;
   uint64_t limitPages = 0;         // At least quotaPages and largestRecordPages.
-  uint64_t largestRecordPages = 0; // Of the layer.
-  /// Of experts in memory that are no candidates: they stay whatever happens.
+  uint64_t largestRecordPages = 0; // In the layer.
+  /// Pages of experts in memory that are no candidates: they stay whatever happens.
   uint64_t otherPages = 0;
   /// With adaptive replacement: experts wanted once leave first while they hold more than this.
   std::optional<uint64_t> onceTargetPages = {};

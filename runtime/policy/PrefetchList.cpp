@@ -12,14 +12,15 @@ static size_t mostPrefetches(const DirectorySize &size) {
 
 PrefetchList::PrefetchList(const DirectorySize &size) : widestLayer(size.widestLayer) {
   candidates.resize(mostPrefetches(size));
-  for (std::vector<uint32_t> *list : {&pending, &begun, &cancelledIds, &retainedIds})
+  for (std::vector<uint32_t> *list : {&pending, &begun, &cancelledIds})
     list->reserve(mostPrefetches(size));
-  usefulIds.reserve(widestLayer);
-  selected.reserve(widestLayer);
+  toRead.reserve(widestLayer);
   leaving.reserve(widestLayer);
 }
 
 void PrefetchList::name(const LayerPrefetch &prefetch) {
+  if (prefetch.rule.predictor == Predictor::kOff)
+    return;
   size_t index = 0;
   while (index < namedCount && named[index].layer != prefetch.layer)
     ++index;
@@ -32,37 +33,31 @@ void PrefetchList::name(const LayerPrefetch &prefetch) {
   std::copy_n(prefetch.candidates.begin(), count, slot(index).begin());
 }
 
-uint32_t PrefetchList::distanceTo(const CacheDirectory &directory, uint32_t id) const {
+uint32_t PrefetchList::distanceTo(const CacheDirectory &directory, uint32_t layer) const {
   uint32_t layers = static_cast<uint32_t>(directory.layerCount());
-  return (directory.at(id).layer + layers - passLayer) % layers;
+  return (layer + layers - passLayer) % layers;
 }
 
-bool PrefetchList::isAhead(const CacheDirectory &directory, uint32_t id) const {
-  uint32_t distance = distanceTo(directory, id);
+bool PrefetchList::isAhead(const CacheDirectory &directory, uint32_t layer) const {
+  uint32_t distance = distanceTo(directory, layer);
   return distance > 0 && distance <= kMostAhead;
 }
 
-void PrefetchList::forgetPassed(const CacheDirectory &directory) {
-  std::erase_if(pending, [&](uint32_t id) { return !isAhead(directory, id); });
-}
-
-void PrefetchList::beginPass(CacheDirectory &directory, uint32_t layer) {
+void PrefetchList::beginPass(const CacheDirectory &directory, uint32_t layer) {
   passLayer = layer;
-  usefulIds.clear();
   cancelledIds.clear();
-  forgetPassed(directory);
+  auto isLater = [&](uint32_t id) { return isAhead(directory, directory.at(id).layer); };
+  std::erase_if(pending, [&](uint32_t id) { return !isLater(id); });
   uint64_t laterPages = 0;
   std::erase_if(begun, [&](uint32_t id) {
-    if (isAhead(directory, id)) {
+    if (isLater(id)) {
       laterPages += directory.at(id).pages;
       return false;
     }
-    bool isWanted = directory.at(id).isWanted;
-    (isWanted ? usefulIds : cancelledIds).push_back(id);
+    if (!directory.at(id).isWanted)
+      cancelledIds.push_back(id);
     return true;
   });
-  for (uint32_t id : usefulIds)
-    directory.claimPrefetch(id);
   while (!begun.empty() && !directory.demandFitsBeside(laterPages)) {
     laterPages -= directory.at(begun.back()).pages;
     cancelledIds.push_back(begun.back());
@@ -70,34 +65,51 @@ void PrefetchList::beginPass(CacheDirectory &directory, uint32_t layer) {
   }
 }
 
-void PrefetchList::select(CacheDirectory &directory) {
-  retainedIds.clear();
-  for (size_t i = 0; i < namedCount; ++i) {
-    const Named &prefetch = named[i];
-    std::erase_if(pending, [&](uint32_t id) { return directory.at(id).layer == prefetch.layer; });
-    selected.clear();
-    leaving.clear();
-    selectPrefetches(prefetch.rule, directory, prefetch.layer, slot(i).first(prefetch.count),
-                     selected, leaving);
-    for (uint32_t id : leaving)
-      if (isAhead(directory, id) && directory.canRetain(id)) {
-        directory.retainAsPrefetch(id);
-        begun.push_back(id);
-        retainedIds.push_back(id);
-      }
-    if (selected.empty() || !isAhead(directory, selected[0]))
-      continue;
-    auto place = std::find_if(pending.begin(), pending.end(), [&](uint32_t id) {
-      return distanceTo(directory, id) > distanceTo(directory, selected[0]);
-    });
-    pending.insert(place, selected.begin(), selected.end());
+/// Divides the candidates, likeliest first: absent experts are to be read, within the rule's
+/// limits; experts that are in memory and will leave need no read and do not count as one.
+void PrefetchList::choose(const CacheDirectory &directory, const Named &prefetch,
+                          std::span<const PrefetchCandidate> likeliest) {
+  const std::span<const uint32_t> unkept = directory.unkept();
+  toRead.clear();
+  leaving.clear();
+  for (const PrefetchCandidate &candidate : likeliest) {
+    if (toRead.size() == prefetch.rule.reads ||
+        candidate.probability < prefetch.rule.minProbability)
+      return;
+    const uint32_t id = directory.idOf(prefetch.layer, candidate.expert);
+    const DirectoryEntry &entry = directory.at(id);
+    if (!entry.isHeld() && !entry.isPrefetch())
+      toRead.push_back(id);
+    else if (entry.isHeld() && std::ranges::find(unkept, id) != unkept.end())
+      leaving.push_back(id);
   }
-  namedCount = 0;
 }
 
-void PrefetchList::begin(CacheDirectory &directory) {
+uint32_t PrefetchList::select(CacheDirectory &directory) {
+  uint32_t retained = 0;
+  for (size_t i = 0; i < namedCount; ++i) {
+    const uint32_t layer = named[i].layer;
+    std::erase_if(pending, [&](uint32_t id) { return directory.at(id).layer == layer; });
+    if (!directory.isPrefetchable(layer) || !isAhead(directory, layer))
+      continue;
+    choose(directory, named[i], slot(i).first(named[i].count));
+    for (uint32_t id : leaving)
+      if (directory.canRetain(id)) {
+        directory.apply(id, UnitEvent::kRetained);
+        begun.push_back(id);
+        ++retained;
+      }
+    auto place = std::ranges::find_if(pending, [&](uint32_t id) {
+      return distanceTo(directory, directory.at(id).layer) > distanceTo(directory, layer);
+    });
+    pending.insert(place, toRead.begin(), toRead.end());
+  }
+  namedCount = 0;
+  return retained;
+}
+
+void PrefetchList::begin() {
   assert(hasNext());
-  directory.holdPrefetch(pending.front());
   begun.push_back(pending.front());
   pending.erase(pending.begin());
 }

@@ -1,22 +1,20 @@
-// Which experts of a MoE layer are read before its router has run. A predictor says how likely each
-// expert is; which of them are worth a read is decided here, by a pure function that the runtime's
-// cache and the compiler's simulation share.
+// How the experts of a MoE layer are prefetched: read before its router has run, as a predictor
+// expects them to be used.
 #pragma once
 
-#include "runtime/policy/CacheDirectory.h"
+#include "runtime/policy/Eviction.h"
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace moert {
 
 enum class Predictor : uint8_t {
   kOff = 0,
-  kGate =
-      1, // The layer's own router, given the router input of an earlier layer (Fate, section 3).
-  kPaths =
-      2, // A table: what followed the experts of the two MoE layers before (EdgeMoE, section 4).
+  /// The layer's own router, given the router input of an earlier layer (Fate, section 3).
+  kGate = 1,
+  /// A table: the experts that followed those of the two MoE layers before (EdgeMoE, section 4).
+  kPaths = 2,
 };
 
 /// How many MoE layers before its turn a layer may be prefetched, at most.
@@ -31,15 +29,20 @@ constexpr uint32_t kMostPrefetchReads = 2;
 struct PrefetchRule {
   Predictor predictor = Predictor::kOff;
   uint8_t ahead = 1;       // MoE layers from the one that prefetches to this one; 1 with kPaths.
-  uint16_t candidates = 0; // So many of the likeliest experts are looked at,
-  uint16_t reads = 0;      // and so many of those that are absent are read, at most.
-  uint32_t minProbability = 0; // Of kFixedPointOne: experts that are less likely are not read.
+  uint16_t candidates = 0; // At most so many of the likeliest experts are considered,
+  uint16_t reads = 0;      // and at most so many of those that are absent are read.
+  uint32_t minProbability = 0; // In units of kFixedPointOne: less likely experts are not read.
   friend bool operator==(const PrefetchRule &, const PrefetchRule &) = default;
 };
 
 /// Whether any layer is prefetched. `rules`: one for each layer, or none where nothing is
 /// prefetched.
-bool prefetchesAnything(std::span<const PrefetchRule> rules);
+inline bool prefetchesAnything(std::span<const PrefetchRule> rules) {
+  for (const PrefetchRule &rule : rules)
+    if (rule.predictor != Predictor::kOff)
+      return true;
+  return false;
+}
 
 /// An expert of the prefetched layer with its probability, in units of kFixedPointOne.
 struct PrefetchCandidate {
@@ -47,19 +50,11 @@ struct PrefetchCandidate {
   uint32_t probability = 0;
 };
 
-/// What a predictor said of a layer.
+/// The prediction for a layer.
 struct LayerPrefetch {
   uint32_t layer = 0;
   PrefetchRule rule;
   std::span<const PrefetchCandidate> candidates; // Likeliest first, ties to the lowest index.
 };
-
-/// Of the candidates (likeliest first, ties to the lowest index) appends the directory's ids: to
-/// `absent` those to be read, experts that are neither in memory nor have pages as prefetches; to
-/// `leaving` those that are in memory and that the open layer pass does not keep. They need no read
-/// and do not count as one.
-void selectPrefetches(const PrefetchRule &rule, const CacheDirectory &directory, uint32_t layer,
-                      std::span<const PrefetchCandidate> candidates, std::vector<uint32_t> &absent,
-                      std::vector<uint32_t> &leaving);
 
 } // namespace moert

@@ -40,9 +40,9 @@ TEST_CASE("from a real disk the right bytes come, whichever way they are read") 
         wanted.resize(1 + random() % 24);
         CHECK(test.runPass(random() % 2, wanted).size() == wanted.size());
       }
-      CHECK(test.cache->totalStats().hits > 0);
-      CHECK(test.cache->totalStats().waitNs > 0);
-      CHECK(test.cache->totalStats().verifyNs > 0);
+      CHECK(test.cache->totalCounts().hits > 0);
+      CHECK(test.cache->totalTimes().waitNs > 0);
+      CHECK(test.cache->totalTimes().verifyNs > 0);
     }
   }
   unlink(path);

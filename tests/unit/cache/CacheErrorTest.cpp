@@ -42,7 +42,7 @@ TEST_CASE("a wrong checksum names layer, expert and slice, and both numbers") {
 }
 
 TEST_CASE("threads look at what is ready together, as much of it as keeps all of them busy") {
-  FakeModel model({std::vector<uint64_t>(4, 1)}); // Of one slice each.
+  FakeModel model({std::vector<uint64_t>(4, 1)}); // One slice each.
   model.file[model.records[0][1].fileOffset] ^= std::byte(1);
   model.file[model.records[0][3].fileOffset] ^= std::byte(1);
   auto firstError = [&](std::vector<uint32_t> wanted, ThreadPool *threads) {
@@ -184,7 +184,7 @@ TEST_CASE("a cache that goes away in the middle of a pass waits for its reads") 
   CHECK(queue.readsUnderWay() == 0);
 }
 
-/// What create() says of a configuration that `change` made from a good one.
+/// The message of create() for a configuration that `change` made from a good one.
 template <typename Change> static std::string refusal(Change change) {
   FakeModel model = sixteenExperts();
   FakeReadQueue queue(model.file);

@@ -156,12 +156,12 @@ TEST_CASE(
       hits += layer.hits;
       misses += layer.misses;
     }
-    CHECK(test.cache->totalStats().hits == hits);
-    CHECK(test.cache->totalStats().misses == misses);
+    CHECK(test.cache->totalCounts().hits == hits);
+    CHECK(test.cache->totalCounts().misses == misses);
   }
 }
 
-TEST_CASE("playing allocates nothing") {
+TEST_CASE("layer passes allocate nothing") {
   FakeModel model({std::vector<uint64_t>(16, 3), std::vector<uint64_t>(16, 3)});
   FakeReadQueue queue(model.file, 4);
   std::unique_ptr<ThreadPool> threads = ThreadPool::create(3).value();

@@ -28,7 +28,7 @@ struct PrefetchingCache {
     queue.eager = 0;
   }
 
-  const CacheStats &stats() const { return test.cache->layerStats(); }
+  const CacheCounts &stats() const { return test.cache->passCounts(); }
   uint64_t offsetOf(uint32_t layer, uint32_t expert) const {
     return model.records[layer][expert].fileOffset;
   }
@@ -82,19 +82,19 @@ TEST_CASE("a prefetched expert that would leave memory stays for its layer and i
   test.runPass(2, {0});
   test.runPass(0, {0});
   test.prefetch(1, {3});
-  test.runPass(0, {1}); // Of the pool's three the one that was used first leaves.
-  CHECK(test.cache->layerStats().prefetchesRead == 0);
-  CHECK(test.cache->layerStats().prefetchesRetained == 1);
-  CHECK(test.cache->layerStats().evictions == 1);
-  CHECK(test.cache->layerStats().bytesRead == 2 * kBlock);
+  test.runPass(0, {1}); // The pool's least recently used one leaves.
+  CHECK(test.cache->passCounts().prefetchesRead == 0);
+  CHECK(test.cache->passCounts().prefetchesRetained == 1);
+  CHECK(test.cache->passCounts().evictions == 1);
+  CHECK(test.cache->passCounts().bytesRead == 2 * kBlock);
   CHECK(test.readyIn(1).empty());
   CHECK(test.cache->prefetchPages() == 2);
   const size_t submitted = queue.submitted;
   test.runPass(1, {3}); // execute() compares the bytes.
   CHECK(queue.submitted == submitted);
-  CHECK(test.cache->layerStats().misses == 1);
-  CHECK(test.cache->layerStats().ready == 1);
-  CHECK(test.cache->layerStats().useful == 1);
+  CHECK(test.cache->passCounts().misses == 1);
+  CHECK(test.cache->passCounts().ready == 1);
+  CHECK(test.cache->passCounts().useful == 1);
 }
 
 TEST_CASE("a prefetch is not in memory until it is wanted") {
@@ -120,8 +120,8 @@ TEST_CASE("a cancelled prefetch gives its pages back, one that is being read whe
   cache.arrive();
   CHECK(cache.test.cache->prefetchPages() == 0);
   cache.test.runPass(2, {0});
-  CHECK(cache.test.cache->totalStats().cancelled == 2);
-  CHECK(cache.test.cache->totalStats().useful == 0);
+  CHECK(cache.test.cache->totalCounts().cancelled == 2);
+  CHECK(cache.test.cache->totalCounts().useful == 0);
 }
 
 TEST_CASE("prefetches wait until every demanded read has been begun") {
@@ -301,7 +301,7 @@ TEST_CASE("whatever is prefetched and whenever it arrives, the same experts are 
         Experts wanted = someExperts(random, 10, turn % 11 == 0 ? 10 : 4);
         executeLoosely(test, layer, wanted, random);
         plain.runPass(layer, wanted);
-        const CacheStats &stats = test.cache->layerStats(), &expected = plain.cache->layerStats();
+        const CacheCounts &stats = test.cache->passCounts(), &expected = plain.cache->passCounts();
         REQUIRE(stats.hits == expected.hits);
         REQUIRE(stats.misses == expected.misses);
         REQUIRE(stats.evictions == expected.evictions);
@@ -313,8 +313,9 @@ TEST_CASE("whatever is prefetched and whenever it arrives, the same experts are 
       REQUIRE(test.cache->beginPrompt().isOk());
       REQUIRE(plain.cache->beginPrompt().isOk());
       test.runPass(0, {0}); // Counts what the prompt let go.
-      const CacheStats &total = test.cache->totalStats();
+      const CacheCounts &total = test.cache->totalCounts();
       CHECK(total.useful > 0);
+      CHECK(test.cache->state().forbiddenEvents() == 0);
       CHECK(total.prefetchesRead + total.prefetchesRetained == total.useful + total.cancelled);
     }
 }
@@ -343,7 +344,7 @@ TEST_CASE("prefetching allocates nothing") {
       }
       uint64_t after = allocationsSoFar();
       CHECK(isOk);
-      CHECK(test.cache->totalStats().prefetchesRead > 0);
+      CHECK(test.cache->totalCounts().prefetchesRead > 0);
       CHECK(after == before);
     }
 }

@@ -82,7 +82,7 @@ TEST_CASE("no policy exceeds its pages, evicts an expert in use, or lets go a pi
     }
 }
 
-TEST_CASE("playing allocates nothing under any policy") {
+TEST_CASE("layer passes allocate nothing under any policy") {
   FakeModel model = evenModel(2, 16, 3);
   std::mt19937 random(9);
   std::vector<Experts> wanted;
@@ -147,10 +147,10 @@ TEST_CASE("the cache is filled in the order of the plan as far as the experts fi
   Experts wanted{7, 5, 3, 1}, uses{4, 3, 2, 1};
   REQUIRE(test.cache->fill(0, {wanted, uses, 4}).message() == "");
   CHECK(test.readyIn(0) == Experts{3, 5, 7});
-  CHECK(test.cache->totalStats().misses == 0);
-  CHECK(test.cache->totalStats().bytesRead == 0);
+  CHECK(test.cache->totalCounts().misses == 0);
+  CHECK(test.cache->totalCounts().bytesRead == 0);
   test.runPass(0, {5, 0});
-  CHECK(test.cache->totalStats().hits == 1);
+  CHECK(test.cache->totalCounts().hits == 1);
   CHECK(test.readyIn(0) == Experts{0, 5, 7}); // 3 was the least popular of the start.
 }
 

@@ -44,8 +44,8 @@ TEST_CASE("with no quota and room for one record the experts pass through one af
   CHECK(test.runPass(1, {7, 1}) == Experts{7, 1});
   CHECK(queue.mostUnderWay == 1);
   CHECK(test.readyIn(0).empty());
-  CHECK(test.cache->totalStats().misses == 5);
-  CHECK(test.cache->totalStats().bytesRead == 5 * 3 * kBlock);
+  CHECK(test.cache->totalCounts().misses == 5);
+  CHECK(test.cache->totalCounts().bytesRead == 5 * 3 * kBlock);
 }
 
 TEST_CASE("the least recently used experts leave and the others are hits") {
@@ -59,9 +59,9 @@ TEST_CASE("the least recently used experts leave and the others are hits") {
   test.runPass(0, {3});
   CHECK(test.readyIn(0) == Experts{0, 2, 3});
   test.runPass(0, {2, 1});
-  CHECK(test.cache->layerStats().hits == 1);
-  CHECK(test.cache->layerStats().misses == 1);
-  CHECK(test.cache->layerStats().evictions == 1);
+  CHECK(test.cache->passCounts().hits == 1);
+  CHECK(test.cache->passCounts().misses == 1);
+  CHECK(test.cache->passCounts().evictions == 1);
 }
 
 TEST_CASE("of a pass that wants everything the most popular experts stay") {
@@ -139,11 +139,11 @@ TEST_CASE("time spent blocked is counted, time spent polling is not") {
     return size_t(0);
   };
   test.runPass(0, {0, 1, 2}); // Two completions of which each was waited for.
-  CHECK(test.cache->layerStats().waitNs == 140);
+  CHECK(test.cache->passTimes().waitNs == 140);
   queue.eager = 8;
   test.runPass(0, {0, 1, 2, 3}); // It has arrived when the first poll looks.
-  CHECK(test.cache->layerStats().waitNs == 0);
-  CHECK(test.cache->totalStats().waitNs == 140);
+  CHECK(test.cache->passTimes().waitNs == 0);
+  CHECK(test.cache->totalTimes().waitNs == 140);
 }
 
 TEST_CASE("pages larger than a record's rest work, and so do records of many sizes") {

@@ -78,7 +78,7 @@ public:
   /// Which of n pending reads completes next; the first one unless told.
   std::function<size_t(size_t)> choose = [](size_t) { return size_t(0); };
   size_t eager = 0;
-  uint64_t failingOffset = UINT64_MAX; // Of reads that are submitted from now on.
+  uint64_t failingOffset = UINT64_MAX; // For reads that are submitted from now on.
   uint64_t submitsUntilError = UINT64_MAX;
   bool breaksAtError = false; // That submit: its read was begun, and the queue is broken.
   bool isBroken = false;

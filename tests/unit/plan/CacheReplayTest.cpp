@@ -35,10 +35,11 @@ TEST_CASE("a replay counts hits, misses, evictions and the bytes of the records"
   // Two records of two pages stay, least recently used first out: 0 1 hit(0) 2 out(1) 1 out(0).
   ReplayCache cache = evenCache({4}, 3, 5000);
   ReplayResult result = replayTrace(oneLayerTrace(3, {0, 1, 0, 2, 1}), cache).value();
-  CHECK(result.total == ReplayCounts{1, 4, 2, 4 * 5000});
+  CHECK(result.total ==
+        CacheCounts{.hits = 1, .misses = 4, .evictions = 2, .bytesRead = 4 * 5000, .ready = 1});
   REQUIRE(result.passes.size() == 5);
-  CHECK(result.passes[2] == ReplayCounts{1, 0, 0, 0});
-  CHECK(result.passes[3] == ReplayCounts{0, 1, 1, 5000});
+  CHECK(result.passes[2] == CacheCounts{.hits = 1, .ready = 1});
+  CHECK(result.passes[3] == CacheCounts{.misses = 1, .evictions = 1, .bytesRead = 5000});
 }
 
 TEST_CASE(
@@ -47,7 +48,7 @@ TEST_CASE(
   cache.layers[0].start = {2, 0, 1};
   ReplayResult result = replayTrace(oneLayerTrace(3, {0, 2}), cache).value();
   CHECK(result.startBytes == 2 * 8192);
-  CHECK(result.total == ReplayCounts{2, 0, 0, 0});
+  CHECK(result.total == CacheCounts{.hits = 2, .ready = 2});
 }
 
 TEST_CASE("a prompt begins with what the rules leave") {
@@ -108,7 +109,7 @@ static void checkWhileReplaying(const RoutingTrace &trace, const ReplayCache &ca
     for (uint32_t l = 0; l < cache.layers.size(); ++l)
       for (uint32_t expert : cache.layers[l].pinned) {
         uint32_t id = replay.state().idOf(l, expert);
-        REQUIRE(replay.state().at(id).isHeld == wasWanted[id]);
+        REQUIRE(replay.state().at(id).isHeld() == wasWanted[id]);
       }
   }
 }
@@ -178,11 +179,11 @@ TEST_CASE("prefetches are read at the end of the pass that makes them, and usefu
   CacheReplay replay = prefetchedReplay(3);
   std::vector<PrefetchCandidate> candidates{{6, 90}, {5, 80}, {4, 70}};
   LayerPrefetch prefetch{1, kTwoOfEight, candidates};
-  ReplayCounts made{
+  CacheCounts made{
       .misses = 1, .bytesRead = 3 * 4096, .prefetchesRead = 2, .prefetchBytes = 2 * 4096};
   CHECK(replay.runPass(0, {Experts{0}}, std::span(&prefetch, 1)) == made);
   CHECK(replay.runPass(1, {Experts{1, 5}}) ==
-        ReplayCounts{.misses = 2, .bytesRead = 4096, .useful = 1, .cancelled = 1});
+        CacheCounts{.misses = 2, .bytesRead = 4096, .useful = 1, .ready = 1, .cancelled = 1});
 }
 
 TEST_CASE("a prefetch of a later layer gives way to the demand of a layer between") {
@@ -205,5 +206,5 @@ TEST_CASE("a new prompt lets go the prefetches of the old one") {
   CHECK(replay.runPass(0, {Experts{0}}, std::span(&prefetch, 1)).prefetchesRead == 1);
   replay.beginPrompt();
   CHECK(replay.runPass(1, {Experts{6}}) ==
-        ReplayCounts{.misses = 1, .bytesRead = 4096, .useful = 0, .cancelled = 1});
+        CacheCounts{.misses = 1, .bytesRead = 4096, .cancelled = 1});
 }

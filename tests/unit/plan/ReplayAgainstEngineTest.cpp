@@ -17,14 +17,14 @@ using namespace moert::test;
 
 namespace {
 
-/// Of each token: what each layer chose, and what the gates of the layers before said of it.
+/// For each token: what each layer chose, and what the gates of the layers before predicted.
 struct Trace : LayerObserver {
   struct Said {
     uint32_t ahead = 0;
     std::vector<PrefetchCandidate> candidates;
   };
   std::vector<std::vector<uint32_t>> chosen[kLayers]; // [layer][token]
-  std::vector<std::vector<Said>> said[kLayers];       // Of the layer, [token][ahead - 1].
+  std::vector<std::vector<Said>> said[kLayers];       // For the layer, [token][ahead - 1].
   const KernelTable *kernels = nullptr;
 
   Status onRouted(const Routed &routed) override {
@@ -94,8 +94,8 @@ ReplayCache replayOf(const Artifact &artifact, const Plan &plan) {
 }
 
 /// The layer pass of a layer for one token, with the prefetches that are made there.
-ReplayCounts runPass(CacheReplay &replay, const Trace &trace, const Plan &plan, uint32_t layer,
-                     size_t token) {
+CacheCounts runPass(CacheReplay &replay, const Trace &trace, const Plan &plan, uint32_t layer,
+                    size_t token) {
   std::vector<LayerPrefetch> prefetches;
   for (uint32_t later = layer + 1; later < kLayers; ++later)
     for (const Trace::Said &said : trace.said[later][token])
@@ -139,10 +139,10 @@ TEST_CASE("a replayed trace counts what an engine with synchronous reads counts,
     for (size_t token = 0; token < kPrompt.size(); ++token) {
       SessionTokens one = {loaded.session.get(), {&kPrompt[token], 1}, LogitsWanted::kLast};
       REQUIRE(loaded.engine->step({&one, 1}, observer).isOk());
-      // Some prefetches are begun behind the layer pass that made them and count with the next one.
+      // Some prefetches are begun after the layer pass that made them and count with the next one.
       uint64_t bytes = 0, expectedBytes = 0, prefetchBytes = 0, expectedPrefetchBytes = 0;
       for (uint32_t layer = 0; layer < kLayers; ++layer) {
-        ReplayCounts expected = runPass(replay, trace, plan, layer, token);
+        CacheCounts expected = runPass(replay, trace, plan, layer, token);
         const LayerProfile &counted = loaded.engine->lastStep()[layer];
         REQUIRE(counted.hits == expected.hits);
         REQUIRE(counted.misses == expected.misses);

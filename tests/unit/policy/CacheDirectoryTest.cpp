@@ -12,6 +12,18 @@ using Experts = std::vector<uint32_t>;
 
 namespace {
 
+/// Ends a layer pass, whatever its experts need of pages meanwhile.
+void readAndEvict(CacheDirectory &directory) {
+  for (uint32_t id : directory.wanted())
+    if (directory.apply(id, UnitEvent::kDemanded) == UnitState::kQueued) {
+      directory.apply(id, UnitEvent::kReadBegun);
+      directory.apply(id, UnitEvent::kReadCompleted);
+    }
+  for (uint32_t id : directory.unkept())
+    directory.apply(id, UnitEvent::kEvicted);
+  directory.endPass();
+}
+
 /// Layers of records of one page.
 struct SmallCache {
   SmallCache(const CacheRules &rules, std::vector<uint64_t> quotas, uint32_t experts,
@@ -29,13 +41,9 @@ struct SmallCache {
     Experts missing;
     REQUIRE(directory.beginPass(layer, demand));
     for (uint32_t expert : demand.wanted)
-      if (!directory.at(directory.idOf(layer, expert)).isHeld) {
+      if (!directory.at(directory.idOf(layer, expert)).isHeld())
         missing.push_back(expert);
-        directory.hold(directory.idOf(layer, expert));
-      }
-    for (uint32_t id : directory.unkept())
-      directory.drop(id);
-    directory.endPass();
+    readAndEvict(directory);
     return missing;
   }
   Experts runPass(uint32_t layer, const Experts &wanted) {
@@ -45,7 +53,7 @@ struct SmallCache {
   Experts heldIn(uint32_t layer) const {
     Experts held;
     for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert)
-      if (directory.at(directory.idOf(layer, expert)).isHeld)
+      if (directory.at(directory.idOf(layer, expert)).isHeld())
         held.push_back(expert);
     return held;
   }
@@ -191,11 +199,11 @@ TEST_CASE("a pinned expert is never let go, by any policy") {
     cache.runPass(0, Experts{5});
     for (uint32_t token = 0; token < 20; ++token)
       cache.runPass(0, Experts{token % 4, 6});
-    CHECK(cache.directory.at(5).isHeld);
+    CHECK(cache.directory.at(5).isHeld());
     cache.directory.unpin(5);
     for (uint32_t token = 0; token < 20; ++token)
       cache.runPass(0, Experts{token % 4, 6, 7});
-    CHECK_FALSE(cache.directory.at(5).isHeld);
+    CHECK_FALSE(cache.directory.at(5).isHeld());
   }
 }
 
@@ -285,13 +293,13 @@ static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t executed, u
       const DirectoryEntry &entry = directory.at(id);
       if (layer == executed)
         limits.largestRecordPages = std::max<uint64_t>(limits.largestRecordPages, entry.pages);
-      if (!entry.isHeld && !entry.isWanted)
+      if (!entry.isHeld() && !entry.isWanted)
         continue;
       PassCandidate candidate;
       candidate.use = {id, entry.history.lastUse, entry.history.rank,
                        keepingValue(directory.cacheRules().eviction, entry.history, distance)};
       candidate.pages = entry.pages;
-      candidate.isReady = entry.isHeld;
+      candidate.isReady = entry.isHeld();
       candidate.isWanted = entry.isWanted;
       candidate.isPinned = entry.pins > 0;
       all.push_back(candidate);
@@ -305,8 +313,7 @@ static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t executed, u
   return unkept;
 }
 
-TEST_CASE(
-    "with one pool the first few experts of each layer decide as if all of them stood there") {
+TEST_CASE("with one pool the first few experts of each layer decide as if all of them did") {
   for (EvictionPolicy policy :
        {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
         EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance})
@@ -340,12 +347,7 @@ TEST_CASE(
         Experts unkept(directory.unkept().begin(), directory.unkept().end());
         std::sort(unkept.begin(), unkept.end());
         REQUIRE(unkept == unkeptOfAll(directory, layer, quota, staging, turns));
-        for (uint32_t expert : wanted)
-          if (uint32_t id = directory.idOf(layer, expert); !directory.at(id).isHeld)
-            directory.hold(id);
-        for (uint32_t id : unkept)
-          directory.drop(id);
-        directory.endPass();
+        readAndEvict(directory);
       }
     }
 }

@@ -1,5 +1,5 @@
-// Which experts are prefetched, and what becomes of prefetches when layers are executed.
-#include "runtime/policy/PrefetchList.h"
+// Which experts are prefetched, and which prefetches are useful, retained or cancelled.
+#include "runtime/policy/CacheMachine.h"
 
 #include "tests/unit/policy/AllCacheRules.h"
 
@@ -17,12 +17,11 @@ namespace {
 
 constexpr PrefetchRule kThreeOfEight{Predictor::kGate, 1, 8, 3, 0};
 
-/// A directory with prefetches, executed without time: what is prefetched is read at the end of a
-/// layer pass.
+/// A machine whose reads complete at once.
 struct PrefetchingCache {
   PrefetchingCache(const CacheRules &rules, const std::vector<std::vector<uint32_t>> &pages,
                    const std::vector<uint64_t> &quotas, uint64_t staging)
-      : PrefetchingCache(rules, pages, quotas, staging, sizeOf(pages)) {}
+      : machine(directoryOf(rules, pages, quotas, staging), {16, 16}) {}
 
   Experts runPass(uint32_t layer, const Experts &wanted) {
     return runPass(layer, wanted, [] {});
@@ -30,81 +29,54 @@ struct PrefetchingCache {
 
   /// The unkept experts; `check` runs whenever pages have changed.
   template <typename Check> Experts runPass(uint32_t layer, const Experts &wanted, Check check) {
-    REQUIRE(directory.beginPass(layer, PassDemand{wanted}));
-    Experts unkept(directory.unkept().begin(), directory.unkept().end());
-    list.beginPass(directory, layer);
-    dropCancelled();
-    list.select(directory);
-    check();
-    for (uint32_t expert : wanted)
-      readInTurn(directory.idOf(layer, expert), check);
-    for (uint32_t id : unkept)
-      if (directory.at(id).isHeld)
-        directory.drop(id);
-    readPrefetches(check);
-    directory.endPass();
-    readPrefetches(check);
+    REQUIRE(machine.beginPass(layer, PassDemand{wanted}));
+    Experts unkept(directory().unkept().begin(), directory().unkept().end());
+    for (act(check); !machine.isAllHandedOut(); act(check))
+      machine.release(machine.handOut(false));
+    machine.endPass();
+    act(check);
+    counts = machine.takeCounts();
     return unkept;
-  }
-
-  void dropCancelled() {
-    for (uint32_t id : list.cancelled())
-      directory.dropPrefetch(id);
   }
 
   void name(uint32_t layer, const PrefetchRule &rule, const Experts &experts) {
     std::vector<PrefetchCandidate> candidates;
     for (uint32_t expert : experts)
       candidates.push_back({expert, kFixedPointOne / 8});
-    list.name({layer, rule, candidates});
+    machine.prefetch({layer, rule, candidates});
   }
 
   Experts prefetchedIn(uint32_t layer) const {
     Experts prefetched;
-    for (uint32_t expert = 0; expert < directory.expertsIn(layer); ++expert)
-      if (directory.at(directory.idOf(layer, expert)).isPrefetch)
+    for (uint32_t expert = 0; expert < directory().expertsIn(layer); ++expert)
+      if (directory().at(directory().idOf(layer, expert)).isPrefetch())
         prefetched.push_back(expert);
     return prefetched;
   }
 
-  CacheDirectory directory;
-  PrefetchList list;
+  const CacheDirectory &directory() const { return machine.state(); }
+
+  CacheMachine machine;
+  CacheCounts counts; // In the last layer pass.
 
 private:
-  static DirectorySize sizeOf(const std::vector<std::vector<uint32_t>> &pages) {
-    DirectorySize size{.layers = pages.size()};
-    for (const std::vector<uint32_t> &layer : pages) {
-      size.experts += layer.size();
-      size.widestLayer = std::max(size.widestLayer, layer.size());
-    }
-    return size;
-  }
-  PrefetchingCache(const CacheRules &rules, const std::vector<std::vector<uint32_t>> &pages,
-                   const std::vector<uint64_t> &quotas, uint64_t staging, const DirectorySize &size)
-      : directory(rules, staging, size), list(size) {
+  static CacheDirectory directoryOf(const CacheRules &rules,
+                                    const std::vector<std::vector<uint32_t>> &pages,
+                                    const std::vector<uint64_t> &quotas, uint64_t staging) {
+    CacheDirectory directory(rules, staging, {});
     for (size_t l = 0; l < pages.size(); ++l) {
       directory.addLayer(quotas[l]);
       for (uint32_t recordPages : pages[l])
         directory.addExpert(recordPages);
     }
+    return directory;
   }
 
-  /// An expert that passes through finds room once those before it have left.
-  template <typename Check> void readInTurn(uint32_t id, Check check) {
-    if (directory.at(id).isHeld)
-      return;
-    for (uint32_t other : directory.unkept())
-      if (!directory.hasRoomFor(id) && directory.at(other).isHeld)
-        directory.drop(other);
-    REQUIRE(directory.hasRoomFor(id));
-    directory.hold(id);
+  template <typename Check> void act(Check check) {
     check();
-  }
-
-  template <typename Check> void readPrefetches(Check check) {
-    while (list.hasNext() && !directory.at(list.next()).isHeld &&
-           directory.hasRoomForPrefetch(list.next())) {
-      list.begin(directory);
+    while (const std::optional<CacheAction> action = machine.next()) {
+      if (action->isRead)
+        REQUIRE(machine.completed(action->id, true));
       check();
     }
   }
@@ -117,13 +89,14 @@ static PrefetchingCache evenCache(uint64_t quota, uint64_t staging, const CacheR
                           std::vector<uint64_t>(4, quota), staging);
 }
 
-static Experts selected(const CacheDirectory &directory, const PrefetchRule &rule, uint32_t layer,
+/// What is prefetched of layer 1, which holds expert 5, with a rule and candidates.
+static Experts selected(const PrefetchRule &rule,
                         const std::vector<PrefetchCandidate> &candidates) {
-  std::vector<uint32_t> ids, leaving;
-  selectPrefetches(rule, directory, layer, candidates, ids, leaving);
-  for (uint32_t &id : ids)
-    id = directory.expertOf(id);
-  return ids;
+  PrefetchingCache cache = evenCache(4, 4);
+  cache.runPass(1, {5});
+  cache.machine.prefetch({1, rule, candidates});
+  cache.runPass(0, {0});
+  return cache.prefetchedIn(1);
 }
 
 TEST_CASE("a plan prefetches where the rule of one layer at least names a predictor") {
@@ -135,22 +108,23 @@ TEST_CASE("a plan prefetches where the rule of one layer at least names a predic
 }
 
 TEST_CASE("the likeliest absent experts are prefetched, up to the rule's limits") {
-  PrefetchingCache cache = evenCache(4, 4);
-  cache.runPass(1, {5});
-  std::vector<PrefetchCandidate> candidates{{5, 900}, {2, 800}, {7, 700}, {0, 600}, {1, 500}};
-  const CacheDirectory &directory = cache.directory;
-  CHECK(selected(directory, {Predictor::kGate, 1, 5, 8, 0}, 1, candidates) == Experts{2, 7, 0, 1});
-  CHECK(selected(directory, {Predictor::kGate, 1, 5, 2, 0}, 1, candidates) == Experts{2, 7});
-  CHECK(selected(directory, {Predictor::kGate, 1, 2, 8, 0}, 1, candidates) == Experts{2});
-  CHECK(selected(directory, {Predictor::kGate, 1, 5, 8, 600}, 1, candidates) == Experts{2, 7, 0});
-  CHECK(selected(directory, {Predictor::kOff, 1, 5, 8, 0}, 1, candidates).empty());
-  CHECK(selected(directory, {Predictor::kGate, 1, 5, 8, 0}, 2, {{5, 900}}) == Experts{5});
+  const std::vector<PrefetchCandidate> candidates{{5, 900}, {2, 800}, {7, 700}, {0, 600}, {1, 500}};
+  CHECK(selected({Predictor::kGate, 1, 5, 8, 0}, candidates) == Experts{0, 1, 2, 7});
+  CHECK(selected({Predictor::kGate, 1, 5, 2, 0}, candidates) == Experts{2, 7});
+  CHECK(selected({Predictor::kGate, 1, 2, 8, 0}, candidates) == Experts{2});
+  CHECK(selected({Predictor::kGate, 1, 5, 8, 600}, candidates) == Experts{0, 2, 7});
+  CHECK(selected({Predictor::kOff, 1, 5, 8, 0}, candidates).empty());
+  CHECK(selected({Predictor::kGate, 1, 5, 8, 0}, {{5, 900}}).empty());
 }
 
 TEST_CASE("an expert that has pages as a prefetch is not prefetched again") {
   PrefetchingCache cache = evenCache(4, 4);
-  cache.directory.holdPrefetch(cache.directory.idOf(1, 2));
-  CHECK(selected(cache.directory, kThreeOfEight, 1, {{2, 9}, {3, 8}}) == Experts{3});
+  for (const Experts &named : {Experts{2}, Experts{2, 3}}) {
+    cache.name(1, kThreeOfEight, named);
+    cache.runPass(0, {0});
+  }
+  CHECK(cache.counts.prefetchesRead == 1);
+  CHECK(cache.prefetchedIn(1) == Experts{2, 3});
 }
 
 constexpr CacheRules kOneLruPool{EvictionPolicy::kLru, CacheSharing::kOnePool,
@@ -160,13 +134,12 @@ TEST_CASE("an expert that is in memory is not read, though the open pass does no
   PrefetchingCache cache = evenCache(1, 4, kOneLruPool);
   cache.runPass(1, {6, 7});
   cache.runPass(0, {0, 1});
-  REQUIRE(cache.directory.beginPass(0, PassDemand{Experts{2}}));
-  Experts absent, leaving, seven{cache.directory.idOf(1, 7)};
-  REQUIRE(Experts(cache.directory.unkept().begin(), cache.directory.unkept().end()) == seven);
-  const std::vector<PrefetchCandidate> candidates{{6, 9}, {7, 9}, {5, 8}};
-  selectPrefetches({Predictor::kGate, 1, 8, 1, 0}, cache.directory, 1, candidates, absent, leaving);
-  CHECK(absent == Experts{cache.directory.idOf(1, 5)}); // The only read that the rule allows.
-  CHECK(leaving == seven);
+  // The only read that the rule allows is of the third candidate.
+  cache.name(1, {Predictor::kGate, 1, 8, 1, 0}, {6, 7, 5});
+  CHECK(cache.runPass(0, {2}) == Experts{cache.directory().idOf(1, 7)});
+  CHECK(cache.counts.prefetchesRetained == 1);
+  CHECK(cache.counts.prefetchesRead == 1);
+  CHECK(cache.prefetchedIn(1) == Experts{5, 7});
 }
 
 TEST_CASE("an expert that would leave becomes a prefetch with its pages, as far as there is room") {
@@ -177,22 +150,26 @@ TEST_CASE("an expert that would leave becomes a prefetch with its pages, as far 
     cache.runPass(0, {0, 1});
     cache.name(1, kThreeOfEight, {7});
     cache.runPass(0, {2});
-    CHECK(cache.list.retained().size() == (staging > 0 ? 1 : 0));
-    CHECK(cache.directory.prefetchPages() == (staging > 0 ? 1 : 0));
-    CHECK_FALSE(cache.directory.at(cache.directory.idOf(1, 7)).isHeld);
-    CHECK_FALSE(cache.list.hasNext());
+    CHECK(cache.counts.prefetchesRetained == (staging > 0 ? 1 : 0));
+    CHECK(cache.directory().prefetchPages() == (staging > 0 ? 1 : 0));
+    CHECK_FALSE(cache.directory().at(cache.directory().idOf(1, 7)).isHeld());
+    CHECK_FALSE(cache.machine.hasPrefetchToRead());
     cache.runPass(1, {7});
-    CHECK(cache.list.useful().size() == (staging > 0 ? 1 : 0));
-    CHECK(cache.list.retained().empty());
+    CHECK(cache.counts.useful == (staging > 0 ? 1 : 0));
+    CHECK(cache.counts.prefetchesRetained == 0);
   }
 }
 
 TEST_CASE("a layer with a record larger than the staging pages is not prefetched") {
   PrefetchingCache cache({}, {{1, 1, 3}, {1, 1, 2}}, {4, 4}, 2);
-  CHECK(selected(cache.directory, kThreeOfEight, 0, {{0, 9}}).empty());
-  CHECK_FALSE(cache.directory.hasRoomForPrefetch(cache.directory.idOf(0, 0)));
-  CHECK(selected(cache.directory, kThreeOfEight, 1, {{0, 9}}) == Experts{0});
-  CHECK(cache.directory.hasRoomForPrefetch(cache.directory.idOf(1, 0)));
+  cache.name(1, kThreeOfEight, {0});
+  cache.runPass(0, {0});
+  CHECK(cache.prefetchedIn(1) == Experts{0});
+  CHECK_FALSE(cache.directory().hasRoomForPrefetch(cache.directory().idOf(0, 0)));
+  CHECK(cache.directory().hasRoomForPrefetch(cache.directory().idOf(1, 0)));
+  cache.name(0, kThreeOfEight, {1});
+  cache.runPass(1, {1});
+  CHECK(cache.prefetchedIn(0).empty());
 }
 
 TEST_CASE("a wanted prefetch is useful, another one of the layer is cancelled") {
@@ -201,11 +178,11 @@ TEST_CASE("a wanted prefetch is useful, another one of the layer is cancelled") 
   cache.runPass(0, {0});
   CHECK(cache.prefetchedIn(1) == Experts{3, 4, 5});
   cache.runPass(1, {5, 6});
-  CHECK(cache.list.useful().size() == 1);
-  CHECK(cache.directory.expertOf(cache.list.useful()[0]) == 5);
-  CHECK(cache.list.cancelled().size() == 2);
+  CHECK(cache.counts.useful == 1);
+  CHECK(cache.directory().at(cache.directory().idOf(1, 5)).isHeld());
+  CHECK(cache.counts.cancelled == 2);
   CHECK(cache.prefetchedIn(1).empty());
-  CHECK(cache.directory.prefetchPages() == 0);
+  CHECK(cache.directory().prefetchPages() == 0);
 }
 
 TEST_CASE("a prefetch that was not begun is forgotten when its layer is executed") {
@@ -213,9 +190,9 @@ TEST_CASE("a prefetch that was not begun is forgotten when its layer is executed
   cache.name(1, kThreeOfEight, {3, 4, 5}); // The third has no room.
   cache.runPass(0, {0});
   CHECK(cache.prefetchedIn(1) == Experts{3, 4});
-  CHECK(cache.list.hasNext());
+  CHECK(cache.machine.hasPrefetchToRead());
   cache.runPass(1, {3});
-  CHECK_FALSE(cache.list.hasNext());
+  CHECK_FALSE(cache.machine.hasPrefetchToRead());
 }
 
 TEST_CASE("the nearest layer is prefetched first, in the order of likelihood") {
@@ -282,13 +259,13 @@ TEST_CASE(
       uint64_t poolPages = std::accumulate(quotas.begin(), quotas.end(), staging);
       PrefetchingCache cache(rules, pages, quotas, staging), plain(rules, pages, quotas, staging);
       auto check = [&] {
-        uint64_t held = cache.directory.prefetchPages();
+        uint64_t held = cache.directory().prefetchPages();
         for (uint32_t l = 0; l < layers; ++l)
-          held += cache.directory.pagesHeld(l);
+          held += cache.directory().pagesHeld(l);
         REQUIRE(held <= poolPages);
-        REQUIRE(cache.directory.prefetchPages() <= staging);
+        REQUIRE(cache.directory().prefetchPages() <= staging);
       };
-      size_t useful = 0;
+      uint64_t useful = 0;
       auto someExperts = [&](size_t most) {
         Experts all(experts);
         std::iota(all.begin(), all.end(), 0);
@@ -303,13 +280,13 @@ TEST_CASE(
             cache.name(layer + ahead, kThreeOfEight, someExperts(experts));
         Experts wanted = someExperts(pass % 11 == 0 ? experts : 4);
         Experts unkept = cache.runPass(layer, wanted, check);
-        useful += cache.list.useful().size();
+        useful += cache.counts.useful;
         REQUIRE(unkept == plain.runPass(layer, wanted));
         REQUIRE(cache.prefetchedIn(layer).empty());
         for (uint32_t id = 0; id < layers * experts; ++id)
-          REQUIRE(cache.directory.at(id).isHeld == plain.directory.at(id).isHeld);
+          REQUIRE(cache.directory().at(id).isHeld() == plain.directory().at(id).isHeld());
       }
-      CHECK(cache.directory.prefetchPages() == 0); // Nothing is prefetched beyond the last layer.
+      CHECK(cache.directory().prefetchPages() == 0); // Nothing is prefetched beyond the last layer.
       CHECK(useful > 0);
     }
 }

@@ -1,0 +1,40 @@
+// What the expert cache counts, in a run and in every replay of one.
+#pragma once
+
+#include <cstdint>
+
+namespace moert {
+
+/// Counts of one layer pass, or sums. What happens between two layer passes counts with the later
+/// one.
+struct CacheCounts {
+  uint64_t hits = 0;   // Demanded experts that were resident when the layer pass began.
+  uint64_t misses = 0; // The other demanded experts.
+  uint64_t evictions = 0;
+  uint64_t bytesRead = 0; // Includes prefetches.
+  uint64_t prefetchesRead = 0;
+  uint64_t prefetchBytes = 0;
+  uint64_t prefetchesRetained = 0; // Prefetches without a read: the expert was to be evicted.
+  uint64_t useful = 0;             // Misses that were prefetches, complete or being read.
+  uint64_t ready = 0;     // Hits, and useful prefetches that were complete when the pass began.
+  uint64_t stalled = 0;   // Demanded experts that were waited for with no other one ready.
+  uint64_t cancelled = 0; // Prefetches, read or retained, whose pages were given back unused.
+
+  CacheCounts &operator+=(const CacheCounts &other) {
+    hits += other.hits;
+    misses += other.misses;
+    evictions += other.evictions;
+    bytesRead += other.bytesRead;
+    prefetchesRead += other.prefetchesRead;
+    prefetchBytes += other.prefetchBytes;
+    prefetchesRetained += other.prefetchesRetained;
+    useful += other.useful;
+    ready += other.ready;
+    stalled += other.stalled;
+    cancelled += other.cancelled;
+    return *this;
+  }
+  friend bool operator==(const CacheCounts &, const CacheCounts &) = default;
+};
+
+} // namespace moert

@@ -1,0 +1,208 @@
+#include "runtime/policy/CacheMachine.h"
+
+#include <cassert>
+
+namespace moert {
+
+// With one pool, experts of all layers may leave during a layer pass.
+static size_t mostLeaving(const CacheDirectory &directory) {
+  const DirectorySize size = directory.size();
+  const bool isOnePool = directory.cacheRules().sharing == CacheSharing::kOnePool;
+  return isOnePool ? size.experts : size.widestLayer;
+}
+
+CacheMachine::CacheMachine(CacheDirectory filled, const CacheReadLimits &readLimits)
+    : directory(std::move(filled)), prefetches(directory.size()), limits(readLimits) {
+  toRead.reserve(directory.size().widestLayer);
+  arrived.reserve(directory.size().widestLayer);
+  leaving.reserve(mostLeaving(directory));
+  givenBack.reserve(directory.size().experts);
+}
+
+void CacheMachine::prefetch(const LayerPrefetch &prefetch) {
+  if (limits.prefetchReads > 0)
+    prefetches.name(prefetch);
+}
+
+//===-- A layer pass --------------------------------------------------------------------------===//
+
+bool CacheMachine::beginPass(uint32_t layer, const PassDemand &demand) {
+  if (!directory.beginPass(layer, demand))
+    return false;
+  for (std::vector<uint32_t> *perPass : {&toRead, &arrived, &leaving})
+    perPass->clear();
+  nextRead = handedOut = released = nextLeaving = 0;
+  prefetches.beginPass(directory, layer);
+  cancelPrefetches();
+  demandUnits();
+  const uint32_t retained = prefetches.select(directory);
+  countsNow.prefetchesRetained += retained;
+  countsNow.evictions += retained;
+  listUnits();
+  countsNow.ready += arrived.size();
+  return true;
+}
+
+/// A cancelled prefetch that is demanded while its read is under way is useful, too.
+void CacheMachine::demandUnits() {
+  for (uint32_t id : directory.wanted()) {
+    countsNow.hits += directory.at(id).isHeld();
+    countsNow.misses += !directory.at(id).isHeld();
+    countsNow.useful += directory.at(id).isPrefetch();
+    directory.apply(id, UnitEvent::kDemanded);
+  }
+}
+
+/// Experts that pass through are read first, then those that stay: until the latter have pages,
+/// their room serves the former.
+void CacheMachine::listUnits() {
+  for (uint32_t id : directory.unkept())
+    if (directory.at(id).isHeld() && !directory.at(id).isWanted)
+      leaving.push_back(id);
+  const std::span<const uint32_t> wanted = directory.wanted();
+  for (bool isKept : {false, true})
+    for (uint32_t id : wanted)
+      if (directory.at(id).unit.state == UnitState::kQueued && directory.at(id).isKept == isKept)
+        toRead.push_back(id);
+  for (uint32_t index = 0; index < wanted.size(); ++index)
+    if (directory.at(wanted[index]).unit.state == UnitState::kReady)
+      arrived.push_back(index);
+}
+
+std::optional<CacheAction> CacheMachine::next() {
+  if (nextGivenBack < givenBack.size())
+    return CacheAction{givenBack[nextGivenBack++], false};
+  givenBack.clear();
+  nextGivenBack = 0;
+  if (reading >= limits.reads)
+    return {};
+  if (directory.isPassOpen() && nextRead < toRead.size()) {
+    const uint32_t id = toRead[nextRead];
+    if (!directory.hasRoomFor(id))
+      return evictForRoom();
+    ++nextRead;
+    beginRead(id, UnitEvent::kReadBegun);
+    return CacheAction{id, true};
+  }
+  // Prefetches get what the demand leaves of the disk and of the pages.
+  if (!prefetches.hasNext() || readingPrefetches >= limits.prefetchReads)
+    return {};
+  const uint32_t id = prefetches.next();
+  if (!directory.hasRoomForPrefetch(id))
+    return evictForRoom();
+  prefetches.begin();
+  beginRead(id, UnitEvent::kPrefetchBegun);
+  ++readingPrefetches;
+  ++countsNow.prefetchesRead;
+  countsNow.prefetchBytes += directory.at(id).bytes;
+  return CacheAction{id, true};
+}
+
+/// An expert that will not stay leaves early. There may be none.
+std::optional<CacheAction> CacheMachine::evictForRoom() {
+  if (!directory.isPassOpen() || nextLeaving == leaving.size())
+    return {};
+  evict(leaving[nextLeaving++]);
+  return CacheAction{givenBack[nextGivenBack++], false};
+}
+
+void CacheMachine::beginRead(uint32_t id, UnitEvent event) {
+  directory.apply(id, event);
+  ++reading;
+  countsNow.bytesRead += directory.at(id).bytes;
+}
+
+bool CacheMachine::completed(uint32_t id, bool isOk) {
+  const UnitState before = directory.at(id).unit.state;
+  --reading;
+  readingPrefetches -= before != UnitState::kLoading;
+  const UnitState after =
+      directory.apply(id, isOk ? UnitEvent::kReadCompleted : UnitEvent::kReadFailed);
+  if (after == UnitState::kReady)
+    arrived.push_back(directory.at(id).history.rank);
+  if (isOk && after != UnitState::kAbsent)
+    return true;
+  givenBack.push_back(id);
+  if (after == UnitState::kQueued) {
+    toRead.push_back(id);
+    return true;
+  }
+  if (before == UnitState::kLoading)
+    return false;
+  prefetches.forget(id);
+  ++countsNow.cancelled;
+  return true;
+}
+
+uint32_t CacheMachine::handOut(bool stalled) {
+  assert(!ready().empty());
+  const uint32_t index = arrived[handedOut++];
+  directory.apply(idOf(index), UnitEvent::kHandedOut);
+  countsNow.stalled += stalled;
+  return index;
+}
+
+void CacheMachine::release(uint32_t index) {
+  const uint32_t id = idOf(index);
+  directory.apply(id, UnitEvent::kReleased);
+  ++released;
+  if (!directory.at(id).isKept)
+    leaving.push_back(id);
+}
+
+void CacheMachine::discard(uint32_t id) {
+  directory.apply(id, UnitEvent::kReadFailed);
+  givenBack.push_back(id);
+}
+
+void CacheMachine::endPass() {
+  assert(released == directory.wanted().size());
+  for (uint32_t id : directory.unkept())
+    if (directory.at(id).unit.state == UnitState::kReady)
+      evict(id);
+  directory.endPass();
+}
+
+void CacheMachine::abandonPass() {
+  assert(reading == 0);
+  for (uint32_t id : directory.wanted())
+    if (directory.at(id).unit.state == UnitState::kInUse)
+      directory.apply(id, UnitEvent::kReleased);
+    else if (directory.at(id).unit.state == UnitState::kQueued)
+      directory.apply(id, UnitEvent::kCancelled);
+  released = directory.wanted().size();
+  endPass();
+  prefetches.cancelAll();
+  cancelPrefetches();
+}
+
+//===-- Prefetches, prompts -------------------------------------------------------------------===//
+
+/// One that is being read gives its pages back when its read has ended.
+void CacheMachine::cancelPrefetches() {
+  for (uint32_t id : prefetches.cancelled())
+    if (directory.apply(id, UnitEvent::kCancelled) == UnitState::kAbsent) {
+      givenBack.push_back(id);
+      ++countsNow.cancelled;
+    }
+}
+
+void CacheMachine::evict(uint32_t id) {
+  directory.apply(id, UnitEvent::kEvicted);
+  givenBack.push_back(id);
+  ++countsNow.evictions;
+}
+
+void CacheMachine::beginPrompt() {
+  prefetches.cancelAll();
+  cancelPrefetches();
+  const uint64_t evictions = countsNow.evictions;
+  if (directory.cacheRules().survival == PromptSurvival::kPins)
+    for (uint32_t id = 0; id < directory.size().experts; ++id)
+      if (directory.at(id).unit.state == UnitState::kReady && directory.at(id).pins == 0)
+        evict(id);
+  countsNow.evictions = evictions;
+  directory.beginPrompt();
+}
+
+} // namespace moert

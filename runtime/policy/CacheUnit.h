@@ -1,0 +1,115 @@
+// The life of one unit of the expert cache, an expert with the slices of it that are wanted: its
+// states, the events that move it, and one table that allows or forbids each pair. The table is the
+// specification: whoever drives the cache, a unit changes its state through apply() alone.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace moert {
+
+enum class UnitState : uint8_t {
+  kAbsent,      // No pages.
+  kQueued,      // Demanded by the open layer pass, without pages: its read waits for room.
+  kLoading,     // Being read on demand.
+  kPrefetching, // Being read as a prefetch.
+  kClaimed,     // Being read as a prefetch, and demanded meanwhile.
+  kCancelled,   // Being read as a prefetch that nobody needs any more.
+  kPrefetched,  // A complete prefetch, not demanded yet.
+  kReady,       // Resident.
+  kInUse,       // Resident and handed out.
+  kForbidden,   // No state of a unit: what the table has where an event may not happen.
+};
+constexpr size_t kUnitStates = 9;
+
+enum class UnitEvent : uint8_t {
+  kDemanded,      // A layer pass that demands it begins.
+  kReadBegun,     // The demand's read begins.
+  kPrefetchBegun, // A read begins that no layer pass has asked for.
+  kReadCompleted,
+  kReadFailed, // Also: the bytes of a ready unit do not match their checksum.
+  kHandedOut,
+  kReleased,  // It was computed, or its layer pass was abandoned.
+  kRetained,  // It would be evicted, and stays as a prefetch instead.
+  kCancelled, // Nobody needs the prefetch any more, or the layer pass was abandoned.
+  kEvicted,
+};
+constexpr size_t kUnitEvents = 10;
+
+using UnitTable = std::array<std::array<UnitState, kUnitEvents>, kUnitStates>;
+
+/// The state that follows. If a claimed read fails, the demand reads again.
+inline constexpr UnitTable kUnitTable = [] {
+  using enum UnitState;
+  constexpr UnitState no = kForbidden;
+  // clang-format off
+  return UnitTable{{
+    //               demanded  begun     prefetch      completed    failed   handedOut  released  retained     cancelled   evicted
+    /* absent      */ {kQueued,  no,       kPrefetching, no,          no,      no,        no,       no,          no,         no},
+    /* queued      */ {no,       kLoading, no,           no,          no,      no,        no,       no,          kAbsent,    no},
+    /* loading     */ {no,       no,       no,           kReady,      kAbsent, no,        no,       no,          no,         no},
+    /* prefetching */ {kClaimed, no,       no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no},
+    /* claimed     */ {no,       no,       no,           kReady,      kQueued, no,        no,       no,          no,         no},
+    /* cancelled   */ {kClaimed, no,       no,           kAbsent,     kAbsent, no,        no,       no,          no,         no},
+    /* prefetched  */ {kReady,   no,       no,           no,          no,      no,        no,       no,          kAbsent,    no},
+    /* ready       */ {kReady,   no,       no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent},
+    /* inUse       */ {no,       no,       no,           no,          no,      no,        kReady,   no,          no,         no},
+  }};
+  // clang-format on
+}();
+
+constexpr UnitState transition(UnitState from, UnitEvent event) {
+  return kUnitTable[static_cast<size_t>(from)][static_cast<size_t>(event)];
+}
+
+/// Whose pages a unit has.
+enum class PageOwner : uint8_t {
+  kNobody,
+  kLayer,   // Pages of its layer's quota, or staging pages while its layer is executed: it is held.
+  kStaging, // Staging pages, as a prefetch.
+};
+
+constexpr PageOwner ownerOf(UnitState state) {
+  using enum UnitState;
+  if (state == kAbsent || state == kQueued)
+    return PageOwner::kNobody;
+  const bool isPrefetch = state == kPrefetching || state == kCancelled || state == kPrefetched;
+  return isPrefetch ? PageOwner::kStaging : PageOwner::kLayer;
+}
+
+constexpr bool isBeingRead(UnitState state) {
+  using enum UnitState;
+  return state == kLoading || state == kPrefetching || state == kClaimed || state == kCancelled;
+}
+
+/// Where a unit's pages are.
+enum class MemoryTier : uint8_t { kHost = 0 };
+
+/// Invariants: slicesPresent <= slicesWanted <= slices. Slices are present if and only if the unit
+/// has pages and is not being read. Every demand and every prefetch wants all slices of a record.
+struct CacheUnit {
+  UnitState state = UnitState::kAbsent;
+  MemoryTier tier = MemoryTier::kHost;
+  uint16_t slices = 1; // In the record.
+  uint16_t slicesWanted = 0;
+  uint16_t slicesPresent = 0;
+
+  bool isHeld() const { return ownerOf(state) == PageOwner::kLayer; }
+  bool isPrefetch() const { return ownerOf(state) == PageOwner::kStaging; }
+  bool isResident() const { return state == UnitState::kReady || state == UnitState::kInUse; }
+
+  /// False, and nothing changed, if the table forbids the event.
+  [[nodiscard]] constexpr bool apply(UnitEvent event) {
+    const UnitState next = transition(state, event);
+    if (next == UnitState::kForbidden)
+      return false;
+    state = next;
+    slicesWanted = state == UnitState::kAbsent ? uint16_t(0) : slices;
+    const bool isComplete = ownerOf(state) != PageOwner::kNobody && !isBeingRead(state);
+    slicesPresent = isComplete ? slicesWanted : uint16_t(0);
+    return true;
+  }
+};
+
+} // namespace moert

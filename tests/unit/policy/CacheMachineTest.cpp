@@ -1,0 +1,179 @@
+// The machine with a driver that does everything at random: how long reads take, which of them
+// fail, when experts are released, when a layer pass is abandoned.
+#include "runtime/policy/CacheMachine.h"
+
+#include "tests/unit/policy/AllCacheRules.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <numeric>
+#include <random>
+
+using namespace moert;
+
+using Experts = std::vector<uint32_t>;
+
+namespace {
+
+constexpr uint32_t kLayers = 5;
+constexpr CacheReadLimits kLimits{4, 2};
+
+struct RandomDriver {
+  RandomDriver(const CacheRules &rules, uint32_t seed)
+      : random(seed), experts(4 + random() % 8), machine(directory(rules), kLimits),
+        hasPages(machine.state().size().experts) {}
+
+  CacheDirectory directory(const CacheRules &rules) {
+    CacheDirectory made(rules, 5 + random() % 12, {});
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      made.addLayer(random() % 16);
+      for (uint32_t expert = 0; expert < experts; ++expert)
+        made.addExpert(1 + random() % 5, 4096, 2);
+    }
+    return made;
+  }
+
+  /// Pages are given once, and taken back once.
+  void act() {
+    while (const std::optional<CacheAction> action = machine.next()) {
+      REQUIRE(hasPages[action->id] != action->isRead);
+      hasPages[action->id] = action->isRead;
+      if (action->isRead)
+        begun.push_back(action->id);
+    }
+    check();
+  }
+
+  void check() const {
+    REQUIRE(machine.state().forbiddenEvents() == 0);
+    size_t reading = 0, prefetching = 0;
+    for (uint32_t id = 0; id < hasPages.size(); ++id) {
+      const UnitState state = machine.at(id).unit.state;
+      REQUIRE(hasPages[id] == (ownerOf(state) != PageOwner::kNobody));
+      reading += isBeingRead(state);
+      prefetching += isBeingRead(state) && state != UnitState::kLoading;
+      if (!machine.state().isPassOpen())
+        REQUIRE((state != UnitState::kQueued && state != UnitState::kInUse));
+    }
+    REQUIRE(reading == begun.size());
+    REQUIRE(reading == machine.readsUnderWay());
+    REQUIRE(reading <= kLimits.reads);
+    REQUIRE(prefetching <= kLimits.prefetchReads);
+  }
+
+  /// One of the reads ends. False if the layer pass cannot go on.
+  bool endRead() {
+    std::swap(begun[random() % begun.size()], begun.back());
+    const uint32_t id = begun.back();
+    begun.pop_back();
+    return machine.completed(id, random() % 50 > 0);
+  }
+
+  void abandon() {
+    while (!begun.empty())
+      (void)endRead();
+    machine.abandonPass();
+    act();
+    REQUIRE(machine.state().prefetchPages() == 0);
+  }
+
+  Experts someExperts(size_t most) {
+    Experts all(experts);
+    std::iota(all.begin(), all.end(), 0);
+    std::shuffle(all.begin(), all.end(), random);
+    all.resize(1 + random() % most);
+    return all;
+  }
+
+  void prefetchFrom(uint32_t layer) {
+    for (uint32_t later = layer + 1; later < kLayers; ++later) {
+      std::vector<PrefetchCandidate> candidates;
+      for (uint32_t expert : someExperts(experts))
+        candidates.push_back({expert, kFixedPointOne / 16});
+      if (random() % 3)
+        machine.prefetch({later, {Predictor::kGate, 1, 8, 3, 0}, candidates});
+    }
+  }
+
+  /// A layer pass with up to two experts in use.
+  void runPass(uint32_t layer) {
+    const Experts wanted = someExperts(random() % 9 ? 3 : experts);
+    prefetchFrom(layer);
+    REQUIRE(machine.beginPass(layer, PassDemand{wanted}));
+    std::vector<uint32_t> inUse;
+    for (act(); machine.releasedCount() < wanted.size(); act()) {
+      bool isExecutable = random() % 400 > 0;
+      if (!machine.ready().empty() && inUse.empty())
+        inUse.push_back(machine.handOut(false));
+      else if (!begun.empty() && random() % 2)
+        isExecutable &= endRead();
+      else if (!machine.ready().empty() && inUse.size() < 2)
+        inUse.push_back(machine.handOut(false));
+      else if (!inUse.empty()) {
+        machine.release(inUse.front());
+        inUse.erase(inUse.begin());
+      }
+      if (!isExecutable) {
+        ++abandoned;
+        return abandon();
+      }
+    }
+    machine.endPass();
+    act();
+    sum += machine.takeCounts();
+  }
+
+  std::mt19937 random;
+  uint32_t experts;
+  CacheMachine machine;
+  std::vector<bool> hasPages;  // By id.
+  std::vector<uint32_t> begun; // Reads under way.
+  uint64_t abandoned = 0;
+  CacheCounts sum;
+};
+
+} // namespace
+
+TEST_CASE("whatever a driver does, units keep to their table and have the pages that it gave") {
+  uint64_t abandoned = 0;
+  CacheCounts sum;
+  for (const CacheRules &rules : allRules())
+    for (uint32_t seed = 0; seed < 12; ++seed) {
+      CAPTURE(int(rules.eviction));
+      CAPTURE(int(rules.sharing));
+      CAPTURE(seed);
+      RandomDriver driver({rules.eviction, rules.sharing, static_cast<PromptSurvival>(seed % 3)},
+                          seed);
+      for (uint32_t pass = 0; pass < 200; ++pass) {
+        if (pass % 40 == 39) {
+          driver.machine.beginPrompt(); // While prefetches are being read, too.
+          driver.act();
+        }
+        driver.runPass(pass % kLayers);
+      }
+      sum += driver.sum;
+      abandoned += driver.abandoned;
+    }
+  // All of it happens.
+  CHECK(abandoned > 100);
+  CHECK(sum.hits > 1000);
+  CHECK(sum.evictions > 1000);
+  CHECK(sum.useful > 1000);
+  CHECK(sum.ready > sum.hits);
+  CHECK(sum.ready < sum.hits + sum.useful);
+  CHECK(sum.cancelled > 1000);
+  CHECK(sum.prefetchesRetained > 100);
+}
+
+TEST_CASE("a demand that cannot be met leaves the machine as it was") {
+  CacheDirectory directory({}, 1, {});
+  directory.addLayer(2);
+  for (int expert = 0; expert < 3; ++expert)
+    directory.addExpert(1);
+  CacheMachine machine(std::move(directory), kLimits);
+  CHECK_FALSE(machine.beginPass(0, PassDemand{Experts{0, 3}}));
+  CHECK_FALSE(machine.beginPass(0, PassDemand{Experts{0, 0}}));
+  CHECK_FALSE(machine.state().isPassOpen());
+  CHECK(machine.at(0).unit.state == UnitState::kAbsent);
+  CHECK(machine.counts() == CacheCounts());
+}
