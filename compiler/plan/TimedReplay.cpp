@@ -79,6 +79,7 @@ private:
   void compute(double ns);
   double computeUntilRead(double ns);
   void collect();
+  void poll();
   void act();
   void read(uint32_t id);
   TimedCounts takeCounts();
@@ -217,12 +218,10 @@ void Executor::beginPrompt() {
 
 /// Computes many short operations, after each of which the runtime polls its reads.
 void Executor::computeOperations(double ns) {
-  collect();
-  act();
+  poll();
   while (ns > 0) {
     ns = computeUntilRead(ns);
-    collect();
-    act();
+    poll();
   }
 }
 
@@ -239,8 +238,7 @@ void Executor::prefetch(uint32_t layer) {
 
 /// The next expert to compute, waiting for it if need be; an index into the demand.
 uint32_t Executor::nextReady(const CheckCost &checks) {
-  collect();
-  act();
+  poll();
   const bool isStalled = machine.ready().empty();
   while (machine.ready().empty()) {
     waitForRead();
@@ -296,6 +294,15 @@ void Executor::collect() {
   for (uint32_t id : ended)
     (void)machine.completed(id, true);
   ended.clear();
+}
+
+/// The machine has something to do only if a read has ended.
+void Executor::poll() {
+  disk.advanceTo(now, ended);
+  if (ended.empty())
+    return;
+  collect();
+  act();
 }
 
 void Executor::act() {

@@ -9,16 +9,24 @@
 
 namespace moert {
 
+/// Whose pages a unit has.
+enum class PageOwner : uint8_t {
+  kNobody,
+  kLayer,   // Pages of its layer's quota, or staging pages while its layer is executed: it is held.
+  kStaging, // Staging pages, as a prefetch.
+};
+
+/// Ordered by the owner of the unit's pages.
 enum class UnitState : uint8_t {
   kAbsent,      // No pages.
   kQueued,      // Demanded by the open layer pass, without pages: its read waits for room.
   kLoading,     // Being read on demand.
-  kPrefetching, // Being read as a prefetch.
   kClaimed,     // Being read as a prefetch, and demanded meanwhile.
-  kCancelled,   // Being read as a prefetch that nobody needs any more.
-  kPrefetched,  // A complete prefetch, not demanded yet.
   kReady,       // Resident.
   kInUse,       // Resident and handed out.
+  kPrefetching, // Being read as a prefetch.
+  kCancelled,   // Being read as a prefetch that nobody needs any more.
+  kPrefetched,  // A complete prefetch, not demanded yet.
   kForbidden,   // No state of a unit: what the table has where an event may not happen.
 };
 constexpr size_t kUnitStates = 9;
@@ -49,12 +57,12 @@ inline constexpr UnitTable kUnitTable = [] {
     /* absent      */ {kQueued,  no,       kPrefetching, no,          no,      no,        no,       no,          no,         no},
     /* queued      */ {no,       kLoading, no,           no,          no,      no,        no,       no,          kAbsent,    no},
     /* loading     */ {no,       no,       no,           kReady,      kAbsent, no,        no,       no,          no,         no},
-    /* prefetching */ {kClaimed, no,       no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no},
     /* claimed     */ {no,       no,       no,           kReady,      kQueued, no,        no,       no,          no,         no},
-    /* cancelled   */ {kClaimed, no,       no,           kAbsent,     kAbsent, no,        no,       no,          no,         no},
-    /* prefetched  */ {kReady,   no,       no,           no,          no,      no,        no,       no,          kAbsent,    no},
     /* ready       */ {kReady,   no,       no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent},
     /* inUse       */ {no,       no,       no,           no,          no,      no,        kReady,   no,          no,         no},
+    /* prefetching */ {kClaimed, no,       no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no},
+    /* cancelled   */ {kClaimed, no,       no,           kAbsent,     kAbsent, no,        no,       no,          no,         no},
+    /* prefetched  */ {kReady,   no,       no,           no,          no,      no,        no,       no,          kAbsent,    no},
   }};
   // clang-format on
 }();
@@ -63,19 +71,10 @@ constexpr UnitState transition(UnitState from, UnitEvent event) {
   return kUnitTable[static_cast<size_t>(from)][static_cast<size_t>(event)];
 }
 
-/// Whose pages a unit has.
-enum class PageOwner : uint8_t {
-  kNobody,
-  kLayer,   // Pages of its layer's quota, or staging pages while its layer is executed: it is held.
-  kStaging, // Staging pages, as a prefetch.
-};
-
 constexpr PageOwner ownerOf(UnitState state) {
-  using enum UnitState;
-  if (state == kAbsent || state == kQueued)
-    return PageOwner::kNobody;
-  const bool isPrefetch = state == kPrefetching || state == kCancelled || state == kPrefetched;
-  return isPrefetch ? PageOwner::kStaging : PageOwner::kLayer;
+  return state < UnitState::kLoading       ? PageOwner::kNobody
+         : state < UnitState::kPrefetching ? PageOwner::kLayer
+                                           : PageOwner::kStaging;
 }
 
 constexpr bool isBeingRead(UnitState state) {
@@ -95,8 +94,8 @@ struct CacheUnit {
   uint16_t slicesWanted = 0;
   uint16_t slicesPresent = 0;
 
-  bool isHeld() const { return ownerOf(state) == PageOwner::kLayer; }
-  bool isPrefetch() const { return ownerOf(state) == PageOwner::kStaging; }
+  bool isHeld() const { return state >= UnitState::kLoading && state < UnitState::kPrefetching; }
+  bool isPrefetch() const { return state >= UnitState::kPrefetching; }
   bool isResident() const { return state == UnitState::kReady || state == UnitState::kInUse; }
 
   /// False, and nothing changed, if the table forbids the event.
