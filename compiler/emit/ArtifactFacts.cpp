@@ -93,7 +93,7 @@ private:
 
   const Artifact &artifact;
   std::vector<StepOperation> operations;
-  std::optional<StoredMatrix> router; // Of the next route, if it is a product.
+  std::optional<StoredMatrix> router; // The next route's, if it is a product.
 };
 
 } // namespace

@@ -18,7 +18,7 @@ moert::Artifact symbolsOf(ModuleOp module);
 /// a format and a buffer without an offset are errors at the op.
 FailureOr<moert::Program> buildProgram(ProgramOp program);
 
-/// Adds the program, and what its routes say of their layers (MoeLayer::topK).
+/// Adds the program and, from its routes, the layers' top-k (MoeLayer::topK).
 void addProgram(moert::Program program, moert::Artifact &artifact);
 
 /// Checks each instruction with the rules of the format: kinds and widths of its operands, and,

@@ -1,6 +1,6 @@
 // Times made of a device profile's rates: of a read, a product, an attention. Between what was
-// measured they interpolate, beyond it they go on as the last rates do; each time says whether it
-// is a measured one.
+// measured they interpolate, beyond it they go on as the last rates do; each time carries
+// whether it was measured.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"

@@ -1,5 +1,5 @@
 // Which experts a token goes to: a pure function of the router's probabilities. Exact mode, where
-// residency plays no part.
+// residency does not matter.
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,7 @@
 #include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanSearch.h"
 #include "compiler/planning/Replan.h"
+#include "compiler/profile/TracedRouting.h"
 #include "runtime/policy/Eviction.h"
 
 #include <algorithm>

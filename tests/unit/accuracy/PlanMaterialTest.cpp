@@ -19,7 +19,7 @@ static WidthSearchOutcome timedOutcome(double fewestBytesNs) {
 }
 
 TEST_CASE("widths chosen by least time are reported beside those of the fewest bytes") {
-  CHECK(widthsChosen(timedOutcome(3e6), "within 20MiB on this").reason.reason ==
+  CHECK(widthsChosen(timedOutcome(3e6), "within 20MiB on this").widths.reason.reason ==
         "2.5 ms a token by mckp; with the fewest bytes of those expected to pass 3 ms a token by "
         "uniform, expected "
         "within 20MiB on this");
@@ -27,7 +27,7 @@ TEST_CASE("widths chosen by least time are reported beside those of the fewest b
 
 TEST_CASE("widths of the fewest bytes that do not fit the budget are reported without a time") {
   const double kDoesNotFit = std::numeric_limits<double>::infinity();
-  CHECK(widthsChosen(timedOutcome(kDoesNotFit), "within 20MiB on this").reason.reason ==
+  CHECK(widthsChosen(timedOutcome(kDoesNotFit), "within 20MiB on this").widths.reason.reason ==
         "2.5 ms a token by mckp; with the fewest bytes of those expected to pass, by uniform, it "
         "does not fit, expected "
         "within 20MiB on this");
