@@ -6,7 +6,7 @@ import time
 
 from support import BUILD, DONE, POCKET, E2eTest, pocket
 
-MOERT_BYTES = 3_000_000  # Size limit of a thin runtime, stripped.
+MOERT_BYTES = 4_000_000
 
 
 class InstallTest(E2eTest):
