@@ -198,9 +198,6 @@ void Expander::headNorm(Location loc, std::optional<NormAttr> norm, Value row) {
 }
 
 LogicalResult Expander::expand(AttentionOp op) {
-  if (op.getClip())
-    return op.emitOpError(
-        "clamps queries, keys and values, which the schedule has no instruction for");
   Location loc = op.getLoc();
   Value input = bufferOf(op.getInput());
   auto slot = symbol<KvSlotOp>(op.getSlotAttr());
@@ -217,6 +214,9 @@ LogicalResult Expander::expand(AttentionOp op) {
   };
   if (!op.getNormsAfterRope())
     normalize();
+  if (op.getClip())
+    for (Value row : {*query, *key, *value})
+      execute<ExecClampOp>(loc, row, op.getClipAttr());
   if (op.getRope()) {
     execute<ExecRopeOp>(loc, *query, op.getHeads(), slot.getKeyDim(), *op.getRope());
     execute<ExecRopeOp>(loc, *key, slot.getKvHeads(), slot.getKeyDim(), *op.getRope());
@@ -235,17 +235,22 @@ LogicalResult Expander::expand(AttentionOp op) {
 }
 
 LogicalResult Expander::expand(RouteOp op) {
-  if (op.getScoring() != RouterScoring::kSoftmaxThenTopK || op.getChoiceBias() || op.getGroups())
-    return op.emitOpError("chooses experts by sigmoid, with a bias or within groups, which the "
-                          "schedule has no instruction for");
   FailureOr<Value> scores =
       linear(op, op.getRouter(), bufferOf(op.getInput()), ProductRole::kRouter);
   if (failed(scores))
     return failure();
   uint64_t topK = widthOf(op.getExperts());
   Value experts = newBuffer(BufferKind::kI32, topK), weights = newRow(topK);
-  execute<ExecRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayer(), op.getScoring(),
-                       op.getRenormalize(), op.getWeightScale());
+  IntegerAttr groupCount, keptGroups;
+  GroupScoreAttr groupScore;
+  if (std::optional<RouterGroupsAttr> groups = op.getGroups()) {
+    groupCount = builder.getI32IntegerAttr(static_cast<int32_t>(groups->getCount()));
+    keptGroups = builder.getI32IntegerAttr(static_cast<int32_t>(groups->getKept()));
+    groupScore = GroupScoreAttr::get(builder.getContext(), groups->getScore());
+  }
+  execute<ExecRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayerAttr(),
+                       op.getScoringAttr(), op.getRenormalizeAttr(), op.getWeightScaleAttr(),
+                       op.getChoiceBiasAttr(), groupCount, keptGroups, groupScore, UnitAttr());
   buffers[op.getExperts()] = experts;
   buffers[op.getWeights()] = weights;
   return success();

@@ -226,7 +226,7 @@ Status Calibration::start(CalibrationInfo info) {
   MOERT_RETURN_IF_ERROR(resumed.status());
   if (!*resumed)
     MOERT_RETURN_IF_ERROR(startOver(std::move(info), stateBytes));
-  collector.emplace(*writer, executor->kernels());
+  collector.emplace(*writer);
   return {};
 }
 

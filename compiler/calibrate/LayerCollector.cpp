@@ -10,14 +10,13 @@ using namespace moert;
 
 namespace moec {
 
-LayerCollector::LayerCollector(ProfileWriter &profile, const KernelTable &kernelTable)
-    : writer(profile), kernels(kernelTable) {
+LayerCollector::LayerCollector(ProfileWriter &profile) : writer(profile) {
   uint32_t widest = 0, most = 0;
   for (const CalibrationInfo::MoeLayer &layer : writer.header().info.moeLayers) {
     widest = std::max(widest, layer.experts);
     most = std::max(most, candidatesOf(layer.experts, layer.topK));
   }
-  probabilities.resize(roundUp(widest, 16)); // The kernels write whole vectors.
+  likelihoods.resize(roundUp(widest, 16)); // The kernels write whole vectors.
   bestExperts.resize(most);
   bestWeights.resize(most);
 }
@@ -42,13 +41,13 @@ static float lengthOf(std::span<const float> row) {
 }
 
 Status LayerCollector::append(ExpertCandidates &candidates, LayerRows<float> scores,
-                              uint32_t layer) {
+                              const Router &router, uint32_t layer) {
   const RoutingRule best = {candidates.perToken, false, 1};
   std::span<int32_t> experts = std::span(bestExperts).first(candidates.perToken);
   std::span<float> weights = std::span(bestWeights).first(candidates.perToken);
   for (uint64_t row = 0; row < rows; ++row) {
-    kernels.softmax(scores.row(row).data(), scores.width, probabilities.data());
-    auto all = std::span<const float>(probabilities).first(scores.width);
+    router.computeLikelihoods(scores.row(row).data(), likelihoods.data());
+    auto all = std::span<const float>(likelihoods).first(scores.width);
     if (!std::all_of(all.begin(), all.end(), [](float p) { return p >= 0 && p <= 1; }))
       return invalidInput("the router of layer ", layer,
                           " has an infinite or NaN output; the checkpoint is broken");
@@ -87,18 +86,18 @@ Status LayerCollector::onRouted(const Routed &routed) {
     trace->experts.insert(trace->experts.end(), experts.begin(), experts.end());
     trace->weights.insert(trace->weights.end(), weights.begin(), weights.end());
   }
-  return append(trace->candidates, routed.scores, layer.layer);
+  return append(trace->candidates, routed.scores, *routed.router, layer.layer);
 }
 
-Status LayerCollector::onLaterRouter(const Routed &routed, uint32_t ahead,
-                                     LayerRows<float> scores) {
+Status LayerCollector::onLaterRouter(const Routed &routed, uint32_t ahead, LayerRows<float> scores,
+                                     const Router &router) {
   const CalibrationInfo &info = writer.header().info;
   const CalibrationInfo::MoeLayer &layer = info.moeLayers[routed.moeLayer + ahead];
   if (trace->predictions.size() < ahead) {
     trace->predictions.resize(ahead);
     trace->predictions[ahead - 1] = emptyCandidates(layer, info.tokens.size());
   }
-  return append(trace->predictions[ahead - 1], scores, layer.layer);
+  return append(trace->predictions[ahead - 1], scores, router, layer.layer);
 }
 
 Status LayerCollector::endSegment() {

@@ -10,10 +10,10 @@
 
 namespace moec {
 
-/// Borrows the writer and the kernels. One thread, the same that executes.
+/// Borrows the writer. One thread, the same that executes.
 class LayerCollector final : public moert::LayerObserver {
 public:
-  LayerCollector(ProfileWriter &profile, const moert::KernelTable &kernelTable);
+  LayerCollector(ProfileWriter &profile);
 
   /// A batch of this many tokens follows.
   void beginBatch(uint64_t tokens) { rows = tokens; }
@@ -24,18 +24,17 @@ public:
   static uint64_t memoryBytes(const CalibrationInfo &info);
 
   moert::Status onRouted(const Routed &routed) override;
-  moert::Status onLaterRouter(const Routed &routed, uint32_t ahead,
-                              moert::LayerRows<float> scores) override;
+  moert::Status onLaterRouter(const Routed &routed, uint32_t ahead, moert::LayerRows<float> scores,
+                              const moert::Router &router) override;
 
 private:
   moert::Status append(ExpertCandidates &candidates, moert::LayerRows<float> scores,
-                       uint32_t layer);
+                       const moert::Router &router, uint32_t layer);
 
   ProfileWriter &writer;
-  const moert::KernelTable &kernels;
   uint64_t rows = 0;
-  std::optional<LayerTrace> trace;               // Set after the segment's router has run.
-  std::vector<float> probabilities, bestWeights; // For one token.
+  std::optional<LayerTrace> trace;             // Set after the segment's router has run.
+  std::vector<float> likelihoods, bestWeights; // For one token.
   std::vector<int32_t> bestExperts;
 };
 

@@ -228,9 +228,6 @@ std::optional<uint32_t> LayerwiseExecutor::layerOf(uint32_t segment) const {
 uint64_t LayerwiseExecutor::stateBytes(uint32_t boundary) const {
   return boundary < impl->segments.size() ? impl->segments[boundary].stateBytes : 0;
 }
-const KernelTable &LayerwiseExecutor::kernels() const {
-  return *impl->engine.kernels;
-}
 const std::string &LayerwiseExecutor::ioDescription() const {
   return impl->engine.queue->describe();
 }
@@ -271,9 +268,13 @@ void LayerwiseExecutor::Impl::moveStates(
 
 Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const RouteInstruction &route,
                                              LayerObserver &observer) {
-  LayerObserver::Routed routed = {route.moeLayer, rowsOf<float>(segment.routerInput),
-                                  rowsOf<float>(route.scores), rowsOf<int32_t>(route.experts),
-                                  rowsOf<float>(route.weights)};
+  const Router own = engine.routerOf(route);
+  LayerObserver::Routed routed = {route.moeLayer,
+                                  rowsOf<float>(segment.routerInput),
+                                  rowsOf<float>(route.scores),
+                                  rowsOf<int32_t>(route.experts),
+                                  rowsOf<float>(route.weights),
+                                  &own};
   MOERT_RETURN_IF_ERROR(observer.onRouted(routed));
   for (const LaterRouter &router : segment.laterRouters) {
     const WeightView &w = engine.weight(router.weight);
@@ -283,8 +284,8 @@ Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const Route
     if (router.bias != kNone)
       engine.kernels->addBias(scores, stride, engine.vector(router.bias), engine.rows(),
                               w.shape.rows, scores, stride);
-    MOERT_RETURN_IF_ERROR(
-        observer.onLaterRouter(routed, router.ahead, {scores, stride, w.shape.rows}));
+    MOERT_RETURN_IF_ERROR(observer.onLaterRouter(
+        routed, router.ahead, {scores, stride, w.shape.rows}, engine.routerOf(router.route)));
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "moert/Engine.h"
+#include "runtime/engine/Router.h"
 #include "runtime/memory/MemoryBudget.h"
 
 #include <cstddef>
@@ -67,13 +68,15 @@ public:
     LayerRows<float> scores; // Scores of the router.
     LayerRows<int32_t> experts;
     LayerRows<float> weights;
+    const Router *router = nullptr;
   };
 
   virtual ~LayerObserver() = default;
   virtual Status onRouted(const Routed &) { return {}; }
   /// After onRouted: the scores of the router of a MoE layer `ahead` (1...) further on, for the
   /// input.
-  virtual Status onLaterRouter(const Routed &, uint32_t /*ahead*/, LayerRows<float> /*scores*/) {
+  virtual Status onLaterRouter(const Routed &, uint32_t /*ahead*/, LayerRows<float> /*scores*/,
+                               const Router &) {
     return {};
   }
   /// Logits [vocabulary] of the token with this index in the batch.
@@ -101,7 +104,6 @@ public:
   Status execute(std::span<const int32_t> tokens, std::span<const std::byte> in,
                  std::span<std::byte> out, LayerObserver &observer);
 
-  const KernelTable &kernels() const;
   const std::string &ioDescription() const;
   uint64_t bytesRead() const; // Weights and experts, since create() was called.
 

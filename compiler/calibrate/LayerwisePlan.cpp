@@ -36,8 +36,8 @@ namespace {
 /// A router: the product that computes a MoE layer's scores. Routers are in the order of the
 /// layers.
 struct Router {
-  uint32_t moeLayer = 0;
   LinearInstruction linear;
+  RouteInstruction route;
 };
 
 std::vector<Router> routersOf(const Program &program) {
@@ -47,7 +47,7 @@ std::vector<Router> routersOf(const Program &program) {
     const auto *linear = std::get_if<LinearInstruction>(&program.instructions[i - 1]);
     const auto *route = std::get_if<RouteInstruction>(&program.instructions[i]);
     if (linear && route && linear->dst == route->scores)
-      routers.push_back({route->moeLayer, *linear});
+      routers.push_back({*linear, *route});
   }
   return routers;
 }
@@ -85,7 +85,7 @@ private:
         segment.weights.push_back(weight);
     }
     for (const LaterRouter &router : segment.laterRouters)
-      for (int32_t weight : {router.weight, router.bias})
+      for (int32_t weight : {router.weight, router.bias, router.route.choiceBias})
         if (weight != kNone)
           segment.weights.push_back(weight);
     placeWeights(segment);
@@ -117,7 +117,7 @@ private:
       if (!route)
         continue;
       auto own = std::find_if(routers.begin(), routers.end(), [&](const Router &router) {
-        return router.moeLayer == route->moeLayer;
+        return router.route.moeLayer == route->moeLayer;
       });
       if (segment.moeLayer || own == routers.end())
         return invalidInput("layer ", segment.layer, " has ",
@@ -128,7 +128,8 @@ private:
       for (auto later = own + 1; later != routers.end(); ++later) {
         auto ahead = static_cast<uint32_t>(later - own);
         if (ahead <= options.laterRouters && isSameInput(own->linear.src, later->linear.weight))
-          segment.laterRouters.push_back({ahead, later->linear.weight, later->linear.bias});
+          segment.laterRouters.push_back(
+              {ahead, later->linear.weight, later->linear.bias, later->route});
       }
     }
     return {};

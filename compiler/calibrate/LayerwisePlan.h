@@ -24,6 +24,7 @@ struct ResidentRange {
 struct LaterRouter {
   uint32_t ahead = 0; // Distance in MoE layers.
   int32_t weight = 0, bias = 0;
+  RouteInstruction route;
 };
 
 /// Consecutive instructions of one layer.

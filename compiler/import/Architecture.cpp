@@ -27,6 +27,7 @@ constexpr std::array kFamilies = {
     Family{"deepseek", "DeepseekForCausalLM", describeDeepSeek},
     Family{"dots1", "Dots1ForCausalLM", describeDots1},
     Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe},
+    Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo},
     Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
     Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe},

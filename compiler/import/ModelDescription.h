@@ -107,11 +107,12 @@ struct MoeDescription {
   std::optional<SharedExpertDescription> shared;
 };
 
-/// h += scale * attention(norm h); h += scale * network(norm h).
+/// h += scale * outputNorm(attention(norm h)); h += scale * outputNorm(network(norm h)). An absent
+/// norm changes nothing.
 struct LayerDescription {
-  NormDescription attentionNorm;
+  std::optional<NormDescription> attentionNorm, attentionOutputNorm;
   AttentionDescription attention;
-  NormDescription networkNorm;
+  std::optional<NormDescription> networkNorm, networkOutputNorm;
   std::optional<GluDescription> dense; // Exactly one of dense and moe.
   std::optional<MoeDescription> moe;
 };

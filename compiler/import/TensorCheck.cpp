@@ -161,9 +161,11 @@ Status checkNoStrangers(const Checkpoint &checkpoint, const std::map<std::string
 void forEachWeight(const ModelDescription &description, const Visit &visit) {
   visit(description.embedding);
   for (const LayerDescription &layer : description.layers) {
-    visitNorm(layer.attentionNorm, visit);
+    for (const auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.networkNorm,
+                             &layer.networkOutputNorm})
+      if (*norm)
+        visitNorm(**norm, visit);
     visitAttention(layer.attention, visit);
-    visitNorm(layer.networkNorm, visit);
     if (layer.dense)
       visitGlu(*layer.dense, visit);
     if (layer.moe)

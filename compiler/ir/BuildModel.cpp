@@ -17,7 +17,7 @@ namespace {
 
 /// Symbols that the ops of a layer refer to; both functions use the same ones.
 struct LayerSymbols {
-  NormAttr attentionNorm, networkNorm, queryNorm, keyNorm;
+  NormAttr attentionNorm, attentionOutputNorm, networkNorm, networkOutputNorm, queryNorm, keyNorm;
   LinearAttr query, key, value, output, router, sharedGate;
   FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias;
   GluAttr dense, shared;
@@ -233,9 +233,16 @@ LayerSymbols ModelBuilder::declareLayer(size_t number) {
   const LayerDescription &layer = model.layers[number];
   std::string prefix = ("layer" + Twine(number)).str();
   LayerSymbols symbols;
-  symbols.attentionNorm = norm(prefix + ".attention_norm", layer.attentionNorm);
+  const auto declareNorm = [&](NormAttr &symbol, const char *name,
+                               const std::optional<NormDescription> &from) {
+    if (from)
+      symbol = norm(prefix + name, *from);
+  };
+  declareNorm(symbols.attentionNorm, ".attention_norm", layer.attentionNorm);
   declareAttention(symbols, prefix, layer.attention);
-  symbols.networkNorm = norm(prefix + ".network_norm", layer.networkNorm);
+  declareNorm(symbols.attentionOutputNorm, ".attention_output_norm", layer.attentionOutputNorm);
+  declareNorm(symbols.networkNorm, ".network_norm", layer.networkNorm);
+  declareNorm(symbols.networkOutputNorm, ".network_output_norm", layer.networkOutputNorm);
   if (layer.dense)
     symbols.dense = glu(prefix + ".dense", *layer.dense);
   if (layer.moe)
@@ -307,8 +314,11 @@ Value ModelBuilder::buildLayer(Value hidden, size_t number) {
   Type type = hidden.getType();
   FloatAttr residual = f32(model.residualScale);
 
+  const auto normalized = [&](Location loc, Value row, NormAttr norm) -> Value {
+    return norm ? NormOp::create(builder, loc, type, row, norm).getResult() : row;
+  };
   Location loc = named("layer" + Twine(number) + ".attention");
-  Value normed = NormOp::create(builder, loc, type, hidden, symbols.attentionNorm);
+  Value normed = normalized(loc, hidden, symbols.attentionNorm);
   auto window = attention.window ? builder.getI32IntegerAttr(static_cast<int32_t>(attention.window))
                                  : IntegerAttr();
   Value attended = AttentionOp::create(
@@ -317,13 +327,15 @@ Value ModelBuilder::buildLayer(Value hidden, size_t number) {
       f32(attention.scale), window, symbols.rope, symbols.queryNorm, symbols.keyNorm,
       attention.clip ? f32(*attention.clip) : FloatAttr(),
       attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr());
+  attended = normalized(loc, attended, symbols.attentionOutputNorm);
   hidden = AddOp::create(builder, loc, type, hidden, attended, residual);
 
   loc = named("layer" + Twine(number) + ".network");
-  normed = NormOp::create(builder, loc, type, hidden, symbols.networkNorm);
+  normed = normalized(loc, hidden, symbols.networkNorm);
   Value network = layer.moe
                       ? buildMoe(loc, normed, *layer.moe, symbols)
                       : DenseOp::create(builder, loc, type, normed, symbols.dense).getResult();
+  network = normalized(loc, network, symbols.networkOutputNorm);
   return AddOp::create(builder, loc, type, hidden, network, residual);
 }
 

@@ -181,20 +181,38 @@ def Moe_ExecActivateOp : Moe_ExecOp<"activate"> {
   }];
 }
 
+def Moe_ExecClampOp : Moe_ExecOp<"clamp"> {
+  let summary = "Clamps a buffer to [-limit, limit] in place";
+  let description = [{
+    ```mlir
+    moe.exec.clamp %q limit 8.0 : !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_InOut:$buffer, F32Attr:$limit);
+  let assemblyFormat = "$buffer `limit` $limit attr-dict `:` type($buffer)";
+}
+
 def Moe_ExecRouteOp : Moe_ExecOp<"route"> {
   let summary = "The chosen experts and their weights, best first, from the scores of all experts";
   let description = [{
     ```mlir
     moe.exec.route %s to %e, %w of @layer0.experts softmax_then_top_k renormalize true scale 1.0
       : !moe.buffer<f32, 8>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
+    moe.exec.route %s to %e, %w of @layer0.experts sigmoid renormalize true scale 2.5
+        bias @layer0.router.choice_bias groups 4 kept 2 by two_largest
+      : !moe.buffer<f32, 8>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
     ```
   }];
   let arguments = (ins Moe_In:$scores, Moe_Out:$experts, Moe_Out:$weights,
                        FlatSymbolRefAttr:$moeLayer, Moe_RouterScoring:$scoring,
-                       BoolAttr:$renormalize, F32Attr:$weightScale, UnitAttr:$beginsReads);
+                       BoolAttr:$renormalize, F32Attr:$weightScale,
+                       OptionalAttr<FlatSymbolRefAttr>:$choiceBias, OptionalAttr<I32Attr>:$groups,
+                       OptionalAttr<I32Attr>:$keptGroups, OptionalAttr<Moe_GroupScore>:$groupScore,
+                       UnitAttr:$beginsReads);
   let assemblyFormat = [{
     $scores `to` $experts `,` $weights `of` $moeLayer $scoring `renormalize` $renormalize
-    `scale` $weightScale (`begins_reads` $beginsReads^)? attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
+    `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^ `kept` $keptGroups `by` $groupScore)?
+    (`begins_reads` $beginsReads^)? attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
   }];
 }
 

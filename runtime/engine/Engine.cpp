@@ -170,6 +170,9 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->logitsRows = options.logitsRows;
   engine->decode = findProgram(artifact, "decode");
   engine->prefill = findProgram(artifact, "prefill");
+  for (const Instruction &instruction : engine->decode->instructions)
+    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+      engine->routes.push_back(route); // They are in the order of the layers.
 
   const auto shortage =
       options.takesFewerThreads ? ThreadPool::Shortage::kTakesFewer : ThreadPool::Shortage::kFails;

@@ -6,6 +6,7 @@
 #include "runtime/base/HostMemory.h"
 #include "runtime/base/ThreadPool.h"
 #include "runtime/cache/ExpertCache.h"
+#include "runtime/engine/Router.h"
 #include "runtime/predict/PathTable.h"
 
 #include <algorithm>
@@ -133,8 +134,9 @@ struct Engine::Impl {
   // The experts that all rows chose in the last MoE layer and in the one before that; used by the
   // activation-path table only.
   std::array<std::vector<int32_t>, 2> chosen;
-  const RouteInstruction *routed = nullptr; // The last route that was executed.
-  std::optional<Grouping> openExperts;      // Set while a layer's experts are being read.
+  std::vector<const RouteInstruction *> routes; // Of `decode`, by MoE layer.
+  const RouteInstruction *routed = nullptr;     // The last route that was executed.
+  std::optional<Grouping> openExperts;          // Set while a layer's experts are being read.
   std::vector<LayerProfile> profile;
   PartNumbers partNs{};
 
@@ -150,6 +152,11 @@ struct Engine::Impl {
   /// A resident vector: biases, norms. nullptr for kNone.
   const float *vector(int32_t index) const {
     return index == kNone ? nullptr : reinterpret_cast<const float *>(weight(index).bytes.at(0));
+  }
+  Router routerOf(const RouteInstruction &route) const {
+    const MoeLayer &layer = artifact->moeLayers[route.moeLayer];
+    return {route, layer.topK, vector(route.choiceBias),
+            static_cast<uint32_t>(layer.experts.size()), *kernels};
   }
   QuantizedRows quantized(int32_t bufferIndex, uint64_t firstRow = 0) const;
 

@@ -148,16 +148,15 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
 }
 
 void Engine::Impl::executeRoute(const RouteInstruction &route) {
-  const uint32_t count = bufferInfo(route.scores).width;
   const uint32_t topK = artifact->moeLayers[route.moeLayer].topK;
+  const Router router = routerOf(route);
   Rows scores = buffer(route.scores), experts = buffer(route.experts),
        weights = buffer(route.weights);
   for (uint32_t row = 0; row < rows(); ++row) {
-    kernels->softmax(scores.floats(row), count, probabilities.data());
+    router.computeProbabilities(scores.floats(row), probabilities.data());
     std::span<int32_t> best(experts.integers(row), topK);
     std::span<float> factors(weights.floats(row), topK);
-    chooseExperts({probabilities.data(), count}, {topK, route.renormalize, route.weightScale}, best,
-                  factors);
+    router.choose(probabilities.data(), best, factors);
     observer->onRoute(*batch[row].session, route.moeLayer, batch[row].position, best, factors);
   }
   rememberChosen(route);
@@ -267,6 +266,11 @@ struct Execution {
     uint32_t width = engine.bufferInfo(add.dst).width;
     for (uint32_t row = 0; row < engine.rows(); ++row)
       engine.kernels->addScaled(a.floats(row), b.floats(row), add.scale, width, dst.floats(row));
+  }
+  void operator()(const ClampInstruction &clamp) const {
+    Rows x = engine.buffer(clamp.buffer);
+    for (uint32_t row = 0; row < engine.rows(); ++row)
+      engine.kernels->clamp(clamp.limit, engine.bufferInfo(clamp.buffer).width, x.floats(row));
   }
   void operator()(const GateRowsInstruction &gate) const {
     Rows src = engine.buffer(gate.src), factor = engine.buffer(gate.gate);

@@ -9,13 +9,14 @@
 namespace moert {
 
 /// Cross-layer gates: the later layer's router applied to this layer's router input, row by row.
-static void addGateProbabilities(Engine::Impl &engine, const PredictInstruction &predict,
-                                 std::span<uint32_t> sums) {
+static void addGateLikelihoods(Engine::Impl &engine, const PredictInstruction &predict,
+                               std::span<uint32_t> sums) {
+  const Router router = engine.routerOf(*engine.routes[predict.moeLayer]);
   const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(sums.size());
   Rows scores = engine.buffer(predict.scores);
   std::fill(sums.begin(), sums.end(), 0);
   for (uint32_t row = 0; row < rows; ++row) {
-    engine.kernels->softmax(scores.floats(row), experts, engine.probabilities.data());
+    router.computeLikelihoods(scores.floats(row), engine.probabilities.data());
     addProbabilities({engine.probabilities.data(), experts}, rows, sums);
   }
 }
@@ -25,7 +26,7 @@ void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
   const PrefetchRule &rule = prefetchRules[predict.moeLayer];
   std::span<uint32_t> predicted(prefetchProbabilities.data(), bufferInfo(predict.scores).width);
   if (rule.predictor == Predictor::kGate)
-    addGateProbabilities(*this, predict, predicted);
+    addGateLikelihoods(*this, predict, predicted);
   else
     paths->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
   listLikeliest(predicted, rule.candidates, prefetchCandidates);

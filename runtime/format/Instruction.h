@@ -6,6 +6,8 @@
 // Notation: [w] is one row of w elements per token.
 #pragma once
 
+#include "runtime/policy/Routing.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -215,12 +217,15 @@ struct ActivateInstruction {
   friend bool operator==(const ActivateInstruction &, const ActivateInstruction &) = default;
 };
 
-enum class RouterScoring : uint8_t { kSoftmaxThenTopK = 0 };
-template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kSoftmaxThenTopK;
+/// How a router's scores become the probabilities of experts.
+enum class RouterScoring : uint8_t { kSoftmaxThenTopK = 0, kSigmoid = 1 };
+template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kSigmoid;
+template <> inline constexpr GroupScore kLast<GroupScore> = GroupScore::kTwoLargest;
 
-/// experts[topK] and weights[topK], best first, from scores[experts of the layer]; the layer has
-/// topK. A program routes the MoE layers from the first on, in their order. `beginsReads`: the
-/// reads of the chosen experts, and with them the layer pass, begin after this instruction.
+/// experts[topK] and weights[topK], best first, from scores[experts of the layer], as
+/// chooseExperts() (Routing.h) does with choiceBias[experts] and groups; the layer has topK. A
+/// program routes the MoE layers from the first on, in their order. `beginsReads`: the reads of the
+/// chosen experts, and with them the layer pass, begin after this instruction.
 struct RouteInstruction {
   int32_t scores, experts, weights;
   uint32_t moeLayer;
@@ -228,6 +233,9 @@ struct RouteInstruction {
   bool renormalize;
   float weightScale;
   bool beginsReads = false;
+  int32_t choiceBias = kNone;
+  uint32_t groups = 1, keptGroups = 1;
+  GroupScore groupScore = GroupScore::kLargest;
 
   static constexpr const char *kName = "route";
   static constexpr StepPart kPart = StepPart::kRouter;
@@ -240,6 +248,10 @@ struct RouteInstruction {
     visit(FieldRole::kNumber, "renormalize", i.renormalize);
     visit(FieldRole::kNumber, "weightScale", i.weightScale);
     visit(FieldRole::kNumber, "beginsReads", i.beginsReads);
+    visit(FieldRole::kOptionalVector, "choiceBias", i.choiceBias);
+    visit(FieldRole::kNumber, "groups", i.groups);
+    visit(FieldRole::kNumber, "keptGroups", i.keptGroups);
+    visit(FieldRole::kNumber, "groupScore", i.groupScore);
   }
   friend bool operator==(const RouteInstruction &, const RouteInstruction &) = default;
 };
@@ -334,6 +346,20 @@ struct GateRowsInstruction {
   friend bool operator==(const GateRowsInstruction &, const GateRowsInstruction &) = default;
 };
 
+/// buffer = buffer clamped to [-limit, limit].
+struct ClampInstruction {
+  int32_t buffer;
+  float limit;
+
+  static constexpr const char *kName = "clamp";
+  static constexpr StepPart kPart = StepPart::kSums;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kUpdate, "buffer", i.buffer);
+    visit(FieldRole::kNumber, "limit", i.limit);
+  }
+  friend bool operator==(const ClampInstruction &, const ClampInstruction &) = default;
+};
+
 /// Logits of the tokens whose logits are requested: scale * (weight * src + bias). Ends the
 /// program.
 struct HeadInstruction {
@@ -355,7 +381,7 @@ using Instruction =
     std::variant<EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction,
                  RopeInstruction, StoreKvInstruction, AttendInstruction, ActivateInstruction,
                  RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
-                 GateRowsInstruction, HeadInstruction>;
+                 GateRowsInstruction, HeadInstruction, ClampInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

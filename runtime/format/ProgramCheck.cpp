@@ -72,12 +72,22 @@ public:
     const Shape row = f32(buffer(i.gate).width);
     return expect({row, row, row});
   }
+  Status operator()(const ClampInstruction &i) {
+    if (i.limit <= 0)
+      return invalidInput("limit is ", i.limit, ", expected more than 0");
+    return expect({f32(buffer(i.buffer).width)});
+  }
   Status operator()(const RouteInstruction &i) {
     const size_t experts = artifact.moeLayers[i.moeLayer].experts.size();
     const uint32_t topK = buffer(i.experts).width;
-    if (topK > experts)
-      return invalidInput("top ", topK, " of ", experts, " experts");
-    return expect({f32(experts), {BufferKind::kI32, topK}, f32(topK)});
+    if (i.groups == 0 || i.groups > kMaxRouterGroups || experts % i.groups != 0)
+      return invalidInput(i.groups, " groups of ", experts,
+                          " experts, expected a divisor of at most ", kMaxRouterGroups);
+    if (i.keptGroups == 0 || i.keptGroups > i.groups)
+      return invalidInput(i.keptGroups, " of ", i.groups, " groups compete");
+    if (const size_t competing = experts / i.groups * i.keptGroups; topK > competing)
+      return invalidInput("top ", topK, " of ", competing, " experts");
+    return expect({f32(experts), {BufferKind::kI32, topK}, f32(topK), f32(experts)});
   }
   Status operator()(const ExpertsInstruction &i) {
     const MoeLayer &layer = artifact.moeLayers[i.moeLayer];

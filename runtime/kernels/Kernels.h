@@ -165,6 +165,9 @@ struct KernelTable {
   /// y = a + scale * b, as fma(scale, b, a), which is a + b for scale 1. y may be a or b.
   void (*addScaled)(const float *a, const float *b, float scale, uint64_t count, float *y);
 
+  /// x clamped to [-limit, limit], in place; NaN stays NaN.
+  void (*clamp)(float limit, uint64_t count, float *x);
+
   /// y[r] = sigmoid(gate[r * gateStride]) * x[r], sigmoid(g) = 1 / (1 + exponential(-g)). y may be
   /// x.
   void (*gateRows)(const float *x, const float *gate, uint64_t gateStride, uint32_t rows,
@@ -178,6 +181,9 @@ struct KernelTable {
   /// p = softmax(x): exact maximum, exponential(x - max), the sum as 16 partial sums over i mod 16
   /// and the tree, division. p may be x.
   void (*softmax)(const float *x, uint32_t count, float *p);
+
+  /// p = sigmoid(x), as in gateRows. p may be x.
+  void (*sigmoid)(const float *x, uint32_t count, float *p);
 };
 
 /// The project's e^x: a polynomial in f32 with fused steps, the same bits in every version; 0 below

@@ -10,7 +10,7 @@
 
 namespace moert {
 
-/// Adds one token's probabilities (for a router: the softmax of its scores), in units of
+/// Adds one token's probabilities (for a router: Router::computeLikelihoods()), in units of
 /// 1 / kFixedPointOne and divided by `tokens`, to `sums`, which start at 0. Values not above 0
 /// and NaN count as 0, values above 1 as 1.
 void addProbabilities(std::span<const float> probabilities, uint32_t tokens,

@@ -195,6 +195,14 @@ void addScaled(const float *a, const float *b, float scale, uint64_t elements, f
   });
 }
 
+void clamp(float limit, uint64_t elements, float *x) {
+  const Lanes high = splat(limit), low = splat(-limit);
+  forLanes(elements, [&](uint64_t i, uint32_t count) {
+    const Lanes value = loadUpTo(x + i, count);
+    storeUpTo(x + i, whereLess(high, value, high, whereLess(value, low, low, value)), count);
+  });
+}
+
 void gateRows(const float *x, const float *gate, uint64_t gateStride, uint32_t rows, uint32_t cols,
               uint64_t stride, float *y) {
   for (uint32_t row = 0; row < rows; ++row) {
@@ -239,6 +247,12 @@ void softmax(const float *x, uint32_t size, float *p) {
   Lanes sum = splat(treeSum(sums));
   forLanes(size, [&](uint64_t i, uint32_t count) {
     storeUpTo(p + i, divide(loadUpTo(p + i, count), sum), count);
+  });
+}
+
+void sigmoid(const float *x, uint32_t size, float *p) {
+  forLanes(size, [&](uint64_t i, uint32_t count) {
+    storeUpTo(p + i, divide(splat(1.0f), sigmoidDivisor(loadUpTo(x + i, count))), count);
   });
 }
 

@@ -30,9 +30,11 @@ constexpr KernelTable tableFor(Isa isa, const char *name) {
       .attend = attend,
       .siluMultiply = siluMultiply,
       .addScaled = addScaled,
+      .clamp = clamp,
       .gateRows = gateRows,
       .combineRanks = combineRanks,
       .softmax = softmax,
+      .sigmoid = sigmoid,
   };
 }
 

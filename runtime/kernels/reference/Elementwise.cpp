@@ -26,6 +26,11 @@ void addScaled(const float *a, const float *b, float scale, uint64_t count, floa
     y[i] = std::fma(scale, b[i], a[i]);
 }
 
+void clamp(float limit, uint64_t count, float *x) {
+  for (uint64_t i = 0; i < count; ++i)
+    x[i] = limit < x[i] ? limit : x[i] < -limit ? -limit : x[i];
+}
+
 void gateRows(const float *x, const float *gate, uint64_t gateStride, uint32_t rows, uint32_t cols,
               uint64_t stride, float *y) {
   for (uint32_t row = 0; row < rows; ++row) {
@@ -43,6 +48,11 @@ void combineRanks(const float *rankRows, uint64_t stride, const float *weights, 
       sum = std::fma(weights[rank], rankRows[rank * stride + i], sum);
     out[i] = sum;
   }
+}
+
+void sigmoid(const float *x, uint32_t count, float *p) {
+  for (uint32_t i = 0; i < count; ++i)
+    p[i] = 1.0f / (1.0f + exponential(-x[i]));
 }
 
 } // namespace moert::reference

@@ -30,10 +30,12 @@ void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headB
 void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols, uint64_t stride,
                   float *y);
 void addScaled(const float *a, const float *b, float scale, uint64_t count, float *y);
+void clamp(float limit, uint64_t count, float *x);
 void gateRows(const float *x, const float *gate, uint64_t gateStride, uint32_t rows, uint32_t cols,
               uint64_t stride, float *y);
 void combineRanks(const float *rankRows, uint64_t stride, const float *weights, uint32_t ranks,
                   uint32_t cols, float *out);
 void softmax(const float *x, uint32_t count, float *p);
+void sigmoid(const float *x, uint32_t count, float *p);
 
 } // namespace moert::reference

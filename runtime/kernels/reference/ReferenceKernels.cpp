@@ -19,9 +19,11 @@ const KernelTable &referenceKernels() {
       .attend = reference::attend,
       .siluMultiply = reference::siluMultiply,
       .addScaled = reference::addScaled,
+      .clamp = reference::clamp,
       .gateRows = reference::gateRows,
       .combineRanks = reference::combineRanks,
       .softmax = reference::softmax,
+      .sigmoid = reference::sigmoid,
   };
   return kTable;
 }

@@ -1,20 +1,6 @@
 // Modules that cannot be lowered.
 // RUN: moec-opt %s -split-input-file -verify-diagnostics --moe-lower-to-schedule
 
-// No instruction clamps.
-moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16> as <kind = bf16>
-moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16> as <kind = bf16>
-moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
-moe.kv_slot @kv heads 2 key 16 value 16
-func.func @f(%ids: tensor<?xi32>) {
-  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-  // expected-error@+1 {{clamps queries, keys and values, which the schedule has no instruction for}}
-  %a = moe.attention %h query <@q> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25 clip 8.0 : tensor<?x64xf32>
-  return
-}
-
-// -----
-
 // Needs formats.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16>
 func.func @f(%ids: tensor<?xi32>) {

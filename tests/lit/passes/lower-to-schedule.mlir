@@ -14,6 +14,7 @@ module {
   moe.weight @hn vector from <tensor = "hn", rows = 1, cols = 16, type = bf16> as <kind = f32>
   moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @s router from <tensor = "s", rows = 1, cols = 64, type = bf16> as <kind = bf16>
+  moe.weight @c vector from <tensor = "c", rows = 1, cols = 2, type = f32> as <kind = f32>
   moe.moe_layer @e layer 0 silu experts 2
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
@@ -27,7 +28,7 @@ module {
 
   // CHECK-NOT: func.func
 
-  // Queries, keys and values share one quantized input and are computed together; norms of heads precede the rotation, both in place; the
+  // Queries, keys and values share one quantized input and are computed together; norms of heads precede the clamp and the rotation, all in place; the
   // residual is added in place.
   // CHECK-LABEL: moe.program @attention
   // UNPLACED-NEXT: %{{.*}} = moe.buffer : !f32x64
@@ -40,6 +41,9 @@ module {
   // CHECK-NEXT: moe.exec.linear %[[NQ]] to %[[V:.*]] weight @k for attention joined {moe.layer = 0 : i32}
   // CHECK-NEXT: moe.exec.norm %[[Q]] to %[[Q]] weight @n rms epsilon 9.99999997E-7 segment 64
   // CHECK-NEXT: moe.exec.norm %[[K]] to %[[K]] weight @hn rms epsilon 9.99999997E-7 segment 16
+  // CHECK-NEXT: moe.exec.clamp %[[Q]] limit 8.000000e+00
+  // CHECK-NEXT: moe.exec.clamp %[[K]] limit 8.000000e+00
+  // CHECK-NEXT: moe.exec.clamp %[[V]] limit 8.000000e+00
   // CHECK-NEXT: moe.exec.rope %[[Q]] heads 4 of 16 by @rope
   // CHECK-NEXT: moe.exec.rope %[[K]] heads 2 of 16 by @rope
   // CHECK-NEXT: moe.exec.store_kv %[[K]], %[[V]] slot @kv
@@ -56,7 +60,7 @@ module {
     %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
     %n = moe.norm %h by <rms, epsilon = 1.0e-6 : f32, @n> {moe.layer = 0 : i32} : tensor<?x64xf32>
     %a = moe.attention %n query <@q, bias = @n> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25
-           window 8 rope @rope query_norm <rms, epsilon = 1.0e-6 : f32, @n> key_norm <rms, epsilon = 1.0e-6 : f32, @hn>
+           window 8 rope @rope query_norm <rms, epsilon = 1.0e-6 : f32, @n> key_norm <rms, epsilon = 1.0e-6 : f32, @hn> clip 8.0
            {moe.layer = 0 : i32} : tensor<?x64xf32>
     %r = moe.add %h, %a scale 1.0 {moe.layer = 0 : i32} : tensor<?x64xf32>
     %m = moe.norm %r by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
@@ -90,6 +94,19 @@ module {
     %x = moe.add %d, %s scale 1.0 : tensor<?x64xf32>
     %r = moe.add %h, %x scale 0.5 : tensor<?x64xf32>
     %l = moe.head %r linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // A bias that chooses, and groups, are the instruction's.
+  // CHECK-LABEL: moe.program @groups
+  // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @float sigmoid renormalize true scale 2.500000e+00 bias @c groups 2 kept 1 by two_largest begins_reads
+  func.func @groups(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %e, %w = moe.route %h router <@r> to @float sigmoid renormalize true scale 2.5 bias @c
+        groups <count = 2, kept = 1, score = two_largest>
+      : tensor<?x64xf32> -> tensor<?x1xi32>, tensor<?x1xf32>
+    %d = moe.experts %h of @float chosen %e, %w : tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>
+    %l = moe.head %d linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
   }
 

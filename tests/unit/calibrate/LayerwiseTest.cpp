@@ -120,7 +120,8 @@ struct LayerRecorder : LayerObserver {
     }
     return {};
   }
-  Status onLaterRouter(const Routed &routed, uint32_t ahead, LayerRows<float> later) override {
+  Status onLaterRouter(const Routed &routed, uint32_t ahead, LayerRows<float> later,
+                       const Router &) override {
     for (uint64_t row = 0; row < rows; ++row)
       append(laterScores[{routed.moeLayer, ahead}], later.row(row));
     return {};

@@ -38,6 +38,13 @@ nlohmann::json olmoeConfig() {
   return config;
 }
 
+nlohmann::json flexOlmoConfig() {
+  nlohmann::json config = decoderConfig("flex_olmo", "FlexOlmoForCausalLM");
+  config["num_experts"] = 4;
+  config["num_experts_per_tok"] = 3;
+  return config;
+}
+
 nlohmann::json graniteConfig() {
   nlohmann::json config = decoderConfig("granitemoe", "GraniteMoeForCausalLM");
   config["num_local_experts"] = 4;
@@ -158,6 +165,28 @@ TEST_CASE("OLMoE with wrong values is refused") {
                                {"intermediate_size", -1, "an integer from 1"},
                                {"clip_qkv", -1, "a number"},
                                {"mlp_bias", true, "false"}});
+}
+
+TEST_CASE("FlexOlmo has norms after attention and network only") {
+  const ModelDescription model = describe(flexOlmoConfig());
+  for (const LayerDescription &layer : model.layers) {
+    CHECK_FALSE(layer.attentionNorm.has_value());
+    CHECK_FALSE(layer.networkNorm.has_value());
+    CHECK(layer.moe->router.topK == 3);
+    CHECK_FALSE(layer.moe->router.renormalize);
+  }
+  CHECK(model.layers[1].attentionOutputNorm->weight.tensor ==
+        "model.layers.1.post_attention_layernorm.weight");
+  CHECK(model.layers[1].networkOutputNorm->weight.tensor ==
+        "model.layers.1.post_feedforward_layernorm.weight");
+}
+
+TEST_CASE("FlexOlmo with wrong values is refused") {
+  checkRefused(flexOlmoConfig(), {{"num_experts", 65537, "an integer from 1 to 65536"},
+                                  {"num_experts_per_tok", 5, "an integer from 1 to 4"},
+                                  {"intermediate_size", 0, "an integer from 1"},
+                                  {"attention_bias", true, "false"},
+                                  {"hidden_act", "gelu", "silu"}});
 }
 
 TEST_CASE("Granite-MoE's multipliers scale embedding, scores, branches and logits") {

@@ -96,6 +96,32 @@ TEST_CASE("softmax gives the reference's bytes") {
       });
 }
 
+TEST_CASE("clamp gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &, FloatRows &y) {
+        for (uint32_t row = 0; row < kRows; ++row) {
+          std::copy_n(&a.at(row, 0), a.cols, &y.at(row, 0));
+          kernels.clamp(0.75f, a.cols, &y.at(row, 0));
+        }
+      });
+}
+
+TEST_CASE("the reference clamps to the limit and keeps NaN") {
+  float x[] = {-3, -0.5f, 0, 0.5f, 3, std::nanf(""), HUGE_VALF, -HUGE_VALF};
+  referenceKernels().clamp(0.5f, std::size(x), x);
+  const float kExpected[] = {-0.5f, -0.5f, 0, 0.5f, 0.5f, 0, 0.5f, -0.5f};
+  for (size_t i = 0; i < std::size(x); ++i)
+    CHECK((i == 5 ? std::isnan(x[i]) : x[i] == kExpected[i]));
+}
+
+TEST_CASE("sigmoid gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &, FloatRows &y) {
+        for (uint32_t row = 0; row < kRows; ++row)
+          kernels.sigmoid(&a.at(row, 0), a.cols, &y.at(row, 0));
+      });
+}
+
 TEST_CASE("norm gives the reference's bytes for both kinds, with and without bias") {
   for (NormKind kind : {NormKind::kRms, NormKind::kLayer})
     for (bool hasBias : {false, true})
@@ -157,6 +183,10 @@ TEST_CASE("kernels that may overwrite their inputs give the same bytes then") {
         for (int row = 0; row < 2; ++row)
           k.softmax(x + row * stride, 70, to + row * stride);
       },
+      [](const KernelTable &k, const float *x, const float *, uint64_t stride, float *to) {
+        for (int row = 0; row < 2; ++row)
+          k.sigmoid(x + row * stride, 70, to + row * stride);
+      },
   };
   auto check = [&](const KernelTable &kernels) {
     for (InPlace operation : kOperations) {
@@ -172,7 +202,7 @@ TEST_CASE("kernels that may overwrite their inputs give the same bytes then") {
   forEachVersion(check);
 }
 
-TEST_CASE("the reference's norms, softmax and silu are within float rounding of float64") {
+TEST_CASE("the reference's norms, softmax, sigmoid and silu are within float rounding of float64") {
   // Sums of 333 terms in 16 partial sums have about 25 roundings, the rest of each formula fewer
   // than 10, including the exponential's two; 64 roundings of 2^-24 leave room.
   constexpr double kTolerance = 64 * 0x1p-24;
@@ -208,6 +238,11 @@ TEST_CASE("the reference's norms, softmax and silu are within float rounding of 
   kernels.softmax(x.data(), 333, y.data());
   for (uint32_t i = 0; i < 333; ++i) {
     double exact = std::exp(x.at(0, i) - largest) / powers;
+    CHECK(std::fabs(y.at(0, i) - exact) <= kTolerance * exact);
+  }
+  kernels.sigmoid(x.data(), 333, y.data());
+  for (uint32_t i = 0; i < 333; ++i) {
+    double exact = 1 / (1 + std::exp(-double(x.at(0, i))));
     CHECK(std::fabs(y.at(0, i) - exact) <= kTolerance * exact);
   }
   kernels.siluMultiply(x.data(), weight.data(), 1, 333, x.stride(), y.data());

@@ -24,7 +24,7 @@ TEST_CASE("a supported instruction set has its own, complete table") {
     CHECK((table.quantizeRows && table.linearQuantized && table.linearFloat && table.linearRows));
     CHECK((table.gatherRow && table.addBias && table.norm && table.ropeTable && table.rope));
     CHECK((table.attend && table.siluMultiply && table.addScaled && table.gateRows));
-    CHECK((table.combineRanks && table.softmax));
+    CHECK((table.combineRanks && table.softmax && table.sigmoid && table.clamp));
   }
 }
 

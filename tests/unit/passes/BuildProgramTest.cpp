@@ -196,6 +196,27 @@ TEST_CASE("a routing keeps its fields") {
   CHECK(i.weightScale == 1.5f);
 }
 
+TEST_CASE("a routing keeps its bias and groups") {
+  auto i = buildOne<moert::RouteInstruction>(
+      "moe.exec.route %s to %i, %t of @e1 sigmoid renormalize false scale 2.5 bias @b3 groups 3 "
+      "kept 2 by two_largest begins_reads : "
+      "!moe.buffer<f32, 3>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>\n",
+      kWriteS);
+  CHECK(i.scoring == moert::RouterScoring::kSigmoid);
+  CHECK_FALSE(i.renormalize);
+  CHECK(i.choiceBias == 9);
+  CHECK(i.groups == 3);
+  CHECK(i.keptGroups == 2);
+  CHECK(i.groupScore == moert::GroupScore::kTwoLargest);
+  CHECK(i.beginsReads);
+}
+
+TEST_CASE("a clamp keeps its fields") {
+  auto i = buildOne<moert::ClampInstruction>("moe.exec.clamp %f64a limit 8.0 : " + kF64);
+  CHECK(i.buffer == 0);
+  CHECK(i.limit == 8);
+}
+
 TEST_CASE("a prediction keeps its fields, with a bias and without") {
   auto i = buildOne<moert::PredictInstruction>(
       "moe.exec.predict %f64a to %s weight @w3 bias @b3 of @e1 ahead 1 {moe.layer = 0 : i32} : " +

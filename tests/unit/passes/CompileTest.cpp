@@ -283,14 +283,6 @@ TEST_CASE("a budget that is too small is refused with the smallest, and the smal
   CHECK_FALSE(oneLess.compile(options));
 }
 
-TEST_CASE("clamped attention is refused with a message") {
-  Compilation compilation;
-  compilation.import("mixtral");
-  compilation.module->walk([&](moe::AttentionOp op) { op.setClip(llvm::APFloat(8.0f)); });
-  CHECK_FALSE(compilation.compile({}));
-  CHECK(compilation.errors.find("which the schedule has no instruction for") != std::string::npos);
-}
-
 TEST_CASE("a module that was not lowered is not emitted") {
   Compilation compilation;
   compilation.import("mixtral");

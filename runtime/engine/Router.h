@@ -1,0 +1,38 @@
+// The router of a MoE layer, as its route instruction describes it.
+#pragma once
+
+#include "runtime/format/Instruction.h"
+#include "runtime/kernels/Kernels.h"
+
+#include <cstdint>
+#include <span>
+
+namespace moert {
+
+class Router {
+public:
+  /// Borrows the kernels and the bias. choiceBias: the route's, [experts], or nullptr for kNone.
+  Router(const RouteInstruction &instruction, uint32_t topK, const float *choiceBias,
+         uint32_t experts, const KernelTable &kernelTable);
+
+  /// probabilities[experts] from scores[experts]. Both have room for whole vectors of the kernels.
+  void computeProbabilities(const float *scores, float *probabilities) const;
+
+  /// experts[topK] and weights[topK] from the probabilities.
+  void choose(const float *probabilities, std::span<int32_t> experts,
+              std::span<float> weights) const;
+
+  /// likelihoods[experts] in [0, 1] by which a prediction ranks experts: the probabilities. With a
+  /// choice bias the choice scores instead, shifted and scaled so that they span [0, 1], as only
+  /// their differences matter. Groups are not considered: a prediction may name an expert of a
+  /// group that will not compete.
+  void computeLikelihoods(const float *scores, float *likelihoods) const;
+
+private:
+  RoutingRule rule;
+  RouterScoring scoring;
+  uint32_t experts;
+  const KernelTable &kernels;
+};
+
+} // namespace moert

@@ -1,0 +1,79 @@
+#include "runtime/engine/Router.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+using namespace moert;
+
+namespace {
+
+constexpr uint32_t kExperts = 4;
+// Kernels write whole vectors.
+using Row = std::array<float, 16>;
+constexpr Row kScores = {0.5f, -1, 2, 0};
+
+RouteInstruction routeBy(RouterScoring scoring) {
+  RouteInstruction route{};
+  route.scoring = scoring;
+  route.weightScale = 1;
+  return route;
+}
+
+Row likelihoodsBy(RouterScoring scoring, const float *bias) {
+  Row likelihoods = {};
+  Router(routeBy(scoring), 2, bias, kExperts, referenceKernels())
+      .computeLikelihoods(kScores.data(), likelihoods.data());
+  return likelihoods;
+}
+
+} // namespace
+
+TEST_CASE("a sigmoid router's probabilities are those of each expert alone") {
+  Row probabilities = {};
+  Router(routeBy(RouterScoring::kSigmoid), 2, nullptr, kExperts, referenceKernels())
+      .computeProbabilities(kScores.data(), probabilities.data());
+  for (uint32_t i = 0; i < kExperts; ++i)
+    CHECK(probabilities[i] == doctest::Approx(1 / (1 + std::exp(-kScores[i]))).epsilon(1e-6));
+}
+
+TEST_CASE("without a bias, predictions rank experts by their probabilities") {
+  for (RouterScoring scoring : {RouterScoring::kSoftmaxThenTopK, RouterScoring::kSigmoid}) {
+    Row probabilities = {};
+    Router(routeBy(scoring), 2, nullptr, kExperts, referenceKernels())
+        .computeProbabilities(kScores.data(), probabilities.data());
+    CHECK(likelihoodsBy(scoring, nullptr) == probabilities);
+  }
+}
+
+TEST_CASE("with a bias, predictions rank experts by the scores that choose, between 0 and 1") {
+  // A common part of the biases, such as 10, chooses nothing.
+  const std::array<float, kExperts> bias = {10, 11, 9, 10};
+  const Row likelihoods = likelihoodsBy(RouterScoring::kSigmoid, bias.data());
+  std::array<int32_t, 2> chosen;
+  std::array<float, 2> weights;
+  const Router router(routeBy(RouterScoring::kSigmoid), 2, bias.data(), kExperts,
+                      referenceKernels());
+  Row probabilities = {};
+  router.computeProbabilities(kScores.data(), probabilities.data());
+  router.choose(probabilities.data(), chosen, weights);
+  CHECK(chosen == std::array<int32_t, 2>{1, 0});
+  CHECK(weights[0] == probabilities[1]);
+  CHECK(likelihoods[1] == 1);
+  CHECK(likelihoods[0] > likelihoods[3]);
+  CHECK(likelihoods[3] > likelihoods[2]);
+  CHECK(likelihoods[2] == 0);
+}
+
+TEST_CASE("choice scores that are all equal are likelihoods of 1") {
+  const std::array<float, kExperts> bias = {1, 1, 1, 1};
+  RouteInstruction route = routeBy(RouterScoring::kSigmoid);
+  const Row scores = {};
+  Row likelihoods = {};
+  Router(route, 2, bias.data(), kExperts, referenceKernels())
+      .computeLikelihoods(scores.data(), likelihoods.data());
+  for (uint32_t i = 0; i < kExperts; ++i)
+    CHECK(likelihoods[i] == 1);
+}
