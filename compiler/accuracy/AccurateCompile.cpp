@@ -57,6 +57,10 @@ static Result<ChosenWidths> chooseWidths(const AccurateCompileRequest &request,
         strCat("measured, the last ", material.items ? "column" : "columns",
                " on windows of the search:\n") +
             measuredTable(outcome, artifacts.items(), artifacts.expertWeights(), request.metric));
+  if (const std::string missing =
+          missingBoundText(outcome, material.searchWindows(), material.moreWindows);
+      !missing.empty() && !material.items)
+    sayTo(session, missing);
   const SearchResults results{request, calibration,  material,
                               search,  turn.compile, artifacts.items()};
   if (!outcome.isMet) {

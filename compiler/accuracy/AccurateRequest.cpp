@@ -1,9 +1,11 @@
 #include "compiler/accuracy/AccurateRequest.h"
 
 #include "compiler/session/WorkDirectory.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace moert;
@@ -20,18 +22,39 @@ bool acceptsOnSelfText(const AccurateCompileRequest &request) {
          request.acceptanceTexts.empty();
 }
 
+// Every document fills one window, which has one use.
+static uint64_t leastSelfText(const AccurateCompileRequest &request, bool calibrates,
+                              bool accepts) {
+  const uint64_t searched = calibrates && request.target ? kLeastWindows : 0;
+  const uint64_t read =
+      searched + (searched > 0 ? divideUp(request.calibrationTokens,
+                                          std::max(1u, request.amounts.windowTokens))
+                               : 0);
+  if (!accepts)
+    return std::max<uint64_t>(read, 1);
+  return calibrates ? std::max<uint64_t>(2 * kMinimumBoundUnits, 2 * read - 1) // The larger half.
+                    : kMinimumBoundUnits;
+}
+
 static Status checkSelfText(const AccurateCompileRequest &request) {
   const bool calibrates = calibratesOnSelfText(request), accepts = acceptsOnSelfText(request);
   if (request.selfTextDocuments > 0 && !calibrates && !accepts)
     return invalidInput(
         "--self-text beside texts or a profile for everything, expected --self-text "
         "in place of --calibration-text or --eval-text");
-  const uint64_t least = accepts ? kMinimumBoundUnits * (1 + calibrates) : 1;
-  if (request.selfTextDocuments > 0 && request.selfTextDocuments < least)
-    return invalidInput("--self-text ", request.selfTextDocuments, ", expected at least ", least,
-                        ": the acceptance needs ", kMinimumBoundUnits, " documents",
-                        calibrates ? ", and half of them are for calibration" : "");
-  return {};
+  const uint64_t least = leastSelfText(request, calibrates, accepts);
+  if (request.selfTextDocuments == 0 || request.selfTextDocuments >= least)
+    return {};
+  std::string uses;
+  if (accepts)
+    uses = strCat("the acceptance needs ", kMinimumBoundUnits, " documents",
+                  calibrates ? ", half of all; " : "");
+  if (calibrates)
+    uses += strCat("calibration reads ",
+                   divideUp(request.calibrationTokens, std::max(1u, request.amounts.windowTokens)),
+                   ", and the search needs ", kLeastWindows, " others");
+  return invalidInput("--self-text ", request.selfTextDocuments, ", expected --self-text ", least,
+                      " or more: ", uses, ". Hundreds give a narrower bound");
 }
 
 Status checkAccurateRequest(const AccurateCompileRequest &request) {

@@ -83,6 +83,7 @@ Result<MeasuredSearch> searchMeasured(const AccurateCompileRequest &request,
   options.referencePath = referencePath;
   options.onBegin = [&](const std::string &) { progress.beginPass(); };
   options.onWindows = [&](uint64_t done) { progress.advanceTo(done); };
+  options.onKnown = [&](uint64_t windows) { progress.restorePass(windows); };
   MOERT_ASSIGN_OR_RETURN(
       std::unique_ptr<ArtifactJudge> judge,
       ArtifactJudge::create(options, material.windows,

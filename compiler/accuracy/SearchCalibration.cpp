@@ -42,6 +42,10 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
         strCat("the checkpoint has written ", calibrated,
                " documents for calibration and search, and ", accepted, " for the acceptance"));
   MOERT_ASSIGN_OR_RETURN(CompileTexts texts, readCompileTexts(written, inputs.model, session));
+  for (SearchText &text : texts.calibration)
+    text.isSelfWritten = calibrates;
+  for (SearchText &text : texts.acceptance)
+    text.isSelfWritten = accepts;
   MOERT_RETURN_IF_ERROR(checkCompileTexts(written, inputs, texts));
   return texts;
 }

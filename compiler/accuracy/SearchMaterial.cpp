@@ -65,6 +65,9 @@ Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &reques
   SearchMaterial material;
   MOERT_ASSIGN_OR_RETURN(material.windows, chooseWindows(searched, texts.acceptance, info.tokens,
                                                          info.windowTokens, amounts));
+  material.moreWindows = amounts.searchWindows < kMinimumBoundUnits
+                             ? strCat("--search-windows ", kMinimumBoundUnits)
+                             : moreSearchText(searched, material.windows.isSetAside);
   material.items = std::move(texts.items);
   const WindowSet &accepted = material.windows.acceptance;
   if (material.items)

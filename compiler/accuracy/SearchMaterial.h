@@ -17,8 +17,10 @@ struct SearchMaterial {
   SearchWindows windows;
   std::vector<SearchText> acceptedOn;     // The texts of windows.acceptance, or the items' files.
   std::unique_ptr<AcceptanceItems> items; // Null where the metric is not of items.
+  std::string moreWindows;                // The options that give the search more windows.
   uint64_t fingerprint = 0; // Hash of all that decides a measurement, except the assignment.
 
+  uint64_t searchWindows() const { return windows.probe.windows + windows.rest.windows; }
   /// Windows or items of an acceptance test.
   uint64_t acceptedCount() const { return items ? items->kept.size() : windows.acceptance.windows; }
 };

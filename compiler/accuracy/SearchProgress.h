@@ -35,6 +35,13 @@ public:
     if (progress)
       progress->advanceTo(std::min(done + inPass, expected));
   }
+  /// A pass of an earlier run, whose result is known.
+  void restorePass(uint64_t windows) {
+    beginPass();
+    done += windows;
+    if (progress)
+      progress->restoreTo(std::min(done, expected));
+  }
 
 private:
   Progress *progress;

@@ -21,6 +21,9 @@ static std::string formatted(const char *format, double number) {
 }
 
 std::string formatLoss(double loss, LossMetric metric) {
+  if (loss >= kMostLoss)
+    return metric == LossMetric::kKl ? formatted("%.0e nats or more", kMostLoss)
+                                     : formatted("%.0e%% or more", kMostLoss * 100);
   if (metric == LossMetric::kKl)
     return formatted("%.4f nats", loss);
   // A loss below the last of two decimals would be shown as 0.
@@ -53,7 +56,9 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
         formatBytes(bytes), formatBytes(items.residentBytesOf(widths->assignment))};
     if (!isOfItems(metric)) {
       row.push_back(formatLoss(widths->measurement.loss, metric));
-      row.push_back(formatLoss(widths->measurement.predictedBound, metric));
+      row.push_back(widths->measurement.hasBound
+                        ? formatLoss(widths->measurement.predictedBound, metric)
+                        : "-");
     }
     row.push_back(formatted("%.4f", widths->measurement.klNats));
     if (outcome.isTimed)
@@ -62,6 +67,16 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
     table.addRow(std::move(row));
   }
   return table.text("  ");
+}
+
+std::string missingBoundText(const WidthSearchOutcome &outcome, uint64_t windows,
+                             const std::string &helps) {
+  if (std::all_of(outcome.measured.begin(), outcome.measured.end(),
+                  [](const MeasuredWidths &widths) { return widths.measurement.hasBound; }))
+    return {};
+  return strCat("no expected bound: the search has ", windows,
+                " windows, too little text for one, which takes ", kMinimumBoundUnits, "; ", helps,
+                " helps");
 }
 
 std::string formatConfidence(double confidence) {

@@ -11,13 +11,19 @@
 
 namespace moec {
 
-/// "2.04%", or "0.0512 nats" for KL.
+/// "2.04%", or "0.0512 nats" for KL. States where a loss was cut off (kMostLoss).
 std::string formatLoss(double loss, moert::LossMetric metric);
 
 /// A line for each assignment that was measured, the cheapest last, with its expected time where
-/// that is known. For a metric of items, which the search does not measure, shows KL only.
+/// that is known. For a metric of items, which the search does not measure, shows KL only. "-" is a
+/// bound that the search's text has too few units for.
 std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &items,
                           uint64_t expertWeights, moert::LossMetric metric);
+
+/// A line that tells why expected bounds are missing, and what helps; empty if none is missing.
+/// Windows: of the search. helps: SearchMaterial::moreWindows.
+std::string missingBoundText(const WidthSearchOutcome &outcome, uint64_t windows,
+                             const std::string &helps);
 
 /// "96.4%", or "99.985%"
 std::string formatConfidence(double confidence);

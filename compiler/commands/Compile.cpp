@@ -102,6 +102,8 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
   MOERT_ASSIGN_OR_RETURN(ImportedModel model,
                          importCheckpoint(request.checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
+  for (const std::string &note : request.notes)
+    sayTo(session, note);
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(model, request.passes, session));
   if (!request.passes.device.empty()) {
     MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, {&request.passes.device, 1}));

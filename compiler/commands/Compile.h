@@ -9,6 +9,7 @@
 #include "runtime/base/Status.h"
 
 #include <string>
+#include <vector>
 
 namespace moec {
 
@@ -19,6 +20,7 @@ struct CompileRequest {
   unsigned threads = 1;
   bool resume = false;
   bool startsOverIfRefused = false; // As EmitOptions has it.
+  std::vector<std::string> notes;   // Lines for the user, once the checkpoint has been read.
 };
 
 /// import, all passes, emit.

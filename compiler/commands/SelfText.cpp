@@ -231,9 +231,21 @@ Status SelfTextWriter::flush() {
   return {};
 }
 
+static const char *labelOf(SelfTextUse use) {
+  switch (use) {
+  case SelfTextUse::kFile:
+    return "writing text";
+  case SelfTextUse::kCalibration:
+    return "writing calibration text";
+  case SelfTextUse::kAcceptance:
+    return "writing acceptance text";
+  }
+  return "";
+}
+
 Status SelfTextWriter::run() {
   if (about.progress)
-    about.progress->beginCounting("writing text", "documents", 1, request.documents, written);
+    about.progress->beginCounting(labelOf(request.use), "documents", 1, request.documents, written);
   Status status = written < request.documents ? load() : Status();
   for (uint64_t next = written; status.isOk() && written < request.documents;) {
     for (Lane &lane : lanes)

@@ -56,7 +56,7 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
                 "the device's numbers are ", worstText(first.origin), "\n", kIndent, first.tokens,
                 " of the trace's ", first.traceTokens, " decoded tokens, held out from planning:\n",
                 times.text(kIndent), "\n", reads.text(kIndent), "\n", kIndent,
-                "Belady: ", kBoundText);
+                "Belady: ", kBoundText, "\n");
 }
 
 } // namespace

@@ -48,6 +48,8 @@ struct Measurement {
   /// ...and the standard error of that, relative to it. Absent: the tests are of another loss.
   std::optional<double> spread;
   double klNats = 0;
+  /// False: the text has too few units for a bound, and predictedBound only orders assignments.
+  bool hasBound = true;
   friend bool operator==(const Measurement &, const Measurement &) = default;
 };
 

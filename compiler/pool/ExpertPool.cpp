@@ -58,9 +58,11 @@ struct ExpertPool::Impl {
   bool isStopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
   static Status interrupted() { return Status(StatusCode::kInterrupted, "interrupted"); }
   // Reports one more finished expert.
-  void tell(const LayerFile &file) {
+  void tell(const LayerFile &file, bool isRestored) {
     doneBytes += file.blockBytes;
-    if (options.progress)
+    if (options.progress && isRestored)
+      options.progress->restoreTo(doneBytes);
+    else if (options.progress)
       options.progress->advanceTo(doneBytes);
   }
   Status openLayer(size_t layer);
@@ -146,7 +148,7 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
       file.pooled.resize(e);
       break;
     }
-    tell(file);
+    tell(file, /*isRestored=*/true);
   }
   return {};
 }
@@ -264,7 +266,7 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
     MOERT_RETURN_IF_ERROR(file.records->writeAt(expert * file.blockBytes, finished.block));
     MOERT_RETURN_IF_ERROR(writeLine(poolIndexLine(expert, finished.pooled)));
     file.pooled.push_back(std::move(finished.pooled));
-    tell(file);
+    tell(file, /*isRestored=*/false);
     return {};
   };
   return runInOrder<FinishedExpert>(file.pooled.size(), file.experts, threadsFor(file), produce,

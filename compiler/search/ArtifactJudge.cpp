@@ -13,9 +13,6 @@ using namespace moert;
 
 namespace moec {
 
-// Stands for a missing bound or an extreme loss; worse than any target.
-constexpr double kHopeless = 1e9;
-
 EvaluationOptions ArtifactJudge::evaluationOptions(const EngineCrew &crew,
                                                    bool hasReference) const {
   constexpr uint64_t kRowsBytes = 32 << 20; // Bytes of the reference's rows held at a time.
@@ -132,18 +129,16 @@ static uint64_t keyOf(const char *what, const WidthAssignment &assignment) {
   return stream.digest();
 }
 
-void ArtifactJudge::tellKnown(const char *what, uint64_t count) const {
-  if (options.onBegin)
-    options.onBegin(what);
-  if (options.onWindows)
-    options.onWindows(count);
+void ArtifactJudge::tellKnown(uint64_t windowsOfPass) const {
+  if (options.onKnown)
+    options.onKnown(windowsOfPass);
 }
 
 Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
   executed += windows.probe.windows;
   const uint64_t key = keyOf("probe", assignment);
   if (const std::vector<double> *known = log.find(key); known && known->size() == 1) {
-    tellKnown("probe", windows.probe.windows);
+    tellKnown(windows.probe.windows);
     return (*known)[0];
   }
   if (options.onBegin)
@@ -166,7 +161,7 @@ static void predictTest(Measurement &measurement, double bound, double unitRatio
   const double error = std::max(bound - measurement.loss, 0.0) / kErrorsAt95;
   const double predicted =
       measurement.loss + error * std::sqrt(unitRatio) * upperNormalQuantile(confidence);
-  measurement.predictedBound = std::min(predicted, kHopeless);
+  measurement.predictedBound = std::min(predicted, kMostLoss);
   if (measurement.predictedBound > 0)
     measurement.spread = error * std::sqrt(1 + unitRatio) / measurement.predictedBound;
 }
@@ -174,9 +169,9 @@ static void predictTest(Measurement &measurement, double bound, double unitRatio
 Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   executed += windows.probe.windows + windows.rest.windows;
   const uint64_t key = keyOf("measure", assignment);
-  if (const std::vector<double> *known = log.find(key); known && known->size() == 4) {
-    tellKnown("candidate", windows.probe.windows + windows.rest.windows);
-    Measurement measurement{(*known)[0], (*known)[1], {}, (*known)[3]};
+  if (const std::vector<double> *known = log.find(key); known && known->size() == 5) {
+    tellKnown(windows.probe.windows + windows.rest.windows);
+    Measurement measurement{(*known)[0], (*known)[1], {}, (*known)[3], (*known)[4] != 0};
     if ((*known)[2] > 0)
       measurement.spread = (*known)[2];
     return measurement;
@@ -189,11 +184,13 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   MOERT_ASSIGN_OR_RETURN(Scores scores, scoreSearch(crew));
   ::unlink(path.c_str());
   Measurement measurement;
-  measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kHopeless), kHopeless);
-  const double bound = lossUpperBound(scores, searchMetric()).value_or(kHopeless);
+  measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kMostLoss), kMostLoss);
+  const std::optional<double> found = lossUpperBound(scores, searchMetric());
+  const double bound = found.value_or(kMostLoss);
+  measurement.hasBound = found.has_value();
   // A divergence does not predict the loss of points on items.
   if (options.itemSet)
-    measurement.predictedBound = std::min(bound, kHopeless);
+    measurement.predictedBound = std::min(bound, kMostLoss);
   else
     predictTest(measurement, bound,
                 double(unitCount(scores)) / double(windows.acceptance.unitCount()),
@@ -203,8 +200,9 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
     if (score.klNats > 0)
       withRows.add(score);
   measurement.klNats = withRows.tokens > 0 ? withRows.kl() : 0;
-  MOERT_RETURN_IF_ERROR(log.add(key, {measurement.loss, measurement.predictedBound,
-                                      measurement.spread.value_or(0), measurement.klNats}));
+  MOERT_RETURN_IF_ERROR(
+      log.add(key, {measurement.loss, measurement.predictedBound, measurement.spread.value_or(0),
+                    measurement.klNats, measurement.hasBound ? 1.0 : 0.0}));
   return measurement;
 }
 
@@ -246,7 +244,7 @@ Result<TestResult> ArtifactJudge::accept(const WidthAssignment &assignment, Acce
   AcceptanceScores &found = accepted[assignment];
   MOERT_ASSIGN_OR_RETURN(found.samples, options.itemSet ? scoreItems(path) : scoreWindows(path));
   ::unlink(path.c_str());
-  const double worst = options.itemSet ? 1 : kHopeless; // At most all points can be lost.
+  const double worst = options.itemSet ? 1 : kMostLoss; // At most all points can be lost.
   found.confidence = options.levels.confidence(chain);
   found.loss = std::min(lossOf(sumOf(found.samples), options.metric).value_or(worst), worst);
   found.upperBound =

@@ -17,6 +17,9 @@
 
 namespace moec {
 
+/// Stands for a missing bound, and is what losses and bounds are cut off at; worse than any target.
+constexpr double kMostLoss = 1e9;
+
 struct JudgeOptions {
   std::string directory; // For recorded rows and candidates.
   std::string referencePath;
@@ -35,6 +38,8 @@ struct JudgeOptions {
   /// Called when a measurement begins, and with the windows or items done so far.
   std::function<void(const std::string &what)> onBegin;
   std::function<void(uint64_t windows)> onWindows;
+  /// Called in their place for a measurement that is in the log.
+  std::function<void(uint64_t windows)> onKnown;
 };
 
 /// The result of an acceptance test.
@@ -96,7 +101,7 @@ private:
   moert::EvaluationOptions evaluationOptions(const EngineCrew &crew, bool hasReference) const;
   moert::EvaluationProgress progress() const;
   std::string rowsPath(const char *set) const;
-  void tellKnown(const char *what, uint64_t count) const;
+  void tellKnown(uint64_t windowsOfPass) const;
 
   JudgeOptions options;
   const SearchWindows &windows;

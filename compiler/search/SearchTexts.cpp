@@ -235,13 +235,55 @@ static WindowSet setAside(std::span<const SearchText> texts, const SeenText &see
   return set;
 }
 
-static Status checkEnough(uint64_t searchWindows, const SearchWindows &windows,
-                          const TextAmounts &amounts) {
-  if (searchWindows < kLeastWindows)
-    return invalidInput("the texts have ", searchWindows, " windows of ", amounts.windowTokens,
-                        " tokens for the search that repeat neither calibration nor the "
-                        "acceptance; expected at least ",
-                        kLeastWindows);
+static bool areSelfWritten(std::span<const SearchText> texts) {
+  return !texts.empty() && texts.front().isSelfWritten;
+}
+
+std::string moreSearchText(std::span<const SearchText> texts, bool isSetAside) {
+  if (areSelfWritten(texts))
+    return "a larger --self-text";
+  if (!texts.empty() && texts.front().isOfCalibration)
+    return "--calibration-text, or a profile of more tokens,";
+  return isSetAside ? "more in --calibration-text, or --eval-text in place of what is set aside,"
+                    : "more in --calibration-text";
+}
+
+// Documents of which about `needed` are usable, where `found` of `given` are, with a quarter more
+// for chance.
+static uint64_t documentsFor(uint64_t needed, uint64_t found, uint64_t given) {
+  return divideUp(5 * needed * given, 4 * std::max<uint64_t>(found, 1));
+}
+
+// --self-text N that gives the search enough windows. Half of the documents are for the acceptance,
+// unless that has a text of its own. calibrated: documents that calibration has read.
+static uint64_t selfTextForSearch(const SearchText &text, bool isHalved, uint64_t calibrated,
+                                  uint64_t found) {
+  const uint64_t written = text.windows.windows();
+  const uint64_t left = written - std::min(calibrated, written);
+  return (calibrated + documentsFor(kLeastWindows, found, std::max(left, kLeastWindows))) *
+         (isHalved ? 2 : 1);
+}
+
+static Status checkSearchWindows(std::span<const SearchText> texts,
+                                 std::span<const SearchText> acceptanceTexts, uint64_t calibrated,
+                                 uint64_t found, bool isSetAside, const TextAmounts &amounts) {
+  if (found >= kLeastWindows)
+    return {};
+  const std::string larger =
+      areSelfWritten(texts)
+          ? strCat(", such as --self-text ",
+                   selfTextForSearch(texts.front(), areSelfWritten(acceptanceTexts), calibrated,
+                                     found))
+          : "";
+  return invalidInput("the texts have ", found, " windows of ", amounts.windowTokens,
+                      " tokens for the search that repeat neither calibration nor the acceptance; "
+                      "expected at least ",
+                      kLeastWindows, ": ", moreSearchText(texts, isSetAside), " helps", larger);
+}
+
+static Status checkUnits(std::span<const SearchText> texts,
+                         std::span<const SearchText> acceptanceTexts, const SearchWindows &windows,
+                         const TextAmounts &amounts) {
   const uint64_t units = windows.acceptance.unitCount();
   if (amounts.isAcceptedOnItems || units >= kMinimumBoundUnits)
     return {};
@@ -253,6 +295,15 @@ static Status checkEnough(uint64_t searchWindows, const SearchWindows &windows,
              ": a unit is a document, or a window of short "
              "documents. More documents help, not longer ones: a JSONL file with one document a "
              "line, or --document-separator");
+  if (areSelfWritten(acceptanceTexts)) {
+    const uint64_t larger =
+        documentsFor(kMinimumBoundUnits, units, acceptanceTexts.front().windows.windows()) *
+        (areSelfWritten(texts) ? 2 : 1);
+    return invalidInput("the self-written text has ", found,
+                        " that calibration and the search have not read, expected at least ",
+                        kMinimumBoundUnits, ": a larger --self-text helps, such as --self-text ",
+                        larger);
+  }
   if (windows.isSetAside)
     return invalidInput("the calibration texts have ", found, " to set aside for the acceptance, ",
                         expected, "; or --eval-text");
@@ -280,7 +331,10 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
     result.acceptance = windowsAt(acceptanceTexts, takeUnits(freeUnits(acceptanceTexts, seen),
                                                              amounts.acceptanceWindows, SIZE_MAX));
   }
-  MOERT_RETURN_IF_ERROR(checkEnough(search.size(), result, amounts));
+  const uint64_t calibrated = calibrationTokens.size() / std::max(1u, calibrationWindowTokens);
+  MOERT_RETURN_IF_ERROR(checkSearchWindows(texts, acceptanceTexts, calibrated, search.size(),
+                                           result.isSetAside, amounts));
+  MOERT_RETURN_IF_ERROR(checkUnits(texts, acceptanceTexts, result, amounts));
   std::vector<Place> probe = takeEvenly(search, amounts.probeWindows);
   result.probe = windowsAt(texts, probe);
   result.rest = windowsAt(texts, search);

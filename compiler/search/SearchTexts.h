@@ -46,6 +46,7 @@ struct SearchText {
   moert::TextWindows windows; // Of TextAmounts::windowTokens.
   /// These are calibration's windows, and the search measures on them nevertheless.
   bool isOfCalibration = false;
+  bool isSelfWritten = false; // By the checkpoint: a document for each window.
 };
 
 /// Windows, one after another; a list for each text, empty ones included.
@@ -66,6 +67,9 @@ struct SearchWindows {
   WindowSet acceptance; // From the acceptance texts, or from the calibration texts.
   bool isSetAside = false;
 };
+
+/// The options that give a search on these texts more windows, as in "... helps".
+std::string moreSearchText(std::span<const SearchText> texts, bool isSetAside);
 
 /// Refuses two texts of the same content: measuring on the second adds no information.
 moert::Status checkDistinct(std::span<const SearchText> texts, std::span<const std::string> paths);

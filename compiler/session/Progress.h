@@ -20,6 +20,8 @@ public:
   }
   /// Reports the bytes or counts done so far.
   virtual void advanceTo(uint64_t done) = 0;
+  /// The same where an earlier run did what is new in `done`, so that it does not count as speed.
+  virtual void restoreTo(uint64_t done) { advanceTo(done); }
   /// Ends the step, finished or not.
   virtual void end() = 0;
 };

@@ -256,6 +256,12 @@ class RefusalTest(E2eTest):
                 with self.subTest(command[0], output=output.name):
                     self.refused("moec", *command, "-o", output, mention=rf"moec: .*{output.name}")
 
+    def test_what_is_no_checkpoint_is_refused_before_anything_is_said_of_it(self):
+        for checkpoint in (self.scratch / "missing", self.scratch, POCKET / "config.json"):
+            for flags in ((), ("--accuracy-loss", "2%", "--self-text", 400)):
+                said = self.refused("moec", "compile", checkpoint, "-o", self.scratch / "out.moe", *flags).err
+                self.assertRegex(said, rf"\Amoec: {checkpoint}.*\n\Z")
+
     def test_a_pipe_for_an_artifact_is_refused_and_not_waited_for(self):
         pipe = self.scratch / "pipe.moe"
         os.mkfifo(pipe)
@@ -380,7 +386,7 @@ class RunTest(E2eTest):
         model = artifact(DATA / "golden/mixtral", "--bits", "source", "--resident-bits", "source")
         said = self.expect(DONE, "moert", "run", model, "--ids", self.write_ids([1, 2, 3]), "-n", 5, "--ignore-eos").out
         self.assertRegex(said, r"^\d+( \d+){4}\n?$")
-        self.refused("moert", "run", model, "-p", "text", mention="tokenizer")
+        self.refused("moert", "run", model, "-p", "text", mention="no tokenizer, expected one for a prompt of text; --ids FILE takes token ids$")
 
     def test_tokenize_and_decode_give_the_text_back(self):
         text = "Zwölf Boote — 12 boats,\n\n\t3 nets and a café.\n"

@@ -3,6 +3,7 @@ of an artifact, the plans that moec replan would write, with a picture of the fi
 """
 import functools
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
@@ -161,6 +162,30 @@ class ArtifactPlanTest(E2eTest):
         text = self.planned("--preset", "fate")
         for words in ("Fate 4.4", "forecast, decoding the calibration text", "Belady"):
             self.assertIn(words, text)
+
+    def test_text_ends_with_a_whole_line(self):
+        for flags in ((), ("--json",)):
+            self.assertRegex(self.planned(*flags), r"\S\n\Z")
+
+    def test_a_percentage_is_of_all_experts_bytes_in_plans_and_runs(self):
+        inspected = json.loads(self.expect(DONE, "moec", "inspect", self.model, "--json").out)
+        quarter = inspected["expert_payload_bytes"] / 4
+        run_cache = int(re.search(r"expert cache +(\d+) B", self.expect(DONE, "moert", "run", self.model, "-p", "a", "-n", 1,
+                                                                       "--memory", "25%").err)[1])
+        plan = json.loads(self.planned("--preset", "lru", "--json"))["plans"][0]
+        plan_cache = (plan["staging_pages"] + sum(plan["quota_pages"])) * inspected["page_bytes"]
+        # Whole pages in a run; a plan of quotas divides them into whole records of 6 pages.
+        self.assertLess(quarter - run_cache, inspected["page_bytes"])
+        self.assertLessEqual(run_cache, quarter)
+        self.assertLessEqual(plan_cache, run_cache)
+        self.assertLess(run_cache - plan_cache, 6 * inspected["page_bytes"])
+
+    def test_help_says_of_what_a_percentage_is(self):
+        for tool, command in (("moec", "plan"), ("moec", "compile"), ("moec", "replan"), ("moert", "run"), ("moert", "bench"),
+                              ("moert", "eval"), ("moert", "logits")):
+            said = " ".join(self.expect(DONE, tool, command, "--help").out.split())
+            self.assertIn("25%: a cache of a quarter of the bytes that all experts have in the artifact, plus everything else that "
+                          + ("a run with --context tokens may need" if tool == "moec" else "this run needs"), said)
 
     def test_a_picture_has_a_row_for_each_layer(self):
         self.planned("--preset", "edgemoe", "--picture", self.picture)

@@ -124,7 +124,7 @@ class SelfTextTest(E2eTest):
 
     def test_too_few_documents_for_an_acceptance_are_refused(self):
         self.refused("moec", "compile", POCKET, "-o", self.scratch / "out.moe", "--accuracy-loss", "2%", "--self-text", 39,
-                     mention="expected at least 40")
+                     mention="--self-text 39, expected --self-text 83 or more: .*calibration reads 32, and the search needs 10 others")
 
     def test_a_profile_is_made_of_self_written_text(self):
         profile = self.scratch / "self.profile"
@@ -134,8 +134,11 @@ class SelfTextTest(E2eTest):
 
     def test_a_loss_is_accepted_on_self_written_text_alone(self):
         output = self.scratch / "out.moe"
-        self.expect(DONE, "moec", "compile", POCKET, "-o", output, "--accuracy-loss", "10%", "--bits", 4, "--self-text", 120,
-                    "--search-windows", 12, "--calibration-tokens", 2048)
+        done = self.expect(DONE, "moec", "compile", POCKET, "-o", output, "--accuracy-loss", "10%", "--bits", 4, "--self-text", 120,
+                           "--search-windows", 12, "--calibration-tokens", 2048)
+        self.assertRegex(done.err, r"(?m)^ +mckp .*%  +-  +\d\.\d{4}$|^ +uniform .*%  +-  +\d\.\d{4}$")
+        self.assertIn("no expected bound: the search has 12 windows, too little text for one, which takes 20; --search-windows 20 helps\n",
+                      done.err)
         measured = json.loads(self.expect(DONE, "moec", "inspect", output, "--json").out)["measured"]
         self.assertLessEqual(measured["upper_bound"], 0.1)
         self.assertEqual([text["name"] for text in measured["acceptance_texts"]], ["self-acceptance.jsonl"])

@@ -5,6 +5,8 @@
 #include "runtime/base/Status.h"
 #include "tools/console/OutputStream.h"
 
+#include <algorithm>
+
 namespace moert::cli {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
@@ -36,15 +38,23 @@ ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, uint
                            Write writer, Clock clock, bool terminal)
     : step(printable(stepName)), describe(std::move(describeProgress)), startDone(doneBefore),
       write(std::move(writer)), now(clock), isTerminal(terminal), startNs(clock()),
-      lastShownNs(startNs) {}
+      lastShownNs(startNs), lastDone(doneBefore), lastNs(startNs) {}
 
 ProgressLine::~ProgressLine() {
   if (isShown && isTerminal)
     write("\r\x1b[K");
 }
 
+void ProgressLine::restore(uint64_t done, uint64_t total) {
+  startDone += done - std::min(done, lastDone);
+  restoringNs += now() - lastNs;
+  update(done, total);
+}
+
 void ProgressLine::update(uint64_t done, uint64_t total) {
   const uint64_t time = now();
+  lastDone = done;
+  lastNs = time;
   const uint64_t elapsed = time - startNs;
   const uint64_t interval = isTerminal ? kTerminalIntervalNs : kLogIntervalNs;
   if (elapsed < kSilentNs || time - lastShownNs < interval || done >= total)
@@ -54,7 +64,8 @@ void ProgressLine::update(uint64_t done, uint64_t total) {
   auto percent = static_cast<uint64_t>(double(done) / double(total) * 100);
   std::string line = strCat(step, ": ", percent, "%, ", describe(done, total));
   if (done > startDone) {
-    double perUnit = static_cast<double>(elapsed) / static_cast<double>(done - startDone);
+    double perUnit =
+        static_cast<double>(elapsed - restoringNs) / static_cast<double>(done - startDone);
     double leftNs = perUnit * static_cast<double>(total - done);
     line +=
         ", " + formatDuration(static_cast<uint64_t>(leftNs / double(kSecondNs) + 0.5)) + " left";

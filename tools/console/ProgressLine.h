@@ -28,16 +28,21 @@ public:
   ProgressLine &operator=(const ProgressLine &) = delete;
 
   void update(uint64_t done, uint64_t total);
+  /// The same where an earlier run did what is new in `done`: neither it nor the time since the
+  /// last call counts as speed.
+  void restore(uint64_t done, uint64_t total);
 
 private:
   std::string step;
   Describe describe;
-  uint64_t startDone;
+  uint64_t startDone; // Work of earlier runs.
   Write write;
   Clock now;
   bool isTerminal;
   uint64_t startNs;
   uint64_t lastShownNs;
+  uint64_t lastDone, lastNs; // At the last call.
+  uint64_t restoringNs = 0;  // Time that restoring took.
   bool isShown = false;
 };
 

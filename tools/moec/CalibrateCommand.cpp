@@ -50,9 +50,9 @@ static void addNumbers(CLI::App &command, CalibrateFlags &flags) {
   command
       .add_option(
           "--memory", flags.memory,
-          "Memory limit of the whole process: 512MiB, 6GiB, or 25%: a quarter of the experts' "
-          "bytes plus everything else that is needed (default: what the container and the "
-          "free memory allow)")
+          "Memory limit of the whole process: 512MiB, 6GiB, or 25%: a quarter of the bytes that "
+          "all experts have in the checkpoint, plus the least that calibration needs (default: "
+          "what the container and the free memory allow)")
       ->check(someSize())
       ->type_name("SIZE");
   setGroup(command, "Calibration", {"--tokens", "--seed", "--memory"});

@@ -16,7 +16,6 @@ using namespace moert;
 using mlir::moe::ExpertBits;
 using mlir::moe::ResidentBits;
 using moert::cli::exampleFooter;
-using moert::cli::printError;
 
 namespace moec::cli {
 
@@ -87,9 +86,9 @@ static Status runCompile(CompileFlags &flags) {
     return runAccurately(flags);
   MOERT_RETURN_IF_ERROR(checkTextOptions(flags.accuracy));
   if (flags.bits == kAuto)
-    printError(strCat("experts: ", kAutoBits, " bits, as no --bits were given"));
+    request.notes.push_back(strCat("experts: ", kAutoBits, " bits, as no --bits were given"));
   if (flags.residentBits == kAuto)
-    printError(
+    request.notes.push_back(
         strCat("resident weights: ", kAutoResidentBits, " bits, as no --resident-bits were given"));
   StepProgress progress;
   return withResumeHint(compileCheckpoint(request, sessionWith(progress)), request.outputPath);

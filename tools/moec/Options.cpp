@@ -51,8 +51,9 @@ CLI::Option *addBudgets(CLI::App &command, std::vector<std::string> &budgets,
   return command
       .add_option("--memory", budgets,
                   strCat("Memory budgets ", purpose,
-                         ": 512MiB, 6GiB, or 25%: a quarter of the experts' bytes plus everything "
-                         "else that is needed"))
+                         ": 512MiB, 6GiB, or 25%: a cache of a quarter of the bytes that all "
+                         "experts have in the artifact, plus everything else that a run with "
+                         "--context tokens may need"))
       ->expected(1, 64)
       ->check(someSize())
       ->type_name("SIZE");

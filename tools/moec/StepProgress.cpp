@@ -27,6 +27,11 @@ void StepProgress::advanceTo(uint64_t done) {
     line->update(done, total);
 }
 
+void StepProgress::restoreTo(uint64_t done) {
+  if (line)
+    line->restore(done, total);
+}
+
 Session sessionWith(Progress &progress) {
   return {&progress, &moert::cli::catchInterrupts(),
           [](std::string_view line) { moert::cli::printError(line); }};

@@ -15,6 +15,7 @@ public:
   void beginCounting(std::string_view step, std::string_view units, uint64_t each, uint64_t total,
                      uint64_t done) override;
   void advanceTo(uint64_t done) override;
+  void restoreTo(uint64_t done) override;
   void end() override { line.reset(); }
 
 private:

@@ -50,10 +50,9 @@ static void addMemory(CLI::App &command, EngineFlags &flags) {
   command
       .add_option_function<std::string>(
           "--memory", take,
-          "Memory limit of the whole process: 512MiB, 6GiB; or 25%: a quarter of the experts' "
-          "bytes "
-          "plus everything else that is needed (default: what the container and the free memory "
-          "allow)")
+          "Memory limit of the whole process: 512MiB, 6GiB; or 25%: a cache of a quarter of the "
+          "bytes that all experts have in the artifact, plus everything else that this run needs "
+          "(default: what the container and the free memory allow)")
       ->type_name("SIZE");
 }
 

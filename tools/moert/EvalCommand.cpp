@@ -302,8 +302,8 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
       "items could hide.\n"
       "Without a reference, the loss is measured on the texts or items on which the artifact was "
       "accepted when its widths were chosen: the artifact carries the reference's scores there.\n"
-      "With a reference, --memory covers both models: each gets its smallest budget and a part of "
-      "the rest.\n" +
+      "With a reference, --memory in bytes covers both models: each gets its smallest budget and a "
+      "part of the rest. A percentage applies to each model's own experts.\n" +
       exampleFooter("moert eval qwen.moe --text wiki.txt code.txt --reference source.moe --json"));
   command->callback([options, command, &chosen] {
     chosen = [options, command]() -> Status {

@@ -60,7 +60,7 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
     run.promptTextBytes = text.size();
   } else {
     MOERT_ASSIGN_OR_RETURN(run.tokenizer,
-                           tokenizerOf(*run.model, "a prompt of text; --ids takes token ids"));
+                           tokenizerOf(*run.model, "a prompt of text; --ids FILE takes token ids"));
     std::string text, name = "--prompt";
     if (options.promptText) {
       text = *options.promptText;
@@ -334,7 +334,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
                  "Print one JSON object at the end instead of text as it is generated")
       ->group("Output");
   addEngineFlags(*command, options->engine);
-  command->footer("An artifact without a tokenizer takes --ids and prints token ids.\n" +
+  command->footer("An artifact without a tokenizer takes --ids FILE and prints token ids.\n" +
                   exampleFooter("moert run qwen.moe -p \"The old man\" -n 64 --memory 6GiB --temp "
                                 "0.7 --top-p 0.9"));
   command->callback([options, &chosen] { chosen = [options] { return runModel(*options); }; });

@@ -79,6 +79,7 @@ TEST_CASE_FIXTURE(RequestFixture, "self-written documents stand in for what has 
   CHECK(acceptsOnSelfText(request));
   CHECK(checkAccurateRequest(request).isOk());
   request.calibrationTexts.clear();
+  request.selfTextDocuments = 100;
   CHECK(calibratesOnSelfText(request));
   CHECK(checkAccurateRequest(request).isOk());
 }
@@ -87,11 +88,37 @@ TEST_CASE_FIXTURE(RequestFixture,
                   "fewer self-written documents than an acceptance needs are refused") {
   request.acceptanceTexts.clear();
   request.selfTextDocuments = 19;
-  checkRefused("--self-text 19, expected at least 20");
+  checkRefused("--self-text 19, expected --self-text 20 or more: the acceptance needs 20 "
+               "documents. Hundreds");
   request.selfTextDocuments = 39;
   CHECK(checkAccurateRequest(request).isOk());
   request.calibrationTexts.clear();
-  checkRefused("--self-text 39, expected at least 40");
+  request.calibrationTokens = 4 * 512;
+  checkRefused("--self-text 39, expected --self-text 40 or more");
+  request.selfTextDocuments = 40;
+  CHECK(checkAccurateRequest(request).isOk());
+}
+
+TEST_CASE_FIXTURE(RequestFixture,
+                  "fewer self-written documents than calibration and search need are refused") {
+  // 32 windows of calibration and 10 of the search are the larger half of 83.
+  request.calibrationTexts.clear();
+  request.acceptanceTexts.clear();
+  request.selfTextDocuments = 82;
+  checkRefused("--self-text 82, expected --self-text 83 or more: the acceptance needs 20 "
+               "documents, half of all; calibration reads 32, and the search needs 10 others");
+  request.selfTextDocuments = 83;
+  CHECK(checkAccurateRequest(request).isOk());
+  // With an acceptance text all of them are for calibration and search.
+  request.acceptanceTexts = {file("acceptance.txt")};
+  request.selfTextDocuments = 41;
+  checkRefused("--self-text 41, expected --self-text 42 or more: calibration reads 32");
+  request.selfTextDocuments = 42;
+  CHECK(checkAccurateRequest(request).isOk());
+  // A quantizer alone searches nothing.
+  request.target.reset();
+  request.selfTextDocuments = 1;
+  CHECK(checkAccurateRequest(request).isOk());
 }
 
 TEST_CASE_FIXTURE(RequestFixture, "targets of zero and targets that are too large are refused") {

@@ -86,6 +86,15 @@ TEST_CASE_FIXTURE(MaterialFixture, "without acceptance texts, units are set asid
   CHECK(said.find(std::to_string(material.acceptedCount()) + " windows") != std::string::npos);
 }
 
+TEST_CASE_FIXTURE(MaterialFixture, "what gives the search more windows is known") {
+  CHECK(choose().moreWindows == "more in --calibration-text");
+  request.amounts.searchWindows = 19;
+  request.amounts.probeWindows = 4;
+  const SearchMaterial material = choose();
+  CHECK(material.searchWindows() == 19);
+  CHECK(material.moreWindows == "--search-windows 20");
+}
+
 TEST_CASE_FIXTURE(MaterialFixture,
                   "measurements are reused with another target and no other change") {
   const uint64_t fingerprint = choose().fingerprint;

@@ -29,6 +29,22 @@ TEST_CASE("losses are shown as percentages, and KL in nats") {
   CHECK(formatLoss(0.0512, LossMetric::kKl) == "0.0512 nats");
 }
 
+TEST_CASE("a large loss is shown whole, and one that was cut off as such") {
+  CHECK(formatLoss(656, LossMetric::kPerplexity) == "65600.00%");
+  CHECK(formatLoss(kMostLoss, LossMetric::kPerplexity) == "1e+11% or more");
+  CHECK(formatLoss(kMostLoss, LossMetric::kKl) == "1e+09 nats or more");
+}
+
+TEST_CASE("missing bounds are explained with what helps, present ones need no words") {
+  WidthSearchOutcome outcome;
+  outcome.measured.resize(2);
+  CHECK(missingBoundText(outcome, 13, "a larger --self-text").empty());
+  outcome.measured[1].measurement.hasBound = false;
+  CHECK(missingBoundText(outcome, 13, "a larger --self-text") ==
+        "no expected bound: the search has 13 windows, too little text for one, which takes 20; "
+        "a larger --self-text helps");
+}
+
 static AcceptanceScores found(std::vector<SampleScore> samples) {
   return {std::move(samples), 0.964, 0.0125, 0.018};
 }

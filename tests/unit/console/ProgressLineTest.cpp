@@ -76,6 +76,34 @@ TEST_CASE("the work of an earlier run does not count as speed") {
   CHECK(written == "writing: 91%, 910 MiB of 1000 MiB, 1 min 30 s left\n");
 }
 
+TEST_CASE("work that is restored on the way does not count as speed, and neither does its time") {
+  std::string written;
+  fakeNow = 0;
+  ProgressLine line(
+      "measuring", describeBytes, 0, [&](std::string_view text) { written += text; },
+      [] { return fakeNow; }, false);
+  fakeNow += 2 * kSecond;
+  line.update(10 << 20, 1000 << 20);
+  fakeNow += 3 * kSecond;
+  line.restore(810 << 20, 1000 << 20);
+  CHECK(written.empty());
+  // 100 MiB in 8 s and 2 s.
+  fakeNow += 8 * kSecond;
+  line.update(900 << 20, 1000 << 20);
+  CHECK(written == "measuring: 90%, 900 MiB of 1000 MiB, 10 s left\n");
+}
+
+TEST_CASE("while everything is restored there is no remaining time") {
+  std::string written;
+  fakeNow = 0;
+  ProgressLine line(
+      "measuring", describeBytes, 0, [&](std::string_view text) { written += text; },
+      [] { return fakeNow; }, false);
+  fakeNow += 10 * kSecond;
+  line.restore(900 << 20, 1000 << 20);
+  CHECK(written == "measuring: 90%, 900 MiB of 1000 MiB\n");
+}
+
 TEST_CASE("durations have at most two units") {
   CHECK(formatDuration(0) == "0 s");
   CHECK(formatDuration(59) == "59 s");

@@ -1,5 +1,6 @@
 // The description of an artifact's plans.
 #include "compiler/inspection/Inspect.h"
+#include "compiler/inspection/InspectSections.h"
 
 #include "tests/unit/format/TinyArtifact.h"
 
@@ -105,6 +106,17 @@ TEST_CASE("forecasts for different devices do not, and without forecasts there i
   CHECK(text.find("  laptop\n") < text.find("  phone\n"));
   CHECK(text.find("  phone\n") != std::string::npos);
   CHECK(describeArtifact(tinyArtifact(), "tiny.moe").find("forecast") == std::string::npos);
+}
+
+TEST_CASE("the description of plans ends with a whole line, and a blank one follows forecasts") {
+  const Artifact planned = tinyPlannedArtifact();
+  for (const Artifact &artifact : {planned, tinyArtifact()}) {
+    const std::string plans = describePlans(artifact);
+    CHECK(plans.ends_with("\n"));
+    CHECK_FALSE(plans.ends_with("\n\n"));
+  }
+  CHECK(describePlans(planned).ends_with("tokens\n"));
+  CHECK(describeArtifact(planned, "tiny.moe").find("tokens\n\nprograms:\n") != std::string::npos);
 }
 
 TEST_CASE("long reasons and lists are wrapped") {

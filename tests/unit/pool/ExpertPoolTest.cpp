@@ -235,3 +235,19 @@ TEST_CASE("a missing directory is refused, and named") {
   CHECK_FALSE(status.isOk());
   CHECK(status.message().find("absent/layer-000") != std::string::npos);
 }
+
+TEST_CASE("experts of an earlier run are reported as restored") {
+  PoolFixture fixture;
+  fixture.fillAndInterruptAfter(2);
+  CountingProgress progress;
+  fixture.options.progress = &progress;
+  auto pool = fixture.filled();
+  uint64_t expertBytes = 0;
+  for (size_t grid = 0; grid < pool->grids().size(); ++grid)
+    expertBytes += pool->recordBytesOf(0, grid);
+  size_t experts = 0;
+  for (size_t layer = 0; layer < pool->layers(); ++layer)
+    experts += pool->expertsOf(layer);
+  CHECK(progress.restoredBytes == 2 * expertBytes);
+  CHECK(progress.doneBytes == (experts - 2) * expertBytes);
+}

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// Every test has its own directory, which is removed at the end.
@@ -37,6 +38,20 @@ struct PoolFixture {
 std::vector<std::byte> recordsOf(const moec::ExpertPool &pool);
 std::vector<std::byte> recordOf(const moec::ExpertPool &pool, size_t layer, size_t expert,
                                 size_t grid);
+
+/// Sums up what was done and what was restored.
+class CountingProgress final : public moec::Progress {
+public:
+  void begin(std::string_view, uint64_t, uint64_t) override {}
+  void advanceTo(uint64_t now) override { doneBytes += now - std::exchange(last, now); }
+  void restoreTo(uint64_t now) override { restoredBytes += now - std::exchange(last, now); }
+  void end() override {}
+
+  uint64_t doneBytes = 0, restoredBytes = 0;
+
+private:
+  uint64_t last = 0;
+};
 
 /// Sets a stop flag at a given progress.
 class StoppingProgress final : public moec::Progress {

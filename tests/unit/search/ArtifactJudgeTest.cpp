@@ -330,6 +330,41 @@ TEST_CASE("repeated measurements are answered from the log, in this run and a la
   CHECK(judge->windowsEvaluated() == executed);
 }
 
+TEST_CASE("what the log answers is reported as known, not as windows that were evaluated") {
+  Fixture fixture;
+  uint64_t evaluated = 0, known = 0;
+  fixture.options.onWindows = [&](uint64_t windows) { evaluated = std::max(evaluated, windows); };
+  fixture.options.onKnown = [&](uint64_t windows) { known += windows; };
+  {
+    auto judge = fixture.judge();
+    REQUIRE(judge->probe({1}).isOk());
+    REQUIRE(judge->measure({1}).isOk());
+    CHECK(known == 0);
+  }
+  auto judge = fixture.judge();
+  evaluated = 0;
+  REQUIRE(judge->probe({1}).isOk());
+  CHECK(known == 4);
+  REQUIRE(judge->measure({1}).isOk());
+  CHECK(known == 4 + 24);
+  CHECK(evaluated == 0);
+}
+
+TEST_CASE("fewer than 20 windows give a measurement no bound, also from the log") {
+  Fixture fixture;
+  CHECK(fixture.judge()->measure({1})->hasBound);
+  RandomStream random(4);
+  fixture.windows.rest = randomWindows(random, {8, 7}); // 19 with the probe's 4.
+  ++fixture.options.fingerprint;
+  for (int run = 0; run < 2; ++run) {
+    auto measured = fixture.judge()->measure({1});
+    REQUIRE_MESSAGE(measured.isOk(), measured.status().message());
+    CHECK_FALSE(measured->hasBound);
+    CHECK(measured->predictedBound > 1e6); // Meets no target.
+  }
+  CHECK(fixture.artifacts == 2);
+}
+
 TEST_CASE("another fingerprint measures anew") {
   Fixture fixture;
   REQUIRE(fixture.judge()->probe({1}).isOk());

@@ -345,6 +345,39 @@ TEST_CASE("too few windows for the search and too few units for the acceptance a
   says(refusal({textOf("a", 0, 300 * kWindow, 10)}, {}), "the calibration texts have 15 units");
 }
 
+TEST_CASE("too little text is refused with the options that give more of it") {
+  const auto refused = [](const std::vector<SearchText> &texts,
+                          const std::vector<SearchText> &acceptance, const std::string &help,
+                          const Ids &calibrated = {}) {
+    const std::string message = refusal(texts, acceptance, calibrated).message();
+    CHECK_MESSAGE(message.ends_with(help), message);
+  };
+  const SearchText few = textOf("a", 0, 9 * kWindow), units = textOf("b", 10000, 40 * kWindow);
+  refused({few}, {units}, "expected at least 10: more in --calibration-text helps");
+  refused({few}, {}, "or --eval-text in place of what is set aside, helps");
+  SearchText profile = few, written = textOf("c", 0, 42 * kWindow), accepted = units;
+  profile.isOfCalibration = true;
+  refused({profile}, {units}, "--calibration-text, or a profile of more tokens, helps");
+  // Calibration has read 32 of 42 documents and parts of 5 others: 32 and 5/4 * 10 * 10/5, twice.
+  written.isSelfWritten = accepted.isSelfWritten = true;
+  Ids read = numbered(0, 32 * kWindow);
+  const SearchText parts = [&] {
+    SearchText text = written;
+    for (size_t w = 0; w < 5; ++w)
+      std::copy_n(read.begin() + ptrdiff_t(w * kWindow), 20,
+                  text.windows.tokens.begin() + ptrdiff_t((32 + w) * kWindow));
+    return text;
+  }();
+  refused({parts}, {accepted}, "a larger --self-text helps, such as --self-text 114", read);
+  refused({parts}, {units}, "a larger --self-text helps, such as --self-text 57", read);
+  // 19 of 19 documents; 5/4 * 20, twice where half of them are for calibration.
+  accepted.windows = windowsOf(numbered(10000, 19 * kWindow));
+  written.isSelfWritten = false;
+  refused({written}, {accepted}, "a larger --self-text helps, such as --self-text 25");
+  written.isSelfWritten = true;
+  refused({written}, {accepted}, "a larger --self-text helps, such as --self-text 50");
+}
+
 TEST_CASE("texts are read as documents, short ones packed after the separator token") {
   TemporaryDirectory directory;
   directory.write("a.jsonl", R"({"text": "c"})"

@@ -1,0 +1,41 @@
+// How writing self-written text is reported; what is written is tested end to end.
+#include "compiler/commands/SelfText.h"
+#include "tests/unit/support/TemporaryDirectory.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace moec;
+
+namespace {
+
+struct Steps final : Progress {
+  void begin(std::string_view step, uint64_t, uint64_t) override { names.emplace_back(step); }
+  void advanceTo(uint64_t) override {}
+  void end() override {}
+  std::vector<std::string> names;
+};
+
+} // namespace
+
+TEST_CASE("the progress of writing text names what the text is for") {
+  const std::pair<SelfTextUse, const char *> uses[] = {
+      {SelfTextUse::kFile, "writing text"},
+      {SelfTextUse::kCalibration, "writing calibration text"},
+      {SelfTextUse::kAcceptance, "writing acceptance text"}};
+  for (const auto &[use, name] : uses) {
+    TemporaryDirectory directory;
+    SelfTextRequest request;
+    request.outputPath = directory.path("text.jsonl");
+    request.documents = 1;
+    request.documentTokens = 4;
+    request.use = use;
+    Steps steps;
+    const moert::Status status =
+        selfTextOfCheckpoint(MOE_TEST_DATA_DIR "/pocket-moe", request, {&steps, nullptr, {}});
+    REQUIRE_MESSAGE(status.isOk(), status.message());
+    CHECK(steps.names.back() == name);
+  }
+}
