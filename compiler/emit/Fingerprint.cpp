@@ -23,6 +23,7 @@ void feedSource(FieldChecksum &feed, const WeightSource &source) {
 }
 
 void feedCheckpoint(FieldChecksum &feed, const Checkpoint &checkpoint) {
+  feed.text(checkpoint.quantizationText());
   std::set<size_t> shards;
   for (std::string_view name : checkpoint.tensorNames()) {
     auto location = checkpoint.find(name);

@@ -2,12 +2,12 @@
 
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
+#include "compiler/import/TensorStore.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HalfFloat.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <sys/stat.h>
 
@@ -26,36 +26,21 @@ namespace {
 
 /// Buffer size for strided reads.
 constexpr size_t kGatherBytes = 1 << 20;
-/// After this many bytes, the pages read are dropped from the page cache: an import reads every
-/// byte once, and in a container the page cache counts against the memory limit.
-constexpr uint64_t kDropAfterBytes = 64 << 20;
 
-/// A part of a tensor, resolved against the tensor's actual shape.
+/// A part of a weight, resolved against its actual shape.
 struct StoredPart {
   enum class Layout {
     kRows,       // Logical row r is stored row firstRow + r * rowStep.
     kTransposed, // It is stored column firstRow + r * rowStep.
     kVector,     // The only row; its element i is stored element firstRow + i * rowStep.
   };
-  size_t shard = 0;
-  uint64_t offset = 0; // File offset of the (indexed) matrix.
+  WeightTensor weight;
   StoredType type = StoredType::kF32;
   Layout layout = Layout::kRows;
-  uint64_t inner = 0; // Elements per stored row.
+  uint64_t matrix = 0; // The index.
+  uint64_t offset = 0; // Of the matrix in the tensor's data, unless the weight is quantized.
+  uint64_t inner = 0;  // Elements per row of the shape.
 };
-
-std::optional<StoredType> asStoredType(SafetensorsType type) {
-  switch (type) {
-  case SafetensorsType::kF32:
-    return StoredType::kF32;
-  case SafetensorsType::kF16:
-    return StoredType::kF16;
-  case SafetensorsType::kBf16:
-    return StoredType::kBf16;
-  default:
-    return std::nullopt;
-  }
-}
 
 /// Widens 16-bit elements in the upper half of `values`' memory to f32, in place. Element i is
 /// written to bytes [4i, 4i + 4), and unread elements begin at byte 2n + 2i or later, so copying
@@ -79,17 +64,19 @@ struct Checkpoint::Impl {
   Result<StoredPart> resolve(const WeightSource &source) const;
   Status readPart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                   uint32_t rowCount, std::span<std::byte> out) const;
+  Status decodePart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
+                    uint32_t rowCount, std::span<float> out) const;
+  Status decodeColumns(const CodedWeight &weight, const CodedRegion &region,
+                       std::span<float> out) const;
   Status gather(const StoredPart &part, uint64_t firstElement, uint64_t stride, size_t count,
                 std::byte *out, size_t outStride) const;
-  Status read(size_t shard, uint64_t offset, std::span<std::byte> out) const;
 
   std::string directory;
   std::optional<Config> config;
   std::optional<Config> generationConfig;
   std::optional<std::string> tokenizer;
   std::vector<std::string_view> otherTokenizers; // Filled if there is no tokenizer.json.
-  std::optional<ShardSet> shards;                // Always set once open.
-  mutable std::atomic<uint64_t> readSinceDrop = 0;
+  std::unique_ptr<TensorStore> store;            // Never null once open.
 };
 
 Status Checkpoint::Impl::openFiles(const std::string &path) {
@@ -110,29 +97,23 @@ Status Checkpoint::Impl::openFiles(const std::string &path) {
   } else {
     MOERT_ASSIGN_OR_RETURN(otherTokenizers, otherTokenizerFiles(path));
   }
-  MOERT_ASSIGN_OR_RETURN(shards, ShardSet::open(path));
+  MOERT_ASSIGN_OR_RETURN(store, TensorStore::open(path, config->root()));
   return Status();
 }
 
 /// Checks every field of the source against the stored shape, so that no read can leave the tensor,
 /// even without checkTensors().
 Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
-  const std::optional<TensorLocation> location = shards->find(source.tensor);
-  if (!location)
-    return invalidInput(directory, ": found no tensor ", quoted(source.tensor), ", expected one",
-                        shards->absenceText(source.tensor));
-  const SafetensorsTensor &tensor = *location->tensor;
-  const ShardFile &shard = (*shards)[location->shard];
+  MOERT_ASSIGN_OR_RETURN(WeightTensor weight, store->weight(source.tensor));
   const auto refuse = [&](std::string_view expected) {
-    return invalidInput(shard.path(), ": tensor ", quoted(tensor.name), ": found ",
-                        safetensorsTypeName(tensor.type), " ", shapeText(tensor.shape),
-                        ", expected ", expected);
+    return invalidInput(store->stored().subject(weight.location), ": found ",
+                        safetensorsTypeName(weight.location.tensor->type), " ",
+                        shapeText(weight.shape), ", expected ", expected);
   };
-  const std::optional<StoredType> type = asStoredType(tensor.type);
-  if (!type)
+  if (!weight.type)
     return refuse("BF16, F16 or F32");
 
-  std::span<const uint64_t> shape = tensor.shape;
+  std::span<const uint64_t> shape = weight.shape;
   uint64_t index = 0;
   if (source.index) {
     index = *source.index;
@@ -157,20 +138,10 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   // The header was checked: the product of all dimensions is the tensor's size and does not
   // overflow.
   const uint64_t matrixElements = layout == Layout::kVector ? shape[0] : shape[0] * shape[1];
-  const uint64_t offset =
-      shard.header().dataOffset + tensor.begin + index * matrixElements * storedTypeBytes(*type);
-  return StoredPart{location->shard, offset, *type, layout, shape.back()};
-}
-
-/// Counts the bytes read, and drops them from the page cache every kDropAfterBytes.
-Status Checkpoint::Impl::read(size_t shard, uint64_t offset, std::span<std::byte> out) const {
-  MOERT_RETURN_IF_ERROR((*shards)[shard].read(offset, out));
-  if (readSinceDrop.fetch_add(out.size()) + out.size() < kDropAfterBytes)
-    return Status();
-  readSinceDrop = 0;
-  for (size_t each = 0; each < shards->size(); ++each)
-    (*shards)[each].dropCache();
-  return Status();
+  const uint64_t inner = shape.back();
+  const StoredType type = *weight.type;
+  const uint64_t offset = index * matrixElements * storedTypeBytes(type);
+  return StoredPart{std::move(weight), type, layout, index, offset, inner};
 }
 
 /// Reads `count` elements that are `stride` elements apart, and stores them outStride bytes apart.
@@ -182,8 +153,8 @@ Status Checkpoint::Impl::gather(const StoredPart &part, uint64_t firstElement, u
   for (size_t done = 0; done < count; done += perRead) {
     const size_t now = std::min(perRead, count - done);
     const std::span<std::byte> piece(buffer.data(), (now - 1) * stride * size + size);
-    MOERT_RETURN_IF_ERROR(
-        read(part.shard, part.offset + (firstElement + done * stride) * size, piece));
+    MOERT_RETURN_IF_ERROR(store->stored().read(
+        part.weight.location, part.offset + (firstElement + done * stride) * size, piece));
     for (size_t i = 0; i < now; ++i)
       std::memcpy(out + (done + i) * outStride, piece.data() + i * stride * size, size);
   }
@@ -205,11 +176,50 @@ Status Checkpoint::Impl::readPart(const WeightSource &source, const StoredPart &
     return Status();
   }
   if (source.rowStep == 1 || rowCount == 1)
-    return read(part.shard, part.offset + first * part.inner * size, out);
+    return store->stored().read(part.weight.location, part.offset + first * part.inner * size, out);
   for (uint64_t row = 0; row < rowCount; ++row) {
     const uint64_t stored = first + row * source.rowStep;
-    MOERT_RETURN_IF_ERROR(read(part.shard, part.offset + stored * part.inner * size,
-                               out.subspan(row * rowBytes, rowBytes)));
+    MOERT_RETURN_IF_ERROR(store->stored().read(part.weight.location,
+                                               part.offset + stored * part.inner * size,
+                                               out.subspan(row * rowBytes, rowBytes)));
+  }
+  return Status();
+}
+
+/// Decodes columns of the coded matrix as rows of `out`. A few rows at a time, which bounds the
+/// memory for the untransposed values.
+Status Checkpoint::Impl::decodeColumns(const CodedWeight &weight, const CodedRegion &region,
+                                       std::span<float> out) const {
+  const uint64_t rowsAtOnce =
+      std::clamp<uint64_t>(kGatherBytes / sizeof(float) / region.colCount, 1, region.rowCount);
+  std::vector<float> rows(rowsAtOnce * region.colCount);
+  for (uint64_t done = 0; done < region.rowCount; done += rowsAtOnce) {
+    const uint64_t now = std::min(rowsAtOnce, region.rowCount - done);
+    CodedRegion piece = region;
+    piece.firstRow += done;
+    piece.rowCount = now;
+    MOERT_RETURN_IF_ERROR(
+        decodeRegion(store->stored(), weight, piece, std::span(rows).first(now * region.colCount)));
+    for (uint64_t row = 0; row < now; ++row)
+      for (uint64_t col = 0; col < region.colCount; ++col)
+        out[col * region.rowCount + done + row] = rows[row * region.colCount + col];
+  }
+  return Status();
+}
+
+Status Checkpoint::Impl::decodePart(const WeightSource &source, const StoredPart &part,
+                                    uint32_t firstRow, uint32_t rowCount,
+                                    std::span<float> out) const {
+  const CodedWeight &weight = *part.weight.coded;
+  const bool asColumns = (part.layout == StoredPart::Layout::kTransposed) != weight.isTransposed;
+  const uint64_t rowsAtOnce = source.rowStep == 1 ? rowCount : 1;
+  for (uint64_t done = 0; done < rowCount; done += rowsAtOnce) {
+    const uint64_t first = source.firstRow + (firstRow + done) * source.rowStep;
+    const std::span<float> rows = out.subspan(done * source.cols, rowsAtOnce * source.cols);
+    MOERT_RETURN_IF_ERROR(
+        asColumns ? decodeColumns(weight, {part.matrix, 0, weight.rows, first, rowsAtOnce}, rows)
+                  : decodeRegion(store->stored(), weight,
+                                 {part.matrix, first, rowsAtOnce, 0, weight.cols}, rows));
   }
   return Status();
 }
@@ -241,21 +251,37 @@ const std::optional<std::string> &Checkpoint::tokenizerPath() const {
   return impl->tokenizer;
 }
 
+bool Checkpoint::has(std::string_view weight) const {
+  return impl->store->has(weight);
+}
+
+std::vector<std::string_view> Checkpoint::weightNames() const {
+  return impl->store->names();
+}
+
+Result<WeightTensor> Checkpoint::weight(std::string_view name) const {
+  return impl->store->weight(name);
+}
+
+std::string Checkpoint::quantizationText() const {
+  return impl->store->codec() ? impl->store->codec()->text() : "";
+}
+
 std::optional<TensorLocation> Checkpoint::find(std::string_view tensor) const {
-  return impl->shards->find(tensor);
+  return impl->store->stored().find(tensor);
 }
 
 std::vector<std::string_view> Checkpoint::tensorNames() const {
-  return impl->shards->tensorNames();
+  return impl->store->stored().shards().tensorNames();
 }
 
 std::string Checkpoint::absenceText(std::string_view tensor) const {
-  return impl->shards->absenceText(tensor);
+  return impl->store->stored().shards().absenceText(tensor);
 }
 
 std::vector<std::string> Checkpoint::warnings() const {
   std::vector<std::string> lines;
-  if (std::string text = impl->shards->disagreementText(); !text.empty())
+  if (std::string text = impl->store->stored().shards().disagreementText(); !text.empty())
     lines.push_back(std::move(text));
   if (impl->otherTokenizers.empty())
     return lines;
@@ -272,18 +298,12 @@ std::vector<std::string> Checkpoint::warnings() const {
 }
 
 const std::string &Checkpoint::shardPath(size_t shard) const {
-  return (*impl->shards)[shard].path();
+  return impl->store->stored().shards()[shard].path();
 }
 
 Status Checkpoint::readBytes(const TensorLocation &location, uint64_t offset,
                              std::span<std::byte> out) const {
-  const SafetensorsTensor &tensor = *location.tensor;
-  const uint64_t bytes = tensor.end - tensor.begin;
-  if (!moert::rangeFits(offset, out.size(), bytes))
-    return invalidInput(shardPath(location.shard), ": tensor ", quoted(tensor.name), ": found ",
-                        bytes, " bytes, expected ", out.size(), " from byte ", offset);
-  const uint64_t dataOffset = (*impl->shards)[location.shard].header().dataOffset;
-  return impl->read(location.shard, dataOffset + tensor.begin + offset, out);
+  return impl->store->stored().read(location, offset, out);
 }
 
 Result<StoredType> Checkpoint::storedType(const WeightSource &source) const {
@@ -299,6 +319,9 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
     return invalidInput("rows ", firstRow, " + ", rowCount, " of ", quoted(source.tensor),
                         ": found room for ", out.size(), " bytes, expected rows within ",
                         source.rows, " and their exact size");
+  if (part.weight.coded)
+    return invalidInput(impl->store->stored().subject(part.weight.location),
+                        ": found codes of a quantized weight, expected stored rows");
   if (rowCount == 0)
     return Status();
   return impl->readPart(source, part, firstRow, rowCount, out);
@@ -306,17 +329,23 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
 
 Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                             std::span<float> out) const {
-  MOERT_ASSIGN_OR_RETURN(const StoredType type, storedType(source));
-  if (out.size() != uint64_t{rowCount} * source.cols)
-    return invalidInput("rows of ", quoted(source.tensor), ": found room for ", out.size(),
-                        " values, expected ", uint64_t{rowCount} * source.cols);
+  MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
+  if (!moert::rangeFits(firstRow, rowCount, source.rows) ||
+      out.size() != uint64_t{rowCount} * source.cols)
+    return invalidInput("rows ", firstRow, " + ", rowCount, " of ", quoted(source.tensor),
+                        ": found room for ", out.size(), " values, expected rows within ",
+                        source.rows, " and their exact number");
+  if (rowCount == 0)
+    return Status();
+  if (part.weight.coded)
+    return impl->decodePart(source, part, firstRow, rowCount, out);
   // The stored elements are read into the end of the output's memory: no extra buffer.
   const std::span<std::byte> bytes = std::as_writable_bytes(out);
-  const size_t storedBytes = out.size() * storedTypeBytes(type);
-  MOERT_RETURN_IF_ERROR(readStoredRows(source, firstRow, rowCount, bytes.last(storedBytes)));
-  if (type == StoredType::kBf16)
+  const size_t storedBytes = out.size() * storedTypeBytes(part.type);
+  MOERT_RETURN_IF_ERROR(impl->readPart(source, part, firstRow, rowCount, bytes.last(storedBytes)));
+  if (part.type == StoredType::kBf16)
     widenInPlace<bf16ToF32>(out);
-  if (type == StoredType::kF16)
+  if (part.type == StoredType::kF16)
     widenInPlace<f16ToF32>(out);
   return Status();
 }

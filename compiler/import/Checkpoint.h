@@ -1,15 +1,16 @@
 // A checkpoint directory as published: config.json, optionally generation_config.json and
-// tokenizer.json, and the weights (ShardSet.h). Opening it reads and checks every header. Weights
-// are read in pieces, through a bounded buffer, so that a checkpoint larger than memory can be
-// imported. An optional file that exists but cannot be read is refused, not skipped.
+// tokenizer.json, and the weights (TensorStore.h). Opening it reads and checks every header.
+// Weights are read and decoded in pieces, through a bounded buffer, so that a checkpoint larger
+// than memory can be imported. An optional file that exists but cannot be read is refused, not
+// skipped.
 //
 // Not here: the meaning of the weights (Architecture.h).
 #pragma once
 
 #include "compiler/import/Config.h"
 #include "compiler/import/ModelDescription.h"
-#include "compiler/import/ShardSet.h"
 #include "compiler/import/StoredType.h"
+#include "compiler/import/TensorStore.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
@@ -43,11 +44,21 @@ public:
   /// The path of tokenizer.json, if there is one. Opening a checkpoint does not open it.
   const std::optional<std::string> &tokenizerPath() const;
 
-  /// nullopt if no shard holds it.
+  /// Whether there is a weight of this name, plain or quantized.
+  bool has(std::string_view weight) const;
+  /// All names of weights, in ascending order.
+  std::vector<std::string_view> weightNames() const;
+  /// A weight's shape and how it is stored. An error for a missing weight, and for a quantized one
+  /// whose parts are missing or do not fit.
+  moert::Result<WeightTensor> weight(std::string_view name) const;
+  /// The quantization method and its parameters; empty if no weight is quantized.
+  std::string quantizationText() const;
+
+  /// A stored tensor, whether it is a weight or a part of one; nullopt if no shard holds it.
   std::optional<TensorLocation> find(std::string_view tensor) const;
   /// All tensors that find() can find, in ascending order.
   std::vector<std::string_view> tensorNames() const;
-  /// The reason why find() has no such tensor, to append to a message; may be empty.
+  /// The reason why there is no such tensor, to append to a message; may be empty.
   std::string absenceText(std::string_view tensor) const;
   /// Warnings for the user, one line each: an index that disagrees with its shards, a tokenizer in
   /// an unsupported form.
@@ -55,12 +66,13 @@ public:
   /// A shard's path, for messages.
   const std::string &shardPath(size_t shard) const;
 
-  /// How the elements of a weight are stored. An error for a missing tensor and for types other
-  /// than BF16, F16 and F32.
+  /// The type that holds a weight's values exactly: that of its tensor, or F32 if it is quantized.
+  /// An error for a missing tensor and for types other than BF16, F16 and F32.
   moert::Result<StoredType> storedType(const WeightSource &source) const;
 
   /// Rows [firstRow, firstRow + rowCount) of the part that `source` describes, as f32, row by row:
-  /// out.size() == rowCount * source.cols. The conversion is exact. Row 0 is the part's first row,
+  /// out.size() == rowCount * source.cols. The conversion is exact; a quantized weight's values are
+  /// those of codecs/CodedWeight.h. Row 0 is the part's first row,
   /// wherever it is in the tensor. For a vector (one dimension besides the index), firstRow and
   /// rowStep of the source count elements. A transposed source costs one small read per input and
   /// call, so request many rows at once.
@@ -68,7 +80,7 @@ public:
                          std::span<float> out) const;
 
   /// The same rows as stored elements, unconverted: out.size() == rowCount * source.cols *
-  /// storedTypeBytes(storedType(source)).
+  /// storedTypeBytes(storedType(source)). Refuses a quantized weight.
   moert::Status readStoredRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                                std::span<std::byte> out) const;
 

@@ -5,6 +5,7 @@
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/TensorCheck.h"
 #include "compiler/import/TensorValues.h"
+#include "compiler/import/codecs/Codec.h"
 
 #include <algorithm>
 
@@ -34,6 +35,7 @@ Result<ConfigOnly> describeConfig(const std::string &directory) {
   ConfigOnly result;
   MOERT_ASSIGN_OR_RETURN(result.description, describeModel(input));
   MOERT_ASSIGN_OR_RETURN(result.type, typeOf(config.root()));
+  MOERT_RETURN_IF_ERROR(readCodec(config.root()).status());
   return result;
 }
 
@@ -54,7 +56,7 @@ Result<ImportedModel> importCheckpoint(const std::string &directory,
   MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
   const ArchitectureInput input{
       checkpoint.config(), checkpoint.generationConfig(),
-      [&checkpoint](std::string_view tensor) { return checkpoint.find(tensor).has_value(); },
+      [&checkpoint](std::string_view tensor) { return checkpoint.has(tensor); },
       [&checkpoint](const WeightSource &a, const WeightSource &b) {
         return areEqualMatrices(checkpoint, a, b);
       },
@@ -68,7 +70,7 @@ Result<ImportedModel> importCheckpoint(const std::string &directory,
   const std::vector<std::string_view> unused = unusedTensors(checkpoint, description);
   if (!unused.empty())
     warn(strCat("warning: ", directory, ": ", unused.size(), " of ",
-                checkpoint.tensorNames().size(),
+                checkpoint.weightNames().size(),
                 " tensors are not used by the model that config.json describes; the first is ",
                 quoted(unused.front())));
   MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> zero,

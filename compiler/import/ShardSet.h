@@ -37,6 +37,7 @@ class ShardSet {
 public:
   static moert::Result<ShardSet> open(const std::string &directory);
 
+  const std::string &directoryPath() const { return directory; }
   size_t size() const { return shards.size(); }
   const ShardFile &operator[](size_t shard) const { return shards[shard]; }
 

@@ -109,29 +109,24 @@ std::string shapesText(const std::vector<std::vector<uint64_t>> &shapes) {
   return text;
 }
 
-bool isReadable(SafetensorsType type) {
-  return type == SafetensorsType::kBf16 || type == SafetensorsType::kF16 ||
-         type == SafetensorsType::kF32;
-}
-
 Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const Extent &extent) {
   const std::vector<std::vector<uint64_t>> shapes = expectedShapes(extent);
-  const std::optional<TensorLocation> location = checkpoint.find(name);
-  if (!location)
+  if (!checkpoint.has(name))
     return invalidInput(checkpoint.directory(), ": found no tensor ", quoted(name),
                         ", expected it with shape ", shapesText(shapes),
                         checkpoint.absenceText(name));
-  const std::string &file = checkpoint.shardPath(location->shard);
-  const SafetensorsTensor &tensor = *location->tensor;
+  MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
+  const std::string &file = checkpoint.shardPath(weight.location.shard);
   if (!extent.isConsistent)
     return invalidInput(file, ": tensor ", quoted(name),
                         ": found parts of different layouts taken from it, expected one layout");
-  if (std::find(shapes.begin(), shapes.end(), tensor.shape) == shapes.end())
-    return invalidInput(file, ": tensor ", quoted(name), ": found shape ", shapeText(tensor.shape),
+  if (std::find(shapes.begin(), shapes.end(), weight.shape) == shapes.end())
+    return invalidInput(file, ": tensor ", quoted(name), ": found shape ", shapeText(weight.shape),
                         ", expected ", shapesText(shapes));
-  if (!isReadable(tensor.type))
+  if (!weight.type)
     return invalidInput(file, ": tensor ", quoted(name), ": found dtype ",
-                        safetensorsTypeName(tensor.type), ", expected BF16, F16 or F32");
+                        safetensorsTypeName(weight.location.tensor->type),
+                        ", expected BF16, F16 or F32");
   return Status();
 }
 
@@ -146,10 +141,11 @@ Status checkNoStrangers(const Checkpoint &checkpoint, const std::map<std::string
   for (const auto &[name, extent] : known)
     if (!moduleOf(name).empty())
       modules.insert(moduleOf(name));
-  for (const std::string_view name : checkpoint.tensorNames()) {
+  for (const std::string_view name : checkpoint.weightNames()) {
     if (known.count(std::string(name)) != 0 || modules.count(moduleOf(name)) == 0)
       continue;
-    return invalidInput(checkpoint.shardPath(checkpoint.find(name)->shard), ": found tensor ",
+    MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
+    return invalidInput(checkpoint.shardPath(weight.location.shard), ": found tensor ",
                         quoted(name), " beside one of the model's weights, expected none there: ",
                         "the model that config.json describes does not use it");
   }
@@ -189,7 +185,7 @@ std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
   std::set<std::string_view> used;
   forEachWeight(description, [&](const WeightSource &source) { used.insert(source.tensor); });
   std::vector<std::string_view> unused;
-  for (const std::string_view name : checkpoint.tensorNames())
+  for (const std::string_view name : checkpoint.weightNames())
     if (used.count(name) == 0)
       unused.push_back(name);
   return unused;

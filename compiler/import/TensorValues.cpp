@@ -25,11 +25,14 @@ static bool isZero(std::span<const std::byte> bytes) {
 
 Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &a,
                               const WeightSource &b) {
-  const std::optional<TensorLocation> first = checkpoint.find(a.tensor),
-                                      second = checkpoint.find(b.tensor);
   const std::vector<uint64_t> shape = {a.rows, a.cols};
-  if (!first || !second || first->tensor->shape != shape || second->tensor->shape != shape)
-    return false;
+  for (const WeightSource *source : {&a, &b}) {
+    if (!checkpoint.has(source->tensor))
+      return false;
+    MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(source->tensor));
+    if (weight.shape != shape)
+      return false;
+  }
   const auto rowsAtOnce =
       static_cast<uint32_t>(std::max<uint64_t>(1, kPieceBytes / sizeof(float) / a.cols));
   std::vector<float> left(size_t{rowsAtOnce} * a.cols), right(left.size());
@@ -46,7 +49,9 @@ Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &
   return true;
 }
 
-static Result<bool> isAllZero(const Checkpoint &checkpoint, const TensorLocation &location) {
+static Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &name) {
+  MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
+  const TensorLocation &location = weight.location;
   const uint64_t bytes = location.tensor->end - location.tensor->begin;
   std::vector<std::byte> piece(std::min(kFirstBytes, bytes));
   for (uint64_t done = 0; done < bytes; done += piece.size()) {
@@ -68,10 +73,7 @@ Result<std::vector<std::string>> allZeroTensors(const Checkpoint &checkpoint,
       names.push_back(source.tensor);
   });
   std::vector<Result<bool>> answers(names.size(), Result<bool>(false));
-  forEach(names.size(), kReaders, [&](size_t i) {
-    if (const auto location = checkpoint.find(names[i]))
-      answers[i] = isAllZero(checkpoint, *location);
-  });
+  forEach(names.size(), kReaders, [&](size_t i) { answers[i] = isAllZero(checkpoint, names[i]); });
   std::vector<std::string> zero;
   for (size_t i = 0; i < names.size(); ++i) {
     MOERT_ASSIGN_OR_RETURN(const bool isZeroTensor, std::move(answers[i]));

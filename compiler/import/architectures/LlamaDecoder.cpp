@@ -30,9 +30,6 @@ Result<Activation> readActivation(const ConfigObject &config) {
 }
 
 Status checkCommonKeys(const ConfigObject &config) {
-  if (config.has("quantization_config"))
-    return config.mismatch("quantization_config",
-                           "none: weights are read as BF16, F16 or F32, not quantized");
   for (const std::string_view key : {"torch_dtype", "dtype"}) {
     if (!config.has(key))
       continue;

@@ -107,11 +107,11 @@ const std::vector<Row> kConfigKeys = {
      "'rms_norm_eps': found -1e-05"},
     {"an activation that is not SiLU", [](auto &c) { c.config["hidden_act"] = "gelu"; },
      "config.json", "'hidden_act': found \"gelu\", expected \"silu\" or \"swish\""},
-    {"quantized weights",
+    {"weights of an unknown quantization",
      [](auto &c) {
-       c.config["quantization_config"] = {{"quant_method", "gptq"}};
+       c.config["quantization_config"] = {{"quant_method", "aqlm"}};
      },
-     "config.json", "'quantization_config': found an object"},
+     "config.json", "'quantization_config.quant_method': found \"aqlm\", expected one of"},
     {"a type that is not a plain float", [](auto &c) { c.config["torch_dtype"] = "float8_e4m3fn"; },
      "config.json", "'torch_dtype': found \"float8_e4m3fn\""},
     {"the same under its new name", [](auto &c) { c.config["dtype"] = "int8"; }, "config.json",

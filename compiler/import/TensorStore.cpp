@@ -1,0 +1,113 @@
+#include "compiler/import/TensorStore.h"
+
+#include "compiler/import/JsonScan.h"
+
+#include <algorithm>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+static std::optional<StoredType> asStoredType(SafetensorsType type) {
+  switch (type) {
+  case SafetensorsType::kF32:
+    return StoredType::kF32;
+  case SafetensorsType::kF16:
+    return StoredType::kF16;
+  case SafetensorsType::kBf16:
+    return StoredType::kBf16;
+  default:
+    return std::nullopt;
+  }
+}
+
+Result<std::unique_ptr<TensorStore>> TensorStore::open(const std::string &directory,
+                                                       const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<WeightCodec> codec, readCodec(config));
+  MOERT_ASSIGN_OR_RETURN(ShardSet shards, ShardSet::open(directory));
+  std::unique_ptr<TensorStore> store(new TensorStore(std::move(shards), std::move(codec)));
+  if (store->weightCodec)
+    MOERT_RETURN_IF_ERROR(store->findCoded());
+  return store;
+}
+
+Status TensorStore::findCoded() {
+  for (const std::string_view name : storedTensors.shards().tensorNames()) {
+    const TensorLocation location = *storedTensors.find(name);
+    std::optional<std::string> plain = weightCodec->plainName(*location.tensor);
+    if (!plain)
+      continue;
+    if (*plain != name) {
+      parts.push_back(location.tensor->name);
+      if (const auto other = storedTensors.find(*plain))
+        return invalidInput(storedTensors.subject(location), ": found it beside ",
+                            storedTensors.subject(*other), ", expected one of them: the codes of ",
+                            "a quantized weight, or its values");
+    }
+    for (const std::string &companion : weightCodec->companions(*plain))
+      if (const auto part = storedTensors.find(companion))
+        parts.push_back(part->tensor->name);
+    coded.push_back({std::move(*plain), location});
+  }
+  std::sort(parts.begin(), parts.end());
+  std::sort(coded.begin(), coded.end(),
+            [](const Coded &a, const Coded &b) { return a.name < b.name; });
+  const auto twin = std::adjacent_find(
+      coded.begin(), coded.end(), [](const Coded &a, const Coded &b) { return a.name == b.name; });
+  if (twin != coded.end())
+    return invalidInput(storedTensors.subject(twin->codes), ": found it beside ",
+                        storedTensors.subject(twin[1].codes), ", expected one of them: both hold ",
+                        "the codes of ", quoted(twin->name));
+  return Status();
+}
+
+const TensorStore::Coded *TensorStore::findCoded(std::string_view name) const {
+  const auto entry =
+      std::lower_bound(coded.begin(), coded.end(), name,
+                       [](const Coded &a, std::string_view wanted) { return a.name < wanted; });
+  return entry == coded.end() || entry->name != name ? nullptr : &*entry;
+}
+
+bool TensorStore::isPart(std::string_view stored) const {
+  return std::binary_search(parts.begin(), parts.end(), stored);
+}
+
+bool TensorStore::has(std::string_view name) const {
+  return findCoded(name) || (storedTensors.find(name) && !isPart(name));
+}
+
+std::vector<std::string_view> TensorStore::names() const {
+  std::vector<std::string_view> names;
+  for (const std::string_view name : storedTensors.shards().tensorNames())
+    if (!isPart(name))
+      names.push_back(name);
+  for (const Coded &each : coded)
+    if (each.codes.tensor->name != each.name)
+      names.push_back(each.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<WeightTensor> TensorStore::weight(std::string_view name) const {
+  WeightTensor weight;
+  if (const Coded *const entry = findCoded(name)) {
+    MOERT_ASSIGN_OR_RETURN(weight.coded, weightCodec->describe(storedTensors, entry->codes, name));
+    weight.location = entry->codes;
+    weight.shape = weight.coded->shape();
+    weight.type = StoredType::kF32;
+    return weight;
+  }
+  const std::optional<TensorLocation> location = storedTensors.find(name);
+  if (!location || isPart(name))
+    return invalidInput(storedTensors.shards().directoryPath(), ": found no tensor ", quoted(name),
+                        ", expected one", storedTensors.shards().absenceText(name));
+  weight.location = *location;
+  weight.shape = location->tensor->shape;
+  weight.type = asStoredType(location->tensor->type);
+  return weight;
+}
+
+} // namespace moec

@@ -1,0 +1,48 @@
+// The codecs of quantized checkpoints. A codec recognizes the stored tensors that hold a weight's
+// codes, and describes the weight under its plain name, as if it were stored in f32. The
+// quantizer's name in config.json chooses the codec; the stored names and types decide which
+// weights are coded, so that modules excluded from quantization are read plainly.
+#pragma once
+
+#include "compiler/import/Config.h"
+#include "compiler/import/StoredTensors.h"
+#include "compiler/import/codecs/CodedWeight.h"
+#include "runtime/base/Status.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+/// Constant after construction; any thread may use it.
+class WeightCodec {
+public:
+  virtual ~WeightCodec() = default;
+
+  /// The method and every parameter that changes values: "fp8, blocks of 128 x 128".
+  virtual std::string text() const = 0;
+
+  /// The plain name of the weight whose codes this tensor holds; nullopt for any other tensor.
+  virtual std::optional<std::string> plainName(const SafetensorsTensor &stored) const = 0;
+
+  /// The names of all tensors that belong to a coded weight besides its codes, whether they are
+  /// needed for its values or not (scales of activations are not).
+  virtual std::vector<std::string> companions(std::string_view plainName) const = 0;
+
+  /// Checks types and shapes of the weight's tensors. `codes` has this plain name.
+  virtual moert::Result<CodedWeight> describe(const StoredTensors &stored,
+                                              const TensorLocation &codes,
+                                              std::string_view plainName) const = 0;
+};
+
+/// The codec of config.json's quantization_config, wherever the file has it; null without one.
+/// Refuses unknown methods and parameters with the list of those that are read.
+moert::Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config);
+
+/// One per method: reads the method's parameters from quantization_config.
+moert::Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ConfigObject &quantization);
+
+} // namespace moec

@@ -1,0 +1,117 @@
+#include "compiler/import/codecs/CodecParts.h"
+
+#include "compiler/import/JsonScan.h"
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+
+namespace moec {
+
+using moert::divideUp;
+using moert::invalidInput;
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+std::optional<std::string> withEnding(std::string_view name, std::string_view from,
+                                      std::string_view to) {
+  if (name.size() <= from.size() || !name.ends_with(from))
+    return std::nullopt;
+  return strCat(name.substr(0, name.size() - from.size()), to);
+}
+
+Status checkChoice(const ConfigObject &config, std::string_view key,
+                   std::initializer_list<std::string_view> choices) {
+  if (!config.has(key))
+    return Status();
+  MOERT_ASSIGN_OR_RETURN(const std::string found, config.string(key));
+  if (std::find(choices.begin(), choices.end(), std::string_view(found)) != choices.end())
+    return Status();
+  std::string text;
+  for (const std::string_view choice : choices)
+    text += strCat(text.empty() ? "" : " or ", quoted(choice));
+  return config.mismatch(key, text);
+}
+
+Result<TensorLocation> requireTensor(const StoredTensors &stored, const TensorLocation &codes,
+                                     const std::string &name, std::string_view noun) {
+  if (const auto location = stored.find(name))
+    return *location;
+  return invalidInput(stored.subject(codes), ": found no tensor ", quoted(name), ", expected its ",
+                      noun, " there", stored.shards().absenceText(name));
+}
+
+Status checkType(const StoredTensors &stored, const TensorLocation &location,
+                 std::initializer_list<SafetensorsType> types) {
+  if (std::find(types.begin(), types.end(), location.tensor->type) != types.end())
+    return Status();
+  std::string text;
+  for (const SafetensorsType type : types)
+    text += strCat(text.empty() ? "" : " or ", safetensorsTypeName(type));
+  return invalidInput(stored.subject(location), ": found dtype ",
+                      safetensorsTypeName(location.tensor->type), ", expected ", text);
+}
+
+Status checkShape(const StoredTensors &stored, const TensorLocation &location,
+                  const std::vector<std::vector<uint64_t>> &shapes, std::string_view reason) {
+  if (std::find(shapes.begin(), shapes.end(), location.tensor->shape) != shapes.end())
+    return Status();
+  std::string text;
+  for (const std::vector<uint64_t> &shape : shapes)
+    text += strCat(text.empty() ? "" : " or ", shapeText(shape));
+  return invalidInput(stored.subject(location), ": found shape ", shapeText(location.tensor->shape),
+                      ", expected ", text, " ", reason);
+}
+
+std::vector<uint64_t> shapeOf(const CodedWeight &weight, uint64_t lines, uint64_t width) {
+  if (weight.matrices)
+    return {*weight.matrices, lines, width};
+  return {lines, width};
+}
+
+Result<CodedWeight> byteCodes(const StoredTensors &stored, const TensorLocation &codes,
+                              const NumberFormat &format) {
+  const std::vector<uint64_t> &shape = codes.tensor->shape;
+  const bool isMatrix = shape.size() == 2 || shape.size() == 3;
+  if (!isMatrix || std::find(shape.begin(), shape.end(), 0u) != shape.end())
+    return invalidInput(stored.subject(codes), ": found shape ", shapeText(shape),
+                        ", expected a matrix, or several in one tensor");
+  CodedWeight weight;
+  if (shape.size() == 3)
+    weight.matrices = shape[0];
+  weight.rows = shape[shape.size() - 2];
+  weight.cols = shape.back();
+  weight.codes = {.location = codes, .format = format, .lines = weight.rows, .width = weight.cols};
+  return weight;
+}
+
+Status setScales(const StoredTensors &stored, const TensorLocation &scales, const ScaleBlock &block,
+                 CodedWeight &weight) {
+  const auto format = scaleFormatOf(scales.tensor->type);
+  if (!format)
+    return invalidInput(stored.subject(scales), ": found dtype ",
+                        safetensorsTypeName(scales.tensor->type),
+                        ", expected F32, F16, BF16, F8_E4M3 or F8_E8M0");
+  Plane &plane = weight.scales;
+  plane = {.location = scales, .format = *format};
+  plane.rowsPerElement = block.rows == 0 ? weight.rows : block.rows;
+  plane.colsPerElement = block.cols == 0 ? weight.cols : block.cols;
+  plane.lines = divideUp(weight.rows, plane.rowsPerElement);
+  plane.width = divideUp(weight.cols, plane.colsPerElement);
+  std::vector<std::vector<uint64_t>> shapes = {shapeOf(weight, plane.lines, plane.width)};
+  if (block.cols == 0) {
+    // A column of scales may lack its last dimension, a single scale both.
+    shapes.push_back(shapes[0]);
+    shapes.back().pop_back();
+    if (block.rows == 0) {
+      shapes.push_back(shapes.back());
+      shapes.back().pop_back();
+    }
+  }
+  return checkShape(stored, scales, shapes,
+                    strCat("for weights ", shapeText(weight.shape()), " with a scale per ",
+                           block.rows == 0 ? "all" : strCat(block.rows), " x ",
+                           block.cols == 0 ? "all" : strCat(block.cols)));
+}
+
+} // namespace moec

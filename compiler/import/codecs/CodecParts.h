@@ -1,0 +1,56 @@
+// Checks that codecs share: the tensors beside a weight's codes, their types and shapes. Messages
+// name file, tensor, found and expected.
+#pragma once
+
+#include "compiler/import/Config.h"
+#include "compiler/import/StoredTensors.h"
+#include "compiler/import/codecs/CodedWeight.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+/// `name` with its ending `from` replaced; nullopt if it ends otherwise or is nothing else.
+std::optional<std::string> withEnding(std::string_view name, std::string_view from,
+                                      std::string_view to);
+
+/// Refuses another string than one of `choices`; a missing key is accepted.
+moert::Status checkChoice(const ConfigObject &config, std::string_view key,
+                          std::initializer_list<std::string_view> choices);
+
+/// The tensor `name`, which the weight with these codes needs as `noun` ("scales").
+moert::Result<TensorLocation> requireTensor(const StoredTensors &stored,
+                                            const TensorLocation &codes, const std::string &name,
+                                            std::string_view noun);
+
+moert::Status checkType(const StoredTensors &stored, const TensorLocation &location,
+                        std::initializer_list<SafetensorsType> types);
+
+/// `reason` ends the message: "for groups of 32".
+moert::Status checkShape(const StoredTensors &stored, const TensorLocation &location,
+                         const std::vector<std::vector<uint64_t>> &shapes, std::string_view reason);
+
+/// {matrices, a, b} or {a, b}.
+std::vector<uint64_t> shapeOf(const CodedWeight &weight, uint64_t lines, uint64_t width);
+
+/// A weight of [rows, cols] or [matrices, rows, cols] codes in one byte each.
+moert::Result<CodedWeight> byteCodes(const StoredTensors &stored, const TensorLocation &codes,
+                                     const NumberFormat &format);
+
+/// How many weights share a scale; 0: all rows or all columns.
+struct ScaleBlock {
+  uint64_t rows = 0, cols = 0;
+};
+
+/// Sets weight.scales to a tensor in one of scaleFormatOf()'s types whose elements are blocks of
+/// the weight's rows and columns. A scale for all weights may have no dimensions.
+moert::Status setScales(const StoredTensors &stored, const TensorLocation &scales,
+                        const ScaleBlock &block, CodedWeight &weight);
+
+} // namespace moec

@@ -1,0 +1,130 @@
+#include "compiler/import/codecs/NumberFormat.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace moec {
+
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+constexpr float e4m3Value(uint32_t code) {
+  const uint32_t sign = code >> 7 << 31, exponent = code >> 3 & 15, mantissa = code & 7;
+  if (exponent == 15 && mantissa == 7)
+    return kNan;
+  const float magnitude = exponent == 0
+                              ? static_cast<float>(mantissa) * 0x1p-9f
+                              : std::bit_cast<float>((exponent + 127 - 7) << 23 | mantissa << 20);
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
+}
+
+/// Code 0 is 2^-127, which is subnormal in f32.
+constexpr float e8m0Value(uint32_t code) {
+  if (code == 255)
+    return kNan;
+  return std::bit_cast<float>(code == 0 ? uint32_t{1} << 22 : code << 23);
+}
+
+constexpr float int8Value(uint32_t code) {
+  return static_cast<float>(static_cast<int8_t>(code));
+}
+
+constexpr float e2m1Value(uint32_t code) {
+  constexpr float kMagnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  return code & 8 ? -kMagnitudes[code & 7] : kMagnitudes[code & 7];
+}
+
+constexpr float unsigned4Value(uint32_t code) {
+  return static_cast<float>(code);
+}
+
+constexpr float offset4Value(uint32_t code) {
+  return static_cast<float>(code) - 8;
+}
+
+constexpr float successor4Value(uint32_t code) {
+  return static_cast<float>((code + 1) & 15);
+}
+
+template <size_t size, float (*value)(uint32_t)> constexpr std::array<float, size> makeTable() {
+  std::array<float, size> table = {};
+  for (uint32_t code = 0; code < size; ++code)
+    table[code] = value(code);
+  return table;
+}
+
+template <float (*value)(uint32_t)> NumberFormat byteFormat() {
+  static constexpr auto kTable = makeTable<256, value>();
+  return {NumberFormat::Kind::kByte, kTable};
+}
+
+template <float (*value)(uint32_t)> NumberFormat nibbleFormat() {
+  static constexpr auto kTable = makeTable<16, value>();
+  return {NumberFormat::Kind::kNibble, kTable};
+}
+
+} // namespace
+
+NumberFormat e4m3Format() {
+  return byteFormat<e4m3Value>();
+}
+
+NumberFormat e8m0Format() {
+  return byteFormat<e8m0Value>();
+}
+
+NumberFormat int8Format() {
+  return byteFormat<int8Value>();
+}
+
+NumberFormat e2m1Format() {
+  return nibbleFormat<e2m1Value>();
+}
+
+NumberFormat unsigned4Format() {
+  return nibbleFormat<unsigned4Value>();
+}
+
+NumberFormat offset4Format() {
+  return nibbleFormat<offset4Value>();
+}
+
+NumberFormat successor4Format() {
+  return nibbleFormat<successor4Value>();
+}
+
+std::optional<NumberFormat> scaleFormatOf(SafetensorsType type) {
+  switch (type) {
+  case SafetensorsType::kF32:
+    return NumberFormat{NumberFormat::Kind::kF32};
+  case SafetensorsType::kF16:
+    return NumberFormat{NumberFormat::Kind::kF16};
+  case SafetensorsType::kBf16:
+    return NumberFormat{NumberFormat::Kind::kBf16};
+  case SafetensorsType::kF8E4M3:
+    return e4m3Format();
+  case SafetensorsType::kF8E8M0:
+    return e8m0Format();
+  default:
+    return std::nullopt;
+  }
+}
+
+size_t elementBytes(NumberFormat::Kind kind) {
+  switch (kind) {
+  case NumberFormat::Kind::kF32:
+    return 4;
+  case NumberFormat::Kind::kF16:
+  case NumberFormat::Kind::kBf16:
+    return 2;
+  case NumberFormat::Kind::kByte:
+  case NumberFormat::Kind::kNibble:
+    break;
+  }
+  return 1;
+}
+
+} // namespace moec

@@ -1,0 +1,62 @@
+// Chooses the codec of a checkpoint from its config.
+#include "compiler/import/codecs/Codec.h"
+
+#include <algorithm>
+#include <array>
+
+namespace moec {
+
+using moert::Result;
+using moert::strCat;
+
+namespace {
+
+struct Method {
+  std::string_view name; // The value of quant_method.
+  Result<std::unique_ptr<WeightCodec>> (*make)(const ConfigObject &quantization);
+};
+
+/// Ascending by name.
+constexpr std::array kMethods = {
+    Method{"fp8", makeFp8Codec},
+};
+
+std::string methodsText() {
+  std::string text;
+  for (const Method &method : kMethods)
+    text += strCat(text.empty() ? "" : ", ", method.name);
+  return text;
+}
+
+/// Multimodal checkpoints keep it beside the text model's parameters; compressed-tensors once named
+/// it compression_config.
+Result<std::optional<ConfigObject>> findQuantization(const ConfigObject &config) {
+  for (const std::string_view key : {"quantization_config", "compression_config"})
+    if (config.has(key)) {
+      MOERT_ASSIGN_OR_RETURN(const ConfigObject found, config.object(key));
+      return std::optional(found);
+    }
+  if (!config.has("text_config"))
+    return std::optional<ConfigObject>();
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject text, config.object("text_config"));
+  if (!text.has("quantization_config"))
+    return std::optional<ConfigObject>();
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject found, text.object("quantization_config"));
+  return std::optional(found);
+}
+
+} // namespace
+
+Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(const std::optional<ConfigObject> quantization, findQuantization(config));
+  if (!quantization)
+    return std::unique_ptr<WeightCodec>();
+  MOERT_ASSIGN_OR_RETURN(const std::string name, quantization->string("quant_method"));
+  const auto *method = std::find_if(kMethods.begin(), kMethods.end(),
+                                    [&](const Method &each) { return each.name == name; });
+  if (method == kMethods.end())
+    return quantization->mismatch("quant_method", strCat("one of ", methodsText()));
+  return method->make(*quantization);
+}
+
+} // namespace moec
