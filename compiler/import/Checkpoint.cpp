@@ -38,7 +38,7 @@ struct StoredPart {
   StoredType type = StoredType::kF32;
   Layout layout = Layout::kRows;
   uint64_t matrix = 0; // The index.
-  uint64_t offset = 0; // Of the matrix in the tensor's data, unless the weight is quantized.
+  uint64_t offset = 0; // Start of the matrix in the tensor's data; unused if quantized.
   uint64_t inner = 0;  // Elements per row of the shape.
 };
 

@@ -197,6 +197,13 @@ Result<std::vector<uint32_t>> ConfigObject::integerOrList(std::string_view key, 
   return std::vector<uint32_t>{number};
 }
 
+std::vector<std::string> ConfigObject::keys() const {
+  std::vector<std::string> names;
+  for (const auto &[name, value] : node->items())
+    names.push_back(name);
+  return names;
+}
+
 Result<ConfigObject> ConfigObject::object(std::string_view key) const {
   const nlohmann::json *value = lookUp(*node, key);
   if (!value || !value->is_object())

@@ -41,6 +41,8 @@ public:
   /// A token id or a list of them, as in eos_token_id; missing or null is an empty list.
   moert::Result<std::vector<uint32_t>> integerOrList(std::string_view key, uint32_t least,
                                                      uint32_t most) const;
+  /// All keys, ascending.
+  std::vector<std::string> keys() const;
   /// A nested object; an error if it is missing.
   moert::Result<ConfigObject> object(std::string_view key) const;
 

@@ -44,5 +44,23 @@ moert::Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config
 
 /// One per method: reads the method's parameters from quantization_config.
 moert::Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ConfigObject &quantization);
+moert::Result<std::unique_ptr<WeightCodec>> makeMxfp4Codec(const ConfigObject &quantization);
+moert::Result<std::unique_ptr<WeightCodec>>
+makeCompressedTensorsCodec(const ConfigObject &quantization);
+moert::Result<std::unique_ptr<WeightCodec>> makeGptqCodec(const ConfigObject &quantization);
+moert::Result<std::unique_ptr<WeightCodec>> makeAwqCodec(const ConfigObject &quantization);
+moert::Result<std::unique_ptr<WeightCodec>> makeModelOptCodec(const ConfigObject &quantization);
+
+/// How many weights share a scale; 0: all rows or all columns.
+struct ScaleBlock {
+  uint64_t rows = 0, cols = 0;
+  bool operator==(const ScaleBlock &) const = default;
+};
+
+/// Formats that several methods share. A block of {0, 0} means a scale per tensor or per row.
+moert::Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ScaleBlock &block);
+enum class Nvfp4Names { kModelOpt, kCompressedTensors };
+inline constexpr uint32_t kNvfp4Group = 16; // Inputs that share a scale.
+moert::Result<std::unique_ptr<WeightCodec>> makeNvfp4Codec(Nvfp4Names naming);
 
 } // namespace moec

@@ -4,6 +4,7 @@
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moec {
 
@@ -12,6 +13,8 @@ using moert::invalidInput;
 using moert::Result;
 using moert::Status;
 using moert::strCat;
+
+static constexpr uint64_t kCodesPerWord = 8;
 
 std::optional<std::string> withEnding(std::string_view name, std::string_view from,
                                       std::string_view to) {
@@ -112,6 +115,59 @@ Status setScales(const StoredTensors &stored, const TensorLocation &scales, cons
                     strCat("for weights ", shapeText(weight.shape()), " with a scale per ",
                            block.rows == 0 ? "all" : strCat(block.rows), " x ",
                            block.cols == 0 ? "all" : strCat(block.cols)));
+}
+
+Result<uint64_t> readGroupSize(const ConfigObject &config, std::string_view key) {
+  constexpr uint32_t kMaxGroup = 1 << 20;
+  MOERT_ASSIGN_OR_RETURN(const double size, config.real(key, -1, kMaxGroup));
+  if (size == -1)
+    return uint64_t{0};
+  MOERT_ASSIGN_OR_RETURN(const uint32_t whole, config.integer(key, 1, kMaxGroup));
+  return uint64_t{whole};
+}
+
+Result<CodedWeight> wordColumns(const StoredTensors &stored, const TensorLocation &codes,
+                                const NibblePacking &packing, const NumberFormat &format) {
+  MOERT_RETURN_IF_ERROR(checkType(stored, codes, {SafetensorsType::kI32}));
+  MOERT_ASSIGN_OR_RETURN(CodedWeight weight, byteCodes(stored, codes, format));
+  // The tensor's rows are the weight's inputs.
+  std::swap(weight.rows, weight.cols);
+  (packing.isAcrossLines ? weight.cols : weight.rows) *= kCodesPerWord;
+  weight.codes.packing = packing;
+  weight.codes.linesAreColumns = true;
+  weight.codes.lines = weight.cols;
+  weight.codes.width = weight.rows;
+  return weight;
+}
+
+Status setColumnScales(const StoredTensors &stored, const TensorLocation &codes,
+                       const ColumnScales &names, const NibblePacking &packing,
+                       const NumberFormat &zeroFormat, CodedWeight &weight) {
+  const uint64_t group = names.group == 0 ? weight.cols : names.group;
+  const uint64_t groups = divideUp(weight.cols, group);
+  const std::string reason =
+      strCat("for ", weight.rows, " outputs and ", weight.cols, " inputs in groups of ", group);
+  MOERT_ASSIGN_OR_RETURN(const TensorLocation scales,
+                         requireTensor(stored, codes, names.scales, "scales"));
+  MOERT_RETURN_IF_ERROR(checkType(
+      stored, scales, {SafetensorsType::kF16, SafetensorsType::kBf16, SafetensorsType::kF32}));
+  MOERT_RETURN_IF_ERROR(checkShape(stored, scales, {shapeOf(weight, groups, weight.rows)}, reason));
+  weight.scales = {.location = scales,
+                   .format = *scaleFormatOf(scales.tensor->type),
+                   .lines = groups,
+                   .width = weight.rows,
+                   .linesAreColumns = true,
+                   .colsPerElement = group};
+  MOERT_ASSIGN_OR_RETURN(const TensorLocation zeroPoints,
+                         requireTensor(stored, codes, names.zeroPoints, "zero points"));
+  MOERT_RETURN_IF_ERROR(checkType(stored, zeroPoints, {SafetensorsType::kI32}));
+  MOERT_RETURN_IF_ERROR(checkShape(
+      stored, zeroPoints, {shapeOf(weight, groups, divideUp(weight.rows, kCodesPerWord))}, reason));
+  Plane &plane = weight.zeroPoints.emplace(weight.scales);
+  plane.location = zeroPoints;
+  plane.format = zeroFormat;
+  plane.packing = packing;
+  return Status();
 }
 
 } // namespace moec

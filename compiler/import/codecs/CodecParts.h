@@ -4,6 +4,7 @@
 
 #include "compiler/import/Config.h"
 #include "compiler/import/StoredTensors.h"
+#include "compiler/import/codecs/Codec.h"
 #include "compiler/import/codecs/CodedWeight.h"
 #include "runtime/base/Status.h"
 
@@ -43,14 +44,29 @@ std::vector<uint64_t> shapeOf(const CodedWeight &weight, uint64_t lines, uint64_
 moert::Result<CodedWeight> byteCodes(const StoredTensors &stored, const TensorLocation &codes,
                                      const NumberFormat &format);
 
-/// How many weights share a scale; 0: all rows or all columns.
-struct ScaleBlock {
-  uint64_t rows = 0, cols = 0;
-};
-
 /// Sets weight.scales to a tensor in one of scaleFormatOf()'s types whose elements are blocks of
 /// the weight's rows and columns. A scale for all weights may have no dimensions.
 moert::Status setScales(const StoredTensors &stored, const TensorLocation &scales,
                         const ScaleBlock &block, CodedWeight &weight);
+
+/// A group size of at least 1, or -1, which is returned as 0: all inputs.
+moert::Result<uint64_t> readGroupSize(const ConfigObject &config, std::string_view key);
+
+/// A weight whose codes are I32 words with inputs as lines: [inputs, outputs / 8], or [inputs / 8,
+/// outputs] if packed across lines.
+moert::Result<CodedWeight> wordColumns(const StoredTensors &stored, const TensorLocation &codes,
+                                       const NibblePacking &packing, const NumberFormat &format);
+
+/// Names of the scales and zero points of such a weight; inputs per group, 0: all.
+struct ColumnScales {
+  std::string scales, zeroPoints;
+  uint64_t group = 0;
+};
+
+/// Sets weight.scales to a 16-bit or F32 tensor [groups, outputs], and weight.zeroPoints to I32
+/// words [groups, outputs / 8].
+moert::Status setColumnScales(const StoredTensors &stored, const TensorLocation &codes,
+                              const ColumnScales &names, const NibblePacking &packing,
+                              const NumberFormat &zeroFormat, CodedWeight &weight);
 
 } // namespace moec

@@ -49,7 +49,7 @@ struct Plane {
 /// matrices * matrixBytes() bytes.
 struct CodedWeight {
   std::optional<uint64_t> matrices; // Absent: the weight has no leading dimension.
-  uint64_t rows = 0, cols = 0;      // Of a matrix: outputs and inputs.
+  uint64_t rows = 0, cols = 0;      // Outputs and inputs of a matrix.
   bool isTransposed = false;        // The plain tensor is [inputs, outputs].
   Plane codes, scales;
   std::optional<Plane> zeroPoints;

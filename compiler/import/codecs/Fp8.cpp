@@ -89,6 +89,10 @@ Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ConfigObject &quantizati
       return quantization.mismatch("weight_block_size", "two numbers: rows and columns of a block");
     block = {sizes[0], sizes[1]};
   }
+  return makeFp8Codec(block);
+}
+
+Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ScaleBlock &block) {
   return std::unique_ptr<WeightCodec>(std::make_unique<Fp8Codec>(block));
 }
 

@@ -18,7 +18,7 @@ struct Method {
 
 /// Ascending by name.
 constexpr std::array kMethods = {
-    Method{"fp8", makeFp8Codec},
+    Method{"awq", makeAwqCodec},           Method{"fp8", makeFp8Codec},           Method{"modelopt", makeModelOptCodec}, Method{"mxfp4", makeMxfp4Codec},
 };
 
 std::string methodsText() {

@@ -65,6 +65,23 @@ TestTensor int32Tensor(std::string name, std::vector<uint64_t> shape,
                                         [](uint32_t value) { return value; });
 }
 
+std::vector<uint32_t> packedAlongRows(const Codes &codes) {
+  const uint64_t words = (codes.cols + 7) / 8;
+  std::vector<uint32_t> packed(codes.rows * words);
+  for (uint64_t r = 0; r < codes.rows; ++r)
+    for (uint64_t c = 0; c < codes.cols; ++c)
+      packed[r * words + c / 8] |= codes.at(r, c) << 4 * (c % 8);
+  return packed;
+}
+
+std::vector<uint32_t> packedAlongColumns(const Codes &codes) {
+  std::vector<uint32_t> packed((codes.rows + 7) / 8 * codes.cols);
+  for (uint64_t r = 0; r < codes.rows; ++r)
+    for (uint64_t c = 0; c < codes.cols; ++c)
+      packed[r / 8 * codes.cols + c] |= codes.at(r, c) << 4 * (r % 8);
+  return packed;
+}
+
 TestCheckpoint quantizedTensors(nlohmann::json quantization, std::vector<TestTensor> tensors) {
   TestCheckpoint checkpoint = tinyMixtral();
   checkpoint.config["quantization_config"] = std::move(quantization);

@@ -35,6 +35,12 @@ TestTensor f16Tensor(std::string name, std::vector<uint64_t> shape,
 TestTensor int32Tensor(std::string name, std::vector<uint64_t> shape,
                        const std::vector<uint32_t> &values);
 
+/// Words of 8 codes of 4 bits along the rows of a matrix, low first; the last word of a row is
+/// padded. [rows, ceil(cols / 8)].
+std::vector<uint32_t> packedAlongRows(const Codes &codes);
+/// The same along columns: [ceil(rows / 8), cols].
+std::vector<uint32_t> packedAlongColumns(const Codes &codes);
+
 /// A checkpoint that holds only these tensors.
 TestCheckpoint quantizedTensors(nlohmann::json quantization, std::vector<TestTensor> tensors);
 
