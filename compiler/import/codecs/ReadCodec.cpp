@@ -19,7 +19,8 @@ struct Method {
 /// Ascending by name.
 constexpr std::array kMethods = {
     Method{"awq", makeAwqCodec},           Method{"compressed-tensors", makeCompressedTensorsCodec},
-    Method{"fp8", makeFp8Codec},           Method{"modelopt", makeModelOptCodec}, Method{"mxfp4", makeMxfp4Codec},
+    Method{"fp8", makeFp8Codec},           Method{"gptq", makeGptqCodec},
+    Method{"modelopt", makeModelOptCodec}, Method{"mxfp4", makeMxfp4Codec},
 };
 
 std::string methodsText() {
