@@ -1,6 +1,7 @@
 // A config.json from a stranger, through to the description of the model, with and without fused
-// experts. The same text serves as generation_config.json.
+// experts, and to the codec of its weights. The same text serves as generation_config.json.
 #include "compiler/import/Architecture.h"
+#include "compiler/import/codecs/Codec.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -38,6 +39,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const moert::Result<moec::Config> config = moec::Config::parse("fuzz", text);
   if (!config.isOk())
     return 0;
+  const auto codec = moec::readCodec(config->root());
+  if (codec.isOk() && codec.value())
+    require(!codec.value()->text().empty());
   const auto describe = [&](bool (*hasTensor)(std::string_view)) {
     const moert::Result<moec::ModelDescription> model =
         moec::describeModel({config->root(), config->root(), hasTensor});

@@ -1,5 +1,7 @@
-// moec inspect prints an artifact's or a profile's content; moec verify checks an artifact's bytes.
+// moec inspect prints an artifact's, a profile's or a checkpoint's content; moec verify checks an
+// artifact's bytes.
 #include "compiler/inspection/Inspect.h"
+#include "compiler/inspection/InspectCheckpoint.h"
 #include "compiler/inspection/InspectProfile.h"
 #include "compiler/inspection/VerifyArtifact.h"
 #include "runtime/base/Size.h"
@@ -11,8 +13,10 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
 
 using namespace moert;
 using moert::cli::exampleFooter;
@@ -34,21 +38,32 @@ static Status inspectProfile(const std::string &path, bool asJson) {
                             : describeProfile(profile->info(), path));
 }
 
+static Status inspectCheckpoint(const std::string &path, bool asJson) {
+  MOERT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::open(path));
+  MOERT_ASSIGN_OR_RETURN(const std::string text,
+                         asJson ? checkpointAsJson(checkpoint) : describeCheckpoint(checkpoint));
+  return writeOutput(text);
+}
+
 void addInspectCommand(CLI::App &app, Action &chosen) {
   struct Flags {
     std::string path;
     bool isJson = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App *command =
-      app.add_subcommand("inspect", "Print what an artifact or a calibration profile holds");
-  command->add_option("file", flags->path, "The artifact or calibration profile")
+  CLI::App *command = app.add_subcommand(
+      "inspect", "Print what an artifact, a calibration profile or a checkpoint holds");
+  command
+      ->add_option("file", flags->path, "The artifact, calibration profile or checkpoint directory")
       ->required()
       ->type_name("FILE");
   command->add_flag("--json", flags->isJson, "Print one JSON object")->group("Output");
   command->footer(exampleFooter("moec inspect qwen.moe"));
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Status {
+      std::error_code error; // A path that cannot be read is no directory.
+      if (std::filesystem::is_directory(flags->path, error))
+        return inspectCheckpoint(flags->path, flags->isJson);
       if (beginsAsProfile(flags->path))
         return inspectProfile(flags->path, flags->isJson);
       MOERT_ASSIGN_OR_RETURN(Artifact artifact, readArtifact(flags->path));

@@ -91,7 +91,7 @@ private:
       shape.push_back(size);
     }
     std::vector<uint64_t> packed = shape;
-    packed.back() = divideUp(shape.back(), kCodesPerWord);
+    packed.back() = shape.back() / kCodesPerWord + (shape.back() % kCodesPerWord != 0);
     if (packed != codes.tensor->shape)
       return invalidInput(stored.subject(location), ": found ", shapeText(shape),
                           ", expected a shape of ", weight.rows, " rows that fills ",
@@ -105,7 +105,7 @@ private:
     if (scheme.isSymmetric) {
       if (const auto found = stored.find(zeroName))
         return invalidInput(stored.subject(*found), ": found zero points, expected none: ",
-                            "quantization_config says that weights are symmetric");
+                            "the weights of quantization_config are symmetric");
       return Status();
     }
     MOERT_ASSIGN_OR_RETURN(const TensorLocation location,
