@@ -23,6 +23,9 @@ constexpr uint64_t kCodesPerWord = 8, kWordBytes = 4;
 /// Size of one read of several lines.
 constexpr uint64_t kReadBytes = 1 << 20;
 
+/// Two cache lines of f32.
+constexpr uint64_t kColumnsAtOnce = 32;
+
 /// Elements [first, first + count).
 struct Range {
   uint64_t first = 0, count = 0;
@@ -54,11 +57,11 @@ float nibbleAt(const Plane &plane, const std::byte *word, uint32_t element) {
 
 /// Converts a range of one line. `bytes` are those of byteRange().
 void convertLine(const Plane &plane, uint64_t line, const Range &along, const std::byte *bytes,
-                 float *out, size_t outStride) {
+                 float *out) {
   const auto convert = [&](auto stored, auto value) {
     for (uint64_t i = 0; i < along.count; ++i) {
       std::memcpy(&stored, bytes + i * sizeof stored, sizeof stored);
-      out[i * outStride] = value(stored);
+      out[i] = value(stored);
     }
   };
   const uint64_t start = along.first / plane.packing.lineAlignment * plane.packing.lineAlignment;
@@ -74,13 +77,35 @@ void convertLine(const Plane &plane, uint64_t line, const Range &along, const st
   case Kind::kNibble:
     for (uint64_t i = 0; i < along.count; ++i) {
       const uint64_t element = along.first + i - start;
-      out[i * outStride] =
-          plane.packing.isAcrossLines
-              ? nibbleAt(plane, bytes + i * kWordBytes, uint32_t(line % kCodesPerWord))
-              : nibbleAt(plane, bytes + element / kCodesPerWord * kWordBytes,
-                         uint32_t(element % kCodesPerWord));
+      out[i] = plane.packing.isAcrossLines
+                   ? nibbleAt(plane, bytes + i * kWordBytes, uint32_t(line % kCodesPerWord))
+                   : nibbleAt(plane, bytes + element / kCodesPerWord * kWordBytes,
+                              uint32_t(element % kCodesPerWord));
     }
   }
+}
+
+/// Reads the wanted bytes of neighbouring stored lines, one read for all if lines are wanted whole.
+Status readLines(const StoredTensors &stored, const Plane &plane, uint64_t matrix,
+                 const Range &storedLines, const Range &bytes, std::span<std::byte> out) {
+  const uint64_t lineBytes = plane.lineBytes();
+  const uint64_t perRead = bytes.count == lineBytes ? storedLines.count : 1;
+  for (uint64_t done = 0; done < storedLines.count; done += perRead) {
+    const uint64_t offset =
+        matrix * plane.matrixBytes() + (storedLines.first + done) * lineBytes + bytes.first;
+    MOERT_RETURN_IF_ERROR(stored.read(plane.location, offset,
+                                      out.subspan(done * bytes.count, perRead * bytes.count)));
+  }
+  return Status();
+}
+
+/// Stores lines as columns: out[i * outStride + line] = lines[line][i]. Whole cache lines of `out`
+/// are written, since single elements at a stride of a power of two evict each other.
+void storeColumns(const std::vector<float> &lines, uint64_t count, uint64_t length, float *out,
+                  uint64_t outStride) {
+  for (uint64_t i = 0; i < length; ++i)
+    for (uint64_t line = 0; line < count; ++line)
+      out[i * outStride + line] = lines[line * length + i];
 }
 
 /// Reads a rectangle of elements of one matrix, as rows of the weight.
@@ -88,30 +113,34 @@ Status readPlane(const StoredTensors &stored, const Plane &plane, uint64_t matri
                  const Range &rows, const Range &cols, std::span<float> out) {
   const Range &lines = plane.linesAreColumns ? cols : rows;
   const Range &along = plane.linesAreColumns ? rows : cols;
-  const size_t lineStride = plane.linesAreColumns ? 1 : cols.count;
-  const size_t elementStride = plane.linesAreColumns ? cols.count : 1;
   const uint64_t linesPerWord = plane.packing.isAcrossLines ? kCodesPerWord : 1;
   const Range storedLines = sharedRange(lines.first, lines.count, linesPerWord);
   const Range bytes = byteRange(plane, along);
-  const bool isWhole = bytes.count == plane.lineBytes();
   const uint64_t atOnce =
-      isWhole ? std::clamp<uint64_t>(kReadBytes / std::max<uint64_t>(1, bytes.count), 1,
-                                     storedLines.count)
-              : 1;
+      std::clamp<uint64_t>(kReadBytes / std::max<uint64_t>(1, bytes.count), 1, storedLines.count);
   std::vector<std::byte> buffer(atOnce * bytes.count);
+  std::vector<float> columns(plane.linesAreColumns ? kColumnsAtOnce * along.count : 0);
   for (uint64_t done = 0; done < storedLines.count; done += atOnce) {
-    const uint64_t now = std::min(atOnce, storedLines.count - done);
-    const uint64_t offset =
-        matrix * plane.matrixBytes() + (storedLines.first + done) * plane.lineBytes() + bytes.first;
-    MOERT_RETURN_IF_ERROR(
-        stored.read(plane.location, offset, std::span(buffer).first(now * bytes.count)));
-    const uint64_t begin = std::max(lines.first, (storedLines.first + done) * linesPerWord);
-    const uint64_t end =
-        std::min(lines.first + lines.count, (storedLines.first + done + now) * linesPerWord);
-    for (uint64_t line = begin; line < end; ++line)
+    const Range now = {storedLines.first + done, std::min(atOnce, storedLines.count - done)};
+    MOERT_RETURN_IF_ERROR(readLines(stored, plane, matrix, now, bytes, buffer));
+    const auto convert = [&](uint64_t line, float *to) {
       convertLine(plane, line, along,
-                  buffer.data() + (line / linesPerWord - storedLines.first - done) * bytes.count,
-                  out.data() + (line - lines.first) * lineStride, elementStride);
+                  buffer.data() + (line / linesPerWord - now.first) * bytes.count, to);
+    };
+    const uint64_t end =
+        std::min(lines.first + lines.count, (now.first + now.count) * linesPerWord);
+    uint64_t line = std::max(lines.first, now.first * linesPerWord);
+    while (line < end && !plane.linesAreColumns) {
+      convert(line, out.data() + (line - lines.first) * along.count);
+      ++line;
+    }
+    while (line < end) {
+      const uint64_t count = std::min(kColumnsAtOnce, end - line);
+      for (uint64_t i = 0; i < count; ++i)
+        convert(line + i, columns.data() + i * along.count);
+      storeColumns(columns, count, along.count, out.data() + (line - lines.first), lines.count);
+      line += count;
+    }
   }
   return Status();
 }

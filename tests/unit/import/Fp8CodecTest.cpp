@@ -1,4 +1,5 @@
 // FP8 checkpoints: values against the format's formula, in blocks, rows and whole tensors.
+#include "compiler/import/ConfigOnly.h"
 #include "tests/unit/import/TestCodec.h"
 
 #include <doctest/doctest.h>
@@ -163,6 +164,31 @@ TEST_CASE("a model with FP8 experts is imported, and refused without a scale") {
   files.remove(module + "1.w3.weight_scale_inv");
   checkRefused(importStatus(files),
                {"model.safetensors", "\"" + module + "1.w3.weight_scale_inv\"", "scales"});
+}
+
+TEST_CASE("an FP8 weight of several reads is decoded like a small one") {
+  constexpr uint64_t kRows = 700, kCols = 2000; // 1.4 MB, read 1 MiB at a time.
+  const Codes codes = finiteCodes(kRows, kCols);
+  const TestCheckpoint files = quantizedTensors(
+      {{"quant_method", "fp8"}}, {byteTensor("m.weight", "F8_E4M3", {kRows, kCols}, codes.values),
+                                  floatTensor("m.weight_scale", {}, {0.3f})});
+  CHECK(
+      decoded(files, wholeWeight("m.weight", kRows, kCols)) ==
+      tabulate(kRows, kCols, [&](uint64_t r, uint64_t c) { return e4m3(codes.at(r, c)) * 0.3f; }));
+}
+
+TEST_CASE("a config alone is refused for the same methods as a checkpoint") {
+  const TemporaryDirectory directory;
+  TestCheckpoint files = tinyMixtral();
+  files.config["quantization_config"] = kBlocks;
+  directory.write("config.json", files.config.dump());
+  CHECK(moec::describeConfig(directory.path()).isOk());
+  files.config["quantization_config"]["quant_method"] = "bitnet";
+  directory.write("config.json", files.config.dump());
+  checkRefused(moec::describeConfig(directory.path()).status(),
+               {"config.json",
+                "found \"bitnet\", expected one of awq, compressed-tensors, fp8, gptq, "
+                "modelopt, mxfp4"});
 }
 
 TEST_CASE("broken FP8 checkpoints are refused by file, tensor, found and expected") {

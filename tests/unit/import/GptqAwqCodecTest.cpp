@@ -123,6 +123,25 @@ TEST_CASE("rows of a GPTQ weight with a step, and its columns, are parts of its 
         tabulate(7, kRows, [&](uint64_t r, uint64_t c) { return all[c * kCols + 13 + r]; }));
 }
 
+TEST_CASE("a weight of several reads is decoded like a small one") {
+  // Words of 1.2 MB, read 1 MiB at a time.
+  constexpr uint64_t kOutputs = 2048, kInputs = 1200;
+  const Codes codes = someCodes(kInputs, kOutputs, 16);
+  const std::vector<float> scales = tabulate(
+      1, kOutputs, [](uint64_t, uint64_t r) { return static_cast<float>(1 + r % 100) / 128; });
+  nlohmann::json config = kGptq;
+  config["group_size"] = -1;
+  const TestCheckpoint files = quantizedTensors(
+      config,
+      {int32Tensor("m.qweight", {kInputs / 8, kOutputs}, packedAlongColumns(codes)),
+       int32Tensor("m.qzeros", {1, kOutputs / 8}, std::vector<uint32_t>(kOutputs / 8, 0x77777777)),
+       f16Tensor("m.scales", {1, kOutputs}, scales)});
+  CHECK(decoded(files, wholeWeight("m.weight", kOutputs, kInputs)) ==
+        tabulate(kOutputs, kInputs, [&](uint64_t r, uint64_t c) {
+          return (static_cast<float>(codes.at(c, r)) - 8) * scales[r];
+        }));
+}
+
 TEST_CASE("AWQ's words interleave outputs") {
   CHECK(decoded(awq(), kWeight) == expectedValues(positions(), 0));
 }
