@@ -35,7 +35,7 @@ Result<ConfigOnly> describeConfig(const std::string &directory) {
   ConfigOnly result;
   MOERT_ASSIGN_OR_RETURN(result.description, describeModel(input));
   MOERT_ASSIGN_OR_RETURN(result.type, typeOf(config.root()));
-  MOERT_RETURN_IF_ERROR(readCodec(config.root()).status());
+  MOERT_RETURN_IF_ERROR(readCodec(config.root(), directory).status());
   return result;
 }
 

@@ -26,7 +26,7 @@ static std::optional<StoredType> asStoredType(SafetensorsType type) {
 
 Result<std::unique_ptr<TensorStore>> TensorStore::open(const std::string &directory,
                                                        const ConfigObject &config) {
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<WeightCodec> codec, readCodec(config));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<WeightCodec> codec, readCodec(config, directory));
   MOERT_ASSIGN_OR_RETURN(ShardSet shards, ShardSet::open(directory));
   std::unique_ptr<TensorStore> store(new TensorStore(std::move(shards), std::move(codec)));
   if (store->weightCodec)

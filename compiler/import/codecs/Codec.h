@@ -41,6 +41,10 @@ public:
 /// The codec of config.json's quantization_config, wherever the file has it; null without one.
 /// Refuses unknown methods and parameters with the list of those that are read.
 moert::Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config);
+/// The same; without a quantization_config, that of the directory's hf_quant_config.json, which
+/// ModelOpt's first releases wrote instead.
+moert::Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config,
+                                                      const std::string &directory);
 
 /// One per method: reads the method's parameters from quantization_config.
 moert::Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ConfigObject &quantization);

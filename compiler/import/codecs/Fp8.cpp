@@ -1,8 +1,9 @@
 // FP8 checkpoints: weights in F8_E4M3 with a scale per block (128 x 128 as published by
 // DeepSeek-V3, MiniMax-M2 and the Qwen3 series), per row or per tensor. The value is code * scale,
 // also where the scale's name ends in "_inv". Scales are F32, 16-bit, or powers of two in F8_E8M0
-// (scale_fmt "ue8m0"). Activations are not quantized: scales for them are not used.
-// Source: transformers, integrations/finegrained_fp8.py.
+// (scale_fmt "ue8m0"). DeepSeek-V4's experts are E2M1 codes in I8 [outputs, inputs / 2], low half
+// first, with a power of two for 32 inputs. Activations are not quantized: scales for them are not
+// used. Source: transformers, integrations/finegrained_fp8.py.
 #include "compiler/import/codecs/Codec.h"
 #include "compiler/import/codecs/CodecParts.h"
 
@@ -15,6 +16,8 @@ using moert::strCat;
 
 namespace {
 
+constexpr uint64_t kFp4Group = 32;
+
 class Fp8Codec final : public WeightCodec {
 public:
   explicit Fp8Codec(const ScaleBlock &scaleBlock) : block(scaleBlock) {}
@@ -25,7 +28,9 @@ public:
   }
 
   std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
-    if (stored.type != SafetensorsType::kF8E4M3 || stored.shape.size() < 2)
+    const bool isCodes =
+        stored.type == SafetensorsType::kF8E4M3 || stored.type == SafetensorsType::kI8;
+    if (!isCodes || stored.shape.size() < 2)
       return std::nullopt;
     for (const std::string_view ending : {"_scale", "_scale_inv", ".scale"})
       if (stored.name.ends_with(ending))
@@ -56,6 +61,8 @@ public:
       MOERT_ASSIGN_OR_RETURN(scales,
                              requireTensor(stored, codes, scaleNames(name).front(), "scales"));
     }
+    if (codes.tensor->type == SafetensorsType::kI8)
+      return describeFp4(stored, codes, *scales);
     ScaleBlock actual = block;
     const std::vector<uint64_t> &shape = scales->tensor->shape;
     if (block.rows == 0 && !shape.empty() && shape.back() == 1 &&
@@ -66,6 +73,16 @@ public:
   }
 
 private:
+  static Result<CodedWeight> describeFp4(const StoredTensors &stored, const TensorLocation &codes,
+                                         const TensorLocation &scales) {
+    MOERT_RETURN_IF_ERROR(checkType(stored, scales, {SafetensorsType::kF8E8M0}));
+    MOERT_ASSIGN_OR_RETURN(CodedWeight weight, byteCodes(stored, codes, e2m1Format()));
+    weight.cols *= 2;
+    weight.codes.width = weight.cols;
+    MOERT_RETURN_IF_ERROR(setScales(stored, scales, {1, kFp4Group}, weight));
+    return weight;
+  }
+
   static std::vector<std::string> scaleNames(std::string_view name) {
     std::vector<std::string> names = {strCat(name, "_scale_inv"), strCat(name, "_scale")};
     if (auto other = withEnding(name, ".weight", ".scale"))

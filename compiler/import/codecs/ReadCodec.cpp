@@ -1,4 +1,5 @@
 // Chooses the codec of a checkpoint from its config.
+#include "compiler/import/OptionalFile.h"
 #include "compiler/import/codecs/Codec.h"
 
 #include <algorithm>
@@ -59,6 +60,19 @@ Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config) {
   if (method == kMethods.end())
     return quantization->mismatch("quant_method", strCat("one of ", methodsText()));
   return method->make(*quantization);
+}
+
+Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config,
+                                               const std::string &directory) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<WeightCodec> codec, readCodec(config));
+  const std::string path = directory + "/hf_quant_config.json";
+  MOERT_ASSIGN_OR_RETURN(const bool isThere, hasReadableFile(path));
+  if (codec || !isThere)
+    return codec;
+  MOERT_ASSIGN_OR_RETURN(const Config file, Config::read(path));
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject quantization, file.root().object("quantization"));
+  // Without it, only the cache of keys and values is quantized, which is a matter of running.
+  return quantization.has("quant_algo") ? makeModelOptCodec(quantization) : std::move(codec);
 }
 
 } // namespace moec

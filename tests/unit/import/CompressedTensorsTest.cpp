@@ -103,6 +103,19 @@ TEST_CASE("a scale per row needs no groups") {
         }));
 }
 
+TEST_CASE("the quantization may be in text_config or under its older name") {
+  const std::vector<float> expected = decoded(symmetric(), kWeight);
+  TestCheckpoint files = symmetric();
+  const nlohmann::json quantization = files.config["quantization_config"];
+  files.config.erase("quantization_config");
+  TestCheckpoint nested = files, older = files;
+  nested.config["text_config"] = {{"quantization_config", quantization}};
+  CHECK(decoded(nested, kWeight) == expected);
+  older.config["compression_config"] = quantization;
+  CHECK(decoded(older, kWeight) == expected);
+  checkRefused(decodingStatus(files, kWeight), {"found no tensor \"m.weight\""});
+}
+
 TEST_CASE("float-quantized weights are FP8 with a scale per row") {
   const TestCheckpoint files = quantizedTensors(
       configOf({{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}, "float-quantized"),

@@ -117,6 +117,25 @@ TEST_CASE("scales may be powers of two in F8_E8M0, under DeepSeek-V4's name too"
   }
 }
 
+TEST_CASE("DeepSeek-V4's FP4 experts have a power of two for 32 inputs") {
+  // 1, -1.5, then zeros; in the second group -6, 0.5; 40 inputs, so that this group is partial.
+  std::vector<uint32_t> bytes(20, 0);
+  bytes[0] = 0xb2;
+  bytes[16] = 0x1f;
+  TestCheckpoint files =
+      quantizedTensors(kBlocks, {byteTensor("e.w1.weight", "I8", {1, 20}, bytes),
+                                 byteTensor("e.w1.scale", "F8_E8M0", {1, 2}, {128, 125})});
+  std::vector<float> expected(40, 0);
+  expected[0] = 2;
+  expected[1] = -3;
+  expected[32] = -1.5f;
+  expected[33] = 0.125f;
+  CHECK(decoded(files, wholeWeight("e.w1.weight", 1, 40)) == expected);
+  files.tensor("e.w1.scale").type = "U8";
+  checkRefused(decodingStatus(files, wholeWeight("e.w1.weight", 1, 40)),
+               {"\"e.w1.scale\": found dtype U8, expected F8_E8M0"});
+}
+
 TEST_CASE("without blocks, FP8 scales are per tensor or per row") {
   const Codes codes = finiteCodes(3, 4);
   const auto read = [&](TestTensor scales) {
@@ -164,6 +183,23 @@ TEST_CASE("a model with FP8 experts is imported, and refused without a scale") {
   files.remove(module + "1.w3.weight_scale_inv");
   checkRefused(importStatus(files),
                {"model.safetensors", "\"" + module + "1.w3.weight_scale_inv\"", "scales"});
+}
+
+TEST_CASE("a model whose experts are fused in FP8 is imported under the names of its plain one") {
+  TestCheckpoint files = fuseExperts(tinyMixtral());
+  files.config["quantization_config"] = kBlocks;
+  const std::string module = "model.layers.0.block_sparse_moe.experts.";
+  for (const std::string name : {"gate_up_proj", "down_proj"}) {
+    TestTensor &tensor = files.tensor(module + name);
+    tensor.type = "F8_E4M3";
+    tensor.bytes.resize(tensor.bytes.size() / 2, '\x38');
+    const std::vector<uint64_t> blocks = {2, (tensor.shape[1] + 3) / 4, (tensor.shape[2] + 2) / 3};
+    files.shards["model.safetensors"].push_back(floatTensor(
+        module + name + "_scale_inv", blocks, std::vector<float>(2 * blocks[1] * blocks[2], 0.5f)));
+  }
+  CHECK(importStatus(files).message() == "");
+  files.remove(module + "down_proj_scale_inv");
+  checkRefused(importStatus(files), {"\"" + module + "down_proj_scale_inv\""});
 }
 
 TEST_CASE("an FP8 weight of several reads is decoded like a small one") {

@@ -93,6 +93,20 @@ TEST_CASE("fused NVFP4 experts have a scale of the tensor each") {
   }
 }
 
+TEST_CASE("ModelOpt's first releases described the weights in a file of their own") {
+  TestCheckpoint files = modelOpt();
+  files.config.erase("quantization_config");
+  files.raw["hf_quant_config.json"] =
+      R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}})";
+  CHECK(decoded(files, kWeight) == decoded(modelOpt(), kWeight));
+  files.raw["hf_quant_config.json"] =
+      R"({"quantization": {"quant_algo": "NVFP4", "group_size": 32}})";
+  checkRefused(decodingStatus(files, kWeight),
+               {"hf_quant_config.json", "'quantization.group_size': found 32"});
+  files.raw["hf_quant_config.json"] = R"({"quantization": {"quant_algo": null}})";
+  checkRefused(decodingStatus(files, kWeight), {"found U8 [3, 20], expected BF16, F16 or F32"});
+}
+
 TEST_CASE("ModelOpt's FP8 has a scale per tensor") {
   const TestCheckpoint files =
       quantizedTensors({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}},
