@@ -25,7 +25,6 @@ struct Trace : LayerObserver {
   };
   std::vector<std::vector<uint32_t>> chosen[kLayers]; // [layer][token]
   std::vector<std::vector<Said>> said[kLayers];       // For the layer, [token][ahead - 1].
-  const KernelTable *kernels = nullptr;
 
   Status onRouted(const Routed &routed) override {
     for (size_t token = 0; token < kPrompt.size(); ++token) {
@@ -36,7 +35,8 @@ struct Trace : LayerObserver {
     }
     return {};
   }
-  Status onLaterRouter(const Routed &routed, uint32_t ahead, LayerRows<float> scores) override {
+  Status onLaterRouter(const Routed &routed, uint32_t ahead, LayerRows<float> scores,
+                       const Router &router) override {
     std::vector<std::vector<Said>> &layer = said[routed.moeLayer + ahead];
     layer.resize(kPrompt.size());
     for (size_t token = 0; token < kPrompt.size(); ++token) {
@@ -44,7 +44,7 @@ struct Trace : LayerObserver {
       std::vector<uint32_t> sums(kExperts);
       Said one{ahead, {}};
       one.candidates.reserve(kExperts);
-      kernels->softmax(scores.row(token).data(), kExperts, probabilities.data());
+      router.computeLikelihoods(scores.row(token).data(), probabilities.data());
       addProbabilities(probabilities, 1, sums);
       listLikeliest(sums, kExperts, one.candidates);
       layer[token].push_back(one);
@@ -64,7 +64,6 @@ Trace traceOf(const Model &model) {
       LayerwiseExecutor::create(model, options, accountLayerwise(model, options).value());
   REQUIRE_MESSAGE(executor.isOk(), executor.status().message());
   Trace trace;
-  trace.kernels = &(*executor)->kernels();
   std::vector<std::byte> in, out;
   for (uint32_t segment = 0; segment < (*executor)->segments(); ++segment) {
     out.resize((*executor)->stateBytes(segment + 1) * kPrompt.size());
