@@ -78,13 +78,12 @@ Result<PreTokenizer> PreTokenizer::make(std::vector<PreTokenizerStep> list) {
       return invalidInput(
           "pre_tokenizer: found Metaspace with prepend_scheme 'first' after another "
           "step, expected it as the first step");
-    if (step.kind == Kind::kSplitRegex && !isKnownPattern(step.pattern))
-      return invalidInput("pre_tokenizer: the regular expression ", excerpt(step.pattern),
-                          " is not supported");
     Step compiled;
-    if (std::string_view pattern = patternOf(step); !pattern.empty()) {
-      MOERT_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern));
-      compiled.regex.push_back(std::move(regex));
+    if (step.kind == Kind::kSplitRegex || !patternOf(step).empty()) {
+      Result<Regex> regex = Regex::compile(patternOf(step));
+      if (!regex.isOk())
+        return regex.status().withContext("pre_tokenizer");
+      compiled.regex.push_back(std::move(*regex));
     }
     compiled.what = std::move(step);
     preTokenizer.steps.push_back(std::move(compiled));

@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/Regex.h"
 
 #include "runtime/base/Excerpt.h"
-#include "runtime/tokenizer/RegexPatterns.h"
+#include "runtime/tokenizer/RegexTranslator.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,9 +21,10 @@ RegexScratch::~RegexScratch() {
 }
 
 Result<Regex> Regex::compile(std::string_view pattern) {
-  std::optional<std::string> translated = translatePattern(pattern);
-  if (!translated)
-    return invalidInput("the regular expression ", excerpt(pattern), " is not supported");
+  Result<std::string> translated = translatePattern(pattern);
+  if (!translated.isOk())
+    return invalidInput("the regular expression ", excerpt(pattern),
+                        " is not supported: ", translated.status().message());
   int error = 0;
   PCRE2_SIZE errorOffset = 0;
   // Multi-line, because Oniguruma's $ matches before every line break.
@@ -35,6 +36,13 @@ Result<Regex> Regex::compile(std::string_view pattern) {
     pcre2_get_error_message(error, message, sizeof(message));
     return invalidInput("the regular expression ", excerpt(pattern),
                         " does not compile: ", reinterpret_cast<const char *>(message));
+  }
+  uint32_t matchesEmpty = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &matchesEmpty);
+  if (matchesEmpty != 0) {
+    pcre2_code_free(code);
+    return invalidInput("the regular expression ", excerpt(pattern),
+                        " is not supported: it can match nothing");
   }
   // If the system allows no executable memory, the interpreter gives the same matches.
   (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
@@ -55,8 +63,8 @@ Regex::~Regex() {
 Result<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch &scratch) const {
   if (!scratch.matchData || !scratch.matchContext)
     return failed("no memory for a regular expression");
-  // Every known pattern needs a few steps per byte; the rest is a wide margin.
-  uint64_t limit = 1000000 + 100 * (uint64_t{text.size()} - from);
+  // Every published pattern needs a few steps per byte and start; the rest is a wide margin.
+  uint64_t limit = 100000 + 100 * (uint64_t{text.size()} - from);
   pcre2_set_match_limit(scratch.matchContext,
                         static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
   auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());

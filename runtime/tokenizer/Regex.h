@@ -1,7 +1,8 @@
 // The regular expressions by which tokenizers split text, executed by PCRE2 with the meaning that
-// they have in the reference package (Oniguruma, Unicode 16). Only known patterns are accepted: a
-// pattern that was never compared could give wrong ids silently, and an arbitrary one could run
-// forever.
+// they have in the reference package (Oniguruma, Unicode 16). A pattern is accepted if all of its
+// syntax is translated (RegexTranslator.h): a table of the published patterns would need a change
+// for every new model. What the engines read differently is refused by name, because it could give
+// wrong ids silently, and so is a repetition of a repetition, which could run forever.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -16,11 +17,6 @@ struct pcre2_real_match_data_8;
 struct pcre2_real_match_context_8;
 
 namespace moert {
-
-/// Whether a pattern, as spelled in tokenizer.json, is accepted: one of the published ones below,
-/// or a single character class, optionally after an optional space and repeated, whose meaning is
-/// the same in both engines.
-bool isKnownPattern(std::string_view pattern);
 
 /// GPT-2's pattern, which the pre-tokenizer ByteLevel uses.
 extern const std::string_view kGpt2Pattern;
@@ -53,7 +49,8 @@ struct RegexMatch {
 /// A compiled pattern. Movable; find() may be called from many threads, each with its own scratch.
 class Regex {
 public:
-  /// For a pattern that isKnownPattern() accepts, or one of the constants above.
+  /// For a pattern as spelled in tokenizer.json. Refuses syntax that is not translated and patterns
+  /// that can match nothing, with a reason and the place in the pattern.
   static Result<Regex> compile(std::string_view pattern);
 
   Regex(Regex &&other) noexcept;

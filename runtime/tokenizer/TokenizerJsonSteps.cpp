@@ -132,11 +132,9 @@ Status readSplit(const JsonNode &node, PreTokenizerStep &step) {
   bool isRegex = false;
   MOERT_ASSIGN_OR_RETURN(step.pattern, readPattern(node, isRegex));
   step.kind = isRegex ? PreTokenizerStep::Kind::kSplitRegex : PreTokenizerStep::Kind::kSplitText;
-  if (isRegex && !isKnownPattern(step.pattern))
-    return node.error(
-        "the regular expression ", excerpt(step.pattern),
-        " is not supported; supported are the published ones of GPT-2, Llama 3, Qwen, "
-        "o200k, Tekken, DeepSeek, Ling and Seed and single character classes");
+  if (isRegex)
+    if (Result<Regex> regex = Regex::compile(step.pattern); !regex.isOk())
+      return node.error(regex.status().message());
   MOERT_ASSIGN_OR_RETURN(JsonNode behavior, node.member("behavior"));
   MOERT_ASSIGN_OR_RETURN(std::string name, behavior.text());
   MOERT_ASSIGN_OR_RETURN(step.behavior, lookUp(behavior, "behavior", name, kBehaviors));

@@ -83,7 +83,7 @@ const BrokenPlace kBrokenPlaces[] = {
      "pre-tokenizer 'UnicodeScripts' is not supported; supported are ByteLevel, Split"},
     {"/pre_tokenizer",
      R"({"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": false})",
-     "the regular expression (a+)+$ is not supported; supported are"},
+     "the regular expression (a+)+$ is not supported: at byte 5: found a repetition of a"},
     {"/pre_tokenizer",
      R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Joined", "invert": false})",
      "behavior 'Joined' is not supported; supported are Removed, Isolated"},
@@ -137,8 +137,8 @@ TEST_CASE("a refusal stays short for names and values of any length") {
     messages.push_back(refusalWith(place, longValue));
   messages.push_back(refusalWith("/normalizer", R"({"type": )" + longValue + "}"));
   messages.push_back(refusalWith("/pre_tokenizer", R"({"type": "Split", "behavior": "Isolated",
-      "invert": false, "pattern": {"Regex": )" + longValue +
-                                                       "}}"));
+      "invert": false, "pattern": {"Regex": "(?<=)" + longText +
+                                                       "\"}}"));
   messages.push_back(refusalWith("/model/vocab/" + longText, "-1"));
   messages.push_back(refusalWith("/model/vocab/" + longText, "3"));
   messages.push_back(refusal("{" + longValue + ": 1, " + longValue + ": 2}"));

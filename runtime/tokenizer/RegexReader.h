@@ -1,0 +1,106 @@
+// Reads the parts of a regular expression that stand for characters: escapes and classes. For
+// RegexTranslator.cpp only.
+#pragma once
+
+#include "runtime/base/Excerpt.h"
+#include "runtime/base/Status.h"
+#include "runtime/base/Utf8.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+bool isAsciiLetter(char c);
+
+/// A literal character as PCRE2 reads it inside and outside of a class.
+std::string regexLiteral(uint32_t codePoint);
+
+/// A set of characters: the members of a PCRE2 class ("a-z\p{L}") and sets that cannot be written
+/// as members, each as an expression that matches one character.
+struct CharacterSet {
+  std::string members;
+  std::vector<std::string> others;
+
+  bool isEmpty() const { return members.empty() && others.empty(); }
+  bool isPlain() const { return others.empty(); }
+
+  /// An expression for one character of the set.
+  std::string expression() const {
+    std::string all = members.empty() ? "" : "[" + members + "]";
+    for (const std::string &other : others)
+      all += (all.empty() ? "" : "|") + other;
+    return others.size() + (members.empty() ? 0 : 1) == 1 ? all : "(?:" + all + ")";
+  }
+
+  /// An expression for one character that is not in the set.
+  std::string complement() const {
+    return isPlain() ? "[^" + members + "]" : "(?:(?!" + expression() + ")[\\x{0}-\\x{10FFFF}])";
+  }
+
+  void add(const CharacterSet &other) {
+    members += other.members;
+    others.insert(others.end(), other.others.begin(), other.others.end());
+  }
+};
+
+/// What a backslash stands for: one character or a set.
+struct Escape {
+  bool isCharacter = false;
+  uint32_t character = 0;
+  CharacterSet set;
+};
+
+/// A place in a pattern, and the translation of the character sets there.
+class RegexReader {
+protected:
+  explicit RegexReader(std::string_view source);
+
+  bool atEnd() const { return position == pattern.size(); }
+  bool next(std::string_view text) const { return pattern.substr(position).starts_with(text); }
+  bool skip(std::string_view text) {
+    bool isNext = next(text);
+    position += isNext ? text.size() : 0;
+    return isNext;
+  }
+  CodePoint takeCharacter() {
+    CodePoint character = firstCodePoint(pattern.substr(position));
+    position += character.length;
+    return character;
+  }
+
+  template <typename... Parts> Status refuse(const Parts &...parts) const {
+    return invalidInput("at byte ", position, ": ", parts...);
+  }
+  Status unsupported(std::string_view what) const {
+    return atEnd() ? refuse("found the end, expected more")
+                   : refuse("found '", excerpt(what), "', which is not supported here");
+  }
+  Status unsupported() const {
+    return unsupported(
+        pattern.substr(position, atEnd() ? 0 : firstCodePoint(pattern.substr(position)).length));
+  }
+
+  /// The escape at the backslash at the current place.
+  Result<Escape> escape();
+  /// [...], with nested classes and intersections; the current place is the bracket.
+  Result<CharacterSet> characterClass(bool caseless);
+  /// Counts one more open group or class.
+  Status enter();
+
+  std::string_view pattern;
+  size_t position = 0; // The next byte to read.
+  int depth = 0;       // Open groups and classes.
+
+private:
+  Result<uint32_t> hexCharacter(std::string_view digits);
+  Result<CharacterSet> property();
+  Status classMembers(bool caseless, CharacterSet &set);
+  Status classMember(bool caseless, CharacterSet &set);
+  Result<Escape> classCharacter();
+
+  bool isWordPattern;
+};
+
+} // namespace moert
