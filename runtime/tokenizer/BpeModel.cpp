@@ -24,15 +24,9 @@ void appendSymbol(BpeScratch &scratch, int32_t id, uint32_t length) {
 
 BpeModel::BpeModel(const VocabularyView &tokens, const MergeView &pairs,
                    const TokenizerPipeline &pipeline)
-    : vocabulary(tokens), merges(pairs), byteFallback(pipeline.byteFallback),
+    : vocabulary(tokens), merges(pairs), byteTokens(tokens, pipeline.byteFallback),
       fuseUnknown(pipeline.fuseUnknown), ignoreMerges(pipeline.ignoreMerges),
-      unknownCharacter(pipeline.unknownCharacter), unknownId(pipeline.unknownId) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  for (size_t byte = 0; byte < byteIds.size(); ++byte) {
-    const char token[] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
-    byteIds[byte] = byteFallback ? vocabulary.find({token, sizeof(token)}).value_or(-1) : -1;
-  }
-}
+      unknownCharacter(pipeline.unknownCharacter), unknownId(pipeline.unknownId) {}
 
 Status BpeModel::encode(std::string_view piece, BpeScratch &scratch,
                         std::vector<int32_t> &ids) const {
@@ -68,7 +62,7 @@ Status BpeModel::splitIntoCharacters(std::string_view piece, BpeScratch &scratch
       appendSymbol(scratch, *id, static_cast<uint32_t>(character.size()));
       continue;
     }
-    if (byteFallback && appendBytes(character, scratch))
+    if (appendBytes(character, scratch))
       continue;
     if (unknownCharacter == UnknownCharacter::kDrop)
       continue;
@@ -85,11 +79,10 @@ Status BpeModel::splitIntoCharacters(std::string_view piece, BpeScratch &scratch
 }
 
 bool BpeModel::appendBytes(std::string_view character, BpeScratch &scratch) const {
+  if (!byteTokens.hasAll(character))
+    return false;
   for (char byte : character)
-    if (byteIds[static_cast<unsigned char>(byte)] < 0)
-      return false;
-  for (char byte : character)
-    appendSymbol(scratch, byteIds[static_cast<unsigned char>(byte)], 1);
+    appendSymbol(scratch, byteTokens.id(byte), 1);
   return true;
 }
 

@@ -2,9 +2,8 @@
 // the order of their ranks.
 #pragma once
 
+#include "runtime/tokenizer/ByteTokens.h"
 #include "runtime/tokenizer/TokenizerTable.h"
-
-#include <array>
 
 namespace moert {
 
@@ -39,8 +38,7 @@ private:
 
   VocabularyView vocabulary;
   MergeView merges;
-  std::array<int32_t, 256> byteIds; // <0x00> to <0xFF>, -1 if missing or without byte fallback.
-  bool byteFallback;
+  ByteTokens byteTokens;
   bool fuseUnknown;
   bool ignoreMerges;
   UnknownCharacter unknownCharacter;

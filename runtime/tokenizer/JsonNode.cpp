@@ -91,6 +91,13 @@ Result<const Json::object_t *> JsonNode::object() const {
   return members;
 }
 
+Result<const Json::array_t *> JsonNode::array() const {
+  const auto *values = value->get_ptr<const Json::array_t *>();
+  if (!values)
+    return wrong("an array");
+  return values;
+}
+
 Result<std::string> JsonNode::text() const {
   const auto *content = value->get_ptr<const std::string *>();
   if (!content)

@@ -37,6 +37,9 @@ public:
   /// The object itself, for loops over large ones.
   Result<const nlohmann::json::object_t *> object() const;
 
+  /// The array itself, likewise.
+  Result<const nlohmann::json::array_t *> array() const;
+
   Result<std::string> text() const;
   Result<int64_t> integer(int64_t least, int64_t most) const;
 

@@ -8,9 +8,11 @@
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PreTokenizer.h"
 #include "runtime/tokenizer/TokenizerTable.h"
+#include "runtime/tokenizer/UnigramModel.h"
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 namespace moert {
 
@@ -26,7 +28,7 @@ struct TokenizerState {
   AddedTokenMatcher rawTokens;
   AddedTokenMatcher normalizedTokens;
   PreTokenizer preTokenizer;
-  BpeModel model;
+  std::variant<BpeModel, UnigramModel> model;
   std::vector<int32_t> specialIds;                   // Ascending.
   std::vector<NormalizedContent> normalizedContents; // By id.
   size_t modelRows;
@@ -97,7 +99,9 @@ public:
   Status take(std::string_view piece) override {
     if (piece.size() >= UINT32_MAX)
       return invalidInput("found a piece of ", piece.size(), " bytes, expected less than 4 GiB");
-    return state.model.encode(piece, bpe, ids);
+    if (const auto *model = std::get_if<UnigramModel>(&state.model))
+      return model->encode(piece, unigram, ids);
+    return std::get<BpeModel>(state.model).encode(piece, bpe, ids);
   }
 
   std::vector<int32_t> ids;
@@ -130,7 +134,14 @@ private:
   const TokenizerState &state;
   RegexScratch regex;
   BpeScratch bpe;
+  UnigramScratch unigram;
 };
+
+std::variant<BpeModel, UnigramModel> makeModel(const TokenizerTable &table) {
+  if (table.pipeline.model == ModelKind::kUnigram)
+    return UnigramModel(table.vocabulary, table.scores, table.pipeline);
+  return BpeModel(table.vocabulary, table.merges, table.pipeline);
+}
 
 /// Real tokenizers have a few steps of each kind. Every step of a pre-tokenizer calls the next one,
 /// and every normalizer may grow a text.
@@ -156,7 +167,7 @@ Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes, size_t model
   MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher normalizedTokens, AddedTokenMatcher::make(table, true));
   MOERT_ASSIGN_OR_RETURN(PreTokenizer preTokenizer,
                          PreTokenizer::make(table.pipeline.preTokenizers));
-  BpeModel model(table.vocabulary, table.merges, table.pipeline);
+  std::variant<BpeModel, UnigramModel> model = makeModel(table);
   std::vector<int32_t> specialIds;
   for (const AddedToken &token : table.addedTokens)
     if (token.special)

@@ -2,15 +2,13 @@
 
 #include "runtime/tokenizer/Tokenizer.h"
 #include "runtime/tokenizer/TokenizerJsonSteps.h"
+#include "runtime/tokenizer/TokenizerJsonUnigram.h"
 #include "runtime/tokenizer/TokenizerTable.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace moert {
 namespace {
-
-using TokenIds = std::unordered_map<std::string_view, int32_t>;
 
 // The largest plausible id of a vocabulary with this many entries: some have holes, but memory is
 // needed for every id up to the largest.
@@ -105,21 +103,14 @@ Status refuseUnsupportedSettings(const JsonNode &node) {
   return {};
 }
 
-Status parseModel(const JsonNode &node, TokenizerModel &model, TokenIds &ids) {
-  MOERT_ASSIGN_OR_RETURN(JsonNode type, node.member("type"));
-  std::string typeName = "BPE"; // Old files omit it; only BPE has merges.
-  if (!type.isNull()) {
-    MOERT_ASSIGN_OR_RETURN(typeName, type.text());
-  }
-  if (typeName != "BPE")
-    return invalidInput("model '", excerpt(typeName), "' is not supported; expected BPE");
+Result<TokenIds> parseBpe(const JsonNode &node, TokenizerModel &model) {
   MOERT_RETURN_IF_ERROR(refuseUnsupportedSettings(node));
   TokenizerPipeline &pipeline = model.pipeline;
   MOERT_RETURN_IF_ERROR(node.readOptionalFlag("byte_fallback", pipeline.byteFallback));
   MOERT_RETURN_IF_ERROR(node.readOptionalFlag("fuse_unk", pipeline.fuseUnknown));
   MOERT_RETURN_IF_ERROR(node.readOptionalFlag("ignore_merges", pipeline.ignoreMerges));
   MOERT_ASSIGN_OR_RETURN(JsonNode vocabulary, node.member("vocab"));
-  MOERT_ASSIGN_OR_RETURN(ids, parseVocabulary(vocabulary, model));
+  MOERT_ASSIGN_OR_RETURN(TokenIds ids, parseVocabulary(vocabulary, model));
   MOERT_ASSIGN_OR_RETURN(JsonNode merges, node.member("merges"));
   MOERT_RETURN_IF_ERROR(parseMerges(merges, ids, model));
   MOERT_ASSIGN_OR_RETURN(JsonNode unknown, node.member("unk_token"));
@@ -130,7 +121,21 @@ Status parseModel(const JsonNode &node, TokenizerModel &model, TokenIds &ids) {
     pipeline.unknownCharacter = isKnown ? UnknownCharacter::kToken : UnknownCharacter::kRefuse;
     pipeline.unknownId = isKnown ? id->second : 0;
   }
-  return {};
+  return ids;
+}
+
+Result<TokenIds> parseModel(const JsonNode &node, TokenizerModel &model) {
+  MOERT_ASSIGN_OR_RETURN(JsonNode type, node.member("type"));
+  std::string typeName = "BPE"; // Old files omit it; only BPE has merges.
+  if (!type.isNull()) {
+    MOERT_ASSIGN_OR_RETURN(typeName, type.text());
+  }
+  if (typeName == "Unigram")
+    return parseUnigram(node, model);
+  if (typeName == "BPE")
+    return parseBpe(node, model);
+  return invalidInput("model '", excerpt(typeName),
+                      "' is not supported; supported are BPE, Unigram");
 }
 
 Result<AddedToken> parseAddedToken(const JsonNode &node) {
@@ -194,9 +199,8 @@ Result<TokenizerModel> parseDocument(std::string_view text) {
       return version.wrong("'1.0'");
   }
   TokenizerModel model;
-  TokenIds ids;
   MOERT_ASSIGN_OR_RETURN(JsonNode modelNode, root.member("model"));
-  MOERT_RETURN_IF_ERROR(parseModel(modelNode, model, ids));
+  MOERT_ASSIGN_OR_RETURN(TokenIds ids, parseModel(modelNode, model));
   MOERT_ASSIGN_OR_RETURN(JsonNode added, root.member("added_tokens"));
   MOERT_RETURN_IF_ERROR(parseAddedTokens(added, model, ids));
   MOERT_RETURN_IF_ERROR(parseSteps(root, model.tokens.size(), model.pipeline));

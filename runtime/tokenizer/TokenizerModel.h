@@ -92,6 +92,9 @@ struct DecoderStep {
   bool operator==(const DecoderStep &) const = default;
 };
 
+/// What encodes a piece: byte-pair merges by rank, or the tokens whose scores have the largest sum.
+enum class ModelKind : uint8_t { kBpe, kUnigram };
+
 /// How the model encodes a character that is not in its vocabulary.
 enum class UnknownCharacter : uint8_t {
   kDrop,   // Not encoded: the file names no unknown token.
@@ -107,9 +110,10 @@ struct TokenizerPipeline {
   bool hasDecoder = false;        // Without one, decoding joins the tokens with spaces.
   std::vector<int32_t> prefixIds; // Special tokens that the post-processor puts before and after.
   std::vector<int32_t> suffixIds;
+  ModelKind model = ModelKind::kBpe;
   bool byteFallback = false;
-  bool fuseUnknown = false;
-  bool ignoreMerges = false;
+  bool fuseUnknown = false;  // kBpe; kUnigram always fuses.
+  bool ignoreMerges = false; // kBpe
   UnknownCharacter unknownCharacter = UnknownCharacter::kDrop;
   int32_t unknownId = 0;
 
@@ -117,12 +121,15 @@ struct TokenizerPipeline {
 };
 
 /// Invariants: every id is below tokens.size(); tokens are valid UTF-8 and, except empty ones,
-/// pairwise different; an added token's content is not empty.
+/// pairwise different; an added token's content is not empty. A Unigram model has no merges and at
+/// least one score, and every id below scores.size() has a token of the model.
 struct TokenizerModel {
   TokenizerPipeline pipeline;
   std::vector<std::string> tokens;     // By id; empty if the id has no token.
   std::vector<AddedToken> addedTokens; // In the file's order, no id twice.
   std::vector<TokenMerge> merges;      // By rank; of a pair listed twice, the later one counts.
+
+  std::vector<double> scores; // kUnigram: of the model's tokens, by id; finite.
 
   bool operator==(const TokenizerModel &) const = default;
 };

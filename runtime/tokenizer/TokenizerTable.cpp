@@ -3,8 +3,11 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/TokenizerTableFields.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace moert {
 namespace {
@@ -66,6 +69,15 @@ std::vector<uint32_t> makeMergeSlots(const std::vector<TokenMerge> &merges) {
     slots[findSlot(slots, hashPair(merge.left, merge.right), isSamePair)] = rank;
   }
   return slots;
+}
+
+std::vector<int32_t> sortIdsByToken(const TokenizerModel &model) {
+  std::vector<int32_t> ids(model.scores.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
+    return model.tokens[static_cast<size_t>(a)] < model.tokens[static_cast<size_t>(b)];
+  });
+  return ids;
 }
 
 template <typename T> std::span<const T> spanOf(const flatbuffers::Vector<T> &vector) {
@@ -132,6 +144,37 @@ Result<MergeView> readMerges(const tokenizer::Content &table, const VocabularyVi
   return view;
 }
 
+// The order of sorted_ids is checked, because a search for a byte relies on every token in its
+// range being long enough.
+Result<ScoreView> readScores(const tokenizer::Content &table, const VocabularyView &vocabulary) {
+  ScoreView view;
+  if (table.scores())
+    view.scores = spanOf(*table.scores());
+  if (table.sorted_ids())
+    view.sortedIds = spanOf(*table.sorted_ids());
+  bool isUnigram = table.model() == static_cast<uint8_t>(ModelKind::kUnigram);
+  if (view.scores.empty() == isUnigram || view.scores.size() > vocabulary.size() ||
+      view.sortedIds.size() != view.scores.size())
+    return invalidInput("scores, sorted_ids: found ", view.scores.size(), " and ",
+                        view.sortedIds.size(), ", expected ",
+                        isUnigram ? "1 to " : "none, since the model is BPE",
+                        isUnigram ? std::to_string(vocabulary.size()) + " of both" : "");
+  if (isUnigram && table.merges()->size() != 0)
+    return invalidInput("merges: found ", table.merges()->size(), ", expected none for Unigram");
+  for (double score : view.scores)
+    if (!std::isfinite(score))
+      return invalidInput("scores: found ", score, ", expected a finite number");
+  std::string_view previous;
+  for (int32_t id : view.sortedIds) {
+    if (id < 0 || static_cast<size_t>(id) >= view.scores.size())
+      return invalidInput("sorted_ids: found ", id, ", expected 0 to ", view.scores.size() - 1);
+    if (vocabulary.token(id) <= previous)
+      return invalidInput("sorted_ids: token ", id, " is not after the one before it");
+    previous = vocabulary.token(id);
+  }
+  return view;
+}
+
 Result<std::vector<AddedToken>> readAddedTokens(const tokenizer::Content &table,
                                                 const VocabularyView &vocabulary) {
   std::vector<AddedToken> tokens;
@@ -189,7 +232,11 @@ std::vector<std::byte> writeTokenizerTable(const TokenizerModel &model) {
   auto merges = builder.CreateVectorOfStructs(
       reinterpret_cast<const tokenizer::Merge *>(model.merges.data()), model.merges.size());
   auto mergeSlots = builder.CreateVector(makeMergeSlots(model.merges));
-  TableVocabulary vocabulary{storedBytes, storedOffsets, tokenSlots, merges, mergeSlots};
+  TableVocabulary vocabulary{storedBytes, storedOffsets, tokenSlots, merges, mergeSlots, {}, {}};
+  if (model.pipeline.model == ModelKind::kUnigram) {
+    vocabulary.scores = builder.CreateVector(model.scores);
+    vocabulary.sortedIds = builder.CreateVector(sortIdsByToken(model));
+  }
   builder.Finish(storeTable(builder, vocabulary, model), tokenizer::ContentIdentifier());
   std::vector<std::byte> result(builder.GetSize());
   std::memcpy(result.data(), builder.GetBufferPointer(), result.size());
@@ -209,12 +256,13 @@ Result<TokenizerTable> readTokenizerTable(std::span<const std::byte> bytes) {
   if (!tokenizer::VerifyContentBuffer(verifier))
     return invalidInput("tokenizer table: its structure is broken");
   const tokenizer::Content &table = *tokenizer::GetContent(data);
-  if (table.version() != kTokenizerTableVersion)
-    return invalidInput("tokenizer table: found version ", table.version(), ", this reads version ",
-                        kTokenizerTableVersion);
+  if (table.version() < 1 || table.version() > kTokenizerTableVersion)
+    return invalidInput("tokenizer table: found version ", table.version(),
+                        ", this reads versions 1 to ", kTokenizerTableVersion);
   TokenizerTable result;
   MOERT_ASSIGN_OR_RETURN(result.vocabulary, readVocabulary(table));
   MOERT_ASSIGN_OR_RETURN(result.merges, readMerges(table, result.vocabulary));
+  MOERT_ASSIGN_OR_RETURN(result.scores, readScores(table, result.vocabulary));
   MOERT_ASSIGN_OR_RETURN(result.addedTokens, readAddedTokens(table, result.vocabulary));
   MOERT_ASSIGN_OR_RETURN(result.pipeline, pipelineOf(table));
   MOERT_RETURN_IF_ERROR(checkPipeline(result.pipeline, result.vocabulary));

@@ -13,8 +13,8 @@
 
 namespace moert {
 
-/// The version that this code writes and reads.
-inline constexpr uint32_t kTokenizerTableVersion = 1;
+/// The last version that this code writes and reads; version 1 has no Unigram models.
+inline constexpr uint32_t kTokenizerTableVersion = 2;
 
 /// The table of a model that satisfies TokenizerModel's invariants. Same model, same bytes.
 std::vector<std::byte> writeTokenizerTable(const TokenizerModel &model);
@@ -44,11 +44,18 @@ struct MergeView {
   std::optional<uint32_t> find(int32_t left, int32_t right) const;
 };
 
-/// A checked table. vocabulary and merges point into the bytes that it was read from, which must
-/// outlive it; the rest is small and copied.
+/// The scores of a Unigram model, in place; both empty for BPE.
+struct ScoreView {
+  std::span<const double> scores;     // By id.
+  std::span<const int32_t> sortedIds; // The same tokens, ascending by their bytes.
+};
+
+/// A checked table. vocabulary, merges and scores point into the bytes that it was read from, which
+/// must outlive it; the rest is small and copied.
 struct TokenizerTable {
   VocabularyView vocabulary;
   MergeView merges;
+  ScoreView scores;
   std::vector<AddedToken> addedTokens;
   TokenizerPipeline pipeline;
 };

@@ -164,7 +164,8 @@ flatbuffers::Offset<tokenizer::Content> storeTable(flatbuffers::FlatBufferBuilde
   auto suffixIds = builder.CreateVector(pipeline.suffixIds);
 
   tokenizer::ContentBuilder table(builder);
-  table.add_version(kTokenizerTableVersion);
+  bool isUnigram = pipeline.model == ModelKind::kUnigram;
+  table.add_version(isUnigram ? kTokenizerTableVersion : 1);
   table.add_token_bytes(vocabulary.bytes);
   table.add_token_offsets(vocabulary.offsets);
   table.add_token_slots(vocabulary.slots);
@@ -182,6 +183,11 @@ flatbuffers::Offset<tokenizer::Content> storeTable(flatbuffers::FlatBufferBuilde
   table.add_ignore_merges(pipeline.ignoreMerges);
   table.add_unknown_character(static_cast<uint8_t>(pipeline.unknownCharacter));
   table.add_unknown_id(pipeline.unknownId);
+  if (isUnigram) {
+    table.add_model(static_cast<uint8_t>(pipeline.model));
+    table.add_scores(vocabulary.scores);
+    table.add_sorted_ids(vocabulary.sortedIds);
+  }
   return table.Finish();
 }
 
@@ -222,6 +228,7 @@ Result<TokenizerPipeline> pipelineOf(const tokenizer::Content &table) {
   MOERT_RETURN_IF_ERROR(readEnum(table.unknown_character(), UnknownCharacter::kRefuse,
                                  "treatment of unknown characters", pipeline.unknownCharacter));
   pipeline.unknownId = table.unknown_id();
+  MOERT_RETURN_IF_ERROR(readEnum(table.model(), ModelKind::kUnigram, "model", pipeline.model));
   return pipeline;
 }
 

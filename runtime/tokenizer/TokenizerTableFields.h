@@ -16,6 +16,8 @@ struct TableVocabulary {
   flatbuffers::Offset<flatbuffers::Vector<uint32_t>> slots;
   flatbuffers::Offset<flatbuffers::Vector<const tokenizer::Merge *>> merges;
   flatbuffers::Offset<flatbuffers::Vector<uint32_t>> mergeSlots;
+  flatbuffers::Offset<flatbuffers::Vector<double>> scores; // Unigram only, as the next one.
+  flatbuffers::Offset<flatbuffers::Vector<int32_t>> sortedIds;
 };
 
 flatbuffers::Offset<tokenizer::Content> storeTable(flatbuffers::FlatBufferBuilder &builder,

@@ -33,7 +33,8 @@ struct BrokenPlace {
 const BrokenPlace kBrokenPlaces[] = {
     {"/version", R"("2.0")", "version: found '2.0', expected '1.0'"},
     {"/model", "null", "model: found nothing, expected an object"},
-    {"/model/type", R"("Unigram")", "model 'Unigram' is not supported; expected BPE"},
+    {"/model/type", R"("WordPiece")",
+     "model 'WordPiece' is not supported; supported are BPE, Unigram"},
     {"/model/type", "3", "model.type: found 3, expected a text"},
     {"/model/vocab", "[]", "model.vocab: found an array, expected an object"},
     {"/model/vocab", "{}", "model.vocab: found no tokens, expected at least one"},
