@@ -2,21 +2,22 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
-#include "runtime/tokenizer/Normalizer.h"
 
 #include <algorithm>
 
 namespace moert {
 
-Result<AddedTokenMatcher> AddedTokenMatcher::make(const TokenizerTable &table, bool normalized) {
+Result<AddedTokenMatcher> AddedTokenMatcher::make(const TokenizerTable &table,
+                                                  const Normalizer *normalizer) {
+  RegexScratch scratch;
   AddedTokenMatcher matcher;
   bool hasSingleWord = false;
   for (const AddedToken &token : table.addedTokens) {
-    if (token.normalized != normalized)
+    if (token.normalized != (normalizer != nullptr))
       continue;
     std::string content(table.vocabulary.token(token.id));
-    if (normalized)
-      normalizeText(table.pipeline.normalizers, content);
+    if (normalizer)
+      MOERT_RETURN_IF_ERROR(normalizer->apply(content, scratch));
     if (content.empty())
       return invalidInput("added token '", excerpt(table.vocabulary.token(token.id)),
                           "' is normalized to nothing");

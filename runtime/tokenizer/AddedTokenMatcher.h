@@ -1,6 +1,7 @@
 // Finds a tokenizer's added tokens in text: leftmost, and the longest of those that start there.
 #pragma once
 
+#include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/Regex.h"
 #include "runtime/tokenizer/TokenizerTable.h"
 
@@ -19,8 +20,8 @@ struct TextSegment {
 /// the normalized text. Movable; split() may be called from many threads.
 class AddedTokenMatcher {
 public:
-  /// Uses the added tokens whose normalized flag has the given value.
-  static Result<AddedTokenMatcher> make(const TokenizerTable &table, bool normalized);
+  /// Uses the added tokens that are matched in normalized text, or without a normalizer the others.
+  static Result<AddedTokenMatcher> make(const TokenizerTable &table, const Normalizer *normalizer);
 
   /// Splits text, which must not be empty, into non-empty segments.
   Result<std::vector<TextSegment>> split(std::string_view text, RegexScratch &scratch) const;

@@ -1,24 +1,46 @@
-// Applies a tokenizer's normalizer list to text exactly as the reference package does: Unicode
-// normalization follows version 9 of the standard, the one that package uses.
+// Applies a tokenizer's normalizer list to text exactly as the reference package does.
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/tokenizer/Charsmap.h"
+#include "runtime/tokenizer/Regex.h"
 #include "runtime/tokenizer/TokenizerModel.h"
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moert {
 
-/// Refuses a list that could grow a text without bounds (only a hostile file has one).
-Status checkNormalizers(std::span<const NormalizerStep> steps);
+/// The normalizer list of a tokenizer, compiled. Movable; apply() may be called from many threads.
+class Normalizer {
+public:
+  /// Refuses broken patterns and character maps, and a list that could grow a text without bounds
+  /// (only a hostile file has one).
+  static Result<Normalizer> make(std::vector<NormalizerStep> list);
 
-/// Whether a step may remove characters from the front of a text.
-bool mayTakeFront(const NormalizerStep &step);
+  bool isEmpty() const { return steps.empty(); }
 
-/// Normalizes text, which must be valid UTF-8, in place.
-void normalizeText(std::span<const NormalizerStep> steps, std::string &text);
+  /// Normalizes text, which must be valid UTF-8, in place.
+  Status apply(std::string &text, RegexScratch &scratch) const;
+
+  uint64_t memoryBytes() const;
+
+private:
+  struct Step {
+    NormalizerStep what;
+    std::vector<Regex> regex;       // One or none.
+    std::vector<Charsmap> charsmap; // One or none.
+  };
+
+  Status applyStep(const Step &compiled, std::string &text, RegexScratch &scratch) const;
+
+  std::vector<Step> steps;
+};
+
+/// Whether a step may remove or replace the first character of a text, after which the reference
+/// package no longer counts the text as its front. replacement: Metaspace's character.
+bool mayTakeFront(const NormalizerStep &step, std::string_view replacement);
 
 /// text with every occurrence of pattern, which must not be empty, replaced, from left to right.
 std::string replaceAll(std::string_view text, std::string_view pattern, std::string_view content);

@@ -25,6 +25,7 @@ struct NormalizedContent {
 
 struct TokenizerState {
   TokenizerTable table;
+  Normalizer normalizer;
   AddedTokenMatcher rawTokens;
   AddedTokenMatcher normalizedTokens;
   PreTokenizer preTokenizer;
@@ -46,13 +47,15 @@ struct TokenizerState {
 
 namespace {
 
-std::vector<NormalizedContent> findNormalizedContents(const TokenizerTable &table) {
+Result<std::vector<NormalizedContent>> findNormalizedContents(const TokenizerTable &table,
+                                                              const Normalizer &normalizer) {
+  RegexScratch scratch;
   std::vector<NormalizedContent> contents;
   for (const AddedToken &token : table.addedTokens) {
     if (!token.normalized)
       continue;
     std::string content(table.vocabulary.token(token.id));
-    normalizeText(table.pipeline.normalizers, content);
+    MOERT_RETURN_IF_ERROR(normalizer.apply(content, scratch));
     if (content != table.vocabulary.token(token.id))
       contents.push_back({token.id, std::move(content)});
   }
@@ -62,18 +65,18 @@ std::vector<NormalizedContent> findNormalizedContents(const TokenizerTable &tabl
 }
 
 // Metaspace 'first' depends on whether a piece was at the front of the user's text. If a normalizer
-// may have removed text there, the result in the reference package depends on its internal state.
+// may have changed text there, the result in the reference package depends on its internal state.
 Status checkFrontIsKept(const TokenizerPipeline &pipeline) {
-  const std::vector<PreTokenizerStep> &steps = pipeline.preTokenizers;
-  bool asksForFront = std::any_of(steps.begin(), steps.end(), [](const PreTokenizerStep &step) {
-    return step.kind == PreTokenizerStep::Kind::kMetaspace &&
-           step.prependScheme == PrependScheme::kFirst;
-  });
-  const std::vector<NormalizerStep> &normalizers = pipeline.normalizers;
-  if (asksForFront && std::any_of(normalizers.begin(), normalizers.end(), mayTakeFront))
-    return invalidInput(
-        "pre_tokenizer: found Metaspace with prepend_scheme 'first' after a normalizer "
-        "that removes leading text, expected another scheme");
+  for (const PreTokenizerStep &step : pipeline.preTokenizers) {
+    if (step.kind != PreTokenizerStep::Kind::kMetaspace ||
+        step.prependScheme != PrependScheme::kFirst)
+      continue;
+    for (const NormalizerStep &normalizer : pipeline.normalizers)
+      if (mayTakeFront(normalizer, step.pattern))
+        return invalidInput(
+            "pre_tokenizer: found Metaspace with prepend_scheme 'first' after a normalizer "
+            "that removes or replaces leading text, expected another scheme");
+  }
   return {};
 }
 
@@ -108,10 +111,10 @@ public:
 
 private:
   Status addRawSegment(std::string_view text, bool atStart) {
-    if (state.table.pipeline.normalizers.empty())
+    if (state.normalizer.isEmpty())
       return addNormalized(text, atStart);
     std::string normalized(text);
-    normalizeText(state.table.pipeline.normalizers, normalized);
+    MOERT_RETURN_IF_ERROR(state.normalizer.apply(normalized, regex));
     return addNormalized(normalized, atStart);
   }
 
@@ -160,11 +163,13 @@ Status checkStepCounts(const TokenizerPipeline &pipeline) {
 Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes, size_t modelRows) {
   MOERT_ASSIGN_OR_RETURN(TokenizerTable table, readTokenizerTable(bytes));
   MOERT_RETURN_IF_ERROR(checkStepCounts(table.pipeline));
-  MOERT_RETURN_IF_ERROR(checkNormalizers(table.pipeline.normalizers));
   MOERT_RETURN_IF_ERROR(checkFrontIsKept(table.pipeline));
   MOERT_RETURN_IF_ERROR(checkDecoders(table.pipeline.decoders));
-  MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher rawTokens, AddedTokenMatcher::make(table, false));
-  MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher normalizedTokens, AddedTokenMatcher::make(table, true));
+  MOERT_ASSIGN_OR_RETURN(Normalizer normalizer,
+                         Normalizer::make(std::move(table.pipeline.normalizers)));
+  MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher rawTokens, AddedTokenMatcher::make(table, nullptr));
+  MOERT_ASSIGN_OR_RETURN(AddedTokenMatcher normalizedTokens,
+                         AddedTokenMatcher::make(table, &normalizer));
   MOERT_ASSIGN_OR_RETURN(PreTokenizer preTokenizer,
                          PreTokenizer::make(table.pipeline.preTokenizers));
   std::variant<BpeModel, UnigramModel> model = makeModel(table);
@@ -173,10 +178,12 @@ Result<Tokenizer> Tokenizer::load(std::span<const std::byte> bytes, size_t model
     if (token.special)
       specialIds.push_back(token.id);
   std::sort(specialIds.begin(), specialIds.end());
-  std::vector<NormalizedContent> normalizedContents = findNormalizedContents(table);
-  return Tokenizer(std::make_unique<TokenizerState>(TokenizerState{
-      std::move(table), std::move(rawTokens), std::move(normalizedTokens), std::move(preTokenizer),
-      model, std::move(specialIds), std::move(normalizedContents), modelRows}));
+  MOERT_ASSIGN_OR_RETURN(std::vector<NormalizedContent> normalizedContents,
+                         findNormalizedContents(table, normalizer));
+  return Tokenizer(std::make_unique<TokenizerState>(
+      TokenizerState{std::move(table), std::move(normalizer), std::move(rawTokens),
+                     std::move(normalizedTokens), std::move(preTokenizer), model,
+                     std::move(specialIds), std::move(normalizedContents), modelRows}));
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<TokenizerState> loadedState) : state(std::move(loadedState)) {}
@@ -229,8 +236,9 @@ uint64_t Tokenizer::memoryBytes() const {
   for (const NormalizedContent &changed : state->normalizedContents)
     contentBytes += sizeof(NormalizedContent) + changed.content.capacity();
   return sizeof(TokenizerState) + contentBytes + table.addedTokens.capacity() * sizeof(AddedToken) +
-         state->specialIds.capacity() * sizeof(int32_t) + state->rawTokens.memoryBytes() +
-         state->normalizedTokens.memoryBytes() + state->preTokenizer.memoryBytes();
+         state->specialIds.capacity() * sizeof(int32_t) + state->normalizer.memoryBytes() +
+         state->rawTokens.memoryBytes() + state->normalizedTokens.memoryBytes() +
+         state->preTokenizer.memoryBytes();
 }
 
 std::optional<int32_t> Tokenizer::idOf(std::string_view token) const {

@@ -33,13 +33,25 @@ struct TokenMerge {
 };
 
 struct NormalizerStep {
-  enum class Kind : uint8_t { kNfc, kNfd, kNfkc, kNfkd, kPrepend, kReplace, kStrip, kByteLevel };
+  enum class Kind : uint8_t {
+    kNfc,
+    kNfd,
+    kNfkc,
+    kNfkd,
+    kPrepend,
+    kReplace,
+    kStrip,
+    kByteLevel,
+    kReplaceRegex,
+    kPrecompiled,
+  };
 
   Kind kind = Kind::kNfc;
-  std::string pattern; // kReplace: the text to replace, never empty.
-  std::string content; // kReplace: the replacement; kPrepend: the text to prepend.
+  std::string pattern; // kReplace: the text to replace, never empty; kReplaceRegex: as in the file.
+  std::string content; // kReplace, kReplaceRegex: the replacement; kPrepend: the text to prepend.
   bool left = false;   // kStrip
   bool right = false;  // kStrip
+  std::string charsmap; // kPrecompiled: the bytes of SentencePiece's character map; Charsmap.h.
 
   bool operator==(const NormalizerStep &) const = default;
 };

@@ -60,13 +60,15 @@ Status expectText(std::string_view text, std::string_view what) {
 Result<NormalizerStep> normalizerOf(const tokenizer::Normalizer &stored) {
   using Kind = NormalizerStep::Kind;
   NormalizerStep step;
-  MOERT_RETURN_IF_ERROR(readEnum(stored.kind(), Kind::kByteLevel, "normalizer", step.kind));
+  MOERT_RETURN_IF_ERROR(readEnum(stored.kind(), Kind::kPrecompiled, "normalizer", step.kind));
   MOERT_RETURN_IF_ERROR(readText(stored.pattern(), "normalizer", step.pattern));
   MOERT_RETURN_IF_ERROR(readText(stored.content(), "normalizer", step.content));
   if (step.kind == Kind::kReplace)
     MOERT_RETURN_IF_ERROR(expectText(step.pattern, "Replace"));
   step.left = stored.left();
   step.right = stored.right();
+  if (stored.charsmap())
+    step.charsmap.assign(stored.charsmap()->begin(), stored.charsmap()->end());
   return step;
 }
 
@@ -115,8 +117,12 @@ storeNormalizers(flatbuffers::FlatBufferBuilder &builder, const TokenizerPipelin
   for (const NormalizerStep &step : pipeline.normalizers) {
     auto pattern = builder.CreateString(step.pattern);
     auto content = builder.CreateString(step.content);
+    flatbuffers::Offset<flatbuffers::Vector<uint8_t>> charsmap;
+    if (step.kind == NormalizerStep::Kind::kPrecompiled)
+      charsmap = builder.CreateVector(reinterpret_cast<const uint8_t *>(step.charsmap.data()),
+                                      step.charsmap.size());
     stored.push_back(tokenizer::CreateNormalizer(builder, static_cast<uint8_t>(step.kind), pattern,
-                                                 content, step.left, step.right));
+                                                 content, step.left, step.right, charsmap));
   }
   return stored;
 }

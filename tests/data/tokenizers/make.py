@@ -4,13 +4,15 @@
     pip install tokenizers==0.23.3
     ./make.py TEXT.jsonl...      TEXT: documents to train on; here ../documents/calibration.jsonl
 
-Small byte-pair encoders of the kinds that checkpoints have, each trained on the given texts and on
+Small byte-pair encoders and Unigram models of the kinds that checkpoints have, each trained on the given texts and on
 corpus.json, and what the package makes of every text in corpus.json. The tests never run this script; they
 hold the C++ tokenizer against its results.
 """
 
+import base64
 import json
 import pathlib
+import struct
 import sys
 
 import tokenizers
@@ -29,11 +31,19 @@ DEEPSEEK3 = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P
              r"""| ?[\p{P}\p{S}]+[\r\n]*""" + SPACES)
 
 
+QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]")
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?" + UPPER + "*" + LOWER + r"+|[^\r\n\p{L}\p{N}]?" + UPPER + "+" + LOWER
+          + r"*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + SPACES)
+BAILING = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
+           r"|\s+(?!\S)|\s+")
+KIMI = (r"[\p{Han}]+|" + O200K.replace(r"\p{M}]", r"\p{M}&&[^\p{Han}]]")).replace(r"[\r\n/]*", r"[\r\n]*")
+
+
 def isolated(pattern):
     return pre_tokenizers.Split(Regex(pattern), "isolated")
 
 
-def byte_level(splits, normalizer=None, gpt2_regex=False):
+def byte_level(splits, normalizer=None, gpt2_regex=False, vocab_size=1200):
     """A tokenizer on the byte alphabet, cut by the given pre-tokenizers, GPT-2's pattern or both."""
     tokenizer = Tokenizer(models.BPE())
     if normalizer:
@@ -42,7 +52,7 @@ def byte_level(splits, normalizer=None, gpt2_regex=False):
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splits + [last]) if splits else last
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    trainer = trainers.BpeTrainer(vocab_size=1200, show_progress=False,
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     return tokenizer, trainer
 
@@ -64,11 +74,14 @@ def added(content, id, **flags):
 
 
 def append_tokens(document, tokens):
+    vocabulary = document["model"]["vocab"]
+    if isinstance(vocabulary, list):
+        vocabulary = {piece: id for id, (piece, _) in enumerate(vocabulary)}
     for content, flags in tokens:
         taken = [token["id"] for token in document["added_tokens"]]
-        id = document["model"]["vocab"].get(content)
+        id = vocabulary.get(content)
         if id is None:
-            id = max([len(document["model"]["vocab"])] + [1 + other for other in taken])
+            id = max([len(vocabulary)] + [1 + other for other in taken])
         document["added_tokens"].append(added(content, id, **flags))
 
 
@@ -167,6 +180,110 @@ def flavours(train):
     return document
 
 
+def qwen35(train):
+    document = train(*byte_level([isolated(QWEN35)], normalizers.NFC(), vocab_size=600))
+    append_tokens(document, [("<|im_start|>", SPECIAL), ("<|im_end|>", SPECIAL)])
+    return document
+
+
+def tekken(train):
+    document = train(*byte_level([isolated(TEKKEN)], vocab_size=600))
+    append_tokens(document, [("<s>", SPECIAL), ("</s>", SPECIAL)])
+    document["post_processor"] = template("<s>", document["added_tokens"][0]["id"])
+    return document
+
+
+def bailing(train):
+    document = train(*byte_level([isolated(BAILING)], vocab_size=600))
+    append_tokens(document, [("<|endoftext|>", SPECIAL)])
+    return document
+
+
+def kimi(train):
+    document = train(*byte_level([isolated(KIMI)], vocab_size=600))
+    append_tokens(document, [("<|im_end|>", SPECIAL)])
+    return document
+
+
+def gemma(train):
+    """Gemma 4: spaces are part of the normalized text, and only rows of line breaks are cut off."""
+    document = train(*byte_fallback())
+    document["added_tokens"] = document["added_tokens"][:3]
+    document["normalizer"] = json.loads(normalizers.Replace(" ", "▁").__getstate__())
+    document["pre_tokenizer"] = json.loads(isolated(r"[^\n]+|[\n]+").__getstate__())
+    document["decoder"] = json.loads(decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]).__getstate__())
+    document["post_processor"] = template("<s>", 1)
+    return document
+
+
+def charsmap(replacements):
+    """SentencePiece's character map of a few replacements: a double-array trie and the texts."""
+    texts, trie = b"", {}
+    for key, value in sorted(replacements.items()):
+        node = trie
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[None] = len(texts)  # None: a key ends here.
+        texts += value.encode() + b"\0"
+    units, taken = {}, {0}
+
+    def place(position, node, label):
+        slots = [byte or 0 for byte in node]
+        base = next(base for base in range(1, 1 << 21)
+                    if all((position ^ base ^ slot) not in taken for slot in slots))
+        taken.update(position ^ base ^ slot for slot in slots)
+        units[position] = base << 10 | (None in node) << 8 | label
+        for byte, child in node.items():
+            if byte is None:
+                units[position ^ base] = child | 1 << 31
+            else:
+                place(position ^ base ^ byte, child, byte)
+
+    place(0, trie, 0)
+    array = [units.get(index, 0) for index in range((max(units) | 255) + 1)]  # Any byte may be looked up from a unit.
+    return struct.pack(f"<{len(array) + 1}I", 4 * len(array), *array) + texts
+
+
+REPLACEMENTS = {"\t": " ", "\n": " ", "\r": " ", "\u0001": "", "\u007f": "", "\u200b": " ", "\ufeff": "", "…": "...", "ﬁ": "fi",
+                "²": "2", "½": "1⁄2", "Å": "Å", "e\u0301": "é", "é": "e", "Ａ": "A", "ｆ": "f", "㍿": "株式会社"}
+
+
+def unigram(tokenizer, byte_fallback):
+    """A Unigram tokenizer with SentencePiece's first three tokens."""
+    special = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256) if byte_fallback]
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer, trainers.UnigramTrainer(vocab_size=600 + len(special), show_progress=False, unk_token="<unk>",
+                                              special_tokens=special)
+
+
+def t5(train):
+    """T5, Switch Transformers: a character map, spaces in front of words, end of text."""
+    document = train(*unigram(Tokenizer(models.Unigram()), False))
+    document["added_tokens"] = document["added_tokens"][:3]
+    map = base64.b64encode(charsmap(REPLACEMENTS)).decode()
+    document["normalizer"] = {"type": "Sequence", "normalizers": [
+        {"type": "Precompiled", "precompiled_charsmap": map},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}]}
+    document["decoder"] = document["pre_tokenizer"]
+    document["post_processor"] = template("</s>", 2)
+    document["post_processor"]["single"].reverse()
+    append_tokens(document, [("<extra_id_0>", {"special": True, "lstrip": True}), ("<extra_id_1>", {"special": True, "rstrip": True})])
+    return document
+
+
+def unigram_bytes(train):
+    """LLM-jp: a document is one word, and unknown characters become bytes."""
+    document = train(*unigram(Tokenizer(models.Unigram()), True))
+    document["added_tokens"] = document["added_tokens"][:3]
+    document["normalizer"] = json.loads(normalizers.Sequence([normalizers.NFKC(), normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]).__getstate__())
+    document["pre_tokenizer"] = None
+    document["model"]["byte_fallback"] = True
+    document["decoder"] = json.loads(decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]).__getstate__())
+    return document
+
+
 def compact(document):
     """One line for each part that a person might read, the vocabulary and the merges on one line each."""
     model = document.pop("model")
@@ -185,9 +302,12 @@ def main():
         tokenizer.train_from_iterator(texts, trainer)
         return json.loads(tokenizer.to_str())
 
-    for make in (gpt2, granite, llama3, qwen2, o200k, deepseek3, llama, metaspace, flavours):
-        text = compact(make(train))
-        (HERE / f"{make.__name__}.json").write_text(text)
+    for make in (gpt2, granite, llama3, qwen2, o200k, deepseek3, llama, metaspace, flavours, qwen35, tekken, bailing, kimi,
+                 gemma, t5, unigram_bytes):
+        path = HERE / f"{make.__name__}.json"
+        if not path.exists():  # Training is not deterministic; delete a file to make it anew.
+            path.write_text(compact(make(train)))
+        text = path.read_text()
         tokenizer = Tokenizer.from_str(text)
         ids = [tokenizer.encode(entry).ids for entry in corpus]
         with (HERE / f"{make.__name__}.expected.json").open("w") as out:

@@ -15,7 +15,8 @@ namespace moert {
 
 /// The files NAME.json in tests/data/tokenizers.
 inline constexpr const char *kTokenizerKinds[] = {
-    "gpt2", "granite", "llama3", "qwen2", "o200k", "deepseek3", "llama", "metaspace", "flavours"};
+    "gpt2",     "granite", "llama3", "qwen2",   "o200k", "deepseek3", "llama", "metaspace",
+    "flavours", "qwen35",  "tekken", "bailing", "kimi",  "gemma",     "t5",    "unigram_bytes"};
 
 inline std::string readTestFile(const std::string &name) {
   std::ifstream file(std::string(MOE_TEST_DATA_DIR) + "/tokenizers/" + name, std::ios::binary);

@@ -1,7 +1,7 @@
-// The stages of text on its way to the model: UTF-8, normalization, splitting.
+// The stages of text on its way to the model: UTF-8 and splitting; NormalizerTest.cpp has the one
+// between.
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/ByteAlphabet.h"
-#include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PieceSplitter.h"
 #include "runtime/tokenizer/PreTokenizer.h"
 
@@ -10,13 +10,6 @@
 using namespace moert;
 
 namespace {
-
-std::string normalized(NormalizerStep::Kind kind, std::string text) {
-  NormalizerStep step;
-  step.kind = kind;
-  normalizeText({&step, 1}, text);
-  return text;
-}
 
 std::string encoded(uint32_t codePoint) {
   std::string text;
@@ -86,35 +79,6 @@ TEST_CASE("the byte alphabet is a bijection that keeps printable ASCII") {
   CHECK(byteToAlphabet('a') == 'a');
   CHECK(!alphabetToByte(' ').has_value());
   CHECK(!alphabetToByte(0x144).has_value());
-}
-
-TEST_CASE("the four normalization forms compose and decompose as Unicode defines") {
-  using Kind = NormalizerStep::Kind;
-  CHECK(normalized(Kind::kNfc, "cafe\u0301 \u212B") == "café \u00C5");
-  CHECK(normalized(Kind::kNfd, "é") == "e\u0301");
-  CHECK(normalized(Kind::kNfkc, "ﬁ Ａ") == "fi A");
-  CHECK(normalized(Kind::kNfkd, "ﬁé") == "fie\u0301");
-  CHECK(normalized(Kind::kNfc, "ﬁ") == "ﬁ");
-}
-
-TEST_CASE("combining marks are reordered after plain letters too") {
-  // U+0323 (below, class 220) goes before U+0301 (above, class 230).
-  CHECK(normalized(NormalizerStep::Kind::kNfd, "xq\u0301\u0323x") == "xq\u0323\u0301x");
-}
-
-TEST_CASE("characters newer than the reference package's tables stay unchanged") {
-  using Kind = NormalizerStep::Kind;
-  // U+0898 has a combining class since Unicode 14, U+32FF a decomposition since 12.1.
-  CHECK(normalized(Kind::kNfd, "a\u0301\u0898\u0323") == "a\u0301\u0898\u0323");
-  CHECK(normalized(Kind::kNfkc, "\u32FF") == "\u32FF");
-  CHECK(normalized(Kind::kNfc, "\U00011935\U00011930") == "\U00011935\U00011930");
-}
-
-TEST_CASE("replacements that could grow a text without bounds are refused") {
-  NormalizerStep doubling{NormalizerStep::Kind::kReplace, std::string("a"), std::string("aa"),
-                          false, false};
-  CHECK(checkNormalizers(std::vector<NormalizerStep>(12, doubling)).isOk());
-  CHECK(!checkNormalizers(std::vector<NormalizerStep>(64, doubling)).isOk());
 }
 
 TEST_CASE("each split behaviour treats a row of matches as its name says") {

@@ -65,17 +65,27 @@ const BrokenPlace kBrokenPlaces[] = {
     {"/added_tokens", "{}", "added_tokens: found an object, expected an array"},
     {"/added_tokens/0", R"({"id": 7, "content": "x"})",
      "[0].single_word: found nothing, expected true or"},
-    {"/normalizer", R"({"type": "Precompiled"})",
-     "normalizer 'Precompiled' is not supported; supported are NFC, NFD, NFKC, NFKD, Prepend, "
+    {"/normalizer", R"({"type": "Lowercase"})",
+     "normalizer 'Lowercase' is not supported; supported are NFC, NFD, NFKC, NFKD, Prepend, "
      "Replace"},
+    {"/normalizer", R"({"type": "Precompiled"})",
+     "normalizer.precompiled_charsmap: found nothing, expected a text"},
+    {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})",
+     "precompiled_charsmap: found 3 digits of base64, expected a multiple of 4"},
+    {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AA*A"})",
+     "precompiled_charsmap: found '*', expected a digit of base64"},
+    {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "=AAA"})",
+     "precompiled_charsmap: found '=', expected a digit of base64"},
+    {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAAA"})",
+     "found a character map of 3 bytes with a trie of 0, expected"},
     {"/normalizer", R"("NFC")", "normalizer: found 'NFC', expected an object"},
     {"/normalizer", R"({"type": "Sequence"})",
      "normalizer.normalizers: found nothing, expected an array"},
     {"/normalizer", R"({"type": "Sequence", "normalizers": [null]})",
      "normalizers[0]: found nothing"},
     {"/normalizer", R"({"type": "Prepend", "prepend": ""})", "normalizer: found an empty text"},
-    {"/normalizer", R"({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": ""})",
-     "Replace of the regular expression  {2,} is not supported; supported is a plain String"},
+    {"/normalizer", R"({"type": "Replace", "pattern": {"Regex": " *"}, "content": ""})",
+     "normalizer: the regular expression  * is not supported: it can match nothing"},
     {"/normalizer", R"({"type": "Replace", "pattern": {}, "content": ""})",
      "normalizer.pattern: found neither or both of String and Regex"},
     {"/normalizer", R"({"type": "Replace", "pattern": {"String": ""}, "content": ""})",
@@ -171,7 +181,16 @@ TEST_CASE("Metaspace 'first' is refused if the front of the text may have been r
   json["normalizer"] = {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}};
   CHECK(refusal(json.dump()) == "accepted");
   json["normalizer"]["strip_left"] = true;
-  checkRefusal(refusal(json.dump()), "'first' after a normalizer that removes leading text");
+  checkRefusal(refusal(json.dump()), "'first' after a normalizer that removes or replaces leading");
+  // The reference package loses the front at a replaced text of several characters.
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "ab"}}}, {"content", "c"}};
+  checkRefusal(refusal(json.dump()), "'first' after a normalizer that removes or replaces leading");
+  json["normalizer"]["pattern"] = {{"String", "a"}};
+  CHECK(refusal(json.dump()) == "accepted");
+  json["normalizer"]["pattern"] = {{"Regex", " {2,}"}};
+  checkRefusal(refusal(json.dump()), "'first' after a normalizer that removes or replaces leading");
+  json["normalizer"]["content"] = "▁"; // Nothing is prepended to it in any case.
+  CHECK(refusal(json.dump()) == "accepted");
   json["normalizer"] = nullptr;
   json["pre_tokenizer"] = {{"type", "Sequence"}};
   json["pre_tokenizer"]["pretokenizers"] =
