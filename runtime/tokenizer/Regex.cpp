@@ -13,9 +13,14 @@ namespace moert {
 
 RegexScratch::RegexScratch()
     : matchData(pcre2_match_data_create(1, nullptr)),
-      matchContext(pcre2_match_context_create(nullptr)) {}
+      matchContext(pcre2_match_context_create(nullptr)) {
+  constexpr uint32_t kMaxHeapKib = 512 << 10; // PCRE2's own limit is 20 GB.
+  if (matchContext)
+    pcre2_set_heap_limit(matchContext, kMaxHeapKib);
+}
 
 RegexScratch::~RegexScratch() {
+  pcre2_jit_stack_free(jitStack);
   pcre2_match_data_free(matchData);
   pcre2_match_context_free(matchContext);
 }
@@ -68,11 +73,22 @@ Result<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch 
   pcre2_set_match_limit(scratch.matchContext,
                         static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
   auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  int count = pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.matchData,
-                          scratch.matchContext);
+  auto match = [&](uint32_t options) {
+    return pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | options,
+                       scratch.matchData, scratch.matchContext);
+  };
+  int count = match(0);
+  if (count == PCRE2_ERROR_JIT_STACKLIMIT && !scratch.jitStack) {
+    // A repeated intersection of classes needs some bytes for each character of a word; the
+    // interpreter would need 300.
+    constexpr size_t kFirstBytes = 32 << 10;
+    constexpr size_t kMaxBytes = 256 << 20;
+    scratch.jitStack = pcre2_jit_stack_create(kFirstBytes, kMaxBytes, nullptr);
+    pcre2_jit_stack_assign(scratch.matchContext, nullptr, scratch.jitStack);
+    count = match(0);
+  }
   if (count == PCRE2_ERROR_JIT_STACKLIMIT)
-    count = pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                        scratch.matchData, scratch.matchContext);
+    count = match(PCRE2_NO_JIT);
   if (count == PCRE2_ERROR_NOMATCH)
     return RegexMatch();
   if (count < 0)

@@ -15,6 +15,7 @@
 struct pcre2_real_code_8;
 struct pcre2_real_match_data_8;
 struct pcre2_real_match_context_8;
+struct pcre2_real_jit_stack_8;
 
 namespace moert {
 
@@ -38,6 +39,7 @@ private:
   friend class Regex;
   pcre2_real_match_data_8 *matchData;
   pcre2_real_match_context_8 *matchContext;
+  pcre2_real_jit_stack_8 *jitStack = nullptr; // Created when the default one is too small.
 };
 
 struct RegexMatch {

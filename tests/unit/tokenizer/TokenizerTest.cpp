@@ -119,6 +119,12 @@ TEST_CASE("a long run of spaces is split without reaching the match limit") {
   CHECK(loaded.tokenizer.decode(loaded.encode(text), true) == text);
 }
 
+TEST_CASE("a word of a megabyte is split by a pattern with intersections of classes") {
+  LoadedTokenizer loaded = loadJson(readTestFile("kimi.json"));
+  std::string text(1 << 20, 'a');
+  CHECK(loaded.tokenizer.decode(loaded.encode(text), true) == text);
+}
+
 TEST_CASE("the post-processor's special tokens surround the text, in the file's order") {
   nlohmann::json json = smallTokenizer();
   json["post_processor"] = nlohmann::json::parse(R"({"type": "TemplateProcessing",
