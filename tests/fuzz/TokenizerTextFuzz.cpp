@@ -15,9 +15,11 @@ struct Loaded {
   Tokenizer tokenizer;
 };
 
-// All bytes, a few merges, one added token; cut by a pattern, or by GPT-2's if it is empty.
-Loaded byteLevel(const std::string &pattern) {
+// All bytes, a few merges or longer tokens with scores, one added token; cut by a pattern, or by
+// GPT-2's if it is empty.
+Loaded byteLevel(const std::string &pattern, ModelKind kind = ModelKind::kBpe) {
   TokenizerModel model;
+  model.pipeline.model = kind;
   for (int byte = 0; byte < 256; ++byte) {
     std::string token;
     appendCodePoint(byteToAlphabet(static_cast<unsigned char>(byte)), token);
@@ -26,10 +28,14 @@ Loaded byteLevel(const std::string &pattern) {
   constexpr std::pair<int32_t, int32_t> kMerges[] = {{0xC3, 0xA9}, {' ', ' '}, {'a', 'a'}};
   for (auto [left, right] : kMerges) {
     auto merged = static_cast<int32_t>(model.tokens.size());
-    model.merges.push_back({left, right, merged});
+    if (kind == ModelKind::kBpe)
+      model.merges.push_back({left, right, merged});
     model.tokens.push_back(model.tokens[static_cast<size_t>(left)] +
                            model.tokens[static_cast<size_t>(right)]);
   }
+  if (kind == ModelKind::kUnigram)
+    for (size_t id = 0; id < model.tokens.size(); ++id)
+      model.scores.push_back(-static_cast<double>(id % 7));
   AddedToken added;
   added.id = static_cast<int32_t>(model.tokens.size());
   model.tokens.push_back("<|x|>");
@@ -61,6 +67,10 @@ const Loaded &pick(uint8_t choice) {
           R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
           R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
       byteLevel(R"(\s+$)"),
+      byteLevel(R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+                R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re)?|\p{N}{1,3}+)"
+                R"(| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s)"),
+      byteLevel(R"( ?[^(\s|[.,!?])]+)", ModelKind::kUnigram),
   };
   return kTokenizers[choice % std::size(kTokenizers)];
 }
