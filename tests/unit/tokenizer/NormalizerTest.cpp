@@ -121,9 +121,9 @@ TEST_CASE("a replaced regular expression is replaced from left to right") {
 
 TEST_CASE("a character map replaces short clusters by their first key, others by character") {
   NormalizerStep step = precompiled(smallCharsmap());
-  for (const auto &[text, expected] : kMapped) {
-    CAPTURE(text);
-    CHECK(normalized(step, text) == expected);
+  for (const auto &mapped : kMapped) {
+    CAPTURE(mapped.first);
+    CHECK(normalized(step, mapped.first) == mapped.second);
   }
 }
 
