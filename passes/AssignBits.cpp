@@ -75,6 +75,8 @@ FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
     return floatFormat(WeightKind::kF32);
   if (weight.getRole() == WeightRole::kRouter)
     return floatFormat(stored);
+  if (weight.getRole() == WeightRole::kHeads && width != ResidentBits::kSource)
+    width = ResidentBits::k16;
   switch (width) {
   case ResidentBits::kSource:
     return floatFormat(stored);

@@ -1,5 +1,7 @@
 #include "passes/ExpandProgram.h"
 
+#include "passes/JoinProducts.h"
+#include "passes/WeightFormats.h"
 #include "runtime/base/CheckedMath.h"
 
 #include "mlir/IR/Builders.h"
@@ -25,6 +27,7 @@ private:
   LogicalResult expand(EmbedOp op);
   LogicalResult expand(NormOp op);
   LogicalResult expand(AttentionOp op);
+  LogicalResult expand(LatentAttentionOp op);
   LogicalResult expand(RouteOp op);
   LogicalResult expand(PredictOp op);
   LogicalResult expand(ExpertsOp op);
@@ -40,7 +43,6 @@ private:
   Value newBuffer(BufferKind kind, uint64_t width, uint64_t group = 0);
   Value newRow(uint64_t width) { return newBuffer(BufferKind::kF32, width); }
   template <typename OpT, typename... Args> void execute(Location loc, Args &&...args);
-  template <typename OpT> void join(OpT op);
   Value inputFor(Location loc, FormatAttr format, Value row);
   FailureOr<Value> linear(Operation *op, LinearAttr linear, Value input,
                           ProductRole role = ProductRole::kDense);
@@ -96,21 +98,6 @@ template <typename OpT, typename... Args> void Expander::execute(Location loc, A
       quantized.erase(effect.getValue());
 }
 
-/// Products of one buffer that follow each other, such as query, key and value, are computed in one
-/// parallel run. placeProgram() gives them results that lie apart.
-template <typename OpT> void Expander::join(OpT op) {
-  size_t together = 0; // Instructions of the run before this one.
-  for (Operation *other = op->getPrevNode(); auto earlier = dyn_cast_or_null<OpT>(other);
-       other = other->getPrevNode()) {
-    if (earlier.getSrc() != op.getSrc() || earlier->getAttr(kLayerAttr) != op->getAttr(kLayerAttr))
-      break;
-    ++together;
-    if (!earlier.getJoined())
-      break;
-  }
-  op.setJoined(together > 0 && together < moert::kMostTogether);
-}
-
 /// The row in the form that a product with such a weight needs.
 Value Expander::inputFor(Location loc, FormatAttr format, Value row) {
   if (!format.isQuantized())
@@ -123,13 +110,6 @@ Value Expander::inputFor(Location loc, FormatAttr format, Value row) {
   execute<ExecQuantizeOp>(loc, row, copy);
   quantized[row].push_back(copy);
   return copy;
-}
-
-static FailureOr<FormatAttr> formatOf(Operation *op, WeightOp weight) {
-  if (std::optional<FormatAttr> format = weight.getFormat())
-    return *format;
-  return op->emitOpError() << "uses weight @" << weight.getSymName()
-                           << ", which has no format: run moe-assign-bits first";
 }
 
 FailureOr<Value> Expander::linear(Operation *op, LinearAttr linear, Value input, ProductRole role) {
@@ -234,6 +214,46 @@ LogicalResult Expander::expand(AttentionOp op) {
   return success();
 }
 
+LogicalResult Expander::expand(LatentAttentionOp op) {
+  Location loc = op.getLoc();
+  Value input = bufferOf(op.getInput());
+  uint32_t heads = op.getHeads(), keyDim = symbol<KvSlotOp>(op.getSlotAttr()).getKeyDim();
+  auto keyUp = symbol<WeightOp>(op.getKeyUpAttr()), valueUp = symbol<WeightOp>(op.getValueUpAttr());
+  uint32_t rank = valueUp.cols(), shared = keyDim - rank;
+  auto product = [&](LinearAttr of, Value row) {
+    return linear(op, of, row, ProductRole::kAttention);
+  };
+  auto perHead = [&](Value src, WeightOp weight, uint32_t kept) {
+    Value dst = newRow(weight.rows() + uint64_t(heads) * kept);
+    execute<ExecLinearHeadsOp>(loc, src, dst, weight.getSymName(), heads, kept);
+    return dst;
+  };
+  if (failed(formatOf(op, keyUp)) || failed(formatOf(op, valueUp)))
+    return failure();
+  // First the products of the input, which are computed together.
+  FailureOr<Value> query = product(op.getQueryDown().value_or(op.getQuery()), input),
+                   key = failure(), latent = failure(), output = failure();
+  if (failed(query) || failed(key = product(op.getKey(), input)) ||
+      failed(latent = product(op.getLatent(), input)))
+    return failure();
+  headNorm(loc, op.getLatentNorm(), *latent);
+  headNorm(loc, op.getQueryNorm(), *query);
+  if (op.getQueryDown() && failed(query = product(op.getQuery(), *query)))
+    return failure();
+  Value absorbed = perHead(*query, keyUp, shared);
+  if (op.getRope()) {
+    execute<ExecRopeOp>(loc, absorbed, heads, keyDim, *op.getRope());
+    execute<ExecRopeOp>(loc, *key, 1u, shared, *op.getRope());
+  }
+  execute<ExecStoreKvOp>(loc, *key, *latent, op.getSlotAttr());
+  Value attended = newRow(uint64_t(heads) * rank);
+  execute<ExecAttendOp>(loc, absorbed, attended, op.getSlot(), heads, 0u, op.getScale());
+  if (failed(output = product(op.getOutput(), perHead(attended, valueUp, 0))))
+    return failure();
+  buffers[op.getResult()] = *output;
+  return success();
+}
+
 LogicalResult Expander::expand(RouteOp op) {
   FailureOr<Value> scores =
       linear(op, op.getRouter(), bufferOf(op.getInput()), ProductRole::kRouter);
@@ -266,25 +286,6 @@ LogicalResult Expander::expand(PredictOp op) {
                          op.getRouter().getBias(), op.getMoeLayerAttr(), op.getAheadAttr(),
                          UnitAttr(), UnitAttr());
   return success();
-}
-
-/// The format of a layer's first slice, if all others need the same input.
-static FailureOr<FormatAttr> commonFormat(ExpertsOp op, MoeLayerOp layer) {
-  if (!layer.getSlices())
-    return op.emitOpError() << "uses the experts of @" << layer.getSymName()
-                            << ", which have no slices: run moe-assign-bits first";
-  FormatAttr first;
-  for (auto list : layer.getSlices()->getAsRange<ArrayAttr>())
-    for (FormatAttr format : list.getAsRange<FormatAttr>()) {
-      first = first ? first : format;
-      if (format.isQuantized() != first.isQuantized() ||
-          format.getActivationGroup() != first.getActivationGroup())
-        return op.emitOpError() << "has experts of " << stringifyWeightKind(first.getKind())
-                                << " and of " << stringifyWeightKind(format.getKind())
-                                << " with different inputs; expected all float, or all quantized "
-                                   "with one activation group";
-    }
-  return first;
 }
 
 LogicalResult Expander::expand(ExpertsOp op) {
@@ -371,8 +372,8 @@ LogicalResult Expander::expandOp(Operation *op) {
       if (!buffers.contains(operand))
         return op->emitOpError("reads rows that no instruction writes");
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<EmbedOp, NormOp, AttentionOp, RouteOp, PredictOp, ExpertsOp, SharedExpertOp, DenseOp,
-            AddOp, HeadOp>([&](auto part) { return expand(part); })
+      .Case<EmbedOp, NormOp, AttentionOp, LatentAttentionOp, RouteOp, PredictOp, ExpertsOp,
+            SharedExpertOp, DenseOp, AddOp, HeadOp>([&](auto part) { return expand(part); })
       .Case<BufferOp, func::ReturnOp>([](Operation *) { return success(); })
       .Default([](Operation *other) {
         return other->emitOpError("has no instructions to lower it to");

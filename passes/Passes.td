@@ -12,7 +12,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     Nested: an expert of more than 2 bits is stored as slices of one grid (2 + 1, 2 + 2, 2 + 2 + 2 or
     2 + 2 + 4 bits), so that it can be read at fewer bits; otherwise 2, 4 and 8 bits are one slice.
     All slices together hold the same numbers as one slice. Some weights are never quantized: routers
-    and shared gates keep the checkpoint's type, vectors (norms, biases) become f32.
+    and shared gates keep the checkpoint's type, vectors (norms, biases) become f32, and the matrices of
+    products per head (latent attention) have 16 bits where other matrices have 16 or fewer.
 
     `source` keeps the checkpoint's type; an expert whose matrices have different types becomes f32,
     which holds all of them. 16 bits keep the checkpoint's f16 or bf16; an f32 tensor is rounded to

@@ -30,9 +30,9 @@ namespace {
 /// Collects the operations of one program that take time.
 class OperationList {
 public:
-  explicit OperationList(const Artifact &of) : artifact(of) {}
+  OperationList(const Artifact &of, const Program &walked) : artifact(of), program(walked) {}
 
-  std::vector<StepOperation> of(const Program &program) {
+  std::vector<StepOperation> list() {
     const std::span<const Instruction> instructions = program.instructions;
     for (size_t i = 0; i < instructions.size();)
       if (size_t linears = addProducts(instructions.subspan(i)))
@@ -44,8 +44,11 @@ public:
 
   void operator()(const AttendInstruction &attend) {
     const KvSlot &slot = artifact.kvSlots[attend.slot];
-    operations.push_back(
-        AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, slot.valueDim, attend.window}});
+    operations.push_back(AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim,
+                                        valueDimOf(slot, program, attend), attend.window}});
+  }
+  void operator()(const LinearHeadsInstruction &linear) {
+    operations.push_back(ProductsStep{{matrixOf(linear.weight)}});
   }
   void operator()(const HeadInstruction &head) {
     operations.push_back(HeadStep{matrixOf(head.weight)});
@@ -92,6 +95,7 @@ private:
   }
 
   const Artifact &artifact;
+  const Program &program;
   std::vector<StepOperation> operations;
   std::optional<StoredMatrix> router; // The next route's, if it is a product.
 };
@@ -109,7 +113,7 @@ ModelFacts factsOf(const Artifact &artifact, const ModelFootprint &footprint) {
   for (const Program &program : artifact.programs) {
     if (program.name != "decode")
       continue;
-    facts.decode = OperationList(artifact).of(program);
+    facts.decode = OperationList(artifact, program).list();
     for (const Instruction &instruction : program.instructions)
       if (const auto *predict = std::get_if<PredictInstruction>(&instruction))
         facts.isPredicted[predict->moeLayer][predict->ahead - 1] = true;

@@ -21,6 +21,8 @@ static WeightSource toWeightSource(SourceAttr source) {
   result.firstRow = source.getFirstRow();
   result.rowStep = source.getRowStep();
   result.transposed = source.getTransposed();
+  result.blocks = source.getBlocks();
+  result.blockStep = source.getBlockStep();
   return result;
 }
 

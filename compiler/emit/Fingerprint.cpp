@@ -20,6 +20,8 @@ void feedSource(FieldChecksum &feed, const WeightSource &source) {
   feed.number(source.firstRow);
   feed.number(source.rowStep);
   feed.number(source.transposed);
+  feed.number(source.blocks);
+  feed.number(source.blockStep);
 }
 
 void feedCheckpoint(FieldChecksum &feed, const Checkpoint &checkpoint) {

@@ -25,10 +25,13 @@ struct Family {
 /// Ascending by model_type.
 constexpr std::array kFamilies = {
     Family{"deepseek", "DeepseekForCausalLM", describeDeepSeek},
+    Family{"deepseek_v2", "DeepseekV2ForCausalLM", describeDeepSeekV2},
+    Family{"deepseek_v3", "DeepseekV3ForCausalLM", describeDeepSeekV3},
     Family{"dots1", "Dots1ForCausalLM", describeDots1},
     Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe},
     Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo},
     Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe},
+    Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
     Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe},
     Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe},

@@ -30,7 +30,7 @@ constexpr size_t kGatherBytes = 1 << 20;
 /// A part of a weight, resolved against its actual shape.
 struct StoredPart {
   enum class Layout {
-    kRows,       // Logical row r is stored row firstRow + r * rowStep.
+    kRows,       // Logical row r of block 0 is stored row firstRow + r * rowStep.
     kTransposed, // It is stored column firstRow + r * rowStep.
     kVector,     // The only row; its element i is stored element firstRow + i * rowStep.
   };
@@ -41,6 +41,25 @@ struct StoredPart {
   uint64_t offset = 0; // Start of the matrix in the tensor's data; unused if quantized.
   uint64_t inner = 0;  // Elements per row of the shape.
 };
+
+/// Rows of one block of a part.
+struct BlockRows {
+  uint64_t firstStored; // The stored row (kTransposed: column) of the first one.
+  uint64_t firstInput;  // The stored row of the first input of kTransposed.
+  uint32_t count;
+};
+
+/// The rows [firstRow, firstRow + rowCount) of a part up to the end of a block.
+BlockRows rowsInBlock(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
+                      uint32_t rowCount) {
+  const uint32_t blockRows = source.rows / source.blocks;
+  const uint32_t inBlock = firstRow % blockRows;
+  const uint64_t block = uint64_t{firstRow / blockRows} * source.blockStep;
+  const uint64_t first = source.firstRow + uint64_t{inBlock} * source.rowStep;
+  const bool isTransposed = part.layout == StoredPart::Layout::kTransposed;
+  return {isTransposed ? first : first + block, isTransposed ? block : 0,
+          std::min(rowCount, blockRows - inBlock)};
+}
 
 /// Widens 16-bit elements in the upper half of `values`' memory to f32, in place. Element i is
 /// written to bytes [4i, 4i + 4), and unread elements begin at byte 2n + 2i or later, so copying
@@ -64,8 +83,12 @@ struct Checkpoint::Impl {
   Result<StoredPart> resolve(const WeightSource &source) const;
   Status readPart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                   uint32_t rowCount, std::span<std::byte> out) const;
+  Status readBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
+                   std::span<std::byte> out) const;
   Status decodePart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                     uint32_t rowCount, std::span<float> out) const;
+  Status decodeBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
+                     std::span<float> out) const;
   Status decodeColumns(const CodedWeight &weight, const CodedRegion &region,
                        std::span<float> out) const;
   Status gather(const StoredPart &part, uint64_t firstElement, uint64_t stride, size_t count,
@@ -121,19 +144,25 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
       return refuse(strCat("a leading dimension above ", index));
     shape = shape.subspan(1);
   }
-  if (source.rows == 0 || source.cols == 0 || source.rowStep == 0 ||
-      (shape.size() != 1 && shape.size() != 2) || (shape.size() == 1 && source.rows != 1))
+  if (source.rows == 0 || source.cols == 0 || source.rowStep == 0 || source.blocks == 0 ||
+      source.rows % source.blocks != 0 || (shape.size() != 1 && shape.size() != 2) ||
+      (shape.size() == 1 && source.rows != 1))
     return refuse(strCat("a matrix that holds ", source.rows, " x ", source.cols));
 
   using Layout = StoredPart::Layout;
   const Layout layout = shape.size() == 1   ? Layout::kVector
                         : source.transposed ? Layout::kTransposed
                                             : Layout::kRows;
-  const uint64_t steps = layout == Layout::kVector ? source.cols : source.rows;
-  const uint64_t last = source.firstRow + (steps - 1) * source.rowStep;
+  const uint64_t steps = layout == Layout::kVector ? source.cols : source.rows / source.blocks;
+  const uint64_t lastBlock = (source.blocks - uint64_t{1}) * source.blockStep;
+  const uint64_t last =
+      source.firstRow + (steps - 1) * source.rowStep + (layout == Layout::kRows ? lastBlock : 0);
   const uint64_t available = layout == Layout::kRows ? shape.front() : shape.back();
   const uint64_t inputs = layout == Layout::kTransposed ? shape.front() : shape.back();
-  if (last >= available || (layout != Layout::kVector && inputs != source.cols))
+  const bool hasInputs = layout == Layout::kTransposed && source.blockStep != 0
+                             ? lastBlock + source.cols <= inputs
+                             : layout == Layout::kVector || inputs == source.cols;
+  if (last >= available || !hasInputs)
     return refuse(strCat("a part of ", source.rows, " x ", source.cols, " up to row ", last));
   // The header was checked: the product of all dimensions is the tensor's size and does not
   // overflow.
@@ -164,20 +193,33 @@ Status Checkpoint::Impl::gather(const StoredPart &part, uint64_t firstElement, u
 Status Checkpoint::Impl::readPart(const WeightSource &source, const StoredPart &part,
                                   uint32_t firstRow, uint32_t rowCount,
                                   std::span<std::byte> out) const {
+  const size_t rowBytes = source.cols * storedTypeBytes(part.type);
+  for (uint32_t done = 0; done < rowCount;) {
+    const BlockRows rows = rowsInBlock(source, part, firstRow + done, rowCount - done);
+    MOERT_RETURN_IF_ERROR(
+        readBlock(source, part, rows, out.subspan(done * rowBytes, rows.count * rowBytes)));
+    done += rows.count;
+  }
+  return Status();
+}
+
+Status Checkpoint::Impl::readBlock(const WeightSource &source, const StoredPart &part,
+                                   const BlockRows &rows, std::span<std::byte> out) const {
   const size_t size = storedTypeBytes(part.type);
   const size_t rowBytes = source.cols * size;
-  const uint64_t first = source.firstRow + uint64_t{firstRow} * source.rowStep;
+  const uint64_t first = rows.firstStored;
   if (part.layout == StoredPart::Layout::kVector)
     return gather(part, first, source.rowStep, source.cols, out.data(), size);
   if (part.layout == StoredPart::Layout::kTransposed) {
     for (uint64_t input = 0; input < source.cols; ++input)
-      MOERT_RETURN_IF_ERROR(gather(part, input * part.inner + first, source.rowStep, rowCount,
-                                   out.data() + input * size, rowBytes));
+      MOERT_RETURN_IF_ERROR(gather(part, (rows.firstInput + input) * part.inner + first,
+                                   source.rowStep, rows.count, out.data() + input * size,
+                                   rowBytes));
     return Status();
   }
-  if (source.rowStep == 1 || rowCount == 1)
+  if (source.rowStep == 1 || rows.count == 1)
     return store->stored().read(part.weight.location, part.offset + first * part.inner * size, out);
-  for (uint64_t row = 0; row < rowCount; ++row) {
+  for (uint64_t row = 0; row < rows.count; ++row) {
     const uint64_t stored = first + row * source.rowStep;
     MOERT_RETURN_IF_ERROR(store->stored().read(part.weight.location,
                                                part.offset + stored * part.inner * size,
@@ -210,16 +252,31 @@ Status Checkpoint::Impl::decodeColumns(const CodedWeight &weight, const CodedReg
 Status Checkpoint::Impl::decodePart(const WeightSource &source, const StoredPart &part,
                                     uint32_t firstRow, uint32_t rowCount,
                                     std::span<float> out) const {
+  for (uint32_t done = 0; done < rowCount;) {
+    const BlockRows rows = rowsInBlock(source, part, firstRow + done, rowCount - done);
+    MOERT_RETURN_IF_ERROR(decodeBlock(
+        source, part, rows,
+        out.subspan(uint64_t{done} * source.cols, uint64_t{rows.count} * source.cols)));
+    done += rows.count;
+  }
+  return Status();
+}
+
+Status Checkpoint::Impl::decodeBlock(const WeightSource &source, const StoredPart &part,
+                                     const BlockRows &rows, std::span<float> out) const {
   const CodedWeight &weight = *part.weight.coded;
   const bool asColumns = (part.layout == StoredPart::Layout::kTransposed) != weight.isTransposed;
-  const uint64_t rowsAtOnce = source.rowStep == 1 ? rowCount : 1;
-  for (uint64_t done = 0; done < rowCount; done += rowsAtOnce) {
-    const uint64_t first = source.firstRow + (firstRow + done) * source.rowStep;
-    const std::span<float> rows = out.subspan(done * source.cols, rowsAtOnce * source.cols);
+  const uint64_t inputs = source.cols;
+  const uint64_t rowsAtOnce = source.rowStep == 1 ? rows.count : 1;
+  for (uint64_t done = 0; done < rows.count; done += rowsAtOnce) {
+    const uint64_t first = rows.firstStored + done * source.rowStep;
+    const std::span<float> decoded = out.subspan(done * inputs, rowsAtOnce * inputs);
     MOERT_RETURN_IF_ERROR(
-        asColumns ? decodeColumns(weight, {part.matrix, 0, weight.rows, first, rowsAtOnce}, rows)
+        asColumns ? decodeColumns(weight, {part.matrix, rows.firstInput, inputs, first, rowsAtOnce},
+                                  decoded)
                   : decodeRegion(store->stored(), weight,
-                                 {part.matrix, first, rowsAtOnce, 0, weight.cols}, rows));
+                                 {part.matrix, first, rowsAtOnce, rows.firstInput, inputs},
+                                 decoded));
   }
   return Status();
 }

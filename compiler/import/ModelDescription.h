@@ -26,6 +26,9 @@ struct WeightSource {
   uint32_t firstRow = 0;         // First row of the part inside the (indexed) matrix.
   uint32_t rowStep = 1;          // 2 if two matrices are interleaved row by row.
   bool transposed = false;       // Stored [inputs, outputs].
+  // The part is this many blocks of rows, one below the other; a divisor of rows. Each block is
+  // stored like a part of its own, blockStep stored rows below the block before it.
+  uint32_t blocks = 1, blockStep = 0;
 };
 
 /// y = W x + b.
@@ -67,6 +70,25 @@ struct AttentionDescription {
   bool normsAfterRope = false;
   std::optional<float> clip;    // q, k, v clamped to +-clip, after the norms.
   std::optional<uint32_t> rope; // Index into ModelDescription::ropes.
+};
+
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed: a token
+/// keeps its latent and a key that all heads share, and no head's own keys and values. For head h,
+///   query = [shared part | rest] of W x (of queryNorm(queryDown x), if they are present)
+///   score = scale * (rope(shared part) . rope(key) + (keyUp[h] * rest) . latent)
+///   result = valueUp[h] * (the latents, weighted by the softmax of the scores)
+struct LatentAttentionDescription {
+  uint32_t heads = 0;
+  float scale = 0;
+  std::optional<LinearDescription> queryDown;
+  std::optional<NormDescription> queryNorm;
+  LinearDescription query;     // Per head, the rest first, then the shared part.
+  LinearDescription key;       // [shared part, H].
+  LinearDescription latent;    // [rank, H].
+  NormDescription latentNorm;  // One over the whole latent.
+  WeightSource keyUp, valueUp; // [heads * rank, rest] and [heads * value width, rank].
+  LinearDescription output;
+  std::optional<uint32_t> rope; // Rotates the shared part; index into ModelDescription::ropes.
 };
 
 enum class Activation { kSilu };
@@ -111,7 +133,8 @@ struct MoeDescription {
 /// norm changes nothing.
 struct LayerDescription {
   std::optional<NormDescription> attentionNorm, attentionOutputNorm;
-  AttentionDescription attention;
+  AttentionDescription attention; // Not used if there is a latent attention.
+  std::optional<LatentAttentionDescription> latentAttention;
   std::optional<NormDescription> networkNorm, networkOutputNorm;
   std::optional<GluDescription> dense; // Exactly one of dense and moe.
   std::optional<MoeDescription> moe;

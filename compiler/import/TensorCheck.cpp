@@ -45,6 +45,20 @@ void visitAttention(const AttentionDescription &attention, const Visit &visit) {
   visitLinear(attention.output, visit);
 }
 
+void visitLatentAttention(const LatentAttentionDescription &attention, const Visit &visit) {
+  if (attention.queryDown)
+    visitLinear(*attention.queryDown, visit);
+  if (attention.queryNorm)
+    visitNorm(*attention.queryNorm, visit);
+  visitLinear(attention.query, visit);
+  visitLinear(attention.key, visit);
+  visitLinear(attention.latent, visit);
+  visitNorm(attention.latentNorm, visit);
+  visit(attention.keyUp);
+  visit(attention.valueUp);
+  visitLinear(attention.output, visit);
+}
+
 void visitMoe(const MoeDescription &moe, const Visit &visit) {
   visitLinear(moe.router.linear, visit);
   if (moe.router.choiceBias)
@@ -72,20 +86,35 @@ struct Extent {
   bool operator==(const Extent &) const = default;
 };
 
+/// The rows and columns that a part needs in its tensor, which has more rows if other parts do.
+struct PartSize {
+  uint64_t rows, cols;
+  bool isTransposed; // Stored [cols, rows].
+};
+
+PartSize sizeOf(const WeightSource &source) {
+  const uint64_t blockRows = source.rows / source.blocks;
+  const uint64_t rowEnd = source.firstRow + (blockRows - 1) * source.rowStep + 1;
+  const uint64_t lastBlock = (source.blocks - uint64_t{1}) * source.blockStep;
+  // Transposed blocks are apart in the direction of their inputs.
+  if (source.transposed && source.blockStep != 0)
+    return {lastBlock + source.cols, rowEnd, false};
+  return {lastBlock + rowEnd, source.cols, source.transposed};
+}
+
 void addPart(Extent &extent, const WeightSource &source) {
   const bool isFirst = extent.rows == 0;
-  const uint64_t step = source.rowStep;
-  const uint64_t rowEnd = source.firstRow + (uint64_t{source.rows} - 1) * step + 1;
-  const uint64_t vectorEnd = source.firstRow + (uint64_t{source.cols} - 1) * step + 1;
+  const PartSize size = sizeOf(source);
+  const uint64_t vectorEnd = source.firstRow + (uint64_t{source.cols} - 1) * source.rowStep + 1;
   const bool isVector = source.rows == 1 && (isFirst || extent.vectorLength != 0);
   if (!isFirst && (extent.isIndexed != source.index.has_value() ||
-                   extent.isTransposed != source.transposed || extent.cols != source.cols))
+                   extent.isTransposed != size.isTransposed || extent.cols != size.cols))
     extent.isConsistent = false;
   extent.isIndexed = source.index.has_value();
-  extent.isTransposed = source.transposed;
+  extent.isTransposed = size.isTransposed;
   extent.indices = std::max<uint64_t>(extent.indices, source.index.value_or(0) + uint64_t{1});
-  extent.rows = std::max(extent.rows, rowEnd);
-  extent.cols = source.cols;
+  extent.rows = std::max(extent.rows, size.rows);
+  extent.cols = size.cols;
   extent.vectorLength = isVector ? std::max(extent.vectorLength, vectorEnd) : 0;
 }
 
@@ -161,7 +190,10 @@ void forEachWeight(const ModelDescription &description, const Visit &visit) {
                              &layer.networkOutputNorm})
       if (*norm)
         visitNorm(**norm, visit);
-    visitAttention(layer.attention, visit);
+    if (layer.latentAttention)
+      visitLatentAttention(*layer.latentAttention, visit);
+    else
+      visitAttention(layer.attention, visit);
     if (layer.dense)
       visitGlu(*layer.dense, visit);
     if (layer.moe)

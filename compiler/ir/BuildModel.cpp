@@ -1,6 +1,7 @@
 #include "compiler/ir/BuildModel.h"
 
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/SourceAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -18,8 +19,9 @@ namespace {
 /// Symbols that the ops of a layer refer to; both functions use the same ones.
 struct LayerSymbols {
   NormAttr attentionNorm, attentionOutputNorm, networkNorm, networkOutputNorm, queryNorm, keyNorm;
-  LinearAttr query, key, value, output, router, sharedGate;
-  FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias;
+  NormAttr latentNorm;
+  LinearAttr query, queryDown, key, value, output, router, sharedGate;
+  FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias, keyUp, valueUp;
   GluAttr dense, shared;
 };
 
@@ -40,6 +42,9 @@ private:
   LayerSymbols declareLayer(size_t number);
   void declareAttention(LayerSymbols &symbols, const Twine &prefix,
                         const AttentionDescription &attention);
+  void declareLatentAttention(LayerSymbols &symbols, const Twine &prefix,
+                              const LatentAttentionDescription &attention);
+  FlatSymbolRefAttr kvSlot(const Twine &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
   void declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe);
   SourceAttr sourceOf(Location loc, const WeightSource &source);
   FlatSymbolRefAttr weight(const Twine &name, const WeightSource &source, WeightRole role);
@@ -52,6 +57,8 @@ private:
 
   void buildFunction(StringRef name);
   Value buildLayer(Value hidden, size_t number);
+  Value buildAttention(Location loc, Value normed, const LayerDescription &layer,
+                       const LayerSymbols &symbols);
   Value buildMoe(Location loc, Value normed, const MoeDescription &moe,
                  const LayerSymbols &symbols);
 
@@ -82,18 +89,6 @@ private:
 // Symbols
 //===----------------------------------------------------------------------===//
 
-static WeightKind kindOf(StoredType type) {
-  switch (type) {
-  case StoredType::kF32:
-    return WeightKind::kF32;
-  case StoredType::kF16:
-    return WeightKind::kF16;
-  case StoredType::kBf16:
-    return WeightKind::kBF16;
-  }
-  llvm_unreachable("a stored type without a name");
-}
-
 SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
   moert::Result<StoredType> type = storedTypeOf(source);
   if (!type.isOk()) {
@@ -101,10 +96,10 @@ SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
     hasFailed = true;
     return {};
   }
-  auto attribute = SourceAttr::getChecked([&] { return emitError(loc); }, builder.getContext(),
-                                          StringRef(source.tensor), source.rows, source.cols,
-                                          kindOf(*type), source.index ? *source.index : kAbsent,
-                                          source.firstRow, source.rowStep, source.transposed);
+  auto attribute = SourceAttr::getChecked(
+      [&] { return emitError(loc); }, builder.getContext(), StringRef(source.tensor), source.rows,
+      source.cols, kindOf(*type), source.index ? *source.index : kAbsent, source.firstRow,
+      source.rowStep, source.transposed, source.blocks, source.blockStep);
   hasFailed |= !attribute;
   return attribute;
 }
@@ -136,33 +131,6 @@ GluAttr ModelBuilder::glu(const Twine &name, const GluDescription &network) {
   LinearAttr gate = linear(name + ".gate", network.gate), up = linear(name + ".up", network.up),
              down = linear(name + ".down", network.down);
   return GluAttr::get(builder.getContext(), ir::Activation::kSilu, gate, up, down);
-}
-
-/// One source for all experts, if they are numbered in the tensors' names or stacked in one tensor;
-/// otherwise one source per expert.
-static SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
-  if (sources.size() < 2)
-    return llvm::to_vector(sources);
-  SourceAttr first = sources[0];
-  StringRef zero = first.getTensor(), one = sources[1].getTensor();
-  bool isStacked = zero == one;
-  size_t prefix =
-      std::mismatch(zero.begin(), zero.end(), one.begin(), one.end()).first - zero.begin();
-  StringRef before = zero.take_front(prefix),
-            after = zero.drop_front(std::min(prefix + 1, zero.size()));
-  for (auto [expert, source] : llvm::enumerate(sources)) {
-    std::string tensor = isStacked ? zero.str() : (before + Twine(expert) + after).str();
-    int64_t index = isStacked ? static_cast<int64_t>(expert) : first.getIndex();
-    if (source != SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
-                                  first.getType(), index, first.getFirstRow(), first.getRowStep(),
-                                  first.getTransposed()))
-      return llvm::to_vector(sources);
-  }
-  std::string tensor = isStacked ? zero.str() : (before + kExpertPlaceholder + after).str();
-  int64_t index = isStacked ? kAbsent : first.getIndex();
-  return {SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
-                          first.getType(), index, first.getFirstRow(), first.getRowStep(),
-                          first.getTransposed())};
 }
 
 ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
@@ -223,10 +191,35 @@ void ModelBuilder::declareAttention(LayerSymbols &symbols, const Twine &layer,
     symbols.keyNorm = norm(prefix + ".key_norm", *attention.keyNorm);
   if (attention.rope)
     symbols.rope = ropes[*attention.rope];
-  std::string slot = prefix + ".kv";
-  KvSlotOp::create(builder, named(slot), slot, attention.kvHeads, attention.headDim,
-                   attention.valueHeadDim);
-  symbols.kvSlot = FlatSymbolRefAttr::get(builder.getContext(), slot);
+  symbols.kvSlot =
+      kvSlot(prefix + ".kv", attention.kvHeads, attention.headDim, attention.valueHeadDim);
+}
+
+void ModelBuilder::declareLatentAttention(LayerSymbols &symbols, const Twine &layer,
+                                          const LatentAttentionDescription &attention) {
+  std::string prefix = layer.str();
+  if (attention.queryDown)
+    symbols.queryDown = linear(prefix + ".query_down", *attention.queryDown);
+  if (attention.queryNorm)
+    symbols.queryNorm = norm(prefix + ".query_norm", *attention.queryNorm);
+  symbols.query = linear(prefix + ".query", attention.query);
+  symbols.key = linear(prefix + ".key", attention.key);
+  symbols.value = linear(prefix + ".latent", attention.latent);
+  symbols.latentNorm = norm(prefix + ".latent_norm", attention.latentNorm);
+  symbols.keyUp = weight(prefix + ".key_up", attention.keyUp, WeightRole::kHeads);
+  symbols.valueUp = weight(prefix + ".value_up", attention.valueUp, WeightRole::kHeads);
+  symbols.output = linear(prefix + ".output", attention.output);
+  if (attention.rope)
+    symbols.rope = ropes[*attention.rope];
+  symbols.kvSlot =
+      kvSlot(prefix + ".kv", 1, attention.key.weight.rows + attention.latent.weight.rows, 0);
+}
+
+FlatSymbolRefAttr ModelBuilder::kvSlot(const Twine &name, uint32_t heads, uint32_t keyDim,
+                                       uint32_t valueDim) {
+  std::string slot = name.str();
+  KvSlotOp::create(builder, named(slot), slot, heads, keyDim, valueDim);
+  return FlatSymbolRefAttr::get(builder.getContext(), slot);
 }
 
 LayerSymbols ModelBuilder::declareLayer(size_t number) {
@@ -239,7 +232,10 @@ LayerSymbols ModelBuilder::declareLayer(size_t number) {
       symbol = norm(prefix + name, *from);
   };
   declareNorm(symbols.attentionNorm, ".attention_norm", layer.attentionNorm);
-  declareAttention(symbols, prefix, layer.attention);
+  if (layer.latentAttention)
+    declareLatentAttention(symbols, prefix, *layer.latentAttention);
+  else
+    declareAttention(symbols, prefix, layer.attention);
   declareNorm(symbols.attentionOutputNorm, ".attention_output_norm", layer.attentionOutputNorm);
   declareNorm(symbols.networkNorm, ".network_norm", layer.networkNorm);
   declareNorm(symbols.networkOutputNorm, ".network_output_norm", layer.networkOutputNorm);
@@ -307,9 +303,28 @@ Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &m
   return AddOp::create(builder, loc, result.getType(), result, shared, f32(1));
 }
 
+Value ModelBuilder::buildAttention(Location loc, Value normed, const LayerDescription &layer,
+                                   const LayerSymbols &symbols) {
+  const auto count = [&](uint32_t number) {
+    return builder.getI32IntegerAttr(static_cast<int32_t>(number));
+  };
+  if (const auto &latent = layer.latentAttention)
+    return LatentAttentionOp::create(builder, loc, normed.getType(), normed, symbols.query,
+                                     symbols.key, symbols.value, symbols.latentNorm, symbols.keyUp,
+                                     symbols.valueUp, symbols.output, symbols.kvSlot,
+                                     count(latent->heads), f32(latent->scale), symbols.rope,
+                                     symbols.queryDown, symbols.queryNorm);
+  const AttentionDescription &attention = layer.attention;
+  return AttentionOp::create(
+      builder, loc, normed.getType(), normed, symbols.query, symbols.key, symbols.value,
+      symbols.output, symbols.kvSlot, count(attention.heads), f32(attention.scale),
+      attention.window ? count(attention.window) : IntegerAttr(), symbols.rope, symbols.queryNorm,
+      symbols.keyNorm, attention.clip ? f32(*attention.clip) : FloatAttr(),
+      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr());
+}
+
 Value ModelBuilder::buildLayer(Value hidden, size_t number) {
   const LayerDescription &layer = model.layers[number];
-  const AttentionDescription &attention = layer.attention;
   const LayerSymbols &symbols = layers[number];
   Type type = hidden.getType();
   FloatAttr residual = f32(model.residualScale);
@@ -319,14 +334,7 @@ Value ModelBuilder::buildLayer(Value hidden, size_t number) {
   };
   Location loc = named("layer" + Twine(number) + ".attention");
   Value normed = normalized(loc, hidden, symbols.attentionNorm);
-  auto window = attention.window ? builder.getI32IntegerAttr(static_cast<int32_t>(attention.window))
-                                 : IntegerAttr();
-  Value attended = AttentionOp::create(
-      builder, loc, type, normed, symbols.query, symbols.key, symbols.value, symbols.output,
-      symbols.kvSlot, builder.getI32IntegerAttr(static_cast<int32_t>(attention.heads)),
-      f32(attention.scale), window, symbols.rope, symbols.queryNorm, symbols.keyNorm,
-      attention.clip ? f32(*attention.clip) : FloatAttr(),
-      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr());
+  Value attended = buildAttention(loc, normed, layer, symbols);
   attended = normalized(loc, attended, symbols.attentionOutputNorm);
   hidden = AddOp::create(builder, loc, type, hidden, attended, residual);
 

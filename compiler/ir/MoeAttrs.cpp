@@ -25,7 +25,8 @@ static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
 
 LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t rows,
                                  uint32_t cols, WeightKind type, int64_t index,
-                                 uint32_t /*firstRow*/, uint32_t rowStep, bool /*transposed*/) {
+                                 uint32_t /*firstRow*/, uint32_t rowStep, bool /*transposed*/,
+                                 uint32_t blocks, uint32_t /*blockStep*/) {
   if (tensor.empty())
     return emitError() << "a source without a tensor";
   if (rows == 0 || cols == 0)
@@ -37,6 +38,9 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
     return emitError() << "a source with index " << index;
   if (rowStep == 0)
     return emitError() << "a source with a row step of 0";
+  if (blocks == 0 || rows % blocks != 0)
+    return emitError() << "a source of " << rows << " rows in " << blocks
+                       << " blocks, expected a divisor";
   return success();
 }
 

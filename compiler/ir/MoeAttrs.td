@@ -25,7 +25,8 @@ def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored"
 def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
   I32EnumAttrCase<"kRouter", 1, "router">,   // Routers and shared gates: never quantized.
-  I32EnumAttrCase<"kVector", 2, "vector">]>; // Norms and biases: f32.
+  I32EnumAttrCase<"kVector", 2, "vector">,   // Norms and biases: f32.
+  I32EnumAttrCase<"kHeads", 3, "heads">]>;   // Products per head: never quantized.
 
 def Moe_ExpertPart : Moe_Enum<"ExpertPart", "matrix of an expert", [
   I32EnumAttrCase<"kGate", 0, "gate">, I32EnumAttrCase<"kUp", 1, "up">,
@@ -94,11 +95,14 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
     `rows` and `cols` are the size of the part; a vector of n elements is 1 x n. `type` is its type in
     the checkpoint (f32, f16 or bf16). `index` selects a matrix of a fused tensor [E, rows, cols]; a
     range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
-    stored as [inputs, outputs].
+    stored as [inputs, outputs]. `blocks` such parts are one below the other; each is stored
+    `blockStep` rows below the one before it.
 
     ```mlir
     #moe.source<tensor = "model.embed_tokens.weight", rows = 4096, cols = 256, type = bf16>
     #moe.source<tensor = "mlp.gate_up", rows = 64, cols = 32, type = bf16, index = 3, firstRow = 64>
+    #moe.source<tensor = "kv_b_proj", rows = 64, cols = 24, type = bf16, transposed = true,
+                blocks = 2, blockStep = 44>
     ```
   }];
   let parameters = (ins StringRefParameter<"name in the checkpoint">:$tensor,
@@ -107,7 +111,9 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
                         DefaultValuedParameter<"int64_t", "kAbsent">:$index,
                         DefaultValuedParameter<"uint32_t", "0">:$firstRow,
                         DefaultValuedParameter<"uint32_t", "1">:$rowStep,
-                        DefaultValuedParameter<"bool", "false">:$transposed);
+                        DefaultValuedParameter<"bool", "false">:$transposed,
+                        DefaultValuedParameter<"uint32_t", "1">:$blocks,
+                        DefaultValuedParameter<"uint32_t", "0">:$blockStep);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -20,6 +20,8 @@ LogicalResult WeightOp::verify() {
                          << ", expected f32";
   if (getRole() == WeightRole::kRouter && format->isQuantized())
     return emitOpError("a router is never quantized");
+  if (getRole() == WeightRole::kHeads && format->isQuantized())
+    return emitOpError("a matrix of a product per head is never quantized");
   if (format->getRefines())
     return emitOpError("a weight that refines another; only slices of experts can");
   auto layout = moert::layoutOf(shapeOf(getSource()), toWeightFormat(*format));
@@ -89,12 +91,12 @@ SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {
   std::string name = isNumbered ? (before + Twine(expert) + after).str() : tensor.str();
   return SourceAttr::get(getContext(), name, all.getRows(), all.getCols(), all.getType(),
                          isNumbered ? all.getIndex() : expert, all.getFirstRow(), all.getRowStep(),
-                         all.getTransposed());
+                         all.getTransposed(), all.getBlocks(), all.getBlockStep());
 }
 
 LogicalResult KvSlotOp::verify() {
-  if (getKvHeads() == 0 || getKeyDim() == 0 || getValueDim() == 0)
-    return emitOpError("expected at least one head of at least one element");
+  if (getKvHeads() == 0 || getKeyDim() == 0)
+    return emitOpError("expected at least one head with keys of at least one element");
   return success();
 }
 
@@ -166,6 +168,20 @@ static LogicalResult checkHeadNorm(AttentionOp op, SymbolTableCollection &symbol
   return checkNorm(op, symbols, norm->getWeight(), norm->getBias(), heads * headDim, weight.cols());
 }
 
+/// A rotation, if there is one, of heads of `width` elements.
+static LogicalResult checkRotation(Operation *op, SymbolTableCollection &symbols,
+                                   FlatSymbolRefAttr name, uint64_t width) {
+  if (!name)
+    return success();
+  auto rope = lookUp<RopeOp>(op, symbols, name);
+  if (!rope)
+    return failure();
+  uint64_t rotated = 2 * rope.getInverseFrequencies().size();
+  if (rotated > width)
+    return op->emitOpError() << "rotates " << rotated << " elements of a head of " << width;
+  return success();
+}
+
 LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<uint64_t> width = widthOf(*this, getInput());
   auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
@@ -183,15 +199,68 @@ LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
       failed(checkHeadNorm(*this, symbols, getQueryNorm(), heads, keyDim)) ||
       failed(checkHeadNorm(*this, symbols, getKeyNorm(), kvHeads, keyDim)))
     return failure();
-  if (!getRope())
-    return success();
-  auto rope = lookUp<RopeOp>(*this, symbols, getRopeAttr());
-  if (!rope)
+  return checkRotation(*this, symbols, getRopeAttr(), keyDim);
+}
+
+/// A matrix of a product per head: `rows` and `cols` of each head.
+static LogicalResult checkHeadsWeight(LatentAttentionOp op, SymbolTableCollection &symbols,
+                                      FlatSymbolRefAttr name, uint64_t rows, uint64_t cols) {
+  WeightOp weight = checkWeight(op, symbols, name, op.getHeads() * rows, cols);
+  if (!weight)
     return failure();
-  uint64_t rotated = 2 * rope.getInverseFrequencies().size();
-  if (rotated > keyDim)
-    return emitOpError() << "rotates " << rotated << " elements of a head of " << keyDim;
+  if (weight.getRole() != WeightRole::kHeads)
+    return op.emitOpError() << "weight " << name << " has the role "
+                            << stringifyWeightRole(weight.getRole()) << ", expected heads";
   return success();
+}
+
+/// The queries' input: the normed input itself, or its down-projection.
+static FailureOr<uint64_t> checkQueryDown(LatentAttentionOp op, SymbolTableCollection &symbols,
+                                          uint64_t width) {
+  std::optional<LinearAttr> down = op.getQueryDown();
+  std::optional<NormAttr> norm = op.getQueryNorm();
+  if (down.has_value() != norm.has_value())
+    return op.emitOpError("expected a norm with the down-projection of queries, and none without");
+  if (!down)
+    return width;
+  auto weight = lookUp<WeightOp>(op, symbols, down->getWeight());
+  if (!weight || failed(checkLinear(op, symbols, *down, weight.rows(), width)) ||
+      failed(
+          checkNorm(op, symbols, norm->getWeight(), norm->getBias(), weight.rows(), weight.rows())))
+    return failure();
+  return uint64_t(weight.rows());
+}
+
+LogicalResult LatentAttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<uint64_t> width = widthOf(*this, getInput());
+  auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
+  auto key = lookUp<WeightOp>(*this, symbols, getKey().getWeight());
+  auto latent = lookUp<WeightOp>(*this, symbols, getLatent().getWeight());
+  auto keyUp = lookUp<WeightOp>(*this, symbols, getKeyUpAttr());
+  auto valueUp = lookUp<WeightOp>(*this, symbols, getValueUpAttr());
+  if (failed(width) || !slot || !key || !latent || !keyUp || !valueUp)
+    return failure();
+  uint64_t heads = getHeads(), shared = key.rows(), rank = latent.rows(), rest = keyUp.cols();
+  if (heads == 0 || valueUp.rows() % heads != 0)
+    return emitOpError() << valueUp.rows() << " results of " << heads
+                         << " heads, expected a multiple";
+  if (slot.getKvHeads() != 1 || slot.getKeyDim() != shared + rank || slot.getValueDim() != 0)
+    return emitOpError() << "stores keys of " << shared << " + " << rank
+                         << " elements, expected a slot with heads 1 key " << shared + rank
+                         << " value 0";
+  FailureOr<uint64_t> queryInput = checkQueryDown(*this, symbols, *width);
+  uint64_t valueDim = valueUp.rows() / heads;
+  NormAttr norm = getLatentNorm();
+  if (failed(queryInput) ||
+      failed(checkLinear(*this, symbols, getQuery(), heads * (rest + shared), *queryInput)) ||
+      failed(checkLinear(*this, symbols, getKey(), shared, *width)) ||
+      failed(checkLinear(*this, symbols, getLatent(), rank, *width)) ||
+      failed(checkNorm(*this, symbols, norm.getWeight(), norm.getBias(), rank, rank)) ||
+      failed(checkHeadsWeight(*this, symbols, getKeyUpAttr(), rank, rest)) ||
+      failed(checkHeadsWeight(*this, symbols, getValueUpAttr(), valueDim, rank)) ||
+      failed(checkLinear(*this, symbols, getOutput(), *width, heads * valueDim)))
+    return failure();
+  return checkRotation(*this, symbols, getRopeAttr(), shared);
 }
 
 LogicalResult checkGroups(Operation *op, std::optional<RouterGroupsAttr> groups, uint64_t experts,

@@ -23,7 +23,7 @@ def Moe_WeightOp : Moe_SymbolOp<"weight"> {
   let description = [{
     Names a tensor of the checkpoint; never holds its numbers. The role restricts its format: any
     (`matrix`), floats only (`router`: routers and shared gates), f32 only (`vector`: norms and
-    biases). The format is absent until assign-bits has run.
+    biases), floats only (`heads`: products per head). The format is absent until assign-bits has run.
 
     ```mlir
     moe.weight @layer0.query matrix
@@ -82,8 +82,11 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
 def Moe_KvSlotOp : Moe_SymbolOp<"kv_slot"> {
   let summary = "Keys and values of one attention in the KV cache, per token";
   let description = [{
+    With `value` 0, a value is not stored beside its key: it is the last elements of it.
+
     ```mlir
     moe.kv_slot @layer0.kv heads 2 key 16 value 16
+    moe.kv_slot @layer1.kv heads 1 key 576 value 0
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$kvHeads, I32Attr:$keyDim,
@@ -176,6 +179,38 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
     `scale` $scale (`window` $window^)? (`rope` $rope^)? (`query_norm` $queryNorm^)?
     (`key_norm` $keyNorm^)? (`clip` $clip^)? (`norms_after_rope` $normsAfterRope^)? attr-dict
     `:` type($input)
+  }];
+}
+
+def Moe_LatentAttentionOp : Moe_LayerOp<"latent_attention", [SameOperandsAndResultType]> {
+  let summary = "Attention over latents from which the heads' keys and values follow, absorbed";
+  let description = [{
+    Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). A token's key in the
+    slot is [key | latent]: a rotated key that all heads share, and the latent, which is normed and is
+    the value too. `query` gives each head [rest | shared part], from the normed input or, with
+    `down`, from the norm of its product; the head's query is [shared part, rotated | key_up * rest].
+    A head's result is value_up * (the attended latent). The slot has one head and `value` 0.
+
+    Has a side effect: it writes the KV cache.
+
+    ```mlir
+    %a = moe.latent_attention %n query <@layer0.query> key <@layer0.key> latent <@layer0.latent>
+           norm <rms, epsilon = 1.0e-6 : f32, @layer0.latent_norm> up @layer0.key_up, @layer0.value_up
+           output <@layer0.output> slot @layer0.kv heads 4 scale 0.15 rope @rope0
+           down <@layer0.query_down> <rms, epsilon = 1.0e-6 : f32, @layer0.query_norm>
+         : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$query, Moe_LinearAttr:$key,
+                       Moe_LinearAttr:$latent, Moe_NormAttr:$latentNorm, FlatSymbolRefAttr:$keyUp,
+                       FlatSymbolRefAttr:$valueUp, Moe_LinearAttr:$output, FlatSymbolRefAttr:$slot,
+                       I32Attr:$heads, F32Attr:$scale, OptionalAttr<FlatSymbolRefAttr>:$rope,
+                       OptionalAttr<Moe_LinearAttr>:$queryDown, OptionalAttr<Moe_NormAttr>:$queryNorm);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $input `query` $query `key` $key `latent` $latent `norm` $latentNorm `up` $keyUp `,` $valueUp
+    `output` $output `slot` $slot `heads` $heads `scale` $scale (`rope` $rope^)?
+    (`down` $queryDown^ $queryNorm)? attr-dict `:` type($input)
   }];
 }
 

@@ -126,6 +126,22 @@ def Moe_ExecLinearOp : Moe_ExecOp<"linear"> {
   }];
 }
 
+def Moe_ExecLinearHeadsOp : Moe_ExecOp<"linear_heads"> {
+  let summary = "dst of a head = the last `kept` elements of its src, then W of the head * the others";
+  let description = [{
+    ```mlir
+    moe.exec.linear_heads %q to %r weight @layer0.key_up heads 4 kept 16
+      : !moe.buffer<f32, 160>, !moe.buffer<f32, 192>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_Out:$dst, FlatSymbolRefAttr:$weight, I32Attr:$heads,
+                       I32Attr:$kept);
+  let assemblyFormat = [{
+    $src `to` $dst `weight` $weight `heads` $heads `kept` $kept attr-dict
+    `:` type($src) `,` type($dst)
+  }];
+}
+
 def Moe_ExecRopeOp : Moe_ExecOp<"rope"> {
   let summary = "Rotates `heads` heads of `headDim` elements in place";
   let description = [{
@@ -141,6 +157,8 @@ def Moe_ExecStoreKvOp
     : Moe_ExecOp<"store_kv", [MemoryEffects<[MemWrite<Moe_KvCache>]>]> {
   let summary = "Writes the batch's keys and values into a slot of the KV cache";
   let description = [{
+    In a slot with `value` 0, a stored key is the key followed by the value.
+
     ```mlir
     moe.exec.store_kv %k, %v slot @layer0.kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
     ```

@@ -63,6 +63,14 @@ struct Product {
   uint64_t yStride;
 };
 
+/// Multiply-adds that justify waking another thread: some microseconds of work.
+constexpr uint64_t kGrainOperations = 64 * 1024;
+
+/// Indices of a parallel run that one thread should have at least.
+constexpr uint64_t grainFor(uint64_t operationsPerIndex) {
+  return std::max<uint64_t>(1, kGrainOperations / std::max<uint64_t>(1, operationsPerIndex));
+}
+
 /// Rows of one buffer of the program being executed.
 struct Rows {
   std::byte *data;
@@ -178,6 +186,7 @@ struct Engine::Impl {
   /// Executes an instruction, or several that are joined, in one parallel run.
   Status executeTogether(std::span<const Instruction> joined, LayerProfile &layerProfile);
   void executeLinears(std::span<const LinearInstruction> linears);
+  void executeLinearHeads(const LinearHeadsInstruction &linear);
   /// Counts the time of joined instructions; of products in proportion to their weight bytes.
   void countTime(std::span<const Instruction> joined, uint64_t computeNs);
   /// Starts reading the routed experts, so that reads overlap the instructions between this one and

@@ -4,19 +4,13 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Clock.h"
+#include "runtime/engine/HeadProducts.h"
 #include "runtime/policy/Routing.h"
 
 #include <algorithm>
 #include <cstring>
 
 namespace moert {
-
-// Multiply-adds that justify waking another thread: some microseconds of work.
-static constexpr uint64_t kGrainOperations = 64 * 1024;
-
-static uint64_t grainFor(uint64_t operationsPerIndex) {
-  return std::max<uint64_t>(1, kGrainOperations / std::max<uint64_t>(1, operationsPerIndex));
-}
 
 QuantizedRows Engine::Impl::quantized(int32_t bufferIndex, uint64_t firstRow) const {
   const Buffer &info = bufferInfo(bufferIndex);
@@ -89,27 +83,43 @@ void Engine::Impl::executeRope(const RopeInstruction &instruction) {
   }
 }
 
+namespace {
+
+/// Where a slot stores the heads of a token: `dim` elements from `first` on of rows of `rowDim`.
+struct StoredHeads {
+  uint32_t heads, dim, first, rowDim;
+  uint64_t headRows;
+};
+
 /// Copies one token's row of all heads to its position in a block, head by head.
-static void storeHeads(const float *row, uint32_t heads, uint32_t dim, uint32_t place,
-                       uint64_t headRows, const float *block) {
+void storeHeads(const float *row, const StoredHeads &stored, uint32_t place, const float *block) {
   // The tables are const to the kernels; the engine owns the session's memory.
-  auto *to = const_cast<float *>(block) + uint64_t(place) * dim;
-  for (uint32_t head = 0; head < heads; ++head)
-    std::memcpy(to + head * headRows * dim, row + uint64_t(head) * dim, dim * sizeof(float));
+  auto *to = const_cast<float *>(block) + uint64_t(place) * stored.rowDim + stored.first;
+  for (uint32_t head = 0; head < stored.heads; ++head)
+    std::memcpy(to + head * stored.headRows * stored.rowDim, row + uint64_t(head) * stored.dim,
+                stored.dim * sizeof(float));
 }
+
+} // namespace
 
 void Engine::Impl::executeStoreKv(const StoreKvInstruction &store) {
   const KvSlot &slot = artifact->kvSlots[store.slot];
   Rows keys = buffer(store.key), values = buffer(store.value);
+  const uint32_t keyDim = bufferInfo(store.key).width / slot.kvHeads,
+                 valueDim = bufferInfo(store.value).width / slot.kvHeads;
+  const bool inKeys = slot.valueDim == 0;
   for (uint32_t row = 0; row < rows(); ++row) {
     const Session::Impl &session = batch[row].session->internals();
     const Session::Impl::Slot &kv = session.slots[store.slot];
     const uint64_t capacity = session.capacity;
     uint32_t block = batch[row].position / kKvBlockTokens,
              place = batch[row].position % kKvBlockTokens;
-    storeHeads(keys.floats(row), slot.kvHeads, slot.keyDim, place, capacity, kv.keyBlocks[block]);
-    storeHeads(values.floats(row), slot.kvHeads, slot.valueDim, place, capacity,
-               kv.valueBlocks[block]);
+    storeHeads(keys.floats(row), {slot.kvHeads, keyDim, 0, slot.keyDim, capacity}, place,
+               kv.keyBlocks[block]);
+    storeHeads(
+        values.floats(row),
+        {slot.kvHeads, valueDim, inKeys ? keyDim : 0, inKeys ? slot.keyDim : valueDim, capacity},
+        place, kv.valueBlocks[block]);
   }
 }
 
@@ -127,7 +137,8 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
   auto firstHead = [&](uint64_t run) {
     return static_cast<uint32_t>(run / runsPerKey * headsPerKey + run % runsPerKey * kAttendHeads);
   };
-  const uint64_t operations = longest * (slot.keyDim + slot.valueDim);
+  const uint32_t valueDim = valueDimOf(slot, *program, attend);
+  const uint64_t operations = longest * (slot.keyDim + valueDim);
   const uint64_t grain = grainFor(operations * std::min(headsPerKey, kAttendHeads));
   threads->run(rows() * runs, grain, [&](uint64_t begin, uint64_t end, uint32_t t) {
     float *own = reinterpret_cast<float *>(scratch.data()) + t * attentionScratchFloats;
@@ -136,8 +147,9 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
       const uint64_t runEnd = std::min(runs, run + (end - begin));
       const Session::Impl &session = batch[row].session->internals();
       const Session::Impl::Slot &kv = session.slots[attend.slot];
-      KvView view = {kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads,
-                     slot.keyDim,         slot.valueDim,         session.capacity};
+      KvView view = {
+          kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads, slot.keyDim, valueDim,
+          session.capacity,    slot.valueDim == 0};
       uint32_t last = batch[row].position + 1;
       uint32_t first = attend.window != 0 && last > attend.window ? last - attend.window : 0;
       kernels->attend(query.floats(row), view, attend.heads, firstHead(run), firstHead(runEnd),
@@ -190,6 +202,21 @@ Status Engine::Impl::executeHead(const HeadInstruction &head) {
     row += count;
   }
   return {};
+}
+
+void Engine::Impl::executeLinearHeads(const LinearHeadsInstruction &linear) {
+  const WeightView &w = weight(linear.weight);
+  const Rows src = buffer(linear.src), dst = buffer(linear.dst);
+  const HeadProducts products = {
+      *kernels,     w,     linear.heads, linear.kept, src.floats(), src.stride(), dst.floats(),
+      dst.stride(), rows()};
+  products.keep();
+  if (!w.layout.isPanels)
+    return products.multiplyRows();
+  threads->run(w.layout.panels, grainFor(uint64_t(kPanelRows) * w.shape.cols * rows()),
+               [&](uint64_t begin, uint64_t end, uint32_t) {
+                 products.multiply(static_cast<uint32_t>(begin), static_cast<uint32_t>(end));
+               });
 }
 
 void Engine::Impl::executeLinears(std::span<const LinearInstruction> linears) {
@@ -250,6 +277,7 @@ struct Execution {
       linears[i] = std::get<LinearInstruction>(joined[i]);
     engine.executeLinears(std::span(linears).first(joined.size()));
   }
+  void operator()(const LinearHeadsInstruction &linear) const { engine.executeLinearHeads(linear); }
   void operator()(const ActivateInstruction &activate) const {
     Rows gate = engine.buffer(activate.gate), up = engine.buffer(activate.up);
     Rows dst = engine.buffer(activate.dst);

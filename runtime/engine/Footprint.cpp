@@ -32,7 +32,7 @@ uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets) 
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens) {
   uint32_t widest = 0;
   for (const KvSlot &slot : artifact.kvSlots)
-    widest = std::max(widest, slot.valueDim);
+    widest = std::max(widest, slot.valueDim != 0 ? slot.valueDim : slot.keyDim);
   return attentionScratchFloats(contextTokens, widest);
 }
 

@@ -132,7 +132,9 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
     const float *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyDim;
     for (uint64_t block = 0; block < blocks; ++block) {
       tables.keyBlocks.push_back(next + block * kKvBlockTokens * slot.keyDim);
-      tables.valueBlocks.push_back(values + block * kKvBlockTokens * slot.valueDim);
+      tables.valueBlocks.push_back(slot.valueDim == 0
+                                       ? tables.keyBlocks.back()
+                                       : values + block * kKvBlockTokens * slot.valueDim);
     }
     next = values + uint64_t(contextTokens) * slot.kvHeads * slot.valueDim;
   }

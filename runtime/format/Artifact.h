@@ -74,13 +74,21 @@ struct MoeLayer {
   friend bool operator==(const MoeLayer &, const MoeLayer &) = default;
 };
 
-/// Keys and values of one attention, per token and head.
+/// Keys and values of one attention, per token and head. With valueDim 0, values are kept in keys:
+/// a head's value is the last elements of its key, as many as the attention's result has per head.
 struct KvSlot {
   uint32_t kvHeads = 0;
   uint32_t keyDim = 0;
   uint32_t valueDim = 0;
   friend bool operator==(const KvSlot &, const KvSlot &) = default;
 };
+
+/// Elements of a value, which are those of a head's result.
+inline uint32_t valueDimOf(const KvSlot &slot, const Program &program,
+                           const AttendInstruction &attend) {
+  return slot.valueDim != 0 ? slot.valueDim
+                            : program.buffers[size_t(attend.dst)].width / attend.heads;
+}
 
 enum class RopeStyle : uint8_t { kHalf = 0, kInterleaved = 1 };
 

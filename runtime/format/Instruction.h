@@ -163,7 +163,8 @@ struct RopeInstruction {
   friend bool operator==(const RopeInstruction &, const RopeInstruction &) = default;
 };
 
-/// Writes the keys and values of the batch into a slot of the KV cache at the tokens' positions.
+/// Writes the keys and values of the batch into a slot of the KV cache at the tokens' positions. In
+/// a slot that keeps values in keys (KvSlot), a stored key is the key followed by the value.
 struct StoreKvInstruction {
   int32_t key, value;
   uint32_t slot;
@@ -360,6 +361,24 @@ struct ClampInstruction {
   friend bool operator==(const ClampInstruction &, const ClampInstruction &) = default;
 };
 
+/// A product per head: dst[h] = the last `kept` elements of src[h], then weight[h] * the elements
+/// before them. The matrices of the heads are one below the other in weight, which is float.
+struct LinearHeadsInstruction {
+  int32_t src, dst, weight;
+  uint32_t heads, kept;
+
+  static constexpr const char *kName = "linear_heads";
+  static constexpr StepPart kPart = StepPart::kAttentionProducts;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kMatrix, "weight", i.weight);
+    visit(FieldRole::kNumber, "heads", i.heads);
+    visit(FieldRole::kNumber, "kept", i.kept);
+  }
+  friend bool operator==(const LinearHeadsInstruction &, const LinearHeadsInstruction &) = default;
+};
+
 /// Logits of the tokens whose logits are requested: scale * (weight * src + bias). Ends the
 /// program.
 struct HeadInstruction {
@@ -381,7 +400,7 @@ using Instruction =
     std::variant<EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction,
                  RopeInstruction, StoreKvInstruction, AttendInstruction, ActivateInstruction,
                  RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
-                 GateRowsInstruction, HeadInstruction, ClampInstruction>;
+                 GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

@@ -60,13 +60,35 @@ public:
   }
   Status operator()(const StoreKvInstruction &i) {
     const KvSlot &kv = artifact.kvSlots[i.slot];
-    return expect({f32(uint64_t(kv.kvHeads) * kv.keyDim), f32(uint64_t(kv.kvHeads) * kv.valueDim)});
+    const uint64_t keys = uint64_t(kv.kvHeads) * kv.keyDim;
+    if (kv.valueDim != 0)
+      return expect({f32(keys), f32(uint64_t(kv.kvHeads) * kv.valueDim)});
+    const uint64_t values = buffer(i.value).width;
+    if (values % kv.kvHeads != 0 || values >= keys)
+      return invalidInput("values of ", values, " elements in keys of ", keys,
+                          ", expected fewer, and a multiple of ", kv.kvHeads, " heads");
+    return expect({f32(keys - values), f32(values)});
   }
   Status operator()(const AttendInstruction &i) {
     const KvSlot &kv = artifact.kvSlots[i.slot];
     if (i.heads == 0 || i.heads % kv.kvHeads != 0)
       return invalidInput(i.heads, " heads, expected a multiple of the slot's ", kv.kvHeads);
-    return expect({f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * kv.valueDim)});
+    const uint32_t valueDim = valueDimOf(kv, program, i);
+    if (valueDim == 0 || (kv.valueDim == 0 && valueDim > kv.keyDim))
+      return invalidInput("values of ", valueDim, " elements, expected 1 to the ", kv.keyDim,
+                          " of a key, which holds them");
+    return expect({f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim)});
+  }
+  Status operator()(const LinearHeadsInstruction &i) {
+    const ResidentWeight &matrix = weight(i.weight);
+    const uint32_t rows = matrix.shape.rows, cols = matrix.shape.cols;
+    if (isQuantized(matrix.format.kind))
+      return invalidInput("the weight is ", nameOf(matrix.format.kind), ", expected floats");
+    if (i.heads == 0 || rows % i.heads != 0)
+      return invalidInput("the weight has ", rows, " rows for ", i.heads,
+                          " heads, expected a multiple");
+    return expect({f32(uint64_t(i.heads) * (uint64_t(cols) + i.kept)),
+                   f32(uint64_t(i.heads) * (uint64_t(rows / i.heads) + i.kept))});
   }
   Status operator()(const ActivateInstruction &i) {
     const Shape row = f32(buffer(i.gate).width);

@@ -115,9 +115,9 @@ static Status checkKvAndRopes(const Artifact &artifact) {
   uint64_t bytesPerToken = 0;
   for (size_t i = 0; i < artifact.kvSlots.size(); ++i) {
     const KvSlot &slot = artifact.kvSlots[i];
-    if (slot.kvHeads == 0 || slot.keyDim == 0 || slot.valueDim == 0)
-      return invalidInput("KV slot ", i, " has ", slot.kvHeads, " heads of ", slot.keyDim, " and ",
-                          slot.valueDim, " elements, expected at least 1 of each");
+    if (slot.kvHeads == 0 || slot.keyDim == 0)
+      return invalidInput("KV slot ", i, " has ", slot.kvHeads, " heads with keys of ", slot.keyDim,
+                          " elements, expected at least 1 of each");
     std::optional<uint64_t> elements =
         checkedMultiply(slot.kvHeads, uint64_t(slot.keyDim) + slot.valueDim);
     if (!elements || *elements > kMaxBytesPerToken / sizeof(float))

@@ -71,7 +71,8 @@ struct QuantizedRows {
 
 /// Keys and values of one slot of one session: a table of blocks of kKvBlockTokens tokens. Key of
 /// token t and head h: keyBlocks[t / kKvBlockTokens] + (h * headRows + t % kKvBlockTokens) *
-/// keyDim, f32; values likewise. So a head's keys are contiguous within each block, and across all
+/// keyDim, f32; values likewise. With valuesInKeys, valueBlocks is not used: a value is the last
+/// valueDim elements of its key. A head's keys are contiguous within each block, and across all
 /// blocks if headRows is a session's token count and the blocks are adjacent.
 constexpr uint32_t kKvBlockTokens = 32;
 struct KvView {
@@ -79,6 +80,11 @@ struct KvView {
   const float *const *valueBlocks;
   uint32_t kvHeads, keyDim, valueDim;
   uint64_t headRows = kKvBlockTokens; // From a head's row to the next head's.
+  bool valuesInKeys = false;
+
+  const float *const *valueRows() const { return valuesInKeys ? keyBlocks : valueBlocks; }
+  uint32_t valueStep() const { return valuesInKeys ? keyDim : valueDim; }
+  uint32_t valueOffset() const { return valuesInKeys ? keyDim - valueDim : 0; }
 };
 
 /// For each architecture, later values are preferred.

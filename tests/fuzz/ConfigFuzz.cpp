@@ -13,17 +13,33 @@ void require(bool holds) {
     std::abort();
 }
 
+void checkAttention(const moec::ModelDescription &model,
+                    const moec::AttentionDescription &attention) {
+  require(attention.kvHeads > 0 && attention.heads % attention.kvHeads == 0);
+  require(attention.query.weight.rows == attention.heads * attention.headDim);
+  require(attention.rope && *attention.rope < model.ropes.size());
+  require(model.ropes[*attention.rope].inverseFrequencies.size() * 2 == attention.headDim);
+}
+
+void checkLatentAttention(const moec::LatentAttentionDescription &attention) {
+  const uint32_t shared = attention.key.weight.rows, rank = attention.latent.weight.rows;
+  require(attention.heads > 0 && shared > 0 && rank > 0);
+  require(attention.query.weight.rows == attention.heads * (attention.keyUp.cols + shared));
+  require(attention.keyUp.rows == attention.heads * rank && attention.valueUp.cols == rank);
+  require(attention.queryDown.has_value() == attention.queryNorm.has_value());
+  require(std::isfinite(attention.scale) && attention.scale > 0);
+}
+
 /// What the stages behind rely on in a description.
 void checkDescription(const moec::ModelDescription &model) {
   require(model.vocabularySize > 0 && model.hiddenSize > 0 && !model.layers.empty());
   for (const int32_t token : model.eosTokens)
     require(token >= 0 && static_cast<uint32_t>(token) < model.vocabularySize);
   for (const moec::LayerDescription &layer : model.layers) {
-    const moec::AttentionDescription &attention = layer.attention;
-    require(attention.kvHeads > 0 && attention.heads % attention.kvHeads == 0);
-    require(attention.query.weight.rows == attention.heads * attention.headDim);
-    require(attention.rope && *attention.rope < model.ropes.size());
-    require(model.ropes[*attention.rope].inverseFrequencies.size() * 2 == attention.headDim);
+    if (layer.latentAttention)
+      checkLatentAttention(*layer.latentAttention);
+    else
+      checkAttention(model, layer.attention);
     require(layer.dense.has_value() != layer.moe.has_value());
     if (layer.moe)
       require(layer.moe->router.topK > 0 && layer.moe->router.topK <= layer.moe->experts.size());

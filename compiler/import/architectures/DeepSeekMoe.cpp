@@ -47,6 +47,16 @@ Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScor
   return moe;
 }
 
+Status checkSigmoidChoice(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(const std::string scoring, config.string("scoring_func", "sigmoid"));
+  if (scoring != "sigmoid")
+    return config.mismatch("scoring_func", "sigmoid");
+  MOERT_ASSIGN_OR_RETURN(const std::string method, config.string("topk_method", "noaux_tc"));
+  if (method != "noaux_tc")
+    return config.mismatch("topk_method", "noaux_tc");
+  return {};
+}
+
 static void setSigmoidRouter(const DeepSeekMoeConfig &moe, const std::string &module,
                              RouterDescription &router) {
   router.scoring = RouterScoring::kSigmoid;

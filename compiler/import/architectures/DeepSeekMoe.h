@@ -24,6 +24,10 @@ struct DeepSeekMoeConfig {
 moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring,
                                                  bool renormalizes);
 
+/// Refuses another router than DeepSeek-V3's (scoring_func sigmoid, topk_method noaux_tc), where
+/// the config names one.
+moert::Status checkSigmoidChoice(const ConfigObject &config);
+
 /// Fills in the layer's network, dense or routed.
 moert::Status describeDeepSeekNetwork(const ArchitectureInput &input, const DeepSeekMoeConfig &moe,
                                       const DecoderConfig &decoder, uint32_t number,

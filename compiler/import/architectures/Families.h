@@ -6,10 +6,13 @@
 namespace moec {
 
 moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeDeepSeekV2(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeDeepSeekV3(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDots1(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeErnie45Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeFlexOlmo(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4Moe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &input);

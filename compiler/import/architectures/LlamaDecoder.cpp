@@ -16,8 +16,6 @@ using moert::strCat;
 namespace {
 
 constexpr uint32_t kMaxLayers = 1024;
-constexpr uint32_t kMaxHeads = 1 << 14;
-constexpr uint32_t kMaxHeadDim = 1 << 14;
 constexpr uint32_t kMaxPositions = 1u << 30;
 /// Bounds the size of a description; the largest published model has 15,000.
 constexpr uint64_t kMaxTotalExperts = 1 << 17;
@@ -321,15 +319,27 @@ Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key, std
   return value;
 }
 
+Status requireKeys(const ConfigObject &config, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (!config.has(key))
+      return config.mismatch(key, "its value: published models differ in it");
+  return Status();
+}
+
 Result<DecoderConfig> readDecoderConfig(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderWithoutHeads(config));
+  MOERT_RETURN_IF_ERROR(readHeads(config, decoder));
+  decoder.rope.dim = decoder.headDim;
+  return decoder;
+}
+
+Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config) {
   MOERT_RETURN_IF_ERROR(checkCommonKeys(config));
   DecoderConfig decoder;
   MOERT_ASSIGN_OR_RETURN(decoder.activation, readActivation(config));
   MOERT_ASSIGN_OR_RETURN(decoder.vocabularySize, config.integer("vocab_size", 1, kMaxWidth));
   MOERT_ASSIGN_OR_RETURN(decoder.hiddenSize, config.integer("hidden_size", 1, kMaxWidth));
   MOERT_ASSIGN_OR_RETURN(decoder.layerCount, config.integer("num_hidden_layers", 1, kMaxLayers));
-  MOERT_RETURN_IF_ERROR(readHeads(config, decoder));
-  decoder.rope.dim = decoder.headDim;
   MOERT_ASSIGN_OR_RETURN(decoder.maxPositions,
                          config.integer("max_position_embeddings", 1, kMaxPositions));
   MOERT_ASSIGN_OR_RETURN(const double epsilon, config.real("rms_norm_eps", 0, 1));

@@ -37,6 +37,8 @@ struct DecoderConfig {
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
 inline constexpr uint32_t kMaxWidth = 1 << 24;
+inline constexpr uint32_t kMaxHeads = 1 << 14;
+inline constexpr uint32_t kMaxHeadDim = 1 << 14;
 inline constexpr uint32_t kMaxExperts = 1 << 16;
 inline constexpr uint32_t kMaxWindow = 1u << 30;
 inline constexpr uint32_t kMaxLayerNumber = 1u << 20;
@@ -45,6 +47,13 @@ inline constexpr uint32_t kMaxSharedExperts = 1024;
 /// Reads and checks these keys. Refuses what no supported family computes: activations other than
 /// SiLU, quantized weights, data types other than plain floats.
 moert::Result<DecoderConfig> readDecoderConfig(const ConfigObject &config);
+
+/// The same without the keys of heads, for attention that has others.
+moert::Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config);
+
+/// Refuses a config without one of these keys, where no default is safe: published values differ
+/// from those of the reference implementation.
+moert::Status requireKeys(const ConfigObject &config, std::initializer_list<std::string_view> keys);
 
 /// Refuses flags that are true and that the family does not support.
 moert::Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string_view> keys);

@@ -108,20 +108,26 @@ Result<Yarn> readYarn(const ConfigObject &parameters, const ConfigObject &config
   return yarn;
 }
 
+/// What the paper gives for the factor, with DeepSeek's scale of the logarithm.
+double yarnMagnitude(double factor, double scale) {
+  return factor > 1 ? 0.1 * scale * moert::deterministicLog(factor) + 1 : 1;
+}
+
+constexpr double kMostYarnScale = 1e3;
+
 /// Factor on cos and sin: attention_factor, or mscale over mscale_all_dim, or what the paper gives
 /// for the factor.
 Result<float> yarnAttentionFactor(const ConfigObject &parameters, double factor) {
-  constexpr double kMost = 1e3;
-  const double logFactor = factor > 1 ? moert::deterministicLog(factor) : 0;
-  const auto magnitude = [&](double scale) { return 0.1 * scale * logFactor + 1; };
+  const auto magnitude = [&](double scale) { return yarnMagnitude(factor, scale); };
   if (parameters.has("attention_factor")) {
-    MOERT_ASSIGN_OR_RETURN(const double given, parameters.real("attention_factor", 0, kMost));
+    MOERT_ASSIGN_OR_RETURN(const double given,
+                           parameters.real("attention_factor", 0, kMostYarnScale));
     return static_cast<float>(given);
   }
   if (!parameters.has("mscale") || !parameters.has("mscale_all_dim"))
     return static_cast<float>(magnitude(1));
-  MOERT_ASSIGN_OR_RETURN(const double scale, parameters.real("mscale", 0, kMost));
-  MOERT_ASSIGN_OR_RETURN(const double all, parameters.real("mscale_all_dim", 0, kMost));
+  MOERT_ASSIGN_OR_RETURN(const double scale, parameters.real("mscale", 0, kMostYarnScale));
+  MOERT_ASSIGN_OR_RETURN(const double all, parameters.real("mscale_all_dim", 0, kMostYarnScale));
   if (scale == 0 || all == 0) // As unset, in the reference implementation.
     return static_cast<float>(magnitude(1));
   return static_cast<float>(magnitude(scale) / magnitude(all));
@@ -191,6 +197,17 @@ Result<double> readPartialRotaryFactor(const ConfigObject &config) {
     return config.has(key) ? config.real(key, 0, 1) : Result<double>(1.0);
   MOERT_ASSIGN_OR_RETURN(const ConfigObject parameters, config.object("rope_parameters"));
   return parameters.has(key) ? parameters.real(key, 0, 1) : Result<double>(1.0);
+}
+
+Result<double> readScoreFactor(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(const RopeKeys keys, readKeys(config, std::nullopt));
+  if (keys.type != "yarn" || !keys.parameters->has("mscale_all_dim"))
+    return 1.0;
+  MOERT_ASSIGN_OR_RETURN(const double factor, keys.parameters->real("factor", 1, kMostFactor));
+  MOERT_ASSIGN_OR_RETURN(const double scale,
+                         keys.parameters->real("mscale_all_dim", 0, kMostYarnScale));
+  const double magnitude = yarnMagnitude(factor, scale);
+  return magnitude * magnitude;
 }
 
 Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind) {

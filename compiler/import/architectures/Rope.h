@@ -24,6 +24,10 @@ struct RopeKind {
 /// (Hunyuan's); names any other type in an error.
 moert::Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind);
 
+/// DeepSeek's factor on attention scores with YaRN: the square of what mscale_all_dim gives; 1 if
+/// there is none, or without YaRN.
+moert::Result<double> readScoreFactor(const ConfigObject &config);
+
 /// partial_rotary_factor, of the config or of its rope_parameters; 1 if there is none.
 moert::Result<double> readPartialRotaryFactor(const ConfigObject &config);
 

@@ -172,7 +172,8 @@ void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t
   for (uint32_t h = 0; h < heads; ++h)
     exponentials(scores.of(h), scores.end - scores.begin, scale);
 
-  const HeadRows values = {kv.valueBlocks, firstRow * kv.valueDim, kv.valueDim};
+  const HeadRows values = {kv.valueRows(), firstRow * kv.valueStep() + kv.valueOffset(),
+                           kv.valueStep()};
   float sums[kAttendHeads] = {};
   forLanes(uint64_t(heads) * kv.valueDim,
            [&](uint64_t i, uint32_t count) { storeUpTo(out + i, zeroLanes(), count); });

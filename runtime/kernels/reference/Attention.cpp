@@ -51,7 +51,8 @@ static void attendHead(const float *query, const KvView &kv, uint32_t kvHead, ui
     std::fill(block, block + kv.valueDim, 0.0f);
     for (; j < blockEnd; ++j) {
       float p = probabilities[j - begin];
-      const float *value = rowOf(kv.valueBlocks, j, kvHead * kv.headRows, kv.valueDim);
+      const float *value =
+          rowOf(kv.valueRows(), j, kvHead * kv.headRows, kv.valueStep()) + kv.valueOffset();
       blockSum.lane[j % kPartialSums] = blockSum.lane[j % kPartialSums] + p;
       for (uint32_t d = 0; d < kv.valueDim; ++d)
         block[d] = std::fma(p, value[d], block[d]);

@@ -133,6 +133,110 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
+// A slot of latent attention holds the shared key and the latent, which is the value too.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 8, cols = 64, type = bf16>
+moe.weight @l matrix from <tensor = "l", rows = 24, cols = 64, type = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 24, type = bf16>
+moe.weight @ku heads from <tensor = "ku", rows = 48, cols = 24, type = bf16>
+moe.weight @vu heads from <tensor = "vu", rows = 32, cols = 24, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 32, type = bf16>
+moe.kv_slot @kv heads 1 key 32 value 24
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{stores keys of 8 + 24 elements, expected a slot with heads 1 key 32 value 0}}
+  %a = moe.latent_attention %x query <@q> key <@k> latent <@l> norm <rms, epsilon = 1.0e-6 : f32, @n> up @ku, @vu output <@o> slot @kv heads 2 scale 0.25 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Queries of latent attention fill all heads.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 8, cols = 64, type = bf16>
+moe.weight @l matrix from <tensor = "l", rows = 24, cols = 64, type = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 24, type = bf16>
+moe.weight @ku heads from <tensor = "ku", rows = 48, cols = 24, type = bf16>
+moe.weight @vu heads from <tensor = "vu", rows = 32, cols = 24, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 32, type = bf16>
+moe.kv_slot @kv heads 1 key 32 value 0
+moe.weight @ku4 heads from <tensor = "ku", rows = 96, cols = 24, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @q is 64 x 64, expected 128 x 64}}
+  %a = moe.latent_attention %x query <@q> key <@k> latent <@l> norm <rms, epsilon = 1.0e-6 : f32, @n> up @ku4, @vu output <@o> slot @kv heads 4 scale 0.25 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Heads have results of one width.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 8, cols = 64, type = bf16>
+moe.weight @l matrix from <tensor = "l", rows = 24, cols = 64, type = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 24, type = bf16>
+moe.weight @ku heads from <tensor = "ku", rows = 48, cols = 24, type = bf16>
+moe.weight @vu heads from <tensor = "vu", rows = 32, cols = 24, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 32, type = bf16>
+moe.kv_slot @kv heads 1 key 32 value 0
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{32 results of 3 heads, expected a multiple}}
+  %a = moe.latent_attention %x query <@q> key <@k> latent <@l> norm <rms, epsilon = 1.0e-6 : f32, @n> up @ku, @vu output <@o> slot @kv heads 3 scale 0.25 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A product per head is identified by its role, so that no pass quantizes it.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 8, cols = 64, type = bf16>
+moe.weight @l matrix from <tensor = "l", rows = 24, cols = 64, type = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 24, type = bf16>
+moe.weight @ku matrix from <tensor = "ku", rows = 48, cols = 24, type = bf16>
+moe.weight @vu heads from <tensor = "vu", rows = 32, cols = 24, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 32, type = bf16>
+moe.kv_slot @kv heads 1 key 32 value 0
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @ku has the role matrix, expected heads}}
+  %a = moe.latent_attention %x query <@q> key <@k> latent <@l> norm <rms, epsilon = 1.0e-6 : f32, @n> up @ku, @vu output <@o> slot @kv heads 2 scale 0.25 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// The norm of a down-projection is as wide as its rows.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 8, cols = 64, type = bf16>
+moe.weight @l matrix from <tensor = "l", rows = 24, cols = 64, type = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 24, type = bf16>
+moe.weight @ku heads from <tensor = "ku", rows = 48, cols = 24, type = bf16>
+moe.weight @vu heads from <tensor = "vu", rows = 32, cols = 24, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 32, type = bf16>
+moe.kv_slot @kv heads 1 key 32 value 0
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @n is 1 x 24, expected 1 x 64}}
+  %a = moe.latent_attention %x query <@q> key <@k> latent <@l> norm <rms, epsilon = 1.0e-6 : f32, @n> up @ku, @vu output <@o> slot @kv heads 2 scale 0.25 down <@q> <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// The shared key is at least as wide as its rotated part.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 8, cols = 64, type = bf16>
+moe.weight @l matrix from <tensor = "l", rows = 24, cols = 64, type = bf16>
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 24, type = bf16>
+moe.weight @ku heads from <tensor = "ku", rows = 48, cols = 24, type = bf16>
+moe.weight @vu heads from <tensor = "vu", rows = 32, cols = 24, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 32, type = bf16>
+moe.kv_slot @kv heads 1 key 32 value 0
+moe.rope @rope half factor 1.0 frequencies [1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32, 1.0 : f32]
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{rotates 10 elements of a head of 8}}
+  %a = moe.latent_attention %x query <@q> key <@k> latent <@l> norm <rms, epsilon = 1.0e-6 : f32, @n> up @ku, @vu output <@o> slot @kv heads 2 scale 0.25 rope @rope : tensor<?x64xf32>
+  return
+}
+
+// -----
+
 // A router scores every expert.
 moe.weight @r router from <tensor = "r", rows = 3, cols = 64, type = bf16>
 moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]

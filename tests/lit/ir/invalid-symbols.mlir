@@ -67,6 +67,18 @@ moe.weight @w router from <tensor = "w", rows = 4, cols = 64, type = bf16> as <k
 
 // -----
 
+// Neither is a product per head.
+// expected-error@+1 {{a matrix of a product per head is never quantized}}
+moe.weight @w heads from <tensor = "w", rows = 4, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+
+// -----
+
+// Blocks divide the rows.
+// expected-error@+1 {{a source of 4 rows in 3 blocks, expected a divisor}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, blocks = 3>
+
+// -----
+
 // A MoE layer has at least one expert.
 // expected-error@+1 {{has 0 experts, expected 1 to 65536}}
 moe.moe_layer @e layer 0 silu experts 0 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]

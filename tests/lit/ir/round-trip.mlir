@@ -56,6 +56,16 @@ module attributes {
   moe.weight @pair vector from <tensor = "p", rows = 1, cols = 2, type = bf16> as <kind = f32>
   moe.weight @bias vector from <tensor = "b", rows = 1, cols = 96, type = bf16> as <kind = f32>
 
+  // CHECK: moe.weight @up heads from <tensor = "up", rows = 96, cols = 48, type = bf16, transposed = true, blocks = 2, blockStep = 80> as #bf16
+  moe.weight @up heads from <tensor = "up", rows = 96, cols = 48, type = bf16, transposed = true, blocks = 2, blockStep = 80> as <kind = bf16>
+  moe.weight @heads heads from <tensor = "h", rows = 16, cols = 24, type = bf16> as <kind = bf16>
+  moe.weight @latent_norm vector from <tensor = "ln", rows = 1, cols = 48, type = bf16> as <kind = f32>
+  moe.weight @key16 matrix from <tensor = "k16", rows = 16, cols = 64, type = bf16>
+  moe.weight @latent48 matrix from <tensor = "l48", rows = 48, cols = 64, type = bf16>
+  moe.weight @query128 matrix from <tensor = "q128", rows = 128, cols = 64, type = bf16>
+  moe.weight @output96 matrix from <tensor = "o96", rows = 64, cols = 96, type = bf16>
+  // CHECK: moe.kv_slot @latent heads 1 key 64 value 0
+  moe.kv_slot @latent heads 1 key 64 value 0
   // CHECK: moe.kv_slot @kv heads 2 key 16 value 16
   moe.kv_slot @kv heads 2 key 16 value 16
 
@@ -93,6 +103,10 @@ module attributes {
            key_norm <rms, epsilon = 1.0e-6 : f32, @head_norm> clip 8.0 : tensor<?x64xf32>
     // CHECK: moe.attention %{{.*}} query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 : tensor<?x64xf32>
     %b = moe.attention %a query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 0.25 : tensor<?x64xf32>
+    // CHECK: moe.latent_attention %{{.*}} query <@query128> key <@key16> latent <@latent48> norm <rms, epsilon = 9.99999997E-7 : f32, @latent_norm> up @up, @up output <@output96> slot @latent heads 2 scale 2.500000e-01 rope @rope0 down <@square> <rms, epsilon = 9.99999997E-7 : f32, @norm> : tensor<?x64xf32>
+    %la = moe.latent_attention %a query <@query128> key <@key16> latent <@latent48> norm <rms, epsilon = 1.0e-6 : f32, @latent_norm>
+            up @up, @up output <@output96> slot @latent heads 2 scale 0.25 rope @rope0
+            down <@square> <rms, epsilon = 1.0e-6 : f32, @norm> : tensor<?x64xf32>
     // CHECK: moe.route %{{.*}} router <@router> to @experts softmax_then_top_k renormalize true scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
     %e, %w = moe.route %b router <@router> to @experts softmax_then_top_k renormalize true scale 1.0
            : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
@@ -147,6 +161,8 @@ module attributes {
     moe.exec.linear %q to %c weight @square bias @norm : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>
     // CHECK: moe.exec.linear %{{.*}} to %{{.*}} weight @half8 : !quantizedx64g32, !f32x32
     moe.exec.linear %q to %k weight @half8 : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 32>
+    // CHECK: moe.exec.linear_heads %{{.*}} to %{{.*}} weight @heads heads 2 kept 8 : !f32x64, !f32x32
+    moe.exec.linear_heads %h to %k weight @heads heads 2 kept 8 : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>
     // CHECK: moe.exec.rope %{{.*}} heads 2 of 16 by @rope0 : !f32x32
     moe.exec.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
     // CHECK: moe.exec.store_kv %{{.*}}, %{{.*}} slot @kv : !f32x32, !f32x32

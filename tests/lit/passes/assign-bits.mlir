@@ -54,6 +54,13 @@ module {
   // Routers keep the stored type under any option; vectors are f32.
   // CHECK: @router router {{.*}} as #bf16
   moe.weight @router router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+  // Products per head are never quantized; they have 16 bits where others have fewer.
+  // CHECK: @heads heads {{.*}} as #bf16
+  moe.weight @heads heads from <tensor = "u", rows = 64, cols = 64, type = bf16>
+  // WIDE: @heads32 heads {{.*}} as #bf16
+  // NARROW: @heads32 heads {{.*}} as #bf16
+  // SOURCE: @heads32 heads {{.*}} as #f32
+  moe.weight @heads32 heads from <tensor = "u", rows = 64, cols = 64, type = f32>
   // CHECK: @norm vector {{.*}} as #f32
   moe.weight @norm vector from <tensor = "n", rows = 1, cols = 64, type = bf16>
 

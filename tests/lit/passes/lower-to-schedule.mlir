@@ -10,6 +10,16 @@ module {
   moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
   moe.weight @d matrix from <tensor = "d", rows = 64, cols = 96, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
   moe.weight @f matrix from <tensor = "f", rows = 64, cols = 64, type = bf16> as <kind = bf16>
+  moe.kv_slot @latent_kv heads 1 key 32 value 0
+  moe.kv_slot @latent_kv2 heads 1 key 32 value 0
+  moe.weight @qd matrix from <tensor = "qd", rows = 32, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @qn vector from <tensor = "qn", rows = 1, cols = 32, type = bf16> as <kind = f32>
+  moe.weight @qu matrix from <tensor = "qu", rows = 64, cols = 32, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @ks matrix from <tensor = "ks", rows = 8, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @lt matrix from <tensor = "lt", rows = 24, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
+  moe.weight @ln vector from <tensor = "ln", rows = 1, cols = 24, type = bf16> as <kind = f32>
+  moe.weight @ku heads from <tensor = "up", rows = 48, cols = 24, type = bf16, transposed = true, blocks = 2, blockStep = 40> as <kind = bf16>
+  moe.weight @vu heads from <tensor = "up", rows = 32, cols = 24, type = bf16, firstRow = 24, blocks = 2, blockStep = 40> as <kind = bf16>
   moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
   moe.weight @hn vector from <tensor = "hn", rows = 1, cols = 16, type = bf16> as <kind = f32>
   moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
@@ -65,6 +75,45 @@ module {
     %r = moe.add %h, %a scale 1.0 {moe.layer = 0 : i32} : tensor<?x64xf32>
     %m = moe.norm %r by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
     %l = moe.head %m linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // Latent attention computes the products of its input together; the query's shared part moves before the absorbed
+  // rest and is rotated there; the latent is stored as a part of the key, and products per head take float rows.
+  // CHECK-LABEL: moe.program @latent
+  // CHECK: moe.exec.embed %[[H:.*]] weight @w scale 1.000000e+00 : !f32x64
+  // CHECK-NEXT: moe.exec.quantize %[[H]] to %[[HQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[D:.*]] weight @qd for attention : !quantizedx64g32, !f32x32
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[K:.*]] weight @ks for attention joined : !quantizedx64g32, !f32x8
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[L:.*]] weight @lt for attention joined : !quantizedx64g32, !f32x24
+  // CHECK-NEXT: moe.exec.norm %[[L]] to %[[L]] weight @ln rms epsilon 9.99999997E-7 segment 24
+  // CHECK-NEXT: moe.exec.norm %[[D]] to %[[D]] weight @qn rms epsilon 9.99999997E-7 segment 32
+  // CHECK-NEXT: moe.exec.quantize %[[D]] to %[[DQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.linear %[[DQ]] to %[[Q:.*]] weight @qu for attention : !quantizedx32g32, !f32x64
+  // CHECK-NEXT: moe.exec.linear_heads %[[Q]] to %[[A:.*]] weight @ku heads 2 kept 8 : !f32x64, !f32x64
+  // CHECK-NEXT: moe.exec.rope %[[A]] heads 2 of 32 by @rope
+  // CHECK-NEXT: moe.exec.rope %[[K]] heads 1 of 8 by @rope
+  // CHECK-NEXT: moe.exec.store_kv %[[K]], %[[L]] slot @latent_kv
+  // CHECK-NEXT: moe.exec.attend %[[A]] to %[[C:.*]] slot @latent_kv heads 2 window 0 scale 2.500000e-01 : !f32x64, !f32x48
+  // CHECK-NEXT: moe.exec.linear_heads %[[C]] to %[[V:.*]] weight @vu heads 2 kept 0 : !f32x48, !f32x32
+  // CHECK-NEXT: moe.exec.quantize %[[V]] to %[[VQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.linear %[[VQ]] to %[[O:.*]] weight @qu for attention : !quantizedx32g32, !f32x64
+  // Without a down-projection the query is one of the products of the input.
+  // CHECK-NEXT: moe.exec.quantize %[[O]] to %[[OQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.linear %[[OQ]] to %[[Q2:.*]] weight @q for attention : !quantizedx64g32, !f32x64
+  // CHECK-NEXT: moe.exec.linear %[[OQ]] to %{{.*}} weight @ks for attention joined
+  // CHECK-NEXT: moe.exec.linear %[[OQ]] to %{{.*}} weight @lt for attention joined
+  // CHECK-NEXT: moe.exec.norm
+  // CHECK-NEXT: moe.exec.linear_heads %[[Q2]] to %[[A2:.*]] weight @ku heads 2 kept 8
+  // CHECK-NEXT: moe.exec.store_kv %{{.*}}, %{{.*}} slot @latent_kv2
+  func.func @latent(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %a = moe.latent_attention %h query <@qu> key <@ks> latent <@lt> norm <rms, epsilon = 1.0e-6 : f32, @ln> up @ku, @vu
+           output <@qu> slot @latent_kv heads 2 scale 0.25 rope @rope down <@qd> <rms, epsilon = 1.0e-6 : f32, @qn>
+           : tensor<?x64xf32>
+    %b = moe.latent_attention %a query <@q> key <@ks> latent <@lt> norm <rms, epsilon = 1.0e-6 : f32, @ln> up @ku, @vu
+           output <@qu> slot @latent_kv2 heads 2 scale 0.25 : tensor<?x64xf32>
+    %l = moe.head %b linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
   }
 

@@ -167,6 +167,12 @@ TEST_CASE("the account has a KV cache per session, and a batch has room for a to
   CHECK(loaded.engine->prefillChunk() == 20);
 }
 
+TEST_CASE("values kept in keys take no memory beside them") {
+  Artifact artifact;
+  artifact.kvSlots = {{1, 576, 0}, {2, 16, 24}};
+  CHECK(kvBytesPerToken(artifact) == (576 + 2 * (16 + 24)) * sizeof(float));
+}
+
 TEST_CASE("numbers of sessions, logits rows and threads that no engine can have are refused") {
   TemporaryArtifact artifact;
   auto model = Model::open(artifact.path);

@@ -296,6 +296,79 @@ static int32_t copyOf(Program &program, int32_t buffer) {
   return int32_t(program.buffers.size()) - 1;
 }
 
+TEST_CASE("products per head that do not fit are refused") {
+  // Beside the router's product, with the same operands.
+  const auto insert = [](Artifact &a, const LinearHeadsInstruction &product) {
+    std::vector<Instruction> &steps = decode(a).instructions;
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (std::holds_alternative<RouteInstruction>(steps[i]))
+        return insertStep(decode(a), i, product);
+  };
+  using Heads = LinearHeadsInstruction;
+  Artifact valid = tinyArtifact();
+  insert(valid, Heads{B::kNormed, B::kScores, W::kRouter, 1, 0});
+  CHECK(readBack(valid).isOk());
+  checkAllRefused({
+      {"a quantized weight",
+       [&](Artifact &a) {
+         insert(a, {B::kNormed, B::kScores, W::kQuery, 1, 0});
+       },
+       "(linear_heads): the weight is int8, expected floats"},
+      {"no heads",
+       [&](Artifact &a) {
+         insert(a, {B::kNormed, B::kScores, W::kRouter, 0, 0});
+       },
+       "the weight has 4 rows for 0 heads, expected a multiple"},
+      {"heads that share a row",
+       [&](Artifact &a) {
+         insert(a, {B::kNormed, B::kScores, W::kRouter, 3, 0});
+       },
+       "the weight has 4 rows for 3 heads, expected a multiple"},
+      {"a row for one of two heads",
+       [&](Artifact &a) {
+         insert(a, {B::kNormed, B::kScores, W::kRouter, 2, 0});
+       },
+       "src has width 32, expected 64"},
+      {"kept elements that no row holds",
+       [&](Artifact &a) {
+         insert(a, {B::kNormed, B::kScores, W::kRouter, 1, 0xffffffff});
+       },
+       "expected 4294967327"},
+  });
+}
+
+TEST_CASE("values that are not in their keys are refused") {
+  // The stored keys have 16 elements and the values 16, so that they fill keys of 32.
+  const auto keepInKeys = [](Artifact &a, uint32_t keyDim) {
+    a.kvSlots[0] = {1, keyDim, 0};
+    for (Program &program : a.programs)
+      firstOf<AttendInstruction>(program).heads = 32 / keyDim;
+  };
+  Artifact valid = tinyArtifact();
+  keepInKeys(valid, 32);
+  CHECK(readBack(valid).isOk());
+  checkAllRefused({
+      {"keys without room for their own part", [&](Artifact &a) { keepInKeys(a, 16); },
+       "(store_kv): values of 16 elements in keys of 16, expected fewer"},
+      {"keys of another width", [&](Artifact &a) { keepInKeys(a, 31); },
+       "(store_kv): key has width 16, expected 15"},
+      {"values wider than keys",
+       [&](Artifact &a) {
+         keepInKeys(a, 32);
+         Buffer &attended = decode(a).buffers[B::kAttended];
+         attended.width = 33;
+         attended.bytesPerToken = bufferBytesPerToken(attended.kind, 33, 0);
+       },
+       "(attend): values of 33 elements, expected 1 to the 32 of a key"},
+      {"more heads than results",
+       [&](Artifact &a) {
+         keepInKeys(a, 32);
+         firstOf<AttendInstruction>(decode(a)).heads = 33;
+       },
+       "(attend): values of 0 elements, expected 1 to the 32 of a key"},
+  });
+}
+
 TEST_CASE("joined instructions that cannot be computed together are refused") {
   // Instructions 3, 4 and 5 are the products of query, key and value.
   auto key = [](Artifact &a) -> LinearInstruction & {

@@ -51,7 +51,8 @@ const std::vector<Row> kConfigKeys = {
     {"no model_type", [](auto &c) { c.config.erase("model_type"); }, "config.json",
      "'model_type': found no such key"},
     {"an unknown model_type", [](auto &c) { c.config["model_type"] = "llama"; }, "config.json",
-     "found \"llama\", expected one of deepseek (DeepseekForCausalLM), dots1"},
+     "found \"llama\", expected one of deepseek (DeepseekForCausalLM), "
+     "deepseek_v2"},
     {"an unknown model_type of 5000 letters",
      [](auto &c) { c.config["model_type"] = std::string(5000, 'x'); }, "config.json",
      "xxx..., expected one of"},

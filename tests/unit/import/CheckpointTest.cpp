@@ -145,6 +145,33 @@ TEST_CASE("a transposed source with an index and a step reads interleaved column
   CHECK(readAll(opened.checkpoint, up) == std::vector<float>{9, 13, 11, 15});
 }
 
+TEST_CASE("blocks of rows are read one below the other") {
+  const OpenedTensors opened({counting("w", {7, 2})});
+  WeightSource blocks = source("w", 4, 2);
+  blocks.firstRow = 1;
+  blocks.blocks = 2;
+  blocks.blockStep = 4;
+  const std::vector<float> expected = {2, 3, 4, 5, 10, 11, 12, 13};
+  CHECK(readAll(opened.checkpoint, blocks) == expected);
+  std::vector<float> middle(4);
+  REQUIRE(opened.checkpoint.readRows(blocks, 1, 2, middle).isOk());
+  CHECK(middle == std::vector<float>{4, 5, 10, 11});
+}
+
+TEST_CASE("transposed blocks are each transposed") {
+  // Two blocks of 2 x 3, with a row between them: 0 1 2 / 3 4 5 and 9 10 11 / 12 13 14.
+  const OpenedTensors opened({counting("w", {6, 3})});
+  WeightSource blocks = source("w", 6, 2);
+  blocks.transposed = true;
+  blocks.blocks = 2;
+  blocks.blockStep = 3;
+  CHECK(readAll(opened.checkpoint, blocks) ==
+        std::vector<float>{0, 3, 1, 4, 2, 5, 9, 12, 10, 13, 11, 14});
+  std::vector<float> middle(6);
+  REQUIRE(opened.checkpoint.readRows(blocks, 2, 3, middle).isOk());
+  CHECK(middle == std::vector<float>{2, 5, 9, 12, 10, 13});
+}
+
 TEST_CASE("in a vector firstRow and rowStep count elements") {
   const OpenedTensors opened({counting("b", {2, 6})});
   WeightSource bias = source("b", 1, 3);
@@ -208,6 +235,21 @@ const Outside kOutside[] = {
     {"a step that moves the last one out", [](WeightSource &w) { w.rowStep = 2; }},
     {"the largest step", [](WeightSource &w) { w.rowStep = 0xffffffff; }},
     {"a step of 0", [](WeightSource &w) { w.rowStep = 0; }},
+    {"blocks that do not divide the rows", [](WeightSource &w) { w.blocks = 3; }},
+    {"no blocks", [](WeightSource &w) { w.blocks = 0; }},
+    {"a last block that ends outside",
+     [](WeightSource &w) {
+       w.blocks = 2;
+       w.blockStep = 3;
+     }},
+    {"a transposed last block that ends outside",
+     [](WeightSource &w) {
+       w = source("w", 6, 2);
+       w.index = 1;
+       w.transposed = true;
+       w.blocks = 2;
+       w.blockStep = 3;
+     }},
     {"other columns", [](WeightSource &w) { w.cols = 4; }},
     {"no rows", [](WeightSource &w) { w.rows = 0; }},
     {"no index into three dimensions", [](WeightSource &w) { w.index.reset(); }},

@@ -105,6 +105,36 @@ TEST_CASE("attend gives the reference's bytes for every shape and window") {
     }
 }
 
+TEST_CASE("values kept in keys are the keys' last elements, with the same bytes") {
+  Random random(5);
+  for (const Case &c : {Case{8, 1, 72, 64, 0, 300}, Case{6, 2, 40, 24, 7, 100},
+                        Case{5, 1, 40, 33, 250, 260}, Case{2, 1, 16, 16, 0, 40}}) {
+    RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.keyDim, Order::kByHead);
+    FloatRows query(1, c.heads * c.keyDim), expected(1, c.heads * c.valueDim);
+    query.fill(random, -1, 1);
+    // A cache whose values lie apart and are copies.
+    std::vector<float> copies;
+    for (uint32_t head = 0; head < c.kvHeads; ++head)
+      for (uint32_t row = 0; row < cache.view.headRows; ++row) {
+        const float *key = cache.key(row, head);
+        copies.insert(copies.end(), key + c.keyDim - c.valueDim, key + c.keyDim);
+      }
+    std::vector<const float *> blocks;
+    for (uint32_t block = 0; block < cache.keyBlocks.size(); ++block)
+      blocks.push_back(copies.data() + uint64_t(block) * kKvBlockTokens * c.valueDim);
+    KvView apart = cache.view, inKeys = cache.view;
+    apart.valueBlocks = blocks.data();
+    apart.valueDim = inKeys.valueDim = c.valueDim;
+    inKeys.valueBlocks = nullptr;
+    inKeys.valuesInKeys = true;
+    run(referenceKernels(), c, query, apart, expected);
+    FloatRows reference(1, c.heads * c.valueDim);
+    run(referenceKernels(), c, query, inKeys, reference);
+    CHECK(reference.isSameAs(expected));
+    checkVersions(c, query, inKeys);
+  }
+}
+
 TEST_CASE("attend computes its heads and writes no others, however a group of them is cut") {
   Random random(2);
   const Case c = {12, 2, 24, 40, 5, 70};

@@ -27,6 +27,7 @@ constexpr const char *kSymbols = R"(
   moe.weight @w3 router from <tensor = "c", rows = 3, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @w1 router from <tensor = "d", rows = 1, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @b3 vector from <tensor = "cb", rows = 1, cols = 3, type = bf16> as <kind = f32>
+  moe.weight @h heads from <tensor = "h", rows = 16, cols = 24, type = bf16> as <kind = bf16>
   moe.kv_slot @kv0 heads 1 key 8 value 8
   moe.kv_slot @kv1 heads 2 key 16 value 8
   moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32]
@@ -153,6 +154,17 @@ TEST_CASE("a product keeps its fields, with a bias and without") {
   i = buildOne<moert::LinearInstruction>("moe.exec.linear %f64a to %f96a weight @w : " + kF64 +
                                          ", " + kF96);
   CHECK(i.bias == moert::kNone);
+}
+
+TEST_CASE("a product per head keeps its fields") {
+  auto i = buildOne<moert::LinearHeadsInstruction>(
+      "moe.exec.linear_heads %f64a to %k weight @h heads 2 kept 8 : " + kF64 +
+      ", !moe.buffer<f32, 32>");
+  CHECK(i.src == 0);
+  CHECK(i.dst == 5);
+  CHECK(i.weight == 10);
+  CHECK(i.heads == 2);
+  CHECK(i.kept == 8);
 }
 
 TEST_CASE("a rotation keeps its fields") {

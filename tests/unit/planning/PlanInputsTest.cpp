@@ -32,6 +32,26 @@ TEST_CASE("a layer's cost includes the products and the attention before its exp
   CHECK(costs.layers[0].predictNs[0] == doctest::Approx(kRouter));
 }
 
+TEST_CASE("a product per head costs as much as a product with its matrix") {
+  Artifact artifact = tinyArtifact();
+  const double alone =
+      stepCostsOf(factsOf(artifact), plainDevice(), {1, 4}).layers[0].before.firstNs;
+  std::vector<moert::Instruction> &decode = artifact.programs[0].instructions;
+  decode.insert(decode.begin(), moert::LinearHeadsInstruction{0, 0, TinyWeights::kRouter, 1, 0});
+  CHECK(stepCostsOf(factsOf(artifact), plainDevice(), {1, 4}).layers[0].before.firstNs ==
+        doctest::Approx(alone + kRouter));
+}
+
+TEST_CASE("attention over values in keys has values as wide as a head's result") {
+  Artifact artifact = tinyArtifact();
+  artifact.kvSlots[0] = {1, 32, 0};
+  for (moert::Program &program : artifact.programs)
+    firstOf<moert::AttendInstruction>(program).heads = 1;
+  const double attention = 4 * (32 + 32) * 4 * (1 * 1 + 1 * 10);
+  CHECK(stepCostsOf(factsOf(artifact), plainDevice(), {1, 4}).layers[0].before.firstNs ==
+        doctest::Approx(kProjections + attention + kRouter));
+}
+
 TEST_CASE("gates of several layers are one product, divided among threads if it is large enough") {
   Artifact artifact = tinyArtifact();
   for (moert::ResidentWeight &weight : artifact.residents)
