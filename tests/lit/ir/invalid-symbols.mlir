@@ -146,7 +146,7 @@ moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<ten
 // -----
 
 // A slot of the KV cache is not empty.
-// expected-error@+1 {{expected at least one head of at least one element}}
+// expected-error@+1 {{expected at least one head with keys of at least one element}}
 moe.kv_slot @kv heads 2 key 0 value 16
 
 // -----

@@ -141,3 +141,21 @@ TEST_CASE("every weight is visited once, the forward pass in order, a tied head 
   CHECK(names.back() == "model.embed_tokens.weight");
   CHECK(names[1] == "model.layers.0.input_layernorm.weight");
 }
+
+TEST_CASE("both uses of a latent together give the shape of the matrix that holds them") {
+  const std::string directory = std::string(MOE_TEST_DATA_DIR) + "/golden/deepseek_v2_lite";
+  auto checkpoint = moec::Checkpoint::open(directory);
+  REQUIRE(checkpoint.isOk());
+  ModelDescription model = importCase("golden/deepseek_v2_lite").description;
+  CHECK(moec::checkTensors(*checkpoint, model).isOk());
+  moec::LatentAttentionDescription &attention = model.layers[1].latentAttention.value();
+  attention.keyUp.rows = 5 * 32; // Five heads of a latent of 32, with keys of 24 and values of 20.
+  attention.valueUp.rows = 5 * 20;
+  attention.keyUp.blocks = attention.valueUp.blocks = 5;
+  std::string message(moec::checkTensors(*checkpoint, model).message());
+  CHECK(message.find("\"model.layers.1.self_attn.kv_b_proj.weight\": found shape [176, 32], "
+                     "expected [220, 32]") != std::string::npos);
+  attention.valueUp.cols = 33;
+  message = moec::checkTensors(*checkpoint, model).message();
+  CHECK(message.find("parts of different layouts") != std::string::npos);
+}
