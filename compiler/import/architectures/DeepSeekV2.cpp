@@ -29,7 +29,7 @@ static Result<bool> readGrouped(const ConfigObject &config) {
 
 Result<ModelDescription> describeDeepSeekV2(const ArchitectureInput &input) {
   const ConfigObject &config = input.config;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
+  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"mlp_bias", "lm_head_bias"}));
   DecoderConfig decoder;
   LatentAttentionConfig attention;
   MOERT_RETURN_IF_ERROR(readLatentAttention(config, decoder, attention));

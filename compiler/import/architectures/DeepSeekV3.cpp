@@ -12,7 +12,7 @@ using moert::Result;
 
 Result<ModelDescription> describeDeepSeekV3(const ArchitectureInput &input) {
   const ConfigObject &config = input.config;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
+  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"mlp_bias", "lm_head_bias"}));
   MOERT_RETURN_IF_ERROR(requireKeys(
       config, {"n_group", "topk_group", "first_k_dense_replace", "routed_scaling_factor"}));
   DecoderConfig decoder;

@@ -36,7 +36,7 @@ static Result<uint32_t> readDenseLayers(const ConfigObject &config, uint32_t lay
 
 Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input) {
   const ConfigObject &config = input.config;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
+  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"mlp_bias", "lm_head_bias"}));
   MOERT_RETURN_IF_ERROR(requireKeys(config, {"routed_scaling_factor"}));
   DecoderConfig decoder;
   LatentAttentionConfig attention;

@@ -28,6 +28,10 @@ Status readLatentAttention(const ConfigObject &config, DecoderConfig &decoder,
                            LatentAttentionConfig &attention) {
   MOERT_ASSIGN_OR_RETURN(decoder, readDecoderWithoutHeads(config));
   MOERT_RETURN_IF_ERROR(readHeads(config, decoder));
+  MOERT_ASSIGN_OR_RETURN(const bool hasBias, config.boolean("attention_bias", false));
+  if (hasBias)
+    return config.mismatch(
+        "attention_bias", "false, as in all published models: biases of latents are not supported");
   if (config.has("q_lora_rank")) {
     MOERT_ASSIGN_OR_RETURN(attention.queryRank, config.integer("q_lora_rank", 1, kMaxWidth));
   } else if (!config.contains("q_lora_rank")) {
