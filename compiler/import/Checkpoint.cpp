@@ -254,9 +254,9 @@ Status Checkpoint::Impl::decodePart(const WeightSource &source, const StoredPart
                                     std::span<float> out) const {
   for (uint32_t done = 0; done < rowCount;) {
     const BlockRows rows = rowsInBlock(source, part, firstRow + done, rowCount - done);
-    MOERT_RETURN_IF_ERROR(decodeBlock(
-        source, part, rows,
-        out.subspan(uint64_t{done} * source.cols, uint64_t{rows.count} * source.cols)));
+    MOERT_RETURN_IF_ERROR(
+        decodeBlock(source, part, rows,
+                    out.subspan(uint64_t{done} * source.cols, uint64_t{rows.count} * source.cols)));
     done += rows.count;
   }
   return Status();
@@ -272,11 +272,11 @@ Status Checkpoint::Impl::decodeBlock(const WeightSource &source, const StoredPar
     const uint64_t first = rows.firstStored + done * source.rowStep;
     const std::span<float> decoded = out.subspan(done * inputs, rowsAtOnce * inputs);
     MOERT_RETURN_IF_ERROR(
-        asColumns ? decodeColumns(weight, {part.matrix, rows.firstInput, inputs, first, rowsAtOnce},
-                                  decoded)
-                  : decodeRegion(store->stored(), weight,
-                                 {part.matrix, first, rowsAtOnce, rows.firstInput, inputs},
-                                 decoded));
+        asColumns
+            ? decodeColumns(weight, {part.matrix, rows.firstInput, inputs, first, rowsAtOnce},
+                            decoded)
+            : decodeRegion(store->stored(), weight,
+                           {part.matrix, first, rowsAtOnce, rows.firstInput, inputs}, decoded));
   }
   return Status();
 }

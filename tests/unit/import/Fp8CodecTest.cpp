@@ -89,6 +89,26 @@ TEST_CASE("an FP8 weight may be read transposed") {
         tabulate(5, 10, [&](uint64_t r, uint64_t c) { return all[c * 8 + 2 + r]; }));
 }
 
+// Latent attention takes the keys' and the values' part of each head from one weight, and the keys'
+// part transposed.
+TEST_CASE("parts of each head are taken from one FP8 weight") {
+  const std::vector<float> all = decoded(blocks(), wholeWeight("m.weight", 10, 8));
+  WeightSource values = wholeWeight("m.weight", 4, 8);
+  values.firstRow = 3;
+  values.blocks = 2;
+  values.blockStep = 5;
+  CHECK(decoded(blocks(), values) == tabulate(4, 8, [&](uint64_t r, uint64_t c) {
+          return all[(3 + r % 2 + 5 * (r / 2)) * 8 + c];
+        }));
+  WeightSource keys = wholeWeight("m.weight", 16, 3);
+  keys.transposed = true;
+  keys.blocks = 2;
+  keys.blockStep = 5;
+  CHECK(decoded(blocks(), keys) == tabulate(16, 3, [&](uint64_t r, uint64_t c) {
+          return all[(c + 5 * (r / 8)) * 8 + r % 8];
+        }));
+}
+
 TEST_CASE("FP8 experts fused in one tensor have blocks of their own") {
   const Codes codes = finiteCodes(2 * 5, 4);
   const std::vector<float> scales = {1, 2, 3, 4, 5, 6, 7, 8};
