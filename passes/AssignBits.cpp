@@ -1,14 +1,11 @@
-// moe-assign-bits (Passes.td): a format for every weight, from one width for all experts or from a
-// file of widths. The command line or the search chooses the widths.
+// moe-assign-bits (Passes.td): a format for every weight, from the widths that were chosen for it
+// (compiler/ir/Choices.h) or from the options.
 #include "passes/Passes.h"
 
-#include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/Choices.h"
 #include "compiler/quantize/PackGrid.h"
-#include "passes/WidthFile.h"
 
 #include "llvm/ADT/StringSet.h"
-
-#include <map>
 
 namespace mlir::moe {
 
@@ -32,12 +29,10 @@ private:
   }
   FormatAttr formatOf(WeightOp weight, ResidentBits width);
   FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
-  LogicalResult readWidths();
-  LogicalResult checkNames(ModuleOp module);
   FailureOr<ArrayAttr> expertSlices(MoeLayerOp layer, uint32_t expert);
-  LogicalResult setResidentFormats(ModuleOp module);
+  bool setResidentFormats(ModuleOp module);
 
-  std::optional<ChosenWidths> chosen; // From the width file, if one is given.
+  Quantizer quantizer; // The module's, or that of the options.
 };
 
 } // namespace
@@ -57,16 +52,9 @@ static uint32_t widthOf(ExpertBits bits) {
   return kWidths[static_cast<int>(bits)];
 }
 
-static std::optional<ResidentBits> residentBitsOf(uint32_t bits) {
-  switch (bits) {
-  case 16:
-    return ResidentBits::k16;
-  case 8:
-    return ResidentBits::k8;
-  case 4:
-    return ResidentBits::k4;
-  }
-  return std::nullopt;
+// The verifier allows no other numbers.
+static ResidentBits residentBitsOf(uint32_t bits) {
+  return bits == 16 ? ResidentBits::k16 : bits == 8 ? ResidentBits::k8 : ResidentBits::k4;
 }
 
 FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
@@ -100,51 +88,14 @@ FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
   return floatFormat(gate);
 }
 
-LogicalResult AssignBits::readWidths() {
-  if (widths.empty())
-    return success();
-  auto read = readWidthFile(widths);
-  if (!read.isOk())
-    return emitStatus(getOperation(), read.status());
-  chosen = std::move(read).value();
-  return success();
-}
-
-// A width for an absent expert or matrix was meant for another model.
-LogicalResult AssignBits::checkNames(ModuleOp module) {
-  if (!chosen)
-    return success();
-  std::map<uint32_t, uint32_t> experts; // Number of experts by MoE layer.
-  for (MoeLayerOp layer : module.getOps<MoeLayerOp>())
-    experts[layer.getLayer()] = layer.getExperts();
-  for (const auto &[place, width] : chosen->experts)
-    if (auto layer = experts.find(place.first);
-        layer == experts.end() || place.second >= layer->second)
-      return emitError(module.getLoc()) << widths << " has a width for expert " << place.second
-                                        << " of layer " << place.first << ", which does not exist";
-  for (const auto &[name, width] : chosen->weights)
-    if (!module.lookupSymbol<WeightOp>(name))
-      return emitError(module.getLoc())
-             << widths << " has a width for the matrix " << name << ", which does not exist";
-  return success();
-}
-
 FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert) {
   Builder builder(&getContext());
-  moec::Grid grid = {widthOf(bits), group, false};
-  if (chosen) {
-    auto found = chosen->experts.find({layer.getLayer(), expert});
-    if (found == chosen->experts.end())
-      return layer.emitError() << widths << " has no width for expert " << expert << " of layer "
-                               << layer.getLayer();
-    grid.bits = found->second.bits;
-    if (chosen->group != 0)
-      grid.group = chosen->group;
-    grid.hasOffsets = found->second.hasOffsets;
-  } else if (bits == ExpertBits::kSource) {
+  std::optional<ArrayRef<int32_t>> chosen = layer.getBits();
+  if (!chosen && bits == ExpertBits::kSource)
     return builder.getArrayAttr({sourceFormat(layer, expert)});
-  }
-  auto formats = moec::slicesOf(grid, activationGroup, chosen ? chosen->isNested : nested);
+  const uint32_t width = chosen ? static_cast<uint32_t>((*chosen)[expert]) : widthOf(bits);
+  auto formats = moec::slicesOf({width, quantizer.group, quantizer.hasOffsets}, activationGroup,
+                                quantizer.isNested);
   if (!formats.isOk())
     return emitStatus(layer, formats.status());
   SmallVector<Attribute> slices;
@@ -160,34 +111,33 @@ static llvm::StringSet<> headsOf(ModuleOp module) {
   return heads;
 }
 
-LogicalResult AssignBits::setResidentFormats(ModuleOp module) {
+/// Returns whether a width was chosen for one of them.
+bool AssignBits::setResidentFormats(ModuleOp module) {
   const llvm::StringSet<> heads = headsOf(module);
+  bool isAnyChosen = false;
   for (WeightOp weight : module.getOps<WeightOp>()) {
     bool hasOwn = headBits != ResidentBits::kSame && heads.contains(weight.getSymName());
     ResidentBits width = hasOwn ? headBits : residentBits;
-    if (chosen)
-      if (auto named = chosen->weights.find(weight.getSymName().str());
-          named != chosen->weights.end()) {
-        std::optional<ResidentBits> asked = residentBitsOf(named->second);
-        if (!asked)
-          return weight.emitError()
-                 << widths << " has " << named->second << " bits, expected 16, 8 or 4";
-        width = *asked;
-      }
+    if (std::optional<uint32_t> chosen = weight.getBits()) {
+      width = residentBitsOf(*chosen);
+      isAnyChosen = true;
+    }
     weight.setFormatAttr(formatOf(weight, width));
   }
-  return success();
+  return isAnyChosen;
 }
 
 void AssignBits::runOnOperation() {
   ModuleOp module = getOperation();
+  quantizer = module->hasAttr(kQuantizerAttr) ? quantizerOf(module)
+                                              : Quantizer{.group = group, .isNested = nested};
   // Checked once here: all quantized formats use these groups.
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
-  if (failed(FormatAttr::verify(emit, WeightKind::kInt8, group, activationGroup, false, false)))
-    return signalPassFailure();
-  if (failed(readWidths()) || failed(checkNames(module)) || failed(setResidentFormats(module)))
-    return signalPassFailure();
+  for (uint32_t used : {group.getValue(), quantizer.group})
+    if (failed(FormatAttr::verify(emit, WeightKind::kInt8, used, activationGroup, false, false)))
+      return signalPassFailure();
   Builder builder(&getContext());
+  bool areExpertsChosen = false;
   for (MoeLayerOp layer : module.getOps<MoeLayerOp>()) {
     SmallVector<Attribute> slices;
     for (uint32_t i = 0; i < layer.getExperts(); ++i) {
@@ -197,12 +147,12 @@ void AssignBits::runOnOperation() {
       slices.push_back(*ofExpert);
     }
     layer.setSlicesAttr(builder.getArrayAttr(slices));
+    areExpertsChosen |= layer.getBits().has_value();
   }
-  StringRef expertBits = chosen ? "auto" : nameOf(bits);
-  bool hasResidents = chosen && !chosen->weights.empty();
-  module->setAttr(kExpertBitsAttr, builder.getStringAttr(expertBits));
+  const bool areResidentsChosen = setResidentFormats(module);
+  module->setAttr(kExpertBitsAttr, builder.getStringAttr(areExpertsChosen ? "auto" : nameOf(bits)));
   module->setAttr(kResidentBitsAttr,
-                  builder.getStringAttr(hasResidents ? "auto" : nameOf(residentBits)));
+                  builder.getStringAttr(areResidentsChosen ? "auto" : nameOf(residentBits)));
   if (headBits == ResidentBits::kSame)
     module->removeAttr(kHeadBitsAttr);
   else

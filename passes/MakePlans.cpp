@@ -127,7 +127,6 @@ FailureOr<moec::ModelFacts> MakePlans::facts() {
   FailureOr<moert::ModelFootprint> footprint = footprintOf(getOperation(), *artifact);
   if (mlir::failed(footprint))
     return failure();
-  footprint->metadataBytes += measuredBytes;
   return moec::factsOf(*artifact, *footprint);
 }
 

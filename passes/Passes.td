@@ -39,17 +39,24 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
               [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
     ```
 
-    With `widths=FILE` (passes/WidthFile.h) every expert gets its width from the file, and so do the
-    resident matrices that the file names; `bits` is then unused and `moe.expert_bits` is "auto". A
-    nested width is several slices, of which all but the first refine. The file may set the experts'
-    group, and overrides `head-bits`.
+    An expert or a resident matrix for which `bits` were chosen has that width, whatever the options
+    say (a chosen head overrides `head-bits`); `moe.expert_bits`, or `moe.resident_bits`, is then
+    "auto". Nested widths are several slices, of which all but the first refine. With a `moe.quantizer`
+    its group, offsets and nesting are those of the experts instead of the options'.
 
+    Before, and after:
+
+    ```mlir
+    module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, nested = true>} {
+      moe.moe_layer @layer0.experts layer 0 silu experts 2 matrices [...] bits [4, 3]
     ```
-    moe-widths 1
-    nested
-    expert 0 0 4
-    expert 0 1 3
-    weight layer0.query 8
+
+    ```mlir
+      moe.moe_layer @layer0.experts layer 0 silu experts 2 matrices [...] bits [4, 3]
+        slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>,
+                 #moe.format<kind = int2, group = 32, activationGroup = 32, refines = true>],
+                [#moe.format<kind = int2, group = 32, activationGroup = 32>,
+                 #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>]]
     ```
 
     `head-bits` is the width of the matrix that computes the logits; where the head is the embedding
@@ -86,8 +93,6 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
                clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
                clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,
-    Option<"widths", "widths", "std::string", "\"\"",
-           "file with the width of every expert and, optionally, of resident matrices">,
     Option<"group", "group", "uint32_t", "32", "inputs that share a scale">,
     Option<"activationGroup", "activation-group", "uint32_t", "32",
            "inputs whose activations share a scale: 16, 32 or 64, a divisor of group">,
@@ -205,8 +210,6 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
     Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "maximum tokens of a prefill chunk">,
     Option<"threads", "threads", "uint32_t", "4",
            "threads whose stacks and scratch are counted; without a trace also the compute threads, at most the device's cores">,
-    Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
-           "memory in bytes of the measurements that the artifact will hold">,
   ];
 }
 
@@ -249,8 +252,6 @@ def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
   let options = [
     Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
     Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
-    Option<"measuredBytes", "measured-bytes", "uint64_t", "0",
-           "memory in bytes of the measurements that the artifact will hold">,
   ];
 }
 

@@ -12,7 +12,6 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   bits.nested = options.nested;
   bits.residentBits = options.residentBits;
   bits.headBits = options.headBits;
-  bits.widths = options.widths;
   bits.group = options.group;
   bits.activationGroup = options.activationGroup;
   passes.addPass(createAssignBitsPass(bits));
@@ -31,13 +30,11 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   plans.prefillChunk = options.prefillChunk;
   plans.threads = options.threads;
   plans.paths = hasPaths;
-  plans.measuredBytes = options.measuredBytes;
   passes.addPass(createMakePlansPass(std::move(plans), options.sources));
 
   PlanMemoryPassOptions memory;
   memory.threads = options.threads;
   memory.paths = hasPaths;
-  memory.measuredBytes = options.measuredBytes;
   passes.addPass(createPlanMemoryPass(memory));
 
   passes.addPass(createLowerToSchedulePass());
@@ -68,7 +65,6 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
                        clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
                        clEnumValN(ResidentBits::k8, "8", "int8"),
                        clEnumValN(ResidentBits::k4, "4", "int4"))};
-  Option<std::string> widths{*this, "widths"};
   Option<uint32_t> group{*this, "group", llvm::cl::init(32)};
   Option<uint32_t> activationGroup{*this, "activation-group", llvm::cl::init(32)};
   ListOption<std::string> budgets{*this, "budgets"};
@@ -80,7 +76,6 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
   Option<uint32_t> prefillChunk{*this, "prefill-chunk", llvm::cl::init(512)};
   Option<uint32_t> threads{*this, "threads", llvm::cl::init(4)};
   Option<bool> paths{*this, "paths", llvm::cl::init(false)};
-  Option<uint64_t> measuredBytes{*this, "measured-bytes", llvm::cl::init(0)};
 };
 
 } // namespace
@@ -95,7 +90,6 @@ void registerMoePassesAndPipeline() {
         options.nested = text.nested;
         options.residentBits = text.residentBits;
         options.headBits = text.headBits;
-        options.widths = text.widths;
         options.group = text.group;
         options.activationGroup = text.activationGroup;
         options.budgets.assign(text.budgets.begin(), text.budgets.end());
@@ -107,7 +101,6 @@ void registerMoePassesAndPipeline() {
         options.prefillChunk = text.prefillChunk;
         options.threads = text.threads;
         options.paths = text.paths;
-        options.measuredBytes = text.measuredBytes;
         buildCompilePipeline(passes, options);
       });
 }

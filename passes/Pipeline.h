@@ -14,7 +14,6 @@ struct CompileOptions {
   bool nested = true;
   ResidentBits residentBits = ResidentBits::k8;
   ResidentBits headBits = ResidentBits::kSame;
-  std::string widths; // A width file; empty: bits for all.
   uint32_t group = 32, activationGroup = 32;
   std::vector<std::string> budgets;
   std::vector<std::string> presets; // Empty: auto.
@@ -25,9 +24,7 @@ struct CompileOptions {
   uint32_t context = 0;
   uint32_t prefillChunk = moec::kDefaultPrefillChunk;
   uint32_t threads = moec::kDefaultThreads;
-  /// Parts that later steps put into the artifact and that the runtime holds in memory.
-  bool paths = false;         // Activation-path tables.
-  uint64_t measuredBytes = 0; // Measurements (moert::measuredBytesOf).
+  bool paths = false; // The artifact will hold activation-path tables, which take memory.
 };
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options);

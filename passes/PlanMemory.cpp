@@ -73,7 +73,6 @@ LogicalResult PlanMemory::provePlans() {
   if (mlir::failed(footprint))
     return failure();
   const std::vector<moert::Plan> plans = plansOf(module);
-  footprint->metadataBytes += measuredBytes;
   const moert::ModelFootprint model = moec::withPlans(*footprint, plans.size());
   for (const moert::Plan &plan : plans)
     if (failed(prove(plan, model)))

@@ -85,8 +85,13 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
                                  std::nullopt, watchOf(session)};
   if (chosen.reason)
     sources.widths = chosen.reason->widths;
-  auto plan = artifacts.plan(chosen.assignment, request.passes.budgets,
-                             chosen.measured ? memoryBytesOf(*chosen.measured) : 0, sources);
+  std::string moduleText;
+  auto plan = artifacts.plan(chosen.assignment,
+                             {.budgets = request.passes.budgets,
+                              .sources = sources,
+                              .measured = std::move(chosen.measured),
+                              .widthsBy = chosen.reason ? widthsBy(*chosen.reason) : "",
+                              .moduleText = request.modulePath.empty() ? nullptr : &moduleText});
   if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
     work.keep();
     return invalidInput(plan.status().message(), "; with --resume and another --memory, ",
@@ -97,9 +102,6 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
     warnings.check(request.passes.budgets, plan->artifact.plans, *planning.device, session);
   plan->paths = planning.learned.sections.paths;
   plan->trace = planning.learned.sections.trace;
-  if (chosen.reason)
-    recordWidthsChosen(*chosen.reason, plan->artifact);
-  plan->artifact.measured = std::move(chosen.measured);
   markCheckpoint(hash, plan->artifact);
   EmitOptions options;
   options.outputPath = request.outputPath;
@@ -107,6 +109,8 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
   options.startsOverIfRefused = true; // The expensive results are in the work directory.
   options.progress = session.progress;
   const std::string plans = plannedText(plan->artifact.plans);
+  if (!request.modulePath.empty())
+    MOERT_RETURN_IF_ERROR(writeModule(moduleText, request.modulePath));
   MOERT_RETURN_IF_ERROR(artifacts.emit(std::move(plan).value(), chosen.assignment, options));
   std::error_code ignored;
   sayTo(session,
@@ -139,17 +143,16 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
     MOERT_ASSIGN_OR_RETURN(turn, takeAcceptanceLevels(request, inputs.hash, inputs.deviceHash,
                                                       *material, work, session));
   }
-  MOERT_ASSIGN_OR_RETURN(
-      const std::unique_ptr<PooledArtifacts> artifacts,
-      PooledArtifacts::create(request, inputs.model, *profile, work.path(), session));
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
+                         PooledArtifacts::create(request, inputs.model, *profile,
+                                                 profilePathOf(request, work), work.path(),
+                                                 session));
   // One trace, for timing all candidates and for the artifact: as long as the fewest bits allow.
-  const WidthItems &items = artifacts->items();
-  const WidthAssignment fewest = uniformAssignment(items.input().problem, 0);
   PlanMaterial planning;
   planning.device = std::move(inputs.device);
-  MOERT_ASSIGN_OR_RETURN(planning.learned, learn(*profile, items.expertBytesOf(fewest)));
+  MOERT_ASSIGN_OR_RETURN(planning.learned, learn(*profile, artifacts->fewestExpertBytes()));
   ChosenWidths chosen;
-  chosen.assignment = fewest;
+  chosen.assignment = uniformAssignment(artifacts->items().input().problem, 0);
   if (request.target) {
     MOERT_ASSIGN_OR_RETURN(
         const std::unique_ptr<ArtifactTimes> times,
@@ -167,6 +170,7 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
   MOERT_ASSIGN_OR_RETURN(ImportedModel model,
                          importCheckpoint(asked.checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(asked.outputPath, model.checkpoint));
+  MOERT_RETURN_IF_ERROR(checkModulePath(asked.modulePath, asked.outputPath, model.checkpoint));
   MemoryWarnings warnings;
   MOERT_ASSIGN_OR_RETURN(CompileInputs inputs,
                          readCompileInputs(asked, std::move(model), warnings, session));

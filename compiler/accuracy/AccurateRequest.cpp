@@ -86,11 +86,18 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
       request.selfTextDocuments == 0)
     return invalidInput("--calibration without --calibration-text needs --eval-text: there is no "
                         "text to set aside");
+  if (!request.modulePath.empty() && request.profilePath.empty())
+    return invalidInput(
+        "--save-module without --calibration, expected both with --accuracy-loss or ",
+        "a --quantizer: the module names the profile that its experts are "
+        "quantized with");
   std::vector<std::string> inputs = request.calibrationTexts;
   inputs.insert(inputs.end(), request.acceptanceTexts.begin(), request.acceptanceTexts.end());
   inputs.push_back(request.profilePath);
   inputs.push_back(request.passes.device);
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(request.outputPath, inputs));
+  if (!request.modulePath.empty())
+    MOERT_RETURN_IF_ERROR(checkReplacesNone(request.modulePath, inputs));
   return checkReplacesNone(request.outputPath, inputs);
 }
 

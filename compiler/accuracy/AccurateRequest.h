@@ -45,6 +45,7 @@ struct AccurateCompileRequest {
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;
   std::string acceptanceLogPath; // Empty: defaultAcceptanceLog().
+  std::string modulePath;        // Where the planned module is saved too; empty: nowhere.
   uint32_t checkedEstimates = 0; // Experts that are also measured alone.
   TextAmounts amounts;
   unsigned threads = 1;

@@ -15,7 +15,7 @@ namespace moec {
 
 Result<Artifact> ArtifactPlanning::artifactOf(const WidthAssignment &assignment,
                                               const std::vector<std::string> &budgets) const {
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts.plan(assignment, budgets));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, artifacts.plan(assignment, {.budgets = budgets}));
   MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
   return std::move(plan.artifact);
 }

@@ -120,7 +120,8 @@ static Status checkBudgets(const AccurateCompileRequest &request, const CompileI
     passes.bits = mlir::moe::ExpertBits::k2;
   if (request.areResidentBitsChosen && request.target)
     passes.residentBits = mlir::moe::ResidentBits::k4;
-  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planModel(inputs.model, passes, session));
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ModelIr> ir, ModelIr::create(inputs.model, session));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, ir->plan({}, passes));
   std::vector<Preset> presets;
   for (const std::string &name : passes.presets) {
     MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(name));

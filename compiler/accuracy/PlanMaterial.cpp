@@ -63,9 +63,8 @@ WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &
   return chosen;
 }
 
-void recordWidthsChosen(const WidthsChosen &chosen, Artifact &artifact) {
-  artifact.provenance.emplace_back(
-      "widths_by", chosen.widths.isTimed ? strCat("seconds ", chosen.place) : std::string("bytes"));
+std::string widthsBy(const WidthsChosen &chosen) {
+  return chosen.widths.isTimed ? strCat("seconds ", chosen.place) : "bytes";
 }
 
 } // namespace moec

@@ -49,7 +49,7 @@ struct WidthsChosen {
 /// outcome: one that meets the target; place: ArtifactTimes::place(), empty without times.
 WidthsChosen widthsChosen(const WidthSearchOutcome &outcome, const std::string &place);
 
-/// Records in the artifact how its widths were chosen.
-void recordWidthsChosen(const WidthsChosen &chosen, moert::Artifact &artifact);
+/// For the artifact's provenance: "bytes", "seconds within 25% on Raspberry Pi 5".
+std::string widthsBy(const WidthsChosen &chosen);
 
 } // namespace moec

@@ -1,8 +1,7 @@
 #include "compiler/accuracy/PooledArtifacts.h"
 
-#include "compiler/pipeline/IrContext.h"
+#include "compiler/plan/WidthSolvers.h"
 #include "runtime/base/CheckedMath.h"
-#include "runtime/base/OutputFile.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -27,7 +26,7 @@ static std::vector<Grid> gridsFor(const AccurateCompileRequest &request, uint32_
 Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
   mlir::moe::CompileOptions passes = request.passes;
   passes.budgets.clear();
-  MOERT_ASSIGN_OR_RETURN(EmitPlan layers, planModel(model, passes, Session()));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan layers, ir->plan({}, passes));
   uint32_t rowInputs = 0;
   for (const MoeLayer &layer : layers.artifact.moeLayers)
     for (const ExpertMatrix &matrix : layer.matrices) {
@@ -65,37 +64,48 @@ Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
 
 Result<std::unique_ptr<PooledArtifacts>>
 PooledArtifacts::create(const AccurateCompileRequest &request, const ImportedModel &model,
-                        const CalibrationProfile &profile, const std::string &directory,
-                        const Session &session) {
+                        const CalibrationProfile &profile, std::string profilePath,
+                        const std::string &directory, const Session &session) {
   std::unique_ptr<PooledArtifacts> artifacts(
-      new PooledArtifacts(request, model, directory, session));
+      new PooledArtifacts(request, model, std::move(profilePath), directory, session));
+  static const Session quiet;
+  MOERT_ASSIGN_OR_RETURN(artifacts->ir, ModelIr::create(model, quiet));
   MOERT_RETURN_IF_ERROR(artifacts->fillPool(profile));
   MOERT_RETURN_IF_ERROR(artifacts->makeItems(profile.info()));
   return artifacts;
 }
 
+uint64_t PooledArtifacts::fewestExpertBytes() const {
+  return widthItems->expertBytesOf(uniformAssignment(widthItems->input().problem, 0));
+}
+
+static mlir::moe::ExpertBits expertBitsOf(uint32_t bits) {
+  using enum mlir::moe::ExpertBits;
+  return bits == 8 ? k8 : bits == 6 ? k6 : bits == 4 ? k4 : bits == 3 ? k3 : k2;
+}
+
 Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
-                                       const std::vector<std::string> &budgets,
-                                       uint64_t measuredBytes,
-                                       const mlir::moe::PlanSources &sources) const {
+                                       const PlanRequest &asked) const {
   mlir::moe::CompileOptions passes = request.passes;
   passes.paths = true; // Calibration counts them.
-  passes.measuredBytes = measuredBytes;
-  passes.budgets = budgets;
-  passes.sources = sources;
-  passes.widths = directory + "/widths";
-  MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(passes.widths));
-  MOERT_RETURN_IF_ERROR(file.append(mlir::moe::writeWidths(widthItems->widthsOf(assignment))));
-  MOERT_RETURN_IF_ERROR(file.commit());
-  MOERT_ASSIGN_OR_RETURN(EmitPlan made, planModel(model, passes, Session()));
-  // The passes do not have the quantizer, nor whether the file of widths had alternatives.
-  for (auto &[key, value] : made.artifact.provenance) {
-    if (key == "quantizer")
-      value = nameOf(request.method);
-    if (key == "bits" && request.bits)
-      value = std::to_string(*request.bits);
-  }
-  return made;
+  passes.budgets = asked.budgets;
+  passes.sources = asked.sources;
+  const Grid &grid = pool->grids().front(); // All have one group, with offsets or without.
+  mlir::moe::Choices choices;
+  choices.quantizer = {mlir::moe::QuantizeMethod(request.method),
+                       grid.group,
+                       grid.hasOffsets,
+                       passes.nested,
+                       profilePath,
+                       fewestExpertBytes()};
+  choices.measured = asked.measured;
+  choices.widthsBy = asked.widthsBy;
+  choices.residentBits = widthItems->residentBitsOf(assignment);
+  if (request.bits)
+    passes.bits = expertBitsOf(*request.bits);
+  else
+    choices.expertBits = widthItems->expertBitsOf(assignment);
+  return ir->plan(choices, passes, asked.moduleText);
 }
 
 Status PooledArtifacts::emit(EmitPlan plan, const WidthAssignment &assignment,

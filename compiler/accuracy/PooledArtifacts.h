@@ -7,6 +7,7 @@
 #include "compiler/commands/Compile.h"
 #include "compiler/emit/EmitArtifact.h"
 #include "compiler/import/ImportCheckpoint.h"
+#include "compiler/pipeline/IrContext.h"
 #include "compiler/pool/ExpertPool.h"
 #include "compiler/profile/CalibrationProfile.h"
 
@@ -20,36 +21,47 @@ namespace moec {
 /// Owns the pool; borrows the request, the model and the session, which outlive it. One thread.
 class PooledArtifacts {
 public:
-  /// Fills the pool in the directory; a partly filled pool is resumed.
+  /// Fills the pool in the directory; a partly filled pool is resumed. The path is that of the
+  /// profile, for the planned module.
   static moert::Result<std::unique_ptr<PooledArtifacts>>
   create(const AccurateCompileRequest &request, const ImportedModel &model,
-         const CalibrationProfile &profile, const std::string &directory, const Session &session);
+         const CalibrationProfile &profile, std::string profilePath, const std::string &directory,
+         const Session &session);
 
   /// The items whose widths an assignment chooses.
   const WidthItems &items() const { return *widthItems; }
   uint64_t expertWeights() const { return weights; }
+  /// Bytes of the experts at their smallest widths; the length of the trace follows from them.
+  uint64_t fewestExpertBytes() const;
 
   /// All decisions for an assignment's artifact, with plans by rules unless there are sources.
-  /// Refuses budgets that it would exceed, the bytes of the artifact's measurements included
-  /// (memoryBytesOf).
-  moert::Result<EmitPlan> plan(const WidthAssignment &assignment,
-                               const std::vector<std::string> &budgets, uint64_t measuredBytes = 0,
-                               const mlir::moe::PlanSources &sources = {}) const;
+  /// Refuses budgets that it would exceed. `measured` and `widthsBy` are for the final artifact.
+  struct PlanRequest {
+    std::vector<std::string> budgets = {};
+    mlir::moe::PlanSources sources = {};
+    std::optional<moert::Measured> measured = {};
+    std::string widthsBy = {};
+    std::string *moduleText = nullptr; // Filled with the planned module.
+  };
+  moert::Result<EmitPlan> plan(const WidthAssignment &assignment, const PlanRequest &asked) const;
   /// Writes the artifact of an assignment with its `plan`; sets the options' threads and stop.
   moert::Status emit(EmitPlan plan, const WidthAssignment &assignment, EmitOptions options) const;
 
 private:
   PooledArtifacts(const AccurateCompileRequest &asked, const ImportedModel &imported,
-                  std::string where, const Session &told)
-      : request(asked), model(imported), directory(std::move(where)), session(told) {}
+                  std::string profile, std::string where, const Session &told)
+      : request(asked), model(imported), profilePath(std::move(profile)),
+        directory(std::move(where)), session(told) {}
 
   moert::Status fillPool(const CalibrationProfile &profile);
   moert::Status makeItems(const CalibrationInfo &info);
 
   const AccurateCompileRequest &request;
   const ImportedModel &model;
+  std::string profilePath;
   std::string directory;
   const Session &session;
+  std::unique_ptr<ModelIr> ir;
   std::unique_ptr<ExpertPool> pool;
   std::optional<WidthItems> widthItems; // Declared after the pool, which it borrows.
   uint64_t weights = 0;

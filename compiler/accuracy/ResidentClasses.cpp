@@ -9,18 +9,6 @@ using namespace moert;
 
 namespace moec {
 
-// From its name in the IR: "layer3.shared.gate".
-static std::string classOf(llvm::StringRef symbol) {
-  llvm::StringRef part = symbol.split('.').second;
-  if (part.empty())
-    return symbol.str(); // embedding, head
-  if (part.starts_with("shared."))
-    return "shared experts";
-  if (part.starts_with("dense."))
-    return "dense networks";
-  return "attention";
-}
-
 Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
                                                      const Session &session) {
   IrContext ir(session);
@@ -29,7 +17,7 @@ Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
   for (mlir::moe::WeightOp weight : module->getOps<mlir::moe::WeightOp>()) {
     if (weight.getRole() != mlir::moe::WeightRole::kMatrix)
       continue;
-    std::string name = classOf(weight.getSymName());
+    const std::string name = weight.getWidthClass().value_or(weight.getSymName()).str();
     auto found = std::find_if(classes.begin(), classes.end(),
                               [&](const ResidentClass &known) { return known.name == name; });
     if (found == classes.end())

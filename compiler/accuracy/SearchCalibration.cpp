@@ -60,6 +60,10 @@ static std::string profileKey(const AccurateCompileRequest &request, const Compi
   return key;
 }
 
+std::string profilePathOf(const AccurateCompileRequest &request, const WorkDirectory &work) {
+  return request.profilePath.empty() ? work.path() + "/calibration.profile" : request.profilePath;
+}
+
 Result<std::unique_ptr<CalibrationProfile>>
 calibrateForSearch(const AccurateCompileRequest &request, CompileInputs &inputs,
                    const CompileTexts &texts, const std::string &referencePath,
@@ -67,7 +71,7 @@ calibrateForSearch(const AccurateCompileRequest &request, CompileInputs &inputs,
   if (inputs.profile)
     return std::move(inputs.profile);
   CalibrateOptions options = calibrateOptions(request, inputs.model, texts);
-  options.outputPath = work.path() + "/calibration.profile";
+  options.outputPath = profilePathOf(request, work);
   const std::string key = profileKey(request, inputs, texts);
   if (work.isMarked("calibration", key)) {
     if (auto kept = openProfileOf(inputs, options.outputPath); kept.isOk())

@@ -17,6 +17,9 @@ moert::Result<CompileTexts> completeTexts(const AccurateCompileRequest &request,
                                           CompileInputs &inputs, const std::string &referencePath,
                                           const WorkDirectory &work, const Session &session);
 
+/// Path of the given profile, or of the one that calibrateForSearch() makes.
+std::string profilePathOf(const AccurateCompileRequest &request, const WorkDirectory &work);
+
 /// The given profile, or that of a calibration on the texts. An earlier run's profile of the same
 /// checkpoint, texts and options is reused; a damaged one is replaced.
 moert::Result<std::unique_ptr<CalibrationProfile>>

@@ -119,8 +119,9 @@ std::string itemsText(const AcceptanceScores &found, LossMetric metric, double t
 
 std::string widthCounts(const WidthAssignment &assignment, const WidthItems &items) {
   std::map<uint32_t, uint32_t, std::greater<>> experts;
-  for (const auto &[place, width] : items.widthsOf(assignment).experts)
-    ++experts[width.bits];
+  for (const std::vector<int32_t> &layer : items.expertBitsOf(assignment))
+    for (int32_t bits : layer)
+      ++experts[uint32_t(bits)];
   std::string text;
   for (const auto &[bits, count] : experts)
     text += strCat(text.empty() ? "" : ", ", bits, " bits: ", count);

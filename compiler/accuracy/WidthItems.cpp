@@ -56,12 +56,9 @@ Result<WidthItems> WidthItems::create(const ExpertPool &pool, const CalibrationI
                                       std::vector<ResidentClass> residents,
                                       const mlir::moe::CompileOptions &passes) {
   WidthItems items(pool);
-  items.isNested = passes.nested;
   const size_t layers = pool.layers(), groups = std::min(layers, kMaxLayerGroups);
-  for (size_t l = 0; l < layers; ++l) {
-    items.layerNumbers.push_back(info.moeLayers[l].layer);
+  for (size_t l = 0; l < layers; ++l)
     items.addLayer(l, info.moeLayers[l], uint32_t(l * groups / layers));
-  }
   for (const ResidentClass &matrices : residents)
     MOERT_RETURN_IF_ERROR(
         items.addClass(matrices, passes, uint32_t(groups + size_t(&matrices - residents.data()))));
@@ -78,23 +75,27 @@ GridChoice WidthItems::gridsOf(const WidthAssignment &assignment) const {
   return choice;
 }
 
-mlir::moe::ChosenWidths WidthItems::widthsOf(const WidthAssignment &assignment) const {
-  mlir::moe::ChosenWidths widths;
-  widths.isNested = isNested;
-  widths.group = pool->grids().front().group; // All grids have the same.
-  size_t item = 0;
-  for (size_t l = 0; l < pool->layers(); ++l)
-    for (uint32_t e = 0; e < pool->expertsOf(l); ++e) {
-      const Grid &grid = pool->grids()[assignment[item++]];
-      widths.experts[{layerNumbers[l], e}] = {grid.bits, grid.hasOffsets};
-    }
+std::vector<std::vector<int32_t>>
+WidthItems::expertBitsOf(const WidthAssignment &assignment) const {
+  std::vector<std::vector<int32_t>> bits;
+  for (const std::vector<uint32_t> &layer : gridsOf(assignment)) {
+    std::vector<int32_t> &ofLayer = bits.emplace_back();
+    for (uint32_t grid : layer)
+      ofLayer.push_back(int32_t(pool->grids()[grid].bits));
+  }
+  return bits;
+}
+
+std::map<std::string, uint32_t>
+WidthItems::residentBitsOf(const WidthAssignment &assignment) const {
+  std::map<std::string, uint32_t> bits;
+  size_t item = expertItems();
   for (const ResidentClass &matrices : classes) {
-    uint32_t bits = search.problem.items[item].options[assignment[item]].bits;
     for (const ResidentMatrix &matrix : matrices.matrices)
-      widths.weights[matrix.symbol] = bits;
+      bits[matrix.symbol] = search.problem.items[item].options[assignment[item]].bits;
     ++item;
   }
-  return widths;
+  return bits;
 }
 
 uint64_t WidthItems::expertBytesOf(const WidthAssignment &assignment) const {

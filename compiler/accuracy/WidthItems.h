@@ -6,8 +6,10 @@
 #include "compiler/accuracy/ResidentClasses.h"
 #include "compiler/plan/WidthSearch.h"
 #include "compiler/pool/ExpertPool.h"
-#include "passes/WidthFile.h"
+#include "passes/Pipeline.h"
 
+#include <map>
+#include <string>
 #include <vector>
 
 namespace moec {
@@ -24,7 +26,9 @@ public:
   const WidthSearchInput &input() const { return search; }
 
   GridChoice gridsOf(const WidthAssignment &assignment) const;
-  mlir::moe::ChosenWidths widthsOf(const WidthAssignment &assignment) const;
+  std::vector<std::vector<int32_t>> expertBitsOf(const WidthAssignment &assignment) const;
+  /// By symbol.
+  std::map<std::string, uint32_t> residentBitsOf(const WidthAssignment &assignment) const;
   /// Bytes of the slices, including scales, without padding.
   uint64_t expertBytesOf(const WidthAssignment &assignment) const;
   uint64_t residentBytesOf(const WidthAssignment &assignment) const;
@@ -37,8 +41,6 @@ private:
   size_t expertItems() const { return search.problem.items.size() - classes.size(); }
 
   const ExpertPool *pool;
-  bool isNested = false;
-  std::vector<uint32_t> layerNumbers; // In the model, of each MoE layer.
   std::vector<ResidentClass> classes; // Their items follow those of the experts.
   WidthSearchInput search;
 };

@@ -2,7 +2,6 @@
 // plan the IR, emit an artifact.
 #pragma once
 
-#include "compiler/emit/EmitArtifact.h"
 #include "compiler/import/Checkpoint.h"
 #include "compiler/session/Session.h"
 #include "passes/Pipeline.h"
@@ -16,6 +15,7 @@ namespace moec {
 struct CompileRequest {
   std::string checkpointDirectory;
   std::string outputPath;
+  std::string modulePath; // Where the planned module is saved too; empty: nowhere.
   mlir::moe::CompileOptions passes;
   unsigned threads = 1;
   bool resume = false;
@@ -26,25 +26,18 @@ struct CompileRequest {
 /// import, all passes, emit.
 moert::Status compileCheckpoint(const CompileRequest &request, const Session &session);
 
-/// Adds to a failure of one of these commands the files that --resume continues from, if any exist.
-moert::Status withResumeHint(moert::Status status, const std::string &outputPath);
-
 /// Refuses an output that would replace one of the checkpoint's files: weights are read while the
 /// output is written, and could not be recovered from it.
 moert::Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint);
 
+/// Refuses a path for the planned module that would replace one of the checkpoint's files or the
+/// output; empty: none.
+moert::Status checkModulePath(const std::string &modulePath, const std::string &outputPath,
+                              const Checkpoint &checkpoint);
+moert::Status writeModule(const std::string &text, const std::string &path);
+
 /// The first stage alone: writes the model's IR as text.
 moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,
                            const Session &session);
-
-struct EmitRequest {
-  std::string modulePath; // Text or bytecode, planned by all passes.
-  std::string outputPath;
-  unsigned threads = 1;
-  bool resume = false;
-};
-
-/// The last stage alone.
-moert::Status emitFromFile(const EmitRequest &request, const Session &session);
 
 } // namespace moec

@@ -1,7 +1,7 @@
 #include "compiler/emit/BuildEmitPlan.h"
 
 #include "compiler/ir/BuildProgram.h"
-#include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/Choices.h"
 #include "compiler/ir/PlanAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -10,6 +10,9 @@ namespace moec {
 
 using namespace mlir;
 using namespace mlir::moe;
+
+static_assert(static_cast<int>(mlir::moe::QuantizeMethod::kGptq) ==
+              static_cast<int>(moec::QuantizeMethod::kGptq));
 
 static WeightSource toWeightSource(SourceAttr source) {
   WeightSource result;
@@ -100,9 +103,11 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
                               {"model_type", plan.artifact.model.modelType},
                               {"bits", bits.str()},
                               {"resident_bits", residentBits.str()},
-                              {"quantizer", "rtn"}};
+                              {"quantizer", std::string(nameOf(plan.origin.method))}};
   if (auto headBits = module->getAttrOfType<StringAttr>(kHeadBitsAttr))
     plan.artifact.provenance.emplace_back("head_bits", headBits.str());
+  if (auto widthsBy = module->getAttrOfType<StringAttr>(kWidthsByAttr))
+    plan.artifact.provenance.emplace_back("widths_by", widthsBy.str());
   return success();
 }
 
@@ -110,6 +115,10 @@ LogicalResult describeModel(ModuleOp module, EmitPlan &plan) {
   plan.artifact = symbolsOf(module);
   if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr))
     addModel(model, plan);
+  const Quantizer quantizer = quantizerOf(module);
+  plan.origin = {static_cast<moec::QuantizeMethod>(quantizer.method), quantizer.isNested,
+                 quantizer.calibration, quantizer.traceExpertBytes};
+  plan.artifact.measured = measuredOf(module);
   return success(succeeded(addResidents(module, plan)) && succeeded(addMoeLayers(module, plan)));
 }
 

@@ -4,6 +4,7 @@
 
 #include "compiler/emit/RecordSource.h"
 #include "compiler/import/ModelDescription.h"
+#include "compiler/quantize/QuantizeExpert.h"
 #include "runtime/format/Artifact.h"
 
 #include <cstddef>
@@ -11,6 +12,14 @@
 #include <vector>
 
 namespace moec {
+
+/// How records are made, besides what their formats say.
+struct RecordOrigin {
+  QuantizeMethod method = QuantizeMethod::kNearest;
+  bool isNested = false;         // As slicesOf() has it (compiler/quantize/PackGrid.h).
+  std::string profilePath;       // Calibration profile; empty: none.
+  uint64_t traceExpertBytes = 0; // As learn() has it (compiler/profile/Learned.h).
+};
 
 struct EmitPlan {
   /// Complete except for values that only writing determines: offsets in the file and slice
@@ -23,6 +32,8 @@ struct EmitPlan {
 
   /// [MoE layer][expert][matrix], parallel to artifact.moeLayers and their matrices.
   std::vector<std::vector<std::vector<WeightSource>>> expertSources;
+
+  RecordOrigin origin;
 
   /// Finished records; nullptr: they are quantized from expertSources by rounding to nearest.
   const RecordSource *records = nullptr;

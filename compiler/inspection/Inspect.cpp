@@ -81,11 +81,8 @@ static std::string describeProvenance(const Artifact &artifact) {
   if (artifact.provenance.empty())
     return "";
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
-  for (const auto &[key, value] : artifact.provenance) {
-    // --quantizer nearest is written by the passes as "rtn".
-    const bool isNearest = key == "quantizer" && value == "rtn";
-    table.addRow({key, isNearest ? "nearest" : value});
-  }
+  for (const auto &[key, value] : artifact.provenance)
+    table.addRow({key, value});
   return strCat("\nmade from:\n", table.text(kIndent));
 }
 

@@ -81,6 +81,7 @@ private:
   NormAttr finalNorm;
   std::vector<FlatSymbolRefAttr> ropes;
   std::vector<LayerSymbols> layers;
+  StringRef widthClass; // The next weights have it.
 };
 
 } // namespace
@@ -108,7 +109,11 @@ FlatSymbolRefAttr ModelBuilder::weight(const Twine &name, const WeightSource &fr
                                        WeightRole role) {
   Location loc = named(name);
   if (SourceAttr attribute = hasFailed ? SourceAttr() : sourceOf(loc, from))
-    WeightOp::create(builder, loc, name.str(), role, attribute, FormatAttr());
+    WeightOp::create(builder, loc, name.str(), role, attribute,
+                     role == WeightRole::kMatrix && !widthClass.empty()
+                         ? builder.getStringAttr(widthClass)
+                         : StringAttr(),
+                     IntegerAttr(), FormatAttr());
   return FlatSymbolRefAttr::get(builder.getContext(), name.str());
 }
 
@@ -169,7 +174,7 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t number, const MoeDes
     return;
   MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(number), ir::Activation::kSilu,
                      static_cast<uint32_t>(moe.experts.size()),
-                     builder.getArrayAttr({gate, up, down}), ArrayAttr());
+                     builder.getArrayAttr({gate, up, down}), DenseI32ArrayAttr(), ArrayAttr());
   symbols.moeLayer = FlatSymbolRefAttr::get(builder.getContext(), name);
   if (!moe.shared)
     return;
@@ -232,6 +237,7 @@ LayerSymbols ModelBuilder::declareLayer(size_t number) {
       symbol = norm(prefix + name, *from);
   };
   declareNorm(symbols.attentionNorm, ".attention_norm", layer.attentionNorm);
+  widthClass = "attention";
   if (layer.latentAttention)
     declareLatentAttention(symbols, prefix, *layer.latentAttention);
   else
@@ -239,8 +245,10 @@ LayerSymbols ModelBuilder::declareLayer(size_t number) {
   declareNorm(symbols.attentionOutputNorm, ".attention_output_norm", layer.attentionOutputNorm);
   declareNorm(symbols.networkNorm, ".network_norm", layer.networkNorm);
   declareNorm(symbols.networkOutputNorm, ".network_output_norm", layer.networkOutputNorm);
+  widthClass = "dense networks";
   if (layer.dense)
     symbols.dense = glu(prefix + ".dense", *layer.dense);
+  widthClass = "shared experts";
   if (layer.moe)
     declareMoe(symbols, number, *layer.moe);
   return symbols;
@@ -258,6 +266,7 @@ void ModelBuilder::declareSymbols() {
   embedding = weight("embedding", model.embedding, WeightRole::kMatrix);
   for (size_t i = 0; i < model.layers.size() && !hasFailed; ++i)
     layers.push_back(declareLayer(i));
+  widthClass = {};
   finalNorm = norm("final_norm", model.finalNorm);
   if (!model.tiedHead) {
     head = linear("head", model.head);

@@ -76,6 +76,11 @@ def Moe_Origin : Moe_Enum<"Origin", "reliability of a number", [
   I32EnumAttrCase<"kMeasured", 0, "measured">, I32EnumAttrCase<"kStated", 1, "stated">,
   I32EnumAttrCase<"kDerived", 2, "derived">, I32EnumAttrCase<"kAssumed", 3, "assumed">]>;
 
+def Moe_QuantizeMethod : Moe_Enum<"QuantizeMethod", "how an expert's codes are chosen", [
+  I32EnumAttrCase<"kNearest", 0, "nearest">, I32EnumAttrCase<"kPerChannel", 1, "per_channel">,
+  I32EnumAttrCase<"kClipped", 2, "clipped">, I32EnumAttrCase<"kWeighted", 3, "weighted">,
+  I32EnumAttrCase<"kHqq", 4, "hqq">, I32EnumAttrCase<"kGptq", 5, "gptq">]>;
+
 /// An enumeration with a default value, which is not printed.
 class Moe_UsualEnum<EnumInfo info, string usual> : EnumParameter<info> {
   let defaultValue = usual;
@@ -376,6 +381,80 @@ def Moe_BufferType : TypeDef<Moe_Dialect, "Buffer"> {
     /// moert::bufferBytesPerToken for this type.
     uint64_t bytesPerToken() const;
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// What was decided before the passes
+//===----------------------------------------------------------------------===//
+
+def Moe_QuantizerAttr : Moe_Attr<"Quantizer", "quantizer"> {
+  let summary = "How the experts' records are made from the checkpoint (moec::QuantizeMethod)";
+  let description = [{
+    The experts' grids have a scale, and with `offsets` an offset, for each `group` inputs; `nested` as
+    in moe-assign-bits. `calibration` is the path of the calibration profile that the method fits to,
+    from which the artifact's trace and activation-path tables are made too; empty: none, and the
+    method is nearest. The trace is cut as for `traceExpertBytes` of experts (moec::learn()).
+
+    ```mlir
+    #moe.quantizer<method = nearest, group = 32>
+    #moe.quantizer<method = gptq, group = 32, nested = true, calibration = "qwen.profile",
+                   traceExpertBytes = 3538944>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Moe_QuantizeMethod>:$method, "uint32_t":$group,
+                        DefaultValuedParameter<"bool", "false">:$offsets,
+                        DefaultValuedParameter<"bool", "false">:$nested,
+                        StringRefParameter<"path of a calibration profile", [{""}]>:$calibration,
+                        DefaultValuedParameter<"uint64_t", "0">:$traceExpertBytes);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_MeasuredTextAttr : Moe_Attr<"MeasuredText", "measured_text"> {
+  let summary = "A text that was used when the widths were chosen (moert::MeasuredText)";
+  let description = [{
+    Numbers of a window, or points of an item, are f64.
+
+    ```mlir
+    #moe.measured_text<name = "a.txt", hash = 81985529216486895, bytes = 4096, windows = [0, 3],
+                       referenceNats = [310.25, 298.5]>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$name, "uint64_t":$hash, "uint64_t":$bytes,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$windows,
+                        OptionalParameter<"::mlir::ArrayAttr">:$referenceNats,
+                        OptionalParameter<"::mlir::ArrayAttr">:$referencePoints);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_MeasuredAttr : Moe_Attr<"Measured", "measured"> {
+  let summary = "Measurements made when an accuracy target chose the widths (moert::Measured)";
+  let description = [{
+    `itemOptions` holds option and value in turn.
+
+    ```mlir
+    #moe.measured<metric = "perplexity", target = 2.0e-02, loss = 1.5e-02, upperBound = 1.75e-02,
+                  klNats = 0.01, topDisagreement = 0.05, confidence = 0.96, units = 90, documents = 120,
+                  unitSpread = 0.125, isSetAside = false, windowTokens = 128, solver = "greedy",
+                  quantizer = "gptq", measurements = 12, windowsEvaluated = 900,
+                  calibrationTokens = 2048, calibrationTexts = [#moe.measured_text<...>],
+                  acceptanceTexts = [#moe.measured_text<...>]>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$metric, "::mlir::FloatAttr":$target,
+                        "::mlir::FloatAttr":$loss, "::mlir::FloatAttr":$upperBound,
+                        "::mlir::FloatAttr":$klNats, "::mlir::FloatAttr":$topDisagreement,
+                        "::mlir::FloatAttr":$confidence, "uint64_t":$units, "uint64_t":$documents,
+                        "::mlir::FloatAttr":$unitSpread, "bool":$isSetAside,
+                        "uint32_t":$windowTokens, StringRefParameter<>:$solver,
+                        StringRefParameter<>:$quantizer, "uint32_t":$measurements,
+                        "uint64_t":$windowsEvaluated, "uint64_t":$calibrationTokens,
+                        OptionalParameter<"::mlir::ArrayAttr">:$calibrationTexts,
+                        OptionalParameter<"::mlir::ArrayAttr">:$acceptanceTexts,
+                        OptionalParameter<"::mlir::ArrayAttr">:$itemOptions);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 #endif // MOE_ATTRS

@@ -139,7 +139,16 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     return isa<ModelAttr>(value)
                ? success()
                : emitError(op->getLoc(), "'moe.model' expected a #moe.model attribute");
-  if (key == kExpertBitsAttr || key == kResidentBitsAttr || key == kHeadBitsAttr)
+  if (key == kQuantizerAttr)
+    return isa<QuantizerAttr>(value)
+               ? success()
+               : emitError(op->getLoc(), "'moe.quantizer' expected a #moe.quantizer attribute");
+  if (key == kMeasuredAttr)
+    return isa<MeasuredAttr>(value)
+               ? success()
+               : emitError(op->getLoc(), "'moe.measured' expected a #moe.measured attribute");
+  if (key == kExpertBitsAttr || key == kResidentBitsAttr || key == kHeadBitsAttr ||
+      key == kWidthsByAttr)
     return isa<StringAttr>(value) ? success()
                                   : emitError(op->getLoc()) << "'" << key << "' expected a string";
   if (key == kPageBytesAttr) {

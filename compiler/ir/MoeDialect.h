@@ -45,6 +45,9 @@ struct PrefetchesResource : SideEffects::Resource::Base<PrefetchesResource> {
 
 // Names of the module's attributes; MoeDialect.td defines their values.
 constexpr llvm::StringLiteral kModelAttr = "moe.model";
+constexpr llvm::StringLiteral kQuantizerAttr = "moe.quantizer";
+constexpr llvm::StringLiteral kMeasuredAttr = "moe.measured";
+constexpr llvm::StringLiteral kWidthsByAttr = "moe.widths_by";
 constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
 constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
 constexpr llvm::StringLiteral kHeadBitsAttr = "moe.head_bits";

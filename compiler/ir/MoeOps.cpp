@@ -12,6 +12,9 @@ namespace mlir::moe {
 LogicalResult WeightOp::verify() {
   if (getRole() == WeightRole::kVector && rows() != 1)
     return emitOpError() << "a vector of " << rows() << " rows, expected 1";
+  if (std::optional<uint32_t> bits = getBits())
+    if (getRole() != WeightRole::kMatrix || !llvm::is_contained({16, 8, 4}, *bits))
+      return emitOpError() << "has " << *bits << " bits, expected 16, 8 or 4 of a matrix";
   std::optional<FormatAttr> format = getFormat();
   if (!format)
     return success();
@@ -77,6 +80,12 @@ LogicalResult MoeLayerOp::verify() {
     return emitOpError() << "has " << getExperts() << " experts, expected 1 to " << kMaxExperts;
   if (failed(verifyMatrices(*this)))
     return failure();
+  if (std::optional<ArrayRef<int32_t>> bits = getBits())
+    if (bits->size() != getExperts() || !llvm::all_of(*bits, [](int32_t b) {
+          return llvm::is_contained({8, 6, 4, 3, 2}, b);
+        }))
+      return emitOpError() << "expected bits of 8, 6, 4, 3 or 2 for each of its " << getExperts()
+                           << " experts";
   return verifySlices(*this);
 }
 

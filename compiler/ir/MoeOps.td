@@ -23,7 +23,9 @@ def Moe_WeightOp : Moe_SymbolOp<"weight"> {
   let description = [{
     Names a tensor of the checkpoint; never holds its numbers. The role restricts its format: any
     (`matrix`), floats only (`router`: routers and shared gates), f32 only (`vector`: norms and
-    biases), floats only (`heads`: products per head). The format is absent until assign-bits has run.
+    biases), floats only (`heads`: products per head). A width search chooses one width for all
+    matrices of a `class`; one without a class is alone. `bits` is a width that was chosen for this
+    matrix: 16, 8 or 4. The format is absent until assign-bits has run.
 
     ```mlir
     moe.weight @layer0.query matrix
@@ -32,8 +34,11 @@ def Moe_WeightOp : Moe_SymbolOp<"weight"> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Moe_WeightRole:$role, Moe_SourceAttr:$source,
+                       OptionalAttr<StrAttr>:$width_class, OptionalAttr<I32Attr>:$bits,
                        OptionalAttr<Moe_FormatAttr>:$format);
-  let assemblyFormat = "$sym_name $role `from` $source (`as` $format^)? attr-dict";
+  let assemblyFormat = [{
+    $sym_name $role `from` $source (`class` $width_class^)? (`bits` $bits^)? (`as` $format^)? attr-dict
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     uint32_t rows() { return getSource().getRows(); }
@@ -45,7 +50,7 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   let summary = "The routed experts of one layer";
   let description = [{
     All experts of a layer have the same matrices. `layer` is the layer's number in the model.
-    `slices` has, per expert, the formats of its slices, lowest first; it is absent until
+    `bits` has a width for each expert that was chosen before the passes: 8, 6, 4, 3 or 2. `slices` has, per expert, the formats of its slices, lowest first; it is absent until
     assign-bits has run. A float format is a single slice; several slices share one quantization grid,
     each refining the one before it by lower bits.
 
@@ -59,12 +64,13 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$layer, Moe_Activation:$activation,
                        I32Attr:$experts, TypedArrayAttrBase<Moe_ExpertMatrixAttr, "matrices">:$matrices,
+                       OptionalAttr<DenseI32ArrayAttr>:$bits,
                        OptionalAttr<TypedArrayAttrBase<
                          TypedArrayAttrBase<Moe_FormatAttr, "slices of an expert">,
                          "slices per expert">>:$slices);
   let assemblyFormat = [{
     $sym_name `layer` $layer $activation `experts` $experts `matrices` $matrices
-    (`slices` $slices^)? attr-dict
+    (`bits` $bits^)? (`slices` $slices^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

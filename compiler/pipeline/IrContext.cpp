@@ -71,11 +71,28 @@ Result<EmitPlan> planOf(IrContext &ir, mlir::ModuleOp module) {
   return plan;
 }
 
-Result<EmitPlan> planModel(const ImportedModel &model, const mlir::moe::CompileOptions &options,
-                           const Session &session) {
-  IrContext ir(session);
-  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, model));
+std::string textOf(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream);
+  return text;
+}
+
+Result<std::unique_ptr<ModelIr>> ModelIr::create(const ImportedModel &model,
+                                                 const Session &session) {
+  std::unique_ptr<ModelIr> made(new ModelIr(session));
+  MOERT_ASSIGN_OR_RETURN(made->imported, buildModule(made->ir, model));
+  return made;
+}
+
+Result<EmitPlan> ModelIr::plan(const mlir::moe::Choices &choices,
+                               const mlir::moe::CompileOptions &options, std::string *text) {
+  ir.forgetErrors();
+  const mlir::OwningOpRef<mlir::ModuleOp> module(imported->clone());
+  mlir::moe::choose(*module, choices);
   MOERT_RETURN_IF_ERROR(runPasses(ir, *module, options));
+  if (text)
+    *text = textOf(*module);
   return planOf(ir, *module);
 }
 

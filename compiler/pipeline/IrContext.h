@@ -4,6 +4,7 @@
 
 #include "compiler/emit/EmitPlan.h"
 #include "compiler/import/ImportCheckpoint.h"
+#include "compiler/ir/Choices.h"
 #include "compiler/session/Session.h"
 #include "passes/Pipeline.h"
 
@@ -12,6 +13,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -27,6 +29,8 @@ public:
 
   /// The collected diagnostics as invalid input, since the user can change a module or a budget.
   moert::Status failure(std::string_view step) const;
+  /// Errors so far concern an earlier step.
+  void forgetErrors() { errors.clear(); }
 
 private:
   mlir::MLIRContext mlirContext{mlir::MLIRContext::Threading::DISABLED};
@@ -43,8 +47,26 @@ moert::Status runPasses(IrContext &ir, mlir::ModuleOp module,
 /// The plan in a module that all passes have processed.
 moert::Result<EmitPlan> planOf(IrContext &ir, mlir::ModuleOp module);
 
-/// An imported model with all decisions made, ready for emission.
-moert::Result<EmitPlan> planModel(const ImportedModel &model,
-                                  const mlir::moe::CompileOptions &options, const Session &session);
+/// The module as text, as emitFromFile() reads it.
+std::string textOf(mlir::ModuleOp module);
+
+/// A model's IR, imported once and planned as often as there are choices. Borrows the session. One
+/// thread.
+class ModelIr {
+public:
+  static moert::Result<std::unique_ptr<ModelIr>> create(const ImportedModel &model,
+                                                        const Session &session);
+
+  /// All decisions, ready for emission. With `text`, also the planned module.
+  moert::Result<EmitPlan> plan(const mlir::moe::Choices &choices,
+                               const mlir::moe::CompileOptions &options,
+                               std::string *text = nullptr);
+
+private:
+  explicit ModelIr(const Session &session) : ir(session) {}
+
+  IrContext ir;
+  mlir::OwningOpRef<mlir::ModuleOp> imported;
+};
 
 } // namespace moec

@@ -37,6 +37,17 @@ class OnePlanTest(E2eTest):
         self.expect(DONE, "moec", "emit", planned, "-o", output)
         return output
 
+    def saved(self, *flags):
+        """A compiled artifact and the module that it was written from."""
+        module = self.scratch / "saved.mlir"
+        return self.compiled(*flags, "--save-module", module), module
+
+    def profiled(self):
+        profile = self.scratch / "pocket.profile"
+        self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", DATA / "documents/validation.jsonl",
+                    "--tokens", "2048", "-o", profile)
+        return profile
+
     def check_recorded(self, name, plans):
         found = [{key: value for key, value in plan.items() if key != "reasons"} for plan in plans]
         recorded = json.loads(RECORDED.read_text())
@@ -46,15 +57,39 @@ class OnePlanTest(E2eTest):
             self.fail(f"plans differ from {RECORDED}; see {path}")
 
     def test_with_a_trace_and_a_device_all_search_for_the_same_plans(self):
-        profile = self.scratch / "pocket.profile"
-        self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", DATA / "documents/validation.jsonl",
-                    "--tokens", "2048", "-o", profile)
+        profile = self.profiled()
         model = self.compiled("--calibration", profile, "--device", DEVICE)
         plans = self.plans(model)
         self.assertTrue(all(plan["forecast"] for plan in plans))
         self.assertEqual(self.plans(self.replanned(model, "--device", DEVICE)), plans)
         self.assertEqual(self.plans(self.emitted(calibration=profile, device=DEVICE)), plans)
         self.check_recorded("searched", plans)
+
+    def test_emit_writes_the_bytes_of_the_compilation_that_saved_the_module(self):
+        profile, output = self.profiled(), self.scratch / "emitted.moe"
+        calibrated = ("--calibration", profile, "--device", DEVICE)
+        for flags in ((), calibrated, (*calibrated, "--quantizer", "hqq"), (*calibrated, "--quantizer", "per-channel")):
+            model, module = self.saved(*flags)
+            self.expect(DONE, "moec", "emit", module, "-o", output)
+            self.assertEqual(output.read_bytes(), model.read_bytes(), flags)
+            self.assertEqual([path.name for path in self.scratch.glob("emitted*")], ["emitted.moe"])
+
+    def test_emit_refuses_a_module_whose_experts_it_cannot_quantize(self):
+        profile, output = self.profiled(), self.scratch / "emitted.moe"
+        _, module = self.saved("--calibration", profile)
+        text = module.read_text()
+        for before, after, mention in (
+                ('calibration = "', 'calibration = "/nowhere/', "saved.mlir names a profile: .*nowhere.*No such file"),
+                ("method = gptq, group = 32, nested = true", "method = gptq, group = 32", "slices of another form"),
+                ("method = gptq", "method = gptp", "saved.mlir:"),
+                ("method = gptq, group = 32, nested = true, calibration = ", "method = gptq, group = 32, calibration = \"\" //", "saved.mlir:"),
+                ("moe.quantizer = #moe.quantizer<", "moe.quantizer = #moe.model<", "saved.mlir:")):
+            self.assertIn(before, text)
+            module.write_text(text.replace(before, after, 1))
+            self.refused("moec", "emit", module, "-o", output, mention=mention)
+            self.assertEqual(list(self.scratch.glob("emitted*")), [])
+        module.write_text(text)
+        self.refused("moec", "emit", module, "-o", profile, mention="would replace")
 
     def test_without_them_all_follow_the_same_rules(self):
         for flags in ((), ("--device", DEVICE)):

@@ -1,6 +1,8 @@
 // moec compile, import and emit: from a checkpoint to an artifact; import is compile's first step
 // alone, emit its last.
 #include "compiler/commands/Compile.h"
+#include "compiler/commands/EmitModule.h"
+#include "compiler/commands/WriteArtifact.h"
 #include "runtime/base/Size.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
@@ -40,6 +42,7 @@ static Status runAccurately(const CompileFlags &flags) {
   AccurateCompileRequest request;
   request.checkpointDirectory = flags.request.checkpointDirectory;
   request.outputPath = flags.request.outputPath;
+  request.modulePath = flags.request.modulePath;
   request.passes = flags.request.passes;
   request.threads = flags.request.threads;
   request.resume = flags.request.resume;
@@ -166,6 +169,12 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
       ->required()
       ->type_name("CKPT");
   addOutput(*command, request.outputPath, "The artifact to write")->type_name("OUT.moe");
+  command
+      ->add_option("--save-module", request.modulePath,
+                   "Save the planned MLIR module too, of which moec emit writes the same artifact")
+      ->check(someWord())
+      ->type_name("M.mlir");
+  setGroup(*command, "Output", {"--save-module"});
   addWidthOptions(*command, *flags);
   addPlanOptions(*command, *flags);
   addAccuracyFlags(*command, flags->accuracy);

@@ -252,6 +252,70 @@ module attributes {moe.expert_bits = 4 : i32} {}
 
 // -----
 
+// A quantizer that fits needs what it fits to.
+// expected-error@+1 {{quantizer gptq without a calibration profile, to which it fits}}
+module attributes {moe.quantizer = #moe.quantizer<method = gptq, group = 32>} {}
+
+// -----
+
+// Groups have inputs.
+// expected-error@+1 {{a quantizer with groups of 0 inputs, expected at least 1}}
+module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 0>} {}
+
+// -----
+
+// The quantizer has the type #moe.quantizer.
+// expected-error@+1 {{'moe.quantizer' expected a #moe.quantizer attribute}}
+module attributes {moe.quantizer = "gptq"} {}
+
+// -----
+
+// Measurements have the type #moe.measured.
+// expected-error@+1 {{'moe.measured' expected a #moe.measured attribute}}
+module attributes {moe.measured = "1%"} {}
+
+// -----
+
+// What chose the widths is a string.
+// expected-error@+1 {{'moe.widths_by' expected a string}}
+module attributes {moe.widths_by = 1 : i32} {}
+
+// -----
+
+// Numbers of a text are f64.
+// expected-error@+1 {{text 'a' expected f64 numbers of the reference}}
+module attributes {moe.x = #moe.measured_text<name = "a", hash = 1, bytes = 1, referenceNats = [1.0 : f32]>} {}
+
+// -----
+
+// Windows are numbers of 32 bits.
+// expected-error@+1 {{text 'a' expected windows of 32 bits}}
+module attributes {moe.x = #moe.measured_text<name = "a", hash = 1, bytes = 1, windows = [-1]>} {}
+
+// -----
+
+// A matrix has a width that resident matrices can have.
+// expected-error@+1 {{has 6 bits, expected 16, 8 or 4 of a matrix}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> bits 6
+
+// -----
+
+// Vectors have no width to choose.
+// expected-error@+1 {{has 8 bits, expected 16, 8 or 4 of a matrix}}
+moe.weight @w vector from <tensor = "w", rows = 1, cols = 64, type = bf16> bits 8
+
+// -----
+
+// Every expert has a width, or none.
+// expected-error@+1 {{expected bits of 8, 6, 4, 3 or 2 for each of its 2 experts}}
+moe.moe_layer @experts layer 0 silu experts 2
+  matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+            #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+            #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+  bits [4]
+
+// -----
+
 // Unknown attributes of the dialect are refused.
 // expected-error@+1 {{unknown attribute 'moe.speed' of the dialect moe}}
 module attributes {moe.speed = 4 : i32} {}

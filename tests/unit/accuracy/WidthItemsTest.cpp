@@ -112,20 +112,18 @@ TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes the pool's grids, expert 
   }
 }
 
-TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes widths by the model's layers and symbols") {
-  passes.nested = false;
+TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes widths by MoE layer and symbol") {
   WidthItems made = itemsWith(classes());
   WidthAssignment assignment(experts(), 4);
   assignment[0] = 0;
   assignment.insert(assignment.end(), {0, 2});
-  mlir::moe::ChosenWidths widths = made.widthsOf(assignment);
-  CHECK(!widths.isNested);
-  CHECK(widths.group == 32);
-  REQUIRE(widths.experts.size() == experts());
-  CHECK(widths.experts.at({info.moeLayers[0].layer, 0}).bits == 8);
-  CHECK(widths.experts.at({info.moeLayers[0].layer, 1}).bits == 2);
-  CHECK(widths.experts.at({info.moeLayers[1].layer, 0}).bits == 2);
-  CHECK(widths.weights ==
+  const std::vector<std::vector<int32_t>> bits = made.expertBitsOf(assignment);
+  REQUIRE(bits.size() == pool->layers());
+  std::vector<int32_t> first(pool->expertsOf(0), 2);
+  first[0] = 8;
+  CHECK(bits[0] == first);
+  CHECK(bits[1] == std::vector<int32_t>(pool->expertsOf(1), 2));
+  CHECK(made.residentBitsOf(assignment) ==
         std::map<std::string, uint32_t>{{"layer0.query", 16}, {"layer1.query", 16}, {"head", 4}});
 }
 

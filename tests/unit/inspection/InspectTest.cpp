@@ -47,12 +47,6 @@ TEST_CASE("the page fits into 80 columns and its lines end without spaces") {
   }
 }
 
-TEST_CASE("rounding to nearest has its name from the command line") {
-  Artifact artifact = tinyArtifact();
-  artifact.provenance = {{"quantizer", "rtn"}};
-  CHECK(describeArtifact(artifact, "tiny.moe").find("  quantizer  nearest\n") != std::string::npos);
-}
-
 TEST_CASE("equal layers share a line") {
   Artifact artifact = tinyArtifact();
   artifact.moeLayers[1].experts = artifact.moeLayers[0].experts;

@@ -1,0 +1,172 @@
+#include "compiler/commands/EmitModule.h"
+
+#include "compiler/calibrate/Calibrate.h"
+#include "compiler/commands/Compile.h"
+#include "compiler/commands/WriteArtifact.h"
+#include "compiler/emit/Journal.h"
+#include "compiler/ir/ParseDepth.h"
+#include "compiler/pipeline/IrContext.h"
+#include "compiler/planning/CheckpointMark.h"
+#include "compiler/pool/ExpertPool.h"
+#include "compiler/profile/Learned.h"
+#include "compiler/quantize/PackGrid.h"
+#include "compiler/session/WorkDirectory.h"
+#include "runtime/base/OutputFile.h"
+
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <array>
+#include <filesystem>
+#include <set>
+#include <span>
+#include <tuple>
+
+using namespace moert;
+
+namespace moec {
+
+static Result<std::unique_ptr<llvm::MemoryBuffer>> readModuleFile(const std::string &path) {
+  std::error_code ignored;
+  // Opening a pipe would block.
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    return invalidInput(path, ": this is not a regular file");
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file)
+    return invalidInput(path, ": ", file.getError().message());
+  llvm::StringRef text = (*file)->getBuffer();
+  MOERT_RETURN_IF_ERROR(checkParseDepth({text.data(), text.size()}, path));
+  return std::move(*file);
+}
+
+/// The grids of a plan's experts in descending order of bits, and which one each expert has.
+struct UsedGrids {
+  std::vector<Grid> grids;
+  GridChoice choice;
+};
+
+static std::vector<WeightFormat> formatsOf(const Expert &expert) {
+  std::vector<WeightFormat> formats;
+  for (const Slice &slice : expert.slices)
+    formats.push_back(slice.format);
+  return formats;
+}
+
+static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
+  const auto isWider = [](const Grid &a, const Grid &b) {
+    return std::tie(a.bits, a.group, a.hasOffsets) > std::tie(b.bits, b.group, b.hasOffsets);
+  };
+  std::set<Grid, decltype(isWider)> all(isWider);
+  for (const MoeLayer &layer : layers)
+    for (const Expert &expert : layer.experts)
+      all.insert(gridOf(formatsOf(expert)));
+  UsedGrids used{{all.begin(), all.end()}, GridChoice(layers.size())};
+  for (size_t l = 0; l < layers.size(); ++l)
+    for (const Expert &expert : layers[l].experts)
+      used.choice[l].push_back(
+          static_cast<uint32_t>(std::distance(all.begin(), all.find(gridOf(formatsOf(expert))))));
+  return used;
+}
+
+/// A calibration can be quantized to what the experts' formats are.
+static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
+  const WeightFormat first = formatsOf(plan.artifact.moeLayers.front().experts.front()).front();
+  for (const MoeLayer &layer : plan.artifact.moeLayers)
+    for (const Expert &expert : layer.experts) {
+      const std::vector<WeightFormat> formats = formatsOf(expert);
+      const auto refuse = [&](std::string_view found) {
+        return invalidInput(request.modulePath, ": found ", found, " with the quantizer ",
+                            nameOf(plan.origin.method),
+                            ", expected the slices of moe-assign-bits with this quantizer");
+      };
+      if (!isQuantized(formats.front().kind))
+        return refuse("an expert that is not quantized");
+      auto slices = slicesOf(gridOf(formats), first.activationGroup, plan.origin.isNested);
+      if (!slices.isOk() || *slices != formats)
+        return refuse("slices of another form");
+    }
+  return {};
+}
+
+static Result<std::unique_ptr<ExpertPool>>
+fillPool(const EmitPlan &plan, const std::vector<Grid> &grids, const Checkpoint &checkpoint,
+         const CalibrationProfile &profile, const EmitRequest &request, const WorkDirectory &work,
+         const Session &session) {
+  PoolOptions options;
+  options.directory = work.path() + "/pool";
+  options.method = plan.origin.method;
+  options.grids = grids;
+  options.activationGroup =
+      plan.artifact.moeLayers.front().experts.front().slices.front().format.activationGroup;
+  options.nested = plan.origin.isNested;
+  options.checkpointHash = profile.info().checkpointHash;
+  options.threads = request.threads;
+  options.stop = session.stop;
+  options.progress = session.progress;
+  std::error_code error;
+  std::filesystem::create_directory(options.directory, error);
+  if (error)
+    return openError(error.value(), strCat("cannot make the directory ", options.directory));
+  return ExpertPool::fill(plan, checkpoint, profile, options);
+}
+
+/// Quantizes with the module's calibration profile, in the work directory.
+static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
+                             const EmitRequest &request, const Session &session) {
+  const std::string &path = plan.origin.profilePath;
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, std::span(&path, 1)));
+  MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(request.outputPath, std::span(&path, 1)));
+  auto profile = CalibrationProfile::open(path);
+  if (!profile.isOk())
+    return profile.status().withContext(strCat(request.modulePath, " names a profile"));
+  MOERT_ASSIGN_OR_RETURN(const CheckpointHash hash, checkpointHash(checkpoint, session.stop));
+  MOERT_RETURN_IF_ERROR(checkSameCheckpoint((*profile)->info().checkpointHash, path, hash,
+                                            strCat("is that of ", checkpoint.directory())));
+  MOERT_RETURN_IF_ERROR(checkFormats(plan, request));
+  MOERT_ASSIGN_OR_RETURN(Learned learned, learn(**profile, plan.origin.traceExpertBytes));
+  plan.trace = std::move(learned.sections.trace);
+  plan.paths = std::move(learned.sections.paths);
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
+                         WorkDirectory::open(request.outputPath, request.resume));
+  const auto write = [&]() -> Status {
+    UsedGrids used = gridsOf(plan.artifact.moeLayers);
+    MOERT_ASSIGN_OR_RETURN(
+        const std::unique_ptr<ExpertPool> pool,
+        fillPool(plan, used.grids, checkpoint, **profile, request, work, session));
+    const PooledRecords records(*pool, std::move(used.choice));
+    plan.records = &records;
+    EmitOptions options =
+        emitOptionsOf(request.outputPath, request.threads, request.resume, session);
+    options.startsOverIfRefused = true; // The expensive results are in the work directory.
+    return writePlan(std::move(plan), checkpoint, hash, options, session);
+  };
+  const std::array beside = {OutputFile::partialPathOf(request.outputPath),
+                             Journal::pathOf(request.outputPath)};
+  return work.keepAfter(write(), beside);
+}
+
+Status emitFromFile(const EmitRequest &request, const Session &session) {
+  IrContext ir(session);
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::MemoryBuffer> text,
+                         readModuleFile(request.modulePath));
+  llvm::SourceMgr source;
+  source.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(source, mlir::ParserConfig(ir.context()));
+  if (!module)
+    return ir.failure("reading the module");
+  auto model = (*module)->getAttrOfType<mlir::moe::ModelAttr>(mlir::moe::kModelAttr);
+  if (!model)
+    return invalidInput(request.modulePath, ": the module has no 'moe.model'");
+  MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(model.getCheckpoint().str()));
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, std::span(&request.modulePath, 1)));
+  MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, checkpoint));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(ir, *module));
+  if (!plan.origin.profilePath.empty())
+    return emitCalibrated(std::move(plan), checkpoint, request, session);
+  return writeArtifact(std::move(plan), checkpoint,
+                       emitOptionsOf(request.outputPath, request.threads, request.resume, session),
+                       session);
+}
+
+} // namespace moec

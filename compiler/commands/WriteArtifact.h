@@ -1,0 +1,29 @@
+// The last step of every compilation without a search: from a plan to the artifact.
+#pragma once
+
+#include "compiler/emit/EmitArtifact.h"
+#include "compiler/import/Checkpoint.h"
+#include "compiler/profile/CheckpointHash.h"
+#include "compiler/session/Session.h"
+#include "runtime/base/Status.h"
+
+#include <string>
+
+namespace moec {
+
+EmitOptions emitOptionsOf(const std::string &outputPath, unsigned threads, bool resume,
+                          const Session &session);
+
+/// Writes the artifact with the checkpoint's mark, and says so.
+moert::Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const CheckpointHash &hash,
+                        const EmitOptions &options, const Session &session);
+
+/// The same for a command without a work directory. Another command's work directory
+/// for the same output is removed, or refused if --resume means it.
+moert::Status writeArtifact(EmitPlan plan, const Checkpoint &checkpoint, const EmitOptions &options,
+                            const Session &session);
+
+/// Adds to a failure of one of these commands the files that --resume continues from, if any exist.
+moert::Status withResumeHint(moert::Status status, const std::string &outputPath);
+
+} // namespace moec
