@@ -203,10 +203,22 @@ void forEachWeight(const ModelDescription &description, const Visit &visit) {
   visitLinear(description.head, visit);
 }
 
-Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description) {
+static std::map<std::string, Extent> extentsOf(const ModelDescription &description) {
   std::map<std::string, Extent> extents;
   forEachWeight(description,
                 [&](const WeightSource &source) { addPart(extents[source.tensor], source); });
+  return extents;
+}
+
+std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription &description) {
+  std::map<std::string, std::vector<uint64_t>> shapes;
+  for (const auto &[name, extent] : extentsOf(description))
+    shapes[name] = expectedShapes(extent).front();
+  return shapes;
+}
+
+Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description) {
+  const std::map<std::string, Extent> extents = extentsOf(description);
   for (const auto &[name, extent] : extents)
     MOERT_RETURN_IF_ERROR(checkTensor(checkpoint, name, extent));
   return checkNoStrangers(checkpoint, extents);

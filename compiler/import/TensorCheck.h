@@ -5,6 +5,9 @@
 #include "compiler/import/ModelDescription.h"
 
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 namespace moec {
 
@@ -12,6 +15,10 @@ namespace moec {
 /// tied head's weight is visited twice.
 void forEachWeight(const ModelDescription &description,
                    const std::function<void(const WeightSource &)> &visit);
+
+/// The tensors that a checkpoint of the description has, by name, each with its shape; of a single
+/// row, that of a vector. A tied head is no tensor of its own.
+std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription &description);
 
 /// Checks that every described tensor is in the checkpoint, with exactly the shape that its parts
 /// add up to and a supported type. An undescribed tensor in the same module as a described one (a

@@ -179,6 +179,7 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
                         " tokens, expected at most the model's ", model.maxPositions,
                         " positions (max_position_embeddings)");
   outlook.modelType = model.modelType;
+  outlook.parameters = countParameters(model);
   outlook.layers = static_cast<uint32_t>(model.layers.size());
   for (const LayerDescription &layer : model.layers) {
     if (!layer.moe)

@@ -2,6 +2,7 @@
 // only config.json and a device profile; weights may be absent.
 #pragma once
 
+#include "compiler/import/ParameterCount.h"
 #include "compiler/plan/DeviceProfile.h"
 #include "compiler/session/Session.h"
 #include "runtime/base/Status.h"
@@ -51,6 +52,7 @@ struct WidthOutlook {
 struct Outlook {
   std::string modelType;
   uint32_t layers = 0, moeLayers = 0, experts = 0, topK = 0;
+  ParameterCount parameters;
   uint32_t contextTokens = 0;
   uint64_t kvBytes = 0; // For the context.
   std::vector<WidthOutlook> widths;

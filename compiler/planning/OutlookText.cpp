@@ -6,6 +6,7 @@
 #include "runtime/base/Size.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 
 using namespace moert;
@@ -71,10 +72,22 @@ static std::optional<Origin> worstOrigin(const Outlook &outlook) {
   return worst;
 }
 
+/// "30.53 billion"
+static std::string countText(uint64_t parameters) {
+  const bool isLarge = parameters >= 1'000'000'000;
+  char text[48];
+  std::snprintf(text, sizeof(text), "%.2f %s", double(parameters) / (isLarge ? 1e9 : 1e6),
+                isLarge ? "billion" : "million");
+  return text;
+}
+
 std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
   std::string text =
       strCat(outlook.modelType, ": ", outlook.layers, " layers, ", outlook.moeLayers,
              " with routed experts, ", outlook.topK, " of ", outlook.experts, " for each token\n");
+  text += strCat("parameters: ", countText(outlook.parameters.all), ", ",
+                 countText(outlook.parameters.experts), " of them in experts; ",
+                 countText(outlook.parameters.active), " active for each token\n");
   text += strCat("context: ", outlook.contextTokens, " tokens, ", formatBytes(outlook.kvBytes),
                  " of keys and values\n\n", sizesText(outlook));
   for (size_t i = 0; i < request.budgets.size(); ++i)
@@ -129,6 +142,9 @@ std::string outlookJson(const Outlook &outlook, const OutlookRequest &request) {
   json.key("moe_layers").number(outlook.moeLayers);
   json.key("experts").number(outlook.experts);
   json.key("top_k").number(outlook.topK);
+  json.key("parameters").number(outlook.parameters.all);
+  json.key("expert_parameters").number(outlook.parameters.experts);
+  json.key("active_parameters").number(outlook.parameters.active);
   json.key("context_tokens").number(outlook.contextTokens);
   json.key("kv_bytes").number(outlook.kvBytes);
   json.key("device").string(request.device ? request.device->name : "");

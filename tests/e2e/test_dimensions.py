@@ -1,0 +1,139 @@
+"""Models of their published dimensions: counts of parameters from config.json alone, and, with --full, checkpoints of
+random weights with a few layers of them, which are compiled and run within their memory.
+
+A config is that of the family's golden case with the published numbers in place of the small ones. The counts are sums
+over the shapes of the published checkpoints.
+"""
+import json
+import subprocess
+
+import cgroups
+from support import DATA, DONE, FULL, ROOT, E2eTest, program
+
+GENERATOR = ROOT / "build/release/tests/random_checkpoint"
+COMPILE_LIMIT = 2 << 30
+
+LATENT = dict(kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128)
+# Name: golden case; published values of config.json; billions of parameters: all, of experts, active for a token.
+PUBLISHED = {
+    "Mixtral-8x7B": ("mixtral", dict(
+        num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=8, intermediate_size=14336,
+        vocab_size=32000), (46.703, 45.097, 12.749)),
+    "Qwen1.5-MoE-A2.7B": ("qwen2_moe", dict(
+        num_hidden_layers=24, hidden_size=2048, num_attention_heads=16, num_key_value_heads=16, intermediate_size=5632,
+        moe_intermediate_size=1408, shared_expert_intermediate_size=5632, num_experts=60, num_experts_per_tok=4,
+        vocab_size=151936), (14.316, 12.457, 2.378)),
+    "Qwen3-30B-A3B": ("qwen3_moe", dict(
+        num_hidden_layers=48, hidden_size=2048, num_attention_heads=32, num_key_value_heads=4, head_dim=128,
+        intermediate_size=6144, moe_intermediate_size=768, num_experts=128, num_experts_per_tok=8, vocab_size=151936),
+        (30.532, 28.991, 3.042)),
+    "OLMoE-1B-7B": ("olmoe", dict(
+        num_hidden_layers=16, hidden_size=2048, num_attention_heads=16, num_key_value_heads=16, intermediate_size=1024,
+        num_experts=64, num_experts_per_tok=8, vocab_size=50304), (6.919, 6.442, 1.179)),
+    "granite-3.0-1b-a400m": ("granitemoe", dict(
+        num_hidden_layers=24, hidden_size=1024, num_attention_heads=16, num_key_value_heads=8, intermediate_size=512,
+        num_local_experts=32, num_experts_per_tok=8, vocab_size=49155), (1.335, 1.208, 0.429)),
+    "DeepSeek-V2-Lite": ("deepseek_v2_lite", dict(
+        LATENT, num_hidden_layers=27, hidden_size=2048, num_attention_heads=16, num_key_value_heads=16,
+        intermediate_size=10944, moe_intermediate_size=1408, n_routed_experts=64, n_shared_experts=2,
+        num_experts_per_tok=6, vocab_size=102400), (15.706, 14.395, 2.451)),
+    "DeepSeek-V3": ("deepseek_v3", dict(
+        LATENT, q_lora_rank=1536, num_hidden_layers=61, hidden_size=7168, num_attention_heads=128,
+        num_key_value_heads=128, intermediate_size=18432, moe_intermediate_size=2048, n_routed_experts=256,
+        n_shared_experts=1, num_experts_per_tok=8, first_k_dense_replace=3, n_group=8, topk_group=4, vocab_size=129280),
+        (671.026, 653.909, 36.626)),
+    "GLM-4.5-Air": ("glm4_moe", dict(
+        num_hidden_layers=46, hidden_size=4096, num_attention_heads=96, num_key_value_heads=8, head_dim=128,
+        intermediate_size=10944, moe_intermediate_size=1408, n_routed_experts=128, n_shared_experts=1, n_group=1,
+        topk_group=1, num_experts_per_tok=8, vocab_size=151552), (106.852, 99.657, 12.803)),
+    "GLM-4.7-Flash": ("glm4_moe_lite", dict(
+        num_hidden_layers=47, hidden_size=2048, num_attention_heads=20, num_key_value_heads=20, q_lora_rank=768,
+        kv_lora_rank=512, qk_nope_head_dim=192, qk_rope_head_dim=64, v_head_dim=256, intermediate_size=10240,
+        moe_intermediate_size=1536, n_routed_experts=64, n_shared_experts=1, num_experts_per_tok=4, vocab_size=154880),
+        (29.943, 27.783, 3.580)),
+    "ERNIE-4.5-21B-A3B": ("ernie4_5_moe", dict(
+        num_hidden_layers=28, hidden_size=2560, num_attention_heads=20, num_key_value_heads=4, head_dim=128,
+        intermediate_size=12288, moe_intermediate_size=1536, moe_num_experts=64, moe_k=6, moe_num_shared_experts=2,
+        moe_layer_start_index=1, moe_layer_end_index=27, vocab_size=103424), (21.825, 20.384, 3.352)),
+    "MiniMax-M2": ("minimax_m2", dict(
+        num_hidden_layers=62, attn_type_list=[1] * 62, hidden_size=3072, num_attention_heads=48, num_key_value_heads=8,
+        head_dim=128, rotary_dim=64, intermediate_size=1536, num_local_experts=256, num_experts_per_tok=8,
+        vocab_size=200064), (228.690, 224.680, 10.416)),
+    "Hunyuan-A13B": ("hunyuan_v1_moe", dict(
+        num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
+        attention_head_dim=128, intermediate_size=3072, moe_intermediate_size=[3072] * 32, num_experts=64,
+        moe_topk=[8] * 32, num_shared_expert=[1] * 32, vocab_size=128167, org_vocab_size=128167),
+        (80.393, 77.309, 12.747)),
+    "dots.llm1": ("dots1", dict(
+        num_hidden_layers=62, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, head_dim=128,
+        intermediate_size=10944, moe_intermediate_size=1408, n_routed_experts=128, n_shared_experts=2,
+        num_experts_per_tok=6, vocab_size=152064), (142.774, 135.090, 13.394)),
+    "FlexOlmo-7x7B": ("flex_olmo", dict(
+        num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, intermediate_size=11008,
+        num_experts=7, num_experts_per_tok=5, vocab_size=100352), (33.271, 30.300, 24.203)),
+}
+# Those of which a few layers are compiled and run, with their number: the first dense one where the model has such.
+RUN = {"Qwen3-30B-A3B": 2, "GLM-4.7-Flash": 2, "DeepSeek-V2-Lite": 2}
+
+
+def config_of(name, layers=None):
+    case, published, _ = PUBLISHED[name]
+    config = {**json.loads((DATA / "golden" / case / "config.json").read_text()), **published}
+    if layers:
+        config["num_hidden_layers"] = layers
+    return config
+
+
+class DimensionsTest(E2eTest):
+    def directory_of(self, config):
+        directory = self.scratch / "model"
+        directory.mkdir(exist_ok=True)
+        (directory / "config.json").write_text(json.dumps(config))
+        return directory
+
+    def test_parameters_are_those_of_the_published_checkpoints(self):
+        for name, (_, _, counts) in PUBLISHED.items():
+            directory = self.directory_of(config_of(name))
+            planned = json.loads(self.expect(DONE, "moec", "plan", directory, "--memory", "64GiB", "--json").out)
+            for key, billions in zip(("parameters", "expert_parameters", "active_parameters"), counts):
+                self.assertAlmostEqual(planned[key] / 1e9, billions, delta=0.005 * billions, msg=f"{name} {key}")
+
+
+class RandomWeightsTest(DimensionsTest):
+    def setUp(self):
+        super().setUp()
+        if not FULL:
+            self.skipTest("takes --full")
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+
+    test_parameters_are_those_of_the_published_checkpoints = None
+
+    def within(self, limit, *command):
+        with cgroups.Group(limit) as group:
+            cgroups.drop_page_cache()
+            done = group.run([program(command[0]), *map(str, command[1:])])
+            self.assertEqual((done.returncode, group.times_at_limit(), group.oom_kills()), (DONE, 0, 0), done.stderr)
+            return done.stdout.decode()
+
+    def check(self, name):
+        directory = self.directory_of(config_of(name, RUN[name]))
+        subprocess.run([GENERATOR, directory], check=True)
+        model = self.scratch / "model.moe"
+        self.within(COMPILE_LIMIT, "moec", "compile", directory, "--bits", "4", "-o", model)
+        (directory / "model.safetensors").unlink()
+        ids = self.scratch / "prompt.ids"
+        ids.write_text(" ".join(str(97 * i % 30000) for i in range(64)))
+        command = ("run", model, "--ids", ids, "-n", "16", "--temp", "0", "--ignore-eos", "--context", "256")
+        profile = self.scratch / "run.json"
+        whole = self.expect(DONE, "moert", *command, "--memory", "100%").out
+        quarter = self.expect(DONE, "moert", *command, "--memory", "25%", "--profile", profile).out
+        budget = cgroups.whole_pages(json.loads(profile.read_text())["budget_bytes"])
+        self.assertEqual(quarter, whole)
+        self.assertEqual(self.within(budget, "moert", *command, "--memory", f"{budget}B"), whole)
+
+    def test_layers_of_published_models_compile_and_run_within_their_memory(self):
+        for name in RUN:
+            with self.subTest(name):
+                self.check(name)
