@@ -21,7 +21,7 @@ using namespace moert;
 namespace {
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
-class Random {
+class Noise {
 public:
   float uniform() { // -1 to 1.
     uint64_t z = state += 0x9e3779b97f4a7c15;
@@ -59,17 +59,16 @@ std::string headerOf(const Shapes &shapes) {
   return header.append((8 - header.size() % 8) % 8, ' ');
 }
 
-Status writeTensor(const std::string &name, const std::vector<uint64_t> &shape, Random &random,
+Status writeTensor(const std::string &name, const std::vector<uint64_t> &shape, Noise &noise,
                    OutputFile &file) {
   const bool isVector = shape.size() == 1, isBias = name.ends_with("bias");
   const float base = isVector && !isBias ? 1 : 0;
-  const float spread =
-      isVector ? 0.1F : std::sqrt(3.0F / static_cast<float>(shape.back())); // Of a uniform value.
+  const float spread = isVector ? 0.1F : std::sqrt(3.0F / static_cast<float>(shape.back()));
   std::vector<uint16_t> values(1 << 16);
   for (uint64_t left = valuesOf(shape); left > 0;) {
     const size_t count = std::min<uint64_t>(left, values.size());
     for (size_t i = 0; i < count; ++i)
-      values[i] = f32ToBf16(base + spread * random.uniform());
+      values[i] = f32ToBf16(base + spread * noise.uniform());
     MOERT_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(values).first(count))));
     left -= count;
   }
@@ -84,9 +83,9 @@ Status writeCheckpoint(const std::string &directory) {
   const uint64_t headerBytes = header.size();
   MOERT_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(&headerBytes, 1))));
   MOERT_RETURN_IF_ERROR(file.append(std::string_view(header)));
-  Random random;
+  Noise noise;
   for (const auto &[name, shape] : shapes)
-    MOERT_RETURN_IF_ERROR(writeTensor(name, shape, random, file));
+    MOERT_RETURN_IF_ERROR(writeTensor(name, shape, noise, file));
   return file.commit();
 }
 
