@@ -57,14 +57,18 @@ static Status checkSelfText(const AccurateCompileRequest &request) {
                       " or more: ", uses, ". Hundreds give a narrower bound");
 }
 
+bool isPossibleTarget(double target, LossMetric metric) {
+  return target > 0 && (isOfItems(metric) ? target < 1 : target <= 100);
+}
+
 Status checkAccurateRequest(const AccurateCompileRequest &request) {
   MOERT_RETURN_IF_ERROR(checkSelfText(request));
-  if (request.target && !(*request.target > 0 && *request.target <= 100))
-    return invalidInput("an accuracy loss of ", *request.target,
-                        ", expected more than 0 and at most 100");
-  if (request.target && isOfItems(request.metric) && *request.target >= 1)
-    return invalidInput("an accuracy loss of all points in ", metricName(request.metric),
-                        " or more, expected less than 100%");
+  if (request.target && !isPossibleTarget(*request.target, request.metric))
+    return isOfItems(request.metric) && *request.target >= 1
+               ? invalidInput("an accuracy loss of all points in ", metricName(request.metric),
+                              " or more, expected less than 100%")
+               : invalidInput("an accuracy loss of ", *request.target,
+                              ", expected more than 0 and at most 100");
   if (request.target && isOfItems(request.metric) && request.acceptanceTexts.empty())
     return invalidInput("--metric ", metricName(request.metric),
                         " needs --eval-text: its items, one JSON object a line");

@@ -52,6 +52,9 @@ struct AccurateCompileRequest {
   bool resume = false;
 };
 
+/// More than 0 and at most 100 (10,000%); of the points of items, less than all.
+bool isPossibleTarget(double target, moert::LossMetric metric);
+
 /// Self-written documents serve whichever of the two has no text or profile of its own.
 bool calibratesOnSelfText(const AccurateCompileRequest &request);
 bool acceptsOnSelfText(const AccurateCompileRequest &request);

@@ -100,7 +100,7 @@ Status outOfReach(const SearchResults &results, const std::string &workDirectory
   const double reachable = reachableTarget(results);
   const std::string target =
       metric == LossMetric::kKl ? strCat(reachable) : formatLoss(reachable, metric);
-  const bool isReachable = !results.material.items || reachable < 1;
+  const bool isReachable = isPossibleTarget(reachable, metric);
   return failed(
       "no widths meet ", formatLoss(*results.request.target, metric), " in ", metricName(metric),
       ". The best found loses ", formatLoss(found.loss, metric), ", at most ",

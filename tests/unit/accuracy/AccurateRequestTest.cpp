@@ -159,6 +159,15 @@ TEST_CASE_FIXTURE(RequestFixture, "an output that would replace an input is refu
   }
 }
 
+TEST_CASE("a target is possible up to 10,000%, of items below all points") {
+  using moert::LossMetric;
+  CHECK(isPossibleTarget(100, LossMetric::kPerplexity));
+  CHECK(!isPossibleTarget(100.1, LossMetric::kPerplexity)); // A bound that no target can ask for.
+  CHECK(!isPossibleTarget(0, LossMetric::kKl));
+  CHECK(isPossibleTarget(0.99, LossMetric::kChoice));
+  CHECK(!isPossibleTarget(1, LossMetric::kChoice));
+}
+
 TEST_CASE_FIXTURE(RequestFixture, "a profile in the work directory is refused") {
   std::filesystem::create_directory(directory.path("out.moe.work"));
   request.profilePath = file("out.moe.work/calibration.profile");
