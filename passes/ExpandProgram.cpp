@@ -131,7 +131,8 @@ FailureOr<Value> Expander::glu(Operation *op, GluAttr network, Value input) {
   FailureOr<Value> up = linear(op, network.getUp(), input);
   if (failed(up))
     return failure();
-  execute<ExecActivateOp>(op->getLoc(), *gate, *up, *gate, network.getActivation());
+  execute<ExecActivateOp>(op->getLoc(), *gate, *up, *gate, network.getActivation(),
+                          network.getAlpha(), network.getLimit());
   return linear(op, network.getDown(), *gate);
 }
 
@@ -206,7 +207,7 @@ LogicalResult Expander::expand(AttentionOp op) {
   execute<ExecStoreKvOp>(loc, *key, *value, op.getSlotAttr());
   Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
   execute<ExecAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(),
-                        op.getWindow().value_or(0), op.getScale());
+                        op.getWindow().value_or(0), op.getScale(), op.getSinksAttr());
   FailureOr<Value> output = product(op.getOutput(), attended);
   if (failed(output))
     return failure();
@@ -247,7 +248,8 @@ LogicalResult Expander::expand(LatentAttentionOp op) {
   }
   execute<ExecStoreKvOp>(loc, *key, *latent, op.getSlotAttr());
   Value attended = newRow(uint64_t(heads) * rank);
-  execute<ExecAttendOp>(loc, absorbed, attended, op.getSlot(), heads, 0u, op.getScale());
+  execute<ExecAttendOp>(loc, absorbed, attended, op.getSlot(), heads, 0u, op.getScale(),
+                        FlatSymbolRefAttr());
   if (failed(output = product(op.getOutput(), perHead(attended, valueUp, 0))))
     return failure();
   buffers[op.getResult()] = *output;
@@ -304,7 +306,8 @@ LogicalResult Expander::expand(ExpertsOp op) {
   if (format->isQuantized())
     hidden = newBuffer(BufferKind::kQuantized, experts.width(), format->getActivationGroup());
   execute<ExecExpertsOp>(op.getLoc(), src, bufferOf(op.getExperts()), bufferOf(op.getWeights()),
-                         dst, op.getMoeLayerAttr(), gathered, gate, up, hidden, ranks);
+                         dst, op.getMoeLayerAttr(), gathered, gate, up, hidden, ranks,
+                         op.getGateBiasAttr(), op.getUpBiasAttr(), op.getDownBiasAttr());
   beginReads();
   buffers[op.getResult()] = dst;
   return success();

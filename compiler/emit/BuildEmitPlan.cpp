@@ -26,6 +26,7 @@ static WeightSource toWeightSource(SourceAttr source) {
   result.transposed = source.getTransposed();
   result.blocks = source.getBlocks();
   result.blockStep = source.getBlockStep();
+  result.stackedVectors = source.getStackedVectors();
   return result;
 }
 

@@ -22,6 +22,7 @@ void feedSource(FieldChecksum &feed, const WeightSource &source) {
   feed.number(source.transposed);
   feed.number(source.blocks);
   feed.number(source.blockStep);
+  feed.number(source.stackedVectors);
 }
 
 void feedCheckpoint(FieldChecksum &feed, const Checkpoint &checkpoint) {

@@ -32,6 +32,7 @@ constexpr std::array kFamilies = {
     Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo},
     Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe},
     Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite},
+    Family{"gpt_oss", "GptOssForCausalLM", describeGptOss},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
     Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe},
     Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe},

@@ -32,7 +32,8 @@ struct StoredPart {
   enum class Layout {
     kRows,       // Logical row r of block 0 is stored row firstRow + r * rowStep.
     kTransposed, // It is stored column firstRow + r * rowStep.
-    kVector,     // The only row; its element i is stored element firstRow + i * rowStep.
+    kVector,     // The only row; its element i is stored element firstRow + i * rowStep (with
+                 // stackedVectors, of all elements).
   };
   WeightTensor weight;
   StoredType type = StoredType::kF32;
@@ -143,6 +144,13 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
     if (shape.empty() || index >= shape[0])
       return refuse(strCat("a leading dimension above ", index));
     shape = shape.subspan(1);
+  }
+  const uint64_t elements = shape.size() == 2 ? shape[0] * shape[1] : 0;
+  if (source.stackedVectors != 0) {
+    if (source.index || source.transposed || source.rows != 1 || weight.coded ||
+        shape.size() != 2 || shape[0] != source.stackedVectors)
+      return refuse(strCat(source.stackedVectors, " vectors, not quantized"));
+    shape = std::span(&elements, 1);
   }
   if (source.rows == 0 || source.cols == 0 || source.rowStep == 0 || source.blocks == 0 ||
       source.rows % source.blocks != 0 || (shape.size() != 1 && shape.size() != 2) ||

@@ -6,6 +6,7 @@
 // Not here: the weights themselves (Checkpoint.h reads them piece by piece).
 #pragma once
 
+#include "runtime/format/Instruction.h"
 #include "runtime/policy/Routing.h"
 
 #include <cstdint>
@@ -26,6 +27,9 @@ struct WeightSource {
   uint32_t firstRow = 0;         // First row of the part inside the (indexed) matrix.
   uint32_t rowStep = 1;          // 2 if two matrices are interleaved row by row.
   bool transposed = false;       // Stored [inputs, outputs].
+  // Not 0: the tensor is [stackedVectors, n], and the part, a vector, is taken from all of its
+  // elements in their order, every rowStep-th from firstRow on.
+  uint32_t stackedVectors = 0;
   // The part is this many blocks of rows, one below the other; a divisor of rows. Each block is
   // stored like a part of its own, blockStep stored rows below the block before it.
   uint32_t blocks = 1, blockStep = 0;
@@ -70,6 +74,8 @@ struct AttentionDescription {
   bool normsAfterRope = false;
   std::optional<float> clip;    // q, k, v clamped to +-clip, after the norms.
   std::optional<uint32_t> rope; // Index into ModelDescription::ropes.
+  /// [heads]: a score of each head without a value, unscaled, in the softmax's denominator only.
+  std::optional<WeightSource> sinks;
 };
 
 /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed: a token
@@ -91,11 +97,9 @@ struct LatentAttentionDescription {
   std::optional<uint32_t> rope; // Rotates the shared part; index into ModelDescription::ropes.
 };
 
-enum class Activation { kSilu };
-
-/// down(activation(gate x) * up x).
+/// down(activation(gate x, up x)).
 struct GluDescription {
-  Activation activation = Activation::kSilu;
+  moert::GluActivation activation;
   LinearDescription gate, up, down;
 };
 
@@ -125,7 +129,9 @@ struct SharedExpertDescription {
 
 struct MoeDescription {
   RouterDescription router;
-  std::vector<GluDescription> experts; // All of the same shape.
+  std::vector<GluDescription> experts; // All of the same shape and activation, without biases.
+  /// Biases of all experts, one after the other: [E * outputs of the matrix].
+  std::optional<WeightSource> gateBias, upBias, downBias;
   std::optional<SharedExpertDescription> shared;
 };
 

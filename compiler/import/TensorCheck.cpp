@@ -1,6 +1,7 @@
 #include "compiler/import/TensorCheck.h"
 
 #include "compiler/import/JsonScan.h"
+#include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
 #include <map>
@@ -42,6 +43,8 @@ void visitAttention(const AttentionDescription &attention, const Visit &visit) {
     visitNorm(*attention.queryNorm, visit);
   if (attention.keyNorm)
     visitNorm(*attention.keyNorm, visit);
+  if (attention.sinks)
+    visit(*attention.sinks);
   visitLinear(attention.output, visit);
 }
 
@@ -65,6 +68,9 @@ void visitMoe(const MoeDescription &moe, const Visit &visit) {
     visit(*moe.router.choiceBias);
   for (const GluDescription &expert : moe.experts)
     visitGlu(expert, visit);
+  for (const auto *bias : {&moe.gateBias, &moe.upBias, &moe.downBias})
+    if (*bias)
+      visit(**bias);
   if (!moe.shared)
     return;
   visitGlu(moe.shared->network, visit);
@@ -82,6 +88,7 @@ struct Extent {
   uint64_t cols = 0; // Width of every part.
   // Read as a vector: number of elements up to the last one taken; 0: parts have rows.
   uint64_t vectorLength = 0;
+  uint64_t stackedVectors = 0; // The vector is that of a tensor [stackedVectors, n].
 
   bool operator==(const Extent &) const = default;
 };
@@ -107,9 +114,11 @@ void addPart(Extent &extent, const WeightSource &source) {
   const PartSize size = sizeOf(source);
   const uint64_t vectorEnd = source.firstRow + (uint64_t{source.cols} - 1) * source.rowStep + 1;
   const bool isVector = source.rows == 1 && (isFirst || extent.vectorLength != 0);
-  if (!isFirst && (extent.isIndexed != source.index.has_value() ||
-                   extent.isTransposed != size.isTransposed || extent.cols != size.cols))
+  if (!isFirst &&
+      (extent.isIndexed != source.index.has_value() || extent.isTransposed != size.isTransposed ||
+       extent.cols != size.cols || extent.stackedVectors != source.stackedVectors))
     extent.isConsistent = false;
+  extent.stackedVectors = source.stackedVectors;
   extent.isIndexed = source.index.has_value();
   extent.isTransposed = size.isTransposed;
   extent.indices = std::max<uint64_t>(extent.indices, source.index.value_or(0) + uint64_t{1});
@@ -121,6 +130,8 @@ void addPart(Extent &extent, const WeightSource &source) {
 /// The accepted shapes; a single row may be stored as a vector or as a matrix of one row.
 std::vector<std::vector<uint64_t>> expectedShapes(const Extent &extent) {
   std::vector<std::vector<uint64_t>> shapes;
+  if (extent.stackedVectors != 0)
+    return {{extent.stackedVectors, moert::divideUp(extent.vectorLength, extent.stackedVectors)}};
   if (extent.vectorLength != 0)
     shapes.push_back({extent.vectorLength});
   shapes.push_back(extent.isTransposed ? std::vector{extent.cols, extent.rows}

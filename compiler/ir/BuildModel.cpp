@@ -21,7 +21,8 @@ struct LayerSymbols {
   NormAttr attentionNorm, attentionOutputNorm, networkNorm, networkOutputNorm, queryNorm, keyNorm;
   NormAttr latentNorm;
   LinearAttr query, queryDown, key, value, output, router, sharedGate;
-  FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias, keyUp, valueUp;
+  FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias, keyUp, valueUp, sinks;
+  FlatSymbolRefAttr gateBias, upBias, downBias;
   GluAttr dense, shared;
 };
 
@@ -45,7 +46,7 @@ private:
   void declareLatentAttention(LayerSymbols &symbols, const Twine &prefix,
                               const LatentAttentionDescription &attention);
   FlatSymbolRefAttr kvSlot(const Twine &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
-  void declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe);
+  void declareMoe(LayerSymbols &symbols, size_t layer, const MoeDescription &moe);
   SourceAttr sourceOf(Location loc, const WeightSource &source);
   FlatSymbolRefAttr weight(const Twine &name, const WeightSource &source, WeightRole role);
   LinearAttr linear(const Twine &name, const LinearDescription &from,
@@ -66,6 +67,10 @@ private:
     return NameLoc::get(builder.getStringAttr(name), builder.getUnknownLoc());
   }
   FloatAttr f32(float value) { return builder.getF32FloatAttr(value); }
+  /// A number of an activation; absent for silu, which has none.
+  FloatAttr numberOf(const moert::GluActivation &activation, float value) {
+    return activation.kind == moert::Activation::kSilu ? FloatAttr() : f32(value);
+  }
   RankedTensorType rows(Type element, uint32_t width) {
     return RankedTensorType::get({ShapedType::kDynamic, width}, element);
   }
@@ -100,7 +105,7 @@ SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
   auto attribute = SourceAttr::getChecked(
       [&] { return emitError(loc); }, builder.getContext(), StringRef(source.tensor), source.rows,
       source.cols, kindOf(*type), source.index ? *source.index : kAbsent, source.firstRow,
-      source.rowStep, source.transposed, source.blocks, source.blockStep);
+      source.rowStep, source.transposed, source.blocks, source.blockStep, source.stackedVectors);
   hasFailed |= !attribute;
   return attribute;
 }
@@ -135,7 +140,10 @@ NormAttr ModelBuilder::norm(const Twine &name, const NormDescription &from) {
 GluAttr ModelBuilder::glu(const Twine &name, const GluDescription &network) {
   LinearAttr gate = linear(name + ".gate", network.gate), up = linear(name + ".up", network.up),
              down = linear(name + ".down", network.down);
-  return GluAttr::get(builder.getContext(), ir::Activation::kSilu, gate, up, down);
+  const moert::GluActivation &activation = network.activation;
+  return GluAttr::get(builder.getContext(), static_cast<ir::Activation>(activation.kind), gate, up,
+                      down, numberOf(activation, activation.alpha),
+                      numberOf(activation, activation.limit));
 }
 
 ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
@@ -159,8 +167,8 @@ ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
   return attribute;
 }
 
-void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe) {
-  std::string prefix = ("layer" + Twine(number)).str();
+void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDescription &moe) {
+  std::string prefix = ("layer" + Twine(layer)).str();
   symbols.router = linear(prefix + ".router", moe.router.linear, WeightRole::kRouter);
   if (moe.router.choiceBias)
     symbols.choiceBias =
@@ -172,9 +180,18 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t number, const MoeDes
                    down = expertMatrix(loc, ExpertPart::kDown, moe, &GluDescription::down);
   if (hasFailed)
     return;
-  MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(number), ir::Activation::kSilu,
+  const moert::GluActivation &activation = moe.experts.front().activation;
+  MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(layer),
+                     static_cast<ir::Activation>(activation.kind),
+                     numberOf(activation, activation.alpha), numberOf(activation, activation.limit),
                      static_cast<uint32_t>(moe.experts.size()),
                      builder.getArrayAttr({gate, up, down}), DenseI32ArrayAttr(), ArrayAttr());
+  const auto bias = [&](const char *matrix, const std::optional<WeightSource> &source) {
+    return source ? weight(name + matrix, *source, WeightRole::kVector) : FlatSymbolRefAttr();
+  };
+  symbols.gateBias = bias(".gate.bias", moe.gateBias);
+  symbols.upBias = bias(".up.bias", moe.upBias);
+  symbols.downBias = bias(".down.bias", moe.downBias);
   symbols.moeLayer = FlatSymbolRefAttr::get(builder.getContext(), name);
   if (!moe.shared)
     return;
@@ -196,6 +213,8 @@ void ModelBuilder::declareAttention(LayerSymbols &symbols, const Twine &layer,
     symbols.keyNorm = norm(prefix + ".key_norm", *attention.keyNorm);
   if (attention.rope)
     symbols.rope = ropes[*attention.rope];
+  if (attention.sinks)
+    symbols.sinks = weight(prefix + ".sinks", *attention.sinks, WeightRole::kVector);
   symbols.kvSlot =
       kvSlot(prefix + ".kv", attention.kvHeads, attention.headDim, attention.valueHeadDim);
 }
@@ -306,7 +325,8 @@ Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &m
     shared = SharedExpertOp::create(builder, loc, normed.getType(), normed, symbols.shared,
                                     symbols.sharedGate);
   Value result = ExpertsOp::create(builder, loc, normed.getType(), normed, route.getExperts(),
-                                   route.getWeights(), symbols.moeLayer);
+                                   route.getWeights(), symbols.moeLayer, symbols.gateBias,
+                                   symbols.upBias, symbols.downBias);
   if (!shared)
     return result;
   return AddOp::create(builder, loc, result.getType(), result, shared, f32(1));
@@ -329,7 +349,7 @@ Value ModelBuilder::buildAttention(Location loc, Value normed, const LayerDescri
       symbols.output, symbols.kvSlot, count(attention.heads), f32(attention.scale),
       attention.window ? count(attention.window) : IntegerAttr(), symbols.rope, symbols.queryNorm,
       symbols.keyNorm, attention.clip ? f32(*attention.clip) : FloatAttr(),
-      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr());
+      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr(), symbols.sinks);
 }
 
 Value ModelBuilder::buildLayer(Value hidden, size_t number) {

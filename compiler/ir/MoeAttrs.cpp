@@ -20,13 +20,15 @@ static_assert(static_cast<int>(RouterScoring::kSigmoid) ==
               static_cast<int>(moert::RouterScoring::kSigmoid));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
               static_cast<int>(moert::GroupScore::kTwoLargest));
+static_assert(static_cast<int>(Activation::kClampedSwiglu) ==
+              static_cast<int>(moert::Activation::kClampedSwiglu));
 static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
               static_cast<int>(moert::RopeStyle::kInterleaved));
 
 LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t rows,
                                  uint32_t cols, WeightKind type, int64_t index,
                                  uint32_t /*firstRow*/, uint32_t rowStep, bool /*transposed*/,
-                                 uint32_t blocks, uint32_t /*blockStep*/) {
+                                 uint32_t blocks, uint32_t /*blockStep*/, uint32_t stackedVectors) {
   if (tensor.empty())
     return emitError() << "a source without a tensor";
   if (rows == 0 || cols == 0)
@@ -41,6 +43,9 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
   if (blocks == 0 || rows % blocks != 0)
     return emitError() << "a source of " << rows << " rows in " << blocks
                        << " blocks, expected a divisor";
+  if (stackedVectors != 0 && rows != 1)
+    return emitError() << "a source of " << rows << " rows from " << stackedVectors
+                       << " vectors, expected 1 row";
   return success();
 }
 

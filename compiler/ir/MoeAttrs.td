@@ -33,7 +33,8 @@ def Moe_ExpertPart : Moe_Enum<"ExpertPart", "matrix of an expert", [
   I32EnumAttrCase<"kDown", 2, "down">]>;
 
 def Moe_Activation : Moe_Enum<"Activation", "activation of a gated network", [
-  I32EnumAttrCase<"kSilu", 0, "silu">]>;
+  I32EnumAttrCase<"kSilu", 0, "silu">,
+  I32EnumAttrCase<"kClampedSwiglu", 1, "clamped_swiglu">]>;
 
 def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
@@ -101,13 +102,16 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
     the checkpoint (f32, f16 or bf16). `index` selects a matrix of a fused tensor [E, rows, cols]; a
     range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
     stored as [inputs, outputs]. `blocks` such parts are one below the other; each is stored
-    `blockStep` rows below the one before it.
+    `blockStep` rows below the one before it. With `stackedVectors` the tensor is
+    [stackedVectors, n], and the part is a vector of its elements in their order.
 
     ```mlir
     #moe.source<tensor = "model.embed_tokens.weight", rows = 4096, cols = 256, type = bf16>
     #moe.source<tensor = "mlp.gate_up", rows = 64, cols = 32, type = bf16, index = 3, firstRow = 64>
     #moe.source<tensor = "kv_b_proj", rows = 64, cols = 24, type = bf16, transposed = true,
                 blocks = 2, blockStep = 44>
+    #moe.source<tensor = "gate_up_proj_bias", rows = 1, cols = 768, type = bf16, rowStep = 2,
+                stackedVectors = 12>
     ```
   }];
   let parameters = (ins StringRefParameter<"name in the checkpoint">:$tensor,
@@ -118,7 +122,8 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
                         DefaultValuedParameter<"uint32_t", "1">:$rowStep,
                         DefaultValuedParameter<"bool", "false">:$transposed,
                         DefaultValuedParameter<"uint32_t", "1">:$blocks,
-                        DefaultValuedParameter<"uint32_t", "0">:$blockStep);
+                        DefaultValuedParameter<"uint32_t", "0">:$blockStep,
+                        DefaultValuedParameter<"uint32_t", "0">:$stackedVectors);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -194,16 +199,23 @@ def Moe_NormAttr : Moe_Attr<"Norm", "norm"> {
 }
 
 def Moe_GluAttr : Moe_Attr<"Glu", "glu"> {
-  let summary = "A gated network: down(activation(gate x) * up x)";
+  let summary = "A gated network: down(activation(gate x, up x))";
   let description = [{
+    moert::GluActivation defines the activations; clamped_swiglu has the numbers `alpha` and `limit`.
+
     ```mlir
     #moe.glu<silu, gate = <@gate>, up = <@up>, down = <@down>>
+    #moe.glu<clamped_swiglu, gate = <@gate>, up = <@up>, down = <@down>, alpha = 1.702 : f32,
+             limit = 7.0 : f32>
     ```
   }];
   let parameters = (ins EnumParameter<Moe_Activation>:$activation, "LinearAttr":$gate,
-                        "LinearAttr":$up, "LinearAttr":$down);
+                        "LinearAttr":$up, "LinearAttr":$down,
+                        OptionalParameter<"::mlir::FloatAttr">:$alpha,
+                        OptionalParameter<"::mlir::FloatAttr">:$limit);
   let assemblyFormat = [{
-    `<` $activation `,` `gate` `=` $gate `,` `up` `=` $up `,` `down` `=` $down `>`
+    `<` $activation `,` `gate` `=` $gate `,` `up` `=` $up `,` `down` `=` $down
+    (`,` `alpha` `=` $alpha^ `,` `limit` `=` $limit)? `>`
   }];
 }
 

@@ -185,7 +185,10 @@ moert::MatrixShape shapeOf(SourceAttr source) {
 moert::MoeLayer matricesOf(MoeLayerOp op) {
   moert::MoeLayer layer;
   layer.layer = op.getLayer();
-  layer.activation = static_cast<moert::Activation>(op.getActivation());
+  layer.activation.kind = static_cast<moert::Activation>(op.getActivation());
+  if (FloatAttr alpha = op.getAlphaAttr(), limit = op.getLimitAttr(); alpha && limit)
+    layer.activation = {layer.activation.kind, alpha.getValue().convertToFloat(),
+                        limit.getValue().convertToFloat()};
   for (ExpertMatrixAttr matrix : op.getMatrices().getAsRange<ExpertMatrixAttr>())
     layer.matrices.push_back(
         {static_cast<moert::ExpertPart>(matrix.getPart()), shapeOf(matrix.getSources().front())});

@@ -1,5 +1,6 @@
 // Verifiers of the symbols and the layer ops of the dialect `moe`.
 #include "compiler/ir/SymbolChecks.h"
+#include "runtime/format/ProgramCheck.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -78,6 +79,8 @@ LogicalResult MoeLayerOp::verify() {
   constexpr uint32_t kMaxExperts = 65536; // The limit of the artifact.
   if (getExperts() == 0 || getExperts() > kMaxExperts)
     return emitOpError() << "has " << getExperts() << " experts, expected 1 to " << kMaxExperts;
+  if (moert::Status status = moert::checkActivation(matricesOf(*this).activation); !status.isOk())
+    return emitOpError(status.message());
   if (failed(verifyMatrices(*this)))
     return failure();
   if (std::optional<ArrayRef<int32_t>> bits = getBits())
@@ -100,7 +103,8 @@ SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {
   std::string name = isNumbered ? (before + Twine(expert) + after).str() : tensor.str();
   return SourceAttr::get(getContext(), name, all.getRows(), all.getCols(), all.getType(),
                          isNumbered ? all.getIndex() : expert, all.getFirstRow(), all.getRowStep(),
-                         all.getTransposed(), all.getBlocks(), all.getBlockStep());
+                         all.getTransposed(), all.getBlocks(), all.getBlockStep(),
+                         all.getStackedVectors());
 }
 
 LogicalResult KvSlotOp::verify() {
@@ -206,7 +210,8 @@ LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
       failed(checkLinear(*this, symbols, getValue(), kvHeads * valueDim, *width)) ||
       failed(checkLinear(*this, symbols, getOutput(), *width, heads * valueDim)) ||
       failed(checkHeadNorm(*this, symbols, getQueryNorm(), heads, keyDim)) ||
-      failed(checkHeadNorm(*this, symbols, getKeyNorm(), kvHeads, keyDim)))
+      failed(checkHeadNorm(*this, symbols, getKeyNorm(), kvHeads, keyDim)) ||
+      failed(checkVector(*this, symbols, getSinksAttr(), heads)))
     return failure();
   return checkRotation(*this, symbols, getRopeAttr(), keyDim);
 }
@@ -323,7 +328,11 @@ LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (*width != layer.hidden())
     return emitOpError() << "rows of " << *width << " for experts of " << layer.hidden()
                          << " inputs";
-  return success();
+  const uint64_t all = layer.getExperts();
+  if (failed(checkVector(*this, symbols, getGateBiasAttr(), all * layer.width())) ||
+      failed(checkVector(*this, symbols, getUpBiasAttr(), all * layer.width())))
+    return failure();
+  return checkVector(*this, symbols, getDownBiasAttr(), all * layer.hidden());
 }
 
 LogicalResult SharedExpertOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -50,9 +50,10 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   let summary = "The routed experts of one layer";
   let description = [{
     All experts of a layer have the same matrices. `layer` is the layer's number in the model.
-    `bits` has a width for each expert that was chosen before the passes: 8, 6, 4, 3 or 2. `slices` has, per expert, the formats of its slices, lowest first; it is absent until
-    assign-bits has run. A float format is a single slice; several slices share one quantization grid,
-    each refining the one before it by lower bits.
+    `bits` has a width for each expert that was chosen before the passes: 8, 6, 4, 3 or 2. `slices`
+    has, per expert, the formats of its slices, lowest first; it is absent until assign-bits has run. A float format is a single slice; several slices share one quantization grid,
+    each refining the one before it by lower bits. `alpha` and `limit` are the numbers of
+    clamped_swiglu (moert::GluActivation).
 
     ```mlir
     moe.moe_layer @layer3.experts layer 3 silu experts 2
@@ -63,14 +64,15 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$layer, Moe_Activation:$activation,
-                       I32Attr:$experts, TypedArrayAttrBase<Moe_ExpertMatrixAttr, "matrices">:$matrices,
+                       OptionalAttr<F32Attr>:$alpha, OptionalAttr<F32Attr>:$limit, I32Attr:$experts,
+                       TypedArrayAttrBase<Moe_ExpertMatrixAttr, "matrices">:$matrices,
                        OptionalAttr<DenseI32ArrayAttr>:$bits,
                        OptionalAttr<TypedArrayAttrBase<
                          TypedArrayAttrBase<Moe_FormatAttr, "slices of an expert">,
                          "slices per expert">>:$slices);
   let assemblyFormat = [{
-    $sym_name `layer` $layer $activation `experts` $experts `matrices` $matrices
-    (`bits` $bits^)? (`slices` $slices^)? attr-dict
+    $sym_name `layer` $layer $activation (`alpha` $alpha^ `limit` $limit)? `experts` $experts
+    `matrices` $matrices (`bits` $bits^)? (`slices` $slices^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -164,6 +166,7 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
     keys, per head (a weight of one head's size) or over all heads; clamping; rotation. Keys and values
     are stored in the slot, and each query attends over the slot's positions up to its own, over the
     last `window` of them if it is given. Query head h reads key/value head h / (heads / kvHeads).
+    `sinks` has a score of each head that joins the softmax's denominator only.
 
     Has a side effect: it writes the KV cache.
 
@@ -178,13 +181,13 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
                        I32Attr:$heads, F32Attr:$scale, OptionalAttr<I32Attr>:$window,
                        OptionalAttr<FlatSymbolRefAttr>:$rope, OptionalAttr<Moe_NormAttr>:$queryNorm,
                        OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip,
-                       UnitAttr:$normsAfterRope);
+                       UnitAttr:$normsAfterRope, OptionalAttr<FlatSymbolRefAttr>:$sinks);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $input `query` $query `key` $key `value` $value `output` $output `slot` $slot `heads` $heads
     `scale` $scale (`window` $window^)? (`rope` $rope^)? (`query_norm` $queryNorm^)?
-    (`key_norm` $keyNorm^)? (`clip` $clip^)? (`norms_after_rope` $normsAfterRope^)? attr-dict
-    `:` type($input)
+    (`key_norm` $keyNorm^)? (`clip` $clip^)? (`norms_after_rope` $normsAfterRope^)?
+    (`sinks` $sinks^)? attr-dict `:` type($input)
   }];
 }
 
@@ -268,16 +271,21 @@ def Moe_PredictOp : Moe_LayerOp<"predict"> {
 def Moe_ExpertsOp : Moe_LayerOp<"experts", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "The weighted sum of each token's experts, in rank order";
   let description = [{
+    Biases of gate, up and down are vectors of those of all experts, one after the other.
+
     ```mlir
     %e = moe.experts %n of @layer0.experts chosen %experts, %weights
       : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     ```
   }];
   let arguments = (ins Moe_Rows:$input, Moe_ExpertIds:$experts, Moe_Rows:$weights,
-                       FlatSymbolRefAttr:$moeLayer);
+                       FlatSymbolRefAttr:$moeLayer, OptionalAttr<FlatSymbolRefAttr>:$gateBias,
+                       OptionalAttr<FlatSymbolRefAttr>:$upBias,
+                       OptionalAttr<FlatSymbolRefAttr>:$downBias);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
-    $input `of` $moeLayer `chosen` $experts `,` $weights attr-dict
+    $input `of` $moeLayer `chosen` $experts `,` $weights (`gate_bias` $gateBias^)?
+    (`up_bias` $upBias^)? (`down_bias` $downBias^)? attr-dict
     `:` type($input) `,` type($experts) `,` type($weights)
   }];
 }

@@ -170,7 +170,7 @@ def Moe_ExecStoreKvOp
 def Moe_ExecAttendOp : Moe_ExecOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>]>]> {
   let summary = "dst = attention of the query over a slot's positions up to the token's own";
   let description = [{
-    `window` 0: all positions.
+    `window` 0: all positions. `sinks`: a score of each head that joins the denominator only.
 
     ```mlir
     moe.exec.attend %q to %c slot @layer0.kv heads 4 window 0 scale 0.25
@@ -178,24 +178,27 @@ def Moe_ExecAttendOp : Moe_ExecOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>
     ```
   }];
   let arguments = (ins Moe_In:$query, Moe_Out:$dst, FlatSymbolRefAttr:$slot, I32Attr:$heads,
-                       I32Attr:$window, F32Attr:$scale);
+                       I32Attr:$window, F32Attr:$scale, OptionalAttr<FlatSymbolRefAttr>:$sinks);
   let assemblyFormat = [{
-    $query `to` $dst `slot` $slot `heads` $heads `window` $window `scale` $scale attr-dict
-    `:` type($query) `,` type($dst)
+    $query `to` $dst `slot` $slot `heads` $heads `window` $window `scale` $scale (`sinks` $sinks^)?
+    attr-dict `:` type($query) `,` type($dst)
   }];
 }
 
 def Moe_ExecActivateOp : Moe_ExecOp<"activate"> {
-  let summary = "dst = activation(gate) * up; dst may be gate or up";
+  let summary = "dst = activation(gate, up); dst may be gate or up";
   let description = [{
+    moert::GluActivation defines the activations and their numbers.
+
     ```mlir
     moe.exec.activate %g, %u to %g silu
       : !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>
     ```
   }];
-  let arguments = (ins Moe_In:$gate, Moe_In:$up, Moe_Out:$dst, Moe_Activation:$activation);
+  let arguments = (ins Moe_In:$gate, Moe_In:$up, Moe_Out:$dst, Moe_Activation:$activation,
+                       OptionalAttr<F32Attr>:$alpha, OptionalAttr<F32Attr>:$limit);
   let assemblyFormat = [{
-    $gate `,` $up `to` $dst $activation attr-dict `:` type($gate) `,` type($up) `,` type($dst)
+    $gate `,` $up `to` $dst $activation (`alpha` $alpha^ `limit` $limit)? attr-dict `:` type($gate) `,` type($up) `,` type($dst)
   }];
 }
 
@@ -259,7 +262,7 @@ def Moe_ExecExpertsOp : Moe_ExecOp<"experts"> {
   let description = [{
     Instruction.h (ExpertsInstruction) defines the scratch buffers: the rows gathered for an expert, its
     gate and up products, the quantized input of down (if the experts are quantized) and the results
-    by rank.
+    by rank. Biases are vectors of those of all experts, one after the other.
 
     ```mlir
     moe.exec.experts %q to %d of @layer0.experts chosen %e, %w
@@ -273,10 +276,13 @@ def Moe_ExecExpertsOp : Moe_ExecOp<"experts"> {
                        FlatSymbolRefAttr:$moeLayer, Moe_Scratch:$gathered, Moe_Scratch:$gate,
                        Moe_Scratch:$up,
                        Arg<Optional<Moe_BufferType>, "scratch", [MemWrite]>:$hidden,
-                       Moe_Scratch:$ranks);
+                       Moe_Scratch:$ranks, OptionalAttr<FlatSymbolRefAttr>:$gateBias,
+                       OptionalAttr<FlatSymbolRefAttr>:$upBias,
+                       OptionalAttr<FlatSymbolRefAttr>:$downBias);
   let assemblyFormat = [{
     $src `to` $dst `of` $moeLayer `chosen` $experts `,` $weights `scratch` `gathered` $gathered
-    `gate` $gate `up` $up `ranks` $ranks (`hidden` $hidden^)? attr-dict
+    `gate` $gate `up` $up `ranks` $ranks (`hidden` $hidden^)? (`gate_bias` $gateBias^)?
+    (`up_bias` $upBias^)? (`down_bias` $downBias^)? attr-dict
     `:` type($src) `,` type($dst) `,` type($experts) `,` type($weights) `,` type($gathered) `,`
     type($gate) `,` type($up) `,` type($ranks) (`,` type($hidden)^)?
   }];

@@ -29,14 +29,16 @@ SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
     int64_t index = isStacked ? static_cast<int64_t>(expert) : first.getIndex();
     if (source != SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
                                   first.getType(), index, first.getFirstRow(), first.getRowStep(),
-                                  first.getTransposed(), first.getBlocks(), first.getBlockStep()))
+                                  first.getTransposed(), first.getBlocks(), first.getBlockStep(),
+                                  first.getStackedVectors()))
       return llvm::to_vector(sources);
   }
   std::string tensor = isStacked ? zero.str() : (before + kExpertPlaceholder + after).str();
   int64_t index = isStacked ? kAbsent : first.getIndex();
   return {SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
                           first.getType(), index, first.getFirstRow(), first.getRowStep(),
-                          first.getTransposed(), first.getBlocks(), first.getBlockStep())};
+                          first.getTransposed(), first.getBlocks(), first.getBlockStep(),
+                          first.getStackedVectors())};
 }
 
 } // namespace mlir::moe

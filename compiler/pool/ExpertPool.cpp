@@ -40,6 +40,20 @@ struct FinishedExpert {
   PooledExpert pooled;
 };
 
+/// What a layer's experts compute besides their products; biases of all experts, or none.
+struct LayerForm {
+  GluActivation activation;
+  std::vector<float> gateBias, upBias, downBias;
+
+  ExpertForm of(size_t expert, const MatrixShape &gate) const {
+    const auto part = [&](const std::vector<float> &all, uint32_t size) {
+      return all.empty() ? std::span<const float>() : std::span(all).subspan(expert * size, size);
+    };
+    return {activation, part(gateBias, gate.rows), part(upBias, gate.rows),
+            part(downBias, gate.cols)};
+  }
+};
+
 } // namespace
 
 struct ExpertPool::Impl {
@@ -72,7 +86,8 @@ struct ExpertPool::Impl {
                    const CalibrationProfile &profile, size_t layer);
   Result<FinishedExpert> finish(const LayerFile &file, const std::vector<WeightSource> &sources,
                                 const Checkpoint &checkpoint, const LayerInputs &inputs,
-                                const LayerMoments &moments, size_t expert) const;
+                                const LayerMoments &moments, const LayerForm &form,
+                                size_t expert) const;
   unsigned threadsFor(const LayerFile &file) const;
 };
 
@@ -188,20 +203,41 @@ static Result<std::vector<float>> readMatrix(const Checkpoint &checkpoint,
   return values;
 }
 
-Result<FinishedExpert> ExpertPool::Impl::finish(const LayerFile &file,
-                                                const std::vector<WeightSource> &sources,
-                                                const Checkpoint &checkpoint,
-                                                const LayerInputs &inputs,
-                                                const LayerMoments &moments, size_t expert) const {
+static Result<LayerForm> readForm(const EmitPlan &plan, const Checkpoint &checkpoint,
+                                  size_t layer) {
+  LayerForm form;
+  form.activation = plan.artifact.moeLayers[layer].activation;
+  const auto read = [&](int32_t resident, std::vector<float> &values) -> Status {
+    if (resident == kNone)
+      return {};
+    MOERT_ASSIGN_OR_RETURN(values, readMatrix(checkpoint, plan.residentSources[size_t(resident)]));
+    return {};
+  };
+  for (const Instruction &instruction : plan.artifact.programs.front().instructions) {
+    const auto *experts = std::get_if<ExpertsInstruction>(&instruction);
+    if (!experts || experts->moeLayer != layer)
+      continue;
+    MOERT_RETURN_IF_ERROR(read(experts->gateBias, form.gateBias));
+    MOERT_RETURN_IF_ERROR(read(experts->upBias, form.upBias));
+    MOERT_RETURN_IF_ERROR(read(experts->downBias, form.downBias));
+  }
+  return form;
+}
+
+Result<FinishedExpert>
+ExpertPool::Impl::finish(const LayerFile &file, const std::vector<WeightSource> &sources,
+                         const Checkpoint &checkpoint, const LayerInputs &inputs,
+                         const LayerMoments &moments, const LayerForm &form, size_t expert) const {
   MOERT_ASSIGN_OR_RETURN(std::vector<float> gate, readMatrix(checkpoint, sources[0]));
   MOERT_ASSIGN_OR_RETURN(std::vector<float> up, readMatrix(checkpoint, sources[1]));
   MOERT_ASSIGN_OR_RETURN(std::vector<float> down, readMatrix(checkpoint, sources[2]));
   const MatrixShape &shape = file.shape.matrices[0].shape;
   std::vector<float> rows, weights;
   ExpertTokens tokens = gatherTokens(inputs, int32_t(expert), rows, weights);
-  MOERT_ASSIGN_OR_RETURN(QuantizedExpert quantized,
-                         quantizeExpert({shape.cols, shape.rows, gate, up, down}, tokens, &moments,
-                                        options.method, options.grids));
+  MOERT_ASSIGN_OR_RETURN(
+      QuantizedExpert quantized,
+      quantizeExpert({shape.cols, shape.rows, gate, up, down, form.of(expert, shape)}, tokens,
+                     &moments, options.method, options.grids));
   FinishedExpert finished;
   finished.block.reserve(file.blockBytes);
   finished.pooled.squaredNorm = quantized.squaredNorm;
@@ -253,9 +289,10 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
   MOERT_ASSIGN_OR_RETURN(LayerInputs inputs, profile.layerInputs(layer));
   MOERT_ASSIGN_OR_RETURN(LayerMoments moments,
                          layerMomentsOf(profile.info().hiddenSize, inputs.rows));
+  MOERT_ASSIGN_OR_RETURN(const LayerForm form, readForm(plan, checkpoint, layer));
   auto produce = [&](size_t expert) {
     auto finished =
-        finish(file, plan.expertSources[layer][expert], checkpoint, inputs, moments, expert);
+        finish(file, plan.expertSources[layer][expert], checkpoint, inputs, moments, form, expert);
     return finished.isOk() ? std::move(finished)
                            : finished.status().withContext(
                                  strCat("layer ", file.shape.layer, ", expert ", expert));

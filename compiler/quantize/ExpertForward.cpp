@@ -25,8 +25,17 @@ TokenRows pickTokens(uint32_t cols, std::span<const float> rows, std::span<const
   return tokens;
 }
 
+/// Adds the bias, if there is one, to rows of its size.
+static void addBias(const KernelTable &kernels, std::span<const float> bias, uint32_t count,
+                    AlignedFloats &rows) {
+  const uint64_t stride = strideFor(bias.size());
+  if (!bias.empty())
+    kernels.addBias(rows.data(), stride, bias.data(), count, uint32_t(bias.size()), rows.data(),
+                    stride);
+}
+
 void activations(const KernelTable &kernels, const PanelMatrix &gate, const PanelMatrix &up,
-                 const TokenRows &tokens, const TakeRows &take) {
+                 const ExpertForm &form, const TokenRows &tokens, const TakeRows &take) {
   assert(gate.shape == up.shape && gate.shape.cols == tokens.cols);
   const uint64_t stride = strideFor(gate.shape.rows);
   AlignedFloats gated(kForwardTokens * stride), upped(kForwardTokens * stride);
@@ -37,20 +46,24 @@ void activations(const KernelTable &kernels, const PanelMatrix &gate, const Pane
                        count, gated.data(), stride});
     multiply(kernels, {up.values.data(), up.panels(), tokens.cols, tokens.row(first), xStride,
                        count, upped.data(), stride});
-    kernels.siluMultiply(gated.data(), upped.data(), count, gate.shape.rows, stride, gated.data());
+    addBias(kernels, form.gateBias, count, gated);
+    addBias(kernels, form.upBias, count, upped);
+    activate(kernels, form.activation, gated.data(), upped.data(), count, gate.shape.rows, stride,
+             gated.data());
     take(first, gated.data(), count);
   }
 }
 
-void outputs(const KernelTable &kernels, const PanelExpert &expert, const TokenRows &tokens,
-             const TakeRows &take) {
+void outputs(const KernelTable &kernels, const PanelExpert &expert, const ExpertForm &form,
+             const TokenRows &tokens, const TakeRows &take) {
   const MatrixShape shape = expert.down.shape;
   const uint64_t stride = strideFor(shape.rows);
   AlignedFloats out(kForwardTokens * stride);
-  activations(kernels, expert.gate, expert.up, tokens,
+  activations(kernels, expert.gate, expert.up, form, tokens,
               [&](uint32_t first, const float *rows, uint32_t count) {
                 multiply(kernels, {expert.down.values.data(), expert.down.panels(), shape.cols,
                                    rows, strideFor(shape.cols), count, out.data(), stride});
+                addBias(kernels, form.downBias, count, out);
                 take(first, out.data(), count);
               });
 }

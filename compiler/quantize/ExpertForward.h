@@ -11,6 +11,13 @@
 
 namespace moec {
 
+/// What an expert computes besides its products: the activation, and the biases of gate [width], up
+/// [width] and down [hidden], each of which may be empty. Borrows the values.
+struct ExpertForm {
+  moert::GluActivation activation;
+  std::span<const float> gateBias, upBias, downBias;
+};
+
 /// The three matrices of an expert in the kernels' layout.
 struct PanelExpert {
   PanelMatrix gate, up, down;
@@ -33,14 +40,14 @@ TokenRows pickTokens(uint32_t cols, std::span<const float> rows, std::span<const
 /// Maximum number of tokens that are computed at once.
 constexpr uint32_t kForwardTokens = 256;
 
-/// silu(gate x) * up x for all tokens, in parts of at most kForwardTokens: calls take(first token,
-/// its activations, number of tokens); activations are strideFor(width) apart.
+/// activation(gate x, up x) for all tokens, in parts of at most kForwardTokens: calls take(first
+/// token, its activations, number of tokens); activations are strideFor(width) apart.
 using TakeRows = std::function<void(uint32_t first, const float *rows, uint32_t count)>;
 void activations(const moert::KernelTable &kernels, const PanelMatrix &gate, const PanelMatrix &up,
-                 const TokenRows &tokens, const TakeRows &take);
+                 const ExpertForm &form, const TokenRows &tokens, const TakeRows &take);
 
 /// down of that: take gets the outputs, strideFor(hidden) apart.
-void outputs(const moert::KernelTable &kernels, const PanelExpert &expert, const TokenRows &tokens,
-             const TakeRows &take);
+void outputs(const moert::KernelTable &kernels, const PanelExpert &expert, const ExpertForm &form,
+             const TokenRows &tokens, const TakeRows &take);
 
 } // namespace moec

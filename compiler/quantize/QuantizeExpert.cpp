@@ -1,6 +1,5 @@
 #include "compiler/quantize/QuantizeExpert.h"
 
-#include "compiler/quantize/ExpertForward.h"
 #include "compiler/quantize/Quantize.h"
 #include "compiler/quantize/QuantizeNearest.h"
 
@@ -66,6 +65,14 @@ static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
     if (grid.bits < 2 || grid.bits > 8 || grid.group == 0)
       return invalidInput("a grid of ", grid.bits, " bits in groups of ", grid.group,
                           ", expected 2 to 8 bits and groups of at least 1");
+  const auto fits = [](std::span<const float> bias, uint32_t size) {
+    return bias.empty() || bias.size() == size;
+  };
+  if (!fits(expert.form.gateBias, expert.width) || !fits(expert.form.upBias, expert.width) ||
+      !fits(expert.form.downBias, expert.hidden))
+    return invalidInput("biases of ", expert.form.gateBias.size(), ", ", expert.form.upBias.size(),
+                        " and ", expert.form.downBias.size(),
+                        " values, expected none or one for each output of gate, up and down");
   const MatrixShape tokensShape = {uint32_t(tokens.weights.size()), expert.hidden};
   MOERT_RETURN_IF_ERROR(checkFinite(tokensShape, 0, tokens.rows).withContext("tokens"));
   return checkFinite({tokensShape.rows, 1}, 0, tokens.weights).withContext("router weights");
@@ -187,7 +194,7 @@ Judgement ExpertQuantizer::judgeBy(TokenRows picked, uint64_t all) const {
   const PanelExpert panels = {panelsOf(upShape(expert), expert.gate),
                               panelsOf(upShape(expert), expert.up),
                               panelsOf(downShape(expert), expert.down)};
-  outputs(kernels, panels, result.tokens, [&](uint32_t first, const float *rows, uint32_t count) {
+  const auto judge = [&](uint32_t first, const float *rows, uint32_t count) {
     for (size_t i = 0; i < count; ++i) {
       const float *row = rows + i * strideFor(expert.hidden);
       std::copy_n(row, expert.hidden, &result.expected[(first + i) * expert.hidden]);
@@ -197,7 +204,8 @@ Judgement ExpertQuantizer::judgeBy(TokenRows picked, uint64_t all) const {
       const double weight = result.tokens.weights[first + i];
       result.squaredNorm += weight * weight * sum;
     }
-  });
+  };
+  outputs(kernels, panels, expert.form, result.tokens, judge);
   result.squaredNorm *= result.scale;
   return result;
 }
@@ -206,7 +214,7 @@ double ExpertQuantizer::errorOf(const Judgement &by, const ExpertOnGrid &quantiz
   const PanelExpert panels = {panelsOf(quantized.gate), panelsOf(quantized.up),
                               panelsOf(quantized.down)};
   double error = 0;
-  outputs(kernels, panels, by.tokens, [&](uint32_t first, const float *rows, uint32_t count) {
+  const auto compare = [&](uint32_t first, const float *rows, uint32_t count) {
     for (size_t i = 0; i < count; ++i) {
       const float *row = rows + i * strideFor(expert.hidden);
       const float *expected = &by.expected[(first + i) * expert.hidden];
@@ -218,7 +226,8 @@ double ExpertQuantizer::errorOf(const Judgement &by, const ExpertOnGrid &quantiz
       const double weight = by.tokens.weights[first + i];
       error += weight * weight * sum;
     }
-  });
+  };
+  outputs(kernels, panels, expert.form, by.tokens, compare);
   return error * by.scale;
 }
 
@@ -226,10 +235,11 @@ Moments ExpertQuantizer::downInputs(const FitTokens &by, const PanelMatrix &gate
                                     const PanelMatrix &up) const {
   auto momentsOf = [&](const TokenRows &rows) {
     MomentSums sums(expert.width, kernels);
-    activations(kernels, gate, up, rows, [&](uint32_t first, const float *values, uint32_t count) {
+    const auto add = [&](uint32_t first, const float *values, uint32_t count) {
       sums.add(values, strideFor(expert.width), count,
                std::span(rows.weights).subspan(first, count));
-    });
+    };
+    activations(kernels, gate, up, expert.form, rows, add);
     return std::move(sums).mean();
   };
   const Moments own = momentsOf(by.own);

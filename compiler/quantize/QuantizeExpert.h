@@ -5,6 +5,7 @@
 // Not here: the choice of an expert's width (compiler/plan), the bytes of a record (PackGrid.h).
 #pragma once
 
+#include "compiler/quantize/ExpertForward.h"
 #include "compiler/quantize/GridMatrix.h"
 #include "compiler/quantize/Moments.h"
 
@@ -29,11 +30,12 @@ enum class QuantizeMethod : uint8_t {
 };
 std::string_view nameOf(QuantizeMethod method); // "nearest", "per-channel", "clipped", ...
 
-/// An expert: down(silu(gate x) * up x). Borrows the values.
+/// An expert: down(activation(gate x, up x)). Borrows the values.
 struct ExpertWeights {
   uint32_t hidden = 0, width = 0;
   std::span<const float> gate, up; // [width][hidden]
   std::span<const float> down;     // [hidden][width]
+  ExpertForm form = {};
 };
 
 /// The tokens routed to an expert. Borrows the values.

@@ -138,6 +138,7 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
     return static_cast<uint32_t>(run / runsPerKey * headsPerKey + run % runsPerKey * kAttendHeads);
   };
   const uint32_t valueDim = valueDimOf(slot, *program, attend);
+  const float *sinks = vector(attend.sinks);
   const uint64_t operations = longest * (slot.keyDim + valueDim);
   const uint64_t grain = grainFor(operations * std::min(headsPerKey, kAttendHeads));
   threads->run(rows() * runs, grain, [&](uint64_t begin, uint64_t end, uint32_t t) {
@@ -153,7 +154,7 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
       uint32_t last = batch[row].position + 1;
       uint32_t first = attend.window != 0 && last > attend.window ? last - attend.window : 0;
       kernels->attend(query.floats(row), view, attend.heads, firstHead(run), firstHead(runEnd),
-                      first, last, attend.scale, dst.floats(row), own);
+                      first, last, attend.scale, sinks, dst.floats(row), own);
       begin += runEnd - run;
     }
   });
@@ -281,12 +282,13 @@ struct Execution {
   void operator()(const ActivateInstruction &activate) const {
     Rows gate = engine.buffer(activate.gate), up = engine.buffer(activate.up);
     Rows dst = engine.buffer(activate.dst);
+    const GluActivation activation = {activate.activation, activate.alpha, activate.limit};
     uint32_t width = engine.bufferInfo(activate.gate).width;
     engine.threads->run(engine.rows(), grainFor(width * 16),
                         [&](uint64_t begin, uint64_t end, uint32_t) {
-                          engine.kernels->siluMultiply(gate.floats(begin), up.floats(begin),
-                                                       static_cast<uint32_t>(end - begin), width,
-                                                       gate.stride(), dst.floats(begin));
+                          moert::activate(*engine.kernels, activation, gate.floats(begin),
+                                          up.floats(begin), static_cast<uint32_t>(end - begin),
+                                          width, gate.stride(), dst.floats(begin));
                         });
   }
   void operator()(const AddInstruction &add) const {

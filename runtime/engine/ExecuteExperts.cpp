@@ -62,9 +62,17 @@ static int32_t gatherRows(Engine::Impl &engine, const ExpertsInstruction &instru
   return instruction.gathered;
 }
 
-// down(silu(gate x) * up x) of one expert for its tokens; stores each result by rank.
+// Adds the bias of expert `number` to its products of `width` elements; biases may be null.
+static void addExpertBias(Engine::Impl &engine, const float *biases, uint32_t number,
+                          uint32_t width, uint32_t count, Rows products) {
+  if (biases)
+    engine.kernels->addBias(products.floats(), products.stride(), biases + uint64_t(number) * width,
+                            count, width, products.floats(), products.stride());
+}
+
+// down(activation(gate x, up x)) of expert `number` for its tokens; stores each result by rank.
 static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instruction,
-                          const ExpertTemplate &expert, const PagedBytes &record,
+                          const ExpertTemplate &expert, uint32_t number, const PagedBytes &record,
                           std::span<const uint32_t> pairs, uint32_t topK) {
   uint32_t count = static_cast<uint32_t>(pairs.size());
   auto view = [&](ExpertPart part) {
@@ -82,8 +90,10 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
   const Product products[] = {{&gateWeights, gate.floats(), gate.stride()},
                               {&upWeights, up.floats(), up.stride()}};
   engine.multiply(products, input, 0, count);
-  engine.kernels->siluMultiply(gate.floats(), up.floats(), count, width, gate.stride(),
-                               gate.floats());
+  addExpertBias(engine, engine.vector(instruction.gateBias), number, width, count, gate);
+  addExpertBias(engine, engine.vector(instruction.upBias), number, width, count, up);
+  activate(*engine.kernels, engine.artifact->moeLayers[instruction.moeLayer].activation,
+           gate.floats(), up.floats(), count, width, gate.stride(), gate.floats());
   int32_t activated = instruction.gate;
   if (instruction.hidden != kNone) {
     engine.kernels->quantizeRows(gate.floats(), gate.stride(), count, width,
@@ -91,6 +101,7 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
     activated = instruction.hidden;
   }
   engine.multiply(down, activated, 0, count, out.floats(), out.stride());
+  addExpertBias(engine, engine.vector(instruction.downBias), number, hidden, count, out);
   for (uint32_t i = 0; i < count; ++i)
     std::memcpy(ranks.floats(pairs[i] / topK) + pairs[i] % topK * rankStrideOf(hidden),
                 out.floats(i), hidden * sizeof(float));
@@ -118,7 +129,7 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
     uint32_t expert = grouping.wanted[static_cast<size_t>(index)];
     std::span<const uint32_t> pairs(expertRows.data() + expertBegin[expert],
                                     expertBegin[expert + 1] - expertBegin[expert]);
-    computeExpert(*this, instruction, layer.templates[layer.templateOfExpert[expert]],
+    computeExpert(*this, instruction, layer.templates[layer.templateOfExpert[expert]], expert,
                   cache->bytes(index), pairs, grouping.topK);
     MOERT_RETURN_IF_ERROR(cache->release(index));
   }

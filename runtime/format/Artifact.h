@@ -67,7 +67,7 @@ struct ExpertMatrix {
 /// A layer with routed experts, all of one shape.
 struct MoeLayer {
   uint32_t layer = 0; // Number of the model's layer, from 0.
-  Activation activation = Activation::kSilu;
+  GluActivation activation;
   uint32_t topK = 1; // Experts that a token uses, in every program.
   std::vector<ExpertMatrix> matrices;
   std::vector<Expert> experts;

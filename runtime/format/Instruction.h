@@ -180,11 +180,13 @@ struct StoreKvInstruction {
 };
 
 /// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own;
-/// over the last `window` of them if that is not 0.
+/// over the last `window` of them if that is not 0. sinks[heads] are scores without a value: e^sink
+/// of a head is added to the sum that its result is divided by.
 struct AttendInstruction {
   int32_t query, dst;
   uint32_t slot, heads, window;
   float scale;
+  int32_t sinks = kNone;
 
   static constexpr const char *kName = "attend";
   static constexpr StepPart kPart = StepPart::kAttention;
@@ -195,17 +197,30 @@ struct AttendInstruction {
     visit(FieldRole::kNumber, "heads", i.heads);
     visit(FieldRole::kNumber, "window", i.window);
     visit(FieldRole::kNumber, "scale", i.scale);
+    visit(FieldRole::kOptionalVector, "sinks", i.sinks);
   }
   friend bool operator==(const AttendInstruction &, const AttendInstruction &) = default;
 };
 
-enum class Activation : uint8_t { kSilu = 0 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kSilu;
+enum class Activation : uint8_t {
+  kSilu = 0,          // silu(gate) * up
+  kClampedSwiglu = 1, // g * sigmoid(alpha * g) * (u + 1), with g = min(gate, limit) and u = up
+                      // clamped to [-limit, limit]
+};
+template <> inline constexpr Activation kLast<Activation> = Activation::kClampedSwiglu;
 
-/// dst = activation(gate) * up. dst may be gate or up.
+/// How the two products of a gated network become the input of its last matrix.
+struct GluActivation {
+  Activation kind = Activation::kSilu;
+  float alpha = 0, limit = 0; // Both 0 for kSilu.
+  friend bool operator==(const GluActivation &, const GluActivation &) = default;
+};
+
+/// dst = activation(gate, up), as GluActivation says. dst may be gate or up.
 struct ActivateInstruction {
   int32_t gate, up, dst;
   Activation activation;
+  float alpha = 0, limit = 0;
 
   static constexpr const char *kName = "activate";
   static constexpr StepPart kPart = StepPart::kDense;
@@ -214,6 +229,8 @@ struct ActivateInstruction {
     visit(FieldRole::kReadInPlace, "up", i.up);
     visit(FieldRole::kWrite, "dst", i.dst);
     visit(FieldRole::kNumber, "activation", i.activation);
+    visit(FieldRole::kNumber, "alpha", i.alpha);
+    visit(FieldRole::kNumber, "limit", i.limit);
   }
   friend bool operator==(const ActivateInstruction &, const ActivateInstruction &) = default;
 };
@@ -263,12 +280,14 @@ struct RouteInstruction {
 /// The reads of the experts have begun (beginsReads) with the same `experts`.
 /// gate and up are [expert width]; hidden is the quantized input of the last matrix, kNone where
 /// that matrix is float; ranks is [topK * h], h rounded up to kRankRowElements. dst serves as
-/// scratch meanwhile and is none of the others.
+/// scratch meanwhile and is none of the others. Biases, of all experts one after the other, are
+/// added to the products of gate, up and down.
 constexpr uint32_t kRankRowElements = 16;
 struct ExpertsInstruction {
   int32_t src, experts, weights, dst;
   uint32_t moeLayer;
   int32_t gathered, gate, up, hidden, ranks;
+  int32_t gateBias = kNone, upBias = kNone, downBias = kNone;
 
   static constexpr const char *kName = "experts";
   static constexpr StepPart kPart = StepPart::kExperts;
@@ -283,6 +302,9 @@ struct ExpertsInstruction {
     visit(FieldRole::kScratch, "up", i.up);
     visit(FieldRole::kOptionalScratch, "hidden", i.hidden);
     visit(FieldRole::kScratch, "ranks", i.ranks);
+    visit(FieldRole::kOptionalVector, "gateBias", i.gateBias);
+    visit(FieldRole::kOptionalVector, "upBias", i.upBias);
+    visit(FieldRole::kOptionalVector, "downBias", i.downBias);
   }
   friend bool operator==(const ExpertsInstruction &, const ExpertsInstruction &) = default;
 };

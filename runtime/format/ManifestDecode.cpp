@@ -60,7 +60,9 @@ Status ManifestDecoder::decodeMoeLayer(const fb::MoeLayer &layer, MoeLayer &valu
   value.layer = layer.layer();
   value.topK = layer.top_k();
   MOERT_RETURN_IF_ERROR(
-      decodeEnum(layer.activation(), Activation::kSilu, "activation", value.activation));
+      decodeEnum(layer.activation(), kLast<Activation>, "activation", value.activation.kind));
+  value.activation.alpha = layer.activation_alpha();
+  value.activation.limit = layer.activation_limit();
   MOERT_RETURN_IF_ERROR(
       decodeEach(*layer.matrices(), sizeof(fb::ExpertMatrix), value.matrices, "matrix",
                  [this](const fb::ExpertMatrix &matrix, ExpertMatrix &out) {

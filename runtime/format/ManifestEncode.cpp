@@ -65,8 +65,9 @@ Offset<fb::MoeLayer> encodeMoeLayer(Builder &builder, const MoeLayer &layer) {
     matrices.emplace_back(uint8_t(matrix.part), encode(matrix.shape));
   auto matricesOffset = builder.CreateVectorOfStructs(matrices);
   auto experts = encodeTables<fb::Expert>(builder, layer.experts, encodeExpert);
-  return fb::CreateMoeLayer(builder, layer.layer, uint8_t(layer.activation), layer.topK,
-                            matricesOffset, experts);
+  return fb::CreateMoeLayer(builder, layer.layer, uint8_t(layer.activation.kind), layer.topK,
+                            matricesOffset, experts, layer.activation.alpha,
+                            layer.activation.limit);
 }
 
 Offset<fb::Rope> encodeRope(Builder &builder, const Rope &rope) {

@@ -77,7 +77,8 @@ public:
     if (valueDim == 0 || (kv.valueDim == 0 && valueDim > kv.keyDim))
       return invalidInput("values of ", valueDim, " elements, expected 1 to the ", kv.keyDim,
                           " of a key, which holds them");
-    return expect({f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim)});
+    return expect(
+        {f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim), f32(i.heads)});
   }
   Status operator()(const LinearHeadsInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
@@ -91,6 +92,7 @@ public:
                    f32(uint64_t(i.heads) * (uint64_t(rows / i.heads) + i.kept))});
   }
   Status operator()(const ActivateInstruction &i) {
+    MOERT_RETURN_IF_ERROR(checkActivation({i.activation, i.alpha, i.limit}));
     const Shape row = f32(buffer(i.gate).width);
     return expect({row, row, row});
   }
@@ -123,6 +125,8 @@ public:
                           nameOf(format.kind), ") are quantized and none otherwise");
     const Shape src = inputOf(format, hidden);
     const Shape ranks = f32(topK * roundUp(hidden, kRankRowElements));
+    const Shape widths = f32(layer.experts.size() * width),
+                outputs = f32(layer.experts.size() * hidden);
     return expect({src,
                    {BufferKind::kI32, topK},
                    f32(topK),
@@ -131,7 +135,10 @@ public:
                    f32(width),
                    f32(width),
                    inputOf(format, width),
-                   ranks});
+                   ranks,
+                   widths,
+                   widths,
+                   outputs});
   }
   Status operator()(const PredictInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
@@ -209,6 +216,16 @@ Status checkField(const Artifact &artifact, const BufferWalk &buffers, FieldRole
 }
 
 } // namespace
+
+Status checkActivation(const GluActivation &activation) {
+  const bool isClamped = activation.kind == Activation::kClampedSwiglu;
+  for (const float number : {activation.alpha, activation.limit})
+    if (!std::isfinite(number) || (isClamped ? number <= 0 : number != 0))
+      return invalidInput("the activation has alpha ", activation.alpha, " and limit ",
+                          activation.limit, ", expected ",
+                          isClamped ? "positive numbers" : "0 and 0");
+  return {};
+}
 
 Status ProgramCheck::checkInstruction(const Instruction &instruction, Values values) {
   Status status;

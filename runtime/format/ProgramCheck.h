@@ -8,6 +8,9 @@
 
 namespace moert {
 
+/// Whether an activation has the numbers that its kind takes: positive ones, or none.
+Status checkActivation(const GluActivation &activation);
+
 /// Whether a check tracks which buffers hold a value and which share bytes; without offsets it
 /// cannot.
 enum class Values { kTracked, kIgnored };

@@ -1,5 +1,6 @@
 // The rules about layers with experts: their matrices and slices, and the records of those.
 #include "runtime/base/CheckedMath.h"
+#include "runtime/format/ProgramCheck.h"
 #include "runtime/format/Validate.h"
 #include "runtime/format/ValidateRules.h"
 
@@ -87,6 +88,7 @@ static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
   if (index > 0 && layer.layer <= artifact.moeLayers[index - 1].layer)
     return invalidInput("its number ", layer.layer, " follows ",
                         artifact.moeLayers[index - 1].layer, ", expected ascending layers");
+  MOERT_RETURN_IF_ERROR(checkActivation(layer.activation));
   MOERT_RETURN_IF_ERROR(checkMatrices(artifact, layer));
   MOERT_RETURN_IF_ERROR(checkRange("number of experts", layer.experts.size(), 1, 65536));
   MOERT_RETURN_IF_ERROR(checkRange("top-k", layer.topK, 1, layer.experts.size()));

@@ -157,16 +157,23 @@ struct KernelTable {
   /// mod 16 and the tree; the exact maximum m; p = exponential(score - m); then over key blocks of
   /// 256 positions anchored at 0, masked keys left out: inside a block the sum of p as 16 partial
   /// sums over j mod 16 and the tree, and out[d] = fma(p, v[j][d], out[d]) ascending from 0; block
-  /// sums added ascending; out / sum at the end. Heads [headBegin, headEnd) only. scratch:
-  /// kAttendHeads * (end - begin rounded up to 16) + valueDim rounded up to 16 floats.
+  /// sums added ascending; out / sum at the end. With sinks[heads] (null: none; no alignment), m is
+  /// the maximum of the scores and the head's sink, and exponential(sink - m) is added to the sum
+  /// last. Heads [headBegin, headEnd) only. scratch: kAttendHeads * (end - begin rounded up to 16)
+  /// + valueDim rounded up to 16 floats.
   void (*attend)(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
-                 uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
-                 float *scratch);
+                 uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
+                 float *out, float *scratch);
 
   /// y = silu(gate) * up, with silu(x) = x / (1 + exponential(-x)), each step rounded. y may be
   /// gate or up.
   void (*siluMultiply)(const float *gate, const float *up, uint32_t rows, uint32_t cols,
                        uint64_t stride, float *y);
+
+  /// y = (g / (1 + exponential(-(alpha * g)))) * (u + 1), each step rounded, with g = gate, at most
+  /// limit, and u = up clamped to [-limit, limit]; NaN stays NaN. y may be gate or up.
+  void (*clampedSwiglu)(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
+                        uint32_t cols, uint64_t stride, float *y);
 
   /// y = a + scale * b, as fma(scale, b, a), which is a + b for scale 1. y may be a or b.
   void (*addScaled)(const float *a, const float *b, float scale, uint64_t count, float *y);
@@ -191,6 +198,16 @@ struct KernelTable {
   /// p = sigmoid(x), as in gateRows. p may be x.
   void (*sigmoid)(const float *x, uint32_t count, float *p);
 };
+
+/// The activation of a gated network, by the kernel of its kind: y = activation(gate, up), in rows
+/// of `stride` elements. y may be gate or up.
+inline void activate(const KernelTable &kernels, const GluActivation &activation, const float *gate,
+                     const float *up, uint32_t rows, uint32_t cols, uint64_t stride, float *y) {
+  if (activation.kind == Activation::kClampedSwiglu)
+    kernels.clampedSwiglu(activation.alpha, activation.limit, gate, up, rows, cols, stride, y);
+  else
+    kernels.siluMultiply(gate, up, rows, cols, stride, y);
+}
 
 /// The project's e^x: a polynomial in f32 with fused steps, the same bits in every version; 0 below
 /// -87.33..., +inf above 88.72..., NaN stays NaN. Within 2 units in the last place.

@@ -17,6 +17,7 @@ void checkAttention(const moec::ModelDescription &model,
                     const moec::AttentionDescription &attention) {
   require(attention.kvHeads > 0 && attention.heads % attention.kvHeads == 0);
   require(attention.query.weight.rows == attention.heads * attention.headDim);
+  require(!attention.sinks || attention.sinks->cols == attention.heads);
   require(attention.rope && *attention.rope < model.ropes.size());
   require(model.ropes[*attention.rope].inverseFrequencies.size() * 2 == attention.headDim);
 }
@@ -28,6 +29,18 @@ void checkLatentAttention(const moec::LatentAttentionDescription &attention) {
   require(attention.keyUp.rows == attention.heads * rank && attention.valueUp.cols == rank);
   require(attention.queryDown.has_value() == attention.queryNorm.has_value());
   require(std::isfinite(attention.scale) && attention.scale > 0);
+}
+
+void checkMoe(const moec::MoeDescription &moe) {
+  require(moe.router.topK > 0 && moe.router.topK <= moe.experts.size());
+  const moec::GluDescription &expert = moe.experts.front();
+  const auto checkBias = [&](const std::optional<moec::WeightSource> &bias, uint32_t width) {
+    require(!bias || (bias->rows == 1 && bias->cols == moe.experts.size() * uint64_t{width}));
+  };
+  checkBias(moe.gateBias, expert.gate.weight.rows);
+  checkBias(moe.upBias, expert.up.weight.rows);
+  checkBias(moe.downBias, expert.down.weight.rows);
+  require(std::isfinite(expert.activation.alpha) && std::isfinite(expert.activation.limit));
 }
 
 /// What the stages behind rely on in a description.
@@ -42,7 +55,7 @@ void checkDescription(const moec::ModelDescription &model) {
       checkAttention(model, layer.attention);
     require(layer.dense.has_value() != layer.moe.has_value());
     if (layer.moe)
-      require(layer.moe->router.topK > 0 && layer.moe->router.topK <= layer.moe->experts.size());
+      checkMoe(*layer.moe);
   }
   for (const float frequency : model.ropes[0].inverseFrequencies)
     require(std::isfinite(frequency));

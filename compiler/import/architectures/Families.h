@@ -21,5 +21,6 @@ moert::Result<ModelDescription> describeMixtral(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);
 
 } // namespace moec

@@ -20,10 +20,10 @@ constexpr uint32_t kMaxPositions = 1u << 30;
 /// Bounds the size of a description; the largest published model has 15,000.
 constexpr uint64_t kMaxTotalExperts = 1 << 17;
 
-Result<Activation> readActivation(const ConfigObject &config) {
+Result<moert::GluActivation> readActivation(const ConfigObject &config) {
   MOERT_ASSIGN_OR_RETURN(const std::string name, config.string("hidden_act", "silu"));
   if (name == "silu" || name == "swish") // Two names for the same function.
-    return Activation::kSilu;
+    return moert::GluActivation();
   return config.mismatch("hidden_act", "\"silu\" or \"swish\", the supported activations");
 }
 

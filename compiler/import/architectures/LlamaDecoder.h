@@ -30,7 +30,7 @@ struct DecoderConfig {
   uint32_t headDim = 0;
   uint32_t maxPositions = 0;
   float epsilon = 0;
-  Activation activation = Activation::kSilu;
+  moert::GluActivation activation;
   bool tiedHead = false; // From the config; describeDecoder() checks it against the tensors.
   RopeKind rope;         // Rotates whole heads, unless the family changes it.
 };
@@ -121,7 +121,7 @@ struct GluKind {
   GluNames names;
   uint32_t hidden = 0;
   uint32_t width = 0;
-  Activation activation = Activation::kSilu;
+  moert::GluActivation activation;
 };
 
 /// The routed experts of a layer.

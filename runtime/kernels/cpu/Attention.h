@@ -78,16 +78,20 @@ inline void scoreKeys(const float *query, uint32_t heads, const HeadRows &keys, 
   }
 }
 
-/// Replaces each score, the dot product times `scale`, by e^(score - largest score).
-inline void exponentials(float *scores, uint32_t count, float scale) {
+/// Replaces each score, the dot product times `scale`, by e^(score - largest score). Returns the
+/// same for the sink, which is a score too; 0 without one.
+inline float exponentials(float *scores, uint32_t count, float scale, const float *sink) {
   Lanes factor = splat(scale);
   forLanes(count, [&](uint64_t i, uint32_t n) {
     storeUpTo(scores + i, multiply(loadUpTo(scores + i, n), factor), n);
   });
-  Lanes largest = splat(largestOf(scores, count));
+  float most = largestOf(scores, count);
+  most = sink && *sink > most ? *sink : most;
+  Lanes largest = splat(most);
   forLanes(count, [&](uint64_t i, uint32_t n) {
     storeUpTo(scores + i, exponential(subtract(loadUpTo(scores + i, n), largest)), n);
   });
+  return sink ? moert::exponential(*sink - most) : 0;
 }
 
 /// The end of the sum block that contains position j, `end` at most.
@@ -166,11 +170,13 @@ constexpr decltype(&addRows<1>) kAddRows[kAttendHeads] = {addRows<1>, addRows<2>
 
 /// A group: up to kAttendHeads heads that share a key head.
 void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t heads,
-                 const Scores &scores, float scale, float *out) {
+                 const Scores &scores, float scale, const float *sinks, float *out) {
   const uint64_t firstRow = kvHead * kv.headRows;
   scoreKeys(query, heads, {kv.keyBlocks, firstRow * kv.keyDim, kv.keyDim}, kv.keyDim, scores);
+  float sinkPowers[kAttendHeads] = {};
   for (uint32_t h = 0; h < heads; ++h)
-    exponentials(scores.of(h), scores.end - scores.begin, scale);
+    sinkPowers[h] =
+        exponentials(scores.of(h), scores.end - scores.begin, scale, sinks ? sinks + h : nullptr);
 
   const HeadRows values = {kv.valueRows(), firstRow * kv.valueStep() + kv.valueOffset(),
                            kv.valueStep()};
@@ -184,6 +190,8 @@ void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t
     kAddRows[heads - 1](scores, values, j, blockEnd, kv.valueDim, out);
     j = blockEnd;
   }
+  for (uint32_t h = 0; sinks && h < heads; ++h)
+    sums[h] = sums[h] + sinkPowers[h];
   for (uint32_t h = 0; h < heads; ++h, out += kv.valueDim)
     forLanes(kv.valueDim, [&](uint64_t i, uint32_t count) {
       storeUpTo(out + i, divide(loadUpTo(out + i, count), splat(sums[h])), count);
@@ -191,8 +199,8 @@ void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t
 }
 
 void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
-            uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
-            float *scratch) {
+            uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
+            float *out, float *scratch) {
   const uint32_t headsPerKey = heads / kv.kvHeads;
   for (uint32_t head = headBegin; head < headEnd;) {
     const uint32_t kvHead = head / headsPerKey;
@@ -200,7 +208,7 @@ void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headB
     count = count < headEnd - head ? count : headEnd - head;
     count = count < kAttendHeads ? count : kAttendHeads;
     attendGroup(query + uint64_t(head) * kv.keyDim, kv, kvHead, count, {begin, end, scratch}, scale,
-                out + uint64_t(head) * kv.valueDim);
+                sinks ? sinks + head : nullptr, out + uint64_t(head) * kv.valueDim);
     head += count;
   }
 }

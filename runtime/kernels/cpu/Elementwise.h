@@ -188,6 +188,24 @@ void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t co
     });
 }
 
+inline Lanes clampTo(Lanes low, Lanes high, Lanes x) {
+  return whereLess(high, x, high, whereLess(x, low, low, x));
+}
+
+void clampedSwiglu(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
+                   uint32_t cols, uint64_t stride, float *y) {
+  const Lanes factor = splat(alpha), high = splat(limit), low = splat(-limit);
+  for (uint32_t row = 0; row < rows; ++row)
+    forLanes(cols, [&](uint64_t i, uint32_t count) {
+      const uint64_t at = row * stride + i;
+      Lanes g = loadUpTo(gate + at, count);
+      g = whereLess(high, g, high, g);
+      const Lanes u = clampTo(low, high, loadUpTo(up + at, count));
+      const Lanes swish = divide(g, sigmoidDivisor(multiply(factor, g)));
+      storeUpTo(y + at, multiply(swish, add(u, splat(1.0f))), count);
+    });
+}
+
 void addScaled(const float *a, const float *b, float scale, uint64_t elements, float *y) {
   Lanes factor = splat(scale);
   forLanes(elements, [&](uint64_t i, uint32_t count) {
@@ -198,8 +216,7 @@ void addScaled(const float *a, const float *b, float scale, uint64_t elements, f
 void clamp(float limit, uint64_t elements, float *x) {
   const Lanes high = splat(limit), low = splat(-limit);
   forLanes(elements, [&](uint64_t i, uint32_t count) {
-    const Lanes value = loadUpTo(x + i, count);
-    storeUpTo(x + i, whereLess(high, value, high, whereLess(value, low, low, value)), count);
+    storeUpTo(x + i, clampTo(low, high, loadUpTo(x + i, count)), count);
   });
 }
 

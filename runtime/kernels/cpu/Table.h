@@ -29,6 +29,7 @@ constexpr KernelTable tableFor(Isa isa, const char *name) {
       .rope = rope,
       .attend = attend,
       .siluMultiply = siluMultiply,
+      .clampedSwiglu = clampedSwiglu,
       .addScaled = addScaled,
       .clamp = clamp,
       .gateRows = gateRows,

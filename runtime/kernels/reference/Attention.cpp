@@ -21,9 +21,10 @@ static float dot(const float *a, const float *b, uint32_t count) {
   return sums.total();
 }
 
-// probabilities[j - begin] = exponential(score - largest score), for keys j of [begin, end).
-static void scoreKeys(const float *query, const KvView &kv, uint32_t kvHead, uint32_t begin,
-                      uint32_t end, float scale, float *probabilities) {
+// probabilities[j - begin] = exponential(score - largest score), for keys j of [begin, end). The
+// result is the same for the sink, which is a score too; 0 without one.
+static float scoreKeys(const float *query, const KvView &kv, uint32_t kvHead, uint32_t begin,
+                       uint32_t end, float scale, const float *sink, float *probabilities) {
   float largest = -std::numeric_limits<float>::infinity();
   for (uint32_t j = begin; j < end; ++j) {
     const float *key = rowOf(kv.keyBlocks, j, kvHead * kv.headRows, kv.keyDim);
@@ -32,15 +33,18 @@ static void scoreKeys(const float *query, const KvView &kv, uint32_t kvHead, uin
     if (score > largest)
       largest = score;
   }
+  if (sink && *sink > largest)
+    largest = *sink;
   for (uint32_t j = begin; j < end; ++j)
     probabilities[j - begin] = exponential(probabilities[j - begin] - largest);
+  return sink ? exponential(*sink - largest) : 0;
 }
 
 static void attendHead(const float *query, const KvView &kv, uint32_t kvHead, uint32_t begin,
-                       uint32_t end, float scale, float *out, float *scratch) {
+                       uint32_t end, float scale, const float *sink, float *out, float *scratch) {
   float *probabilities = scratch;
   float *block = scratch + (uint64_t(end - begin) + 15) / 16 * 16;
-  scoreKeys(query, kv, kvHead, begin, end, scale, probabilities);
+  const float sinkPower = scoreKeys(query, kv, kvHead, begin, end, scale, sink, probabilities);
 
   float sum = 0;
   std::fill(out, out + kv.valueDim, 0.0f);
@@ -61,16 +65,18 @@ static void attendHead(const float *query, const KvView &kv, uint32_t kvHead, ui
     for (uint32_t d = 0; d < kv.valueDim; ++d)
       out[d] = out[d] + block[d];
   }
+  if (sink)
+    sum = sum + sinkPower;
   for (uint32_t d = 0; d < kv.valueDim; ++d)
     out[d] = out[d] / sum;
 }
 
 void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
-            uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
-            float *scratch) {
+            uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
+            float *out, float *scratch) {
   for (uint32_t head = headBegin; head < headEnd; ++head)
     attendHead(query + uint64_t(head) * kv.keyDim, kv, head / (heads / kv.kvHeads), begin, end,
-               scale, out + uint64_t(head) * kv.valueDim, scratch);
+               scale, sinks ? sinks + head : nullptr, out + uint64_t(head) * kv.valueDim, scratch);
 }
 
 } // namespace moert::reference

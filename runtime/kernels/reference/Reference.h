@@ -25,10 +25,12 @@ void ropeTable(uint32_t position, const float *inverseFrequencies, uint32_t coun
 void rope(float *x, uint32_t heads, uint32_t headDim, const float *cosines, const float *sines,
           uint32_t count, bool interleaved);
 void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
-            uint32_t headEnd, uint32_t begin, uint32_t end, float scale, float *out,
-            float *scratch);
+            uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
+            float *out, float *scratch);
 void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols, uint64_t stride,
                   float *y);
+void clampedSwiglu(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
+                   uint32_t cols, uint64_t stride, float *y);
 void addScaled(const float *a, const float *b, float scale, uint64_t count, float *y);
 void clamp(float limit, uint64_t count, float *x);
 void gateRows(const float *x, const float *gate, uint64_t gateStride, uint32_t rows, uint32_t cols,

@@ -18,6 +18,7 @@ const KernelTable &referenceKernels() {
       .rope = reference::rope,
       .attend = reference::attend,
       .siluMultiply = reference::siluMultiply,
+      .clampedSwiglu = reference::clampedSwiglu,
       .addScaled = reference::addScaled,
       .clamp = reference::clamp,
       .gateRows = reference::gateRows,

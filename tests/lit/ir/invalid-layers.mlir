@@ -412,3 +412,49 @@ func.func @f(%x: tensor<?x64xf32>) {
   moe.predict %x router <@r> of @a ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
   return
 }
+
+// -----
+
+// Biases of gate are those of all experts.
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.weight @b vector from <tensor = "b", rows = 1, cols = 96, type = bf16>
+func.func @f(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{weight @b is 1 x 96, expected 1 x 192}}
+  %y = moe.experts %x of @e chosen %i, %w gate_bias @b : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+// Biases of up are those of all experts.
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.weight @b vector from <tensor = "b", rows = 1, cols = 96, type = bf16>
+func.func @f(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{weight @b is 1 x 96, expected 1 x 192}}
+  %y = moe.experts %x of @e chosen %i, %w up_bias @b : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+// Biases of down are those of all experts.
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+moe.weight @b vector from <tensor = "b", rows = 1, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{weight @b is 1 x 64, expected 1 x 128}}
+  %y = moe.experts %x of @e chosen %i, %w down_bias @b : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
+// There is a sink for each head.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @s vector from <tensor = "s", rows = 1, cols = 2, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @s is 1 x 2, expected 1 x 4}}
+  %a = moe.attention %x query <@q> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25 sinks @s : tensor<?x64xf32>
+  return
+}

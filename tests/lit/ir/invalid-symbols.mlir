@@ -79,6 +79,23 @@ moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, blocks
 
 // -----
 
+// A part of stacked vectors is a vector.
+// expected-error@+1 {{a source of 4 rows from 2 vectors, expected 1 row}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, stackedVectors = 2>
+
+// -----
+
+// An activation has its numbers, and no others.
+// expected-error@+1 {{the activation has alpha 0 and limit 0, expected positive numbers}}
+moe.moe_layer @e layer 0 clamped_swiglu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+
+// -----
+
+// expected-error@+1 {{the activation has alpha 1.5 and limit 7, expected 0 and 0}}
+moe.moe_layer @e layer 0 silu alpha 1.5 limit 7.0 experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+
+// -----
+
 // A MoE layer has at least one expert.
 // expected-error@+1 {{has 0 experts, expected 1 to 65536}}
 moe.moe_layer @e layer 0 silu experts 0 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]

@@ -74,6 +74,10 @@ module attributes {
   moe.weight @pair vector from <tensor = "p", rows = 1, cols = 2, type = bf16> as <kind = f32>
   moe.weight @bias vector from <tensor = "b", rows = 1, cols = 96, type = bf16> as <kind = f32>
 
+  // CHECK: moe.weight @stacked vector from <tensor = "st", rows = 1, cols = 192, type = bf16, firstRow = 1, rowStep = 2, stackedVectors = 2> as #f32
+  moe.weight @stacked vector from <tensor = "st", rows = 1, cols = 192, type = bf16, firstRow = 1, rowStep = 2, stackedVectors = 2> as <kind = f32>
+  moe.weight @down_bias vector from <tensor = "db", rows = 1, cols = 128, type = bf16, stackedVectors = 2> as <kind = f32>
+  moe.weight @sinks vector from <tensor = "sk", rows = 1, cols = 4, type = bf16> as <kind = f32>
   // CHECK: moe.weight @up heads from <tensor = "up", rows = 96, cols = 48, type = bf16, transposed = true, blocks = 2, blockStep = 80> as #bf16
   moe.weight @up heads from <tensor = "up", rows = 96, cols = 48, type = bf16, transposed = true, blocks = 2, blockStep = 80> as <kind = bf16>
   moe.weight @heads heads from <tensor = "h", rows = 16, cols = 24, type = bf16> as <kind = bf16>
@@ -99,6 +103,11 @@ module attributes {
     slices [[#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>,
              #moe.format<kind = int2, group = 64, activationGroup = 32, refines = true>],
             [#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>]]
+  // CHECK: moe.moe_layer @clamped layer 3 clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 experts 2 matrices
+  moe.moe_layer @clamped layer 3 clamped_swiglu alpha 1.5 limit 7.0 experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "gu", rows = 96, cols = 64, type = bf16, rowStep = 2, transposed = true>]>,
+              #moe.expert_matrix<up, [<tensor = "gu", rows = 96, cols = 64, type = bf16, firstRow = 1, rowStep = 2, transposed = true>]>,
+              #moe.expert_matrix<down, [<tensor = "dn", rows = 64, cols = 96, type = bf16, transposed = true>]>]
   // CHECK: moe.moe_layer @floats
   // CHECK-SAME: slices {{\[\[}}#bf16]]
   moe.moe_layer @floats layer 0 silu experts 1
@@ -121,6 +130,8 @@ module attributes {
            key_norm <rms, epsilon = 1.0e-6 : f32, @head_norm> clip 8.0 : tensor<?x64xf32>
     // CHECK: moe.attention %{{.*}} query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 : tensor<?x64xf32>
     %b = moe.attention %a query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 0.25 : tensor<?x64xf32>
+    // CHECK: moe.attention %{{.*}} query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 sinks @sinks : tensor<?x64xf32>
+    %bs = moe.attention %a query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 0.25 sinks @sinks : tensor<?x64xf32>
     // CHECK: moe.latent_attention %{{.*}} query <@query128> key <@key16> latent <@latent48> norm <rms, epsilon = 9.99999997E-7 : f32, @latent_norm> up @up, @up output <@output96> slot @latent heads 2 scale 2.500000e-01 rope @rope0 down <@square> <rms, epsilon = 9.99999997E-7 : f32, @norm> : tensor<?x64xf32>
     %la = moe.latent_attention %a query <@query128> key <@key16> latent <@latent48> norm <rms, epsilon = 1.0e-6 : f32, @latent_norm>
             up @up, @up output <@output96> slot @latent heads 2 scale 0.25 rope @rope0
@@ -134,10 +145,14 @@ module attributes {
     moe.predict %b router <@router, bias = @pair> of @experts ahead 3 : tensor<?x64xf32>
     // CHECK: moe.experts %{{.*}} of @experts chosen %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     %x = moe.experts %b of @experts chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    // CHECK: moe.experts %{{.*}} of @clamped chosen %{{.*}}, %{{.*}} gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    %xb = moe.experts %b of @clamped chosen %e, %w gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     // CHECK: moe.shared_expert %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
     %s = moe.shared_expert %b network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
     // CHECK: moe.dense %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
     %d = moe.dense %s network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
+    // CHECK: moe.dense %{{.*}} network <clamped_swiglu, gate = <@square>, up = <@square>, down = <@square>, alpha = 1.500000e+00 : f32, limit = 7.000000e+00 : f32> : tensor<?x64xf32>
+    %dc = moe.dense %s network <clamped_swiglu, gate = <@square>, up = <@square>, down = <@square>, alpha = 1.5 : f32, limit = 7.0 : f32> : tensor<?x64xf32>
     // CHECK: moe.add %{{.*}}, %{{.*}} scale 5.000000e-01 : tensor<?x64xf32>
     %r = moe.add %x, %d scale 0.5 : tensor<?x64xf32>
     // CHECK: moe.head %{{.*}} linear <@embedding, bias = @bias> scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x96xf32>

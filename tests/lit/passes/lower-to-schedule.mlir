@@ -25,6 +25,10 @@ module {
   moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @s router from <tensor = "s", rows = 1, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @c vector from <tensor = "c", rows = 1, cols = 2, type = f32> as <kind = f32>
+  moe.weight @sinks vector from <tensor = "s", rows = 1, cols = 4, type = bf16> as <kind = f32>
+  moe.weight @gb vector from <tensor = "b", rows = 1, cols = 192, type = bf16, rowStep = 2, stackedVectors = 2> as <kind = f32>
+  moe.weight @ub vector from <tensor = "b", rows = 1, cols = 192, type = bf16, firstRow = 1, rowStep = 2, stackedVectors = 2> as <kind = f32>
+  moe.weight @db vector from <tensor = "db", rows = 1, cols = 128, type = bf16, stackedVectors = 2> as <kind = f32>
   moe.moe_layer @e layer 0 silu experts 2
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
@@ -143,6 +147,25 @@ module {
     %x = moe.add %d, %s scale 1.0 : tensor<?x64xf32>
     %r = moe.add %h, %x scale 0.5 : tensor<?x64xf32>
     %l = moe.head %r linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // Sinks, the biases of experts and the numbers of an activation are the instructions'.
+  // CHECK-LABEL: moe.program @biases
+  // CHECK: moe.exec.attend %{{.*}} to %{{.*}} slot @kv heads 4 window 0 scale 2.500000e-01 sinks @sinks :
+  // CHECK: moe.exec.experts %{{.*}} to %{{.*}} of @float chosen {{.*}} ranks %{{[^ ]*}} gate_bias @gb up_bias @ub down_bias @db :
+  // CHECK: moe.exec.activate %[[G:.*]], %{{.*}} to %[[G]] clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 :
+  func.func @biases(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %a = moe.attention %h query <@q> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25 sinks @sinks
+           : tensor<?x64xf32>
+    %e, %w = moe.route %a router <@r> to @float softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x1xi32>, tensor<?x1xf32>
+    %d = moe.experts %a of @float chosen %e, %w gate_bias @gb up_bias @ub down_bias @db
+      : tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>
+    %y = moe.dense %d network <clamped_swiglu, gate = <@g>, up = <@g>, down = <@d>, alpha = 1.5 : f32, limit = 7.0 : f32>
+           : tensor<?x64xf32>
+    %l = moe.head %y linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
   }
 

@@ -70,7 +70,8 @@ private:
     auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };
     auto expert = [&] { return Expert{u64(), u64(), list<Slice>(slice)}; };
     auto matrix = [&] { return ExpertMatrix{ExpertPart(below(3)), shape()}; };
-    return {u32(), Activation::kSilu, u32(), list<ExpertMatrix>(matrix), list<Expert>(expert)};
+    const GluActivation activation = {Activation(below(2)), float(below(99)), float(below(99))};
+    return {u32(), activation, u32(), list<ExpertMatrix>(matrix), list<Expert>(expert)};
   }
   Plan plan() {
     auto numbers = [&] { return list<uint32_t>([&] { return u32(); }); };

@@ -181,6 +181,15 @@ TEST_CASE("in a vector firstRow and rowStep count elements") {
   CHECK(readAll(opened.checkpoint, bias) == std::vector<float>{7, 9, 11});
 }
 
+TEST_CASE("stacked vectors are read as one vector of all their elements") {
+  const OpenedTensors opened({counting("b", {3, 4})});
+  WeightSource up = source("b", 1, 6);
+  up.firstRow = 1;
+  up.rowStep = 2;
+  up.stackedVectors = 3;
+  CHECK(readAll(opened.checkpoint, up) == std::vector<float>{1, 3, 5, 7, 9, 11});
+}
+
 TEST_CASE("strided reads larger than their buffer are complete") {
   // 700,000 elements two apart: the 1 MiB buffer holds 131,072 of them.
   const OpenedTensors opened({counting("b", {1'400'000})});
@@ -256,6 +265,26 @@ const Outside kOutside[] = {
     {"transposed", [](WeightSource &w) { w.transposed = true; }},
     {"a vector that is too short", [](WeightSource &w) { w = source("b", 1, 6); }},
     {"a vector as a matrix", [](WeightSource &w) { w = source("b", 5, 1); }},
+    {"more stacked vectors than there are",
+     [](WeightSource &w) {
+       w = source("m", 1, 8);
+       w.stackedVectors = 3;
+     }},
+    {"stacked vectors that are too short",
+     [](WeightSource &w) {
+       w = source("m", 1, 9);
+       w.stackedVectors = 2;
+     }},
+    {"a matrix of stacked vectors",
+     [](WeightSource &w) {
+       w = source("m", 2, 4);
+       w.stackedVectors = 2;
+     }},
+    {"one vector as stacked ones",
+     [](WeightSource &w) {
+       w = source("b", 1, 5);
+       w.stackedVectors = 1;
+     }},
     {"a scalar", [](WeightSource &w) { w = source("s", 1, 1); }},
     {"integers", [](WeightSource &w) { w = source("i", 2, 2); }},
 };
@@ -264,7 +293,7 @@ const Outside kOutside[] = {
 
 TEST_CASE("a source that leaves its tensor is refused:") {
   const OpenedTensors opened({counting("w", {2, 4, 3}), counting("b", {5}), counting("s", {}),
-                              testTensor("i", "I16", {2, 2})});
+                              counting("m", {2, 4}), testTensor("i", "I16", {2, 2})});
   for (const Outside &outside : kOutside) {
     SUBCASE(outside.name) {
       WeightSource weight = source("w", 4, 3);

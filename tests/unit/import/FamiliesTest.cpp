@@ -1,27 +1,16 @@
 // What the configs of the families mean, each with its refused values. GoldenImportTest.cpp has
 // whole checkpoints; BrokenConfigTest.cpp has the keys that all families share.
-#include "compiler/import/Architecture.h"
-
-#include <doctest/doctest.h>
-#include <nlohmann/json.hpp>
+#include "tests/unit/import/FamilyConfig.h"
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+using namespace moec::test;
 using moec::LayerDescription;
 using moec::ModelDescription;
 
 namespace {
-
-/// Keys of all families: two layers of width 8 with two heads.
-nlohmann::json decoderConfig(const char *modelType, const char *className) {
-  return {{"model_type", modelType}, {"architectures", {className}},  {"hidden_size", 8},
-          {"num_hidden_layers", 2},  {"num_attention_heads", 2},      {"num_key_value_heads", 1},
-          {"vocab_size", 16},        {"max_position_embeddings", 64}, {"rms_norm_eps", 1e-6},
-          {"rope_theta", 10000.0},   {"intermediate_size", 6},        {"num_experts_per_tok", 2},
-          {"eos_token_id", 2}};
-}
 
 nlohmann::json qwen3Config() {
   nlohmann::json config = decoderConfig("qwen3_moe", "Qwen3MoeForCausalLM");
@@ -90,41 +79,6 @@ nlohmann::json deepSeekV2Config() {
   nlohmann::json config = latentConfig("deepseek_v2", "DeepseekV2ForCausalLM");
   config["topk_method"] = "group_limited_greedy";
   return config;
-}
-
-moert::Result<ModelDescription> tryDescribe(const nlohmann::json &json) {
-  const auto config = moec::Config::parse("config.json", json.dump());
-  REQUIRE(config.isOk());
-  return moec::describeModel(
-      {config->root(), std::nullopt, [](std::string_view) { return false; }});
-}
-
-ModelDescription describe(const nlohmann::json &json) {
-  auto result = tryDescribe(json);
-  REQUIRE_MESSAGE(result.isOk(), result.status().message());
-  return std::move(result).value();
-}
-
-/// One wrong value, and what the message has to contain.
-struct BrokenValue {
-  const char *key;
-  nlohmann::json value;
-  const char *expected;
-};
-
-void checkRefused(const nlohmann::json &valid, const std::vector<BrokenValue> &rows) {
-  REQUIRE(tryDescribe(valid).isOk());
-  for (const BrokenValue &row : rows) {
-    CAPTURE(row.key);
-    nlohmann::json config = valid;
-    config[row.key] = row.value;
-    const moert::Status status = tryDescribe(config).status();
-    CHECK(status.code() == moert::StatusCode::kInvalidInput);
-    const std::string message(status.message());
-    CAPTURE(message);
-    CHECK(message.find(std::string("config.json: key '") + row.key) != std::string::npos);
-    CHECK(message.find(row.expected) != std::string::npos);
-  }
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 using moec::ImportedModel;
@@ -158,4 +159,25 @@ TEST_CASE("both uses of a latent together give the shape of the matrix that hold
   attention.valueUp.cols = 33;
   message = moec::checkTensors(*checkpoint, model).message();
   CHECK(message.find("parts of different layouts") != std::string::npos);
+}
+
+TEST_CASE("gpt-oss's fused tensors have the shapes of both of their uses") {
+  auto checkpoint = moec::Checkpoint::open(std::string(MOE_TEST_DATA_DIR) + "/golden/gpt_oss");
+  REQUIRE(checkpoint.isOk());
+  ModelDescription model = importCase("golden/gpt_oss").description;
+  moec::MoeDescription &moe = *model.layers[0].moe;
+  CHECK(moec::checkTensors(*checkpoint, model).isOk());
+  // Element i of expert e's bias of up is element 2i + 1 of row e of the tensor.
+  std::vector<float> all(12 * 64), row(64);
+  REQUIRE(checkpoint->readRows(*moe.upBias, 0, 1, all).isOk());
+  moec::WeightSource own = *moe.upBias;
+  own.stackedVectors = 0;
+  own.cols = 64;
+  own.index = 7;
+  REQUIRE(checkpoint->readRows(own, 0, 1, row).isOk());
+  CHECK(std::equal(row.begin(), row.end(), all.begin() + 7 * 64));
+  // The tensor must have a row for each expert.
+  moe.gateBias->stackedVectors = moe.upBias->stackedVectors = 6;
+  const std::string message(moec::checkTensors(*checkpoint, model).message());
+  CHECK(message.find("found shape [12, 128], expected [6, 256]") != std::string::npos);
 }

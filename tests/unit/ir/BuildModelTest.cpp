@@ -63,8 +63,8 @@ std::string print(ModuleOp module) {
 
 TEST_CASE("a printed module reads back as the same module, text and bytecode") {
   for (const char *name :
-       {"granitemoe", "mixtral", "mixtral_llama3", "mixtral_swa", "mixtral_tied", "olmoe",
-        "qwen2_moe", "qwen2_moe_sparse_step", "qwen3_moe", "qwen3_moe_v5"}) {
+       {"gpt_oss", "granitemoe", "mixtral", "mixtral_llama3", "mixtral_swa", "mixtral_tied",
+        "olmoe", "qwen2_moe", "qwen2_moe_sparse_step", "qwen3_moe", "qwen3_moe_v5"}) {
     CAPTURE(name);
     MLIRContext context;
     OwningOpRef<ModuleOp> module = buildCase(context, name);
@@ -185,6 +185,26 @@ TEST_CASE("experts with biases are refused") {
   model.layers[1].moe->experts[3].up.bias = moec::WeightSource{"bias", 1, 96, {}, 0, 1, false};
   CHECK_FALSE(compiler.build(model));
   CHECK(compiler.message == "the experts' up has a bias, expected experts without biases");
+}
+
+TEST_CASE("sinks, biases of all experts and the numbers of an activation are the ops'") {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module = buildCase(context, "gpt_oss");
+  auto decode = module->lookupSymbol<func::FuncOp>("decode");
+  auto attention = *decode.getOps<AttentionOp>().begin();
+  CHECK(module->lookupSymbol<WeightOp>(attention.getSinksAttr()).cols() == 8);
+  auto experts = *decode.getOps<ExpertsOp>().begin();
+  for (FlatSymbolRefAttr bias :
+       {experts.getGateBiasAttr(), experts.getUpBiasAttr(), experts.getDownBiasAttr()}) {
+    auto weight = module->lookupSymbol<WeightOp>(bias);
+    CHECK(weight.getRole() == WeightRole::kVector);
+    CHECK(weight.getSource().getStackedVectors() == 12);
+    CHECK(weight.cols() == 12 * 64);
+  }
+  MoeLayerOp layer = *module->getOps<MoeLayerOp>().begin();
+  CHECK(layer.getActivation() == Activation::kClampedSwiglu);
+  CHECK(layer.getAlphaAttr().getValue().convertToFloat() == 1.702f);
+  CHECK(layer.getLimitAttr().getValue().convertToFloat() == 7);
 }
 
 TEST_CASE("a description whose shapes disagree is refused by the ops' verifiers") {

@@ -71,23 +71,32 @@ uint64_t scratchFloats(const Case &c) {
 }
 
 void run(const KernelTable &kernels, const Case &c, const FloatRows &query, const KvView &kv,
-         FloatRows &out) {
+         FloatRows &out, const float *sinks = nullptr) {
   FloatRows scratch(1, static_cast<uint32_t>(scratchFloats(c)));
-  kernels.attend(query.data(), kv, c.heads, 0, c.heads, c.begin, c.end, 0.3f, out.data(),
+  kernels.attend(query.data(), kv, c.heads, 0, c.heads, c.begin, c.end, 0.3f, sinks, out.data(),
                  scratch.data());
   CHECK(out.isGuardIntact());
   CHECK(scratch.isGuardIntact());
 }
 
 /// Every version gives the reference's bytes.
-void checkVersions(const Case &c, const FloatRows &query, const KvView &kv) {
+void checkVersions(const Case &c, const FloatRows &query, const KvView &kv,
+                   const float *sinks = nullptr) {
   FloatRows expected(1, c.heads * c.valueDim);
-  run(referenceKernels(), c, query, kv, expected);
+  run(referenceKernels(), c, query, kv, expected, sinks);
   forEachVersion([&](const KernelTable &kernels) {
     FloatRows out(1, c.heads * c.valueDim);
-    run(kernels, c, query, kv, out);
+    run(kernels, c, query, kv, out, sinks);
     CHECK(out.isSameAs(expected));
   });
+}
+
+/// A sink per head: below, between and above the scores.
+std::vector<float> randomSinks(Random &random, uint32_t heads) {
+  std::vector<float> sinks(heads);
+  for (float &sink : sinks)
+    sink = random.between(-30, 30);
+  return sinks;
 }
 
 } // namespace
@@ -103,6 +112,48 @@ TEST_CASE("attend gives the reference's bytes for every shape and window") {
       query.fill(random, -1, 1);
       checkVersions(c, query, cache.view);
     }
+}
+
+TEST_CASE("attend with sinks gives the reference's bytes") {
+  Random random(6);
+  for (const Case &c : kCases) {
+    CAPTURE(c.keyDim);
+    CAPTURE(c.end);
+    RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
+    FloatRows query(1, c.heads * c.keyDim);
+    query.fill(random, -1, 1);
+    checkVersions(c, query, cache.view, randomSinks(random, c.heads).data());
+  }
+  for (float special : {std::nanf(""), HUGE_VALF, -HUGE_VALF, 3e38f, -3e38f}) {
+    const Case c = {3, 1, 20, 20, 0, 50};
+    RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
+    FloatRows query(1, c.heads * c.keyDim);
+    query.fill(random, -1, 1);
+    const float sinks[] = {0.5f, special, -1};
+    checkVersions(c, query, cache.view, sinks);
+  }
+}
+
+TEST_CASE("each head of a part of the heads has its own sink") {
+  Random random(7);
+  const Case c = {12, 2, 24, 40, 5, 70};
+  RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim);
+  FloatRows query(1, c.heads * c.keyDim), all(1, c.heads * c.valueDim);
+  query.fill(random, -1, 1);
+  const std::vector<float> sinks = randomSinks(random, c.heads);
+  run(referenceKernels(), c, query, cache.view, all, sinks.data());
+  auto check = [&](const KernelTable &kernels) {
+    for (uint32_t head = 0; head < c.heads; ++head) {
+      FloatRows out(1, c.heads * c.valueDim);
+      FloatRows scratch(1, static_cast<uint32_t>(scratchFloats(c)));
+      kernels.attend(query.data(), cache.view, c.heads, head, head + 1, c.begin, c.end, 0.3f,
+                     sinks.data(), out.data(), scratch.data());
+      for (uint32_t i = head * c.valueDim; i < (head + 1) * c.valueDim; ++i)
+        CHECK(isSame(out.at(0, i), all.at(0, i)));
+    }
+  };
+  check(referenceKernels());
+  forEachVersion(check);
 }
 
 TEST_CASE("values kept in keys are the keys' last elements, with the same bytes") {
@@ -147,7 +198,7 @@ TEST_CASE("attend computes its heads and writes no others, however a group of th
       for (uint32_t end = begin; end <= c.heads; ++end) {
         FloatRows out(1, c.heads * c.valueDim);
         FloatRows scratch(1, static_cast<uint32_t>(scratchFloats(c)));
-        kernels.attend(query.data(), cache.view, c.heads, begin, end, c.begin, c.end, 0.3f,
+        kernels.attend(query.data(), cache.view, c.heads, begin, end, c.begin, c.end, 0.3f, nullptr,
                        out.data(), scratch.data());
         CHECK(scratch.isGuardIntact());
         CHECK(out.isUntouchedOutside(begin * c.valueDim, end * c.valueDim));
@@ -179,8 +230,11 @@ TEST_CASE("the reference of attend is within float rounding of float64") {
   for (const Case &c : kCases) {
     RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim, Order::kByHead);
     FloatRows query(1, c.heads * c.keyDim), out(1, c.heads * c.valueDim);
+    FloatRows withSinks(1, c.heads * c.valueDim);
     query.fill(random, -1, 1);
+    const std::vector<float> sinks = randomSinks(random, c.heads);
     run(referenceKernels(), c, query, cache.view, out);
+    run(referenceKernels(), c, query, cache.view, withSinks, sinks.data());
     for (uint32_t head = 0; head < c.heads; ++head) {
       uint32_t kvHead = head / (c.heads / c.kvHeads);
       std::vector<double> scores, sums(c.valueDim);
@@ -198,8 +252,11 @@ TEST_CASE("the reference of attend is within float rounding of float64") {
         for (uint32_t d = 0; d < c.valueDim; ++d)
           sums[d] += p * cache.value(j, kvHead)[d];
       }
-      for (uint32_t d = 0; d < c.valueDim; ++d)
+      const double sink = std::exp(double(sinks[head]) - largest);
+      for (uint32_t d = 0; d < c.valueDim; ++d) {
         CHECK(std::fabs(out.at(0, head * c.valueDim + d) - sums[d] / sum) <= 2e-5);
+        CHECK(std::fabs(withSinks.at(0, head * c.valueDim + d) - sums[d] / (sum + sink)) <= 2e-5);
+      }
     }
   }
 }

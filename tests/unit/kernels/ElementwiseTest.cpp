@@ -64,6 +64,52 @@ TEST_CASE("siluMultiply gives the reference's bytes") {
       });
 }
 
+TEST_CASE("clampedSwiglu gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+        kernels.clampedSwiglu(1.702f, 7, a.data(), b.data(), kRows, a.cols, a.stride(), y.data());
+      });
+}
+
+TEST_CASE("an activation is computed by the kernel of its kind") {
+  Random random(8);
+  FloatRows gate(1, 40), up(1, 40), expected(1, 40), y(1, 40);
+  gate.fill(random, -9, 9);
+  up.fill(random, -9, 9);
+  const KernelTable &kernels = referenceKernels();
+  kernels.siluMultiply(gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
+  activate(kernels, {}, gate.data(), up.data(), 1, 40, gate.stride(), y.data());
+  CHECK(y.isSameAs(expected));
+  kernels.clampedSwiglu(1.5f, 3, gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
+  activate(kernels, {Activation::kClampedSwiglu, 1.5f, 3}, gate.data(), up.data(), 1, 40,
+           gate.stride(), y.data());
+  CHECK(y.isSameAs(expected));
+}
+
+TEST_CASE("the reference's clamped SwiGLU clamps the gate from above and up from both sides") {
+  // Fewer than 16 roundings of 2^-24 relative to the product of both factors; up + 1 cancels near
+  // -1, where its error is that of up.
+  const KernelTable &kernels = referenceKernels();
+  Random random(9);
+  FloatRows gate(1, 333), up(1, 333), y(1, 333);
+  gate.fill(random, -12, 12);
+  up.fill(random, -12, 12);
+  kernels.clampedSwiglu(1.702f, 7, gate.data(), up.data(), 1, 333, gate.stride(), y.data());
+  for (uint32_t i = 0; i < 333; ++i) {
+    const double g = std::min(double(gate.at(0, i)), 7.0);
+    const double u = std::clamp(double(up.at(0, i)), -7.0, 7.0);
+    const double swish = g / (1 + std::exp(-double(1.702f) * g));
+    // The exponent's rounding is relative to 1.702 * 12 = 20 there: up to 32 roundings.
+    CHECK(std::fabs(y.at(0, i) - swish * (u + 1)) <= 64 * 0x1p-24 * std::fabs(swish) * 8);
+  }
+  gate.at(0, 0) = std::nanf("");
+  gate.at(0, 1) = 1;
+  up.at(0, 1) = std::nanf("");
+  kernels.clampedSwiglu(1.702f, 7, gate.data(), up.data(), 1, 2, gate.stride(), y.data());
+  CHECK(std::isnan(y.at(0, 0)));
+  CHECK(std::isnan(y.at(0, 1)));
+}
+
 TEST_CASE("addScaled gives the reference's bytes") {
   compareVersions(
       [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
@@ -165,6 +211,9 @@ TEST_CASE("kernels that may overwrite their inputs give the same bytes then") {
   constexpr InPlace kOperations[] = {
       [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
         k.siluMultiply(x, y, 2, 70, stride, to);
+      },
+      [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
+        k.clampedSwiglu(1.702f, 2, x, y, 2, 70, stride, to);
       },
       [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
         for (int row = 0; row < 2; ++row)

@@ -23,7 +23,8 @@ TEST_CASE("a supported instruction set has its own, complete table") {
     CHECK(std::string(table.name) == nameOf(isa));
     CHECK((table.quantizeRows && table.linearQuantized && table.linearFloat && table.linearRows));
     CHECK((table.gatherRow && table.addBias && table.norm && table.ropeTable && table.rope));
-    CHECK((table.attend && table.siluMultiply && table.addScaled && table.gateRows));
+    CHECK((table.attend && table.siluMultiply && table.clampedSwiglu && table.addScaled &&
+           table.gateRows));
     CHECK((table.combineRanks && table.softmax && table.sigmoid && table.clamp));
   }
 }

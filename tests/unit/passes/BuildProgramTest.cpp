@@ -28,6 +28,10 @@ constexpr const char *kSymbols = R"(
   moe.weight @w1 router from <tensor = "d", rows = 1, cols = 64, type = bf16> as <kind = bf16>
   moe.weight @b3 vector from <tensor = "cb", rows = 1, cols = 3, type = bf16> as <kind = f32>
   moe.weight @h heads from <tensor = "h", rows = 16, cols = 24, type = bf16> as <kind = bf16>
+  moe.weight @b288 vector from <tensor = "gb", rows = 1, cols = 288, type = bf16> as <kind = f32>
+  moe.weight @c288 vector from <tensor = "ub", rows = 1, cols = 288, type = bf16> as <kind = f32>
+  moe.weight @b192 vector from <tensor = "db", rows = 1, cols = 192, type = bf16> as <kind = f32>
+  moe.weight @b4 vector from <tensor = "s", rows = 1, cols = 4, type = bf16> as <kind = f32>
   moe.kv_slot @kv0 heads 1 key 8 value 8
   moe.kv_slot @kv1 heads 2 key 16 value 8
   moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32]
@@ -186,6 +190,11 @@ TEST_CASE("an attention keeps its fields") {
   CHECK(i.heads == 4);
   CHECK(i.window == 7);
   CHECK(i.scale == 0.25f);
+  CHECK(i.sinks == moert::kNone);
+  i = buildOne<moert::AttendInstruction>(
+      "moe.exec.attend %f64a to %k slot @kv1 heads 4 window 7 scale 0.25 sinks @b4 : " + kF64 +
+      ", !moe.buffer<f32, 32>");
+  CHECK(i.sinks == 14);
 }
 
 TEST_CASE("keys and values keep their fields") {
@@ -262,6 +271,21 @@ TEST_CASE("experts keep their fields") {
   CHECK(i.up == 4);
   CHECK(i.ranks == 13);
   CHECK(i.hidden == 12);
+  CHECK(i.gateBias == moert::kNone);
+  CHECK(i.upBias == moert::kNone);
+  CHECK(i.downBias == moert::kNone);
+}
+
+TEST_CASE("experts keep their biases") {
+  auto i = buildOne<moert::ExpertsInstruction>(
+      "moe.exec.experts %q64 to %f64b of @e1 chosen %i, %t scratch gathered %x gate %f96a up %f96b "
+      "ranks %r hidden %y gate_bias @b288 up_bias @c288 down_bias @b192 : " +
+          kQ64 + ", " + kF64 + ", !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, " + kQ64 + ", " + kF96 +
+          ", " + kF96 + ", !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>",
+      kWriteS + kRoute + "moe.exec.quantize %f64a to %q64 : " + kF64 + ", " + kQ64 + "\n");
+  CHECK(i.gateBias == 11);
+  CHECK(i.upBias == 12);
+  CHECK(i.downBias == 13);
 }
 
 TEST_CASE("a gate of rows keeps its fields") {
@@ -281,6 +305,15 @@ TEST_CASE("an activation keeps its fields") {
   CHECK(i.up == 4);
   CHECK(i.dst == 4);
   CHECK(i.activation == moert::Activation::kSilu);
+  CHECK(i.alpha == 0);
+  CHECK(i.limit == 0);
+  i = buildOne<moert::ActivateInstruction>(
+      "moe.exec.activate %f96a, %f96b to %f96b clamped_swiglu alpha 1.5 limit 7.0 : " + kF96 +
+          ", " + kF96 + ", " + kF96,
+      kWriteF96a + kWriteF96b);
+  CHECK(i.activation == moert::Activation::kClampedSwiglu);
+  CHECK(i.alpha == 1.5f);
+  CHECK(i.limit == 7);
 }
 
 TEST_CASE("an addition keeps its fields") {

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -29,20 +30,35 @@ static LayerMoments layerOf(const RealExpert &expert) {
   return std::move(*layer);
 }
 
+// activation(g, u) by its definition (Instruction.h).
+static double activated(const GluActivation &activation, double g, double u) {
+  if (activation.kind == Activation::kSilu)
+    return g / (1 + std::exp(-g)) * u;
+  const double alpha = activation.alpha, limit = activation.limit;
+  g = std::min(g, limit);
+  return g / (1 + std::exp(-alpha * g)) * (std::clamp(u, -limit, limit) + 1);
+}
+
+static double biasOf(std::span<const float> bias, size_t i) {
+  return bias.empty() ? 0 : bias[i];
+}
+
 // E(x) in float64, by its definition.
 static std::vector<double> forward(const std::vector<double> &gate, const std::vector<double> &up,
-                                   const std::vector<double> &down, std::span<const float> x,
-                                   size_t width) {
+                                   const std::vector<double> &down, const ExpertForm &form,
+                                   std::span<const float> x, size_t width) {
   const size_t hidden = x.size();
   std::vector<double> out(hidden);
+  for (size_t row = 0; row < hidden; ++row)
+    out[row] = biasOf(form.downBias, row);
   for (size_t i = 0; i < width; ++i) {
-    double g = 0, u = 0;
+    double g = biasOf(form.gateBias, i), u = biasOf(form.upBias, i);
     for (size_t col = 0; col < hidden; ++col) {
       g += gate[i * hidden + col] * x[col];
       u += up[i * hidden + col] * x[col];
     }
     for (size_t row = 0; row < hidden; ++row)
-      out[row] += down[row * width + i] * (g / (1 + std::exp(-g)) * u);
+      out[row] += down[row * width + i] * activated(form.activation, g, u);
   }
   return out;
 }
@@ -51,15 +67,15 @@ struct Sums {
   double error = 0, norm = 0;
 };
 static Sums definedSums(const RealExpert &expert, const ExpertTokens &tokens,
-                        const ExpertOnGrid &grid) {
+                        const ExpertOnGrid &grid, const ExpertForm &form = {}) {
   const std::vector<double> gate(expert.gate.begin(), expert.gate.end()),
       up(expert.up.begin(), expert.up.end()), down(expert.down.begin(), expert.down.end());
   const auto gateQ = valuesOf(grid.gate), upQ = valuesOf(grid.up), downQ = valuesOf(grid.down);
   Sums sums;
   for (size_t token = 0; token < tokens.weights.size(); ++token) {
     const auto x = tokens.rows.subspan(token * expert.hidden, expert.hidden);
-    const auto exact = forward(gate, up, down, x, expert.width);
-    const auto made = forward(gateQ, upQ, downQ, x, expert.width);
+    const auto exact = forward(gate, up, down, form, x, expert.width);
+    const auto made = forward(gateQ, upQ, downQ, form, x, expert.width);
     const double weight = tokens.weights[token];
     for (size_t i = 0; i < exact.size(); ++i) {
       sums.error += weight * weight * (made[i] - exact[i]) * (made[i] - exact[i]);
@@ -78,6 +94,22 @@ TEST_CASE("error and norm are the documented sums") {
   for (const ExpertOnGrid &grid : result.grids) {
     const Sums sums = definedSums(expert, tokens, grid);
     CHECK(grid.squaredError == doctest::Approx(sums.error).epsilon(1e-4));
+    CHECK(result.squaredNorm == doctest::Approx(sums.norm).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("error and norm are those of the expert's activation and biases") {
+  const RealExpert expert = realExpert(18);
+  const ExpertTokens tokens = expert.tokens(0, 100);
+  const std::vector<float> gate = randomValues(expert.width, 2, 1),
+                           up = randomValues(expert.width, 2, 2),
+                           down = randomValues(expert.hidden, 1, 3);
+  ExpertWeights weights = expert.expert();
+  weights.form = {{Activation::kClampedSwiglu, 1.702f, 1.5f}, gate, up, down};
+  for (const QuantizeMethod method : {QuantizeMethod::kNearest, QuantizeMethod::kWeighted}) {
+    const auto result = quantized(weights, tokens, nullptr, method, {{3, 32, false}});
+    const Sums sums = definedSums(expert, tokens, result.grids[0], weights.form);
+    CHECK(result.grids[0].squaredError == doctest::Approx(sums.error).epsilon(1e-4));
     CHECK(result.squaredNorm == doctest::Approx(sums.norm).epsilon(1e-4));
   }
 }
@@ -214,6 +246,13 @@ TEST_CASE("invalid sizes, grids and values are refused") {
   ExpertWeights narrow = expert.expert();
   narrow.width = 63;
   CHECK(refuses(narrow, tokens, nullptr, gptq, grids));
+  const std::vector<float> bias(63);
+  for (std::span<const float> ExpertForm::*part :
+       {&ExpertForm::gateBias, &ExpertForm::upBias, &ExpertForm::downBias}) {
+    ExpertWeights other = expert.expert();
+    other.form.*part = bias;
+    CHECK(refuses(other, tokens, nullptr, gptq, grids));
+  }
   CHECK(refuses(expert.expert(), {tokens.rows, tokens.weights.first(4)}, nullptr, gptq, grids));
   CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{1, 32, false}}));
   CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{9, 32, false}}));

@@ -64,7 +64,7 @@ public:
       processor.kernels.attend(processor.rows.x, view, kHeads,
                                static_cast<uint32_t>(begin) * kAttendHeads,
                                static_cast<uint32_t>(end) * kAttendHeads, 0, kPositions, 0.1f,
-                               processor.rows.y, scratch + thread * kScratchFloats);
+                               nullptr, processor.rows.y, scratch + thread * kScratchFloats);
     });
   }
 
