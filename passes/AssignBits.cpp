@@ -59,7 +59,7 @@ static ResidentBits residentBitsOf(uint32_t bits) {
 
 FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
   WeightKind stored = weight.getSource().getType();
-  if (weight.getRole() == WeightRole::kVector)
+  if (weight.getRole() == WeightRole::kVector || weight.getRole() == WeightRole::kTaps)
     return floatFormat(WeightKind::kF32);
   if (weight.getRole() == WeightRole::kRouter)
     return floatFormat(stored);

@@ -1,70 +1,12 @@
 #include "passes/ExpandProgram.h"
 
-#include "passes/JoinProducts.h"
+#include "passes/Expander.h"
 #include "passes/WeightFormats.h"
 #include "runtime/base/CheckedMath.h"
 
-#include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::moe {
-
-namespace {
-
-/// Expands one function. Values of the function become buffers of the program; a buffer is
-/// overwritten in place where its value has no later use and Instruction.h allows it.
-class Expander {
-public:
-  explicit Expander(func::FuncOp from)
-      : function(from), module(from->getParentOfType<ModuleOp>()), symbols(module),
-        builder(from.getContext()),
-        program(ProgramOp::create(builder, from.getLoc(), from.getSymName())) {}
-
-  FailureOr<OwningOpRef<ProgramOp>> expand();
-
-private:
-  LogicalResult expandOp(Operation *op);
-  LogicalResult expand(EmbedOp op);
-  LogicalResult expand(NormOp op);
-  LogicalResult expand(AttentionOp op);
-  LogicalResult expand(LatentAttentionOp op);
-  LogicalResult expand(RouteOp op);
-  LogicalResult expand(PredictOp op);
-  LogicalResult expand(ExpertsOp op);
-  LogicalResult expand(SharedExpertOp op);
-  LogicalResult expand(DenseOp op);
-  LogicalResult expand(AddOp op);
-  LogicalResult expand(HeadOp op);
-
-  template <typename OpT> OpT symbol(FlatSymbolRefAttr name) {
-    return symbols.lookup<OpT>(name.getValue());
-  }
-
-  Value newBuffer(BufferKind kind, uint64_t width, uint64_t group = 0);
-  Value newRow(uint64_t width) { return newBuffer(BufferKind::kF32, width); }
-  template <typename OpT, typename... Args> void execute(Location loc, Args &&...args);
-  Value inputFor(Location loc, FormatAttr format, Value row);
-  FailureOr<Value> linear(Operation *op, LinearAttr linear, Value input,
-                          ProductRole role = ProductRole::kDense);
-  FailureOr<Value> glu(Operation *op, GluAttr network, Value input);
-  void beginReads();
-  void headNorm(Location loc, std::optional<NormAttr> norm, Value row);
-
-  Value bufferOf(Value value) { return buffers.at(value); }
-  bool isLastUse(Value value, Operation *op);
-
-  func::FuncOp function;
-  ModuleOp module;
-  SymbolTable symbols;
-  OpBuilder builder;
-  OwningOpRef<ProgramOp> program;
-  Operation *lastBuffer = nullptr;
-  Attribute layer;                                  // The layer of the op being expanded.
-  DenseMap<Value, Value> buffers;                   // Value of the function to its buffer.
-  DenseMap<Value, SmallVector<Value, 1>> quantized; // Row to its quantized copies, by group.
-};
-
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Buffers and products
@@ -82,20 +24,6 @@ Value Expander::newBuffer(BufferKind kind, uint64_t width, uint64_t group) {
   auto buffer = BufferOp::create(builder, function.getLoc(), type, IntegerAttr());
   lastBuffer = buffer;
   return buffer;
-}
-
-/// Appends an instruction and discards quantized copies of values that it overwrites.
-template <typename OpT, typename... Args> void Expander::execute(Location loc, Args &&...args) {
-  auto op = OpT::create(builder, loc, std::forward<Args>(args)...);
-  if (layer)
-    op->setAttr(kLayerAttr, layer);
-  if constexpr (std::is_same_v<OpT, ExecLinearOp> || std::is_same_v<OpT, ExecPredictOp>)
-    join(op);
-  SmallVector<MemoryEffects::EffectInstance> effects;
-  op.getEffects(effects);
-  for (const MemoryEffects::EffectInstance &effect : effects)
-    if (isa<MemoryEffects::Write>(effect.getEffect()))
-      quantized.erase(effect.getValue());
 }
 
 /// The row in the form that a product with such a weight needs.
@@ -145,10 +73,6 @@ bool Expander::isLastUse(Value value, Operation *op) {
 // Layers
 //===----------------------------------------------------------------------===//
 
-static uint64_t widthOf(Value rows) {
-  return static_cast<uint64_t>(cast<RankedTensorType>(rows.getType()).getDimSize(1));
-}
-
 LogicalResult Expander::expand(EmbedOp op) {
   if (failed(formatOf(op, symbol<WeightOp>(op.getWeightAttr()))))
     return failure();
@@ -189,6 +113,13 @@ LogicalResult Expander::expand(AttentionOp op) {
   if (failed(query) || failed(key = product(op.getKey(), input)) ||
       failed(value = product(op.getValue(), input)))
     return failure();
+  std::optional<Value> gate; // Computed together with the others.
+  if (std::optional<LinearAttr> linear = op.getGate()) {
+    FailureOr<Value> computed = product(*linear, input);
+    if (failed(computed))
+      return failure();
+    gate = *computed;
+  }
   const auto normalize = [&] {
     headNorm(loc, op.getQueryNorm(), *query);
     headNorm(loc, op.getKeyNorm(), *key);
@@ -208,6 +139,9 @@ LogicalResult Expander::expand(AttentionOp op) {
   Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
   execute<ExecAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(),
                         op.getWindow().value_or(0), op.getScale(), op.getSinksAttr());
+  if (gate)
+    execute<ExecGateOp>(loc, attended, *gate, attended,
+                        GateKindAttr::get(builder.getContext(), GateKind::kSigmoid));
   FailureOr<Value> output = product(op.getOutput(), attended);
   if (failed(output))
     return failure();
@@ -375,8 +309,9 @@ LogicalResult Expander::expandOp(Operation *op) {
       if (!buffers.contains(operand))
         return op->emitOpError("reads rows that no instruction writes");
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<EmbedOp, NormOp, AttentionOp, LatentAttentionOp, RouteOp, PredictOp, ExpertsOp,
-            SharedExpertOp, DenseOp, AddOp, HeadOp>([&](auto part) { return expand(part); })
+      .Case<EmbedOp, NormOp, AttentionOp, LatentAttentionOp, DeltaNetOp, ShortConvolutionOp,
+            RouteOp, PredictOp, ExpertsOp, SharedExpertOp, DenseOp, AddOp, HeadOp>(
+          [&](auto part) { return expand(part); })
       .Case<BufferOp, func::ReturnOp>([](Operation *) { return success(); })
       .Default([](Operation *other) {
         return other->emitOpError("has no instructions to lower it to");

@@ -192,9 +192,9 @@ LayerwiseExecutor::create(const Model &model, const LayerwiseOptions &options,
     uint64_t row = roundUp(engine.probabilities.size() * sizeof(float), kBufferAlignment);
     MOERT_ASSIGN_OR_RETURN(executor->laterScores, HostRegion::create(row * engine.chunk));
   }
-  uint64_t kvBytes = largestSlotBytes(artifact) * engine.contextTokens;
+  uint64_t windowBytes = windowMemoryBytes(artifact, engine.contextTokens);
   for (uint32_t window = 0; window < executor->batchWindows; ++window) {
-    MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(kvBytes));
+    MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(windowBytes));
     executor->sessions.push_back(
         Engine::Impl::makeSession(artifact, std::move(memory), engine.contextTokens, true));
   }

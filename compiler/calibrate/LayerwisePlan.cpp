@@ -31,6 +31,11 @@ uint64_t largestSlotBytes(const Artifact &artifact) {
   return largest * sizeof(float);
 }
 
+uint64_t windowMemoryBytes(const Artifact &artifact, uint32_t windowTokens) {
+  return largestSlotBytes(artifact) * roundUp(windowTokens, kKvBlockTokens) +
+         placeStates(artifact, true).bytes;
+}
+
 namespace {
 
 /// A router: the product that computes a MoE layer's scores. Routers are in the order of the
@@ -223,8 +228,7 @@ static uint64_t bytesPerToken(const Artifact &artifact, const std::vector<Segmen
   for (const MoeLayer &layer : artifact.moeLayers)
     widest = std::max<uint64_t>(widest, layer.experts.size());
   // The last block of KV memory is filled up to a whole block.
-  uint64_t kv = divideUp(largestSlotBytes(artifact) * roundUp(options.windowTokens, kKvBlockTokens),
-                         options.windowTokens);
+  uint64_t kv = divideUp(windowMemoryBytes(artifact, options.windowTokens), options.windowTokens);
   uint64_t later =
       options.laterRouters == 0 ? 0 : roundUp(widest * sizeof(float), kBufferAlignment);
   return 2 * state + kv + later + options.extraBytesPerToken;
@@ -244,7 +248,8 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
   footprint.residentBytes = 0;
   for (const Segment &segment : *segments)
     footprint.residentBytes = std::max(footprint.residentBytes, segment.residentBytes());
-  footprint.kvBytesPerToken = 0; // Part of the batch's bytes, since each window has its own.
+  footprint.kvBytesPerToken = footprint.stateBytes =
+      0; // Part of the batch's bytes, since each window has its own.
   footprint.arenaBytesPerToken += bytesPerToken(artifact, *segments, options);
   CacheShape layer; // The layer that needs most: one is in memory at a time.
   for (const CacheShape::Layer &one : footprint.cache.layers)

@@ -47,6 +47,15 @@ public:
     operations.push_back(AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim,
                                         valueDimOf(slot, program, attend), attend.window}});
   }
+  // Counted as attention over the positions that take as many multiply-adds: four per element of a
+  // state.
+  void operator()(const DeltaRuleInstruction &rule) {
+    const StateSlot &slot = artifact.stateSlots[rule.slot];
+    const uint32_t keyDim = slot.rows / rule.heads, valueDim = slot.width;
+    const uint64_t positions = 4 * uint64_t(keyDim) * valueDim / (uint64_t(keyDim) + valueDim);
+    operations.push_back(AttentionStep{
+        {rule.heads, rule.heads, keyDim, valueDim, static_cast<uint32_t>(positions)}});
+  }
   void operator()(const LinearHeadsInstruction &linear) {
     operations.push_back(ProductsStep{{matrixOf(linear.weight)}});
   }

@@ -27,6 +27,7 @@ static WeightSource toWeightSource(SourceAttr source) {
   result.blocks = source.getBlocks();
   result.blockStep = source.getBlockStep();
   result.stackedVectors = source.getStackedVectors();
+  result.addsOne = source.getAddsOne();
   return result;
 }
 

@@ -23,6 +23,7 @@ void feedSource(FieldChecksum &feed, const WeightSource &source) {
   feed.number(source.blocks);
   feed.number(source.blockStep);
   feed.number(source.stackedVectors);
+  feed.number(source.addsOne);
 }
 
 void feedCheckpoint(FieldChecksum &feed, const Checkpoint &checkpoint) {

@@ -40,7 +40,10 @@ constexpr std::array kFamilies = {
     Family{"mixtral", "MixtralForCausalLM", describeMixtral},
     Family{"olmoe", "OlmoeForCausalLM", describeOlmoe},
     Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe},
+    Family{"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describeQwen35Moe},
+    Family{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describeQwen35Moe},
     Family{"qwen3_moe", "Qwen3MoeForCausalLM", describeQwen3Moe},
+    Family{"qwen3_next", "Qwen3NextForCausalLM", describeQwen3Next},
 };
 
 std::string supportedText() {

@@ -86,6 +86,8 @@ struct Checkpoint::Impl {
                   uint32_t rowCount, std::span<std::byte> out) const;
   Status readBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
                    std::span<std::byte> out) const;
+  Status readWidened(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
+                     uint32_t rowCount, std::span<float> out) const;
   Status decodePart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                     uint32_t rowCount, std::span<float> out) const;
   Status decodeBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
@@ -384,9 +386,10 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
     return invalidInput("rows ", firstRow, " + ", rowCount, " of ", quoted(source.tensor),
                         ": found room for ", out.size(), " bytes, expected rows within ",
                         source.rows, " and their exact size");
-  if (part.weight.coded)
-    return invalidInput(impl->store->stored().subject(part.weight.location),
-                        ": found codes of a quantized weight, expected stored rows");
+  if (part.weight.coded || source.addsOne)
+    return invalidInput(impl->store->stored().subject(part.weight.location), ": found ",
+                        part.weight.coded ? "codes of a quantized weight" : "a weight to change",
+                        ", expected stored rows");
   if (rowCount == 0)
     return Status();
   return impl->readPart(source, part, firstRow, rowCount, out);
@@ -402,12 +405,24 @@ Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint3
                         source.rows, " and their exact number");
   if (rowCount == 0)
     return Status();
-  if (part.weight.coded)
-    return impl->decodePart(source, part, firstRow, rowCount, out);
+  if (part.weight.coded) {
+    MOERT_RETURN_IF_ERROR(impl->decodePart(source, part, firstRow, rowCount, out));
+  } else {
+    MOERT_RETURN_IF_ERROR(impl->readWidened(source, part, firstRow, rowCount, out));
+  }
+  if (source.addsOne)
+    for (float &value : out)
+      value += 1;
+  return Status();
+}
+
+Status Checkpoint::Impl::readWidened(const WeightSource &source, const StoredPart &part,
+                                     uint32_t firstRow, uint32_t rowCount,
+                                     std::span<float> out) const {
   // The stored elements are read into the end of the output's memory: no extra buffer.
   const std::span<std::byte> bytes = std::as_writable_bytes(out);
   const size_t storedBytes = out.size() * storedTypeBytes(part.type);
-  MOERT_RETURN_IF_ERROR(impl->readPart(source, part, firstRow, rowCount, bytes.last(storedBytes)));
+  MOERT_RETURN_IF_ERROR(readPart(source, part, firstRow, rowCount, bytes.last(storedBytes)));
   if (part.type == StoredType::kBf16)
     widenInPlace<bf16ToF32>(out);
   if (part.type == StoredType::kF16)

@@ -72,10 +72,10 @@ public:
 
   /// Rows [firstRow, firstRow + rowCount) of the part that `source` describes, as f32, row by row:
   /// out.size() == rowCount * source.cols. The conversion is exact; a quantized weight's values are
-  /// those of codecs/CodedWeight.h. Row 0 is the part's first row,
-  /// wherever it is in the tensor. For a vector (one dimension besides the index), firstRow and
-  /// rowStep of the source count elements. A transposed source costs one small read per input and
-  /// call, so request many rows at once.
+  /// those of codecs/CodedWeight.h; then 1 is added if the source says so. Row 0 is the part's
+  /// first row, wherever it is in the tensor. For a vector (one dimension besides the index),
+  /// firstRow and rowStep of the source count elements. A transposed source costs one small read
+  /// per input and call, so request many rows at once.
   moert::Status readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                          std::span<float> out) const;
 

@@ -33,6 +33,7 @@ struct WeightSource {
   // The part is this many blocks of rows, one below the other; a divisor of rows. Each block is
   // stored like a part of its own, blockStep stored rows below the block before it.
   uint32_t blocks = 1, blockStep = 0;
+  bool addsOne = false; // 1 is added to every element: a norm's that multiplies by 1 + weight.
 };
 
 /// y = W x + b.
@@ -72,8 +73,9 @@ struct AttentionDescription {
   /// A weight of headDim normalizes each head, a longer one all heads together.
   std::optional<NormDescription> queryNorm, keyNorm;
   bool normsAfterRope = false;
-  std::optional<float> clip;    // q, k, v clamped to +-clip, after the norms.
-  std::optional<uint32_t> rope; // Index into ModelDescription::ropes.
+  std::optional<float> clip;             // q, k, v clamped to +-clip, after the norms.
+  std::optional<LinearDescription> gate; // The result is multiplied by sigmoid(gate x).
+  std::optional<uint32_t> rope;          // Index into ModelDescription::ropes.
   /// [heads]: a score of each head without a value, unscaled, in the softmax's denominator only.
   std::optional<WeightSource> sinks;
 };
@@ -95,6 +97,37 @@ struct LatentAttentionDescription {
   WeightSource keyUp, valueUp; // [heads * rank, rest] and [heads * value width, rank].
   LinearDescription output;
   std::optional<uint32_t> rope; // Rotates the shared part; index into ModelDescription::ropes.
+};
+
+/// A product of the input whose results pass through a causal convolution along the tokens: taps
+/// [rows of the product, taps], the last of which is that of the token itself.
+struct ConvolvedDescription {
+  LinearDescription linear;
+  WeightSource taps;
+};
+
+/// The gated delta rule (Yang et al. 2024, arXiv 2412.06464) with convolutions before it. Query,
+/// key and value pass through silu(convolution); per key head, query and key are divided by their
+/// lengths, sqrt(sum of squares + lengthEpsilon), and the query by sqrt(key width) too. Head h,
+/// with key head h / (heads / keyHeads), forgets by exp(-exp(logRate) * softplus(decay x +
+/// decayBias)) and writes with sigmoid(write x). result = output(outputNorm(memory read) *
+/// silu(gate x)), the norm per head.
+struct DeltaNetDescription {
+  uint32_t keyHeads = 0;
+  uint32_t heads = 0;
+  ConvolvedDescription query, key, value;
+  LinearDescription gate, decay, write; // [heads * value width, H], [heads, H], [heads, H].
+  WeightSource logRate, decayBias;      // Vectors [heads].
+  float lengthEpsilon = 0;
+  NormDescription outputNorm; // [value width].
+  LinearDescription output;
+};
+
+/// output(after x * convolution(before x * value x)), products elementwise.
+struct ShortConvolutionDescription {
+  LinearDescription before, after, value;
+  WeightSource taps; // [H, taps].
+  LinearDescription output;
 };
 
 /// down(activation(gate x, up x)).
@@ -139,8 +172,10 @@ struct MoeDescription {
 /// norm changes nothing.
 struct LayerDescription {
   std::optional<NormDescription> attentionNorm, attentionOutputNorm;
-  AttentionDescription attention; // Not used if there is a latent attention.
+  AttentionDescription attention; // Not used if there is one of the next three.
   std::optional<LatentAttentionDescription> latentAttention;
+  std::optional<DeltaNetDescription> deltaNet;
+  std::optional<ShortConvolutionDescription> shortConvolution;
   std::optional<NormDescription> networkNorm, networkOutputNorm;
   std::optional<GluDescription> dense; // Exactly one of dense and moe.
   std::optional<MoeDescription> moe;
@@ -162,6 +197,8 @@ struct ModelDescription {
   float logitsScale = 1;
   std::optional<int32_t> bosToken;
   std::vector<int32_t> eosTokens; // Generation stops at any of them.
+  /// Prefixes of tensors that belong to other parts of the checkpoint, such as a vision tower.
+  std::vector<std::string> otherParts;
 };
 
 } // namespace moec

@@ -45,7 +45,27 @@ void visitAttention(const AttentionDescription &attention, const Visit &visit) {
     visitNorm(*attention.keyNorm, visit);
   if (attention.sinks)
     visit(*attention.sinks);
+  if (attention.gate)
+    visitLinear(*attention.gate, visit);
   visitLinear(attention.output, visit);
+}
+
+void visitDeltaNet(const DeltaNetDescription &net, const Visit &visit) {
+  for (const ConvolvedDescription *convolved : {&net.query, &net.key, &net.value}) {
+    visitLinear(convolved->linear, visit);
+    visit(convolved->taps);
+  }
+  for (const LinearDescription *linear : {&net.gate, &net.decay, &net.write, &net.output})
+    visitLinear(*linear, visit);
+  visit(net.logRate);
+  visit(net.decayBias);
+  visitNorm(net.outputNorm, visit);
+}
+
+void visitShortConvolution(const ShortConvolutionDescription &mixer, const Visit &visit) {
+  for (const LinearDescription *linear : {&mixer.before, &mixer.after, &mixer.value, &mixer.output})
+    visitLinear(*linear, visit);
+  visit(mixer.taps);
 }
 
 void visitLatentAttention(const LatentAttentionDescription &attention, const Visit &visit) {
@@ -203,6 +223,10 @@ void forEachWeight(const ModelDescription &description, const Visit &visit) {
         visitNorm(**norm, visit);
     if (layer.latentAttention)
       visitLatentAttention(*layer.latentAttention, visit);
+    else if (layer.deltaNet)
+      visitDeltaNet(*layer.deltaNet, visit);
+    else if (layer.shortConvolution)
+      visitShortConvolution(*layer.shortConvolution, visit);
     else
       visitAttention(layer.attention, visit);
     if (layer.dense)
@@ -241,7 +265,9 @@ std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
   forEachWeight(description, [&](const WeightSource &source) { used.insert(source.tensor); });
   std::vector<std::string_view> unused;
   for (const std::string_view name : checkpoint.weightNames())
-    if (used.count(name) == 0)
+    if (used.count(name) == 0 &&
+        std::none_of(description.otherParts.begin(), description.otherParts.end(),
+                     [&](const std::string &prefix) { return name.starts_with(prefix); }))
       unused.push_back(name);
   return unused;
 }

@@ -106,6 +106,9 @@ Result<WeightTensor> TensorStore::weight(std::string_view name) const {
                         ", expected one", storedTensors.shards().absenceText(name));
   weight.location = *location;
   weight.shape = location->tensor->shape;
+  // A depthwise convolution's weights [channels, 1, taps] are a matrix.
+  if (weight.shape.size() == 3 && weight.shape[1] == 1)
+    weight.shape.erase(weight.shape.begin() + 1);
   weight.type = asStoredType(location->tensor->type);
   return weight;
 }

@@ -1,95 +1,12 @@
 #include "compiler/ir/BuildModel.h"
 
-#include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/ModelBuilder.h"
 #include "compiler/ir/SourceAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
 
 namespace moec {
-
-using namespace mlir;
-using namespace mlir::moe;
-// Some enumerations have the same names in the model's description and in the dialect.
-namespace ir = mlir::moe;
-
-namespace {
-
-/// Symbols that the ops of a layer refer to; both functions use the same ones.
-struct LayerSymbols {
-  NormAttr attentionNorm, attentionOutputNorm, networkNorm, networkOutputNorm, queryNorm, keyNorm;
-  NormAttr latentNorm;
-  LinearAttr query, queryDown, key, value, output, router, sharedGate;
-  FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias, keyUp, valueUp, sinks;
-  FlatSymbolRefAttr gateBias, upBias, downBias;
-  GluAttr dense, shared;
-};
-
-/// Builds one module. Errors are emitted at once and recorded; a module with an error is discarded
-/// as a whole.
-class ModelBuilder {
-public:
-  ModelBuilder(MLIRContext *context, const ModelDescription &description, StoredTypeOf typeOf)
-      : model(description), storedTypeOf(typeOf), builder(context),
-        module(ModuleOp::create(builder.getUnknownLoc())) {
-    builder.setInsertionPointToEnd(module->getBody());
-  }
-
-  OwningOpRef<ModuleOp> build(StringRef checkpointDirectory);
-
-private:
-  void declareSymbols();
-  LayerSymbols declareLayer(size_t number);
-  void declareAttention(LayerSymbols &symbols, const Twine &prefix,
-                        const AttentionDescription &attention);
-  void declareLatentAttention(LayerSymbols &symbols, const Twine &prefix,
-                              const LatentAttentionDescription &attention);
-  FlatSymbolRefAttr kvSlot(const Twine &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
-  void declareMoe(LayerSymbols &symbols, size_t layer, const MoeDescription &moe);
-  SourceAttr sourceOf(Location loc, const WeightSource &source);
-  FlatSymbolRefAttr weight(const Twine &name, const WeightSource &source, WeightRole role);
-  LinearAttr linear(const Twine &name, const LinearDescription &from,
-                    WeightRole role = WeightRole::kMatrix);
-  NormAttr norm(const Twine &name, const NormDescription &from);
-  GluAttr glu(const Twine &name, const GluDescription &network);
-  ExpertMatrixAttr expertMatrix(Location loc, ExpertPart part, const MoeDescription &moe,
-                                LinearDescription GluDescription::*matrix);
-
-  void buildFunction(StringRef name);
-  Value buildLayer(Value hidden, size_t number);
-  Value buildAttention(Location loc, Value normed, const LayerDescription &layer,
-                       const LayerSymbols &symbols);
-  Value buildMoe(Location loc, Value normed, const MoeDescription &moe,
-                 const LayerSymbols &symbols);
-
-  Location named(const Twine &name) {
-    return NameLoc::get(builder.getStringAttr(name), builder.getUnknownLoc());
-  }
-  FloatAttr f32(float value) { return builder.getF32FloatAttr(value); }
-  /// A number of an activation; absent for silu, which has none.
-  FloatAttr numberOf(const moert::GluActivation &activation, float value) {
-    return activation.kind == moert::Activation::kSilu ? FloatAttr() : f32(value);
-  }
-  RankedTensorType rows(Type element, uint32_t width) {
-    return RankedTensorType::get({ShapedType::kDynamic, width}, element);
-  }
-
-  const ModelDescription &model;
-  StoredTypeOf storedTypeOf;
-  OpBuilder builder;
-  OwningOpRef<ModuleOp> module;
-  bool hasFailed = false;
-
-  FlatSymbolRefAttr embedding;
-  LinearAttr head;
-  NormAttr finalNorm;
-  std::vector<FlatSymbolRefAttr> ropes;
-  std::vector<LayerSymbols> layers;
-  StringRef widthClass; // The next weights have it.
-};
-
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Symbols
@@ -105,7 +22,8 @@ SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
   auto attribute = SourceAttr::getChecked(
       [&] { return emitError(loc); }, builder.getContext(), StringRef(source.tensor), source.rows,
       source.cols, kindOf(*type), source.index ? *source.index : kAbsent, source.firstRow,
-      source.rowStep, source.transposed, source.blocks, source.blockStep, source.stackedVectors);
+      source.rowStep, source.transposed, source.blocks, source.blockStep, source.stackedVectors,
+      source.addsOne);
   hasFailed |= !attribute;
   return attribute;
 }
@@ -211,6 +129,8 @@ void ModelBuilder::declareAttention(LayerSymbols &symbols, const Twine &layer,
     symbols.queryNorm = norm(prefix + ".query_norm", *attention.queryNorm);
   if (attention.keyNorm)
     symbols.keyNorm = norm(prefix + ".key_norm", *attention.keyNorm);
+  if (attention.gate)
+    symbols.attentionGate = linear(prefix + ".attention_gate", *attention.gate);
   if (attention.rope)
     symbols.rope = ropes[*attention.rope];
   if (attention.sinks)
@@ -259,6 +179,10 @@ LayerSymbols ModelBuilder::declareLayer(size_t number) {
   widthClass = "attention";
   if (layer.latentAttention)
     declareLatentAttention(symbols, prefix, *layer.latentAttention);
+  else if (layer.deltaNet)
+    declareDeltaNet(symbols.state, prefix, *layer.deltaNet);
+  else if (layer.shortConvolution)
+    declareShortConvolution(symbols.state, prefix, *layer.shortConvolution);
   else
     declareAttention(symbols, prefix, layer.attention);
   declareNorm(symbols.attentionOutputNorm, ".attention_output_norm", layer.attentionOutputNorm);
@@ -343,13 +267,18 @@ Value ModelBuilder::buildAttention(Location loc, Value normed, const LayerDescri
                                      symbols.valueUp, symbols.output, symbols.kvSlot,
                                      count(latent->heads), f32(latent->scale), symbols.rope,
                                      symbols.queryDown, symbols.queryNorm);
+  if (layer.deltaNet)
+    return buildDeltaNet(loc, normed, *layer.deltaNet, symbols.state);
+  if (layer.shortConvolution)
+    return buildShortConvolution(loc, normed, symbols.state);
   const AttentionDescription &attention = layer.attention;
   return AttentionOp::create(
       builder, loc, normed.getType(), normed, symbols.query, symbols.key, symbols.value,
       symbols.output, symbols.kvSlot, count(attention.heads), f32(attention.scale),
       attention.window ? count(attention.window) : IntegerAttr(), symbols.rope, symbols.queryNorm,
       symbols.keyNorm, attention.clip ? f32(*attention.clip) : FloatAttr(),
-      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr(), symbols.sinks);
+      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr(), symbols.sinks,
+      symbols.attentionGate);
 }
 
 Value ModelBuilder::buildLayer(Value hidden, size_t number) {

@@ -24,6 +24,8 @@ moert::Artifact symbolsOf(ModuleOp module) {
   }
   for (KvSlotOp slot : module.getOps<KvSlotOp>())
     symbols.kvSlots.push_back({slot.getKvHeads(), slot.getKeyDim(), slot.getValueDim()});
+  for (StateSlotOp slot : module.getOps<StateSlotOp>())
+    symbols.stateSlots.push_back({slot.getRows(), slot.getWidth()});
   for (RopeOp op : module.getOps<RopeOp>()) {
     moert::Rope &rope = symbols.ropes.emplace_back();
     rope.style = static_cast<moert::RopeStyle>(op.getStyle());
@@ -44,6 +46,7 @@ public:
     number<WeightOp>(module);
     number<MoeLayerOp>(module);
     number<KvSlotOp>(module);
+    number<StateSlotOp>(module);
     number<RopeOp>(module);
     program.name = from.getSymName().str();
   }
@@ -94,6 +97,8 @@ FailureOr<uint32_t> ProgramBuilder::numberOf(Operation *op, Attribute name) {
 FailureOr<uint32_t> ProgramBuilder::numberOf(Operation *op, FieldRole role, Attribute name) {
   if (role == FieldRole::kSlot)
     return numberOf<KvSlotOp>(op, name);
+  if (role == FieldRole::kStateSlot)
+    return numberOf<StateSlotOp>(op, name);
   if (role == FieldRole::kRope)
     return numberOf<RopeOp>(op, name);
   if (role == FieldRole::kMoeLayer)

@@ -28,7 +28,8 @@ static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
 LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t rows,
                                  uint32_t cols, WeightKind type, int64_t index,
                                  uint32_t /*firstRow*/, uint32_t rowStep, bool /*transposed*/,
-                                 uint32_t blocks, uint32_t /*blockStep*/, uint32_t stackedVectors) {
+                                 uint32_t blocks, uint32_t /*blockStep*/, uint32_t stackedVectors,
+                                 bool /*addsOne*/) {
   if (tensor.empty())
     return emitError() << "a source without a tensor";
   if (rows == 0 || cols == 0)

@@ -24,9 +24,10 @@ def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored"
 
 def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
-  I32EnumAttrCase<"kRouter", 1, "router">,   // Routers and shared gates: never quantized.
+  I32EnumAttrCase<"kRouter", 1, "router">,   // Routers and gates of a few outputs: never quantized.
   I32EnumAttrCase<"kVector", 2, "vector">,   // Norms and biases: f32.
-  I32EnumAttrCase<"kHeads", 3, "heads">]>;   // Products per head: never quantized.
+  I32EnumAttrCase<"kHeads", 3, "heads">,     // Products per head: never quantized.
+  I32EnumAttrCase<"kTaps", 4, "taps">]>;     // Convolutions: f32.
 
 def Moe_ExpertPart : Moe_Enum<"ExpertPart", "matrix of an expert", [
   I32EnumAttrCase<"kGate", 0, "gate">, I32EnumAttrCase<"kUp", 1, "up">,
@@ -49,6 +50,9 @@ def Moe_GroupScore : Moe_Enum<"GroupScore", "score of a group of experts", [
 def Moe_ProductRole : Moe_Enum<"ProductRole", "what a product is for", [
   I32EnumAttrCase<"kDense", 0, "dense">, I32EnumAttrCase<"kAttention", 1, "attention">,
   I32EnumAttrCase<"kRouter", 2, "router">]>;
+
+def Moe_GateKind : Moe_Enum<"GateKind", "what a gate multiplies with", [
+  I32EnumAttrCase<"kSigmoid", 0, "sigmoid">, I32EnumAttrCase<"kLinear", 1, "linear">]>;
 
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;
@@ -103,7 +107,8 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
     range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
     stored as [inputs, outputs]. `blocks` such parts are one below the other; each is stored
     `blockStep` rows below the one before it. With `stackedVectors` the tensor is
-    [stackedVectors, n], and the part is a vector of its elements in their order.
+    [stackedVectors, n], and the part is a vector of its elements in their order. With `addsOne`, 1 is
+    added to every element.
 
     ```mlir
     #moe.source<tensor = "model.embed_tokens.weight", rows = 4096, cols = 256, type = bf16>
@@ -123,7 +128,8 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
                         DefaultValuedParameter<"bool", "false">:$transposed,
                         DefaultValuedParameter<"uint32_t", "1">:$blocks,
                         DefaultValuedParameter<"uint32_t", "0">:$blockStep,
-                        DefaultValuedParameter<"uint32_t", "0">:$stackedVectors);
+                        DefaultValuedParameter<"uint32_t", "0">:$stackedVectors,
+                        DefaultValuedParameter<"bool", "false">:$addsOne);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -180,6 +186,20 @@ def Moe_LinearAttr : Moe_Attr<"Linear", "linear"> {
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$weight,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$bias);
   let assemblyFormat = "`<` $weight (`,` `bias` `=` $bias^)? `>`";
+}
+
+def Moe_ConvolvedAttr : Moe_Attr<"Convolved", "convolved"> {
+  let summary = "A product whose results pass through a causal convolution along the tokens";
+  let description = [{
+    The product, the taps [rows of the product, taps], and the state slot of the last inputs.
+
+    ```mlir
+    #moe.convolved<<@layer0.query>, @layer0.query_taps, @layer0.query_tail>
+    ```
+  }];
+  let parameters = (ins "LinearAttr":$linear, "::mlir::FlatSymbolRefAttr":$taps,
+                        "::mlir::FlatSymbolRefAttr":$tail);
+  let assemblyFormat = "`<` $linear `,` $taps `,` $tail `>`";
 }
 
 def Moe_NormAttr : Moe_Attr<"Norm", "norm"> {

@@ -1,6 +1,6 @@
-// The dialect `moe`: the declarations generated from MoeDialect.td, MoeAttrs.td, MoeOps.td and
-// MoeScheduleOps.td, and the conversion of its attributes to the runtime's plain data. The .td
-// files are its documentation.
+// The dialect `moe`: the declarations generated from MoeDialect.td, MoeAttrs.td, MoeOps.td,
+// MoeScheduleOps.td and those of states, and the conversion of its attributes to the runtime's
+// plain data. The .td files are its documentation.
 #pragma once
 
 #include "runtime/format/Artifact.h"
@@ -33,6 +33,10 @@ namespace mlir::moe {
 /// Read by attend and written by store_kv.
 struct KvCacheResource : SideEffects::Resource::Base<KvCacheResource> {
   StringRef getName() final { return "KvCache"; }
+};
+/// Read and written by convolve and delta_rule.
+struct StatesResource : SideEffects::Resource::Base<StatesResource> {
+  StringRef getName() final { return "States"; }
 };
 /// Written by head.
 struct LogitsResource : SideEffects::Resource::Base<LogitsResource> {

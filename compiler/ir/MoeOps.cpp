@@ -19,9 +19,10 @@ LogicalResult WeightOp::verify() {
   std::optional<FormatAttr> format = getFormat();
   if (!format)
     return success();
-  if (getRole() == WeightRole::kVector && format->getKind() != WeightKind::kF32)
-    return emitOpError() << "a vector stored as " << stringifyWeightKind(format->getKind())
-                         << ", expected f32";
+  const bool isTaps = getRole() == WeightRole::kTaps;
+  if ((isTaps || getRole() == WeightRole::kVector) && format->getKind() != WeightKind::kF32)
+    return emitOpError() << (isTaps ? "taps" : "a vector") << " stored as "
+                         << stringifyWeightKind(format->getKind()) << ", expected f32";
   if (getRole() == WeightRole::kRouter && format->isQuantized())
     return emitOpError("a router is never quantized");
   if (getRole() == WeightRole::kHeads && format->isQuantized())
@@ -104,7 +105,7 @@ SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {
   return SourceAttr::get(getContext(), name, all.getRows(), all.getCols(), all.getType(),
                          isNumbered ? all.getIndex() : expert, all.getFirstRow(), all.getRowStep(),
                          all.getTransposed(), all.getBlocks(), all.getBlockStep(),
-                         all.getStackedVectors());
+                         all.getStackedVectors(), all.getAddsOne());
 }
 
 LogicalResult KvSlotOp::verify() {
@@ -122,21 +123,6 @@ LogicalResult RopeOp::verify() {
 //===----------------------------------------------------------------------===//
 // Layers
 //===----------------------------------------------------------------------===//
-
-/// Elements of a row: the type is tensor<?xN>.
-static FailureOr<uint64_t> widthOf(Operation *op, Value rows) {
-  auto type = cast<RankedTensorType>(rows.getType());
-  if (!type.isDynamicDim(0) || type.isDynamicDim(1) || type.getDimSize(1) == 0)
-    return op->emitOpError() << "expected rows as tensor<?xN>, found " << type;
-  return static_cast<uint64_t>(type.getDimSize(1));
-}
-
-static LogicalResult checkLinear(Operation *op, SymbolTableCollection &symbols, LinearAttr linear,
-                                 uint64_t rows, uint64_t cols) {
-  if (!checkWeight(op, symbols, linear.getWeight(), rows, cols))
-    return failure();
-  return checkVector(op, symbols, linear.getBias(), rows);
-}
 
 static LogicalResult checkGlu(Operation *op, SymbolTableCollection &symbols, GluAttr network,
                               uint64_t hidden) {
@@ -209,6 +195,7 @@ LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
       failed(checkLinear(*this, symbols, getKey(), kvHeads * keyDim, *width)) ||
       failed(checkLinear(*this, symbols, getValue(), kvHeads * valueDim, *width)) ||
       failed(checkLinear(*this, symbols, getOutput(), *width, heads * valueDim)) ||
+      (getGate() && failed(checkLinear(*this, symbols, *getGate(), heads * valueDim, *width))) ||
       failed(checkHeadNorm(*this, symbols, getQueryNorm(), heads, keyDim)) ||
       failed(checkHeadNorm(*this, symbols, getKeyNorm(), kvHeads, keyDim)) ||
       failed(checkVector(*this, symbols, getSinksAttr(), heads)))

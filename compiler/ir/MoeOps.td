@@ -22,9 +22,9 @@ def Moe_WeightOp : Moe_SymbolOp<"weight"> {
   let summary = "A resident weight: its source and its storage format";
   let description = [{
     Names a tensor of the checkpoint; never holds its numbers. The role restricts its format: any
-    (`matrix`), floats only (`router`: routers and shared gates), f32 only (`vector`: norms and
-    biases), floats only (`heads`: products per head). A width search chooses one width for all
-    matrices of a `class`; one without a class is alone. `bits` is a width that was chosen for this
+    (`matrix`), floats only (`router`: routers and gates of a few outputs; `heads`: products per head),
+    f32 only (`vector`: norms and biases; `taps`: convolutions). A width search chooses one width for
+    all matrices of a `class`; one without a class is alone. `bits` is a width that was chosen for this
     matrix: 16, 8 or 4. The format is absent until assign-bits has run.
 
     ```mlir
@@ -167,6 +167,7 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
     are stored in the slot, and each query attends over the slot's positions up to its own, over the
     last `window` of them if it is given. Query head h reads key/value head h / (heads / kvHeads).
     `sinks` has a score of each head that joins the softmax's denominator only.
+    With a gate, the result is multiplied by sigmoid(gate x) before the output.
 
     Has a side effect: it writes the KV cache.
 
@@ -181,13 +182,14 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
                        I32Attr:$heads, F32Attr:$scale, OptionalAttr<I32Attr>:$window,
                        OptionalAttr<FlatSymbolRefAttr>:$rope, OptionalAttr<Moe_NormAttr>:$queryNorm,
                        OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip,
-                       UnitAttr:$normsAfterRope, OptionalAttr<FlatSymbolRefAttr>:$sinks);
+                       UnitAttr:$normsAfterRope, OptionalAttr<FlatSymbolRefAttr>:$sinks,
+                       OptionalAttr<Moe_LinearAttr>:$gate);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $input `query` $query `key` $key `value` $value `output` $output `slot` $slot `heads` $heads
     `scale` $scale (`window` $window^)? (`rope` $rope^)? (`query_norm` $queryNorm^)?
     (`key_norm` $keyNorm^)? (`clip` $clip^)? (`norms_after_rope` $normsAfterRope^)?
-    (`sinks` $sinks^)? attr-dict `:` type($input)
+    (`sinks` $sinks^)? (`gate` $gate^)? attr-dict `:` type($input)
   }];
 }
 

@@ -7,7 +7,7 @@
 #ifndef MOE_SCHEDULE_OPS
 #define MOE_SCHEDULE_OPS
 
-include "MoeOps.td"
+include "MoeStateOps.td"
 
 def Moe_ProgramOp : Moe_SymbolOp<"program", [
     IsolatedFromAbove, SingleBlock, NoTerminator,

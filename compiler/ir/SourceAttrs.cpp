@@ -30,7 +30,7 @@ SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
     if (source != SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
                                   first.getType(), index, first.getFirstRow(), first.getRowStep(),
                                   first.getTransposed(), first.getBlocks(), first.getBlockStep(),
-                                  first.getStackedVectors()))
+                                  first.getStackedVectors(), first.getAddsOne()))
       return llvm::to_vector(sources);
   }
   std::string tensor = isStacked ? zero.str() : (before + kExpertPlaceholder + after).str();
@@ -38,7 +38,7 @@ SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
   return {SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
                           first.getType(), index, first.getFirstRow(), first.getRowStep(),
                           first.getTransposed(), first.getBlocks(), first.getBlockStep(),
-                          first.getStackedVectors())};
+                          first.getStackedVectors(), first.getAddsOne())};
 }
 
 } // namespace mlir::moe

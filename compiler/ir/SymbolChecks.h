@@ -43,6 +43,22 @@ inline LogicalResult checkVector(Operation *user, SymbolTableCollection &symbols
   return success();
 }
 
+/// Elements of a row: the type is tensor<?xN>.
+inline FailureOr<uint64_t> widthOf(Operation *op, Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  if (!type.isDynamicDim(0) || type.isDynamicDim(1) || type.getDimSize(1) == 0)
+    return op->emitOpError() << "expected rows as tensor<?xN>, found " << type;
+  return static_cast<uint64_t>(type.getDimSize(1));
+}
+
+/// Checks the matrix of a product and its bias.
+inline LogicalResult checkLinear(Operation *op, SymbolTableCollection &symbols, LinearAttr linear,
+                                 uint64_t rows, uint64_t cols) {
+  if (!checkWeight(op, symbols, linear.getWeight(), rows, cols))
+    return failure();
+  return checkVector(op, symbols, linear.getBias(), rows);
+}
+
 /// Routers and shared gates are identified by their role, so that no pass quantizes them.
 inline LogicalResult checkRouterRole(Operation *user, SymbolTableCollection &symbols,
                                      FlatSymbolRefAttr name) {

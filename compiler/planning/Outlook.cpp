@@ -112,6 +112,7 @@ public:
     use.contextTokens = model.artifact.plans.front().contextTokens;
     use.contextBlock = kKvBlockTokens;
     kvBytes = model.footprint.kvBytesPerToken * use.contextTokens;
+    stateBytes = model.footprint.stateBytes;
     WidthOutlook outlook;
     outlook.bits = bits;
     outlook.fileBytes = model.artifact.recordsOffset + model.artifact.recordsBytes;
@@ -127,6 +128,7 @@ public:
 
   uint32_t contextTokens() const { return use.contextTokens; }
   uint64_t contextBytes() const { return kvBytes; }
+  uint64_t sequenceBytes() const { return stateBytes; }
 
 private:
   BudgetOutlook withBudget(const SizedModel &model, const std::string &budget, uint64_t smallest) {
@@ -151,7 +153,7 @@ private:
   const OutlookRequest &request;
   const Session &session;
   PlannedUse use;
-  uint64_t kvBytes = 0;
+  uint64_t kvBytes = 0, stateBytes = 0;
 };
 
 } // namespace
@@ -195,6 +197,7 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
   }
   outlook.contextTokens = maker.contextTokens();
   outlook.kvBytes = maker.contextBytes();
+  outlook.stateBytes = maker.sequenceBytes();
   if (request.device)
     MOERT_RETURN_IF_ERROR(checkDeviceMemory(outlook, *request.device, session));
   return outlook;

@@ -54,7 +54,8 @@ struct Outlook {
   uint32_t layers = 0, moeLayers = 0, experts = 0, topK = 0;
   ParameterCount parameters;
   uint32_t contextTokens = 0;
-  uint64_t kvBytes = 0; // For the context.
+  uint64_t kvBytes = 0;    // For the context.
+  uint64_t stateBytes = 0; // For any context.
   std::vector<WidthOutlook> widths;
 };
 

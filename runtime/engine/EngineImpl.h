@@ -19,8 +19,9 @@
 
 namespace moert {
 
-/// The keys and values of a sequence: per slot a table of blocks of kKvBlockTokens tokens, all in
-/// one region that was allocated at once.
+/// The keys and values of a sequence, per slot a table of blocks of kKvBlockTokens tokens, and its
+/// state slots, all in one region that was allocated at once. A state slot's bytes count as zeros
+/// while no token has been computed.
 struct Session::Impl {
   /// The engine that lists this session. nullptr after the engine is destroyed, and for the one
   /// session of layerwise execution.
@@ -32,6 +33,9 @@ struct Session::Impl {
     std::vector<const float *> keyBlocks, valueBlocks;
   };
   std::vector<Slot> slots;
+  std::vector<float *> states;
+  /// A step failed after it may have updated some of the states, which nothing can undo.
+  bool areStatesLost = false;
 };
 
 /// One token of the batch that is being computed.
@@ -211,6 +215,11 @@ struct Engine::Impl {
   void rememberChosen(const RouteInstruction &route);
   void executeStoreKv(const StoreKvInstruction &store);
   void executeRope(const RopeInstruction &rope);
+  void executeGate(const GateInstruction &gate);
+  void executeUnitNorm(const UnitNormInstruction &norm);
+  void executeDecay(const DecayInstruction &decay);
+  void executeConvolve(const ConvolveInstruction &convolve);
+  void executeDeltaRule(const DeltaRuleInstruction &rule);
   void fillRopeTables();
 
   /// y = w * x for `count` rows of the buffer `source`, from firstRow on; x is float, or quantized

@@ -308,6 +308,11 @@ struct Execution {
     engine.kernels->gateRows(src.floats(), factor.floats(), factor.stride(), engine.rows(),
                              engine.bufferInfo(gate.src).width, src.stride(), dst.floats());
   }
+  void operator()(const GateInstruction &gate) const { engine.executeGate(gate); }
+  void operator()(const UnitNormInstruction &norm) const { engine.executeUnitNorm(norm); }
+  void operator()(const DecayInstruction &decay) const { engine.executeDecay(decay); }
+  void operator()(const ConvolveInstruction &one) const { engine.executeConvolve(one); }
+  void operator()(const DeltaRuleInstruction &rule) const { engine.executeDeltaRule(rule); }
   void operator()(const RopeInstruction &rope) const { engine.executeRope(rope); }
   void operator()(const StoreKvInstruction &store) const { engine.executeStoreKv(store); }
   void operator()(const AttendInstruction &attend) const { engine.executeAttend(attend); }

@@ -47,6 +47,27 @@ uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens) {
   return roundUp(contextTokens, kKvBlockTokens) * kvBytesPerToken(artifact);
 }
 
+StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory) {
+  StatePlaces places;
+  places.offsets.resize(artifact.stateSlots.size());
+  uint64_t next = 0;
+  // Every program updates every slot once.
+  const Program &program = artifact.programs.front();
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (layersShareMemory && i > 0 && program.layers[i] != program.layers[i - 1])
+      next = 0;
+    describe(program.instructions[i], [&](FieldRole role, const char *, const auto &field) {
+      if (role != FieldRole::kStateSlot)
+        return;
+      const StateSlot &slot = artifact.stateSlots[static_cast<size_t>(field)];
+      places.offsets[static_cast<size_t>(field)] = next;
+      next += roundUp(uint64_t(slot.rows) * slot.width * sizeof(float), kBufferAlignment);
+    });
+    places.bytes = std::max(places.bytes, next);
+  }
+  return places;
+}
+
 static uint64_t textBytes(std::initializer_list<const std::string *> texts) {
   uint64_t bytes = 0;
   for (const std::string *text : texts)
@@ -76,6 +97,8 @@ ModelFootprint footprintOf(const Artifact &artifact) {
   // A block's two table entries take 16 bytes for kKvBlockTokens tokens; one byte per token covers
   // them.
   footprint.kvBytesPerToken = kvBytesPerToken(artifact) + artifact.kvSlots.size();
+  if (!artifact.stateSlots.empty())
+    footprint.stateBytes = placeStates(artifact, false).bytes;
   footprint.logitsBytes = roundUp(uint64_t(artifact.model.vocabularySize) * 4, kBufferAlignment);
   footprint.pageBytes = artifact.pageBytes;
   footprint.expertPayloadBytes = expertPayloadBytes(artifact);

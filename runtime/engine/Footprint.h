@@ -36,6 +36,16 @@ uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets);
 /// Bytes of the keys and values of one token, over all slots.
 uint64_t kvBytesPerToken(const Artifact &artifact);
 
+/// Where a session's state slots lie: the offset of each, in bytes, a multiple of
+/// kBufferAlignment.
+struct StatePlaces {
+  std::vector<uint64_t> offsets;
+  uint64_t bytes = 0;
+};
+
+/// One after the other or, where only one layer is executed at a time, those of each layer from 0.
+StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory);
+
 /// KV memory of a session of that many tokens.
 uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens);
 

@@ -18,6 +18,10 @@ Status Engine::Impl::checkTokens(const SessionTokens &tokens) const {
   if (tokens.tokens.empty())
     return invalidInput("a session with 0 tokens to compute, expected at least 1");
   const Session &session = *tokens.session;
+  if (tokens.session->internals().areStatesLost)
+    return invalidInput(
+        "a session whose last step failed after it had updated states, which cannot "
+        "be taken back; expected one that was reset since");
   if (tokens.tokens.size() > session.capacity() - session.length())
     return invalidInput("the sequence would have ", session.length() + tokens.tokens.size(),
                         " tokens, expected at most the context of ", session.capacity());
@@ -75,6 +79,9 @@ Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer
   impl->isStepping = true;
   Status executed = impl->executeBatch(batch);
   impl->isStepping = false;
+  if (!executed.isOk() && !impl->artifact->stateSlots.empty())
+    for (const SessionTokens &part : batch)
+      part.session->internals().areStatesLost = part.session->length() != 0;
   MOERT_RETURN_IF_ERROR(std::move(executed));
   for (const SessionTokens &part : batch)
     part.session->internals().length += static_cast<uint32_t>(part.tokens.size());
@@ -113,6 +120,7 @@ uint32_t Session::capacity() const {
 }
 void Session::reset() {
   impl->length = 0;
+  impl->areStatesLost = false;
 }
 
 std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, HostRegion memory,
@@ -121,7 +129,7 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
   session->capacity = contextTokens;
   session->memory = std::move(memory);
   const float *first = reinterpret_cast<const float *>(session->memory.data());
-  const float *next = first;
+  const float *next = first, *kvEnd = first;
   uint32_t blocks = contextTokens / kKvBlockTokens;
   for (const KvSlot &slot : artifact.kvSlots) {
     Session::Impl::Slot &tables = session->slots.emplace_back();
@@ -137,7 +145,11 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
                                        : values + block * kKvBlockTokens * slot.valueDim);
     }
     next = values + uint64_t(contextTokens) * slot.kvHeads * slot.valueDim;
+    kvEnd = std::max(kvEnd, next);
   }
+  auto *states = reinterpret_cast<float *>(session->memory.data()) + (kvEnd - first);
+  for (uint64_t offset : placeStates(artifact, slotsShareMemory).offsets)
+    session->states.push_back(states + offset / sizeof(float));
   return std::unique_ptr<Session>(new Session(std::move(session)));
 }
 
@@ -146,7 +158,8 @@ Result<std::unique_ptr<Session>> Engine::createSession() {
     return invalidInput("a session beyond the ", impl->mostSessions,
                         " that the memory account covers; raise EngineOptions::sessions");
   MOERT_ASSIGN_OR_RETURN(HostRegion memory,
-                         HostRegion::create(kvBytesOf(*impl->artifact, impl->contextTokens)));
+                         HostRegion::create(kvBytesOf(*impl->artifact, impl->contextTokens) +
+                                            placeStates(*impl->artifact, false).bytes));
   std::unique_ptr<Session> session =
       Impl::makeSession(*impl->artifact, std::move(memory), impl->contextTokens, false);
   session->impl->owner = impl.get();

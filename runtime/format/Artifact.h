@@ -83,6 +83,14 @@ struct KvSlot {
   friend bool operator==(const KvSlot &, const KvSlot &) = default;
 };
 
+/// A matrix of f32 that a sequence carries from token to token, whatever the context's length: the
+/// last inputs of a convolution, or the memory of a recurrence. It is 0 before the first token.
+struct StateSlot {
+  uint32_t rows = 0;
+  uint32_t width = 0;
+  friend bool operator==(const StateSlot &, const StateSlot &) = default;
+};
+
 /// Elements of a value, which are those of a head's result.
 inline uint32_t valueDimOf(const KvSlot &slot, const Program &program,
                            const AttendInstruction &attend) {
@@ -168,6 +176,7 @@ struct Artifact {
   std::vector<ResidentWeight> residents;
   std::vector<MoeLayer> moeLayers;
   std::vector<KvSlot> kvSlots;
+  std::vector<StateSlot> stateSlots;
   std::vector<Rope> ropes;
   std::vector<Program> programs;
   std::vector<Plan> plans; // Largest budget first.

@@ -31,6 +31,7 @@ enum class FieldRole : uint8_t {
   kVector, // A resident vector.
   kOptionalVector,
   kSlot,
+  kStateSlot,
   kRope,
   kMoeLayer,
   kNumber,
@@ -401,6 +402,108 @@ struct LinearHeadsInstruction {
   friend bool operator==(const LinearHeadsInstruction &, const LinearHeadsInstruction &) = default;
 };
 
+/// dst = the causal convolution of src along the tokens, each element with its own taps: at token
+/// t, dst[i] = sum over j of weight[i][j] * (src[i] at token t - (taps - 1 - j)), inputs before the
+/// first token 0; then silu of that if `silu`. weight is [width, taps] of f32; the state slot
+/// [taps - 1, width] keeps the last inputs, that of token t in row t mod (taps - 1). dst may be
+/// src.
+struct ConvolveInstruction {
+  int32_t src, dst, weight;
+  uint32_t slot;
+  bool silu;
+
+  static constexpr const char *kName = "convolve";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kMatrix, "weight", i.weight);
+    visit(FieldRole::kStateSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "silu", i.silu);
+  }
+  friend bool operator==(const ConvolveInstruction &, const ConvolveInstruction &) = default;
+};
+
+/// Each run of `segment` elements of buffer, in place, is divided by sqrt(the sum of its squares +
+/// epsilon).
+struct UnitNormInstruction {
+  int32_t buffer;
+  float epsilon;
+  uint32_t segment;
+
+  static constexpr const char *kName = "unit_norm";
+  static constexpr StepPart kPart = StepPart::kNorms;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kUpdate, "buffer", i.buffer);
+    visit(FieldRole::kNumber, "epsilon", i.epsilon);
+    visit(FieldRole::kNumber, "segment", i.segment);
+  }
+  friend bool operator==(const UnitNormInstruction &, const UnitNormInstruction &) = default;
+};
+
+/// dst = exp(-exp(logRate) * softplus(src + bias)), elementwise: the factor from 0 to 1 by which a
+/// head forgets. dst may be src.
+struct DecayInstruction {
+  int32_t src, dst, logRate, bias;
+
+  static constexpr const char *kName = "decay";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kVector, "logRate", i.logRate);
+    visit(FieldRole::kVector, "bias", i.bias);
+  }
+  friend bool operator==(const DecayInstruction &, const DecayInstruction &) = default;
+};
+
+/// The gated delta rule (Yang et al. 2024, arXiv 2412.06464), token by token. For head h and its
+/// matrix S [keyDim, valueDim], which is 0 before the first token:
+///   S = decay[h] * S;  u = sigmoid(write[h]) * (value[h] - S^T key);  S = S + key u^T
+///   dst[h] = scale * S^T query
+/// Query and key are those of key head h / (heads / keyHeads). The state slot [heads * keyDim,
+/// valueDim] keeps S.
+struct DeltaRuleInstruction {
+  int32_t query, key, value, decay, write, dst;
+  uint32_t slot, keyHeads, heads;
+  float scale;
+
+  static constexpr const char *kName = "delta_rule";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kRead, "key", i.key);
+    visit(FieldRole::kRead, "value", i.value);
+    visit(FieldRole::kRead, "decay", i.decay);
+    visit(FieldRole::kRead, "write", i.write);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kStateSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "keyHeads", i.keyHeads);
+    visit(FieldRole::kNumber, "heads", i.heads);
+    visit(FieldRole::kNumber, "scale", i.scale);
+  }
+  friend bool operator==(const DeltaRuleInstruction &, const DeltaRuleInstruction &) = default;
+};
+
+enum class GateKind : uint8_t { kSigmoid = 0, kLinear = 1 };
+template <> inline constexpr GateKind kLast<GateKind> = GateKind::kLinear;
+
+/// dst = sigmoid(gate) * src or, with kLinear, gate * src, elementwise. dst may be src or gate.
+struct GateInstruction {
+  int32_t src, gate, dst;
+  GateKind kind;
+
+  static constexpr const char *kName = "gate";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kReadInPlace, "gate", i.gate);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kNumber, "kind", i.kind);
+  }
+  friend bool operator==(const GateInstruction &, const GateInstruction &) = default;
+};
+
 /// Logits of the tokens whose logits are requested: scale * (weight * src + bias). Ends the
 /// program.
 struct HeadInstruction {
@@ -422,7 +525,9 @@ using Instruction =
     std::variant<EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction,
                  RopeInstruction, StoreKvInstruction, AttendInstruction, ActivateInstruction,
                  RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
-                 GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction>;
+                 GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction,
+                 ConvolveInstruction, UnitNormInstruction, DecayInstruction, DeltaRuleInstruction,
+                 GateInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

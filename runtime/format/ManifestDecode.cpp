@@ -219,6 +219,13 @@ Status ManifestDecoder::decode(const fb::Manifest &manifest) {
                                      out = {in.kv_heads(), in.key_dim(), in.value_dim()};
                                      return Status();
                                    }));
+  if (manifest.state_slots())
+    MOERT_RETURN_IF_ERROR(decodeEach(*manifest.state_slots(), sizeof(fb::StateSlot),
+                                     artifact.stateSlots, "state slot",
+                                     [](const fb::StateSlot &in, StateSlot &out) {
+                                       out = {in.rows(), in.width()};
+                                       return Status();
+                                     }));
   MOERT_RETURN_IF_ERROR(
       decodeEach(*manifest.ropes(), sizeof(uint32_t), artifact.ropes, "rope",
                  [this](const auto &in, auto &out) { return decodeRope(in, out); }));

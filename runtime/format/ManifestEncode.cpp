@@ -207,8 +207,15 @@ std::vector<std::byte> encodeManifest(const Artifact &artifact) {
   Offset<fb::Measured> measured = 0; // An optional field that is absent.
   if (artifact.measured)
     measured = encodeMeasured(builder, *artifact.measured);
+  std::vector<fb::StateSlot> states;
+  for (const StateSlot &slot : artifact.stateSlots)
+    states.emplace_back(slot.rows, slot.width);
+  Offset<flatbuffers::Vector<const fb::StateSlot *>> statesOffset = 0;
+  if (!states.empty())
+    statesOffset = builder.CreateVectorOfStructs(states);
   builder.Finish(fb::CreateManifest(builder, model, artifact.pageBytes, residents, layers,
-                                    slotsOffset, ropes, programs, plans, provenance, measured),
+                                    slotsOffset, ropes, programs, plans, provenance, measured,
+                                    statesOffset),
                  fb::ManifestIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());

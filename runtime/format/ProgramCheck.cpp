@@ -158,6 +158,45 @@ public:
     const Shape row = f32(buffer(i.src).width);
     return expect({row, f32(1), row});
   }
+  Status operator()(const ConvolveInstruction &i) {
+    const ResidentWeight &matrix = weight(i.weight);
+    const StateSlot &slot = artifact.stateSlots[i.slot];
+    const uint32_t width = matrix.shape.rows, taps = matrix.shape.cols;
+    if (matrix.format.kind != WeightKind::kF32)
+      return invalidInput("the weight is ", nameOf(matrix.format.kind), ", expected f32");
+    if (width < kPanelRows || taps < 2)
+      return invalidInput("the weight is ", width, " x ", taps, ", expected at least ", kPanelRows,
+                          " elements with at least 2 taps");
+    MOERT_RETURN_IF_ERROR(checkState(slot, taps - 1, width));
+    return expect({f32(width), f32(width)});
+  }
+  Status operator()(const UnitNormInstruction &i) {
+    const uint64_t width = buffer(i.buffer).width;
+    if (i.epsilon < 0)
+      return invalidInput("epsilon is ", i.epsilon, ", expected at least 0");
+    if (i.segment == 0 || width % i.segment != 0)
+      return invalidInput("segment ", i.segment, ", expected a divisor of the width ", width);
+    return expect({f32(width)});
+  }
+  Status operator()(const DecayInstruction &i) {
+    const Shape row = f32(buffer(i.src).width);
+    return expect({row, row, row, row});
+  }
+  Status operator()(const DeltaRuleInstruction &i) {
+    if (i.keyHeads == 0 || i.heads == 0 || i.heads % i.keyHeads != 0)
+      return invalidInput(i.heads, " heads over ", i.keyHeads, " key heads, expected a multiple");
+    const uint64_t keys = buffer(i.key).width, values = buffer(i.value).width;
+    if (keys % i.keyHeads != 0 || values % i.heads != 0)
+      return invalidInput("keys of ", keys, " and values of ", values, " elements for ", i.keyHeads,
+                          " and ", i.heads, " heads, expected multiples");
+    MOERT_RETURN_IF_ERROR(
+        checkState(artifact.stateSlots[i.slot], i.heads * (keys / i.keyHeads), values / i.heads));
+    return expect({f32(keys), f32(keys), f32(values), f32(i.heads), f32(i.heads), f32(values)});
+  }
+  Status operator()(const GateInstruction &i) {
+    const Shape row = f32(buffer(i.src).width);
+    return expect({row, row, row});
+  }
   Status operator()(const HeadInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
     return expect({inputOf(matrix.format, matrix.shape.cols), f32(matrix.shape.rows)});
@@ -168,6 +207,13 @@ public:
 private:
   const ResidentWeight &weight(int32_t index) const { return artifact.residents[size_t(index)]; }
   const Buffer &buffer(int32_t index) const { return program.buffers[size_t(index)]; }
+
+  static Status checkState(const StateSlot &slot, uint64_t rows, uint64_t width) {
+    if (slot.rows != rows || slot.width != width)
+      return invalidInput("the state slot is ", slot.rows, " x ", slot.width, ", expected ", rows,
+                          " x ", width);
+    return {};
+  }
 
   Status expect(std::initializer_list<Shape> list) {
     shapes = list;
@@ -209,6 +255,8 @@ Status checkField(const Artifact &artifact, const BufferWalk &buffers, FieldRole
       return checkIndex(name, index, artifact.residents.size());
     if (role == FieldRole::kSlot)
       return checkIndex("KV slot", index, artifact.kvSlots.size());
+    if (role == FieldRole::kStateSlot)
+      return checkIndex("state slot", index, artifact.stateSlots.size());
     if (role == FieldRole::kRope)
       return checkIndex("rope", index, artifact.ropes.size());
     return checkIndex("MoE layer", index, artifact.moeLayers.size());

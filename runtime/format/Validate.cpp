@@ -111,7 +111,7 @@ static Status checkResidents(const Artifact &artifact) {
 }
 
 // Sums of at most 2^32 bytes and at most 2^30 tokens cannot overflow.
-static Status checkKvAndRopes(const Artifact &artifact) {
+static Status checkSlotsAndRopes(const Artifact &artifact) {
   uint64_t bytesPerToken = 0;
   for (size_t i = 0; i < artifact.kvSlots.size(); ++i) {
     const KvSlot &slot = artifact.kvSlots[i];
@@ -126,6 +126,18 @@ static Status checkKvAndRopes(const Artifact &artifact) {
     bytesPerToken += *elements * sizeof(float);
     if (bytesPerToken > kMaxBytesPerToken)
       return invalidInput("the KV slots need more than ", kMaxBytesPerToken, " bytes per token");
+  }
+  uint64_t stateBytes = 0;
+  for (size_t i = 0; i < artifact.stateSlots.size(); ++i) {
+    const StateSlot &slot = artifact.stateSlots[i];
+    if (slot.rows == 0 || slot.width == 0)
+      return invalidInput("state slot ", i, " is ", slot.rows, " x ", slot.width,
+                          ", expected at least 1 of each");
+    const uint64_t elements = uint64_t(slot.rows) * slot.width;
+    if (elements > kMaxStateBytes / sizeof(float) ||
+        (stateBytes += elements * sizeof(float)) > kMaxStateBytes)
+      return invalidInput("the state slots up to ", i, " need more than ", kMaxStateBytes,
+                          " bytes per sequence");
   }
   for (size_t i = 0; i < artifact.ropes.size(); ++i) {
     const Rope &rope = artifact.ropes[i];
@@ -165,7 +177,7 @@ Status validateArtifact(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkSections(artifact));
   MOERT_RETURN_IF_ERROR(checkResidents(artifact));
   MOERT_RETURN_IF_ERROR(validateMoeLayers(artifact));
-  MOERT_RETURN_IF_ERROR(checkKvAndRopes(artifact));
+  MOERT_RETURN_IF_ERROR(checkSlotsAndRopes(artifact));
   MOERT_RETURN_IF_ERROR(validatePlans(artifact));
   MOERT_RETURN_IF_ERROR(validateMeasured(artifact));
   return checkPrograms(artifact);

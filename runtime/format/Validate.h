@@ -13,6 +13,7 @@
 namespace moert {
 
 constexpr uint64_t kMaxBytesPerToken = uint64_t(1) << 32; // Arena of a program; KV of all slots.
+constexpr uint64_t kMaxStateBytes = uint64_t(1) << 32;    // All state slots of a sequence.
 constexpr uint32_t kMaxTokens = uint32_t(1) << 30;        // Positions, context.
 constexpr uint32_t kMaxPrefillChunk = uint32_t(1) << 20;
 constexpr size_t kMaxBuffers = 8192;

@@ -18,7 +18,7 @@ class OrderCheck {
 public:
   OrderCheck(const Artifact &whole, const Program &checked)
       : artifact(whole), program(checked), check(whole, checked),
-        isSlotStored(whole.kvSlots.size()) {}
+        isSlotStored(whole.kvSlots.size()), isStateUpdated(whole.stateSlots.size()) {}
 
   Status run();
 
@@ -34,11 +34,14 @@ private:
   Status order(const HeadInstruction &i) { return checkVocabulary(i.weight); }
   Status order(const StoreKvInstruction &i);
   Status order(const AttendInstruction &i);
+  Status order(const ConvolveInstruction &i) { return checkState(i.slot); }
+  Status order(const DeltaRuleInstruction &i) { return checkState(i.slot); }
   Status order(const RouteInstruction &i);
   Status order(const ExpertsInstruction &i);
   Status order(const PredictInstruction &i);
 
   Status checkVocabulary(int32_t weight) const;
+  Status checkState(uint32_t slot);
   template <typename T> Status checkJoined(const T &i, int32_t T::*result);
   Status checkReads(bool areBegun, const char *what) const;
 
@@ -46,7 +49,7 @@ private:
   const Program &program;
   ProgramCheck check;
   size_t at = 0, firstJoined = 0; // The instruction, and the first of those joined with it.
-  std::vector<bool> isSlotStored;
+  std::vector<bool> isSlotStored, isStateUpdated;
   std::optional<RouteInstruction> routed; // The last route.
   bool isReading = false; // Reads of its experts have begun, and the experts have not come yet.
 };
@@ -69,6 +72,15 @@ Status OrderCheck::order(const StoreKvInstruction &i) {
 Status OrderCheck::order(const AttendInstruction &i) {
   if (!isSlotStored[i.slot])
     return invalidInput("KV slot ", i.slot, " has not been stored before");
+  return {};
+}
+
+// An update replaces the state of the token before: a second one would take it for the next
+// token's.
+Status OrderCheck::checkState(uint32_t slot) {
+  if (isStateUpdated[slot])
+    return invalidInput("state slot ", slot, " is updated twice");
+  isStateUpdated[slot] = true;
   return {};
 }
 
@@ -180,6 +192,9 @@ Status OrderCheck::checkEnd() const {
   for (size_t i = 0; i < isSlotStored.size(); ++i)
     if (!isSlotStored[i])
       return invalidInput("KV slot ", i, " is never stored");
+  for (size_t i = 0; i < isStateUpdated.size(); ++i)
+    if (!isStateUpdated[i])
+      return invalidInput("state slot ", i, " is never updated");
   return {};
 }
 

@@ -197,6 +197,35 @@ struct KernelTable {
 
   /// p = sigmoid(x), as in gateRows. p may be x.
   void (*sigmoid)(const float *x, uint32_t count, float *p);
+
+  /// One token of a causal convolution, for the elements [begin, end) of a row; begin is a multiple
+  /// of 16. sum = fma(weight[i][j], input, sum) over taps j ascending from 0, the oldest input
+  /// first, x[i] last; y = sum, or silu(sum) as in siluMultiply. weight is in panel layout [panel]
+  /// [tap][16]. tail [taps - 1][width]: the input of token t is in row t mod (taps - 1); x[i]
+  /// replaces the oldest. y may be x; nothing but x and y need be aligned.
+  void (*convolve)(const float *x, const float *weight, uint32_t taps, float *tail, uint32_t width,
+                   uint32_t position, bool silu, uint32_t begin, uint32_t end, float *y);
+
+  /// Each run of `segment` elements (a divisor of cols; it need not be aligned) in place: the sum
+  /// of squares as in norm, r = 1 / sqrt(sum + epsilon), x * r.
+  void (*unitNorm)(float *x, uint64_t xStride, uint32_t rows, uint32_t cols, uint32_t segment,
+                   float epsilon);
+
+  /// y = exp(-exp(logRate) * softplus(x + bias)), elementwise, where x + bias is rounded to f32 and
+  /// everything after it is in double (runtime/base/DeterministicMath.h), rounded once. y may be x.
+  void (*decay)(const float *x, const float *logRate, const float *bias, uint32_t count, float *y);
+
+  /// One token of one head of the gated delta rule. state [keyDim][valueDim]; per column d, over
+  /// rows i ascending: state[i][d] = decay * state[i][d], recalled = fma(key[i], state[i][d],
+  /// recalled) from 0; u = write * (value[d] - recalled); state[i][d] = fma(key[i], u,
+  /// state[i][d]), sum = fma(query[i], state[i][d], sum) from 0; out[d] = scale * sum. Nothing need
+  /// be aligned.
+  void (*deltaRule)(const float *query, const float *key, const float *value, float decay,
+                    float write, float scale, uint32_t keyDim, uint32_t valueDim, float *state,
+                    float *out);
+
+  /// y = sigmoid(gate) * x, sigmoid as in gateRows, or gate * x. y may be x or gate.
+  void (*gate)(GateKind kind, const float *x, const float *gate, uint32_t cols, float *y);
 };
 
 /// The activation of a gated network, by the kernel of its kind: y = activation(gate, up), in rows

@@ -71,6 +71,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
       {"tokenizer", model.tokenizerBytes, true},
       {"resident weights", roundUp(model.residentBytes, 4096)},
       {"KV cache", roundUp(model.kvBytesPerToken * request.contextTokens, 4096) * request.sessions},
+      {"recurrent states", roundUp(model.stateBytes, 4096) * request.sessions},
       {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
                           roundUp(scratch, 4096) * request.threads},
       {"logits", roundUp(model.logitsBytes * request.logitsRows, 4096)},

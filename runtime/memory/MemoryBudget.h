@@ -22,6 +22,7 @@ struct ModelFootprint {
   uint64_t pathsBytes = 0;            // The activation-path table, for plans that use it.
   uint64_t tokenizerBytes = 0;        // The table and everything built from it.
   uint64_t kvBytesPerToken = 0;       // All slots.
+  uint64_t stateBytes = 0;            // All state slots of a sequence.
   uint64_t arenaBytesPerToken = 0;    // The largest program's.
   uint64_t logitsBytes = 0;           // One row.
   uint64_t attentionScratchBytes = 0; // Per thread, plus the next for each token of the context.

@@ -19,7 +19,7 @@ void checkAttention(const moec::ModelDescription &model,
   require(attention.query.weight.rows == attention.heads * attention.headDim);
   require(!attention.sinks || attention.sinks->cols == attention.heads);
   require(attention.rope && *attention.rope < model.ropes.size());
-  require(model.ropes[*attention.rope].inverseFrequencies.size() * 2 == attention.headDim);
+  require(model.ropes[*attention.rope].inverseFrequencies.size() * 2 <= attention.headDim);
 }
 
 void checkLatentAttention(const moec::LatentAttentionDescription &attention) {
@@ -43,6 +43,16 @@ void checkMoe(const moec::MoeDescription &moe) {
   require(std::isfinite(expert.activation.alpha) && std::isfinite(expert.activation.limit));
 }
 
+void checkDeltaNet(const moec::DeltaNetDescription &net) {
+  require(net.keyHeads > 0 && net.heads > 0 && net.heads % net.keyHeads == 0);
+  require(net.query.linear.weight.rows == net.key.linear.weight.rows);
+  require(net.key.linear.weight.rows % net.keyHeads == 0);
+  require(net.value.linear.weight.rows == net.heads * net.outputNorm.weight.cols);
+  for (const moec::ConvolvedDescription *convolved : {&net.query, &net.key, &net.value})
+    require(convolved->taps.rows == convolved->linear.weight.rows && convolved->taps.rows >= 16 &&
+            convolved->taps.cols >= 2);
+}
+
 /// What the stages behind rely on in a description.
 void checkDescription(const moec::ModelDescription &model) {
   require(model.vocabularySize > 0 && model.hiddenSize > 0 && !model.layers.empty());
@@ -51,6 +61,10 @@ void checkDescription(const moec::ModelDescription &model) {
   for (const moec::LayerDescription &layer : model.layers) {
     if (layer.latentAttention)
       checkLatentAttention(*layer.latentAttention);
+    else if (layer.deltaNet)
+      checkDeltaNet(*layer.deltaNet);
+    else if (layer.shortConvolution)
+      require(layer.shortConvolution->taps.rows == model.hiddenSize);
     else
       checkAttention(model, layer.attention);
     require(layer.dense.has_value() != layer.moe.has_value());

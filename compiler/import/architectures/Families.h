@@ -22,5 +22,7 @@ moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
 
 } // namespace moec

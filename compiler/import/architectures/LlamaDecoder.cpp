@@ -130,7 +130,7 @@ Status describeLayers(const DecoderConfig &decoder, const FillLayer &fillLayer,
                       const ConfigObject &config, ModelDescription &model) {
   uint64_t experts = 0;
   for (uint32_t layer = 0; layer < decoder.layerCount; ++layer) {
-    const std::string prefix = strCat("model.layers.", layer, ".");
+    const std::string prefix = strCat(decoder.prefix, "layers.", layer, ".");
     LayerDescription &description = model.layers.emplace_back();
     description.attentionNorm =
         rmsNorm(decoder, prefix + "input_layernorm.weight", decoder.hiddenSize);
@@ -154,6 +154,7 @@ NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32
   NormDescription norm;
   norm.epsilon = decoder.epsilon;
   norm.weight = vectorSource(std::move(tensor), width);
+  norm.weight.addsOne = decoder.normsAddOne;
   return norm;
 }
 
@@ -297,8 +298,8 @@ Result<float> readMultiplier(const ConfigObject &config, std::string_view key,
   return static_cast<float>(value);
 }
 
-Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder) {
-  MOERT_ASSIGN_OR_RETURN(const double factor, readPartialRotaryFactor(config));
+Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder, double fallback) {
+  MOERT_ASSIGN_OR_RETURN(const double factor, readPartialRotaryFactor(config, fallback));
   decoder.rope.isPartial = true;
   decoder.rope.dim = static_cast<uint32_t>(decoder.headDim * factor); // As the reference rounds.
   if (decoder.rope.dim < 2 || decoder.rope.dim % 2 != 0)
@@ -326,14 +327,15 @@ Status requireKeys(const ConfigObject &config, std::initializer_list<std::string
   return Status();
 }
 
-Result<DecoderConfig> readDecoderConfig(const ConfigObject &config) {
-  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderWithoutHeads(config));
+Result<DecoderConfig> readDecoderConfig(const ConfigObject &config, std::string_view epsilonKey) {
+  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderWithoutHeads(config, epsilonKey));
   MOERT_RETURN_IF_ERROR(readHeads(config, decoder));
   decoder.rope.dim = decoder.headDim;
   return decoder;
 }
 
-Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config) {
+Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config,
+                                              std::string_view epsilonKey) {
   MOERT_RETURN_IF_ERROR(checkCommonKeys(config));
   DecoderConfig decoder;
   MOERT_ASSIGN_OR_RETURN(decoder.activation, readActivation(config));
@@ -342,7 +344,7 @@ Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config) {
   MOERT_ASSIGN_OR_RETURN(decoder.layerCount, config.integer("num_hidden_layers", 1, kMaxLayers));
   MOERT_ASSIGN_OR_RETURN(decoder.maxPositions,
                          config.integer("max_position_embeddings", 1, kMaxPositions));
-  MOERT_ASSIGN_OR_RETURN(const double epsilon, config.real("rms_norm_eps", 0, 1));
+  MOERT_ASSIGN_OR_RETURN(const double epsilon, config.real(epsilonKey, 0, 1));
   decoder.epsilon = static_cast<float>(epsilon);
   MOERT_ASSIGN_OR_RETURN(decoder.tiedHead, config.boolean("tie_word_embeddings", false));
   return decoder;
@@ -355,13 +357,13 @@ Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
   model.vocabularySize = decoder.vocabularySize;
   model.hiddenSize = decoder.hiddenSize;
   model.maxPositions = decoder.maxPositions;
-  model.embedding =
-      matrixSource("model.embed_tokens.weight", decoder.vocabularySize, decoder.hiddenSize);
+  model.embedding = matrixSource(decoder.prefix + "embed_tokens.weight", decoder.vocabularySize,
+                                 decoder.hiddenSize);
   MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.rope));
   model.ropes.push_back(std::move(rope));
   MOERT_RETURN_IF_ERROR(readSpecialTokens(input, model));
   MOERT_RETURN_IF_ERROR(describeLayers(decoder, fillLayer, input.config, model));
-  model.finalNorm = rmsNorm(decoder, "model.norm.weight", decoder.hiddenSize);
+  model.finalNorm = rmsNorm(decoder, decoder.prefix + "norm.weight", decoder.hiddenSize);
   MOERT_RETURN_IF_ERROR(describeHead(input, decoder, model));
   return model;
 }

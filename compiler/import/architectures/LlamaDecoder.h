@@ -31,8 +31,10 @@ struct DecoderConfig {
   uint32_t maxPositions = 0;
   float epsilon = 0;
   moert::GluActivation activation;
-  bool tiedHead = false; // From the config; describeDecoder() checks it against the tensors.
-  RopeKind rope;         // Rotates whole heads, unless the family changes it.
+  bool tiedHead = false;    // From the config; describeDecoder() checks it against the tensors.
+  RopeKind rope;            // Rotates whole heads, unless the family changes it.
+  bool normsAddOne = false; // Norms multiply by 1 + weight.
+  std::string prefix = "model."; // All tensor names but the head's begin with it.
 };
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
@@ -46,10 +48,12 @@ inline constexpr uint32_t kMaxSharedExperts = 1024;
 
 /// Reads and checks these keys. Refuses what no supported family computes: activations other than
 /// SiLU, quantized weights, data types other than plain floats.
-moert::Result<DecoderConfig> readDecoderConfig(const ConfigObject &config);
+moert::Result<DecoderConfig> readDecoderConfig(const ConfigObject &config,
+                                               std::string_view epsilonKey = "rms_norm_eps");
 
 /// The same without the keys of heads, for attention that has others.
-moert::Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config);
+moert::Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config,
+                                                     std::string_view epsilonKey = "rms_norm_eps");
 
 /// Refuses a config without one of these keys, where no default is safe: published values differ
 /// from those of the reference implementation.
@@ -70,7 +74,8 @@ moert::Result<float> readMultiplier(const ConfigObject &config, std::string_view
                                     std::optional<double> fallback = std::nullopt);
 
 /// Rotates only the first elements of each head, by partial_rotary_factor.
-moert::Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder);
+moert::Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder,
+                                 double fallback = 1);
 
 /// Experts per token: an integer from 1 to `experts`, which the config has as expertsKey.
 moert::Result<uint32_t> readTopK(const ConfigObject &config, std::string_view key, uint32_t experts,

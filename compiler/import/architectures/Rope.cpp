@@ -191,12 +191,12 @@ Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<doubl
 
 } // namespace
 
-Result<double> readPartialRotaryFactor(const ConfigObject &config) {
+Result<double> readPartialRotaryFactor(const ConfigObject &config, double fallback) {
   const char *const key = "partial_rotary_factor";
   if (config.has(key) || !config.has("rope_parameters"))
-    return config.has(key) ? config.real(key, 0, 1) : Result<double>(1.0);
+    return config.has(key) ? config.real(key, 0, 1) : Result<double>(fallback);
   MOERT_ASSIGN_OR_RETURN(const ConfigObject parameters, config.object("rope_parameters"));
-  return parameters.has(key) ? parameters.real(key, 0, 1) : Result<double>(1.0);
+  return parameters.has(key) ? parameters.real(key, 0, 1) : Result<double>(fallback);
 }
 
 Result<double> readScoreFactor(const ConfigObject &config) {

@@ -28,7 +28,7 @@ moert::Result<RopeDescription> readRope(const ConfigObject &config, const RopeKi
 /// there is none, or without YaRN.
 moert::Result<double> readScoreFactor(const ConfigObject &config);
 
-/// partial_rotary_factor, of the config or of its rope_parameters; 1 if there is none.
-moert::Result<double> readPartialRotaryFactor(const ConfigObject &config);
+/// partial_rotary_factor, of the config or of its rope_parameters, or the fallback.
+moert::Result<double> readPartialRotaryFactor(const ConfigObject &config, double fallback = 1);
 
 } // namespace moec

@@ -2,7 +2,7 @@
 //
 //   Model    an opened artifact: checked, tokenizer ready, no weights in memory
 //   Engine   a loaded model: resident weights, expert cache, worker threads
-//   Session  one sequence: its tokens' keys and values
+//   Session  one sequence: its tokens' keys and values, and its recurrent states
 //
 // The caller owns all three and destroys them in the order Session, Engine, Model. One thread at a
 // time uses an engine and its sessions; the engine runs further threads of its own.
@@ -145,7 +145,9 @@ public:
   /// Refused before anything is computed: a batch without tokens or with too many, a session that
   /// is null, is in the batch twice, has no tokens in it, belongs to another engine or has ended,
   /// a sequence longer than its context, a token outside the vocabulary. After any error the
-  /// sessions are as before the call. An observer must not call the engine or end a session.
+  /// sessions are as before the call; but those of a model with recurrent states that have tokens
+  /// are refused after a step that failed, until they are reset: a state cannot go back. An
+  /// observer must not call the engine or end a session.
   Status step(std::span<const SessionTokens> batch, StepObserver &observer);
 
   /// step() for any number of tokens of one session, chunk by chunk. Invalid arguments are refused

@@ -7,6 +7,7 @@
 
 #include "runtime/kernels/cpu/Attention.h"
 #include "runtime/kernels/cpu/LinearFloat.h"
+#include "runtime/kernels/cpu/Recurrence.h"
 
 #include "runtime/kernels/cpu/LinearQuantized.h"
 
@@ -36,6 +37,11 @@ constexpr KernelTable tableFor(Isa isa, const char *name) {
       .combineRanks = combineRanks,
       .softmax = softmax,
       .sigmoid = sigmoid,
+      .convolve = convolve,
+      .unitNorm = unitNorm,
+      .decay = reference::decay, // A few numbers per token, in double.
+      .deltaRule = deltaRule,
+      .gate = gate,
   };
 }
 

@@ -39,5 +39,13 @@ void combineRanks(const float *rankRows, uint64_t stride, const float *weights, 
                   uint32_t cols, float *out);
 void softmax(const float *x, uint32_t count, float *p);
 void sigmoid(const float *x, uint32_t count, float *p);
+void convolve(const float *x, const float *weight, uint32_t taps, float *tail, uint32_t width,
+              uint32_t position, bool silu, uint32_t begin, uint32_t end, float *y);
+void unitNorm(float *x, uint64_t xStride, uint32_t rows, uint32_t cols, uint32_t segment,
+              float epsilon);
+void decay(const float *x, const float *logRate, const float *bias, uint32_t count, float *y);
+void deltaRule(const float *query, const float *key, const float *value, float decay, float write,
+               float scale, uint32_t keyDim, uint32_t valueDim, float *state, float *out);
+void gate(GateKind kind, const float *x, const float *gate, uint32_t cols, float *y);
 
 } // namespace moert::reference

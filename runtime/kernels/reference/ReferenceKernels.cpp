@@ -25,6 +25,11 @@ const KernelTable &referenceKernels() {
       .combineRanks = reference::combineRanks,
       .softmax = reference::softmax,
       .sigmoid = reference::sigmoid,
+      .convolve = reference::convolve,
+      .unitNorm = reference::unitNorm,
+      .decay = reference::decay,
+      .deltaRule = reference::deltaRule,
+      .gate = reference::gate,
   };
   return kTable;
 }

@@ -129,6 +129,8 @@ private:
                        ProductRole::kAttention);
     int32_t v = linear(x, name + ".v", kKvHeads * kHeadDim, options.residents, layer,
                        ProductRole::kAttention);
+    if (options.hasStates)
+      states(q, k, normed, number);
     add(RopeInstruction{q, kHeads, kHeadDim, 0}, layer);
     add(RopeInstruction{k, kKvHeads, kHeadDim, 0}, layer);
     add(StoreKvInstruction{k, v, number}, layer);
@@ -138,6 +140,25 @@ private:
     int32_t o = linear(input(attended, options.residents, layer), name + ".o", options.hidden,
                        options.residents, layer, ProductRole::kAttention);
     add(AddInstruction{hidden, o, hidden, 1}, layer);
+  }
+
+  /// Convolves the queries and gates them by what a delta rule with the keys reads of them.
+  void states(int32_t q, int32_t k, int32_t normed, uint32_t number) {
+    int32_t layer = static_cast<int32_t>(number);
+    std::string name = "layer" + std::to_string(number);
+    int32_t taps = resident(name + ".taps", kHeads * kHeadDim, 4, WeightKind::kF32);
+    int32_t rate = resident(name + ".rate", 1, kHeads, WeightKind::kF32);
+    add(ConvolveInstruction{q, q, taps, 2 * number, true}, layer);
+    add(UnitNormInstruction{k, 1e-6f, kHeadDim}, layer);
+    int32_t decay =
+        linear(normed, name + ".decay", kHeads, WeightKind::kF32, layer, ProductRole::kAttention);
+    int32_t write =
+        linear(normed, name + ".write", kHeads, WeightKind::kF32, layer, ProductRole::kAttention);
+    add(DecayInstruction{decay, decay, rate, rate}, layer);
+    int32_t read = buffer(kHeads * kHeadDim);
+    add(DeltaRuleInstruction{k, k, q, decay, write, read, 2 * number + 1, kKvHeads, kHeads, 0.25f},
+        layer);
+    add(GateInstruction{q, read, q, GateKind::kSigmoid}, layer);
   }
 
   void predict(int32_t src, int32_t scores, uint32_t later, uint32_t ahead, bool beginsReads,
@@ -281,6 +302,10 @@ void describe(Artifact &artifact, const SyntheticOptions &options) {
   artifact.pageBytes = 4096;
   artifact.ropes = {{RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}}};
   artifact.kvSlots.assign(kLayers, {kKvHeads, kHeadDim, kHeadDim});
+  for (uint32_t l = 0; options.hasStates && l < kLayers; ++l) {
+    artifact.stateSlots.push_back({3, kHeads * kHeadDim});
+    artifact.stateSlots.push_back({kHeads * kHeadDim, kHeadDim});
+  }
   for (uint32_t l = 0; l < kLayers; ++l) {
     MoeLayer layer;
     layer.layer = l;

@@ -27,6 +27,7 @@ struct SyntheticOptions {
   bool routesOutside = false;    // Route and predict instructions belong to no layer.
   bool biasesPrefetches = false; // Gates have biases, which routers do not have.
   bool sharesScores = false;     // The predictions of a layer share one buffer of scores.
+  bool hasStates = false;        // Queries pass through a convolution and a delta rule.
   std::vector<Plan> plans = {};  // Empty: one plan that caches everything.
   /// The section of activation-path tables; empty: none.
   std::vector<std::byte> paths = {};

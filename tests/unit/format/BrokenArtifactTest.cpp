@@ -226,6 +226,26 @@ TEST_CASE("broken plans, slots and ropes are refused") {
        "MoE layer 0 has a quota of 1000 pages, all its records need"},
       {"the smaller budget first", [](Artifact &a) { std::swap(a.plans[0], a.plans[1]); },
        "expected the largest first"},
+      {"a state without rows",
+       [](Artifact &a) {
+         a.stateSlots = {{0, 16}};
+       },
+       "state slot 0 is 0 x 16, expected at least 1 of each"},
+      {"a state without width",
+       [](Artifact &a) {
+         a.stateSlots = {{3, 16}, {3, 0}};
+       },
+       "state slot 1 is 3 x 0"},
+      {"a state of 2^64 elements",
+       [](Artifact &a) {
+         a.stateSlots = {{0xffffffff, 0xffffffff}};
+       },
+       "the state slots up to 0 need more than 4294967296 bytes per sequence"},
+      {"states that are too large together",
+       [](Artifact &a) {
+         a.stateSlots.assign(3, {1 << 15, 1 << 14});
+       },
+       "the state slots up to 2 need more than"},
       {"a slot without heads", [](Artifact &a) { a.kvSlots[0].kvHeads = 0; },
        "KV slot 0 has 0 heads"},
       {"a slot of many bytes",

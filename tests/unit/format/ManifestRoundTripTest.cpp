@@ -26,6 +26,7 @@ public:
     });
     a.moeLayers = list<MoeLayer>([&] { return moeLayer(); });
     a.kvSlots = list<KvSlot>([&] { return KvSlot{u32(), u32(), u32()}; });
+    a.stateSlots = list<StateSlot>([&] { return StateSlot{u32(), u32()}; });
     a.ropes = list<Rope>([&] {
       return Rope{RopeStyle(below(2)), f32(), list<float>([&] { return f32(); })};
     });

@@ -32,6 +32,11 @@ constexpr const char *kSymbols = R"(
   moe.weight @c288 vector from <tensor = "ub", rows = 1, cols = 288, type = bf16> as <kind = f32>
   moe.weight @b192 vector from <tensor = "db", rows = 1, cols = 192, type = bf16> as <kind = f32>
   moe.weight @b4 vector from <tensor = "s", rows = 1, cols = 4, type = bf16> as <kind = f32>
+  moe.weight @c taps from <tensor = "c", rows = 64, cols = 4, type = bf16> as <kind = f32>
+  moe.weight @r3 vector from <tensor = "r", rows = 1, cols = 3, type = bf16> as <kind = f32>
+  moe.state_slot @s0 rows 1 width 1
+  moe.state_slot @s1 rows 3 width 64
+  moe.state_slot @s2 rows 96 width 32
   moe.kv_slot @kv0 heads 1 key 8 value 8
   moe.kv_slot @kv1 heads 2 key 16 value 8
   moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32]
@@ -169,6 +174,74 @@ TEST_CASE("a product per head keeps its fields") {
   CHECK(i.weight == 10);
   CHECK(i.heads == 2);
   CHECK(i.kept == 8);
+}
+
+TEST_CASE("a convolution keeps its fields") {
+  auto i = buildOne<moert::ConvolveInstruction>(
+      "moe.exec.convolve %f64a to %f64b weight @c slot @s1 silu true : " + kF64 + ", " + kF64);
+  CHECK(i.src == 0);
+  CHECK(i.dst == 1);
+  CHECK(i.weight == 11);
+  CHECK(i.slot == 1);
+  CHECK(i.silu);
+  i = buildOne<moert::ConvolveInstruction>(
+      "moe.exec.convolve %f64a to %f64b weight @c slot @s1 silu false : " + kF64 + ", " + kF64);
+  CHECK_FALSE(i.silu);
+}
+
+TEST_CASE("a division by lengths keeps its fields") {
+  auto i = buildOne<moert::UnitNormInstruction>(
+      "moe.exec.unit_norm %f64b epsilon 0.5 segment 16 : " + kF64, kWriteF64b);
+  CHECK(i.buffer == 1);
+  CHECK(i.epsilon == 0.5f);
+  CHECK(i.segment == 16);
+}
+
+TEST_CASE("a decay keeps its fields") {
+  const std::string f3 = "!moe.buffer<f32, 3>";
+  auto i = buildOne<moert::DecayInstruction>("moe.exec.decay %s to %s2 rate @r3 bias @b3 : " + f3 +
+                                                 ", " + f3,
+                                             "%s2 = moe.buffer at 2880 : " + f3 + "\n" + kWriteS);
+  CHECK(i.src == 7);
+  CHECK(i.dst == 14);
+  CHECK(i.logRate == 12);
+  CHECK(i.bias == 9);
+}
+
+TEST_CASE("a delta rule keeps its fields") {
+  const std::string f3 = "!moe.buffer<f32, 3>", f32 = "!moe.buffer<f32, 32>";
+  auto i = buildOne<moert::DeltaRuleInstruction>(
+      "moe.exec.delta_rule %k, %k2, %f96a decay %s write %s2 to %f96b slot @s2 keys 1 heads 3 "
+      "scale "
+      "0.25 : " +
+          f32 + ", " + f32 + ", " + kF96 + ", " + f3 + ", " + f3 + ", " + kF96,
+      "%s2 = moe.buffer at 2880 : " + f3 + "\n%k2 = moe.buffer at 2944 : " + f32 + "\n" + kWriteK +
+          kWriteS + kWriteF96a + "moe.exec.linear %f64a to %k2 weight @w32 : " + kF64 + ", " + f32 +
+          "\nmoe.exec.linear %f64a to %s2 weight @w3 : " + kF64 + ", " + f3 + "\n");
+  CHECK(i.query == 5);
+  CHECK(i.key == 15);
+  CHECK(i.value == 3);
+  CHECK(i.decay == 7);
+  CHECK(i.write == 14);
+  CHECK(i.dst == 4);
+  CHECK(i.slot == 2);
+  CHECK(i.keyHeads == 1);
+  CHECK(i.heads == 3);
+  CHECK(i.scale == 0.25f);
+}
+
+TEST_CASE("an elementwise gate keeps its fields") {
+  auto i = buildOne<moert::GateInstruction>(
+      "moe.exec.gate %f64a by %f64b to %f64b linear : " + kF64 + ", " + kF64 + ", " + kF64,
+      kWriteF64b);
+  CHECK(i.src == 0);
+  CHECK(i.gate == 1);
+  CHECK(i.dst == 1);
+  CHECK(i.kind == moert::GateKind::kLinear);
+  i = buildOne<moert::GateInstruction>("moe.exec.gate %f64a by %f64b to %f64b sigmoid : " + kF64 +
+                                           ", " + kF64 + ", " + kF64,
+                                       kWriteF64b);
+  CHECK(i.kind == moert::GateKind::kSigmoid);
 }
 
 TEST_CASE("a rotation keeps its fields") {
