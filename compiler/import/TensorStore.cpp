@@ -97,7 +97,7 @@ Result<WeightTensor> TensorStore::weight(std::string_view name) const {
     MOERT_ASSIGN_OR_RETURN(weight.coded, weightCodec->describe(storedTensors, entry->codes, name));
     weight.location = entry->codes;
     weight.shape = weight.coded->shape();
-    weight.type = StoredType::kF32;
+    weight.type = weight.coded->plainType();
     return weight;
   }
   const std::optional<TensorLocation> location = storedTensors.find(name);

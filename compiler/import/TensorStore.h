@@ -22,7 +22,7 @@ namespace moec {
 struct WeightTensor {
   TensorLocation location; // Its tensor; of a quantized weight, that of the codes.
   std::vector<uint64_t> shape;
-  std::optional<StoredType> type;   // F32 if quantized. Absent: a type that is not read.
+  std::optional<StoredType> type;   // If quantized, plainType(). Absent: a type that is not read.
   std::optional<CodedWeight> coded; // Absent: the tensor holds the values.
 };
 

@@ -232,6 +232,14 @@ std::vector<uint64_t> CodedWeight::shape() const {
   return shape;
 }
 
+StoredType CodedWeight::plainType() const {
+  const auto isFormat = [](const Plane &plane, const NumberFormat &format) {
+    return plane.format.values.data() == format.values.data();
+  };
+  const bool isMicroscaled = isFormat(codes, e2m1Format()) && isFormat(scales, e8m0Format());
+  return isMicroscaled && !zeroPoints && !globalScale ? StoredType::kBf16 : StoredType::kF32;
+}
+
 Status decodeRegion(const StoredTensors &stored, const CodedWeight &weight,
                     const CodedRegion &region, std::span<float> out) {
   const bool isReordered = weight.groupOfColumn.has_value();

@@ -10,6 +10,7 @@
 
 #include "compiler/import/ShardSet.h"
 #include "compiler/import/StoredTensors.h"
+#include "compiler/import/StoredType.h"
 #include "compiler/import/codecs/NumberFormat.h"
 #include "runtime/base/Status.h"
 
@@ -62,6 +63,9 @@ struct CodedWeight {
 
   /// The shape of the plain tensor.
   std::vector<uint64_t> shape() const;
+  /// A type that holds every value exactly: BF16 for E2M1 times a power of two, which has two
+  /// significant bits and no exponent below BF16's; F32 for all others.
+  StoredType plainType() const;
 };
 
 struct CodedRegion {

@@ -103,14 +103,9 @@ module attributes {
     slices [[#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>,
              #moe.format<kind = int2, group = 64, activationGroup = 32, refines = true>],
             [#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>]]
-  // CHECK: moe.moe_layer @clamped layer 3 clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 experts 2 matrices
-  moe.moe_layer @clamped layer 3 clamped_swiglu alpha 1.5 limit 7.0 experts 2
-    matrices [#moe.expert_matrix<gate, [<tensor = "gu", rows = 96, cols = 64, type = bf16, rowStep = 2, transposed = true>]>,
-              #moe.expert_matrix<up, [<tensor = "gu", rows = 96, cols = 64, type = bf16, firstRow = 1, rowStep = 2, transposed = true>]>,
-              #moe.expert_matrix<down, [<tensor = "dn", rows = 64, cols = 96, type = bf16, transposed = true>]>]
-  // CHECK: moe.moe_layer @floats
+  // CHECK: moe.moe_layer @floats layer 0 clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 experts 1 matrices
   // CHECK-SAME: slices {{\[\[}}#bf16]]
-  moe.moe_layer @floats layer 0 silu experts 1
+  moe.moe_layer @floats layer 0 clamped_swiglu alpha 1.5 limit 7.0 experts 1
     matrices [#moe.expert_matrix<gate, [<tensor = "a", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<up, [<tensor = "b", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "c", rows = 64, cols = 96, type = bf16>]>]
@@ -145,8 +140,8 @@ module attributes {
     moe.predict %b router <@router, bias = @pair> of @experts ahead 3 : tensor<?x64xf32>
     // CHECK: moe.experts %{{.*}} of @experts chosen %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     %x = moe.experts %b of @experts chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.experts %{{.*}} of @clamped chosen %{{.*}}, %{{.*}} gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %xb = moe.experts %b of @clamped chosen %e, %w gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    // CHECK: moe.experts %{{.*}} of @experts chosen %{{.*}}, %{{.*}} gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    %xb = moe.experts %b of @experts chosen %e, %w gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
     // CHECK: moe.shared_expert %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
     %s = moe.shared_expert %b network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
     // CHECK: moe.dense %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>

@@ -1,4 +1,5 @@
 // MXFP4 checkpoints as gpt-oss publishes them.
+#include "runtime/base/HalfFloat.h"
 #include "tests/unit/import/TestCodec.h"
 
 #include <doctest/doctest.h>
@@ -64,6 +65,29 @@ TEST_CASE("the first bytes of an MXFP4 weight by hand") {
   expected[2] = 2;
   expected[3] = -2;
   CHECK(decoded(files, source) == expected);
+}
+
+TEST_CASE(
+    "BF16 holds every MXFP4 value, from the smallest scale to the largest with finite codes") {
+  std::vector<uint32_t> codes;
+  for (uint32_t code = 0; code < 16; ++code)
+    codes.push_back(code << 4 | code);
+  for (const uint32_t scale : {0u, 1u, 127u, 252u}) {
+    const TestCheckpoint files = quantizedTensors({{"quant_method", "mxfp4"}},
+                                                  {byteTensor("w_blocks", "U8", {1, 1, 16}, codes),
+                                                   byteTensor("w_scales", "U8", {1, 1}, {scale})});
+    WeightSource source = wholeWeight("w", 1, 32);
+    source.transposed = true;
+    const std::vector<float> values = decoded(files, source);
+    CHECK(values[2] == std::ldexp(0.5f, static_cast<int>(scale) - 127));
+    for (const float value : values)
+      CHECK(moert::bf16ToF32(moert::f32ToBf16(value)) == value);
+  }
+  const TemporaryDirectory directory;
+  fused().write(directory);
+  const auto opened = moec::Checkpoint::open(directory.path());
+  REQUIRE(opened.isOk());
+  CHECK(*opened->storedType(expert(0)) == moec::StoredType::kBf16);
 }
 
 TEST_CASE(
