@@ -74,6 +74,49 @@ TEST_CASE("experts quantized with calibration differ from rounded ones") {
   CHECK(recordsOf(*fitted.filled()) != recordsOf(*rounded.filled()));
 }
 
+TEST_CASE("experts are quantized with their activation and their own biases") {
+  PoolFixture fixture;
+  // Biases of gate, up and down for 4 experts of 24 x 32.
+  const auto first = int32_t(fixture.plan.residentSources.size());
+  fixture.plan.residentSources.push_back({"gate_bias", 1, 96, {}});
+  fixture.plan.residentSources.push_back({"up_bias", 1, 96, {}});
+  fixture.plan.residentSources.push_back({"down_bias", 1, 128, {}});
+  fixture.writeWeights(5);
+  size_t filled = 0;
+  const auto normsOf = [&] {
+    fixture.options.directory = fixture.directory.path("pool" + std::to_string(filled++));
+    std::filesystem::create_directory(fixture.options.directory);
+    auto pool = fixture.filled();
+    std::vector<double> norms;
+    for (size_t layer = 0; layer < 2; ++layer)
+      for (size_t expert = 0; expert < 4; ++expert)
+        norms.push_back(pool->expert(layer, expert).squaredNorm);
+    return norms;
+  };
+  const std::vector<double> plain = normsOf();
+  const auto checkSecondLayer = [&] {
+    const std::vector<double> norms = normsOf();
+    for (size_t i = 0; i < 8; ++i)
+      CHECK((norms[i] != plain[i]) == (i >= 4));
+  };
+  fixture.plan.artifact.moeLayers[1].activation = {Activation::kClampedSwiglu, 1.702f, 7};
+  checkSecondLayer();
+  fixture.plan.artifact.moeLayers[1].activation = {};
+  ExpertsInstruction *second = nullptr;
+  for (Instruction &instruction : fixture.plan.artifact.programs.front().instructions)
+    if (auto *experts = std::get_if<ExpertsInstruction>(&instruction))
+      second = experts;
+  REQUIRE(second);
+  using Bias = int32_t ExpertsInstruction::*;
+  constexpr Bias kBiases[] = {&ExpertsInstruction::gateBias, &ExpertsInstruction::upBias,
+                              &ExpertsInstruction::downBias};
+  for (int32_t i = 0; i < 3; ++i) {
+    second->*kBiases[i] = first + i;
+    checkSecondLayer();
+    second->*kBiases[i] = kNone;
+  }
+}
+
 TEST_CASE("an interrupted pool resumes to the same bytes, wherever it stopped") {
   PoolFixture whole;
   auto expected = recordsOf(*whole.filled());
