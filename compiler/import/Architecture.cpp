@@ -35,6 +35,7 @@ constexpr std::array kFamilies = {
     Family{"gpt_oss", "GptOssForCausalLM", describeGptOss},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
     Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe},
+    Family{"lfm2_moe", "Lfm2MoeForCausalLM", describeLfm2Moe},
     Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe},
     Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral},

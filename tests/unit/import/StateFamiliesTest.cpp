@@ -56,6 +56,20 @@ nlohmann::json qwen35Config() {
           {"text_config", text}};
 }
 
+nlohmann::json lfm2Config() {
+  return {{"model_type", "lfm2_moe"},   {"architectures", {"Lfm2MoeForCausalLM"}},
+          {"hidden_size", 16},          {"num_hidden_layers", 3},
+          {"num_attention_heads", 4},   {"num_key_value_heads", 2},
+          {"vocab_size", 16},           {"max_position_embeddings", 64},
+          {"norm_eps", 1e-5},           {"rope_theta", 1e6},
+          {"eos_token_id", 2},          {"layer_types", {"conv", "conv", "full_attention"}},
+          {"conv_L_cache", 3},          {"conv_bias", false},
+          {"num_dense_layers", 1},      {"intermediate_size", 6},
+          {"moe_intermediate_size", 3}, {"num_experts", 4},
+          {"num_experts_per_tok", 2},   {"routed_scaling_factor", 1.5},
+          {"tie_embedding", true}};
+}
+
 /// With a checkpoint that holds one tensor, or none.
 moert::Result<ModelDescription> tryDescribe(const nlohmann::json &json,
                                             std::string_view held = "") {
@@ -233,4 +247,43 @@ TEST_CASE("configs of Qwen3.5-MoE that no model has are refused") {
   checkRefused(qwen35Config(), {{"text_config", 1, "an object"},
                                 {"tie_word_embeddings", 1, "true or false"},
                                 {"architectures", {"Qwen3_5ForCausalLM"}, "Qwen3_5MoeFor"}});
+}
+
+TEST_CASE("LFM2-MoE has short convolutions between two gates") {
+  const ModelDescription model = describe(lfm2Config());
+  const moec::ShortConvolutionDescription &mixer = model.layers[1].shortConvolution.value();
+  const char *const in = "model.layers.1.conv.in_proj.weight";
+  checkPart(mixer.before.weight, in, 16, 0);
+  checkPart(mixer.after.weight, in, 16, 16);
+  checkPart(mixer.value.weight, in, 16, 32);
+  checkPart(mixer.taps, "model.layers.1.conv.conv.weight", 16, 0);
+  CHECK(mixer.taps.cols == 3);
+  CHECK(model.layers[1].attentionNorm->weight.tensor == "model.layers.1.operator_norm.weight");
+  CHECK(model.layers[1].networkNorm->weight.tensor == "model.layers.1.ffn_norm.weight");
+  CHECK(model.layers[2].attention.output.weight.tensor ==
+        "model.layers.2.self_attn.out_proj.weight");
+  CHECK(model.layers[2].attention.keyNorm->weight.cols == 4);
+  CHECK(model.finalNorm.weight.tensor == "model.embedding_norm.weight");
+  CHECK(model.finalNorm.epsilon == 1e-5f);
+  CHECK(model.tiedHead);
+  CHECK(model.layers[0].dense->up.weight.tensor == "model.layers.0.feed_forward.w3.weight");
+  const moec::MoeDescription &moe = model.layers[1].moe.value();
+  CHECK(moe.router.scoring == moec::RouterScoring::kSigmoid);
+  CHECK(moe.router.choiceBias->tensor == "model.layers.1.feed_forward.expert_bias");
+  CHECK(moe.router.weightScale == 1.5f);
+  CHECK(moe.router.renormalize);
+  nlohmann::json without = lfm2Config();
+  without["use_expert_bias"] = false;
+  CHECK_FALSE(describe(without).layers[1].moe->router.choiceBias.has_value());
+}
+
+TEST_CASE("configs of LFM2-MoE that no model has are refused") {
+  checkRefused(lfm2Config(), {{"conv_bias", true, "false"},
+                              {"conv_L_cache", 1, "an integer from 2 to 64"},
+                              {"layer_types", {"conv"}, "one entry for each of 3 layers"},
+                              {"layer_types", {"conv", "conv", "mamba"}, "conv or full_attention"},
+                              {"num_dense_layers", 4, "an integer from 0 to 3"},
+                              {"norm_eps", nullptr, "a number"},
+                              {"hidden_size", 8, "at least 16"},
+                              {"num_experts_per_tok", 5, "an integer from 1 to 4"}});
 }

@@ -1,0 +1,118 @@
+// LFM2-MoE: short convolutions with two gates in most layers, attention in the others, the first
+// layers dense, a sigmoid router with a bias for the choice. Reference: transformers,
+// models/lfm2_moe/modular_lfm2_moe.py. Its router divides by the sum + 1e-6, here by the sum: a
+// relative difference below 1e-5, as the sum over the chosen experts is above 0.1 in practice.
+#include "compiler/import/architectures/Families.h"
+#include "compiler/import/architectures/LlamaDecoder.h"
+
+namespace moec {
+
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+
+namespace {
+
+constexpr uint32_t kMaxTaps = 64;
+/// Convolutions are computed in panels of 16 elements.
+constexpr uint32_t kLeastConvolved = 16;
+constexpr GluNames kNames = {"w1", "w3", "w2"};
+
+struct Lfm2MoeConfig {
+  std::vector<bool> isConvolution; // Per layer.
+  uint32_t taps = 0;
+  RoutedConfig routed;
+  uint32_t denseLayers = 0, denseWidth = 0;
+  bool hasBias = true;
+  float weightScale = 1;
+};
+
+Status readMixers(const ConfigObject &config, uint32_t layers, Lfm2MoeConfig &lfm) {
+  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"conv_bias"}));
+  MOERT_ASSIGN_OR_RETURN(lfm.taps, config.integer("conv_L_cache", 2, kMaxTaps));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.strings("layer_types"));
+  if (types.size() != layers)
+    return config.mismatch("layer_types", strCat("one entry for each of ", layers, " layers"));
+  for (const std::string &type : types) {
+    lfm.isConvolution.push_back(type == "conv");
+    if (type != "conv" && type != "full_attention")
+      return config.mismatch("layer_types", "conv or full_attention");
+  }
+  return Status();
+}
+
+Result<Lfm2MoeConfig> readLfm2Moe(const ConfigObject &config, uint32_t layers) {
+  Lfm2MoeConfig lfm;
+  MOERT_RETURN_IF_ERROR(readMixers(config, layers, lfm));
+  RoutedConfig &routed = lfm.routed;
+  MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_experts", 1, kMaxExperts));
+  MOERT_ASSIGN_OR_RETURN(routed.topK,
+                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts"));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("moe_intermediate_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(routed.renormalize, config.boolean("norm_topk_prob", true));
+  MOERT_ASSIGN_OR_RETURN(lfm.hasBias, config.boolean("use_expert_bias", true));
+  MOERT_ASSIGN_OR_RETURN(lfm.weightScale, readMultiplier(config, "routed_scaling_factor", 1));
+  MOERT_ASSIGN_OR_RETURN(lfm.denseLayers, config.integer("num_dense_layers", 0, layers));
+  if (lfm.denseLayers != 0) {
+    MOERT_ASSIGN_OR_RETURN(lfm.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
+  }
+  return lfm;
+}
+
+void describeConvolution(const Lfm2MoeConfig &lfm, uint32_t hidden, const std::string &module,
+                         LayerDescription &layer) {
+  layer.attention = {};
+  ShortConvolutionDescription &mixer = layer.shortConvolution.emplace();
+  mixer.before = mixer.after = mixer.value = linearLayer(module + "in_proj.", hidden, hidden);
+  mixer.after.weight.firstRow = hidden;
+  mixer.value.weight.firstRow = 2 * hidden;
+  mixer.taps = matrixSource(module + "conv.weight", hidden, lfm.taps);
+  mixer.output = linearLayer(module + "out_proj.", hidden, hidden);
+}
+
+Status describeNetwork(const ArchitectureInput &input, const DecoderConfig &decoder,
+                       const Lfm2MoeConfig &lfm, const std::string &module,
+                       LayerDescription &layer) {
+  MOERT_ASSIGN_OR_RETURN(layer.moe, routedNetwork(input, decoder, lfm.routed, module, kNames));
+  RouterDescription &router = layer.moe->router;
+  router.scoring = RouterScoring::kSigmoid;
+  router.weightScale = lfm.weightScale;
+  if (lfm.hasBias)
+    router.choiceBias = vectorSource(module + "expert_bias", lfm.routed.experts);
+  return Status();
+}
+
+} // namespace
+
+Result<ModelDescription> describeLfm2Moe(const ArchitectureInput &input) {
+  const ConfigObject &config = input.config;
+  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderConfig(config, "norm_eps"));
+  MOERT_ASSIGN_OR_RETURN(
+      decoder.tiedHead,
+      config.boolean(config.has("tie_embedding") ? "tie_embedding" : "tie_word_embeddings", true));
+  if (decoder.hiddenSize < kLeastConvolved)
+    return config.mismatch("hidden_size", strCat("at least ", kLeastConvolved));
+  MOERT_ASSIGN_OR_RETURN(const Lfm2MoeConfig lfm, readLfm2Moe(config, decoder.layerCount));
+  const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
+    layer.attentionNorm->weight.tensor = prefix + "operator_norm.weight";
+    layer.networkNorm->weight.tensor = prefix + "ffn_norm.weight";
+    const std::string attention = prefix + "self_attn.", network = prefix + "feed_forward.";
+    if (lfm.isConvolution[number]) {
+      describeConvolution(lfm, decoder.hiddenSize, prefix + "conv.", layer);
+    } else {
+      addHeadNorms(decoder, attention + "q_layernorm", attention + "k_layernorm", NormExtent::kHead,
+                   layer.attention);
+      layer.attention.output.weight.tensor = attention + "out_proj.weight";
+    }
+    if (number >= lfm.denseLayers)
+      return describeNetwork(input, decoder, lfm, network, layer);
+    layer.dense =
+        gluNetwork(network, {kNames, decoder.hiddenSize, lfm.denseWidth, decoder.activation});
+    return Status();
+  };
+  MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));
+  model.finalNorm.weight.tensor = "model.embedding_norm.weight";
+  return model;
+}
+
+} // namespace moec
