@@ -3,8 +3,8 @@
 // Not correctly rounded, but close: the test requires a relative error below 1.2e-16 against long
 // double (half a unit in the last place is 1.1e-16).
 //
-// Not fast: meant for values that a compilation computes once. Only the compiler calls them. They
-// are in runtime/base because that is the only directory that all of their callers may include.
+// Not fast: meant for values that a compilation computes once. At run time only the decays of
+// recurrences need them, a number per head and token.
 #pragma once
 
 namespace moert {

@@ -9,15 +9,20 @@ namespace moert {
 
 void Engine::Impl::executeGate(const GateInstruction &gate) {
   Rows src = buffer(gate.src), factor = buffer(gate.gate), dst = buffer(gate.dst);
-  for (uint32_t row = 0; row < rows(); ++row)
-    kernels->gate(gate.kind, src.floats(row), factor.floats(row), bufferInfo(gate.src).width,
-                  dst.floats(row));
+  const uint32_t width = bufferInfo(gate.src).width;
+  threads->run(rows(), grainFor(width * 16), [&](uint64_t begin, uint64_t end, uint32_t) {
+    for (uint64_t row = begin; row < end; ++row)
+      kernels->gate(gate.kind, src.floats(row), factor.floats(row), width, dst.floats(row));
+  });
 }
 
 void Engine::Impl::executeUnitNorm(const UnitNormInstruction &norm) {
   Rows x = buffer(norm.buffer);
-  kernels->unitNorm(x.floats(), x.stride(), rows(), bufferInfo(norm.buffer).width, norm.segment,
-                    norm.epsilon);
+  const uint32_t width = bufferInfo(norm.buffer).width;
+  threads->run(rows(), grainFor(width * 4), [&](uint64_t begin, uint64_t end, uint32_t) {
+    kernels->unitNorm(x.floats(begin), x.stride(), static_cast<uint32_t>(end - begin), width,
+                      norm.segment, norm.epsilon);
+  });
 }
 
 void Engine::Impl::executeDecay(const DecayInstruction &decay) {

@@ -50,13 +50,16 @@ uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens) {
 StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory) {
   StatePlaces places;
   places.offsets.resize(artifact.stateSlots.size());
+  // Every program updates every slot once; layers are executed one at a time by "prefill".
+  const Program *program = nullptr;
+  for (const Program &one : artifact.programs)
+    if (!program || one.name == "prefill")
+      program = &one;
   uint64_t next = 0;
-  // Every program updates every slot once.
-  const Program &program = artifact.programs.front();
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (layersShareMemory && i > 0 && program.layers[i] != program.layers[i - 1])
+  for (size_t i = 0; program && i < program->instructions.size(); ++i) {
+    if (layersShareMemory && i > 0 && program->layers[i] != program->layers[i - 1])
       next = 0;
-    describe(program.instructions[i], [&](FieldRole role, const char *, const auto &field) {
+    describe(program->instructions[i], [&](FieldRole role, const char *, const auto &field) {
       if (role != FieldRole::kStateSlot)
         return;
       const StateSlot &slot = artifact.stateSlots[static_cast<size_t>(field)];
@@ -97,8 +100,7 @@ ModelFootprint footprintOf(const Artifact &artifact) {
   // A block's two table entries take 16 bytes for kKvBlockTokens tokens; one byte per token covers
   // them.
   footprint.kvBytesPerToken = kvBytesPerToken(artifact) + artifact.kvSlots.size();
-  if (!artifact.stateSlots.empty())
-    footprint.stateBytes = placeStates(artifact, false).bytes;
+  footprint.stateBytes = placeStates(artifact, false).bytes;
   footprint.logitsBytes = roundUp(uint64_t(artifact.model.vocabularySize) * 4, kBufferAlignment);
   footprint.pageBytes = artifact.pageBytes;
   footprint.expertPayloadBytes = expertPayloadBytes(artifact);

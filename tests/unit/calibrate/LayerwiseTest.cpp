@@ -34,7 +34,7 @@ struct SyntheticFile {
   std::unique_ptr<Model> model;
 
   explicit SyntheticFile(WeightKind experts = WeightKind::kBF16,
-                         WeightKind residents = WeightKind::kBF16) {
+                         WeightKind residents = WeightKind::kBF16, bool hasStates = false) {
     static int count = 0;
     // Not in /tmp: it may be tmpfs, where older kernels refuse O_DIRECT.
     path = std::filesystem::current_path() /
@@ -42,6 +42,7 @@ struct SyntheticFile {
     SyntheticOptions options;
     options.experts = experts;
     options.residents = residents;
+    options.hasStates = hasStates;
     auto written = writeSyntheticModel(path, options);
     REQUIRE_MESSAGE(written.isOk(), written.status().message());
     auto opened = Model::open(path);
@@ -234,6 +235,20 @@ TEST_CASE("layerwise execution gives the logits and choices of steps, float and 
     CHECK(executeLayerwise(*file.model, layerwiseOptions()).recorder.seen ==
           seenStepByStep(*file.model));
   }
+}
+
+TEST_CASE("layerwise execution begins the states of every window with zeros") {
+  SyntheticFile file(WeightKind::kBF16, WeightKind::kBF16, true);
+  LayerwiseOptions options = layerwiseOptions();
+  const Seen expected = seenStepByStep(*file.model);
+  CHECK(executeLayerwise(*file.model, options).recorder.seen == expected);
+  options.memory = BudgetSize{smallestBudget(*file.model, options), {}};
+  LoadedEngine smallest = executeLayerwise(*file.model, options);
+  CHECK(smallest.account.batchWindows == 1);
+  CHECK(smallest.recorder.seen == expected);
+  // A window has the states of one layer.
+  CHECK(windowMemoryBytes(file.model->artifact(), kWindow) ==
+        32 * largestSlotBytes(file.model->artifact()) + 4864);
 }
 
 TEST_CASE("results do not depend on memory, threads or instruction set") {

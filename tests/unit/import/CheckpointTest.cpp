@@ -172,6 +172,28 @@ TEST_CASE("transposed blocks are each transposed") {
   CHECK(middle == std::vector<float>{2, 5, 9, 12, 10, 13});
 }
 
+TEST_CASE("a depthwise convolution's weights are a matrix of its channels") {
+  const OpenedTensors opened({counting("w", {4, 1, 3})});
+  WeightSource rows = source("w", 2, 3);
+  rows.firstRow = 1;
+  CHECK(readAll(opened.checkpoint, rows) == std::vector<float>{3, 4, 5, 6, 7, 8});
+  const auto weight = opened.checkpoint.weight("w");
+  REQUIRE(weight.isOk());
+  CHECK(weight->shape == std::vector<uint64_t>{4, 3});
+}
+
+TEST_CASE("1 is added where the source says so, but not to stored bytes") {
+  const OpenedTensors opened({counting("w", {4})});
+  WeightSource norm = source("w", 1, 4);
+  norm.addsOne = true;
+  CHECK(readAll(opened.checkpoint, norm) == std::vector<float>{1, 2, 3, 4});
+  std::vector<std::byte> bytes(4 *
+                               moec::storedTypeBytes(opened.checkpoint.storedType(norm).value()));
+  const moert::Status refused = opened.checkpoint.readStoredRows(norm, 0, 1, bytes);
+  CHECK(refused.message().find("found a weight to change, expected stored rows") !=
+        std::string::npos);
+}
+
 TEST_CASE("in a vector firstRow and rowStep count elements") {
   const OpenedTensors opened({counting("b", {2, 6})});
   WeightSource bias = source("b", 1, 3);

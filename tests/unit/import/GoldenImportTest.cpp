@@ -181,3 +181,13 @@ TEST_CASE("gpt-oss's fused tensors have the shapes of both of their uses") {
   const std::string message(moec::checkTensors(*checkpoint, model).message());
   CHECK(message.find("found shape [12, 128], expected [6, 256]") != std::string::npos);
 }
+
+TEST_CASE("the parts of a Qwen3.5-MoE that are not its text are ignored without a warning") {
+  std::string warning;
+  const auto model = moec::importCheckpoint(std::string(MOE_TEST_DATA_DIR) + "/golden/qwen3_5_moe",
+                                            [&](std::string_view line) { warning += line; });
+  REQUIRE_MESSAGE(model.isOk(), model.status().message());
+  CHECK(warning == "");
+  CHECK(model->checkpoint.has("mtp.fc.weight"));
+  CHECK(model->description.layers[0].moe->experts[3].down.weight.index == 3);
+}
