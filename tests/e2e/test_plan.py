@@ -56,6 +56,17 @@ class PlanTest(E2eTest):
             self.assertEqual((large["fits"], large["cached_fraction"], large["hit_rate"]), (True, 1, 1))
             self.assertGreater(width["smallest_budget_bytes"], 1 << 20)
 
+    def test_recurrent_states_do_not_grow_with_the_context(self):
+        model = DATA / "golden/qwen3_next"
+        said = {tokens: json.loads(self.expect(DONE, "moec", "plan", model, "--memory", "1GiB", "--context", tokens, "--json").out)
+                for tokens in (512, 4096)}
+        # In three layers the last three inputs of 32 + 32 + 64 elements and four states of 16 x 16, in 4 bytes.
+        self.assertEqual({plan["state_bytes"] for plan in said.values()}, {3 * 4 * (3 * 128 + 4 * 16 * 16)})
+        self.assertLess(said[512]["kv_bytes"], said[4096]["kv_bytes"])
+        text = self.expect(DONE, "moec", "plan", model, "--memory", "1GiB").out
+        self.assertIn("of keys and values, and 16.5 KiB of recurrent states\n", text)
+        self.assertNotIn("recurrent", self.expect(DONE, "moec", "plan", self.model, "--memory", "1GiB").out)
+
     def test_without_a_device_nothing_is_said_of_speed(self):
         for width in self.planned("25%", device=None)["widths"]:
             self.assertNotIn("token_ns", width["budgets"][0])

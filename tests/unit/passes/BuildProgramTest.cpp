@@ -55,7 +55,7 @@ constexpr const char *kSymbols = R"(
 )";
 
 // Buffer numbers: f64a 0, f64b 1, q64 2, f96a 3, f96b 4, k 5, v 6, s 7, i 8, t 9, g1 10, x 11, y
-// 12, r 13. None overlaps another.
+// 12, r 13, s2 14, k2 15. None overlaps another.
 constexpr const char *kBuffers = R"(
   %f64a = moe.buffer at 0 : !moe.buffer<f32, 64>
   %f64b = moe.buffer at 256 : !moe.buffer<f32, 64>
@@ -71,6 +71,8 @@ constexpr const char *kBuffers = R"(
   %x = moe.buffer at 1920 : !moe.buffer<quantized, 64, group = 32>
   %y = moe.buffer at 2112 : !moe.buffer<quantized, 96, group = 32>
   %r = moe.buffer at 2368 : !moe.buffer<f32, 128>
+  %s2 = moe.buffer at 2880 : !moe.buffer<f32, 3>
+  %k2 = moe.buffer at 2944 : !moe.buffer<f32, 32>
 )";
 
 /// A program of one instruction between an embedding and a head. `before` writes everything that
@@ -199,9 +201,8 @@ TEST_CASE("a division by lengths keeps its fields") {
 
 TEST_CASE("a decay keeps its fields") {
   const std::string f3 = "!moe.buffer<f32, 3>";
-  auto i = buildOne<moert::DecayInstruction>("moe.exec.decay %s to %s2 rate @r3 bias @b3 : " + f3 +
-                                                 ", " + f3,
-                                             "%s2 = moe.buffer at 2880 : " + f3 + "\n" + kWriteS);
+  auto i = buildOne<moert::DecayInstruction>(
+      "moe.exec.decay %s to %s2 rate @r3 bias @b3 : " + f3 + ", " + f3, kWriteS);
   CHECK(i.src == 7);
   CHECK(i.dst == 14);
   CHECK(i.logRate == 12);
@@ -212,12 +213,10 @@ TEST_CASE("a delta rule keeps its fields") {
   const std::string f3 = "!moe.buffer<f32, 3>", f32 = "!moe.buffer<f32, 32>";
   auto i = buildOne<moert::DeltaRuleInstruction>(
       "moe.exec.delta_rule %k, %k2, %f96a decay %s write %s2 to %f96b slot @s2 keys 1 heads 3 "
-      "scale "
-      "0.25 : " +
+      "scale 0.25 : " +
           f32 + ", " + f32 + ", " + kF96 + ", " + f3 + ", " + f3 + ", " + kF96,
-      "%s2 = moe.buffer at 2880 : " + f3 + "\n%k2 = moe.buffer at 2944 : " + f32 + "\n" + kWriteK +
-          kWriteS + kWriteF96a + "moe.exec.linear %f64a to %k2 weight @w32 : " + kF64 + ", " + f32 +
-          "\nmoe.exec.linear %f64a to %s2 weight @w3 : " + kF64 + ", " + f3 + "\n");
+      kWriteK + kWriteS + kWriteF96a + "moe.exec.linear %f64a to %k2 weight @w32 : " + kF64 + ", " +
+          f32 + "\nmoe.exec.linear %f64a to %s2 weight @w3 : " + kF64 + ", " + f3 + "\n");
   CHECK(i.query == 5);
   CHECK(i.key == 15);
   CHECK(i.value == 3);
@@ -407,8 +406,8 @@ TEST_CASE("a head keeps its fields, and the arena ends at the end of its last bu
   CHECK(plain.bias == moert::kNone);
   CHECK(plain.scale == 1.0f);
   CHECK(program.name == "decode");
-  CHECK(program.arenaBytesPerToken == 2368 + 512);
-  REQUIRE(program.buffers.size() == 14);
+  CHECK(program.arenaBytesPerToken == 2944 + 128);
+  REQUIRE(program.buffers.size() == 16);
   CHECK(program.buffers[2].kind == moert::BufferKind::kQuantized);
   CHECK(program.buffers[2].width == 64);
   CHECK(program.buffers[2].group == 32);
