@@ -42,7 +42,7 @@ LogicalResult Expander::expand(DeltaNetOp op) {
   execute<ExecDeltaRuleOp>(loc, query, key, value, decay, write, read, op.getStateAttr(),
                            op.getKeyHeadsAttr(), op.getHeadsAttr(), builder.getF32FloatAttr(scale));
   headNorm(loc, op.getOutputNorm(), read);
-  execute<ExecActivateOp>(loc, gate, read, read, Activation::kSilu);
+  execute<ExecActivateOp>(loc, gate, read, read, Activation::kSilu, FloatAttr(), FloatAttr());
   FailureOr<Value> output = linear(op, op.getOutput(), read, ProductRole::kAttention);
   if (failed(output))
     return failure();

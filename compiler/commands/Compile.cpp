@@ -34,7 +34,12 @@ Status checkModulePath(const std::string &modulePath, const std::string &outputP
   if (modulePath.empty())
     return {};
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(modulePath, checkpoint));
-  return checkReplacesNone(modulePath, std::span(&outputPath, 1));
+  std::error_code ignored;
+  if (std::filesystem::weakly_canonical(modulePath, ignored) ==
+      std::filesystem::weakly_canonical(outputPath, ignored))
+    return invalidInput("--save-module ", modulePath,
+                        " would replace the artifact, expected another file than --output");
+  return {};
 }
 
 Status compileCheckpoint(const CompileRequest &request, const Session &session) {

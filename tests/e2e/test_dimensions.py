@@ -64,6 +64,28 @@ PUBLISHED = {
         attention_head_dim=128, intermediate_size=3072, moe_intermediate_size=[3072] * 32, num_experts=64,
         moe_topk=[8] * 32, num_shared_expert=[1] * 32, vocab_size=128167, org_vocab_size=128167),
         (80.393, 77.309, 12.747)),
+    "gpt-oss-20b": ("gpt_oss", dict(
+        num_hidden_layers=24, layer_types=["sliding_attention", "full_attention"] * 12, hidden_size=2880,
+        num_attention_heads=64, num_key_value_heads=8, head_dim=64, intermediate_size=2880, num_local_experts=32,
+        num_experts_per_tok=4, sliding_window=128, vocab_size=201088), (20.915, 19.117, 3.608)),
+    "Qwen3-Next-80B-A3B": ("qwen3_next", dict(
+        num_hidden_layers=48, hidden_size=2048, num_attention_heads=16, num_key_value_heads=2, head_dim=256,
+        linear_num_key_heads=16, linear_num_value_heads=32, linear_key_head_dim=128, linear_value_head_dim=128,
+        intermediate_size=5120, moe_intermediate_size=512,
+        shared_expert_intermediate_size=512, num_experts=512, num_experts_per_tok=10, vocab_size=151936),
+        (79.674, 77.309, 3.564)),
+    "Qwen3.6-35B-A3B": ("qwen3_5_moe", dict(
+        num_hidden_layers=40, layer_types=(["linear_attention"] * 3 + ["full_attention"]) * 10, hidden_size=2048,
+        num_attention_heads=16, num_key_value_heads=2, head_dim=256, linear_num_key_heads=16, linear_num_value_heads=32,
+        linear_key_head_dim=128, linear_value_head_dim=128, moe_intermediate_size=512,
+        shared_expert_intermediate_size=512, num_experts=256, num_experts_per_tok=8, vocab_size=248320),
+        (34.661, 32.212, 2.946)),
+    "LFM2-8B-A1B": ("lfm2_moe", dict(
+        num_hidden_layers=24, layer_types=["full_attention" if layer in (2, 6, 10, 14, 18, 21) else "conv"
+                                           for layer in range(24)],
+        hidden_size=2048, num_attention_heads=32, num_key_value_heads=8, intermediate_size=7168,
+        moe_intermediate_size=1792, num_experts=32, num_experts_per_tok=4, num_dense_layers=2, vocab_size=65536),
+        (8.340, 7.751, 1.558)),
     "dots.llm1": ("dots1", dict(
         num_hidden_layers=62, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, head_dim=128,
         intermediate_size=10944, moe_intermediate_size=1408, n_routed_experts=128, n_shared_experts=2,
@@ -72,15 +94,22 @@ PUBLISHED = {
         num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, intermediate_size=11008,
         num_experts=7, num_experts_per_tok=5, vocab_size=100352), (33.271, 30.300, 24.203)),
 }
-# Those of which a few layers are compiled and run, with their number: the first dense one where the model has such.
-RUN = {"Qwen3-30B-A3B": 2, "GLM-4.7-Flash": 2, "DeepSeek-V2-Lite": 2}
+# Those of which the first layers are compiled and run, with their number: every kind of layer is among them.
+RUN = {"Qwen3-30B-A3B": 2, "GLM-4.7-Flash": 2, "DeepSeek-V2-Lite": 2, "gpt-oss-20b": 2, "Qwen3.6-35B-A3B": 4,
+       "LFM2-8B-A1B": 4}
 
 
 def config_of(name, layers=None):
+    """The published config, or one with a few of its layers."""
     case, published, _ = PUBLISHED[name]
-    config = {**json.loads((DATA / "golden" / case / "config.json").read_text()), **published}
+    config = json.loads((DATA / "golden" / case / "config.json").read_text())
+    config.pop("quantization_config", None)  # The weights are counted, and made, unquantized.
+    inner = config.get("text_config", config)
+    inner.update(published)
     if layers:
-        config["num_hidden_layers"] = layers
+        inner["num_hidden_layers"] = layers
+        if "layer_types" in inner:
+            inner["layer_types"] = inner["layer_types"][:layers]
     return config
 
 
