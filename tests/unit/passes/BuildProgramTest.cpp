@@ -183,7 +183,7 @@ TEST_CASE("a convolution keeps its fields") {
       "moe.exec.convolve %f64a to %f64b weight @c slot @s1 silu true : " + kF64 + ", " + kF64);
   CHECK(i.src == 0);
   CHECK(i.dst == 1);
-  CHECK(i.weight == 11);
+  CHECK(i.weight == 15);
   CHECK(i.slot == 1);
   CHECK(i.silu);
   i = buildOne<moert::ConvolveInstruction>(
@@ -205,7 +205,7 @@ TEST_CASE("a decay keeps its fields") {
       "moe.exec.decay %s to %s2 rate @r3 bias @b3 : " + f3 + ", " + f3, kWriteS);
   CHECK(i.src == 7);
   CHECK(i.dst == 14);
-  CHECK(i.logRate == 12);
+  CHECK(i.logRate == 16);
   CHECK(i.bias == 9);
 }
 
