@@ -102,6 +102,20 @@ void Expander::headNorm(Location loc, std::optional<NormAttr> norm, Value row) {
                       builder.getI32IntegerAttr(static_cast<int32_t>(segment)));
 }
 
+/// The values: `value` normed, or the norm of `key` if that is their product too.
+Value Expander::valueOf(AttentionOp op, Value key, Value value) {
+  if (!op.getValueNorm())
+    return value;
+  Value src = op.getValue() ? value : key;
+  Value dst = op.getValue() ? value : newRow(cast<BufferType>(key.getType()).getWidth());
+  auto slot = symbol<KvSlotOp>(op.getSlotAttr());
+  execute<ExecNormOp>(op.getLoc(), src, dst, FlatSymbolRefAttr(), FlatSymbolRefAttr(),
+                      NormKindAttr::get(builder.getContext(), NormKind::kRms),
+                      op.getValueNormAttr(),
+                      builder.getI32IntegerAttr(static_cast<int32_t>(slot.getValueDim())));
+  return dst;
+}
+
 LogicalResult Expander::expand(AttentionOp op) {
   Location loc = op.getLoc();
   Value input = bufferOf(op.getInput());
@@ -111,7 +125,7 @@ LogicalResult Expander::expand(AttentionOp op) {
   };
   FailureOr<Value> query = product(op.getQuery(), input), key = failure(), value = failure();
   if (failed(query) || failed(key = product(op.getKey(), input)) ||
-      failed(value = product(op.getValue(), input)))
+      failed(value = op.getValue() ? product(*op.getValue(), input) : key))
     return failure();
   std::optional<Value> gate; // Computed together with the others.
   if (std::optional<LinearAttr> linear = op.getGate()) {
@@ -120,6 +134,7 @@ LogicalResult Expander::expand(AttentionOp op) {
       return failure();
     gate = *computed;
   }
+  value = valueOf(op, *key, *value);
   const auto normalize = [&] {
     headNorm(loc, op.getQueryNorm(), *query);
     headNorm(loc, op.getKeyNorm(), *key);
@@ -206,7 +221,8 @@ LogicalResult Expander::expand(RouteOp op) {
   }
   execute<ExecRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayerAttr(),
                        op.getScoringAttr(), op.getRenormalizeAttr(), op.getWeightScaleAttr(),
-                       op.getChoiceBiasAttr(), groupCount, keptGroups, groupScore, UnitAttr());
+                       op.getChoiceBiasAttr(), groupCount, keptGroups, groupScore,
+                       op.getWeightFactorsAttr(), UnitAttr());
   buffers[op.getExperts()] = experts;
   buffers[op.getWeights()] = weights;
   return success();
@@ -291,6 +307,14 @@ LogicalResult Expander::expand(AddOp op) {
   return success();
 }
 
+LogicalResult Expander::expand(ScaleOp op) {
+  Value src = bufferOf(op.getInput());
+  Value dst = isLastUse(op.getInput(), op) ? src : newRow(widthOf(op.getResult()));
+  execute<ExecScaleOp>(op.getLoc(), src, dst, op.getWeightAttr(), op.getFactorAttr());
+  buffers[op.getResult()] = dst;
+  return success();
+}
+
 LogicalResult Expander::expand(HeadOp op) {
   auto weight = symbol<WeightOp>(op.getLinear().getWeight());
   FailureOr<FormatAttr> format = formatOf(op, weight);
@@ -298,7 +322,7 @@ LogicalResult Expander::expand(HeadOp op) {
     return failure();
   Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
   execute<ExecHeadOp>(op.getLoc(), src, op.getLinear().getWeight(), op.getLinear().getBias(),
-                      op.getScaleAttr());
+                      op.getScaleAttr(), op.getSoftCapAttr());
   return success();
 }
 
@@ -310,7 +334,7 @@ LogicalResult Expander::expandOp(Operation *op) {
         return op->emitOpError("reads rows that no instruction writes");
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<EmbedOp, NormOp, AttentionOp, LatentAttentionOp, DeltaNetOp, ShortConvolutionOp,
-            RouteOp, PredictOp, ExpertsOp, SharedExpertOp, DenseOp, AddOp, HeadOp>(
+            RouteOp, PredictOp, ExpertsOp, SharedExpertOp, DenseOp, AddOp, ScaleOp, HeadOp>(
           [&](auto part) { return expand(part); })
       .Case<BufferOp, func::ReturnOp>([](Operation *) { return success(); })
       .Default([](Operation *other) {

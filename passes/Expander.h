@@ -34,6 +34,7 @@ private:
   LogicalResult expand(SharedExpertOp op);
   LogicalResult expand(DenseOp op);
   LogicalResult expand(AddOp op);
+  LogicalResult expand(ScaleOp op);
   LogicalResult expand(HeadOp op);
 
   template <typename OpT> OpT symbol(FlatSymbolRefAttr name) {
@@ -50,6 +51,7 @@ private:
   FailureOr<Value> convolve(Operation *op, ConvolvedAttr convolved, Value row, bool silu);
   void beginReads();
   void headNorm(Location loc, std::optional<NormAttr> norm, Value row);
+  Value valueOf(AttentionOp op, Value key, Value value);
 
   Value bufferOf(Value value) { return buffers.at(value); }
   bool isLastUse(Value value, Operation *op);

@@ -270,7 +270,7 @@ Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const Route
                                              LayerObserver &observer) {
   const Router own = engine.routerOf(route);
   LayerObserver::Routed routed = {route.moeLayer,
-                                  rowsOf<float>(segment.routerInput),
+                                  rowsOf<float>(segment.expertsInput),
                                   rowsOf<float>(route.scores),
                                   rowsOf<int32_t>(route.experts),
                                   rowsOf<float>(route.weights),

@@ -64,7 +64,7 @@ class LayerObserver {
 public:
   struct Routed {
     uint32_t moeLayer = 0;
-    LayerRows<float> input;  // Input of router and experts, before quantization.
+    LayerRows<float> input;  // Input of the experts, before quantization.
     LayerRows<float> scores; // Scores of the router.
     LayerRows<int32_t> experts;
     LayerRows<float> weights;

@@ -90,7 +90,8 @@ private:
         segment.weights.push_back(weight);
     }
     for (const LaterRouter &router : segment.laterRouters)
-      for (int32_t weight : {router.weight, router.bias, router.route.choiceBias})
+      for (int32_t weight : {router.weight, router.bias, router.route.choiceBias,
+                             router.route.weightFactors})
         if (weight != kNone)
           segment.weights.push_back(weight);
     placeWeights(segment);
@@ -116,6 +117,22 @@ private:
     return {};
   }
 
+  /// BuildModel computes this row before the route, and it is quantized after it: at the route it is
+  /// in its buffer.
+  int32_t expertsInput(const Segment &segment, uint32_t moeLayer) const {
+    int32_t input = kNone;
+    for (size_t i = segment.end; i-- > segment.begin;) {
+      const Instruction &instruction = program.instructions[i];
+      if (const auto *experts = std::get_if<ExpertsInstruction>(&instruction);
+          experts && experts->moeLayer == moeLayer)
+        input = experts->src;
+      if (const auto *quantize = std::get_if<QuantizeInstruction>(&instruction);
+          quantize && quantize->dst == input && input != kNone)
+        return quantize->src;
+    }
+    return input;
+  }
+
   Status findMoeLayer(Segment &segment) const {
     for (size_t i = segment.begin; i < segment.end; ++i) {
       const auto *route = std::get_if<RouteInstruction>(&program.instructions[i]);
@@ -130,6 +147,7 @@ private:
                             "; this model cannot be executed layer by layer");
       segment.moeLayer = route->moeLayer;
       segment.routerInput = own->linear.src;
+      segment.expertsInput = expertsInput(segment, route->moeLayer);
       for (auto later = own + 1; later != routers.end(); ++later) {
         auto ahead = static_cast<uint32_t>(later - own);
         if (ahead <= options.laterRouters && isSameInput(own->linear.src, later->linear.weight))

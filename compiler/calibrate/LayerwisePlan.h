@@ -32,7 +32,8 @@ struct Segment {
   size_t begin = 0, end = 0; // Range of the program's instructions.
   int32_t layer = kNone;     // The model's layer number.
   std::optional<uint32_t> moeLayer;
-  int32_t routerInput = kNone; // The buffer that the router reads.
+  int32_t routerInput = kNone;  // The buffer that the router reads.
+  int32_t expertsInput = kNone; // What the experts read, before quantization; often the same.
   std::vector<LaterRouter> laterRouters;
   std::vector<int32_t> weights; // Resident weights needed, ascending.
   std::vector<ResidentRange> ranges;

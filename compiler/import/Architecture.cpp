@@ -30,6 +30,8 @@ constexpr std::array kFamilies = {
     Family{"dots1", "Dots1ForCausalLM", describeDots1},
     Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe},
     Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo},
+    Family{"gemma4", "Gemma4ForConditionalGeneration", describeGemma4},
+    Family{"gemma4_text", "Gemma4ForCausalLM", describeGemma4Text},
     Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe},
     Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite},
     Family{"gpt_oss", "GptOssForCausalLM", describeGptOss},

@@ -70,6 +70,10 @@ struct AttentionDescription {
   float scale = 0;           // Factor on the scores, usually headDim^-0.5.
   uint32_t window = 0;       // Query i sees keys j with i - window < j <= i; 0: all j <= i.
   LinearDescription query, key, value, output;
+  /// There is no matrix `value`: values are the products of `key`, before norms and rotation.
+  bool valuesAreKeys = false;
+  /// Epsilon of an RMS norm of each head's values, without weights. Required if values are keys.
+  std::optional<float> valueNorm;
   /// A weight of headDim normalizes each head, a longer one all heads together.
   std::optional<NormDescription> queryNorm, keyNorm;
   bool normsAfterRope = false;
@@ -141,35 +145,42 @@ enum class RouterScoring {
   kSigmoid,         // The sigmoid of each expert's score.
 };
 
-/// runtime/policy/Routing.h defines the choice.
+/// runtime/policy/Routing.h defines the choice, from linear(inputScale * inputNorm(x)).
 struct RouterDescription {
+  std::optional<NormDescription> inputNorm;
+  float inputScale = 1;
   LinearDescription linear;
   RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t topK = 0;
   bool renormalize = false; // Divide the weights by their sum over the chosen experts.
   float weightScale = 1;
+  std::optional<WeightSource> weightFactors; // [E]; each expert's factor of its weight.
   std::optional<WeightSource> choiceBias; // [E]; added to the scores that choose, not to weights.
   uint32_t groups = 1, keptGroups = 1;
   moert::GroupScore groupScore = moert::GroupScore::kLargest;
 };
 
-/// A network that is always active, in addition to the routed experts; with a gate, its output is
-/// multiplied by sigmoid(gate x).
+/// A network that is always active, in addition to the routed experts: outputNorm(network(inputNorm
+/// x)); with a gate, its output is multiplied by sigmoid(gate x).
 struct SharedExpertDescription {
+  std::optional<NormDescription> inputNorm, outputNorm;
   GluDescription network;
   std::optional<LinearDescription> gate;
 };
 
+/// outputNorm(the chosen experts' sum for inputNorm x) + the shared network of x. The router, too,
+/// reads x.
 struct MoeDescription {
   RouterDescription router;
+  std::optional<NormDescription> inputNorm, outputNorm;
   std::vector<GluDescription> experts; // All of the same shape and activation, without biases.
   /// Biases of all experts, one after the other: [E * outputs of the matrix].
   std::optional<WeightSource> gateBias, upBias, downBias;
   std::optional<SharedExpertDescription> shared;
 };
 
-/// h += scale * outputNorm(attention(norm h)); h += scale * outputNorm(network(norm h)). An absent
-/// norm changes nothing.
+/// h += scale * outputNorm(attention(norm h)); h += scale * outputNorm(network(norm h)); h *=
+/// outputScale. What is absent changes nothing.
 struct LayerDescription {
   std::optional<NormDescription> attentionNorm, attentionOutputNorm;
   AttentionDescription attention; // Not used if there is one of the next three.
@@ -179,6 +190,7 @@ struct LayerDescription {
   std::optional<NormDescription> networkNorm, networkOutputNorm;
   std::optional<GluDescription> dense; // Exactly one of dense and moe.
   std::optional<MoeDescription> moe;
+  std::optional<WeightSource> outputScale; // One number.
 };
 
 struct ModelDescription {
@@ -195,6 +207,7 @@ struct ModelDescription {
   LinearDescription head; // The embedding itself if tied.
   bool tiedHead = false;
   float logitsScale = 1;
+  std::optional<float> logitsSoftCap; // Logits become cap * tanh(logit / cap), after the scale.
   std::optional<int32_t> bosToken;
   std::vector<int32_t> eosTokens; // Generation stops at any of them.
   /// Prefixes of tensors that belong to other parts of the checkpoint, such as a vision tower.

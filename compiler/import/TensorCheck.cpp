@@ -38,7 +38,8 @@ void visitGlu(const GluDescription &network, const Visit &visit) {
 void visitAttention(const AttentionDescription &attention, const Visit &visit) {
   visitLinear(attention.query, visit);
   visitLinear(attention.key, visit);
-  visitLinear(attention.value, visit);
+  if (!attention.valuesAreKeys)
+    visitLinear(attention.value, visit);
   if (attention.queryNorm)
     visitNorm(*attention.queryNorm, visit);
   if (attention.keyNorm)
@@ -83,9 +84,13 @@ void visitLatentAttention(const LatentAttentionDescription &attention, const Vis
 }
 
 void visitMoe(const MoeDescription &moe, const Visit &visit) {
+  for (const auto *norm : {&moe.router.inputNorm, &moe.inputNorm, &moe.outputNorm})
+    if (*norm)
+      visitNorm(**norm, visit);
   visitLinear(moe.router.linear, visit);
-  if (moe.router.choiceBias)
-    visit(*moe.router.choiceBias);
+  for (const auto *vector : {&moe.router.choiceBias, &moe.router.weightFactors})
+    if (*vector)
+      visit(**vector);
   for (const GluDescription &expert : moe.experts)
     visitGlu(expert, visit);
   for (const auto *bias : {&moe.gateBias, &moe.upBias, &moe.downBias})
@@ -93,6 +98,9 @@ void visitMoe(const MoeDescription &moe, const Visit &visit) {
       visit(**bias);
   if (!moe.shared)
     return;
+  for (const auto *norm : {&moe.shared->inputNorm, &moe.shared->outputNorm})
+    if (*norm)
+      visitNorm(**norm, visit);
   visitGlu(moe.shared->network, visit);
   if (moe.shared->gate)
     visitLinear(*moe.shared->gate, visit);
@@ -233,6 +241,8 @@ void forEachWeight(const ModelDescription &description, const Visit &visit) {
       visitGlu(*layer.dense, visit);
     if (layer.moe)
       visitMoe(*layer.moe, visit);
+    if (layer.outputScale)
+      visit(*layer.outputScale);
   }
   visitNorm(description.finalNorm, visit);
   visitLinear(description.head, visit);

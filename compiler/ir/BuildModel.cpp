@@ -91,6 +91,12 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDesc
   if (moe.router.choiceBias)
     symbols.choiceBias =
         weight(prefix + ".router.choice_bias", *moe.router.choiceBias, WeightRole::kVector);
+  if (moe.router.weightFactors)
+    symbols.weightFactors =
+        weight(prefix + ".router.weight_factors", *moe.router.weightFactors, WeightRole::kVector);
+  symbols.routerNorm = norm(prefix + ".router.norm", moe.router.inputNorm);
+  symbols.expertsNorm = norm(prefix + ".experts_norm", moe.inputNorm);
+  symbols.expertsOutputNorm = norm(prefix + ".experts_output_norm", moe.outputNorm);
   std::string name = prefix + ".experts";
   Location loc = named(name);
   ExpertMatrixAttr gate = expertMatrix(loc, ExpertPart::kGate, moe, &GluDescription::gate),
@@ -113,6 +119,8 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDesc
   symbols.moeLayer = FlatSymbolRefAttr::get(builder.getContext(), name);
   if (!moe.shared)
     return;
+  symbols.sharedNorm = norm(prefix + ".shared_norm", moe.shared->inputNorm);
+  symbols.sharedOutputNorm = norm(prefix + ".shared_output_norm", moe.shared->outputNorm);
   symbols.shared = glu(prefix + ".shared", moe.shared->network);
   if (moe.shared->gate)
     symbols.sharedGate = linear(prefix + ".shared_gate", *moe.shared->gate, WeightRole::kRouter);
@@ -123,12 +131,11 @@ void ModelBuilder::declareAttention(LayerSymbols &symbols, const Twine &layer,
   std::string prefix = layer.str();
   symbols.query = linear(prefix + ".query", attention.query);
   symbols.key = linear(prefix + ".key", attention.key);
-  symbols.value = linear(prefix + ".value", attention.value);
+  if (!attention.valuesAreKeys)
+    symbols.value = linear(prefix + ".value", attention.value);
   symbols.output = linear(prefix + ".output", attention.output);
-  if (attention.queryNorm)
-    symbols.queryNorm = norm(prefix + ".query_norm", *attention.queryNorm);
-  if (attention.keyNorm)
-    symbols.keyNorm = norm(prefix + ".key_norm", *attention.keyNorm);
+  symbols.queryNorm = norm(prefix + ".query_norm", attention.queryNorm);
+  symbols.keyNorm = norm(prefix + ".key_norm", attention.keyNorm);
   if (attention.gate)
     symbols.attentionGate = linear(prefix + ".attention_gate", *attention.gate);
   if (attention.rope)
@@ -144,8 +151,7 @@ void ModelBuilder::declareLatentAttention(LayerSymbols &symbols, const Twine &la
   std::string prefix = layer.str();
   if (attention.queryDown)
     symbols.queryDown = linear(prefix + ".query_down", *attention.queryDown);
-  if (attention.queryNorm)
-    symbols.queryNorm = norm(prefix + ".query_norm", *attention.queryNorm);
+  symbols.queryNorm = norm(prefix + ".query_norm", attention.queryNorm);
   symbols.query = linear(prefix + ".query", attention.query);
   symbols.key = linear(prefix + ".key", attention.key);
   symbols.value = linear(prefix + ".latent", attention.latent);
@@ -170,12 +176,7 @@ LayerSymbols ModelBuilder::declareLayer(size_t number) {
   const LayerDescription &layer = model.layers[number];
   std::string prefix = ("layer" + Twine(number)).str();
   LayerSymbols symbols;
-  const auto declareNorm = [&](NormAttr &symbol, const char *name,
-                               const std::optional<NormDescription> &from) {
-    if (from)
-      symbol = norm(prefix + name, *from);
-  };
-  declareNorm(symbols.attentionNorm, ".attention_norm", layer.attentionNorm);
+  symbols.attentionNorm = norm(prefix + ".attention_norm", layer.attentionNorm);
   widthClass = "attention";
   if (layer.latentAttention)
     declareLatentAttention(symbols, prefix, *layer.latentAttention);
@@ -185,15 +186,17 @@ LayerSymbols ModelBuilder::declareLayer(size_t number) {
     declareShortConvolution(symbols.state, prefix, *layer.shortConvolution);
   else
     declareAttention(symbols, prefix, layer.attention);
-  declareNorm(symbols.attentionOutputNorm, ".attention_output_norm", layer.attentionOutputNorm);
-  declareNorm(symbols.networkNorm, ".network_norm", layer.networkNorm);
-  declareNorm(symbols.networkOutputNorm, ".network_output_norm", layer.networkOutputNorm);
+  symbols.attentionOutputNorm = norm(prefix + ".attention_output_norm", layer.attentionOutputNorm);
+  symbols.networkNorm = norm(prefix + ".network_norm", layer.networkNorm);
+  symbols.networkOutputNorm = norm(prefix + ".network_output_norm", layer.networkOutputNorm);
   widthClass = "dense networks";
   if (layer.dense)
     symbols.dense = glu(prefix + ".dense", *layer.dense);
   widthClass = "shared experts";
   if (layer.moe)
     declareMoe(symbols, number, *layer.moe);
+  if (layer.outputScale)
+    symbols.outputScale = weight(prefix + ".output_scale", *layer.outputScale, WeightRole::kVector);
   return symbols;
 }
 
@@ -230,7 +233,17 @@ static ir::RouterScoring scoringOf(moec::RouterScoring scoring) {
                                                   : ir::RouterScoring::kSoftmaxThenTopK;
 }
 
-Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &moe,
+Value ModelBuilder::normalized(Location loc, Value row, NormAttr by) {
+  return by ? NormOp::create(builder, loc, row.getType(), row, by).getResult() : row;
+}
+
+Value ModelBuilder::scaled(Location loc, Value row, float factor, FlatSymbolRefAttr weight) {
+  if (factor == 1 && !weight)
+    return row;
+  return ScaleOp::create(builder, loc, row.getType(), row, f32(factor), weight);
+}
+
+Value ModelBuilder::buildMoe(Location loc, Value input, const MoeDescription &moe,
                              const LayerSymbols &symbols) {
   Type ids = rows(builder.getI32Type(), moe.router.topK),
        weights = rows(builder.getF32Type(), moe.router.topK);
@@ -238,19 +251,26 @@ Value ModelBuilder::buildMoe(Location loc, Value normed, const MoeDescription &m
   if (moe.router.keptGroups < moe.router.groups)
     groups = RouterGroupsAttr::get(builder.getContext(), moe.router.groups, moe.router.keptGroups,
                                    static_cast<ir::GroupScore>(moe.router.groupScore));
+  // The experts' input comes before the route, where calibration takes it.
+  Value expertsInput = normalized(loc, input, symbols.expertsNorm);
+  Value routed = scaled(loc, normalized(loc, input, symbols.routerNorm), moe.router.inputScale, {});
   auto route =
-      RouteOp::create(builder, loc, ids, weights, normed, symbols.router, symbols.moeLayer,
+      RouteOp::create(builder, loc, ids, weights, routed, symbols.router, symbols.moeLayer,
                       RouterScoringAttr::get(builder.getContext(), scoringOf(moe.router.scoring)),
                       builder.getBoolAttr(moe.router.renormalize), f32(moe.router.weightScale),
-                      symbols.choiceBias, groups);
+                      symbols.choiceBias, groups, symbols.weightFactors);
   // Before the routed experts, so that it is computed while they are read.
   Value shared;
-  if (moe.shared)
-    shared = SharedExpertOp::create(builder, loc, normed.getType(), normed, symbols.shared,
-                                    symbols.sharedGate);
-  Value result = ExpertsOp::create(builder, loc, normed.getType(), normed, route.getExperts(),
+  Type type = input.getType();
+  if (moe.shared) {
+    shared = normalized(loc, input, symbols.sharedNorm);
+    shared = SharedExpertOp::create(builder, loc, type, shared, symbols.shared, symbols.sharedGate);
+    shared = normalized(loc, shared, symbols.sharedOutputNorm);
+  }
+  Value result = ExpertsOp::create(builder, loc, type, expertsInput, route.getExperts(),
                                    route.getWeights(), symbols.moeLayer, symbols.gateBias,
                                    symbols.upBias, symbols.downBias);
+  result = normalized(loc, result, symbols.expertsOutputNorm);
   if (!shared)
     return result;
   return AddOp::create(builder, loc, result.getType(), result, shared, f32(1));
@@ -278,7 +298,7 @@ Value ModelBuilder::buildAttention(Location loc, Value normed, const LayerDescri
       attention.window ? count(attention.window) : IntegerAttr(), symbols.rope, symbols.queryNorm,
       symbols.keyNorm, attention.clip ? f32(*attention.clip) : FloatAttr(),
       attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr(), symbols.sinks,
-      symbols.attentionGate);
+      symbols.attentionGate, attention.valueNorm ? f32(*attention.valueNorm) : FloatAttr());
 }
 
 Value ModelBuilder::buildLayer(Value hidden, size_t number) {
@@ -287,9 +307,6 @@ Value ModelBuilder::buildLayer(Value hidden, size_t number) {
   Type type = hidden.getType();
   FloatAttr residual = f32(model.residualScale);
 
-  const auto normalized = [&](Location loc, Value row, NormAttr norm) -> Value {
-    return norm ? NormOp::create(builder, loc, type, row, norm).getResult() : row;
-  };
   Location loc = named("layer" + Twine(number) + ".attention");
   Value normed = normalized(loc, hidden, symbols.attentionNorm);
   Value attended = buildAttention(loc, normed, layer, symbols);
@@ -302,7 +319,8 @@ Value ModelBuilder::buildLayer(Value hidden, size_t number) {
                       ? buildMoe(loc, normed, *layer.moe, symbols)
                       : DenseOp::create(builder, loc, type, normed, symbols.dense).getResult();
   network = normalized(loc, network, symbols.networkOutputNorm);
-  return AddOp::create(builder, loc, type, hidden, network, residual);
+  hidden = AddOp::create(builder, loc, type, hidden, network, residual);
+  return scaled(loc, hidden, 1, symbols.outputScale);
 }
 
 void ModelBuilder::buildFunction(StringRef name) {
@@ -324,7 +342,8 @@ void ModelBuilder::buildFunction(StringRef name) {
   }
   hidden = NormOp::create(builder, named("final_norm"), hiddenType, hidden, finalNorm);
   Value logits =
-      HeadOp::create(builder, named("head"), logitsType, hidden, head, f32(model.logitsScale));
+      HeadOp::create(builder, named("head"), logitsType, hidden, head, f32(model.logitsScale),
+                     model.logitsSoftCap ? f32(*model.logitsSoftCap) : FloatAttr());
   func::ReturnOp::create(builder, loc, logits);
 }
 

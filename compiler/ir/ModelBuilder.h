@@ -25,9 +25,10 @@ struct StateMixerSymbols {
 /// Symbols that the ops of a layer refer to; both functions use the same ones.
 struct LayerSymbols {
   NormAttr attentionNorm, attentionOutputNorm, networkNorm, networkOutputNorm, queryNorm, keyNorm;
-  NormAttr latentNorm;
+  NormAttr latentNorm, routerNorm, expertsNorm, expertsOutputNorm, sharedNorm, sharedOutputNorm;
   LinearAttr query, queryDown, key, value, output, router, sharedGate, attentionGate;
   FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias, keyUp, valueUp, sinks;
+  FlatSymbolRefAttr weightFactors, outputScale;
   FlatSymbolRefAttr gateBias, upBias, downBias;
   GluAttr dense, shared;
   StateMixerSymbols state;
@@ -65,6 +66,9 @@ private:
   LinearAttr linear(const Twine &name, const LinearDescription &from,
                     WeightRole role = WeightRole::kMatrix);
   NormAttr norm(const Twine &name, const NormDescription &from);
+  NormAttr norm(const Twine &name, const std::optional<NormDescription> &from) {
+    return from ? norm(name, *from) : NormAttr();
+  }
   GluAttr glu(const Twine &name, const GluDescription &network);
   ExpertMatrixAttr expertMatrix(Location loc, ExpertPart part, const MoeDescription &moe,
                                 LinearDescription GluDescription::*matrix);
@@ -76,16 +80,17 @@ private:
   Value buildDeltaNet(Location loc, Value normed, const DeltaNetDescription &net,
                       const StateMixerSymbols &symbols);
   Value buildShortConvolution(Location loc, Value normed, const StateMixerSymbols &symbols);
-  Value buildMoe(Location loc, Value normed, const MoeDescription &moe,
-                 const LayerSymbols &symbols);
+  Value normalized(Location loc, Value row, NormAttr by);
+  Value scaled(Location loc, Value row, float factor, FlatSymbolRefAttr weight);
+  Value buildMoe(Location loc, Value input, const MoeDescription &moe, const LayerSymbols &symbols);
 
   Location named(const Twine &name) {
     return NameLoc::get(builder.getStringAttr(name), builder.getUnknownLoc());
   }
   FloatAttr f32(float value) { return builder.getF32FloatAttr(value); }
-  /// A number of an activation; absent for silu, which has none.
+  /// A number of an activation; absent where it has none.
   FloatAttr numberOf(const moert::GluActivation &activation, float value) {
-    return activation.kind == moert::Activation::kSilu ? FloatAttr() : f32(value);
+    return activation.kind == moert::Activation::kClampedSwiglu ? f32(value) : FloatAttr();
   }
   RankedTensorType rows(Type element, uint32_t width) {
     return RankedTensorType::get({ShapedType::kDynamic, width}, element);

@@ -16,6 +16,8 @@ static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));
 static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::ExpertPart::kDown));
 static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
+static_assert(static_cast<int>(Activation::kGeluTanh) ==
+              static_cast<int>(moert::Activation::kGeluTanh));
 static_assert(static_cast<int>(RouterScoring::kSigmoid) ==
               static_cast<int>(moert::RouterScoring::kSigmoid));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==

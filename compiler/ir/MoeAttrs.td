@@ -35,7 +35,8 @@ def Moe_ExpertPart : Moe_Enum<"ExpertPart", "matrix of an expert", [
 
 def Moe_Activation : Moe_Enum<"Activation", "activation of a gated network", [
   I32EnumAttrCase<"kSilu", 0, "silu">,
-  I32EnumAttrCase<"kClampedSwiglu", 1, "clamped_swiglu">]>;
+  I32EnumAttrCase<"kClampedSwiglu", 1, "clamped_swiglu">,
+  I32EnumAttrCase<"kGeluTanh", 2, "gelu_tanh">]>;
 
 def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;

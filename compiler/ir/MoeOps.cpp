@@ -181,6 +181,23 @@ static LogicalResult checkRotation(Operation *op, SymbolTableCollection &symbols
   return success();
 }
 
+/// Values: products of their own, or those of the keys.
+static LogicalResult checkValue(AttentionOp op, SymbolTableCollection &symbols, KvSlotOp slot,
+                                uint64_t width) {
+  std::optional<APFloat> epsilon = op.getValueNorm();
+  if (epsilon && (epsilon->isNegative() || !epsilon->isFinite()))
+    return op.emitOpError("expected an epsilon of the values' norm of at least 0");
+  uint64_t kvHeads = slot.getKvHeads(), keyDim = slot.getKeyDim(), valueDim = slot.getValueDim();
+  if (op.getValue())
+    return checkLinear(op, symbols, *op.getValue(), kvHeads * valueDim, width);
+  if (!epsilon)
+    return op.emitOpError("expected a norm of values that are the products of keys");
+  if (keyDim != valueDim)
+    return op.emitOpError() << "stores values of " << valueDim
+                            << " elements, expected those of a key, " << keyDim;
+  return success();
+}
+
 LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<uint64_t> width = widthOf(*this, getInput());
   auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
@@ -193,7 +210,7 @@ LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          << " key/value heads, expected a multiple";
   if (failed(checkLinear(*this, symbols, getQuery(), heads * keyDim, *width)) ||
       failed(checkLinear(*this, symbols, getKey(), kvHeads * keyDim, *width)) ||
-      failed(checkLinear(*this, symbols, getValue(), kvHeads * valueDim, *width)) ||
+      failed(checkValue(*this, symbols, slot, *width)) ||
       failed(checkLinear(*this, symbols, getOutput(), *width, heads * valueDim)) ||
       (getGate() && failed(checkLinear(*this, symbols, *getGate(), heads * valueDim, *width))) ||
       failed(checkHeadNorm(*this, symbols, getQueryNorm(), heads, keyDim)) ||
@@ -289,6 +306,7 @@ LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          << " weights, expected the same number, at most " << layer.getExperts();
   if (failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)) ||
       failed(checkVector(*this, symbols, getChoiceBiasAttr(), layer.getExperts())) ||
+      failed(checkVector(*this, symbols, getWeightFactorsAttr(), layer.getExperts())) ||
       failed(checkGroups(*this, getGroups(), layer.getExperts(), *ids)))
     return failure();
   return checkRouterRole(*this, symbols, getRouter().getWeight());
@@ -341,10 +359,19 @@ LogicalResult DenseOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return checkGlu(*this, symbols, getNetwork(), *width);
 }
 
+LogicalResult ScaleOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(widthOf(*this, getInput())))
+    return failure();
+  return checkVector(*this, symbols, getWeightAttr(), 1);
+}
+
 LogicalResult HeadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<uint64_t> width = widthOf(*this, getInput()), vocabulary = widthOf(*this, getLogits());
   if (failed(width) || failed(vocabulary))
     return failure();
+  if (std::optional<APFloat> cap = getSoftCap())
+    if (!cap->isFinite() || cap->isNegative() || cap->isZero())
+      return emitOpError("expected a soft cap above 0");
   return checkLinear(*this, symbols, getLinear(), *vocabulary, *width);
 }
 

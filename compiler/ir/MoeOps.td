@@ -162,8 +162,10 @@ def Moe_NormOp : Moe_LayerOp<"norm", [Pure, SameOperandsAndResultType]> {
 def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
   let summary = "Grouped-query attention over the tokens so far, projections included";
   let description = [{
-    Computes in this order: queries, keys and values of the normed input; optional norms of queries and
-    keys, per head (a weight of one head's size) or over all heads; clamping; rotation. Keys and values
+    Computes in this order: queries, keys and values of the normed input; an optional RMS norm of
+    values with this epsilon, per head and without weights; optional norms of queries and keys, per
+    head (a weight of one head's size) or over all heads; clamping; rotation. Without `value`, the
+    products of `key` are the values too, normed as such. Keys and values
     are stored in the slot, and each query attends over the slot's positions up to its own, over the
     last `window` of them if it is given. Query head h reads key/value head h / (heads / kvHeads).
     `sinks` has a score of each head that joins the softmax's denominator only.
@@ -175,21 +177,26 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
     %a = moe.attention %n query <@layer0.query> key <@layer0.key> value <@layer0.value>
            output <@layer0.output> slot @layer0.kv heads 4 scale 0.25 rope @rope0
          : tensor<?x64xf32>
+    %a = moe.attention %n query <@layer1.query> key <@layer1.key> output <@layer1.output>
+           slot @layer1.kv heads 4 scale 1.0 value_norm 1.0e-6 : tensor<?x64xf32>
     ```
   }];
   let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$query, Moe_LinearAttr:$key,
-                       Moe_LinearAttr:$value, Moe_LinearAttr:$output, FlatSymbolRefAttr:$slot,
+                       OptionalAttr<Moe_LinearAttr>:$value, Moe_LinearAttr:$output,
+                       FlatSymbolRefAttr:$slot,
                        I32Attr:$heads, F32Attr:$scale, OptionalAttr<I32Attr>:$window,
                        OptionalAttr<FlatSymbolRefAttr>:$rope, OptionalAttr<Moe_NormAttr>:$queryNorm,
                        OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip,
                        UnitAttr:$normsAfterRope, OptionalAttr<FlatSymbolRefAttr>:$sinks,
-                       OptionalAttr<Moe_LinearAttr>:$gate);
+                       OptionalAttr<Moe_LinearAttr>:$gate,
+                       OptionalAttr<F32Attr>:$valueNorm);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
-    $input `query` $query `key` $key `value` $value `output` $output `slot` $slot `heads` $heads
+    $input `query` $query `key` $key (`value` $value^)? `output` $output `slot` $slot `heads` $heads
     `scale` $scale (`window` $window^)? (`rope` $rope^)? (`query_norm` $queryNorm^)?
-    (`key_norm` $keyNorm^)? (`clip` $clip^)? (`norms_after_rope` $normsAfterRope^)?
-    (`sinks` $sinks^)? (`gate` $gate^)? attr-dict `:` type($input)
+    (`key_norm` $keyNorm^)? (`value_norm` $valueNorm^)? (`clip` $clip^)?
+    (`norms_after_rope` $normsAfterRope^)? (`sinks` $sinks^)? (`gate` $gate^)? attr-dict
+    `:` type($input)
   }];
 }
 
@@ -229,7 +236,7 @@ def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
   let summary = "Chooses the experts of each token";
   let description = [{
     The k best experts, best first, and the factors of their outputs. A bias is added to the scores
-    that choose; factors come from the scores without it.
+    that choose; factors come from the scores without it, times the expert's entry in `factors`.
 
     ```mlir
     %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
@@ -239,16 +246,21 @@ def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
         sigmoid renormalize true scale 2.5 bias @layer0.router.choice_bias
         groups <count = 8, kept = 4, score = two_largest>
       : tensor<?x64xf32> -> tensor<?x8xi32>, tensor<?x8xf32>
+    %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
+        softmax_then_top_k renormalize true scale 1.0 factors @layer0.router.weight_factors
+      : tensor<?x64xf32> -> tensor<?x8xi32>, tensor<?x8xf32>
     ```
   }];
   let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$router, FlatSymbolRefAttr:$moeLayer,
                        Moe_RouterScoring:$scoring, BoolAttr:$renormalize, F32Attr:$weightScale,
                        OptionalAttr<FlatSymbolRefAttr>:$choiceBias,
-                       OptionalAttr<Moe_RouterGroupsAttr>:$groups);
+                       OptionalAttr<Moe_RouterGroupsAttr>:$groups,
+                       OptionalAttr<FlatSymbolRefAttr>:$weightFactors);
   let results = (outs Moe_ExpertIds:$experts, Moe_Rows:$weights);
   let assemblyFormat = [{
     $input `router` $router `to` $moeLayer $scoring `renormalize` $renormalize
-    `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^)? attr-dict `:` type($input) `->` type($experts) `,` type($weights)
+    `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^)? (`factors` $weightFactors^)?
+    attr-dict `:` type($input) `->` type($experts) `,` type($weights)
   }];
 }
 
@@ -331,17 +343,31 @@ def Moe_AddOp : Moe_Op<"add", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$a `,` $b `scale` $scale attr-dict `:` type($a)";
 }
 
+def Moe_ScaleOp : Moe_LayerOp<"scale", [Pure, SameOperandsAndResultType]> {
+  let summary = "factor * x, times the only element of a weight if there is one";
+  let description = [{
+    ```mlir
+    %h1 = moe.scale %h0 by 1.0 weight @layer0.output_scale : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, F32Attr:$factor, OptionalAttr<FlatSymbolRefAttr>:$weight);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$input `by` $factor (`weight` $weight^)? attr-dict `:` type($input)";
+}
+
 def Moe_HeadOp : Moe_LayerOp<"head", [Pure]> {
-  let summary = "Logits: scale * (W x + b)";
+  let summary = "Logits: scale * (W x + b), with a soft cap c then c * tanh(logit / c)";
   let description = [{
     ```mlir
     %logits = moe.head %n linear <@embedding> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     ```
   }];
-  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$linear, F32Attr:$scale);
+  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$linear, F32Attr:$scale,
+                       OptionalAttr<F32Attr>:$softCap);
   let results = (outs Moe_Rows:$logits);
   let assemblyFormat = [{
-    $input `linear` $linear `scale` $scale attr-dict `:` type($input) `->` type($logits)
+    $input `linear` $linear `scale` $scale (`soft_cap` $softCap^)? attr-dict
+    `:` type($input) `->` type($logits)
   }];
 }
 

@@ -88,11 +88,11 @@ def Moe_ExecNormOp : Moe_ExecOp<"norm"> {
       : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
     ```
   }];
-  let arguments = (ins Moe_In:$src, Moe_Out:$dst, FlatSymbolRefAttr:$weight,
+  let arguments = (ins Moe_In:$src, Moe_Out:$dst, OptionalAttr<FlatSymbolRefAttr>:$weight,
                        OptionalAttr<FlatSymbolRefAttr>:$bias, Moe_NormKind:$kind, F32Attr:$epsilon,
                        I32Attr:$segment);
   let assemblyFormat = [{
-    $src `to` $dst `weight` $weight (`bias` $bias^)? $kind `epsilon` $epsilon `segment` $segment
+    $src `to` $dst (`weight` $weight^)? (`bias` $bias^)? $kind `epsilon` $epsilon `segment` $segment
     attr-dict `:` type($src) `,` type($dst)
   }];
 }
@@ -229,11 +229,11 @@ def Moe_ExecRouteOp : Moe_ExecOp<"route"> {
                        BoolAttr:$renormalize, F32Attr:$weightScale,
                        OptionalAttr<FlatSymbolRefAttr>:$choiceBias, OptionalAttr<I32Attr>:$groups,
                        OptionalAttr<I32Attr>:$keptGroups, OptionalAttr<Moe_GroupScore>:$groupScore,
-                       UnitAttr:$beginsReads);
+                       OptionalAttr<FlatSymbolRefAttr>:$weightFactors, UnitAttr:$beginsReads);
   let assemblyFormat = [{
     $scores `to` $experts `,` $weights `of` $moeLayer $scoring `renormalize` $renormalize
     `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^ `kept` $keptGroups `by` $groupScore)?
-    (`begins_reads` $beginsReads^)? attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
+    (`factors` $weightFactors^)? (`begins_reads` $beginsReads^)? attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
   }];
 }
 
@@ -302,6 +302,21 @@ def Moe_ExecAddOp : Moe_ExecOp<"add"> {
   }];
 }
 
+def Moe_ExecScaleOp : Moe_ExecOp<"scale"> {
+  let summary = "dst = factor * src, times the only element of a weight if there is one; dst may be src";
+  let description = [{
+    ```mlir
+    moe.exec.scale %h to %h weight @layer0.output_scale factor 1.0
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_Out:$dst, OptionalAttr<FlatSymbolRefAttr>:$weight,
+                       F32Attr:$factor);
+  let assemblyFormat = [{
+    $src `to` $dst (`weight` $weight^)? `factor` $factor attr-dict `:` type($src) `,` type($dst)
+  }];
+}
+
 def Moe_ExecGateRowsOp : Moe_ExecOp<"gate_rows"> {
   let summary = "dst = sigmoid(gate[1]) * src; dst may be src";
   let description = [{
@@ -319,14 +334,18 @@ def Moe_ExecGateRowsOp : Moe_ExecOp<"gate_rows"> {
 def Moe_ExecHeadOp : Moe_ExecOp<"head", [MemoryEffects<[MemWrite<Moe_Logits>]>]> {
   let summary = "Logits of the tokens whose logits are requested: scale * (W src + b); ends the program";
   let description = [{
+    With a soft cap c, then c * tanh(logit / c).
+
     ```mlir
     moe.exec.head %q weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
     ```
   }];
   let arguments = (ins Moe_In:$src, FlatSymbolRefAttr:$weight,
-                       OptionalAttr<FlatSymbolRefAttr>:$bias, F32Attr:$scale);
+                       OptionalAttr<FlatSymbolRefAttr>:$bias, F32Attr:$scale,
+                       OptionalAttr<F32Attr>:$softCap);
   let assemblyFormat = [{
-    $src `weight` $weight (`bias` $bias^)? `scale` $scale attr-dict `:` type($src)
+    $src `weight` $weight (`bias` $bias^)? `scale` $scale (`soft_cap` $softCap^)? attr-dict
+    `:` type($src)
   }];
 }
 

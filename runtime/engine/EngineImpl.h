@@ -167,8 +167,11 @@ struct Engine::Impl {
   }
   Router routerOf(const RouteInstruction &route) const {
     const MoeLayer &layer = artifact->moeLayers[route.moeLayer];
-    return {route, layer.topK, vector(route.choiceBias),
-            static_cast<uint32_t>(layer.experts.size()), *kernels};
+    return {route,
+            layer.topK,
+            {vector(route.choiceBias), vector(route.weightFactors)},
+            static_cast<uint32_t>(layer.experts.size()),
+            *kernels};
   }
   QuantizedRows quantized(int32_t bufferIndex, uint64_t firstRow = 0) const;
 

@@ -197,6 +197,8 @@ Status Engine::Impl::executeHead(const HeadInstruction &head) {
       if (head.scale != 1)
         std::transform(values, values + vocabulary, values,
                        [&](float v) { return v * head.scale; });
+      if (head.softCap > 0)
+        kernels->softCap(head.softCap, vocabulary, values);
       const BatchRow &of = batch[row + i];
       MOERT_RETURN_IF_ERROR(observer->onLogits(*of.session, of.position, {values, vocabulary}));
     }
@@ -296,6 +298,14 @@ struct Execution {
     uint32_t width = engine.bufferInfo(add.dst).width;
     for (uint32_t row = 0; row < engine.rows(); ++row)
       engine.kernels->addScaled(a.floats(row), b.floats(row), add.scale, width, dst.floats(row));
+  }
+  void operator()(const ScaleInstruction &scale) const {
+    const Rows src = engine.buffer(scale.src), dst = engine.buffer(scale.dst);
+    const float *weight = engine.vector(scale.weight);
+    const float factor = weight ? scale.factor * *weight : scale.factor;
+    for (uint32_t row = 0; row < engine.rows(); ++row)
+      engine.kernels->scale(src.floats(row), factor, engine.bufferInfo(scale.dst).width,
+                            dst.floats(row));
   }
   void operator()(const ClampInstruction &clamp) const {
     Rows x = engine.buffer(clamp.buffer);

@@ -4,15 +4,16 @@
 
 namespace moert {
 
-Router::Router(const RouteInstruction &instruction, uint32_t topK, const float *choiceBias,
+Router::Router(const RouteInstruction &instruction, uint32_t topK, const Vectors &vectors,
                uint32_t expertCount, const KernelTable &kernelTable)
     : rule{topK,
            instruction.renormalize,
            instruction.weightScale,
-           {choiceBias, choiceBias ? expertCount : 0},
+           {vectors.choiceBias, vectors.choiceBias ? expertCount : 0},
            instruction.groups,
            instruction.keptGroups,
-           instruction.groupScore},
+           instruction.groupScore,
+           {vectors.weightFactors, vectors.weightFactors ? expertCount : 0}},
       scoring(instruction.scoring), experts(expertCount), kernels(kernelTable) {}
 
 void Router::computeProbabilities(const float *scores, float *probabilities) const {

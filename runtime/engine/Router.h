@@ -11,8 +11,13 @@ namespace moert {
 
 class Router {
 public:
-  /// Borrows the kernels and the bias. choiceBias: the route's, [experts], or nullptr for kNone.
-  Router(const RouteInstruction &instruction, uint32_t topK, const float *choiceBias,
+  /// The route's vectors, [experts] each, or nullptr for kNone.
+  struct Vectors {
+    const float *choiceBias = nullptr, *weightFactors = nullptr;
+  };
+
+  /// Borrows the kernels and the vectors.
+  Router(const RouteInstruction &instruction, uint32_t topK, const Vectors &vectors,
          uint32_t experts, const KernelTable &kernelTable);
 
   /// probabilities[experts] from scores[experts]. Both have room for whole vectors of the kernels.

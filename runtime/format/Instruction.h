@@ -89,7 +89,7 @@ enum class NormKind : uint8_t { kRms = 0, kLayer = 1 };
 template <> inline constexpr NormKind kLast<NormKind> = NormKind::kLayer;
 
 /// Each run of `segment` elements of src is normalized separately (per head, or the whole row) and
-/// multiplied by weight[segment], plus bias[segment]. dst may be src.
+/// multiplied by weight[segment], if there is one, plus bias[segment]. dst may be src.
 struct NormInstruction {
   int32_t src, dst, weight, bias;
   NormKind kind;
@@ -101,7 +101,7 @@ struct NormInstruction {
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
     visit(FieldRole::kReadInPlace, "src", i.src);
     visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kVector, "weight", i.weight);
+    visit(FieldRole::kOptionalVector, "weight", i.weight);
     visit(FieldRole::kOptionalVector, "bias", i.bias);
     visit(FieldRole::kNumber, "kind", i.kind);
     visit(FieldRole::kNumber, "epsilon", i.epsilon);
@@ -207,13 +207,14 @@ enum class Activation : uint8_t {
   kSilu = 0,          // silu(gate) * up
   kClampedSwiglu = 1, // g * sigmoid(alpha * g) * (u + 1), with g = min(gate, limit) and u = up
                       // clamped to [-limit, limit]
+  kGeluTanh = 2,      // gelu(gate) * up, by the approximation with tanh
 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kClampedSwiglu;
+template <> inline constexpr Activation kLast<Activation> = Activation::kGeluTanh;
 
 /// How the two products of a gated network become the input of its last matrix.
 struct GluActivation {
   Activation kind = Activation::kSilu;
-  float alpha = 0, limit = 0; // Both 0 for kSilu.
+  float alpha = 0, limit = 0; // Of kClampedSwiglu; both 0 for the others.
   friend bool operator==(const GluActivation &, const GluActivation &) = default;
 };
 
@@ -242,9 +243,10 @@ template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring:
 template <> inline constexpr GroupScore kLast<GroupScore> = GroupScore::kTwoLargest;
 
 /// experts[topK] and weights[topK], best first, from scores[experts of the layer], as
-/// chooseExperts() (Routing.h) does with choiceBias[experts] and groups; the layer has topK. A
-/// program routes the MoE layers from the first on, in their order. `beginsReads`: the reads of the
-/// chosen experts, and with them the layer pass, begin after this instruction.
+/// chooseExperts() (Routing.h) does with choiceBias[experts], groups and weightFactors[experts];
+/// the layer has topK. A program routes the MoE layers from the first on, in their order.
+/// `beginsReads`: the reads of the chosen experts, and with them the layer pass, begin after this
+/// instruction.
 struct RouteInstruction {
   int32_t scores, experts, weights;
   uint32_t moeLayer;
@@ -255,6 +257,7 @@ struct RouteInstruction {
   int32_t choiceBias = kNone;
   uint32_t groups = 1, keptGroups = 1;
   GroupScore groupScore = GroupScore::kLargest;
+  int32_t weightFactors = kNone;
 
   static constexpr const char *kName = "route";
   static constexpr StepPart kPart = StepPart::kRouter;
@@ -271,6 +274,7 @@ struct RouteInstruction {
     visit(FieldRole::kNumber, "groups", i.groups);
     visit(FieldRole::kNumber, "keptGroups", i.keptGroups);
     visit(FieldRole::kNumber, "groupScore", i.groupScore);
+    visit(FieldRole::kOptionalVector, "weightFactors", i.weightFactors);
   }
   friend bool operator==(const RouteInstruction &, const RouteInstruction &) = default;
 };
@@ -504,11 +508,28 @@ struct GateInstruction {
   friend bool operator==(const GateInstruction &, const GateInstruction &) = default;
 };
 
-/// Logits of the tokens whose logits are requested: scale * (weight * src + bias). Ends the
-/// program.
+/// dst = factor * weight[0] * src; factor * src without a weight. dst may be src.
+struct ScaleInstruction {
+  int32_t src, dst, weight;
+  float factor;
+
+  static constexpr const char *kName = "scale";
+  static constexpr StepPart kPart = StepPart::kSums;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kOptionalVector, "weight", i.weight);
+    visit(FieldRole::kNumber, "factor", i.factor);
+  }
+  friend bool operator==(const ScaleInstruction &, const ScaleInstruction &) = default;
+};
+
+/// Logits of the tokens whose logits are requested: scale * (weight * src + bias), then, with a
+/// softCap c above 0, c * tanh(logit / c). Ends the program.
 struct HeadInstruction {
   int32_t src, weight, bias;
   float scale;
+  float softCap = 0;
 
   static constexpr const char *kName = "head";
   static constexpr StepPart kPart = StepPart::kHead;
@@ -517,6 +538,7 @@ struct HeadInstruction {
     visit(FieldRole::kMatrix, "weight", i.weight);
     visit(FieldRole::kOptionalVector, "bias", i.bias);
     visit(FieldRole::kNumber, "scale", i.scale);
+    visit(FieldRole::kNumber, "softCap", i.softCap);
   }
   friend bool operator==(const HeadInstruction &, const HeadInstruction &) = default;
 };
@@ -527,7 +549,7 @@ using Instruction =
                  RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
                  GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction,
                  ConvolveInstruction, UnitNormInstruction, DecayInstruction, DeltaRuleInstruction,
-                 GateInstruction>;
+                 GateInstruction, ScaleInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

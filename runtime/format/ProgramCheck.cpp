@@ -111,7 +111,7 @@ public:
       return invalidInput(i.keptGroups, " of ", i.groups, " groups compete");
     if (const size_t competing = experts / i.groups * i.keptGroups; topK > competing)
       return invalidInput("top ", topK, " of ", competing, " experts");
-    return expect({f32(experts), {BufferKind::kI32, topK}, f32(topK), f32(experts)});
+    return expect({f32(experts), {BufferKind::kI32, topK}, f32(topK), f32(experts), f32(experts)});
   }
   Status operator()(const ExpertsInstruction &i) {
     const MoeLayer &layer = artifact.moeLayers[i.moeLayer];
@@ -153,6 +153,10 @@ public:
   Status operator()(const AddInstruction &i) {
     const Shape row = f32(buffer(i.a).width);
     return expect({row, row, row});
+  }
+  Status operator()(const ScaleInstruction &i) {
+    const Shape row = f32(buffer(i.src).width);
+    return expect({row, row, f32(1)});
   }
   Status operator()(const GateRowsInstruction &i) {
     const Shape row = f32(buffer(i.src).width);
@@ -198,6 +202,8 @@ public:
     return expect({row, row, row});
   }
   Status operator()(const HeadInstruction &i) {
+    if (i.softCap < 0)
+      return invalidInput("softCap is ", i.softCap, ", expected at least 0");
     const ResidentWeight &matrix = weight(i.weight);
     return expect({inputOf(matrix.format, matrix.shape.cols), f32(matrix.shape.rows)});
   }

@@ -136,8 +136,8 @@ struct KernelTable {
   /// separately. kRms: mean square as 16 partial fma sums over i mod 16 and the tree, divided by
   /// segment; r = 1 / sqrt(mean + eps); y = (x * r) * weight. kLayer: mean likewise, then the mean
   /// of squared differences; y = fma((x - mean) * r, weight, bias). kRms with bias: (x * r) *
-  /// weight + bias, rounded twice. bias may be null: kLayer is then ((x - mean) * r) * weight. y
-  /// may be x.
+  /// weight + bias, rounded twice. bias may be null: kLayer is then ((x - mean) * r) * weight.
+  /// weight may be null, which is a weight of 1. y may be x.
   void (*norm)(NormKind kind, const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
                uint32_t segment, const float *weight, const float *bias, float epsilon, float *y,
                uint64_t yStride);
@@ -174,6 +174,19 @@ struct KernelTable {
   /// limit, and u = up clamped to [-limit, limit]; NaN stays NaN. y may be gate or up.
   void (*clampedSwiglu)(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
                         uint32_t cols, uint64_t stride, float *y);
+
+  /// y = gelu(gate) * up, with gelu(x) = x / (1 + exponential(-(x * fma(a, x * x, b)))), each step
+  /// rounded, a = kGeluCubic and b = kGeluLinear: the approximation with tanh, as tanh(u) = 2
+  /// sigmoid(2u) - 1. y may be gate or up.
+  void (*geluTanhMultiply)(const float *gate, const float *up, uint32_t rows, uint32_t cols,
+                           uint64_t stride, float *y);
+
+  /// y = factor * x. y may be x.
+  void (*scale)(const float *x, float factor, uint64_t count, float *y);
+
+  /// x = limit * tanh(x / limit), in place: with e = exponential(-2 |x / limit|), limit * ((1 - e)
+  /// / (1 + e)) with the sign of x, each step rounded. Within 3e-7 * limit. NaN stays NaN.
+  void (*softCap)(float limit, uint64_t count, float *x);
 
   /// y = a + scale * b, as fma(scale, b, a), which is a + b for scale 1. y may be a or b.
   void (*addScaled)(const float *a, const float *b, float scale, uint64_t count, float *y);
@@ -234,9 +247,16 @@ inline void activate(const KernelTable &kernels, const GluActivation &activation
                      const float *up, uint32_t rows, uint32_t cols, uint64_t stride, float *y) {
   if (activation.kind == Activation::kClampedSwiglu)
     kernels.clampedSwiglu(activation.alpha, activation.limit, gate, up, rows, cols, stride, y);
+  else if (activation.kind == Activation::kGeluTanh)
+    kernels.geluTanhMultiply(gate, up, rows, cols, stride, y);
   else
     kernels.siluMultiply(gate, up, rows, cols, stride, y);
 }
+
+/// The approximation gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) (Hendrycks and
+/// Gimpel 2016, arXiv 1606.08415, section 2) as a sigmoid: 2 * sqrt(2 / pi), and 0.044715 times
+/// that.
+constexpr float kGeluLinear = 1.5957691216057308f, kGeluCubic = 0.07135481627260025f;
 
 /// The project's e^x: a polynomial in f32 with fused steps, the same bits in every version; 0 below
 /// -87.33..., +inf above 88.72..., NaN stays NaN. Within 2 units in the last place.

@@ -84,6 +84,7 @@ static uint64_t keptGroups(const ChoiceScores &scores, const RoutingRule &rule) 
 void chooseExperts(std::span<const float> probabilities, const RoutingRule &rule,
                    std::span<int32_t> experts, std::span<float> weights) {
   assert(rule.bias.empty() || rule.bias.size() == probabilities.size());
+  assert(rule.weightFactors.empty() || rule.weightFactors.size() == probabilities.size());
   assert(rule.keptGroups >= 1 && rule.keptGroups <= rule.groups &&
          rule.groups <= kMaxRouterGroups && probabilities.size() % rule.groups == 0);
   const ChoiceScores scores(probabilities, rule.bias);
@@ -103,6 +104,8 @@ void chooseExperts(std::span<const float> probabilities, const RoutingRule &rule
     if (rule.renormalize)
       weights[i] /= sum;
     weights[i] *= rule.weightScale;
+    if (!rule.weightFactors.empty())
+      weights[i] *= rule.weightFactors[static_cast<size_t>(experts[i])];
   }
 }
 

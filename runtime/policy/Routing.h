@@ -26,6 +26,8 @@ struct RoutingRule {
   /// 1 <= keptGroups <= groups <= kMaxRouterGroups; groups divides the number of experts.
   uint32_t groups = 1, keptGroups = 1;
   GroupScore groupScore = GroupScore::kLargest;
+  /// Per expert, or empty: multiplied into the weight, last of all.
+  std::span<const float> weightFactors = {};
 };
 
 /// The topK experts with the largest choice scores in the kept groups, best first, ties to the

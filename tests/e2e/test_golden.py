@@ -6,8 +6,8 @@ LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
 # Absolute: the router's weights are a softmax, at most 1, whose error is that of its logits, which are a few units.
 WEIGHTS_TOLERANCE = 1e-4
 
-FAMILIES = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "flex_olmo", "glm4_moe", "glm4_moe_lite", "gpt_oss",
-            "granitemoe", "hunyuan_v1_moe", "lfm2_moe", "minimax_m2", "mixtral", "olmoe", "qwen2_moe", "qwen3_5_moe",
+FAMILIES = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "flex_olmo", "gemma4", "glm4_moe", "glm4_moe_lite",
+            "gpt_oss", "granitemoe", "hunyuan_v1_moe", "lfm2_moe", "minimax_m2", "mixtral", "olmoe", "qwen2_moe", "qwen3_5_moe",
             "qwen3_moe", "qwen3_next")
 
 

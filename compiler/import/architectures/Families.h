@@ -11,6 +11,8 @@ moert::Result<ModelDescription> describeDeepSeekV3(const ArchitectureInput &inpu
 moert::Result<ModelDescription> describeDots1(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeErnie45Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeFlexOlmo(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGemma4(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGemma4Text(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);

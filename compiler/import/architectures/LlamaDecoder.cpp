@@ -357,10 +357,13 @@ Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
   model.vocabularySize = decoder.vocabularySize;
   model.hiddenSize = decoder.hiddenSize;
   model.maxPositions = decoder.maxPositions;
-  model.embedding = matrixSource(decoder.prefix + "embed_tokens.weight", decoder.vocabularySize,
-                                 decoder.hiddenSize);
-  MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.rope));
-  model.ropes.push_back(std::move(rope));
+  model.embedding = matrixSource(decoder.prefix + "embed_tokens.weight",
+                                 decoder.vocabularySize, decoder.hiddenSize);
+  model.ropes = decoder.ropes;
+  if (model.ropes.empty()) {
+    MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.rope));
+    model.ropes.push_back(std::move(rope));
+  }
   MOERT_RETURN_IF_ERROR(readSpecialTokens(input, model));
   MOERT_RETURN_IF_ERROR(describeLayers(decoder, fillLayer, input.config, model));
   model.finalNorm = rmsNorm(decoder, decoder.prefix + "norm.weight", decoder.hiddenSize);

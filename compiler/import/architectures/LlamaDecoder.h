@@ -35,6 +35,8 @@ struct DecoderConfig {
   RopeKind rope;            // Rotates whole heads, unless the family changes it.
   bool normsAddOne = false; // Norms multiply by 1 + weight.
   std::string prefix = "model."; // All tensor names but the head's begin with it.
+  /// If not empty, the model's rotations, in place of the one that the config's keys give.
+  std::vector<RopeDescription> ropes;
 };
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.

@@ -166,6 +166,16 @@ Status scaleTheta(uint32_t dim, RopeKeys &keys) {
   return Status();
 }
 
+/// Frequencies as of a whole head; those past the rotated part are 0, which rotates nothing.
+Status scaleProportional(const ConfigObject &parameters, std::vector<double> &frequencies) {
+  MOERT_ASSIGN_OR_RETURN(const double part, parameters.real("partial_rotary_factor", 0, 1, 1));
+  MOERT_ASSIGN_OR_RETURN(const double factor, parameters.real("factor", 1, kMostFactor, 1));
+  const auto rotated = static_cast<size_t>(part * static_cast<double>(frequencies.size()));
+  for (size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] = i < rotated ? frequencies[i] / factor : 0;
+  return Status();
+}
+
 Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<double> &frequencies,
              float &attentionFactor) {
   if (keys.type == "default")
@@ -210,20 +220,43 @@ Result<double> readScoreFactor(const ConfigObject &config) {
   return magnitude * magnitude;
 }
 
-Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind) {
-  MOERT_ASSIGN_OR_RETURN(RopeKeys keys, readKeys(config, kind.defaultTheta));
-  MOERT_ASSIGN_OR_RETURN(const double part, readPartialRotaryFactor(config));
-  if (part != 1 && !kind.isPartial)
-    return config.mismatch("partial_rotary_factor", "1");
+static Result<RopeDescription> describeRope(RopeKeys keys, const ConfigObject &config,
+                                            const RopeKind &kind) {
   MOERT_RETURN_IF_ERROR(scaleTheta(kind.dim, keys));
   std::vector<double> frequencies;
   for (uint32_t i = 0; i < kind.dim; i += 2)
     frequencies.push_back(deterministicPow(keys.theta, -(static_cast<double>(i) / kind.dim)));
   RopeDescription rope;
   rope.style = kind.style;
-  MOERT_RETURN_IF_ERROR(scale(keys, config, frequencies, rope.attentionFactor));
+  if (kind.mayBeProportional && keys.type == "proportional")
+    MOERT_RETURN_IF_ERROR(scaleProportional(*keys.parameters, frequencies));
+  else
+    MOERT_RETURN_IF_ERROR(scale(keys, config, frequencies, rope.attentionFactor));
   rope.inverseFrequencies.assign(frequencies.begin(), frequencies.end());
   return rope;
+}
+
+Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind) {
+  MOERT_ASSIGN_OR_RETURN(RopeKeys keys, readKeys(config, kind.defaultTheta));
+  MOERT_ASSIGN_OR_RETURN(const double part, readPartialRotaryFactor(config));
+  if (part != 1 && !kind.isPartial)
+    return config.mismatch("partial_rotary_factor", "1");
+  return describeRope(std::move(keys), config, kind);
+}
+
+Result<RopeDescription> readLayerRope(const ConfigObject &config, std::string_view layerType,
+                                      const RopeKind &kind) {
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject types, config.object("rope_parameters"));
+  RopeKeys keys;
+  MOERT_ASSIGN_OR_RETURN(keys.parameters, types.object(layerType));
+  const ConfigObject &parameters = *keys.parameters;
+  MOERT_ASSIGN_OR_RETURN(keys.type, readType(parameters, "default"));
+  MOERT_ASSIGN_OR_RETURN(keys.theta,
+                         parameters.real("rope_theta", kLeastTheta, kMostTheta, kind.defaultTheta));
+  MOERT_ASSIGN_OR_RETURN(const double part, parameters.real("partial_rotary_factor", 0, 1, 1));
+  if (part != 1 && keys.type != "proportional")
+    return parameters.mismatch("partial_rotary_factor", "1");
+  return describeRope(std::move(keys), config, kind);
 }
 
 } // namespace moec

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace moec {
 
@@ -17,12 +18,19 @@ struct RopeKind {
   RopeStyle style = RopeStyle::kHalf;
   std::optional<double> defaultTheta = {}; // Where the config has no rope_theta; absent: it must.
   bool isPartial = false; // Only then may the config have partial_rotary_factor < 1.
+  /// The type "proportional" is supported: of the frequencies of a whole head, only the first part,
+  /// partial_rotary_factor, is not 0.
+  bool mayBeProportional = false;
 };
 
 /// Reads the keys and computes the inverse frequencies: in double with deterministic functions,
 /// rounded once to f32. Supports the types default, linear, llama3, yarn, and dynamic with alpha
 /// (Hunyuan's); names any other type in an error.
 moert::Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind);
+
+/// The same of the parameters that rope_parameters has under the name of a type of layer.
+moert::Result<RopeDescription> readLayerRope(const ConfigObject &config, std::string_view layerType,
+                                             const RopeKind &kind);
 
 /// DeepSeek's factor on attention scores with YaRN: the square of what mscale_all_dim gives; 1 if
 /// there is none, or without YaRN.

@@ -118,7 +118,7 @@ inline void rmsNorm(const float *x, uint32_t size, const float *weight, const fl
   Lanes reciprocal = splat(reciprocalRoot(mean, epsilon));
   forLanes(size, [&](uint64_t i, uint32_t count) {
     Lanes scaled = multiply(loadUpTo(x + i, count), reciprocal);
-    Lanes result = multiply(scaled, loadUpTo(weight + i, count));
+    Lanes result = weight ? multiply(scaled, loadUpTo(weight + i, count)) : scaled;
     if (bias)
       result = add(result, loadUpTo(bias + i, count));
     storeUpTo(y + i, result, count);
@@ -140,7 +140,7 @@ inline void layerNorm(const float *x, uint32_t size, const float *weight, const 
   Lanes reciprocal = splat(reciprocalRoot(variance, epsilon));
   forLanes(size, [&](uint64_t i, uint32_t count) {
     Lanes scaled = multiply(subtract(loadUpTo(x + i, count), mean), reciprocal);
-    Lanes weights = loadUpTo(weight + i, count);
+    Lanes weights = weight ? loadUpTo(weight + i, count) : splat(1.0f);
     Lanes result =
         bias ? fma(scaled, weights, loadUpTo(bias + i, count)) : multiply(scaled, weights);
     storeUpTo(y + i, result, count);
@@ -204,6 +204,37 @@ void clampedSwiglu(float alpha, float limit, const float *gate, const float *up,
       const Lanes swish = divide(g, sigmoidDivisor(multiply(factor, g)));
       storeUpTo(y + at, multiply(swish, add(u, splat(1.0f))), count);
     });
+}
+
+void geluTanhMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols,
+                      uint64_t stride, float *y) {
+  const Lanes cubic = splat(kGeluCubic), linear = splat(kGeluLinear);
+  for (uint32_t row = 0; row < rows; ++row)
+    forLanes(cols, [&](uint64_t i, uint32_t count) {
+      uint64_t at = row * stride + i;
+      Lanes x = loadUpTo(gate + at, count);
+      Lanes twice = multiply(x, fma(cubic, multiply(x, x), linear));
+      Lanes gelu = divide(x, sigmoidDivisor(twice));
+      storeUpTo(y + at, multiply(gelu, loadUpTo(up + at, count)), count);
+    });
+}
+
+void scale(const float *x, float factor, uint64_t elements, float *y) {
+  const Lanes factors = splat(factor);
+  forLanes(elements, [&](uint64_t i, uint32_t count) {
+    storeUpTo(y + i, multiply(factors, loadUpTo(x + i, count)), count);
+  });
+}
+
+void softCap(float limit, uint64_t elements, float *x) {
+  const Lanes limits = splat(limit), one = splat(1.0f), zero = zeroLanes();
+  forLanes(elements, [&](uint64_t i, uint32_t count) {
+    const Lanes value = loadUpTo(x + i, count);
+    const Lanes magnitude = whereLess(value, zero, negate(value), value);
+    const Lanes power = exponential(multiply(splat(-2.0f), divide(magnitude, limits)));
+    const Lanes capped = multiply(limits, divide(subtract(one, power), add(one, power)));
+    storeUpTo(x + i, whereLess(value, zero, negate(capped), capped), count);
+  });
 }
 
 void addScaled(const float *a, const float *b, float scale, uint64_t elements, float *y) {

@@ -32,6 +32,31 @@ void clampedSwiglu(float alpha, float limit, const float *gate, const float *up,
     }
 }
 
+void geluTanhMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols,
+                      uint64_t stride, float *y) {
+  for (uint32_t row = 0; row < rows; ++row)
+    for (uint64_t i = row * stride; i < row * stride + cols; ++i) {
+      float x = gate[i];
+      float twice = x * std::fma(kGeluCubic, x * x, kGeluLinear);
+      float gelu = x / (1.0f + exponential(-twice));
+      y[i] = gelu * up[i];
+    }
+}
+
+void scale(const float *x, float factor, uint64_t count, float *y) {
+  for (uint64_t i = 0; i < count; ++i)
+    y[i] = factor * x[i];
+}
+
+void softCap(float limit, uint64_t count, float *x) {
+  for (uint64_t i = 0; i < count; ++i) {
+    float magnitude = x[i] < 0 ? -x[i] : x[i];
+    float power = exponential(-2.0f * (magnitude / limit));
+    float capped = limit * ((1.0f - power) / (1.0f + power));
+    x[i] = x[i] < 0 ? -capped : capped;
+  }
+}
+
 void addScaled(const float *a, const float *b, float scale, uint64_t count, float *y) {
   for (uint64_t i = 0; i < count; ++i)
     y[i] = std::fma(scale, b[i], a[i]);

@@ -16,7 +16,7 @@ static void rmsNorm(const float *x, uint32_t count, const float *weight, const f
   float reciprocal = 1.0f / std::sqrt(mean + epsilon);
   for (uint32_t i = 0; i < count; ++i) {
     float scaled = x[i] * reciprocal;
-    float weighted = scaled * weight[i];
+    float weighted = weight ? scaled * weight[i] : scaled;
     y[i] = bias ? weighted + bias[i] : weighted;
   }
 }
@@ -38,7 +38,8 @@ static void layerNorm(const float *x, uint32_t count, const float *weight, const
   float reciprocal = 1.0f / std::sqrt(variance + epsilon);
   for (uint32_t i = 0; i < count; ++i) {
     float scaled = (x[i] - mean) * reciprocal;
-    y[i] = bias ? std::fma(scaled, weight[i], bias[i]) : scaled * weight[i];
+    float factor = weight ? weight[i] : 1.0f;
+    y[i] = bias ? std::fma(scaled, factor, bias[i]) : scaled * factor;
   }
 }
 

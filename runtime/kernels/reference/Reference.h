@@ -31,6 +31,10 @@ void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t co
                   float *y);
 void clampedSwiglu(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
                    uint32_t cols, uint64_t stride, float *y);
+void geluTanhMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols,
+                      uint64_t stride, float *y);
+void scale(const float *x, float factor, uint64_t count, float *y);
+void softCap(float limit, uint64_t count, float *x);
 void addScaled(const float *a, const float *b, float scale, uint64_t count, float *y);
 void clamp(float limit, uint64_t count, float *x);
 void gateRows(const float *x, const float *gate, uint64_t gateStride, uint32_t rows, uint32_t cols,

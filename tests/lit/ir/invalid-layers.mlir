@@ -133,6 +133,65 @@ func.func @f(%x: tensor<?x64xf32>) {
 
 // -----
 
+// Values that are the products of keys need a norm, which makes them values.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 64, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{expected a norm of values that are the products of keys}}
+  %a = moe.attention %x query <@q> key <@k> output <@o> slot @kv heads 4 scale 1.0 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// Values that are the products of keys are as wide as these.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 32, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 8
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{stores values of 8 elements, expected those of a key, 16}}
+  %a = moe.attention %x query <@q> key <@k> output <@o> slot @kv heads 4 scale 1.0 value_norm 1.0e-6 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A norm of values can be computed.
+moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
+moe.weight @k matrix from <tensor = "k", rows = 32, cols = 64, type = bf16>
+moe.weight @o matrix from <tensor = "o", rows = 64, cols = 64, type = bf16>
+moe.kv_slot @kv heads 2 key 16 value 16
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{expected an epsilon of the values' norm of at least 0}}
+  %a = moe.attention %x query <@q> key <@k> value <@k> output <@o> slot @kv heads 4 scale 1.0 value_norm -1.0e-6 : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// The weight of a scale is one number.
+moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{weight @n is 1 x 64, expected 1 x 1}}
+  %a = moe.scale %x by 1.0 weight @n : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+// A soft cap is above 0.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16>
+func.func @f(%x: tensor<?x64xf32>) {
+  // expected-error@+1 {{expected a soft cap above 0}}
+  %l = moe.head %x linear <@w> scale 1.0 soft_cap 0.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+  return
+}
+
+// -----
+
 // A slot of latent attention holds the shared key and the latent, which is the value too.
 moe.weight @q matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
 moe.weight @k matrix from <tensor = "k", rows = 8, cols = 64, type = bf16>

@@ -73,6 +73,7 @@ module attributes {
   moe.weight @head_norm vector from <tensor = "hn", rows = 1, cols = 16, type = bf16> as <kind = f32>
   moe.weight @pair vector from <tensor = "p", rows = 1, cols = 2, type = bf16> as <kind = f32>
   moe.weight @bias vector from <tensor = "b", rows = 1, cols = 96, type = bf16> as <kind = f32>
+  moe.weight @one vector from <tensor = "1", rows = 1, cols = 1, type = bf16> as <kind = f32>
 
   // CHECK: moe.weight @stacked vector from <tensor = "st", rows = 1, cols = 192, type = bf16, firstRow = 1, rowStep = 2, stackedVectors = 2> as #f32
   moe.weight @stacked vector from <tensor = "st", rows = 1, cols = 192, type = bf16, firstRow = 1, rowStep = 2, stackedVectors = 2> as <kind = f32>
@@ -131,6 +132,15 @@ module attributes {
     %la = moe.latent_attention %a query <@query128> key <@key16> latent <@latent48> norm <rms, epsilon = 1.0e-6 : f32, @latent_norm>
             up @up, @up output <@output96> slot @latent heads 2 scale 0.25 rope @rope0
             down <@square> <rms, epsilon = 1.0e-6 : f32, @norm> : tensor<?x64xf32>
+    // CHECK: moe.attention %{{.*}} query <@square> key <@half> output <@square> slot @kv heads 4 scale 1.000000e+00 value_norm 9.99999997E-7 : tensor<?x64xf32>
+    %vk = moe.attention %b query <@square> key <@half> output <@square> slot @kv heads 4 scale 1.0 value_norm 1.0e-6 : tensor<?x64xf32>
+    // CHECK: moe.scale %{{.*}} by 5.000000e-01 weight @one : tensor<?x64xf32>
+    %sc = moe.scale %vk by 0.5 weight @one : tensor<?x64xf32>
+    // CHECK: moe.scale %{{.*}} by 1.250000e-01 : tensor<?x64xf32>
+    %sd = moe.scale %sc by 0.125 : tensor<?x64xf32>
+    // CHECK: moe.route %{{.*}} router <@router> to @experts softmax_then_top_k renormalize true scale 1.000000e+00 factors @pair : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %ef, %wf = moe.route %sd router <@router> to @experts softmax_then_top_k renormalize true scale 1.0 factors @pair
+           : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
     // CHECK: moe.route %{{.*}} router <@router> to @experts softmax_then_top_k renormalize true scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
     %e, %w = moe.route %b router <@router> to @experts softmax_then_top_k renormalize true scale 1.0
            : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
@@ -148,8 +158,12 @@ module attributes {
     %d = moe.dense %s network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
     // CHECK: moe.dense %{{.*}} network <clamped_swiglu, gate = <@square>, up = <@square>, down = <@square>, alpha = 1.500000e+00 : f32, limit = 7.000000e+00 : f32> : tensor<?x64xf32>
     %dc = moe.dense %s network <clamped_swiglu, gate = <@square>, up = <@square>, down = <@square>, alpha = 1.5 : f32, limit = 7.0 : f32> : tensor<?x64xf32>
+    // CHECK: moe.dense %{{.*}} network <gelu_tanh, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
+    %dg = moe.dense %s network <gelu_tanh, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
     // CHECK: moe.add %{{.*}}, %{{.*}} scale 5.000000e-01 : tensor<?x64xf32>
     %r = moe.add %x, %d scale 0.5 : tensor<?x64xf32>
+    // CHECK: moe.head %{{.*}} linear <@embedding> scale 1.000000e+00 soft_cap 3.000000e+01 : tensor<?x64xf32> -> tensor<?x96xf32>
+    %capped = moe.head %r linear <@embedding> scale 1.0 soft_cap 30.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     // CHECK: moe.head %{{.*}} linear <@embedding, bias = @bias> scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x96xf32>
     %l = moe.head %r linear <@embedding, bias = @bias> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
@@ -200,6 +214,8 @@ module attributes {
     moe.exec.linear %h to %s weight @router : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
     // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
     moe.exec.route %s to %e, %w of @experts softmax_then_top_k renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
+    // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k renormalize false scale 1.000000e+00 factors @pair : !f32x2, !i32x2, !f32x2
+    moe.exec.route %s to %e, %w of @experts softmax_then_top_k renormalize false scale 1.0 factors @pair : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
     // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x2
     moe.exec.predict %h to %s weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
     // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router bias @pair of @experts ahead 2 : !f32x64, !f32x2
@@ -215,8 +231,14 @@ module attributes {
     moe.exec.add %h, %c to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
     // CHECK: moe.exec.gate_rows %{{.*}} by %{{.*}} to %{{.*}} : !f32x64, !f32x1, !f32x64
     moe.exec.gate_rows %c by %o to %c : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.head %{{.*}} weight @embedding scale 1.000000e+00 : !f32x64
-    moe.exec.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+    // CHECK: moe.exec.norm %{{.*}} to %{{.*}} rms epsilon 9.99999997E-7 segment 16 : !f32x64, !f32x64
+    moe.exec.norm %c to %c rms epsilon 1.0e-6 segment 16 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    // CHECK: moe.exec.scale %{{.*}} to %{{.*}} weight @one factor 5.000000e-01 : !f32x64, !f32x64
+    moe.exec.scale %h to %c weight @one factor 0.5 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    // CHECK: moe.exec.scale %{{.*}} to %{{.*}} factor 1.250000e-01 : !f32x64, !f32x64
+    moe.exec.scale %c to %h factor 0.125 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
+    // CHECK: moe.exec.head %{{.*}} weight @embedding scale 1.000000e+00 soft_cap 3.000000e+01 : !f32x64
+    moe.exec.head %h weight @embedding scale 1.0 soft_cap 30.0 : !moe.buffer<f32, 64>
   }
 
   // Float experts have no hidden buffer.

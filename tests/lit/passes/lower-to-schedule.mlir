@@ -10,6 +10,8 @@ module {
   moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
   moe.weight @d matrix from <tensor = "d", rows = 64, cols = 96, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
   moe.weight @f matrix from <tensor = "f", rows = 64, cols = 64, type = bf16> as <kind = bf16>
+  moe.kv_slot @kv2 heads 2 key 16 value 16
+  moe.weight @one vector from <tensor = "one", rows = 1, cols = 1, type = bf16> as <kind = f32>
   moe.kv_slot @latent_kv heads 1 key 32 value 0
   moe.kv_slot @latent_kv2 heads 1 key 32 value 0
   moe.weight @qd matrix from <tensor = "qd", rows = 32, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
@@ -79,6 +81,36 @@ module {
     %r = moe.add %h, %a scale 1.0 {moe.layer = 0 : i32} : tensor<?x64xf32>
     %m = moe.norm %r by <rms, epsilon = 1.0e-6 : f32, @n> : tensor<?x64xf32>
     %l = moe.head %m linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // Values that are the products of keys are normed into a row of their own, before the norm of keys; values of their own
+  // in place. A scale is in place where its input has no later use.
+  // CHECK-LABEL: moe.program @values_of_keys
+  // CHECK: moe.exec.linear %{{.*}} to %[[Q:.*]] weight @q for attention :
+  // CHECK-NEXT: moe.exec.linear %{{.*}} to %[[K:.*]] weight @k for attention joined :
+  // CHECK-NEXT: moe.exec.norm %[[K]] to %[[V:.*]] rms epsilon 9.99999997E-7 segment 16 : !f32x32, !f32x32
+  // CHECK-NEXT: moe.exec.norm %[[K]] to %[[K]] weight @hn rms
+  // CHECK-NEXT: moe.exec.store_kv %[[K]], %[[V]] slot @kv :
+  // CHECK: moe.exec.linear %{{.*}} to %[[O:.*]] weight @q for attention :
+  // CHECK-NEXT: moe.exec.scale %[[O]] to %[[S:.*]] weight @one factor 5.000000e-01 : !f32x64, !f32x64
+  // CHECK-NEXT: moe.exec.add %[[O]], %[[S]] to %[[O]]
+  // CHECK-NEXT: moe.exec.scale %[[O]] to %[[O]] factor 2.500000e-01
+  // CHECK: moe.exec.linear %{{.*}} to %{{.*}} weight @q for attention :
+  // CHECK-NEXT: moe.exec.linear %{{.*}} to %{{.*}} weight @k for attention joined :
+  // CHECK-NEXT: moe.exec.linear %{{.*}} to %[[V2:.*]] weight @k for attention joined :
+  // CHECK-NEXT: moe.exec.norm %[[V2]] to %[[V2]] rms epsilon 9.99999997E-7 segment 16
+  // CHECK-NEXT: moe.exec.store_kv %{{.*}}, %[[V2]] slot @kv2
+  // CHECK: moe.exec.head %{{.*}} weight @w scale 1.000000e+00 soft_cap 3.000000e+01
+  func.func @values_of_keys(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %a = moe.attention %h query <@q> key <@k> output <@q> slot @kv heads 4 scale 1.0
+           key_norm <rms, epsilon = 1.0e-6 : f32, @hn> value_norm 1.0e-6 : tensor<?x64xf32>
+    %b = moe.scale %a by 0.5 weight @one : tensor<?x64xf32>
+    %c = moe.add %a, %b scale 1.0 : tensor<?x64xf32>
+    %d = moe.scale %c by 0.25 : tensor<?x64xf32>
+    %e = moe.attention %d query <@q> key <@k> value <@k> output <@q> slot @kv2 heads 4 scale 1.0 value_norm 1.0e-6 : tensor<?x64xf32>
+    %l = moe.head %e linear <@w> scale 1.0 soft_cap 30.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
   }
 
@@ -179,6 +211,21 @@ module {
       : tensor<?x64xf32> -> tensor<?x1xi32>, tensor<?x1xf32>
     %d = moe.experts %h of @float chosen %e, %w : tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>
     %l = moe.head %d linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // Factors of weights are the instruction's, and it has no bias or groups with them; other activations are those of
+  // their networks.
+  // CHECK-LABEL: moe.program @factors
+  // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @float softmax_then_top_k renormalize true scale 1.000000e+00 factors @c begins_reads
+  // CHECK: moe.exec.activate %{{.*}}, %{{.*}} to %{{.*}} gelu_tanh
+  func.func @factors(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %e, %w = moe.route %h router <@r> to @float softmax_then_top_k renormalize true scale 1.0 factors @c
+      : tensor<?x64xf32> -> tensor<?x1xi32>, tensor<?x1xf32>
+    %d = moe.experts %h of @float chosen %e, %w : tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>
+    %s = moe.dense %d network <gelu_tanh, gate = <@g>, up = <@g>, down = <@d>> : tensor<?x64xf32>
+    %l = moe.head %s linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
   }
 

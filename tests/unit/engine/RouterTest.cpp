@@ -24,7 +24,7 @@ RouteInstruction routeBy(RouterScoring scoring) {
 
 Row likelihoodsBy(RouterScoring scoring, const float *bias) {
   Row likelihoods = {};
-  Router(routeBy(scoring), 2, bias, kExperts, referenceKernels())
+  Router(routeBy(scoring), 2, {.choiceBias = bias}, kExperts, referenceKernels())
       .computeLikelihoods(kScores.data(), likelihoods.data());
   return likelihoods;
 }
@@ -33,7 +33,7 @@ Row likelihoodsBy(RouterScoring scoring, const float *bias) {
 
 TEST_CASE("a sigmoid router's probabilities are those of each expert alone") {
   Row probabilities = {};
-  Router(routeBy(RouterScoring::kSigmoid), 2, nullptr, kExperts, referenceKernels())
+  Router(routeBy(RouterScoring::kSigmoid), 2, {}, kExperts, referenceKernels())
       .computeProbabilities(kScores.data(), probabilities.data());
   for (uint32_t i = 0; i < kExperts; ++i)
     CHECK(probabilities[i] == doctest::Approx(1 / (1 + std::exp(-kScores[i]))).epsilon(1e-6));
@@ -42,7 +42,7 @@ TEST_CASE("a sigmoid router's probabilities are those of each expert alone") {
 TEST_CASE("without a bias, predictions rank experts by their probabilities") {
   for (RouterScoring scoring : {RouterScoring::kSoftmaxThenTopK, RouterScoring::kSigmoid}) {
     Row probabilities = {};
-    Router(routeBy(scoring), 2, nullptr, kExperts, referenceKernels())
+    Router(routeBy(scoring), 2, {}, kExperts, referenceKernels())
         .computeProbabilities(kScores.data(), probabilities.data());
     CHECK(likelihoodsBy(scoring, nullptr) == probabilities);
   }
@@ -54,7 +54,7 @@ TEST_CASE("with a bias, predictions rank experts by the scores that choose, betw
   const Row likelihoods = likelihoodsBy(RouterScoring::kSigmoid, bias.data());
   std::array<int32_t, 2> chosen;
   std::array<float, 2> weights;
-  const Router router(routeBy(RouterScoring::kSigmoid), 2, bias.data(), kExperts,
+  const Router router(routeBy(RouterScoring::kSigmoid), 2, {.choiceBias = bias.data()}, kExperts,
                       referenceKernels());
   Row probabilities = {};
   router.computeProbabilities(kScores.data(), probabilities.data());
@@ -72,8 +72,29 @@ TEST_CASE("choice scores that are all equal are likelihoods of 1") {
   RouteInstruction route = routeBy(RouterScoring::kSigmoid);
   const Row scores = {};
   Row likelihoods = {};
-  Router(route, 2, bias.data(), kExperts, referenceKernels())
+  Router(route, 2, {.choiceBias = bias.data()}, kExperts, referenceKernels())
       .computeLikelihoods(scores.data(), likelihoods.data());
   for (uint32_t i = 0; i < kExperts; ++i)
     CHECK(likelihoods[i] == 1);
+}
+
+TEST_CASE("each expert's weight has its own factor, which chooses nothing") {
+  const std::array<float, kExperts> factors = {3, 5, 0.5f, 7};
+  RouteInstruction route = routeBy(RouterScoring::kSigmoid);
+  route.renormalize = true;
+  route.weightScale = 2;
+  std::array<int32_t, 2> chosen, plainlyChosen;
+  std::array<float, 2> weights, plain;
+  Row probabilities = {};
+  const Router router(route, 2, {.weightFactors = factors.data()}, kExperts, referenceKernels());
+  router.computeProbabilities(kScores.data(), probabilities.data());
+  router.choose(probabilities.data(), chosen, weights);
+  Router(route, 2, {}, kExperts, referenceKernels())
+      .choose(probabilities.data(), plainlyChosen, plain);
+  CHECK(chosen == std::array<int32_t, 2>{2, 0});
+  CHECK(chosen == plainlyChosen);
+  CHECK(weights == std::array<float, 2>{plain[0] * 0.5f, plain[1] * 3});
+  Row likelihoods = {};
+  router.computeLikelihoods(kScores.data(), likelihoods.data());
+  CHECK(likelihoods == probabilities);
 }

@@ -36,6 +36,7 @@ TEST_CASE("every other instruction is classified by its kind") {
   CHECK(partOf(LinearHeadsInstruction{}) == StepPart::kAttentionProducts);
   CHECK(partOf(RouteInstruction{}) == StepPart::kRouter);
   CHECK(partOf(GateRowsInstruction{}) == StepPart::kDense);
+  CHECK(partOf(ScaleInstruction{}) == StepPart::kSums);
   CHECK(partOf(HeadInstruction{0, 0, kNone, 1}) == StepPart::kHead);
 }
 

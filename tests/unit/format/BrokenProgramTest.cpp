@@ -204,6 +204,21 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
       {"a choice bias of another width",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).choiceBias = TinyWeights::kNorm; },
        "choiceBias"},
+      {"weight factors of another width",
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).weightFactors = W::kNorm; },
+       "weightFactors is a 1 x 32 matrix of f32, expected 1 x 4"},
+      {"a scale by several numbers",
+       [](Artifact &a) {
+         insertStep(decode(a), 2, ScaleInstruction{B::kNormed, B::kNormed, W::kNorm, 1});
+       },
+       "(scale): weight is a 1 x 32 matrix of f32, expected 1 x 1"},
+      {"a scale into another width",
+       [](Artifact &a) {
+         insertStep(decode(a), 2, ScaleInstruction{B::kNormed, B::kScores, kNone, 1});
+       },
+       "(scale): dst has width 4, expected 32"},
+      {"a negative soft cap", [](Artifact &a) { firstOf<HeadInstruction>(decode(a)).softCap = -1; },
+       "(head): softCap is -1, expected at least 0"},
       {"a clamp to nothing",
        [](Artifact &a) {
          insertStep(decode(a), 2, ClampInstruction{B::kNormed, 0});

@@ -106,6 +106,49 @@ TEST_CASE("rope_parameters without a type are unscaled, and theta may be outside
             .inverseFrequencies == plainRope.inverseFrequencies);
 }
 
+namespace {
+
+moert::Result<RopeDescription> layerRope(const std::string &parameters, bool mayBeProportional) {
+  auto config = Config::parse("config.json", R"({"rope_parameters":{"full":)" + parameters + "}}");
+  REQUIRE(config.isOk());
+  return moec::readLayerRope(config->root(), "full",
+                             {.dim = 16, .mayBeProportional = mayBeProportional});
+}
+
+} // namespace
+
+TEST_CASE("a proportional rotation has the frequencies of a whole head, and zeros after its part") {
+  const auto proportional = layerRope(
+      R"({"rope_type":"proportional","rope_theta":1000000,"partial_rotary_factor":0.3})", true);
+  REQUIRE(proportional.isOk());
+  const std::vector<float> &frequencies = proportional->inverseFrequencies;
+  REQUIRE(frequencies.size() == 8);
+  for (int i = 0; i < 2; ++i)
+    CHECK(isClose(frequencies[static_cast<size_t>(i)], plain(1e6L, i, 16)));
+  for (size_t i = 2; i < 8; ++i)
+    CHECK(frequencies[i] == 0);
+  const auto divided =
+      layerRope(R"({"rope_type":"proportional","rope_theta":1000000,"factor":4})", true);
+  REQUIRE(divided.isOk());
+  for (int i = 0; i < 8; ++i)
+    CHECK(isClose(divided->inverseFrequencies[static_cast<size_t>(i)], plain(1e6L, i, 16) / 4));
+}
+
+TEST_CASE("a type of layer has its own parameters, whose unsupported values are named") {
+  const auto plainRope = layerRope(R"({"rope_theta":10000})", false);
+  REQUIRE(plainRope.isOk());
+  CHECK(plainRope->inverseFrequencies == rope(R"({"rope_theta":10000})", 16).inverseFrequencies);
+  const auto message = [](const std::string &parameters) {
+    return std::string(layerRope(parameters, false).status().message());
+  };
+  const std::string at = "config.json: key 'rope_parameters.full.";
+  CHECK(message(R"({"rope_type":"proportional","rope_theta":1e4})")
+            .starts_with(at + "rope_type': found \"proportional\", expected default, linear"));
+  CHECK(message(R"({"rope_theta":1e4,"partial_rotary_factor":0.5})")
+            .starts_with(at + "partial_rotary_factor': found 0.5, expected 1"));
+  CHECK(message(R"({"rope_type":"default"})").starts_with(at + "rope_theta'"));
+}
+
 TEST_CASE("the golden llama3 case differs from the plain frequencies") {
   const auto imported =
       moec::importCheckpoint(std::string(MOE_TEST_DATA_DIR) + "/golden/mixtral_llama3");

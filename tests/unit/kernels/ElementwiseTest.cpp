@@ -84,6 +84,10 @@ TEST_CASE("an activation is computed by the kernel of its kind") {
   activate(kernels, {Activation::kClampedSwiglu, 1.5f, 3}, gate.data(), up.data(), 1, 40,
            gate.stride(), y.data());
   CHECK(y.isSameAs(expected));
+  kernels.geluTanhMultiply(gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
+  activate(kernels, {Activation::kGeluTanh}, gate.data(), up.data(), 1, 40, gate.stride(),
+           y.data());
+  CHECK(y.isSameAs(expected));
 }
 
 TEST_CASE("the reference's clamped SwiGLU clamps the gate from above and up from both sides") {
@@ -108,6 +112,44 @@ TEST_CASE("the reference's clamped SwiGLU clamps the gate from above and up from
   kernels.clampedSwiglu(1.702f, 7, gate.data(), up.data(), 1, 2, gate.stride(), y.data());
   CHECK(std::isnan(y.at(0, 0)));
   CHECK(std::isnan(y.at(0, 1)));
+}
+
+TEST_CASE("geluTanhMultiply gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+        kernels.geluTanhMultiply(a.data(), b.data(), kRows, a.cols, a.stride(), y.data());
+      });
+}
+
+TEST_CASE("scale gives the reference's bytes") {
+  compareVersions(
+      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &, FloatRows &y) {
+        for (uint32_t row = 0; row < kRows; ++row)
+          kernels.scale(&a.at(row, 0), -0.3f, a.cols, &y.at(row, 0));
+      });
+}
+
+TEST_CASE("softCap gives the reference's bytes") {
+  for (float limit : {0.5f, 30.0f, 1e6f})
+    compareVersions(
+        [&](const KernelTable &kernels, const FloatRows &a, const FloatRows &, FloatRows &y) {
+          for (uint32_t row = 0; row < kRows; ++row) {
+            std::copy_n(&a.at(row, 0), a.cols, &y.at(row, 0));
+            kernels.softCap(limit, a.cols, &y.at(row, 0));
+          }
+        });
+}
+
+TEST_CASE("the reference's soft cap is limit * tanh(x / limit)") {
+  std::vector<float> x = {0.0f, -0.0f, HUGE_VALF, -HUGE_VALF, 1e-20f, -1e-20f};
+  for (int i = -400; i <= 400; ++i)
+    x.push_back(static_cast<float>(i) / 3);
+  std::vector<float> capped = x;
+  referenceKernels().softCap(30, capped.size(), capped.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i]);
+    CHECK(std::fabs(capped[i] - 30 * std::tanh(double(x[i]) / 30)) <= 3e-7 * 30);
+  }
 }
 
 TEST_CASE("addScaled gives the reference's bytes") {
@@ -178,6 +220,30 @@ TEST_CASE("norm gives the reference's bytes for both kinds, with and without bia
           });
 }
 
+TEST_CASE("a norm without a weight is that with a weight of 1, in every version") {
+  for (NormKind kind : {NormKind::kRms, NormKind::kLayer})
+    for (bool hasBias : {false, true})
+      compareVersions(
+          [&](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
+            const FloatRows ones = [&] {
+              FloatRows rows(1, a.cols);
+              for (uint32_t i = 0; i < a.cols; ++i)
+                rows.at(0, i) = 1;
+              return rows;
+            }();
+            const bool isReference = kernels.isa == Isa::kReference;
+            kernels.norm(kind, a.data(), a.stride(), kRows, a.cols, a.cols,
+                         isReference ? ones.data() : nullptr, hasBias ? &b.at(1, 0) : nullptr,
+                         1e-6f, y.data(), y.stride());
+            if (isReference) {
+              FloatRows plain(kRows, a.cols);
+              kernels.norm(kind, a.data(), a.stride(), kRows, a.cols, a.cols, nullptr,
+                           hasBias ? &b.at(1, 0) : nullptr, 1e-6f, plain.data(), plain.stride());
+              CHECK(plain.isSameAs(y));
+            }
+          });
+}
+
 TEST_CASE("norm treats each segment of a row separately") {
   Random random(2);
   for (uint32_t segment : {8u, 20u, 32u}) {
@@ -216,6 +282,13 @@ TEST_CASE("kernels that may overwrite their inputs give the same bytes then") {
         k.clampedSwiglu(1.702f, 2, x, y, 2, 70, stride, to);
       },
       [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
+        k.geluTanhMultiply(x, y, 2, 70, stride, to);
+      },
+      [](const KernelTable &k, const float *x, const float *, uint64_t stride, float *to) {
+        for (int row = 0; row < 2; ++row)
+          k.scale(x + row * stride, 2.5f, 70, to + row * stride);
+      },
+      [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
         for (int row = 0; row < 2; ++row)
           k.addScaled(x + row * stride, y + row * stride, 2.5f, 70, to + row * stride);
       },
@@ -251,7 +324,8 @@ TEST_CASE("kernels that may overwrite their inputs give the same bytes then") {
   forEachVersion(check);
 }
 
-TEST_CASE("the reference's norms, softmax, sigmoid and silu are within float rounding of float64") {
+TEST_CASE("the reference's norms, softmax, sigmoid and activations are within float rounding of "
+          "float64") {
   // Sums of 333 terms in 16 partial sums have about 25 roundings, the rest of each formula fewer
   // than 10, including the exponential's two; 64 roundings of 2^-24 leave room.
   constexpr double kTolerance = 64 * 0x1p-24;
@@ -298,5 +372,14 @@ TEST_CASE("the reference's norms, softmax, sigmoid and silu are within float rou
   for (uint32_t i = 0; i < 333; ++i) {
     double exact = x.at(0, i) / (1 + std::exp(-double(x.at(0, i)))) * weight.at(0, i);
     CHECK(std::fabs(y.at(0, i) - exact) <= kTolerance * std::fabs(exact));
+  }
+  kernels.geluTanhMultiply(x.data(), weight.data(), 1, 333, x.stride(), y.data());
+  for (uint32_t i = 0; i < 333; ++i) {
+    // The definition with tanh cancels for negative x, where this has room for it.
+    const double value = x.at(0, i),
+                 u = std::sqrt(2 / M_PI) * (value + 0.044715 * value * value * value);
+    double exact = value / (1 + std::exp(-2 * u)) * weight.at(0, i);
+    CHECK(std::fabs(y.at(0, i) - exact) <= kTolerance * std::fabs(exact));
+    CHECK(std::fabs(exact - 0.5 * value * (1 + std::tanh(u)) * weight.at(0, i)) <= 1e-14);
   }
 }

@@ -26,6 +26,7 @@ TEST_CASE("a supported instruction set has its own, complete table") {
     CHECK((table.attend && table.siluMultiply && table.clampedSwiglu && table.addScaled &&
            table.gateRows));
     CHECK((table.combineRanks && table.softmax && table.sigmoid && table.clamp));
+    CHECK((table.geluTanhMultiply && table.scale && table.softCap));
   }
 }
 

@@ -34,6 +34,7 @@ constexpr const char *kSymbols = R"(
   moe.weight @b4 vector from <tensor = "s", rows = 1, cols = 4, type = bf16> as <kind = f32>
   moe.weight @c taps from <tensor = "c", rows = 64, cols = 4, type = bf16> as <kind = f32>
   moe.weight @r3 vector from <tensor = "r", rows = 1, cols = 3, type = bf16> as <kind = f32>
+  moe.weight @one vector from <tensor = "o", rows = 1, cols = 1, type = bf16> as <kind = f32>
   moe.state_slot @s0 rows 1 width 1
   moe.state_slot @s1 rows 3 width 64
   moe.state_slot @s2 rows 96 width 32
@@ -77,13 +78,14 @@ constexpr const char *kBuffers = R"(
 
 /// A program of one instruction between an embedding and a head. `before` writes everything that
 /// the instruction reads.
-moert::Program buildWith(const std::string &before, const std::string &instruction) {
+moert::Program buildWith(const std::string &before, const std::string &instruction,
+                         const std::string &headOptions = "") {
   MLIRContext context;
   context.loadDialect<moe::MoeDialect, func::FuncDialect>();
   std::string text = std::string(kSymbols) + "moe.program @decode {" + kBuffers +
                      "moe.exec.embed %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n" + before +
-                     instruction +
-                     "\nmoe.exec.head %f64a weight @w scale 1.0 : !moe.buffer<f32, 64>\n}";
+                     instruction + "\nmoe.exec.head %f64a weight @w scale 1.0 " + headOptions +
+                     ": !moe.buffer<f32, 64>\n}";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   REQUIRE(module);
   FailureOr<moert::Program> program = moe::buildProgram(*module->getOps<moe::ProgramOp>().begin());
@@ -304,6 +306,35 @@ TEST_CASE("a routing keeps its bias and groups") {
   CHECK(i.beginsReads);
 }
 
+TEST_CASE("a routing keeps its weight factors") {
+  auto i = buildOne<moert::RouteInstruction>(
+      "moe.exec.route %s to %i, %t of @e1 sigmoid renormalize false scale 2.5 factors @b3 "
+      "begins_reads : !moe.buffer<f32, 3>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>\n",
+      kWriteS);
+  CHECK(i.choiceBias == moert::kNone);
+  CHECK(i.weightFactors == 9);
+}
+
+TEST_CASE("a scale keeps its fields, with a weight and without") {
+  auto i = buildOne<moert::ScaleInstruction>(
+      "moe.exec.scale %f64a to %f64b weight @one factor 0.5 : " + kF64 + ", " + kF64);
+  CHECK(i.src == 0);
+  CHECK(i.dst == 1);
+  CHECK(i.weight == 11);
+  CHECK(i.factor == 0.5f);
+  i = buildOne<moert::ScaleInstruction>("moe.exec.scale %f64a to %f64b factor 0.5 : " + kF64 +
+                                        ", " + kF64);
+  CHECK(i.weight == moert::kNone);
+}
+
+TEST_CASE("a norm without a weight keeps its segment") {
+  auto i = buildOne<moert::NormInstruction>(
+      "moe.exec.norm %f64a to %f64b rms epsilon 0.5 segment 16 : " + kF64 + ", " + kF64);
+  CHECK(i.weight == moert::kNone);
+  CHECK(i.bias == moert::kNone);
+  CHECK(i.segment == 16);
+}
+
 TEST_CASE("a clamp keeps its fields") {
   auto i = buildOne<moert::ClampInstruction>("moe.exec.clamp %f64a limit 8.0 : " + kF64);
   CHECK(i.buffer == 0);
@@ -371,7 +402,7 @@ TEST_CASE("a gate of rows keeps its fields") {
 
 TEST_CASE("an activation keeps its fields") {
   auto i = buildOne<moert::ActivateInstruction>(
-      "moe.exec.activate %f96a, %f96b to %f96b silu : " + kF96 + ", " + kF96 + ", " + kF96,
+      "moe.exec.activate %f96a, %f96b to %f96b gelu_tanh : " + kF96 + ", " + kF96 + ", " + kF96,
       kWriteF96a + kWriteF96b);
   CHECK(i.gate == 3);
   CHECK(i.up == 4);
@@ -405,6 +436,9 @@ TEST_CASE("a head keeps its fields, and the arena ends at the end of its last bu
   CHECK(plain.weight == 1);
   CHECK(plain.bias == moert::kNone);
   CHECK(plain.scale == 1.0f);
+  CHECK(plain.softCap == 0.0f);
+  const moert::Program capped = buildWith("", "", "soft_cap 30.0 ");
+  CHECK(std::get<moert::HeadInstruction>(capped.instructions.back()).softCap == 30.0f);
   CHECK(program.name == "decode");
   CHECK(program.arenaBytesPerToken == 2944 + 128);
   REQUIRE(program.buffers.size() == 16);

@@ -32,6 +32,9 @@ static LayerMoments layerOf(const RealExpert &expert) {
 
 // activation(g, u) by its definition (Instruction.h).
 static double activated(const GluActivation &activation, double g, double u) {
+  const double twice = 2 * std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
+  if (activation.kind == Activation::kGeluTanh)
+    return g / (1 + std::exp(-twice)) * u;
   if (activation.kind == Activation::kSilu)
     return g / (1 + std::exp(-g)) * u;
   const double alpha = activation.alpha, limit = activation.limit;
