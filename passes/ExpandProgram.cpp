@@ -150,10 +150,19 @@ LogicalResult Expander::expand(AttentionOp op) {
   }
   if (op.getNormsAfterRope())
     normalize();
+  if (FloatAttr epsilon = op.getPlainNormAttr())
+    for (Value row : {*query, *key})
+      execute<ExecNormOp>(loc, row, row, FlatSymbolRefAttr(), FlatSymbolRefAttr(),
+                          NormKindAttr::get(builder.getContext(), NormKind::kRms), epsilon,
+                          builder.getI32IntegerAttr(static_cast<int32_t>(slot.getKeyDim())));
+  if (op.getQueryScale())
+    execute<ExecScaleByPositionOp>(loc, *query, op.getQueryScaleAttr(),
+                                   op.getQueryScalePeriodAttr());
   execute<ExecStoreKvOp>(loc, *key, *value, op.getSlotAttr());
   Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
   execute<ExecAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(),
-                        op.getWindow().value_or(0), op.getScale(), op.getSinksAttr());
+                        op.getWindow().value_or(0), op.getScale(), op.getSinksAttr(),
+                       op.getChunkedAttr());
   if (gate)
     execute<ExecGateOp>(loc, attended, *gate, attended,
                         GateKindAttr::get(builder.getContext(), GateKind::kSigmoid));
@@ -222,7 +231,7 @@ LogicalResult Expander::expand(RouteOp op) {
   execute<ExecRouteOp>(op.getLoc(), *scores, experts, weights, op.getMoeLayerAttr(),
                        op.getScoringAttr(), op.getRenormalizeAttr(), op.getWeightScaleAttr(),
                        op.getChoiceBiasAttr(), groupCount, keptGroups, groupScore,
-                       op.getWeightFactorsAttr(), UnitAttr());
+                       op.getWeightFactorsAttr(), op.getToleranceAttr(), UnitAttr());
   buffers[op.getExperts()] = experts;
   buffers[op.getWeights()] = weights;
   return success();
@@ -245,7 +254,13 @@ LogicalResult Expander::expand(ExpertsOp op) {
   FailureOr<FormatAttr> format = commonFormat(op, experts);
   if (failed(format))
     return failure();
-  Value src = inputFor(op.getLoc(), *format, bufferOf(op.getInput()));
+  Value row = bufferOf(op.getInput());
+  if (experts.getScaledInputs()) {
+    Value scaled = newRow(experts.hidden());
+    execute<ExecScaleInputOp>(op.getLoc(), row, bufferOf(op.getWeights()), scaled);
+    row = scaled;
+  }
+  Value src = inputFor(op.getLoc(), *format, row);
   auto srcType = cast<BufferType>(src.getType());
   Value dst = newRow(experts.hidden());
   Value gathered = newBuffer(srcType.getKind(), srcType.getWidth(), srcType.getGroup());

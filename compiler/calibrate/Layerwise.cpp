@@ -175,6 +175,7 @@ LayerwiseExecutor::create(const Model &model, const LayerwiseOptions &options,
     MOERT_ASSIGN_OR_RETURN(engine.kernels, kernelsFor(*options.isa));
   }
   engine.contextTokens = static_cast<uint32_t>(roundUp(options.windowTokens, kKvBlockTokens));
+  engine.sequenceTokens = options.windowTokens;
   engine.chunk = account.memory.prefillChunk;
   engine.logitsRows = options.wantsLogits ? 1 : 0;
   engine.program = &program;

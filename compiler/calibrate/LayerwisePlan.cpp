@@ -117,8 +117,8 @@ private:
     return {};
   }
 
-  /// BuildModel computes this row before the route, and it is quantized after it: at the route it is
-  /// in its buffer.
+  /// The experts' input before it is quantized and before weights that scale inputs. BuildModel
+  /// computes this row before the route, so that it is in its buffer there.
   int32_t expertsInput(const Segment &segment, uint32_t moeLayer) const {
     int32_t input = kNone;
     for (size_t i = segment.end; i-- > segment.begin;) {
@@ -126,9 +126,14 @@ private:
       if (const auto *experts = std::get_if<ExpertsInstruction>(&instruction);
           experts && experts->moeLayer == moeLayer)
         input = experts->src;
-      if (const auto *quantize = std::get_if<QuantizeInstruction>(&instruction);
-          quantize && quantize->dst == input && input != kNone)
-        return quantize->src;
+      else if (input == kNone)
+        continue;
+      else if (const auto *quantize = std::get_if<QuantizeInstruction>(&instruction);
+               quantize && quantize->dst == input)
+        input = quantize->src;
+      else if (const auto *scale = std::get_if<ScaleInputInstruction>(&instruction);
+               scale && scale->dst == input)
+        return scale->src;
     }
     return input;
   }

@@ -62,6 +62,7 @@ static LogicalResult addMoeLayers(ModuleOp module, EmitPlan &plan) {
   for (auto [op, layer] : llvm::zip_equal(module.getOps<MoeLayerOp>(), plan.artifact.moeLayers)) {
     if (!op.getSlices())
       return op.emitError("the experts have no slices: run moe-assign-bits first");
+    plan.scalesInputs.push_back(op.getScaledInputs());
     std::vector<std::vector<WeightSource>> &sources = plan.expertSources.emplace_back();
     for (uint32_t i = 0; i < layer.experts.size(); ++i) {
       std::vector<WeightSource> &matrices = sources.emplace_back();

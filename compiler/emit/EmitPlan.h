@@ -33,6 +33,9 @@ struct EmitPlan {
   /// [MoE layer][expert][matrix], parallel to artifact.moeLayers and their matrices.
   std::vector<std::vector<std::vector<WeightSource>>> expertSources;
 
+  /// Per MoE layer: the router's weights multiply the experts' input, not their output.
+  std::vector<bool> scalesInputs;
+
   RecordOrigin origin;
 
   /// Finished records; nullptr: they are quantized from expertSources by rounding to nearest.

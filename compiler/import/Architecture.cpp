@@ -20,6 +20,7 @@ struct Family {
   std::string_view modelType;
   std::string_view className; // The value in `architectures`.
   Result<ModelDescription> (*describe)(const ArchitectureInput &input);
+  std::string_view otherName = className; // As transformers' own class is called.
 };
 
 /// Ascending by model_type.
@@ -42,6 +43,7 @@ constexpr std::array kFamilies = {
     Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral},
     Family{"olmoe", "OlmoeForCausalLM", describeOlmoe},
+    Family{"phimoe", "PhiMoEForCausalLM", describePhiMoe, "PhimoeForCausalLM"},
     Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe},
     Family{"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describeQwen35Moe},
     Family{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describeQwen35Moe},
@@ -62,7 +64,7 @@ Status checkClass(const ConfigObject &config, const Family &family) {
     return Status();
   MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> names, config.strings("architectures"));
   const bool allKnown = std::all_of(names.begin(), names.end(), [&](const std::string &name) {
-    return name == family.className;
+    return name == family.className || name == family.otherName;
   });
   if (allKnown)
     return Status();

@@ -187,6 +187,20 @@ Result<std::vector<uint32_t>> ConfigObject::integers(std::string_view key, uint3
   return result;
 }
 
+Result<std::vector<double>> ConfigObject::reals(std::string_view key, double least,
+                                                double most) const {
+  const nlohmann::json *value = lookUp(*node, key);
+  std::vector<double> result;
+  for (const nlohmann::json &element :
+       value && value->is_array() ? *value : nlohmann::json::array({nullptr})) {
+    const double number = element.is_number() ? element.get<double>() : std::nan("");
+    if (!(number >= least && number <= most))
+      return mismatch(key, strCat("a list of numbers from ", least, " to ", most));
+    result.push_back(number);
+  }
+  return result;
+}
+
 Result<std::vector<uint32_t>> ConfigObject::integerOrList(std::string_view key, uint32_t least,
                                                           uint32_t most) const {
   if (!has(key))

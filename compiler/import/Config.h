@@ -38,6 +38,8 @@ public:
   moert::Result<std::vector<std::string>> strings(std::string_view key) const;
   moert::Result<std::vector<uint32_t>> integers(std::string_view key, uint32_t least,
                                                 uint32_t most) const;
+  /// A list of finite numbers in [least, most].
+  moert::Result<std::vector<double>> reals(std::string_view key, double least, double most) const;
   /// A token id or a list of them, as in eos_token_id; missing or null is an empty list.
   moert::Result<std::vector<uint32_t>> integerOrList(std::string_view key, uint32_t least,
                                                      uint32_t most) const;

@@ -59,6 +59,16 @@ struct RopeDescription {
   RopeStyle style = RopeStyle::kHalf;
   std::vector<float> inverseFrequencies;
   float attentionFactor = 1;
+  // Sequences of more tokens than this use the other factor and frequencies; 0: none do.
+  uint32_t originalPositions = 0;
+  std::vector<float> longInverseFrequencies;
+  float longAttentionFactor = 1;
+};
+
+/// A factor that grows with the position: 1 + scale * ln(1 + floor((position + 1) / period)).
+struct PositionScale {
+  float scale = 0;
+  uint32_t period = 1;
 };
 
 /// Grouped-query attention; query head h reads key/value head h / (heads / kvHeads).
@@ -69,6 +79,7 @@ struct AttentionDescription {
   uint32_t valueHeadDim = 0; // Width of values.
   float scale = 0;           // Factor on the scores, usually headDim^-0.5.
   uint32_t window = 0;       // Query i sees keys j with i - window < j <= i; 0: all j <= i.
+  bool chunked = false;      // Instead, those j <= i with floor(j / window) = floor(i / window).
   LinearDescription query, key, value, output;
   /// There is no matrix `value`: values are the products of `key`, before norms and rotation.
   bool valuesAreKeys = false;
@@ -77,6 +88,8 @@ struct AttentionDescription {
   /// A weight of headDim normalizes each head, a longer one all heads together.
   std::optional<NormDescription> queryNorm, keyNorm;
   bool normsAfterRope = false;
+  std::optional<float> plainNormEpsilon; // RMS norm of each head without a weight, after the rope.
+  std::optional<PositionScale> queryScale; // After everything else.
   std::optional<float> clip;             // q, k, v clamped to +-clip, after the norms.
   std::optional<LinearDescription> gate; // The result is multiplied by sigmoid(gate x).
   std::optional<uint32_t> rope;          // Index into ModelDescription::ropes.
@@ -143,6 +156,8 @@ struct GluDescription {
 enum class RouterScoring {
   kSoftmaxThenTopK, // Softmax over all experts, then the k largest.
   kSigmoid,         // The sigmoid of each expert's score.
+  kSparsemixer,     // Two experts, each weighed against those with nearly its score.
+  kTopKThenSigmoid, // The k largest scores, then the sigmoid of each.
 };
 
 /// runtime/policy/Routing.h defines the choice, from linear(inputScale * inputNorm(x)).
@@ -155,6 +170,7 @@ struct RouterDescription {
   bool renormalize = false; // Divide the weights by their sum over the chosen experts.
   float weightScale = 1;
   std::optional<WeightSource> weightFactors; // [E]; each expert's factor of its weight.
+  float tolerance = 0;                    // Sparsemixer's epsilon.
   std::optional<WeightSource> choiceBias; // [E]; added to the scores that choose, not to weights.
   uint32_t groups = 1, keptGroups = 1;
   moert::GroupScore groupScore = moert::GroupScore::kLargest;
@@ -176,6 +192,7 @@ struct MoeDescription {
   std::vector<GluDescription> experts; // All of the same shape and activation, without biases.
   /// Biases of all experts, one after the other: [E * outputs of the matrix].
   std::optional<WeightSource> gateBias, upBias, downBias;
+  bool scalesInputs = false; // The router's weights multiply inputs, not outputs; topK is 1.
   std::optional<SharedExpertDescription> shared;
 };
 

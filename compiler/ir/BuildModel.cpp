@@ -109,7 +109,8 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDesc
                      static_cast<ir::Activation>(activation.kind),
                      numberOf(activation, activation.alpha), numberOf(activation, activation.limit),
                      static_cast<uint32_t>(moe.experts.size()),
-                     builder.getArrayAttr({gate, up, down}), DenseI32ArrayAttr(), ArrayAttr());
+                     builder.getArrayAttr({gate, up, down}), DenseI32ArrayAttr(), ArrayAttr(),
+                     moe.scalesInputs);
   const auto bias = [&](const char *matrix, const std::optional<WeightSource> &source) {
     return source ? weight(name + matrix, *source, WeightRole::kVector) : FlatSymbolRefAttr();
   };
@@ -205,8 +206,14 @@ void ModelBuilder::declareSymbols() {
     std::string name = ("rope" + Twine(i)).str();
     auto style =
         rope.style == moec::RopeStyle::kHalf ? ir::RopeStyle::kHalf : ir::RopeStyle::kInterleaved;
-    RopeOp::create(builder, named(name), name, style, llvm::APFloat(rope.attentionFactor),
-                   builder.getF32ArrayAttr(rope.inverseFrequencies));
+    auto op = RopeOp::create(builder, named(name), name, style, llvm::APFloat(rope.attentionFactor),
+                             builder.getF32ArrayAttr(rope.inverseFrequencies), IntegerAttr(),
+                             FloatAttr(), ArrayAttr());
+    if (rope.originalPositions != 0) {
+      op.setOriginalPositions(rope.originalPositions);
+      op.setLongAttentionFactorAttr(f32(rope.longAttentionFactor));
+      op.setLongInverseFrequenciesAttr(builder.getF32ArrayAttr(rope.longInverseFrequencies));
+    }
     ropes.push_back(FlatSymbolRefAttr::get(builder.getContext(), name));
   }
   embedding = weight("embedding", model.embedding, WeightRole::kMatrix);
@@ -229,8 +236,17 @@ void ModelBuilder::declareSymbols() {
 //===----------------------------------------------------------------------===//
 
 static ir::RouterScoring scoringOf(moec::RouterScoring scoring) {
-  return scoring == moec::RouterScoring::kSigmoid ? ir::RouterScoring::kSigmoid
-                                                  : ir::RouterScoring::kSoftmaxThenTopK;
+  switch (scoring) {
+  case moec::RouterScoring::kSoftmaxThenTopK:
+    return ir::RouterScoring::kSoftmaxThenTopK;
+  case moec::RouterScoring::kSigmoid:
+    return ir::RouterScoring::kSigmoid;
+  case moec::RouterScoring::kSparsemixer:
+    return ir::RouterScoring::kSparsemixer;
+  case moec::RouterScoring::kTopKThenSigmoid:
+    return ir::RouterScoring::kTopKThenSigmoid;
+  }
+  llvm_unreachable("an enumerator without a case");
 }
 
 Value ModelBuilder::normalized(Location loc, Value row, NormAttr by) {
@@ -258,7 +274,10 @@ Value ModelBuilder::buildMoe(Location loc, Value input, const MoeDescription &mo
       RouteOp::create(builder, loc, ids, weights, routed, symbols.router, symbols.moeLayer,
                       RouterScoringAttr::get(builder.getContext(), scoringOf(moe.router.scoring)),
                       builder.getBoolAttr(moe.router.renormalize), f32(moe.router.weightScale),
-                      symbols.choiceBias, groups, symbols.weightFactors);
+                      symbols.choiceBias, groups, symbols.weightFactors,
+                      moe.router.scoring == moec::RouterScoring::kSparsemixer
+                          ? f32(moe.router.tolerance)
+                          : FloatAttr());
   // Before the routed experts, so that it is computed while they are read.
   Value shared;
   Type type = input.getType();
@@ -292,13 +311,18 @@ Value ModelBuilder::buildAttention(Location loc, Value normed, const LayerDescri
   if (layer.shortConvolution)
     return buildShortConvolution(loc, normed, symbols.state);
   const AttentionDescription &attention = layer.attention;
+  const auto flag = [&](bool isSet) { return isSet ? builder.getUnitAttr() : UnitAttr(); };
+  const std::optional<PositionScale> &queryScale = attention.queryScale;
   return AttentionOp::create(
       builder, loc, normed.getType(), normed, symbols.query, symbols.key, symbols.value,
       symbols.output, symbols.kvSlot, count(attention.heads), f32(attention.scale),
       attention.window ? count(attention.window) : IntegerAttr(), symbols.rope, symbols.queryNorm,
       symbols.keyNorm, attention.clip ? f32(*attention.clip) : FloatAttr(),
-      attention.normsAfterRope ? builder.getUnitAttr() : UnitAttr(), symbols.sinks,
-      symbols.attentionGate, attention.valueNorm ? f32(*attention.valueNorm) : FloatAttr());
+      flag(attention.normsAfterRope), symbols.sinks, symbols.attentionGate,
+      attention.valueNorm ? f32(*attention.valueNorm) : FloatAttr(), flag(attention.chunked),
+      attention.plainNormEpsilon ? f32(*attention.plainNormEpsilon) : FloatAttr(),
+      queryScale ? f32(queryScale->scale) : FloatAttr(),
+      queryScale ? count(queryScale->period) : IntegerAttr());
 }
 
 Value ModelBuilder::buildLayer(Value hidden, size_t number) {

@@ -32,6 +32,12 @@ moert::Artifact symbolsOf(ModuleOp module) {
     rope.attentionFactor = op.getAttentionFactor().convertToFloat();
     for (FloatAttr frequency : op.getInverseFrequencies().getAsRange<FloatAttr>())
       rope.inverseFrequencies.push_back(frequency.getValue().convertToFloat());
+    if (!op.getOriginalPositions())
+      continue;
+    rope.originalPositions = *op.getOriginalPositions();
+    rope.longAttentionFactor = op.getLongAttentionFactor()->convertToFloat();
+    for (FloatAttr frequency : op.getLongInverseFrequencies()->getAsRange<FloatAttr>())
+      rope.longInverseFrequencies.push_back(frequency.getValue().convertToFloat());
   }
   return symbols;
 }

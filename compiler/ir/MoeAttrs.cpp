@@ -18,8 +18,8 @@ static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::Exp
 static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
 static_assert(static_cast<int>(Activation::kGeluTanh) ==
               static_cast<int>(moert::Activation::kGeluTanh));
-static_assert(static_cast<int>(RouterScoring::kSigmoid) ==
-              static_cast<int>(moert::RouterScoring::kSigmoid));
+static_assert(static_cast<int>(RouterScoring::kTopKThenSigmoid) ==
+              static_cast<int>(moert::RouterScoring::kTopKThenSigmoid));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
               static_cast<int>(moert::GroupScore::kTwoLargest));
 static_assert(static_cast<int>(Activation::kClampedSwiglu) ==

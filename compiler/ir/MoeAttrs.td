@@ -43,7 +43,8 @@ def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
 
 def Moe_RouterScoring : Moe_Enum<"RouterScoring", "selection of experts by scores", [
   I32EnumAttrCase<"kSoftmaxThenTopK", 0, "softmax_then_top_k">,
-  I32EnumAttrCase<"kSigmoid", 1, "sigmoid">]>;
+  I32EnumAttrCase<"kSigmoid", 1, "sigmoid">, I32EnumAttrCase<"kSparsemixer", 2, "sparsemixer">,
+  I32EnumAttrCase<"kTopKThenSigmoid", 3, "top_k_then_sigmoid">]>;
 
 def Moe_GroupScore : Moe_Enum<"GroupScore", "score of a group of experts", [
   I32EnumAttrCase<"kLargest", 0, "largest">, I32EnumAttrCase<"kTwoLargest", 1, "two_largest">]>;

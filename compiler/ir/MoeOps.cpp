@@ -117,6 +117,14 @@ LogicalResult KvSlotOp::verify() {
 LogicalResult RopeOp::verify() {
   if (getInverseFrequencies().empty())
     return emitOpError("a rotation without frequencies");
+  std::optional<ArrayAttr> longer = getLongInverseFrequencies();
+  if (getOriginalPositions().has_value() != longer.has_value() ||
+      getLongAttentionFactor().has_value() != longer.has_value())
+    return emitOpError("has a part of the rotation of long sequences, expected length, factor and "
+                       "frequencies, or none");
+  if (longer && longer->size() != getInverseFrequencies().size())
+    return emitOpError() << longer->size() << " frequencies of long sequences, expected "
+                         << getInverseFrequencies().size();
   return success();
 }
 
@@ -217,6 +225,8 @@ LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
       failed(checkHeadNorm(*this, symbols, getKeyNorm(), kvHeads, keyDim)) ||
       failed(checkVector(*this, symbols, getSinksAttr(), heads)))
     return failure();
+  if (getChunked() && getWindow().value_or(0) == 0)
+    return emitOpError("chunked without a window, which is the size of a chunk");
   return checkRotation(*this, symbols, getRopeAttr(), keyDim);
 }
 
@@ -333,6 +343,8 @@ LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (*width != layer.hidden())
     return emitOpError() << "rows of " << *width << " for experts of " << layer.hidden()
                          << " inputs";
+  if (layer.getScaledInputs() && *ids != 1)
+    return emitOpError() << "scales the input of " << *ids << " experts per token, expected one";
   const uint64_t all = layer.getExperts();
   if (failed(checkVector(*this, symbols, getGateBiasAttr(), all * layer.width())) ||
       failed(checkVector(*this, symbols, getUpBiasAttr(), all * layer.width())))

@@ -51,9 +51,11 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   let description = [{
     All experts of a layer have the same matrices. `layer` is the layer's number in the model.
     `bits` has a width for each expert that was chosen before the passes: 8, 6, 4, 3 or 2. `slices`
-    has, per expert, the formats of its slices, lowest first; it is absent until assign-bits has run. A float format is a single slice; several slices share one quantization grid,
-    each refining the one before it by lower bits. `alpha` and `limit` are the numbers of
-    clamped_swiglu (moert::GluActivation).
+    has, per expert, the formats of its slices, lowest first; it is absent until assign-bits has run.
+    A float format is a single slice; several slices share one quantization grid, each refining the
+    one before it by lower bits. `alpha` and `limit` are the numbers of clamped_swiglu
+    (moert::GluActivation). With `scaled_inputs`, the router's weights multiply the experts' input
+    instead of their output; a token then has one expert.
 
     ```mlir
     moe.moe_layer @layer3.experts layer 3 silu experts 2
@@ -69,10 +71,12 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
                        OptionalAttr<DenseI32ArrayAttr>:$bits,
                        OptionalAttr<TypedArrayAttrBase<
                          TypedArrayAttrBase<Moe_FormatAttr, "slices of an expert">,
-                         "slices per expert">>:$slices);
+                         "slices per expert">>:$slices,
+                       UnitAttr:$scaledInputs);
   let assemblyFormat = [{
     $sym_name `layer` $layer $activation (`alpha` $alpha^ `limit` $limit)? `experts` $experts
-    `matrices` $matrices (`bits` $bits^)? (`slices` $slices^)? attr-dict
+    (`scaled_inputs` $scaledInputs^)? `matrices` $matrices (`bits` $bits^)? (`slices` $slices^)?
+    attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -112,12 +116,20 @@ def Moe_RopeOp : Moe_SymbolOp<"rope"> {
 
     ```mlir
     moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32, 0.01 : f32, 0.001 : f32]
+    moe.rope @rope1 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32]
+      beyond 4096 factor 1.25 frequencies [0.5 : f32, 0.02 : f32]
     ```
+
+    Sequences of more tokens than `beyond` have the factor and the frequencies that follow it.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Moe_RopeStyle:$style, F32Attr:$attentionFactor,
-                       F32ArrayAttr:$inverseFrequencies);
+                       F32ArrayAttr:$inverseFrequencies, OptionalAttr<I32Attr>:$originalPositions,
+                       OptionalAttr<F32Attr>:$longAttentionFactor,
+                       OptionalAttr<F32ArrayAttr>:$longInverseFrequencies);
   let assemblyFormat = [{
-    $sym_name $style `factor` $attentionFactor `frequencies` $inverseFrequencies attr-dict
+    $sym_name $style `factor` $attentionFactor `frequencies` $inverseFrequencies
+    (`beyond` $originalPositions^ `factor` $longAttentionFactor `frequencies` $longInverseFrequencies)?
+    attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -167,9 +179,14 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
     head (a weight of one head's size) or over all heads; clamping; rotation. Without `value`, the
     products of `key` are the values too, normed as such. Keys and values
     are stored in the slot, and each query attends over the slot's positions up to its own, over the
-    last `window` of them if it is given. Query head h reads key/value head h / (heads / kvHeads).
+    last `window` of them if it is given; with `chunked`, over those of its own chunk of `window`
+    positions. Query head h reads key/value head h / (heads / kvHeads).
     `sinks` has a score of each head that joins the softmax's denominator only.
     With a gate, the result is multiplied by sigmoid(gate x) before the output.
+
+    After the rotation: `norms_after_rope`, the norms of queries and keys; `plain_norm`, an RMS norm of
+    each of their heads without a weight, with this epsilon; `query_scale`, a factor on the queries,
+    1 + scale * ln(1 + floor((position + 1) / period)).
 
     Has a side effect: it writes the KV cache.
 
@@ -188,14 +205,17 @@ def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
                        OptionalAttr<FlatSymbolRefAttr>:$rope, OptionalAttr<Moe_NormAttr>:$queryNorm,
                        OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip,
                        UnitAttr:$normsAfterRope, OptionalAttr<FlatSymbolRefAttr>:$sinks,
-                       OptionalAttr<Moe_LinearAttr>:$gate,
-                       OptionalAttr<F32Attr>:$valueNorm);
+                       OptionalAttr<Moe_LinearAttr>:$gate, OptionalAttr<F32Attr>:$valueNorm,
+                       UnitAttr:$chunked, OptionalAttr<F32Attr>:$plainNorm,
+                       OptionalAttr<F32Attr>:$queryScale, OptionalAttr<I32Attr>:$queryScalePeriod);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $input `query` $query `key` $key (`value` $value^)? `output` $output `slot` $slot `heads` $heads
-    `scale` $scale (`window` $window^)? (`rope` $rope^)? (`query_norm` $queryNorm^)?
-    (`key_norm` $keyNorm^)? (`value_norm` $valueNorm^)? (`clip` $clip^)?
-    (`norms_after_rope` $normsAfterRope^)? (`sinks` $sinks^)? (`gate` $gate^)? attr-dict
+    `scale` $scale (`window` $window^)? (`chunked` $chunked^)? (`rope` $rope^)?
+    (`query_norm` $queryNorm^)? (`key_norm` $keyNorm^)? (`value_norm` $valueNorm^)? (`clip` $clip^)?
+    (`norms_after_rope` $normsAfterRope^)? (`plain_norm` $plainNorm^)?
+    (`query_scale` $queryScale^ `period` $queryScalePeriod)? (`sinks` $sinks^)? (`gate` $gate^)?
+    attr-dict
     `:` type($input)
   }];
 }
@@ -237,6 +257,7 @@ def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
   let description = [{
     The k best experts, best first, and the factors of their outputs. A bias is added to the scores
     that choose; factors come from the scores without it, times the expert's entry in `factors`.
+    Sparsemixer has a `tolerance`.
 
     ```mlir
     %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
@@ -255,12 +276,13 @@ def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
                        Moe_RouterScoring:$scoring, BoolAttr:$renormalize, F32Attr:$weightScale,
                        OptionalAttr<FlatSymbolRefAttr>:$choiceBias,
                        OptionalAttr<Moe_RouterGroupsAttr>:$groups,
-                       OptionalAttr<FlatSymbolRefAttr>:$weightFactors);
+                       OptionalAttr<FlatSymbolRefAttr>:$weightFactors,
+                       OptionalAttr<F32Attr>:$tolerance);
   let results = (outs Moe_ExpertIds:$experts, Moe_Rows:$weights);
   let assemblyFormat = [{
     $input `router` $router `to` $moeLayer $scoring `renormalize` $renormalize
     `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^)? (`factors` $weightFactors^)?
-    attr-dict `:` type($input) `->` type($experts) `,` type($weights)
+    (`tolerance` $tolerance^)? attr-dict `:` type($input) `->` type($experts) `,` type($weights)
   }];
 }
 

@@ -171,6 +171,7 @@ def Moe_ExecAttendOp : Moe_ExecOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>
   let summary = "dst = attention of the query over a slot's positions up to the token's own";
   let description = [{
     `window` 0: all positions. `sinks`: a score of each head that joins the denominator only.
+    `chunked`: those of the token's own chunk of `window` positions.
 
     ```mlir
     moe.exec.attend %q to %c slot @layer0.kv heads 4 window 0 scale 0.25
@@ -178,10 +179,11 @@ def Moe_ExecAttendOp : Moe_ExecOp<"attend", [MemoryEffects<[MemRead<Moe_KvCache>
     ```
   }];
   let arguments = (ins Moe_In:$query, Moe_Out:$dst, FlatSymbolRefAttr:$slot, I32Attr:$heads,
-                       I32Attr:$window, F32Attr:$scale, OptionalAttr<FlatSymbolRefAttr>:$sinks);
+                       I32Attr:$window, F32Attr:$scale, OptionalAttr<FlatSymbolRefAttr>:$sinks,
+                       UnitAttr:$chunked);
   let assemblyFormat = [{
     $query `to` $dst `slot` $slot `heads` $heads `window` $window `scale` $scale (`sinks` $sinks^)?
-    attr-dict `:` type($query) `,` type($dst)
+    (`chunked` $chunked^)? attr-dict `:` type($query) `,` type($dst)
   }];
 }
 
@@ -213,6 +215,31 @@ def Moe_ExecClampOp : Moe_ExecOp<"clamp"> {
   let assemblyFormat = "$buffer `limit` $limit attr-dict `:` type($buffer)";
 }
 
+def Moe_ExecScaleByPositionOp : Moe_ExecOp<"scale_by_position"> {
+  let summary = "A buffer times 1 + scale * ln(1 + floor((position + 1) / period)), in place";
+  let description = [{
+    ```mlir
+    moe.exec.scale_by_position %q scale 0.1 period 8192 : !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_InOut:$buffer, F32Attr:$scale, I32Attr:$period);
+  let assemblyFormat = "$buffer `scale` $scale `period` $period attr-dict `:` type($buffer)";
+}
+
+def Moe_ExecScaleInputOp : Moe_ExecOp<"scale_input"> {
+  let summary = "dst = weights * src; then the weights are 1";
+  let description = [{
+    ```mlir
+    moe.exec.scale_input %n by %w to %s
+      : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
+    ```
+  }];
+  let arguments = (ins Moe_In:$src, Moe_InOut:$weights, Moe_Out:$dst);
+  let assemblyFormat = [{
+    $src `by` $weights `to` $dst attr-dict `:` type($src) `,` type($weights) `,` type($dst)
+  }];
+}
+
 def Moe_ExecRouteOp : Moe_ExecOp<"route"> {
   let summary = "The chosen experts and their weights, best first, from the scores of all experts";
   let description = [{
@@ -229,11 +256,13 @@ def Moe_ExecRouteOp : Moe_ExecOp<"route"> {
                        BoolAttr:$renormalize, F32Attr:$weightScale,
                        OptionalAttr<FlatSymbolRefAttr>:$choiceBias, OptionalAttr<I32Attr>:$groups,
                        OptionalAttr<I32Attr>:$keptGroups, OptionalAttr<Moe_GroupScore>:$groupScore,
-                       OptionalAttr<FlatSymbolRefAttr>:$weightFactors, UnitAttr:$beginsReads);
+                       OptionalAttr<FlatSymbolRefAttr>:$weightFactors,
+                       OptionalAttr<F32Attr>:$tolerance, UnitAttr:$beginsReads);
   let assemblyFormat = [{
     $scores `to` $experts `,` $weights `of` $moeLayer $scoring `renormalize` $renormalize
     `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^ `kept` $keptGroups `by` $groupScore)?
-    (`factors` $weightFactors^)? (`begins_reads` $beginsReads^)? attr-dict `:` type($scores) `,` type($experts) `,` type($weights)
+    (`factors` $weightFactors^)? (`tolerance` $tolerance^)? (`begins_reads` $beginsReads^)? attr-dict
+    `:` type($scores) `,` type($experts) `,` type($weights)
   }];
 }
 

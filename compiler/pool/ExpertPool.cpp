@@ -11,7 +11,9 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <optional>
+#include <span>
 #include <unistd.h>
+#include <utility>
 
 using namespace moert;
 
@@ -196,6 +198,16 @@ static ExpertTokens gatherTokens(const LayerInputs &inputs, int32_t expert,
   return {rows, weights};
 }
 
+/// The experts' inputs where the router's weights multiply those; the outputs' weights are then 1.
+static void scaleInputs(LayerInputs &inputs) {
+  const size_t hidden = inputs.rows.size() / std::max(inputs.tokens, 1u);
+  for (size_t t = 0; t < inputs.tokens; ++t) {
+    const float weight = std::exchange(inputs.weights[t], 1.0f); // A token has one expert.
+    for (float &value : std::span(inputs.rows).subspan(t * hidden, hidden))
+      value *= weight;
+  }
+}
+
 static Result<std::vector<float>> readMatrix(const Checkpoint &checkpoint,
                                              const WeightSource &source) {
   std::vector<float> values(size_t(source.rows) * source.cols);
@@ -287,6 +299,8 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
     return index.writeAt(at, std::as_bytes(std::span(line)));
   };
   MOERT_ASSIGN_OR_RETURN(LayerInputs inputs, profile.layerInputs(layer));
+  if (plan.scalesInputs[layer])
+    scaleInputs(inputs);
   MOERT_ASSIGN_OR_RETURN(LayerMoments moments,
                          layerMomentsOf(profile.info().hiddenSize, inputs.rows));
   MOERT_ASSIGN_OR_RETURN(const LayerForm form, readForm(plan, checkpoint, layer));

@@ -4,7 +4,7 @@
 // double (half a unit in the last place is 1.1e-16).
 //
 // Not fast: meant for values that a compilation computes once. At run time only the decays of
-// recurrences need them, a number per head and token.
+// recurrences and factors by position need them, a number per head and token.
 #pragma once
 
 namespace moert {

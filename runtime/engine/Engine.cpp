@@ -164,6 +164,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
     MOERT_ASSIGN_OR_RETURN(engine->kernels, kernelsFor(*options.isa));
   }
   engine->contextTokens = account.contextTokens;
+  engine->sequenceTokens = options.contextTokens;
   engine->mostSessions = account.sessions;
   engine->sessions.reserve(account.sessions);
   engine->chunk = account.prefillChunk;

@@ -28,7 +28,8 @@ struct Session::Impl {
   Engine::Impl *owner = nullptr;
   HostRegion memory;
   uint32_t length = 0;
-  uint32_t capacity = 0;
+  uint32_t capacity = 0;   // Tokens that there is memory for.
+  uint32_t mostTokens = 0; // At most the capacity; the rotation limits it too.
   struct Slot {
     std::vector<const float *> keyBlocks, valueBlocks;
   };
@@ -107,6 +108,7 @@ struct Engine::Impl {
   const Artifact *artifact = nullptr;
   const KernelTable *kernels = nullptr;
   uint32_t contextTokens = 0;
+  uint32_t sequenceTokens = 0; // As requested: decides the rotation. contextTokens is rounded up.
   uint32_t mostSessions = 0;
   uint32_t chunk = 0;
   uint32_t logitsRows = 0;

@@ -4,11 +4,13 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Clock.h"
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/engine/HeadProducts.h"
 #include "runtime/policy/Routing.h"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace moert {
 
@@ -63,10 +65,13 @@ void Engine::Impl::fillRopeTables() {
   for (uint32_t row = 0; row < rows(); ++row) {
     for (size_t i = 0; i < artifact->ropes.size(); ++i) {
       const Rope &rope = artifact->ropes[i];
-      uint32_t count = static_cast<uint32_t>(rope.inverseFrequencies.size());
+      const bool isLong = rope.originalPositions != 0 && sequenceTokens > rope.originalPositions;
+      const auto &frequencies = isLong ? rope.longInverseFrequencies : rope.inverseFrequencies;
+      uint32_t count = static_cast<uint32_t>(frequencies.size());
       float *cosines = ropeTables.data() + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[i];
-      kernels->ropeTable(batch[row].position, rope.inverseFrequencies.data(), count,
-                         rope.attentionFactor, cosines, cosines + roundUp(count, 16));
+      kernels->ropeTable(batch[row].position, frequencies.data(), count,
+                         isLong ? rope.longAttentionFactor : rope.attentionFactor, cosines,
+                         cosines + roundUp(count, 16));
     }
   }
 }
@@ -152,7 +157,9 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
           kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads, slot.keyDim, valueDim,
           session.capacity,    slot.valueDim == 0};
       uint32_t last = batch[row].position + 1;
-      uint32_t first = attend.window != 0 && last > attend.window ? last - attend.window : 0;
+      uint32_t first = attend.chunked ? (last - 1) / attend.window * attend.window
+                       : attend.window != 0 && last > attend.window ? last - attend.window
+                                                                    : 0;
       kernels->attend(query.floats(row), view, attend.heads, firstHead(run), firstHead(runEnd),
                       first, last, attend.scale, sinks, dst.floats(row), own);
       begin += runEnd - run;
@@ -311,6 +318,26 @@ struct Execution {
     Rows x = engine.buffer(clamp.buffer);
     for (uint32_t row = 0; row < engine.rows(); ++row)
       engine.kernels->clamp(clamp.limit, engine.bufferInfo(clamp.buffer).width, x.floats(row));
+  }
+  void operator()(const ScaleByPositionInstruction &scale) const {
+    Rows x = engine.buffer(scale.buffer);
+    for (uint32_t row = 0; row < engine.rows(); ++row) {
+      const uint64_t periods = (uint64_t(engine.batch[row].position) + 1) / scale.period;
+      const auto factor = static_cast<float>(
+          1 + double(scale.scale) * deterministicLog(1 + static_cast<double>(periods)));
+      const std::span<float> values(x.floats(row), engine.bufferInfo(scale.buffer).width);
+      for (float &value : values)
+        value *= factor;
+    }
+  }
+  void operator()(const ScaleInputInstruction &scale) const {
+    Rows src = engine.buffer(scale.src), dst = engine.buffer(scale.dst);
+    Rows weights = engine.buffer(scale.weights);
+    for (uint32_t row = 0; row < engine.rows(); ++row) {
+      const float factor = std::exchange(*weights.floats(row), 1.0f);
+      std::transform(src.floats(row), src.floats(row) + engine.bufferInfo(scale.src).width,
+                     dst.floats(row), [&](float value) { return factor * value; });
+    }
   }
   void operator()(const GateRowsInstruction &gate) const {
     Rows src = engine.buffer(gate.src), factor = engine.buffer(gate.gate);

@@ -1,8 +1,24 @@
 #include "runtime/engine/Router.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace moert {
+
+/// Sparsemixer's weight of an expert, as at inference (transformers, models/phimoe): its softmax
+/// among the experts whose scores lie within the tolerance of its own, without `left` (kNone: with
+/// all). The exponentials are summed in ascending order.
+static float sparsemixerWeight(std::span<const float> scores, int32_t chosen, int32_t left,
+                               float tolerance) {
+  const float best = scores[static_cast<size_t>(chosen)];
+  float sum = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const float distance = (best - scores[i]) / std::max(std::fabs(scores[i]), best);
+    if (static_cast<int32_t>(i) != left && !(distance > 2 * tolerance))
+      sum += exponential(scores[i] - best);
+  }
+  return 1 / sum;
+}
 
 Router::Router(const RouteInstruction &instruction, uint32_t topK, const Vectors &vectors,
                uint32_t expertCount, const KernelTable &kernelTable)
@@ -14,7 +30,8 @@ Router::Router(const RouteInstruction &instruction, uint32_t topK, const Vectors
            instruction.keptGroups,
            instruction.groupScore,
            {vectors.weightFactors, vectors.weightFactors ? expertCount : 0}},
-      scoring(instruction.scoring), experts(expertCount), kernels(kernelTable) {}
+      scoring(instruction.scoring), tolerance(instruction.tolerance), experts(expertCount),
+      kernels(kernelTable) {}
 
 void Router::computeProbabilities(const float *scores, float *probabilities) const {
   switch (scoring) {
@@ -22,15 +39,27 @@ void Router::computeProbabilities(const float *scores, float *probabilities) con
     return kernels.softmax(scores, experts, probabilities);
   case RouterScoring::kSigmoid:
     return kernels.sigmoid(scores, experts, probabilities);
+  case RouterScoring::kSparsemixer:
+  case RouterScoring::kTopKThenSigmoid:
+    std::copy_n(scores, experts, probabilities);
   }
 }
 
 void Router::choose(const float *probabilities, std::span<int32_t> chosen,
                     std::span<float> weights) const {
-  chooseExperts({probabilities, experts}, rule, chosen, weights);
+  const std::span<const float> all(probabilities, experts);
+  chooseExperts(all, rule, chosen, weights);
+  if (scoring == RouterScoring::kTopKThenSigmoid)
+    kernels.sigmoid(weights.data(), rule.topK, weights.data());
+  if (scoring != RouterScoring::kSparsemixer)
+    return;
+  weights[0] = sparsemixerWeight(all, chosen[0], kNone, tolerance);
+  weights[1] = sparsemixerWeight(all, chosen[1], chosen[0], tolerance);
 }
 
 void Router::computeLikelihoods(const float *scores, float *likelihoods) const {
+  if (choosesByScores())
+    return kernels.softmax(scores, experts, likelihoods);
   computeProbabilities(scores, likelihoods);
   if (rule.bias.empty())
     return;

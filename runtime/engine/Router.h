@@ -20,22 +20,28 @@ public:
   Router(const RouteInstruction &instruction, uint32_t topK, const Vectors &vectors,
          uint32_t experts, const KernelTable &kernelTable);
 
-  /// probabilities[experts] from scores[experts]. Both have room for whole vectors of the kernels.
+  /// What choose() takes, probabilities[experts], from scores[experts]: the scores themselves with
+  /// Sparsemixer and kTopKThenSigmoid. Both have room for whole vectors of the kernels.
   void computeProbabilities(const float *scores, float *probabilities) const;
 
   /// experts[topK] and weights[topK] from the probabilities.
   void choose(const float *probabilities, std::span<int32_t> experts,
               std::span<float> weights) const;
 
-  /// likelihoods[experts] in [0, 1] by which a prediction ranks experts: the probabilities. With a
-  /// choice bias the choice scores instead, shifted and scaled so that they span [0, 1], as only
-  /// their differences matter. Groups are not considered: a prediction may name an expert of a
-  /// group that will not compete.
+  /// likelihoods[experts] in [0, 1] by which a prediction ranks experts: the probabilities, or the
+  /// softmax of the scores where those are what choose() takes. With a choice bias the choice
+  /// scores instead, shifted and scaled so that they span [0, 1], as only their differences matter.
+  /// Groups are not considered: a prediction may name an expert of a group that will not compete.
   void computeLikelihoods(const float *scores, float *likelihoods) const;
 
 private:
+  bool choosesByScores() const {
+    return scoring == RouterScoring::kSparsemixer || scoring == RouterScoring::kTopKThenSigmoid;
+  }
+
   RoutingRule rule;
   RouterScoring scoring;
+  float tolerance;
   uint32_t experts;
   const KernelTable &kernels;
 };

@@ -116,7 +116,7 @@ uint32_t Session::length() const {
   return impl->length;
 }
 uint32_t Session::capacity() const {
-  return impl->capacity;
+  return impl->mostTokens;
 }
 void Session::reset() {
   impl->length = 0;
@@ -126,7 +126,7 @@ void Session::reset() {
 std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, HostRegion memory,
                                                    uint32_t contextTokens, bool slotsShareMemory) {
   auto session = std::make_unique<Session::Impl>();
-  session->capacity = contextTokens;
+  session->capacity = session->mostTokens = contextTokens;
   session->memory = std::move(memory);
   const float *first = reinterpret_cast<const float *>(session->memory.data());
   const float *next = first, *kvEnd = first;
@@ -162,6 +162,10 @@ Result<std::unique_ptr<Session>> Engine::createSession() {
                                             placeStates(*impl->artifact, false).bytes));
   std::unique_ptr<Session> session =
       Impl::makeSession(*impl->artifact, std::move(memory), impl->contextTokens, false);
+  // Memory comes in blocks: a sequence must not grow past what its rotation is for.
+  for (const Rope &rope : impl->artifact->ropes)
+    if (impl->sequenceTokens <= rope.originalPositions)
+      session->impl->mostTokens = std::min(session->impl->mostTokens, rope.originalPositions);
   session->impl->owner = impl.get();
   impl->sessions.push_back(session.get());
   return session;

@@ -100,10 +100,15 @@ inline uint32_t valueDimOf(const KvSlot &slot, const Program &program,
 
 enum class RopeStyle : uint8_t { kHalf = 0, kInterleaved = 1 };
 
+/// The rotation of sequences of at most originalPositions tokens and, where that is not 0, the
+/// rotation of longer ones, which has as many frequencies.
 struct Rope {
   RopeStyle style = RopeStyle::kHalf;
   float attentionFactor = 1;
   std::vector<float> inverseFrequencies;
+  uint32_t originalPositions = 0; // 0: all sequences have the same rotation.
+  float longAttentionFactor = 0;
+  std::vector<float> longInverseFrequencies;
   friend bool operator==(const Rope &, const Rope &) = default;
 };
 

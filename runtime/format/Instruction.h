@@ -181,13 +181,15 @@ struct StoreKvInstruction {
 };
 
 /// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own;
-/// over the last `window` of them if that is not 0. sinks[heads] are scores without a value: e^sink
-/// of a head is added to the sum that its result is divided by.
+/// over the last `window` of them if that is not 0, or, if `chunked`, over those of the token's own
+/// chunk: positions are divided into chunks of `window`. sinks[heads] are scores without a value:
+/// e^sink of a head is added to the sum that its result is divided by.
 struct AttendInstruction {
   int32_t query, dst;
   uint32_t slot, heads, window;
   float scale;
   int32_t sinks = kNone;
+  bool chunked = false;
 
   static constexpr const char *kName = "attend";
   static constexpr StepPart kPart = StepPart::kAttention;
@@ -199,6 +201,7 @@ struct AttendInstruction {
     visit(FieldRole::kNumber, "window", i.window);
     visit(FieldRole::kNumber, "scale", i.scale);
     visit(FieldRole::kOptionalVector, "sinks", i.sinks);
+    visit(FieldRole::kNumber, "chunked", i.chunked);
   }
   friend bool operator==(const AttendInstruction &, const AttendInstruction &) = default;
 };
@@ -237,16 +240,23 @@ struct ActivateInstruction {
   friend bool operator==(const ActivateInstruction &, const ActivateInstruction &) = default;
 };
 
-/// How a router's scores become the probabilities of experts.
-enum class RouterScoring : uint8_t { kSoftmaxThenTopK = 0, kSigmoid = 1 };
-template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kSigmoid;
+/// How a router's scores become experts and their weights: by the probabilities of all experts
+/// (softmax, sigmoid), by Sparsemixer (runtime/engine/Router.h), or by the scores themselves, of
+/// which the chosen ones' sigmoids are the weights.
+enum class RouterScoring : uint8_t {
+  kSoftmaxThenTopK = 0,
+  kSigmoid = 1,
+  kSparsemixer = 2,
+  kTopKThenSigmoid = 3
+};
+template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kTopKThenSigmoid;
 template <> inline constexpr GroupScore kLast<GroupScore> = GroupScore::kTwoLargest;
 
 /// experts[topK] and weights[topK], best first, from scores[experts of the layer], as
 /// chooseExperts() (Routing.h) does with choiceBias[experts], groups and weightFactors[experts];
 /// the layer has topK. A program routes the MoE layers from the first on, in their order.
 /// `beginsReads`: the reads of the chosen experts, and with them the layer pass, begin after this
-/// instruction.
+/// instruction. `tolerance`: Sparsemixer's epsilon; 0 with every other scoring.
 struct RouteInstruction {
   int32_t scores, experts, weights;
   uint32_t moeLayer;
@@ -258,6 +268,7 @@ struct RouteInstruction {
   uint32_t groups = 1, keptGroups = 1;
   GroupScore groupScore = GroupScore::kLargest;
   int32_t weightFactors = kNone;
+  float tolerance = 0;
 
   static constexpr const char *kName = "route";
   static constexpr StepPart kPart = StepPart::kRouter;
@@ -275,6 +286,7 @@ struct RouteInstruction {
     visit(FieldRole::kNumber, "keptGroups", i.keptGroups);
     visit(FieldRole::kNumber, "groupScore", i.groupScore);
     visit(FieldRole::kOptionalVector, "weightFactors", i.weightFactors);
+    visit(FieldRole::kNumber, "tolerance", i.tolerance);
   }
   friend bool operator==(const RouteInstruction &, const RouteInstruction &) = default;
 };
@@ -524,6 +536,38 @@ struct ScaleInstruction {
   friend bool operator==(const ScaleInstruction &, const ScaleInstruction &) = default;
 };
 
+/// buffer = buffer * (1 + scale * ln(1 + floor((position + 1) / period))), computed in double and
+/// rounded once to the f32 that multiplies.
+struct ScaleByPositionInstruction {
+  int32_t buffer;
+  float scale;
+  uint32_t period;
+
+  static constexpr const char *kName = "scale_by_position";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kUpdate, "buffer", i.buffer);
+    visit(FieldRole::kNumber, "scale", i.scale);
+    visit(FieldRole::kNumber, "period", i.period);
+  }
+  friend bool operator==(const ScaleByPositionInstruction &,
+                         const ScaleByPositionInstruction &) = default;
+};
+
+/// dst = weights[1] * src; then weights = 1: an expert's weight moves from its output to its input.
+struct ScaleInputInstruction {
+  int32_t src, weights, dst;
+
+  static constexpr const char *kName = "scale_input";
+  static constexpr StepPart kPart = StepPart::kRouter;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kUpdate, "weights", i.weights);
+    visit(FieldRole::kWrite, "dst", i.dst);
+  }
+  friend bool operator==(const ScaleInputInstruction &, const ScaleInputInstruction &) = default;
+};
+
 /// Logits of the tokens whose logits are requested: scale * (weight * src + bias), then, with a
 /// softCap c above 0, c * tanh(logit / c). Ends the program.
 struct HeadInstruction {
@@ -549,7 +593,8 @@ using Instruction =
                  RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
                  GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction,
                  ConvolveInstruction, UnitNormInstruction, DecayInstruction, DeltaRuleInstruction,
-                 GateInstruction, ScaleInstruction>;
+                 GateInstruction, ScaleInstruction,
+                 ScaleByPositionInstruction, ScaleInputInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

@@ -78,6 +78,11 @@ Status ManifestDecoder::decodeRope(const fb::Rope &rope, Rope &value) {
   value.attentionFactor = rope.attention_factor();
   MOERT_RETURN_IF_ERROR(
       decodeEnum(rope.style(), RopeStyle::kInterleaved, "rope style", value.style));
+  value.originalPositions = rope.original_positions();
+  value.longAttentionFactor = rope.long_attention_factor();
+  if (rope.long_inverse_frequencies())
+    MOERT_RETURN_IF_ERROR(
+        decodeScalars(*rope.long_inverse_frequencies(), value.longInverseFrequencies));
   return decodeScalars(*rope.inverse_frequencies(), value.inverseFrequencies);
 }
 

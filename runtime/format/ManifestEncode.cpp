@@ -72,7 +72,11 @@ Offset<fb::MoeLayer> encodeMoeLayer(Builder &builder, const MoeLayer &layer) {
 
 Offset<fb::Rope> encodeRope(Builder &builder, const Rope &rope) {
   auto frequencies = builder.CreateVector(rope.inverseFrequencies);
-  return fb::CreateRope(builder, uint8_t(rope.style), rope.attentionFactor, frequencies);
+  Offset<flatbuffers::Vector<float>> longer;
+  if (!rope.longInverseFrequencies.empty())
+    longer = builder.CreateVector(rope.longInverseFrequencies);
+  return fb::CreateRope(builder, uint8_t(rope.style), rope.attentionFactor, frequencies,
+                        rope.originalPositions, rope.longAttentionFactor, longer);
 }
 
 Offset<fb::ModelInfo> encodeModel(Builder &builder, const ModelInfo &model) {

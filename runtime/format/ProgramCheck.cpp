@@ -39,6 +39,8 @@ public:
       return invalidInput("epsilon is ", i.epsilon, ", expected at least 0");
     if (i.segment == 0 || width % i.segment != 0)
       return invalidInput("segment ", i.segment, ", expected a divisor of the width ", width);
+    if (i.kind == NormKind::kLayer && i.weight == kNone)
+      return invalidInput("a layer norm without a weight, which only an RMS norm may lack");
     return expect({f32(width), f32(width), f32(i.segment), f32(i.segment)});
   }
   // Any group is accepted here: the instruction that reads dst checks that it is the weight's.
@@ -77,6 +79,8 @@ public:
     if (valueDim == 0 || (kv.valueDim == 0 && valueDim > kv.keyDim))
       return invalidInput("values of ", valueDim, " elements, expected 1 to the ", kv.keyDim,
                           " of a key, which holds them");
+    if (i.chunked && i.window == 0)
+      return invalidInput("chunks of 0 positions, expected at least 1");
     return expect(
         {f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim), f32(i.heads)});
   }
@@ -111,6 +115,7 @@ public:
       return invalidInput(i.keptGroups, " of ", i.groups, " groups compete");
     if (const size_t competing = experts / i.groups * i.keptGroups; topK > competing)
       return invalidInput("top ", topK, " of ", competing, " experts");
+    MOERT_RETURN_IF_ERROR(checkScoring(i, topK));
     return expect({f32(experts), {BufferKind::kI32, topK}, f32(topK), f32(experts), f32(experts)});
   }
   Status operator()(const ExpertsInstruction &i) {
@@ -201,6 +206,15 @@ public:
     const Shape row = f32(buffer(i.src).width);
     return expect({row, row, row});
   }
+  Status operator()(const ScaleByPositionInstruction &i) {
+    if (i.period == 0)
+      return invalidInput("period is 0, expected at least 1");
+    return expect({f32(buffer(i.buffer).width)});
+  }
+  Status operator()(const ScaleInputInstruction &i) {
+    const Shape row = f32(buffer(i.src).width);
+    return expect({row, f32(1), row});
+  }
   Status operator()(const HeadInstruction &i) {
     if (i.softCap < 0)
       return invalidInput("softCap is ", i.softCap, ", expected at least 0");
@@ -218,6 +232,22 @@ private:
     if (slot.rows != rows || slot.width != width)
       return invalidInput("the state slot is ", slot.rows, " x ", slot.width, ", expected ", rows,
                           " x ", width);
+    return {};
+  }
+
+  // Sparsemixer and the choice by scores define weights that nothing else changes.
+  static Status checkScoring(const RouteInstruction &i, uint32_t topK) {
+    const bool isSparsemixer = i.scoring == RouterScoring::kSparsemixer;
+    if (i.tolerance < 0 || (!isSparsemixer && i.tolerance != 0))
+      return invalidInput("tolerance is ", i.tolerance,
+                          ", expected at least 0 for Sparsemixer and 0 otherwise");
+    if (!isSparsemixer && i.scoring != RouterScoring::kTopKThenSigmoid)
+      return {};
+    if (isSparsemixer && topK != 2)
+      return invalidInput("top ", topK, " with Sparsemixer, which chooses 2 experts");
+    if (i.renormalize || i.weightScale != 1 || i.choiceBias != kNone || i.groups != 1)
+      return invalidInput("Sparsemixer, or a choice by scores, with weights that are renormalized "
+                          "or scaled, a bias or groups, expected none of them");
     return {};
   }
 

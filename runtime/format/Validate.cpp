@@ -143,9 +143,15 @@ static Status checkSlotsAndRopes(const Artifact &artifact) {
     const Rope &rope = artifact.ropes[i];
     if (rope.inverseFrequencies.empty())
       return invalidInput("rope ", i, " has no frequencies");
-    bool isFinite = std::isfinite(rope.attentionFactor);
-    for (float frequency : rope.inverseFrequencies)
-      isFinite = isFinite && std::isfinite(frequency);
+    const size_t longer = rope.longInverseFrequencies.size();
+    if (longer != (rope.originalPositions == 0 ? 0 : rope.inverseFrequencies.size()))
+      return invalidInput("rope ", i, " has ", longer, " frequencies for more than ",
+                          rope.originalPositions, " positions, and ",
+                          rope.inverseFrequencies.size(), " for fewer");
+    bool isFinite = std::isfinite(rope.attentionFactor) && std::isfinite(rope.longAttentionFactor);
+    for (const std::vector<float> *table : {&rope.inverseFrequencies, &rope.longInverseFrequencies})
+      for (float frequency : *table)
+        isFinite = isFinite && std::isfinite(frequency);
     if (!isFinite)
       return invalidInput("rope ", i, " has a factor or a frequency that is not finite");
   }

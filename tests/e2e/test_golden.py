@@ -7,8 +7,8 @@ LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
 WEIGHTS_TOLERANCE = 1e-4
 
 FAMILIES = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "flex_olmo", "gemma4", "glm4_moe", "glm4_moe_lite",
-            "gpt_oss", "granitemoe", "hunyuan_v1_moe", "lfm2_moe", "minimax_m2", "mixtral", "olmoe", "qwen2_moe", "qwen3_5_moe",
-            "qwen3_moe", "qwen3_next")
+            "gpt_oss", "granitemoe", "hunyuan_v1_moe", "lfm2_moe", "minimax_m2", "mixtral", "olmoe", "phimoe",
+            "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next")
 
 
 def cases():
@@ -69,6 +69,15 @@ class GoldenTest(E2eTest):
                     self.compare(case, golden, "", prompt)
             with self.subTest(case=case.name, prompt="of one token"):
                 self.compare(case, golden, "prompt1_", 0)
+
+    def test_a_short_sequence_is_rotated_by_the_short_factors(self):
+        golden = read_safetensors(DATA / "golden/phimoe_long/golden/golden.safetensors")
+        path, ids = self.compile(DATA / "golden/phimoe_long"), part(golden["short_input_ids"], 0, 0)
+        got = read_safetensors(self.logits(path, self.write_ids(ids)))["logits"].values
+        short = part(golden["short_logits"], 0, 0)
+        self.assertLessEqual(largest_difference(got, short), LOGITS_TOLERANCE * max(map(abs, short)))
+        long = part(golden["logits"], 0, 0)[:len(short)]
+        self.assertGreater(largest_difference(got, long), 0.05 * max(map(abs, long)), "the long factors give the same")
 
     def test_logits_are_the_same_bytes_however_they_are_computed(self):
         for case in cases():

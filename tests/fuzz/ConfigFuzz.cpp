@@ -18,7 +18,9 @@ void checkAttention(const moec::ModelDescription &model,
   require(attention.kvHeads > 0 && attention.heads % attention.kvHeads == 0);
   require(attention.query.weight.rows == attention.heads * attention.headDim);
   require(!attention.sinks || attention.sinks->cols == attention.heads);
-  require(attention.rope && *attention.rope < model.ropes.size());
+  if (!attention.rope)
+    return;
+  require(*attention.rope < model.ropes.size());
   require(model.ropes[*attention.rope].inverseFrequencies.size() * 2 <= attention.headDim);
 }
 

@@ -22,6 +22,7 @@ moert::Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &inpu
 moert::Result<ModelDescription> describeMiniMaxM2(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMixtral(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describePhiMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);

@@ -13,6 +13,7 @@ using moert::invalidInput;
 using moert::kPi;
 using moert::Result;
 using moert::Status;
+using moert::strCat;
 
 namespace {
 
@@ -65,16 +66,16 @@ Status scaleLlama3(const ConfigObject &parameters, std::vector<double> &frequenc
   MOERT_ASSIGN_OR_RETURN(const double high, parameters.real("high_freq_factor", 1e-6, kMostFactor));
   MOERT_ASSIGN_OR_RETURN(const uint32_t original,
                          parameters.integer("original_max_position_embeddings", 1, 1u << 30));
-  if (!(high > low))
-    return parameters.mismatch("high_freq_factor", "more than low_freq_factor");
+  if (!(high >= low))
+    return parameters.mismatch("high_freq_factor", "at least low_freq_factor");
   for (double &frequency : frequencies) {
     const double wavelength = 2 * kPi / frequency;
-    if (wavelength < original / high)
-      continue;
     if (wavelength > original / low) {
       frequency /= factor;
       continue;
     }
+    if (wavelength < original / high || high == low)
+      continue;
     const double smooth = (original / wavelength - low) / (high - low);
     frequency = (1 - smooth) * frequency / factor + smooth * frequency;
   }
@@ -176,6 +177,39 @@ Status scaleProportional(const ConfigObject &parameters, std::vector<double> &fr
   return Status();
 }
 
+/// LongRoPE (Ding et al. 2024, arXiv 2402.13753) as PhiMoE has it: each frequency is divided by a
+/// factor of its own, from one list up to the original length and from another beyond it.
+Status scaleLong(const RopeKeys &keys, const ConfigObject &config, std::vector<double> &frequencies,
+                 RopeDescription &rope) {
+  const ConfigObject &parameters = *keys.parameters;
+  const char *const key = "original_max_position_embeddings";
+  const ConfigObject &holder = parameters.has(key) ? parameters : config;
+  MOERT_ASSIGN_OR_RETURN(rope.originalPositions, holder.integer(key, 1, 1u << 30));
+  MOERT_ASSIGN_OR_RETURN(const uint32_t outer,
+                         config.integer(key, 1, 1u << 30, rope.originalPositions));
+  if (outer != rope.originalPositions)
+    return parameters.mismatch(key, strCat("the same as outside of it, ", outer));
+  MOERT_ASSIGN_OR_RETURN(const double shortScale, parameters.real("short_mscale", 1e-6, 1e6));
+  MOERT_ASSIGN_OR_RETURN(const double longScale, parameters.real("long_mscale", 1e-6, 1e6));
+  rope.attentionFactor = static_cast<float>(shortScale);
+  rope.longAttentionFactor = static_cast<float>(longScale);
+  const auto readFactors = [&](std::string_view name) -> Result<std::vector<double>> {
+    MOERT_ASSIGN_OR_RETURN(std::vector<double> factors, parameters.reals(name, 1e-6, kMostFactor));
+    if (factors.size() != frequencies.size())
+      return parameters.mismatch(name, strCat("a list of ", frequencies.size(),
+                                              " numbers, half of a head's elements; it has ",
+                                              factors.size()));
+    return factors;
+  };
+  MOERT_ASSIGN_OR_RETURN(const std::vector<double> shorter, readFactors("short_factor"));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<double> longer, readFactors("long_factor"));
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    rope.longInverseFrequencies.push_back(static_cast<float>(frequencies[i] / longer[i]));
+    frequencies[i] /= shorter[i];
+  }
+  return Status();
+}
+
 Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<double> &frequencies,
              float &attentionFactor) {
   if (keys.type == "default")
@@ -230,6 +264,8 @@ static Result<RopeDescription> describeRope(RopeKeys keys, const ConfigObject &c
   rope.style = kind.style;
   if (kind.mayBeProportional && keys.type == "proportional")
     MOERT_RETURN_IF_ERROR(scaleProportional(*keys.parameters, frequencies));
+  else if (kind.isLong && keys.type == "longrope")
+    MOERT_RETURN_IF_ERROR(scaleLong(keys, config, frequencies, rope));
   else
     MOERT_RETURN_IF_ERROR(scale(keys, config, frequencies, rope.attentionFactor));
   rope.inverseFrequencies.assign(frequencies.begin(), frequencies.end());

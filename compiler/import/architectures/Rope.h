@@ -21,11 +21,12 @@ struct RopeKind {
   /// The type "proportional" is supported: of the frequencies of a whole head, only the first part,
   /// partial_rotary_factor, is not 0.
   bool mayBeProportional = false;
+  bool isLong = false;    // Only then may the type be longrope, with the keys of PhiMoE.
 };
 
 /// Reads the keys and computes the inverse frequencies: in double with deterministic functions,
-/// rounded once to f32. Supports the types default, linear, llama3, yarn, and dynamic with alpha
-/// (Hunyuan's); names any other type in an error.
+/// rounded once to f32. Supports the types default, linear, llama3, yarn, dynamic with alpha
+/// (Hunyuan's) and, where the family has it, longrope; names any other type in an error.
 moert::Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind);
 
 /// The same of the parameters that rope_parameters has under the name of a type of layer.

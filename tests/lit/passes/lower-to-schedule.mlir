@@ -41,6 +41,11 @@ module {
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
     slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
+  moe.moe_layer @scaled layer 2 silu experts 2 scaled_inputs
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
 
   // CHECK-NOT: func.func
 
@@ -198,6 +203,46 @@ module {
     %y = moe.dense %d network <clamped_swiglu, gate = <@g>, up = <@g>, down = <@d>, alpha = 1.5 : f32, limit = 7.0 : f32>
            : tensor<?x64xf32>
     %l = moe.head %y linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // What follows the rotation: norms of heads without weights, then the queries' scale. Attention in chunks. The weight of
+  // the one expert moves to a copy of its input; the shared expert takes the row itself.
+  // CHECK-LABEL: moe.program @chunks
+  // CHECK: moe.exec.rope %[[Q:.*]] heads 4 of 16 by @rope
+  // CHECK-NEXT: moe.exec.rope %[[K:.*]] heads 2 of 16 by @rope
+  // CHECK-NEXT: moe.exec.norm %[[Q]] to %[[Q]] rms epsilon 9.99999997E-7 segment 16
+  // CHECK-NEXT: moe.exec.norm %[[K]] to %[[K]] rms epsilon 9.99999997E-7 segment 16
+  // CHECK-NEXT: moe.exec.scale_by_position %[[Q]] scale 1.000000e-01 period 8192 :
+  // CHECK-NEXT: moe.exec.store_kv
+  // CHECK-NEXT: moe.exec.attend %[[Q]] to %{{.*}} slot @kv heads 4 window 8 scale 2.500000e-01 chunked :
+  // CHECK: moe.exec.route %{{.*}} to %[[E:.*]], %[[W:.*]] of @scaled top_k_then_sigmoid renormalize false scale 1.000000e+00 begins_reads
+  // CHECK: moe.exec.linear %[[HQ:.*]] to %{{.*}} weight @g :
+  // CHECK: moe.exec.scale_input %[[H:.*]] by %[[W]] to %[[S:.*]] : !f32x64, !f32x1, !f32x64
+  // CHECK-NEXT: moe.exec.quantize %[[S]] to %[[SQ:[^ ]*]]
+  // CHECK-NEXT: moe.exec.experts %[[SQ]] to %{{.*}} of @scaled chosen %[[E]], %[[W]]
+  func.func @chunks(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %a = moe.attention %h query <@q> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25
+           window 8 chunked rope @rope plain_norm 1.0e-6 query_scale 0.1 period 8192 : tensor<?x64xf32>
+    %e, %w = moe.route %a router <@r> to @scaled top_k_then_sigmoid renormalize false scale 1.0
+      : tensor<?x64xf32> -> tensor<?x1xi32>, tensor<?x1xf32>
+    %s = moe.shared_expert %a network <silu, gate = <@g>, up = <@g>, down = <@d>> : tensor<?x64xf32>
+    %d = moe.experts %a of @scaled chosen %e, %w : tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>
+    %x = moe.add %d, %s scale 1.0 : tensor<?x64xf32>
+    %l = moe.head %x linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // Sparsemixer's tolerance is the instruction's.
+  // CHECK-LABEL: moe.program @sparsemixer
+  // CHECK: moe.exec.route %{{.*}} of @e sparsemixer renormalize false scale 1.000000e+00 tolerance 1.250000e-01 begins_reads
+  func.func @sparsemixer(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %e, %w = moe.route %h router <@r> to @e sparsemixer renormalize false scale 1.0 tolerance 0.125
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %d = moe.experts %h of @e chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    %l = moe.head %d linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
   }
 

@@ -26,6 +26,7 @@ moec::EmitPlan tinyPlan(const std::string &checkpointDirectory) {
   for (const moert::ResidentWeight &weight : plan.artifact.residents)
     plan.residentSources.push_back(sourceOf(weight.name, weight.shape));
   for (moert::MoeLayer &layer : plan.artifact.moeLayers) {
+    plan.scalesInputs.push_back(false);
     auto &experts = plan.expertSources.emplace_back();
     for (size_t e = 0; e < layer.experts.size(); ++e) {
       auto &matrices = experts.emplace_back();

@@ -67,6 +67,65 @@ TEST_CASE("with a bias, predictions rank experts by the scores that choose, betw
   CHECK(likelihoods[2] == 0);
 }
 
+//===-- Choice by scores ----------------------------------------------------------------------===//
+
+namespace {
+
+struct Choice {
+  std::array<int32_t, 2> experts;
+  std::array<float, 2> weights;
+};
+
+Choice sparsemixer(const Row &scores, float tolerance) {
+  RouteInstruction route = routeBy(RouterScoring::kSparsemixer);
+  route.tolerance = tolerance;
+  const Router router(route, 2, nullptr, kExperts, referenceKernels());
+  Row probabilities = {};
+  router.computeProbabilities(scores.data(), probabilities.data());
+  Choice choice;
+  router.choose(probabilities.data(), choice.experts, choice.weights);
+  return choice;
+}
+
+} // namespace
+
+TEST_CASE("Sparsemixer weighs an expert against those whose scores are near, the second without "
+          "the first") {
+  // Distances from 2: (2 - 1.9) / 2 = 0.05 and (2 - 1.84) / 2 = 0.08; from 1.9: 0.06 / 1.9 = 0.03.
+  const Choice choice = sparsemixer({1.84f, -1, 2, 1.9f}, 0.03f);
+  CHECK(choice.experts == std::array<int32_t, 2>{2, 3});
+  CHECK(choice.weights[0] == doctest::Approx(1 / (1 + std::exp(-0.1))).epsilon(1e-6));
+  CHECK(choice.weights[1] == doctest::Approx(1 / (1 + std::exp(-0.06))).epsilon(1e-6));
+}
+
+TEST_CASE("Sparsemixer divides by the larger of the best score and a score's magnitude") {
+  // From -1, the distance of -1.05 is 0.05 / 1.05 < 0.048: by 1 it would be 0.05.
+  const Choice choice = sparsemixer({-1.05f, -4, -1, -4}, 0.024f);
+  CHECK(choice.experts == std::array<int32_t, 2>{2, 0});
+  CHECK(choice.weights[0] == doctest::Approx(1 / (1 + std::exp(-0.05))).epsilon(1e-6));
+  CHECK(choice.weights[1] == 1);
+}
+
+TEST_CASE("the sigmoid of the largest scores distinguishes scores whose sigmoids are equal") {
+  const Row scores = {20, 21, 22, 19};
+  const Router router(routeBy(RouterScoring::kTopKThenSigmoid), 1, nullptr, kExperts,
+                      referenceKernels());
+  Row probabilities = {};
+  router.computeProbabilities(scores.data(), probabilities.data());
+  std::array<int32_t, 1> chosen;
+  alignas(64) std::array<float, 16> weights;
+  router.choose(probabilities.data(), chosen, std::span(weights).first(1));
+  CHECK(chosen[0] == 2);
+  CHECK(weights[0] == doctest::Approx(1 / (1 + std::exp(-22.0))));
+}
+
+TEST_CASE("predictions rank by the softmax of scores that choose themselves") {
+  Row softmax = {};
+  referenceKernels().softmax(kScores.data(), kExperts, softmax.data());
+  for (RouterScoring scoring : {RouterScoring::kSparsemixer, RouterScoring::kTopKThenSigmoid})
+    CHECK(likelihoodsBy(scoring, nullptr) == softmax);
+}
+
 TEST_CASE("choice scores that are all equal are likelihoods of 1") {
   const std::array<float, kExperts> bias = {1, 1, 1, 1};
   RouteInstruction route = routeBy(RouterScoring::kSigmoid);

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 using namespace moert;
@@ -165,6 +167,62 @@ TEST_CASE("the account has a KV cache per session, and a batch has room for a to
   options.memory = BudgetSize{smallest, {}};
   Loaded loaded = load(artifact.path, options);
   CHECK(loaded.engine->prefillChunk() == 20);
+}
+
+//===-- Rotations of long sequences
+//------------------------------------------------------------===//
+
+namespace {
+
+const Rope kShortRope = {
+    RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}};
+const Rope kLongRope = {
+    RopeStyle::kHalf, 1.25f, {0.5f, 0.2f, 0.05f, 0.02f, 0.01f, 0.002f, 0.001f, 0.0002f}};
+
+SyntheticOptions longRopeOptions(uint32_t originalPositions) {
+  SyntheticOptions options;
+  options.rope = kShortRope;
+  options.rope->originalPositions = originalPositions;
+  options.rope->longAttentionFactor = kLongRope.attentionFactor;
+  options.rope->longInverseFrequencies = kLongRope.inverseFrequencies;
+  return options;
+}
+
+SyntheticOptions plainOptions(const Rope &rope) {
+  SyntheticOptions options;
+  options.rope = rope;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("the requested context decides the rotation of all positions") {
+  TemporaryArtifact shorter(plainOptions(kShortRope)), longer(plainOptions(kLongRope));
+  // baseOptions() request 64 tokens.
+  TemporaryArtifact within(longRopeOptions(64)), beyond(longRopeOptions(63));
+  const std::vector<float> expectedWithin = logitsOfPrompt(shorter.path);
+  const std::vector<float> expectedBeyond = logitsOfPrompt(longer.path);
+  CHECK_FALSE(sameBytes(expectedWithin, expectedBeyond));
+  CHECK(sameBytes(logitsOfPrompt(within.path), expectedWithin));
+  CHECK(sameBytes(logitsOfPrompt(beyond.path), expectedBeyond));
+}
+
+TEST_CASE("a sequence does not grow past the length that its rotation is for") {
+  TemporaryArtifact artifact(longRopeOptions(40));
+  EngineOptions options = baseOptions();
+  for (const auto &[requested, capacity] : {std::pair{33u, 40u}, {40u, 40u}, {41u, 64u}}) {
+    CAPTURE(requested);
+    options.contextTokens = requested;
+    Loaded loaded = load(artifact.path, options);
+    CHECK(loaded.session->capacity() == capacity);
+    Recorder recorder;
+    const std::vector<int32_t> tokens(capacity + 1, kToken);
+    const Status status = loaded.engine->prefill({loaded.session.get(), tokens}, recorder);
+    CHECK(status.code() == StatusCode::kInvalidInput);
+    CHECK(status.message() == "the sequence would have " + std::to_string(capacity + 1) +
+                                  " tokens, expected at most the context of " +
+                                  std::to_string(capacity));
+  }
 }
 
 TEST_CASE("values kept in keys take no memory beside them") {

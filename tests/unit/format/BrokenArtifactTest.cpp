@@ -262,6 +262,18 @@ TEST_CASE("broken plans, slots and ropes are refused") {
        "rope 0 has no frequencies"},
       {"a frequency that is not a number",
        [](Artifact &a) { a.ropes[0].inverseFrequencies[1] = NAN; }, "not finite"},
+      {"a rope with long frequencies of no length",
+       [](Artifact &a) { a.ropes[0].longInverseFrequencies = a.ropes[0].inverseFrequencies; },
+       "rope 0 has 4 frequencies for more than 0 positions, and 4 for fewer"},
+      {"a rope without the frequencies beyond its length",
+       [](Artifact &a) { a.ropes[0].originalPositions = 16; },
+       "rope 0 has 0 frequencies for more than 16 positions, and 4 for fewer"},
+      {"a long frequency that is not a number",
+       [](Artifact &a) {
+         a.ropes[0].originalPositions = 16;
+         a.ropes[0].longInverseFrequencies = {1, 1, INFINITY, 1};
+       },
+       "not finite"},
       {"an unknown style", [](Artifact &a) { a.ropes[0].style = moert::RopeStyle(2); },
        "unknown rope style 2"},
   });

@@ -186,8 +186,60 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).moeLayer = 2; },
        "MoE layer 2, there are 2"},
       {"an unknown scoring",
-       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring(2); },
-       "unknown scoring 2, this reads 0 to 1"},
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring(4); },
+       "unknown scoring 4, this reads 0 to 3"},
+      {"a negative tolerance",
+       [](Artifact &a) {
+         firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring::kSparsemixer;
+         firstOf<RouteInstruction>(decode(a)).tolerance = -1;
+       },
+       "tolerance is -1, expected at least 0"},
+      {"a tolerance without Sparsemixer",
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).tolerance = 0.5f; },
+       "tolerance is 0.5, expected at least 0 for Sparsemixer and 0 otherwise"},
+      {"Sparsemixer with renormalized weights",
+       [](Artifact &a) {
+         firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring::kSparsemixer;
+       },
+       "weights that are renormalized or scaled, a bias or groups"},
+      {"a choice by scores with scaled weights",
+       [](Artifact &a) {
+         auto &route = firstOf<RouteInstruction>(decode(a));
+         route.scoring = RouterScoring::kTopKThenSigmoid;
+         route.renormalize = false;
+         route.weightScale = 2;
+       },
+       "weights that are renormalized or scaled, a bias or groups"},
+      {"Sparsemixer with one expert",
+       [](Artifact &a) {
+         decode(a).buffers.push_back({BufferKind::kI32, 1, 0, 0, 64});
+         auto &route = firstOf<RouteInstruction>(decode(a));
+         route.experts = 17;
+         route.scoring = RouterScoring::kSparsemixer;
+       },
+       "top 1 with Sparsemixer, which chooses 2 experts"},
+      {"a layer norm without a weight",
+       [](Artifact &a) {
+         firstOf<NormInstruction>(decode(a)).kind = NormKind::kLayer;
+         firstOf<NormInstruction>(decode(a)).weight = kNone;
+       },
+       "a layer norm without a weight"},
+      {"chunks of no size",
+       [](Artifact &a) {
+         firstOf<AttendInstruction>(decode(a)).window = 0;
+         firstOf<AttendInstruction>(decode(a)).chunked = true;
+       },
+       "chunks of 0 positions"},
+      {"a scale by positions with no period",
+       [](Artifact &a) {
+         insertStep(decode(a), 2, ScaleByPositionInstruction{B::kNormed, 0.1f, 0});
+       },
+       "period is 0, expected at least 1"},
+      {"a scaled input with the weights of two experts",
+       [](Artifact &a) {
+         insertStep(decode(a), 2, ScaleInputInstruction{B::kNormed, B::kWeights, B::kMixed});
+       },
+       "weights has width 2, expected 1"},
       {"groups of unequal size",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).groups = 3; },
        "3 groups of 4 experts, expected a divisor"},

@@ -28,7 +28,8 @@ public:
     a.kvSlots = list<KvSlot>([&] { return KvSlot{u32(), u32(), u32()}; });
     a.stateSlots = list<StateSlot>([&] { return StateSlot{u32(), u32()}; });
     a.ropes = list<Rope>([&] {
-      return Rope{RopeStyle(below(2)), f32(), list<float>([&] { return f32(); })};
+      const auto frequencies = [&] { return list<float>([&] { return f32(); }); };
+      return Rope{RopeStyle(below(2)), f32(), frequencies(), u32(), f32(), frequencies()};
     });
     a.programs = list<Program>([&] { return program(); });
     a.plans = list<Plan>([&] { return plan(); });

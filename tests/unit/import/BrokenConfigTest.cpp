@@ -173,15 +173,15 @@ const std::vector<Row> kRopeKeys = {
            {"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
      },
      "config.json", "'rope_scaling.original_max_position_embeddings': found no such key"},
-    {"llama3 whose high factor is not above the low one",
+    {"llama3 whose high factor is below the low one",
      [](auto &c) {
        c.config["rope_scaling"] = {{"rope_type", "llama3"},
                                    {"factor", 8},
-                                   {"low_freq_factor", 4},
+                                   {"low_freq_factor", 5},
                                    {"high_freq_factor", 4},
                                    {"original_max_position_embeddings", 64}};
      },
-     "config.json", "'rope_scaling.high_freq_factor': found 4, expected more than"},
+     "config.json", "'rope_scaling.high_freq_factor': found 4, expected at least"},
     {"both spellings at once",
      [](auto &c) {
        c.config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};

@@ -506,3 +506,80 @@ TEST_CASE("GLM-4.7-Flash names its dense layers by number or by type") {
                        {"n_group", 3, "a divisor of 8"},
                        {"scoring_func", "softmax", "sigmoid"}});
 }
+
+//===-- Phi-3.5-MoE -------------------------------------------------------------------------===//
+
+static nlohmann::json phiMoeConfig() {
+  nlohmann::json config = decoderConfig("phimoe", "PhiMoEForCausalLM");
+  config["num_local_experts"] = 4;
+  config["attention_bias"] = true;
+  config["lm_head_bias"] = true;
+  config["router_jitter_noise"] = 0.25;
+  config["sliding_window"] = 64;
+  config["rope_scaling"] = {{"type", "longrope"},        {"short_factor", {1.0, 2.0}},
+                            {"long_factor", {4.0, 8.0}}, {"short_mscale", 1.25},
+                            {"long_mscale", 1.5},        {"original_max_position_embeddings", 32}};
+  return config;
+}
+
+TEST_CASE("PhiMoE has layer norms, biases, Sparsemixer and two rotations") {
+  const ModelDescription model = describe(phiMoeConfig());
+  const LayerDescription &layer = model.layers[1];
+  for (const moec::NormDescription *norm :
+       {&*layer.attentionNorm, &*layer.networkNorm, &model.finalNorm}) {
+    CHECK(norm->kind == moec::NormKind::kLayer);
+    CHECK(norm->bias->cols == 8);
+  }
+  CHECK(layer.attention.output.bias->tensor == "model.layers.1.self_attn.o_proj.bias");
+  CHECK(layer.attention.window == 0); // As long as the longest sequence.
+  CHECK(model.head.bias->tensor == "lm_head.bias");
+  CHECK(layer.moe->router.scoring == moec::RouterScoring::kSparsemixer);
+  CHECK(layer.moe->router.tolerance == 0.25f);
+  CHECK_FALSE(layer.moe->router.renormalize);
+  CHECK(layer.moe->experts[3].up.weight.tensor ==
+        "model.layers.1.block_sparse_moe.experts.3.w3.weight");
+  const moec::RopeDescription &rope = model.ropes[0];
+  CHECK(rope.originalPositions == 32);
+  CHECK(rope.inverseFrequencies == std::vector<float>{1, 0.005f});
+  CHECK(rope.longInverseFrequencies == std::vector<float>{0.25f, 0.00125f});
+  CHECK(rope.attentionFactor == 1.25f);
+  CHECK(rope.longAttentionFactor == 1.5f);
+}
+
+TEST_CASE("PhiMoE without the flags of biases has none, and a short window is one") {
+  nlohmann::json config = phiMoeConfig();
+  config.erase("attention_bias");
+  config.erase("lm_head_bias");
+  config["sliding_window"] = 16;
+  const ModelDescription model = describe(config);
+  CHECK_FALSE(model.layers[0].attention.query.bias.has_value());
+  CHECK_FALSE(model.head.bias.has_value());
+  CHECK(model.layers[0].attention.window == 16);
+}
+
+TEST_CASE("PhiMoE with wrong values is refused") {
+  checkRefused(phiMoeConfig(), {{"num_local_experts", 1, "an integer from 2"},
+                                {"num_experts_per_tok", 1, "2: Sparsemixer chooses two experts"},
+                                {"router_jitter_noise", -0.5, "a number from 0"},
+                                {"attention_bias", 1, "true or false"},
+                                {"lm_head_bias", "true", "true or false"},
+                                {"sliding_window", 0, "an integer from 1"}});
+  const auto refusedRope = [](const char *key, const nlohmann::json &value) {
+    nlohmann::json config = phiMoeConfig();
+    config["rope_scaling"][key] = value;
+    return std::string(tryDescribe(config).status().message());
+  };
+  const auto has = [](const std::string &text, const char *part) {
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  has(refusedRope("short_factor", {1.0}),
+      "'rope_scaling.short_factor': found a list, expected a list of 2 numbers");
+  has(refusedRope("long_factor", {1.0, 0}), "'rope_scaling.long_factor'");
+  has(refusedRope("long_factor", 3), "a list of numbers");
+  has(refusedRope("long_mscale", nullptr), "'rope_scaling.long_mscale'");
+  has(refusedRope("original_max_position_embeddings", 0), "an integer from 1");
+  nlohmann::json twoLengths = phiMoeConfig();
+  twoLengths["original_max_position_embeddings"] = 16;
+  has(std::string(tryDescribe(twoLengths).status().message()), "the same as outside of it, 16");
+}

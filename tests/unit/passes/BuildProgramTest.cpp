@@ -335,6 +335,42 @@ TEST_CASE("a norm without a weight keeps its segment") {
   CHECK(i.segment == 16);
 }
 
+TEST_CASE("a routing keeps its tolerance") {
+  auto i = buildOne<moert::RouteInstruction>(
+      "moe.exec.route %s to %i, %t of @e1 sparsemixer renormalize false scale 1.0 tolerance 0.5 : "
+      "!moe.buffer<f32, 3>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>\n",
+      kWriteS);
+  CHECK(i.scoring == moert::RouterScoring::kSparsemixer);
+  CHECK(i.tolerance == 0.5f);
+}
+
+TEST_CASE(
+    "attention in chunks, a scale by positions and a norm without a weight keep their fields") {
+  auto attend = buildOne<moert::AttendInstruction>(
+      "moe.exec.attend %f64a to %k slot @kv1 heads 4 window 7 scale 0.25 chunked : " + kF64 +
+      ", !moe.buffer<f32, 32>");
+  CHECK(attend.window == 7);
+  CHECK(attend.chunked);
+  auto scale = buildOne<moert::ScaleByPositionInstruction>(
+      "moe.exec.scale_by_position %f64a scale 0.25 period 7 : " + kF64);
+  CHECK(scale.buffer == 0);
+  CHECK(scale.scale == 0.25f);
+  CHECK(scale.period == 7);
+  auto norm = buildOne<moert::NormInstruction>(
+      "moe.exec.norm %f64a to %f64a rms epsilon 0.5 segment 16 : " + kF64 + ", " + kF64);
+  CHECK(norm.weight == moert::kNone);
+  CHECK(norm.segment == 16);
+}
+
+TEST_CASE("a scaled input keeps its fields") {
+  auto i = buildOne<moert::ScaleInputInstruction>(
+      "moe.exec.scale_input %f64a by %g1 to %f64b : " + kF64 + ", !moe.buffer<f32, 1>, " + kF64,
+      kWriteG1);
+  CHECK(i.src == 0);
+  CHECK(i.weights == 10);
+  CHECK(i.dst == 1);
+}
+
 TEST_CASE("a clamp keeps its fields") {
   auto i = buildOne<moert::ClampInstruction>("moe.exec.clamp %f64a limit 8.0 : " + kF64);
   CHECK(i.buffer == 0);
