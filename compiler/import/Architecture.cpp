@@ -39,6 +39,8 @@ constexpr std::array kFamilies = {
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
     Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe},
     Family{"lfm2_moe", "Lfm2MoeForCausalLM", describeLfm2Moe},
+    Family{"llama4", "Llama4ForConditionalGeneration", describeLlama4},
+    Family{"llama4_text", "Llama4ForCausalLM", describeLlama4},
     Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe},
     Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral},

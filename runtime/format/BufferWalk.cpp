@@ -98,10 +98,16 @@ Status BufferWalk::apply(std::span<const Operand> operands) {
   for (size_t a = 0; a < operands.size(); ++a)
     for (size_t b = a + 1; b < operands.size(); ++b)
       MOERT_RETURN_IF_ERROR(checkDisjoint(operands[a], operands[b]));
-  for (const Operand &operand : operands)
-    if (!isRead(operand.role))
-      write(operand.buffer,
-            operand.role == FieldRole::kWrite || operand.role == FieldRole::kUpdate);
+  for (const Operand &operand : operands) {
+    if (isRead(operand.role))
+      continue;
+    const bool isUpdate = operand.role == FieldRole::kUpdate;
+    int64_t &routedLayer = states[size_t(operand.buffer)].routedLayer;
+    const int64_t before = routedLayer;
+    write(operand.buffer, isUpdate || operand.role == FieldRole::kWrite);
+    if (isUpdate) // Weights that were changed are still those of the same routing.
+      routedLayer = before;
+  }
   return {};
 }
 

@@ -59,7 +59,7 @@ private:
   /// The contents of a buffer at this point of the program.
   struct State {
     bool hasValue = false;
-    int64_t routedLayer = kNotRouted; // The MoE layer whose router wrote it.
+    int64_t routedLayer = kNotRouted; // The MoE layer whose router wrote it, updates aside.
   };
 
   Status checkBuffer(const Buffer &buffer) const;

@@ -7,7 +7,7 @@ LOGITS_TOLERANCE = 1e-4  # relative to the largest logit
 WEIGHTS_TOLERANCE = 1e-4
 
 FAMILIES = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "flex_olmo", "gemma4", "glm4_moe", "glm4_moe_lite",
-            "gpt_oss", "granitemoe", "hunyuan_v1_moe", "lfm2_moe", "minimax_m2", "mixtral", "olmoe", "phimoe",
+            "gpt_oss", "granitemoe", "hunyuan_v1_moe", "lfm2_moe", "llama4", "minimax_m2", "mixtral", "olmoe", "phimoe",
             "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next")
 
 

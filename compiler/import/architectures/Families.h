@@ -18,6 +18,7 @@ moert::Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &inp
 moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeLfm2Moe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeLlama4(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMiniMaxM2(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMixtral(const ArchitectureInput &input);

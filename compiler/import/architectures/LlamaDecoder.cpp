@@ -104,7 +104,7 @@ Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model
 /// differ, the head is not tied; if only one is stored, it serves as both.
 Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder,
                     ModelDescription &model) {
-  model.head = linearLayer("lm_head.", decoder.vocabularySize, decoder.hiddenSize);
+  model.head = linearLayer(decoder.headPrefix + "lm_head.", decoder.vocabularySize, decoder.hiddenSize);
   if (!decoder.tiedHead)
     return Status();
   const std::string &embedding = model.embedding.tensor, &head = model.head.weight.tensor;

@@ -34,7 +34,8 @@ struct DecoderConfig {
   bool tiedHead = false;    // From the config; describeDecoder() checks it against the tensors.
   RopeKind rope;            // Rotates whole heads, unless the family changes it.
   bool normsAddOne = false; // Norms multiply by 1 + weight.
-  std::string prefix = "model."; // All tensor names but the head's begin with it.
+  std::string prefix = "model."; // All tensor names but the head's begin with it,
+  std::string headPrefix;        // and the head's with this.
   /// If not empty, the model's rotations, in place of the one that the config's keys give.
   std::vector<RopeDescription> ropes;
 };

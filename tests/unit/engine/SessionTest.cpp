@@ -175,9 +175,9 @@ TEST_CASE("the account has a KV cache per session, and a batch has room for a to
 namespace {
 
 const Rope kShortRope = {
-    RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}};
+    RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}, 0, 0, {}};
 const Rope kLongRope = {
-    RopeStyle::kHalf, 1.25f, {0.5f, 0.2f, 0.05f, 0.02f, 0.01f, 0.002f, 0.001f, 0.0002f}};
+    RopeStyle::kHalf, 1.25f, {0.5f, 0.2f, 0.05f, 0.02f, 0.01f, 0.002f, 0.001f, 0.0002f}, 0, 0, {}};
 
 SyntheticOptions longRopeOptions(uint32_t originalPositions) {
   SyntheticOptions options;

@@ -300,7 +300,8 @@ Expert expertOf(const SyntheticOptions &options, uint32_t index) {
 void describe(Artifact &artifact, const SyntheticOptions &options) {
   artifact.model = {"synthetic", kVocabulary, options.hidden, kLayers, 512, std::nullopt, {0}};
   artifact.pageBytes = 4096;
-  artifact.ropes = {{RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}}};
+  artifact.ropes = {
+      {RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}, 0, 0, {}}};
   if (options.rope)
     artifact.ropes = {*options.rope};
   artifact.kvSlots.assign(kLayers, {kKvHeads, kHeadDim, kHeadDim});

@@ -161,7 +161,7 @@ static Artifact tinyArtifactWithoutChecksums() {
       {"shared gate", {1, kHidden}, kFloat},        {"head norm", {1, kHeadDim}, kFloat}};
   artifact.moeLayers = {tinyMoeLayer(0), tinyMoeLayer(1)};
   artifact.kvSlots = {{kKvHeads, kHeadDim, kHeadDim}, {kKvHeads, kHeadDim, kHeadDim}};
-  artifact.ropes = {{moert::RopeStyle::kHalf, 1, {1, 0.5f, 0.25f, 0.125f}}};
+  artifact.ropes = {{moert::RopeStyle::kHalf, 1, {1, 0.5f, 0.25f, 0.125f}, 0, 0, {}}};
   artifact.programs = {tinyProgram("decode"), tinyProgram("prefill")};
   artifact.provenance = {{"compiler", "moec test"}, {"bits", "4"}};
   if (!layOutArtifact(artifact, {kTinyTokenizerBytes}).isOk())

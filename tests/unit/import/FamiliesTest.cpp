@@ -583,3 +583,108 @@ TEST_CASE("PhiMoE with wrong values is refused") {
   twoLengths["original_max_position_embeddings"] = 16;
   has(std::string(tryDescribe(twoLengths).status().message()), "the same as outside of it, 16");
 }
+
+//===-- Llama-4 ------------------------------------------------------------------------------===//
+
+static nlohmann::json llama4TextConfig() {
+  nlohmann::json config = decoderConfig("llama4_text", "Llama4ForCausalLM");
+  config["num_hidden_layers"] = 4;
+  config["num_local_experts"] = 4;
+  config["num_experts_per_tok"] = 1;
+  config["intermediate_size_mlp"] = 10;
+  config["interleave_moe_layer_step"] = 2;
+  config["attention_chunk_size"] = 16;
+  config["attn_temperature_tuning"] = 4;
+  config["floor_scale"] = 32;
+  return config;
+}
+
+TEST_CASE("Llama-4 rotates neighbours and attends in chunks, except in every fourth layer") {
+  const ModelDescription model = describe(llama4TextConfig());
+  CHECK(model.ropes[0].style == moec::RopeStyle::kInterleaved);
+  for (size_t l = 0; l < 3; ++l) {
+    const moec::AttentionDescription &attention = model.layers[l].attention;
+    CHECK(attention.rope == 0);
+    CHECK(attention.chunked);
+    CHECK(attention.window == 16);
+    CHECK(attention.plainNormEpsilon == 1e-6f);
+    CHECK_FALSE(attention.queryScale.has_value());
+  }
+  const moec::AttentionDescription &last = model.layers[3].attention;
+  CHECK_FALSE(last.rope.has_value());
+  CHECK_FALSE(last.chunked);
+  CHECK(last.window == 0);
+  CHECK_FALSE(last.plainNormEpsilon.has_value());
+  CHECK(last.queryScale->scale == 0.1f);
+  CHECK(last.queryScale->period == 32);
+}
+
+TEST_CASE(
+    "Llama-4's router scales the input of one expert, stored transposed, beside a shared one") {
+  const ModelDescription model = describe(llama4TextConfig());
+  CHECK(model.layers[0].dense->up.weight.rows == 10);
+  CHECK(model.layers[2].dense->up.weight.tensor == "model.layers.2.feed_forward.up_proj.weight");
+  const moec::MoeDescription &moe = model.layers[1].moe.value();
+  CHECK(moe.scalesInputs);
+  CHECK(moe.router.scoring == moec::RouterScoring::kTopKThenSigmoid);
+  CHECK(moe.router.linear.weight.tensor == "model.layers.1.feed_forward.router.weight");
+  CHECK(moe.shared->network.gate.weight.rows == 6);
+  const moec::WeightSource &up = moe.experts[3].up.weight;
+  CHECK(up.tensor == "model.layers.1.feed_forward.experts.gate_up_proj");
+  CHECK(up.transposed);
+  CHECK(up.index == 3);
+  CHECK(up.firstRow == 6);
+  CHECK(moe.experts[3].down.weight.transposed);
+}
+
+TEST_CASE("Llama-4's lists of layers and its flags decide") {
+  nlohmann::json config = llama4TextConfig();
+  config["no_rope_layers"] = {0, 1, 1, 1};
+  config["moe_layers"] = {0, 3};
+  config["attn_temperature_tuning"] = false;
+  config["use_qk_norm"] = false;
+  config["attention_chunk_size"] = nullptr;
+  const ModelDescription model = describe(config);
+  CHECK_FALSE(model.layers[0].attention.rope.has_value());
+  CHECK_FALSE(model.layers[0].attention.queryScale.has_value());
+  CHECK(model.layers[3].attention.rope == 0);
+  CHECK_FALSE(model.layers[3].attention.plainNormEpsilon.has_value());
+  CHECK_FALSE(model.layers[3].attention.chunked);
+  CHECK(model.layers[0].moe.has_value());
+  CHECK(model.layers[1].dense.has_value());
+}
+
+TEST_CASE("Llama-4's whole config names the text model's tensors after it") {
+  nlohmann::json config = {{"model_type", "llama4"},
+                           {"architectures", {"Llama4ForConditionalGeneration"}},
+                           {"text_config", llama4TextConfig()},
+                           {"vision_config", {{"hidden_size", 5}}}};
+  config["text_config"].erase("architectures");
+  const ModelDescription model = describe(config);
+  CHECK(model.modelType == "llama4_text");
+  CHECK(model.embedding.tensor == "language_model.model.embed_tokens.weight");
+  CHECK(model.finalNorm.weight.tensor == "language_model.model.norm.weight");
+  CHECK(model.head.weight.tensor == "language_model.lm_head.weight");
+  CHECK(model.layers[1].attentionNorm->weight.tensor ==
+        "language_model.model.layers.1.input_layernorm.weight");
+  config["text_config"]["num_experts_per_tok"] = 2;
+  const std::string message(tryDescribe(config).status().message());
+  CHECK(message.find("key 'text_config.num_experts_per_tok'") != std::string::npos);
+  config.erase("text_config");
+  CHECK(tryDescribe(config).status().message().find("key 'text_config'") != std::string::npos);
+}
+
+TEST_CASE("Llama-4 with wrong values is refused") {
+  checkRefused(llama4TextConfig(),
+               {{"num_experts_per_tok", 2, "1: the router scales the input"},
+                {"num_local_experts", 0, "an integer from 1"},
+                {"no_rope_layers", {1, 0}, "a list of num_hidden_layers numbers, 4"},
+                {"no_rope_layers", {1, 0, 2, 1}, "an integer from 0 to 1"},
+                {"moe_layers", {4}, "an integer from 0 to 3"},
+                {"interleave_moe_layer_step", 0, "an integer from 1"},
+                {"attention_chunk_size", 0, "an integer from 1"},
+                {"attn_temperature_tuning", "yes", "true or false"},
+                {"floor_scale", 0, "an integer from 1"},
+                {"intermediate_size_mlp", nullptr, "an integer from 1"},
+                {"attention_bias", true, "false"}});
+}
