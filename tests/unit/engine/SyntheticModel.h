@@ -24,7 +24,7 @@ struct SyntheticOptions {
   std::vector<std::vector<WeightKind>> slices = {};
   uint32_t hidden = kHidden;
   float logitScale = 0.5f;
-  std::optional<Rope> rope = {}; // Of heads of kHeadDim, instead of the usual one.
+  std::optional<Rope> rope = {}; // Instead of the usual one.
   bool repeatsQuery = false;     // Each layer's query is computed twice, into the same buffer.
   bool routesOutside = false;    // Route and predict instructions belong to no layer.
   bool biasesPrefetches = false; // Gates have biases, which routers do not have.

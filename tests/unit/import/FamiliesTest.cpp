@@ -1,5 +1,6 @@
 // What the configs of the families mean, each with its refused values. GoldenImportTest.cpp has
 // whole checkpoints; BrokenConfigTest.cpp has the keys that all families share.
+// Long because all families share the helpers of their configs.
 #include "tests/unit/import/FamilyConfig.h"
 
 #include <cmath>
@@ -574,7 +575,7 @@ TEST_CASE("PhiMoE with wrong values is refused") {
     CHECK(text.find(part) != std::string::npos);
   };
   has(refusedRope("short_factor", {1.0}),
-      "'rope_scaling.short_factor': found a list, expected a list of 2 numbers");
+      "'rope_scaling.short_factor': found [1.0], expected a list of 2 numbers");
   has(refusedRope("long_factor", {1.0, 0}), "'rope_scaling.long_factor'");
   has(refusedRope("long_factor", 3), "a list of numbers");
   has(refusedRope("long_mscale", nullptr), "'rope_scaling.long_mscale'");
