@@ -86,6 +86,21 @@ PUBLISHED = {
         hidden_size=2048, num_attention_heads=32, num_key_value_heads=8, intermediate_size=7168,
         moe_intermediate_size=1792, num_experts=32, num_experts_per_tok=4, num_dense_layers=2, vocab_size=65536),
         (8.340, 7.751, 1.558)),
+    "Phi-3.5-MoE": ("phimoe", dict(
+        num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=8, intermediate_size=6400,
+        num_local_experts=16, num_experts_per_tok=2, vocab_size=32064, max_position_embeddings=131072,
+        original_max_position_embeddings=4096,
+        rope_scaling=dict(type="longrope", short_factor=[1.25] * 64, long_factor=[8.0] * 64, short_mscale=1.25,
+                          long_mscale=1.25, original_max_position_embeddings=4096)), (41.873, 40.265, 6.510)),
+    "Gemma-4-26B-A4B": ("gemma4", dict(
+        num_hidden_layers=30, layer_types=(["sliding_attention"] * 5 + ["full_attention"]) * 5, hidden_size=2816,
+        num_attention_heads=16, num_key_value_heads=8, head_dim=256, num_global_key_value_heads=2, global_head_dim=512,
+        intermediate_size=2112, moe_intermediate_size=704, num_experts=128, top_k_experts=8, vocab_size=262144),
+        (25.233, 22.838, 3.823)),
+    "Llama-4-Scout": ("llama4", dict(
+        num_hidden_layers=48, hidden_size=5120, num_attention_heads=40, num_key_value_heads=8, head_dim=128,
+        intermediate_size=8192, intermediate_size_mlp=16384, num_local_experts=16, num_experts_per_tok=1,
+        no_rope_layers=[1, 1, 1, 0] * 12, attention_chunk_size=8192, floor_scale=8192, vocab_size=202048), (107.770, 96.637, 16.138)),
     "dots.llm1": ("dots1", dict(
         num_hidden_layers=62, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, head_dim=128,
         intermediate_size=10944, moe_intermediate_size=1408, n_routed_experts=128, n_shared_experts=2,
@@ -96,7 +111,7 @@ PUBLISHED = {
 }
 # Those of which the first layers are compiled and run, with their number: every kind of layer is among them.
 RUN = {"Qwen3-30B-A3B": 2, "GLM-4.7-Flash": 2, "DeepSeek-V2-Lite": 2, "gpt-oss-20b": 2, "Qwen3.6-35B-A3B": 4,
-       "LFM2-8B-A1B": 4}
+       "LFM2-8B-A1B": 4, "Gemma-4-26B-A4B": 6, "Phi-3.5-MoE": 2}
 
 
 def config_of(name, layers=None):

@@ -79,7 +79,7 @@ struct Choice {
 Choice sparsemixer(const Row &scores, float tolerance) {
   RouteInstruction route = routeBy(RouterScoring::kSparsemixer);
   route.tolerance = tolerance;
-  const Router router(route, 2, nullptr, kExperts, referenceKernels());
+  const Router router(route, 2, Router::Vectors{}, kExperts, referenceKernels());
   Row probabilities = {};
   router.computeProbabilities(scores.data(), probabilities.data());
   Choice choice;
@@ -108,7 +108,7 @@ TEST_CASE("Sparsemixer divides by the larger of the best score and a score's mag
 
 TEST_CASE("the sigmoid of the largest scores distinguishes scores whose sigmoids are equal") {
   const Row scores = {20, 21, 22, 19};
-  const Router router(routeBy(RouterScoring::kTopKThenSigmoid), 1, nullptr, kExperts,
+  const Router router(routeBy(RouterScoring::kTopKThenSigmoid), 1, Router::Vectors{}, kExperts,
                       referenceKernels());
   Row probabilities = {};
   router.computeProbabilities(scores.data(), probabilities.data());

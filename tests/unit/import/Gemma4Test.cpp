@@ -210,7 +210,7 @@ TEST_CASE("other sizes of Gemma 4 and values that do not fit are refused") {
   config["rope_parameters"]["sliding_attention"]["partial_rotary_factor"] = 0.5;
   checkRefused(config, "rope_parameters.sliding_attention.partial_rotary_factor", "expected 1");
   config = textConfig();
-  config["rope_parameters"]["full_attention"]["rope_type"] = "longrope";
+  config["rope_parameters"]["full_attention"] = {{"rope_type", "longrope"}, {"rope_theta", 1e6}};
   checkRefused(config, "rope_parameters.full_attention.rope_type", "default, linear, llama3");
   CHECK(tryDescribe({{"model_type", "gemma4"}}).status().message().find("text_config") !=
         std::string::npos);
