@@ -162,7 +162,7 @@ LogicalResult Expander::expand(AttentionOp op) {
   Value attended = newRow(uint64_t(op.getHeads()) * slot.getValueDim());
   execute<ExecAttendOp>(loc, *query, attended, op.getSlot(), op.getHeads(),
                         op.getWindow().value_or(0), op.getScale(), op.getSinksAttr(),
-                       op.getChunked());
+                        op.getChunked());
   if (gate)
     execute<ExecGateOp>(loc, attended, *gate, attended,
                         GateKindAttr::get(builder.getContext(), GateKind::kSigmoid));

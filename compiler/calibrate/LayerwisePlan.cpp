@@ -90,8 +90,8 @@ private:
         segment.weights.push_back(weight);
     }
     for (const LaterRouter &router : segment.laterRouters)
-      for (int32_t weight : {router.weight, router.bias, router.route.choiceBias,
-                             router.route.weightFactors})
+      for (int32_t weight :
+           {router.weight, router.bias, router.route.choiceBias, router.route.weightFactors})
         if (weight != kNone)
           segment.weights.push_back(weight);
     placeWeights(segment);

@@ -90,9 +90,9 @@ struct AttentionDescription {
   bool normsAfterRope = false;
   std::optional<float> plainNormEpsilon; // RMS norm of each head without a weight, after the rope.
   std::optional<PositionScale> queryScale; // After everything else.
-  std::optional<float> clip;             // q, k, v clamped to +-clip, after the norms.
-  std::optional<LinearDescription> gate; // The result is multiplied by sigmoid(gate x).
-  std::optional<uint32_t> rope;          // Index into ModelDescription::ropes.
+  std::optional<float> clip;               // q, k, v clamped to +-clip, after the norms.
+  std::optional<LinearDescription> gate;   // The result is multiplied by sigmoid(gate x).
+  std::optional<uint32_t> rope;            // Index into ModelDescription::ropes.
   /// [heads]: a score of each head without a value, unscaled, in the softmax's denominator only.
   std::optional<WeightSource> sinks;
 };
@@ -170,7 +170,7 @@ struct RouterDescription {
   bool renormalize = false; // Divide the weights by their sum over the chosen experts.
   float weightScale = 1;
   std::optional<WeightSource> weightFactors; // [E]; each expert's factor of its weight.
-  float tolerance = 0;                    // Sparsemixer's epsilon.
+  float tolerance = 0;                       // Sparsemixer's epsilon.
   std::optional<WeightSource> choiceBias; // [E]; added to the scores that choose, not to weights.
   uint32_t groups = 1, keptGroups = 1;
   moert::GroupScore groupScore = moert::GroupScore::kLargest;

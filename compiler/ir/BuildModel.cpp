@@ -105,12 +105,11 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDesc
   if (hasFailed)
     return;
   const moert::GluActivation &activation = moe.experts.front().activation;
-  MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(layer),
-                     static_cast<ir::Activation>(activation.kind),
-                     numberOf(activation, activation.alpha), numberOf(activation, activation.limit),
-                     static_cast<uint32_t>(moe.experts.size()),
-                     builder.getArrayAttr({gate, up, down}), DenseI32ArrayAttr(), ArrayAttr(),
-                     moe.scalesInputs);
+  MoeLayerOp::create(
+      builder, loc, name, static_cast<uint32_t>(layer),
+      static_cast<ir::Activation>(activation.kind), numberOf(activation, activation.alpha),
+      numberOf(activation, activation.limit), static_cast<uint32_t>(moe.experts.size()),
+      builder.getArrayAttr({gate, up, down}), DenseI32ArrayAttr(), ArrayAttr(), moe.scalesInputs);
   const auto bias = [&](const char *matrix, const std::optional<WeightSource> &source) {
     return source ? weight(name + matrix, *source, WeightRole::kVector) : FlatSymbolRefAttr();
   };
@@ -270,14 +269,13 @@ Value ModelBuilder::buildMoe(Location loc, Value input, const MoeDescription &mo
   // The experts' input comes before the route, where calibration takes it.
   Value expertsInput = normalized(loc, input, symbols.expertsNorm);
   Value routed = scaled(loc, normalized(loc, input, symbols.routerNorm), moe.router.inputScale, {});
-  auto route =
-      RouteOp::create(builder, loc, ids, weights, routed, symbols.router, symbols.moeLayer,
-                      RouterScoringAttr::get(builder.getContext(), scoringOf(moe.router.scoring)),
-                      builder.getBoolAttr(moe.router.renormalize), f32(moe.router.weightScale),
-                      symbols.choiceBias, groups, symbols.weightFactors,
-                      moe.router.scoring == moec::RouterScoring::kSparsemixer
-                          ? f32(moe.router.tolerance)
-                          : FloatAttr());
+  auto route = RouteOp::create(
+      builder, loc, ids, weights, routed, symbols.router, symbols.moeLayer,
+      RouterScoringAttr::get(builder.getContext(), scoringOf(moe.router.scoring)),
+      builder.getBoolAttr(moe.router.renormalize), f32(moe.router.weightScale), symbols.choiceBias,
+      groups, symbols.weightFactors,
+      moe.router.scoring == moec::RouterScoring::kSparsemixer ? f32(moe.router.tolerance)
+                                                              : FloatAttr());
   // Before the routed experts, so that it is computed while they are read.
   Value shared;
   Type type = input.getType();
@@ -286,9 +284,9 @@ Value ModelBuilder::buildMoe(Location loc, Value input, const MoeDescription &mo
     shared = SharedExpertOp::create(builder, loc, type, shared, symbols.shared, symbols.sharedGate);
     shared = normalized(loc, shared, symbols.sharedOutputNorm);
   }
-  Value result = ExpertsOp::create(builder, loc, type, expertsInput, route.getExperts(),
-                                   route.getWeights(), symbols.moeLayer, symbols.gateBias,
-                                   symbols.upBias, symbols.downBias);
+  Value result =
+      ExpertsOp::create(builder, loc, type, expertsInput, route.getExperts(), route.getWeights(),
+                        symbols.moeLayer, symbols.gateBias, symbols.upBias, symbols.downBias);
   result = normalized(loc, result, symbols.expertsOutputNorm);
   if (!shared)
     return result;

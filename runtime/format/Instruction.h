@@ -1,7 +1,8 @@
 // The instructions of a schedule. Each is declared once, here: its fields, and describe(), which
 // passes them to a visitor with their roles. From that follow the encoding, the decoder, the checks
 // of numbers and operands, the lifetimes of buffers, the conversion from IR, and the cost of
-// products. docs/adding-an-instruction.md lists the steps of a new one.
+// products. docs/adding-an-instruction.md lists the steps of a new one. Long because all
+// instructions are one list.
 //
 // Notation: [w] is one row of w elements per token.
 #pragma once
@@ -217,7 +218,7 @@ template <> inline constexpr Activation kLast<Activation> = Activation::kGeluTan
 /// How the two products of a gated network become the input of its last matrix.
 struct GluActivation {
   Activation kind = Activation::kSilu;
-  float alpha = 0, limit = 0; // Of kClampedSwiglu; both 0 for the others.
+  float alpha = 0, limit = 0; // Only kClampedSwiglu has them; otherwise 0.
   friend bool operator==(const GluActivation &, const GluActivation &) = default;
 };
 
@@ -593,8 +594,8 @@ using Instruction =
                  RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
                  GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction,
                  ConvolveInstruction, UnitNormInstruction, DecayInstruction, DeltaRuleInstruction,
-                 GateInstruction, ScaleInstruction,
-                 ScaleByPositionInstruction, ScaleInputInstruction>;
+                 GateInstruction, ScaleInstruction, ScaleByPositionInstruction,
+                 ScaleInputInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

@@ -99,7 +99,7 @@ Status readNetworks(const ConfigObject &config, Gemma4Config &gemma) {
   MOERT_ASSIGN_OR_RETURN(const std::string activation, config.string("hidden_activation"));
   if (activation != "gelu_pytorch_tanh")
     return config.mismatch("hidden_activation", "\"gelu_pytorch_tanh\"");
-  gemma.decoder.activation .kind = moert::Activation::kGeluTanh;
+  gemma.decoder.activation.kind = moert::Activation::kGeluTanh;
   MOERT_ASSIGN_OR_RETURN(gemma.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
   RoutedConfig &routed = gemma.routed;
   MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_experts", 1, kMaxExperts));
@@ -207,7 +207,7 @@ Result<ModelDescription> describeGemma4(const ArchitectureInput &input) {
     part.generationConfig = input.config;
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describe(part, "model.language_model."));
   model.otherParts = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.",
-                           "model.embed_audio."};
+                      "model.embed_audio."};
   return model;
 }
 

@@ -104,7 +104,8 @@ Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model
 /// differ, the head is not tied; if only one is stored, it serves as both.
 Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder,
                     ModelDescription &model) {
-  model.head = linearLayer(decoder.headPrefix + "lm_head.", decoder.vocabularySize, decoder.hiddenSize);
+  model.head =
+      linearLayer(decoder.headPrefix + "lm_head.", decoder.vocabularySize, decoder.hiddenSize);
   if (!decoder.tiedHead)
     return Status();
   const std::string &embedding = model.embedding.tensor, &head = model.head.weight.tensor;
@@ -357,8 +358,8 @@ Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
   model.vocabularySize = decoder.vocabularySize;
   model.hiddenSize = decoder.hiddenSize;
   model.maxPositions = decoder.maxPositions;
-  model.embedding = matrixSource(decoder.prefix + "embed_tokens.weight",
-                                 decoder.vocabularySize, decoder.hiddenSize);
+  model.embedding = matrixSource(decoder.prefix + "embed_tokens.weight", decoder.vocabularySize,
+                                 decoder.hiddenSize);
   model.ropes = decoder.ropes;
   if (model.ropes.empty()) {
     MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.rope));

@@ -21,7 +21,7 @@ struct RopeKind {
   /// The type "proportional" is supported: of the frequencies of a whole head, only the first part,
   /// partial_rotary_factor, is not 0.
   bool mayBeProportional = false;
-  bool isLong = false;    // Only then may the type be longrope, with the keys of PhiMoE.
+  bool isLong = false; // Only then may the type be longrope, with the keys of PhiMoE.
 };
 
 /// Reads the keys and computes the inverse frequencies: in double with deterministic functions,

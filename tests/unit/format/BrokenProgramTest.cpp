@@ -1,4 +1,5 @@
-// The rules about programs broken one at a time, as in BrokenArtifactTest.cpp.
+// The rules about programs broken one at a time, as in BrokenArtifactTest.cpp. Long because each
+// rule of an instruction has its case.
 #include "runtime/format/Reader.h"
 #include "tests/unit/format/BrokenCases.h"
 
@@ -143,8 +144,8 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 1; },
        "query has width 32, expected 16"},
       {"an unknown activation",
-       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(2); },
-       "unknown activation 2, this reads 0 to 1"},
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(3); },
+       "unknown activation 3, this reads 0 to 2"},
       {"an activation without its numbers",
        [](Artifact &a) {
          firstOf<ActivateInstruction>(decode(a)).activation = Activation::kClampedSwiglu;

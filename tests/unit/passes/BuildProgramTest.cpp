@@ -320,7 +320,7 @@ TEST_CASE("a scale keeps its fields, with a weight and without") {
       "moe.exec.scale %f64a to %f64b weight @one factor 0.5 : " + kF64 + ", " + kF64);
   CHECK(i.src == 0);
   CHECK(i.dst == 1);
-  CHECK(i.weight == 11);
+  CHECK(i.weight == 17);
   CHECK(i.factor == 0.5f);
   i = buildOne<moert::ScaleInstruction>("moe.exec.scale %f64a to %f64b factor 0.5 : " + kF64 +
                                         ", " + kF64);
@@ -443,7 +443,7 @@ TEST_CASE("an activation keeps its fields") {
   CHECK(i.gate == 3);
   CHECK(i.up == 4);
   CHECK(i.dst == 4);
-  CHECK(i.activation == moert::Activation::kSilu);
+  CHECK(i.activation == moert::Activation::kGeluTanh);
   CHECK(i.alpha == 0);
   CHECK(i.limit == 0);
   i = buildOne<moert::ActivateInstruction>(
