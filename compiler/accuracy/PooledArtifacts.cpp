@@ -1,10 +1,10 @@
 #include "compiler/accuracy/PooledArtifacts.h"
 
 #include "compiler/plan/WidthSolvers.h"
+#include "compiler/session/WorkDirectory.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
-#include <filesystem>
 
 using namespace moert;
 
@@ -43,10 +43,7 @@ Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
   options.threads = request.threads;
   options.stop = session.stop;
   options.progress = session.progress;
-  std::error_code error;
-  std::filesystem::create_directory(options.directory, error);
-  if (error)
-    return openError(error.value(), strCat("cannot make the directory ", options.directory));
+  MOERT_RETURN_IF_ERROR(makeDirectory(options.directory));
   MOERT_ASSIGN_OR_RETURN(pool, ExpertPool::fill(layers, model.checkpoint, profile, options));
   return {};
 }

@@ -69,7 +69,7 @@ static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
   return used;
 }
 
-/// A calibration can be quantized to what the experts' formats are.
+/// The pool makes slices from a grid and the nesting alone, so the experts must have these.
 static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
   const WeightFormat first = formatsOf(plan.artifact.moeLayers.front().experts.front()).front();
   for (const MoeLayer &layer : plan.artifact.moeLayers)
@@ -104,10 +104,7 @@ fillPool(const EmitPlan &plan, const std::vector<Grid> &grids, const Checkpoint 
   options.threads = request.threads;
   options.stop = session.stop;
   options.progress = session.progress;
-  std::error_code error;
-  std::filesystem::create_directory(options.directory, error);
-  if (error)
-    return openError(error.value(), strCat("cannot make the directory ", options.directory));
+  MOERT_RETURN_IF_ERROR(makeDirectory(options.directory));
   return ExpertPool::fill(plan, checkpoint, profile, options);
 }
 

@@ -18,6 +18,12 @@ using namespace moert;
 
 namespace moec {
 
+Status makeDirectory(const std::string &path) {
+  std::error_code error;
+  std::filesystem::create_directory(path, error);
+  return error ? openError(error.value(), strCat("cannot make the directory ", path)) : Status();
+}
+
 // The lock file also marks the directory as a work directory, which may be deleted with its
 // contents.
 static std::string lockPathOf(const std::string &directory) {

@@ -10,6 +10,9 @@
 
 namespace moec {
 
+/// Makes a directory for a part of the results; one that is there already is used.
+moert::Status makeDirectory(const std::string &path);
+
 /// Owns the directory and a lock on it, which excludes a second process with the same output.
 /// Movable; for one thread.
 class WorkDirectory {
