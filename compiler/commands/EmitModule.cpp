@@ -46,13 +46,6 @@ struct UsedGrids {
   GridChoice choice;
 };
 
-static std::vector<WeightFormat> formatsOf(const Expert &expert) {
-  std::vector<WeightFormat> formats;
-  for (const Slice &slice : expert.slices)
-    formats.push_back(slice.format);
-  return formats;
-}
-
 static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
   const auto isWider = [](const Grid &a, const Grid &b) {
     return std::tie(a.bits, a.group, a.hasOffsets) > std::tie(b.bits, b.group, b.hasOffsets);
@@ -71,6 +64,9 @@ static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
 
 /// The pool makes slices from a grid and the nesting alone, so the experts must have these.
 static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
+  if (plan.artifact.moeLayers.empty())
+    return invalidInput(request.modulePath, ": found the quantizer ", nameOf(plan.origin.method),
+                        " in a module without MoE layers, expected experts that it quantizes");
   const WeightFormat first = formatsOf(plan.artifact.moeLayers.front().experts.front()).front();
   for (const MoeLayer &layer : plan.artifact.moeLayers)
     for (const Expert &expert : layer.experts) {

@@ -162,13 +162,6 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
   return options;
 }
 
-static std::vector<WeightFormat> formatsOf(const Expert &expert) {
-  std::vector<WeightFormat> formats;
-  for (const Slice &slice : expert.slices)
-    formats.push_back(slice.format);
-  return formats;
-}
-
 // Offsets follow from the formats alone: slices are contiguous.
 static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &expert) {
   ExpertTemplate made;

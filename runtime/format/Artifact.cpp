@@ -4,6 +4,13 @@
 
 namespace moert {
 
+std::vector<WeightFormat> formatsOf(const Expert &expert) {
+  std::vector<WeightFormat> formats;
+  for (const Slice &slice : expert.slices)
+    formats.push_back(slice.format);
+  return formats;
+}
+
 uint64_t memoryBytesOf(const Measured &measured) {
   uint64_t bytes = sizeof(measured);
   for (const std::vector<MeasuredText> *texts :

@@ -54,6 +54,9 @@ struct Expert {
   friend bool operator==(const Expert &, const Expert &) = default;
 };
 
+/// The formats of its slices, in their order.
+std::vector<WeightFormat> formatsOf(const Expert &expert);
+
 /// The parts of an expert, in the order in which a slice stores them, each from a multiple of
 /// kRegionAlignment after the slice's start.
 enum class ExpertPart : uint8_t { kGate = 0, kUp = 1, kDown = 2 };

@@ -1,5 +1,6 @@
 """One planner: compile, replan and moec-opt make the same plans from the same inputs, and these are the recorded ones."""
 import json
+import re
 
 from support import DATA, DONE, POCKET, ROOT, E2eTest
 
@@ -90,6 +91,13 @@ class OnePlanTest(E2eTest):
             self.assertEqual(list(self.scratch.glob("emitted*")), [])
         module.write_text(text)
         self.refused("moec", "emit", module, "-o", profile, mention="would replace")
+
+    def test_emit_refuses_a_quantizer_without_experts(self):
+        _, module = self.saved("--calibration", self.profiled())
+        parts = ("moe.moe_layer", "moe.exec.route", "moe.exec.experts", "moe.exec.predict", "moe.exec.add", "moe.exec.gate_rows")
+        lines = [line for line in module.read_text().splitlines() if not any(part in line for part in parts)]
+        module.write_text(re.sub(r"quotaPages = \[[^]]*\]", "quotaPages = []", "\n".join(lines)))
+        self.refused("moec", "emit", module, "-o", self.scratch / "emitted.moe", mention="gptq in a module without MoE layers")
 
     def test_without_them_all_follow_the_same_rules(self):
         for flags in ((), ("--device", DEVICE)):

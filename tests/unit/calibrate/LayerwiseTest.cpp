@@ -6,6 +6,7 @@
 #include "runtime/engine/BufferUses.h"
 #include "runtime/format/Reader.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -375,6 +376,52 @@ TEST_CASE("between layers of the synthetic model one row of the hidden size is l
   CHECK((*segments)[0].stateBytes == 0);
   for (size_t i = 1; i < segments->size(); ++i)
     CHECK((*segments)[i].stateBytes == kHidden * sizeof(float));
+}
+
+TEST_CASE("the experts' input is found before its quantization and its weights") {
+  SyntheticFile file(WeightKind::kInt8);
+  const Artifact &artifact = file.model->artifact();
+  Program program = layerwiseProgram(artifact);
+  const auto inputOf = [&] {
+    auto segments = segmentsOf(artifact, program, layerwiseOptions());
+    REQUIRE_MESSAGE(segments.isOk(), segments.status().message());
+    for (const Segment &segment : *segments)
+      if (segment.moeLayer == 0u)
+        return std::pair(segment.routerInput, segment.expertsInput);
+    return std::pair(kNone, kNone);
+  };
+  const auto [routerInput, shared] = inputOf();
+  CHECK(shared == routerInput);
+
+  // A norm for the experts alone, and then also weights that multiply its result.
+  const auto newBuffer = [&] {
+    program.buffers.push_back(program.buffers[size_t(routerInput)]);
+    return int32_t(program.buffers.size()) - 1;
+  };
+  const auto insertAt = [&](ptrdiff_t index, const Instruction &instruction) {
+    program.instructions.insert(program.instructions.begin() + index, instruction);
+    program.layers.insert(program.layers.begin() + index, program.layers[size_t(index)]);
+  };
+  const int32_t normed = newBuffer(), scaled = newBuffer();
+  const auto experts =
+      std::find_if(program.instructions.begin(), program.instructions.end(), [](const auto &each) {
+        return std::holds_alternative<ExpertsInstruction>(each);
+      });
+  REQUIRE(experts != program.instructions.end());
+  const ExpertsInstruction first = std::get<ExpertsInstruction>(*experts);
+  const auto quantize =
+      std::find_if(program.instructions.begin(), experts, [&](const Instruction &each) {
+        const auto *found = std::get_if<QuantizeInstruction>(&each);
+        return found && found->dst == first.src;
+      });
+  REQUIRE(quantize != experts);
+  const ptrdiff_t at = quantize - program.instructions.begin();
+  std::get<QuantizeInstruction>(*quantize).src = normed;
+  insertAt(at, NormInstruction{routerInput, normed, kNone, kNone, NormKind::kRms, 1e-5f, 0});
+  CHECK(inputOf() == std::pair(routerInput, normed));
+  std::get<QuantizeInstruction>(program.instructions[size_t(at) + 1]).src = scaled;
+  insertAt(at + 1, ScaleInputInstruction{normed, first.weights, scaled});
+  CHECK(inputOf() == std::pair(routerInput, normed));
 }
 
 TEST_CASE("memory goes to the layer if it fits, and to the batch if not") {

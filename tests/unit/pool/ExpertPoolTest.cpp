@@ -117,6 +117,29 @@ TEST_CASE("experts are quantized with their activation and their own biases") {
   }
 }
 
+TEST_CASE("experts whose inputs the router weighs are quantized with the weighted inputs") {
+  // Powers of two, so that the product is exact in every type that a profile stores.
+  const auto weightOf = [](size_t token) { return token % 3 == 0 ? 0.25f : 0.5f; };
+  PoolFixture weighted, multiplied;
+  weighted.plan.scalesInputs.assign(2, true);
+  weighted.writeProfile(1, 1, [&](std::vector<float> &, LayerTrace &trace) {
+    for (size_t token = 0; token < trace.weights.size(); ++token)
+      trace.weights[token] = weightOf(token);
+  });
+  multiplied.writeProfile(1, 1, [&](std::vector<float> &rows, LayerTrace &trace) {
+    const size_t hidden = rows.size() / trace.weights.size();
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i] *= weightOf(i / hidden);
+    std::fill(trace.weights.begin(), trace.weights.end(), 1.0f);
+  });
+  const std::vector<std::byte> records = recordsOf(*weighted.filled());
+  CHECK(records == recordsOf(*multiplied.filled()));
+  weighted.plan.scalesInputs.assign(2, false);
+  weighted.options.directory = weighted.directory.path("plain");
+  std::filesystem::create_directory(weighted.options.directory);
+  CHECK(records != recordsOf(*weighted.filled()));
+}
+
 TEST_CASE("an interrupted pool resumes to the same bytes, wherever it stopped") {
   PoolFixture whole;
   auto expected = recordsOf(*whole.filled());

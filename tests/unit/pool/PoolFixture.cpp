@@ -24,7 +24,7 @@ void PoolFixture::writeWeights(uint32_t seed) const {
   writeCheckpoint(checkpointPath, plan, randomTensors(plan, seed));
 }
 
-void PoolFixture::writeProfile(uint32_t seed) const {
+void PoolFixture::writeProfile(uint32_t seed, uint32_t topK, const ChangeLayer &change) const {
   RandomStream random(seed);
   const Artifact &artifact = plan.artifact;
   CalibrationInfo info;
@@ -36,15 +36,18 @@ void PoolFixture::writeProfile(uint32_t seed) const {
   for (uint32_t i = 0; i < 4 * info.windowTokens; ++i)
     info.tokens.push_back(int32_t(random.nextBelow(info.vocabularySize)));
   for (const MoeLayer &layer : artifact.moeLayers)
-    info.moeLayers.push_back({layer.layer, uint32_t(layer.experts.size()), 2, {}, {}});
+    info.moeLayers.push_back({layer.layer, uint32_t(layer.experts.size()), topK, {}, {}});
   auto writer = ProfileWriter::create(profilePath, info);
   REQUIRE_MESSAGE(writer.isOk(), writer.status().message());
   for (size_t layer = 0; layer < info.moeLayers.size(); ++layer) {
     std::vector<float> rows(info.tokens.size() * info.hiddenSize);
     for (float &value : rows)
       value = float(random.nextUnit()) - 0.25f;
+    LayerTrace trace = tinyTrace(info, layer);
+    if (change)
+      change(rows, trace);
     REQUIRE(writer->appendRows(rows).isOk());
-    REQUIRE(writer->finishLayer(tinyTrace(info, layer)).isOk());
+    REQUIRE(writer->finishLayer(trace).isOk());
   }
   REQUIRE(writer->commit().isOk());
 }

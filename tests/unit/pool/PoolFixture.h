@@ -3,9 +3,11 @@
 #pragma once
 
 #include "compiler/pool/ExpertPool.h"
+#include "compiler/profile/CalibrationProfile.h"
 #include "tests/unit/emit/TinyPlan.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,7 +25,8 @@ struct PoolFixture {
   void fillAndInterruptAfter(size_t experts);
   /// Replaces the weights and the tokens.
   void writeWeights(uint32_t seed) const;
-  void writeProfile(uint32_t seed) const;
+  using ChangeLayer = std::function<void(std::vector<float> &rows, moec::LayerTrace &trace)>;
+  void writeProfile(uint32_t seed, uint32_t topK = 2, const ChangeLayer &change = {}) const;
 
   std::string poolFile(const std::string &name) const { return options.directory + "/" + name; }
 
