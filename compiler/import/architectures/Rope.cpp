@@ -155,7 +155,7 @@ void scaleYarn(const Yarn &yarn, double theta, std::vector<double> &frequencies)
   }
 }
 
-/// Hunyuan's dynamic type: another theta at every length.
+/// Hunyuan's dynamic type: alpha scales theta, by the same factor at every length.
 Status scaleTheta(uint32_t dim, RopeKeys &keys) {
   if (keys.type != "dynamic" || !keys.parameters->has("alpha"))
     return Status();
