@@ -26,6 +26,8 @@ const char *nameOf(GenerationEnd end) {
     return "eos";
   case GenerationEnd::kStop:
     return "stop";
+  case GenerationEnd::kRepetition:
+    return "repetition";
   case GenerationEnd::kInterrupted:
     return "interrupted";
   }
@@ -95,6 +97,10 @@ Result<bool> Generation::prefill(const GenerationRequest &request, Choice &choic
 
 Result<GenerationEnd> Generation::run(const GenerationRequest &request, const TakeToken &take) {
   Choice choice(sampler, engine.model());
+  NgramStop repetition(request.ngramStop, request.maxTokens);
+  sampler.beginSequence();
+  sampler.addPrompt(request.before);
+  sampler.addPrompt(request.prompt);
   MOERT_ASSIGN_OR_RETURN(bool isComplete, prefill(request, choice));
   if (!isComplete)
     return GenerationEnd::kInterrupted;
@@ -109,9 +115,12 @@ Result<GenerationEnd> Generation::run(const GenerationRequest &request, const Ta
         request.endTokens.end())
       return GenerationEnd::kEndToken;
     ++measured.generatedTokens;
+    sampler.addGenerated(token);
     MOERT_ASSIGN_OR_RETURN(bool goesOn, take(token));
     if (!goesOn)
       return GenerationEnd::kStop;
+    if (repetition.take(token))
+      return GenerationEnd::kRepetition;
     if (measured.generatedTokens == request.maxTokens)
       return fullEnd;
     if (isStopped())

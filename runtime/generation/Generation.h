@@ -4,6 +4,7 @@
 
 #include "moert/Engine.h"
 #include "runtime/base/Clock.h"
+#include "runtime/generation/NgramStop.h"
 #include "runtime/generation/RunProfile.h"
 #include "runtime/generation/Sampler.h"
 #include "runtime/generation/TextStream.h"
@@ -18,9 +19,11 @@ namespace moert {
 struct GenerationRequest {
   std::span<const int32_t> prompt; // At least one token.
   uint32_t maxTokens = 0;
-  std::span<const int32_t> endTokens;  // Each ends the sequence and is not passed on.
-  std::span<const int32_t> given = {}; // maxTokens tokens that replace the sampled ones; or empty.
-  bool fillsContext = false;           // maxTokens is the context's remaining room.
+  std::span<const int32_t> endTokens;   // Each ends the sequence and is not passed on.
+  std::span<const int32_t> given = {};  // maxTokens tokens that replace the sampled ones; or empty.
+  bool fillsContext = false;            // maxTokens is the context's remaining room.
+  std::span<const int32_t> before = {}; // The tokens that the session has, which penalties count.
+  NgramStopOptions ngramStop = {};
 };
 
 /// Why a sequence ended.
@@ -29,10 +32,12 @@ enum class GenerationEnd {
   kContext,     // The same, and the context is full.
   kEndToken,    // The model produced an end token.
   kStop,        // A stop text, or the callback returned false.
+  kRepetition,  // An n-gram was repeated too often.
   kInterrupted, // The stop flag was set.
 };
 
-/// The values in a run's JSON and profile: "length", "context", "eos", "stop", "interrupted".
+/// The values in a run's JSON and profile: "length", "context", "eos", "stop", "repetition",
+/// "interrupted".
 const char *nameOf(GenerationEnd end);
 
 struct GenerationNumbers {

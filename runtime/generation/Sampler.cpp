@@ -23,13 +23,7 @@ Result<int32_t> greedyToken(std::span<const float> logits) {
 }
 
 Result<Sampler> Sampler::create(const SamplingOptions &options, uint32_t vocabularySize) {
-  if (!(options.temperature >= 0) || std::isinf(options.temperature))
-    return invalidInput("temperature ", options.temperature,
-                        ", expected a finite number of at least 0 (0 is greedy)");
-  if (!(options.topP > 0 && options.topP <= 1))
-    return invalidInput("top-p ", options.topP, ", expected a number above 0 and at most 1");
-  if (vocabularySize == 0 || vocabularySize > static_cast<uint32_t>(INT32_MAX))
-    return invalidInput("a vocabulary of ", vocabularySize, " tokens, expected 1 to ", INT32_MAX);
+  MOERT_RETURN_IF_ERROR(check(options, vocabularySize));
   return Sampler(options, vocabularySize);
 }
 
@@ -39,15 +33,18 @@ bool Sampler::cuts(const SamplingOptions &options, uint32_t vocabularySize) {
 }
 
 uint64_t Sampler::memoryBytes(const SamplingOptions &options, uint32_t vocabularySize) {
-  return cuts(options, vocabularySize) ? uint64_t(vocabularySize) * sizeof(Candidate) : 0;
+  return LogitAdjustments::memoryBytes(options, vocabularySize) +
+         (cuts(options, vocabularySize) ? uint64_t(vocabularySize) * sizeof(Candidate) : 0);
 }
 
 Sampler::Sampler(const SamplingOptions &samplingOptions, uint32_t vocabularySize)
-    : options(samplingOptions), random(samplingOptions.seed),
+    : options(samplingOptions), adjustments(samplingOptions, vocabularySize),
+      random(samplingOptions.seed),
       candidates(cuts(samplingOptions, vocabularySize) ? vocabularySize : 0) {}
 
-Result<int32_t> Sampler::sample(std::span<const float> logits) {
-  assert(candidates.empty() || candidates.size() == logits.size());
+Result<int32_t> Sampler::sample(std::span<const float> rawLogits) {
+  assert(candidates.empty() || candidates.size() == rawLogits.size());
+  const std::span<const float> logits = adjustments.apply(rawLogits);
   Result<int32_t> best = greedyToken(logits);
   if (!best.isOk() || options.temperature == 0)
     return best;
@@ -60,16 +57,21 @@ float Sampler::weightOf(float logit, float largest) const {
 }
 
 int32_t Sampler::drawFromAll(std::span<const float> logits, float largest) {
+  // What min-p excludes has no weight. The largest weight is 1.
+  auto keptWeight = [&](float logit) {
+    const float weight = weightOf(logit, largest);
+    return weight >= options.minP ? double(weight) : 0;
+  };
   double sum = 0;
   for (float logit : logits)
-    sum += double(weightOf(logit, largest));
+    sum += keptWeight(logit);
   const double target = random.nextUnit() * sum;
 
   // If rounding brings the target up to the sum, the last token with a weight is chosen.
   double running = 0;
   size_t chosen = 0;
   for (size_t i = 0; i < logits.size() && running <= target; ++i) {
-    double weight = double(weightOf(logits[i], largest));
+    double weight = keptWeight(logits[i]);
     running += weight;
     if (weight > 0)
       chosen = i;
@@ -81,57 +83,71 @@ bool Sampler::isBefore(const Candidate &a, const Candidate &b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
+double Sampler::weightAtRank(size_t rank, float largest) const {
+  return double(weightOf(candidates[candidates.size() - 1 - rank].logit, largest));
+}
+
 /// A heap yields the best candidates one by one: a cut after a few of 150,000 tokens needs no full
 /// sort. The order is total, so the result does not depend on how the heap is built.
-int32_t Sampler::drawFromBest(std::span<const float> logits, float largest) {
+Sampler::Kept Sampler::keepBest(std::span<const float> logits, float largest) {
   for (size_t i = 0; i < logits.size(); ++i)
     candidates[i] = {logits[i], static_cast<int32_t>(i)};
   auto isWorse = [](const Candidate &a, const Candidate &b) { return isBefore(b, a); };
   std::make_heap(candidates.begin(), candidates.end(), isWorse);
 
   // Candidates move from the heap to the end of the vector; the best one is last.
-  const size_t count = candidates.size();
   size_t popped = 0;
   auto popUpTo = [&](size_t ranks) {
     for (; popped < ranks; ++popped)
       std::pop_heap(candidates.begin(), candidates.end() - static_cast<ptrdiff_t>(popped), isWorse);
   };
-  auto weightAt = [&](size_t rank) {
-    return double(weightOf(candidates[count - 1 - rank].logit, largest));
-  };
 
-  size_t kept = count;
-  double sum = 0;
-  if (options.topK > 0 && options.topK < count) {
-    kept = options.topK;
-    popUpTo(kept);
-    for (size_t rank = 0; rank < kept; ++rank)
-      sum += weightAt(rank);
+  Kept kept = {candidates.size(), 0};
+  if (options.topK > 0 && options.topK < kept.count) {
+    kept.count = options.topK;
+    popUpTo(kept.count);
+    kept.weight = weightOfBest(kept.count, largest);
   } else {
     for (float logit : logits)
-      sum += double(weightOf(logit, largest));
+      kept.weight += double(weightOf(logit, largest));
   }
   if (options.topP < 1) {
-    const double mass = double(options.topP) * sum;
-    const size_t limit = kept;
-    kept = 0;
-    sum = 0;
+    const double mass = double(options.topP) * kept.weight;
+    const size_t limit = kept.count;
+    kept = {0, 0};
     do {
-      popUpTo(kept + 1);
-      sum += weightAt(kept++);
-    } while (kept < limit && sum < mass);
+      popUpTo(kept.count + 1);
+      kept.weight += weightAtRank(kept.count++, largest);
+    } while (kept.count < limit && kept.weight < mass);
+  }
+  return kept;
+}
+
+double Sampler::weightOfBest(size_t count, float largest) const {
+  double sum = 0;
+  for (size_t rank = 0; rank < count; ++rank)
+    sum += weightAtRank(rank, largest);
+  return sum;
+}
+
+int32_t Sampler::drawFromBest(std::span<const float> logits, float largest) {
+  Kept kept = keepBest(logits, largest);
+  if (weightAtRank(kept.count - 1, largest) < double(options.minP)) {
+    while (weightAtRank(kept.count - 1, largest) < double(options.minP)) // The best one has 1.
+      --kept.count;
+    kept.weight = weightOfBest(kept.count, largest);
   }
 
-  const double target = random.nextUnit() * sum;
+  const double target = random.nextUnit() * kept.weight;
   double running = 0;
   size_t chosen = 0;
-  for (size_t rank = 0; rank < kept && running <= target; ++rank) {
-    double weight = weightAt(rank);
+  for (size_t rank = 0; rank < kept.count && running <= target; ++rank) {
+    double weight = weightAtRank(rank, largest);
     running += weight;
     if (weight > 0)
       chosen = rank;
   }
-  return candidates[count - 1 - chosen].token;
+  return candidates[candidates.size() - 1 - chosen].token;
 }
 
 } // namespace moert

@@ -1,35 +1,39 @@
-// Samples the next token from a row of logits. Deterministic to the bit: the same options, seed and
-// logits give the same tokens on every machine.
+// Samples the next token from a row of logits. Deterministic to the bit: the same options, seed,
+// tokens and logits give the same tokens on every machine.
 //
-//   1. temperature   weight of a token = expf32((logit - largest logit) / temperature)
-//   2. top-k         keep the k largest logits
-//   3. top-p         of these, in descending order, keep the fewest whose weights sum to at least
+//   1. logit bias    logit += bias, for the tokens that have one
+//   2. penalties     of a token that the prompt or the generated tokens have: a positive logit is
+//                    divided by the repetition penalty, another one multiplied by it; of a token
+//                    that was generated n > 0 times: logit -= n * frequency + presence penalty
+//   3. temperature   weight of a token = expf32((logit - largest logit) / temperature)
+//   4. top-k         keep the k largest logits
+//   5. top-p         of these, in descending order, keep the fewest whose weights sum to at least
 //                    p times the sum of all that top-k kept
-//   4. sampling      u * sum of the kept weights, u from RandomStream; the first token whose
-//   running
-//                    sum exceeds it
+//   6. min-p         of these, keep those whose weight is at least p times the largest one
+//   7. sampling      u * sum of the kept weights, u from RandomStream; the first token whose
+//                    running sum exceeds it
 //
-// Equal logits are ordered by index, lowest first, which also decides a cut through a tie. Sums are
-// in double: over all tokens by ascending index, over the tokens kept by a cut in descending order
-// of logits. Temperature 0 is greedy: the lowest index among the largest logits, without a random
-// number.
+// This is the order of Hugging Face transformers, whose repetition penalty counts prompt and answer
+// as here. llama.cpp and vLLM also begin with bias and penalties; llama.cpp applies the temperature
+// last, so that its top-p and min-p do not depend on it. That presence and frequency count
+// generated tokens alone is OpenAI's and vLLM's rule.
+//
+// Equal logits are ordered by index, lowest first, which also decides a cut through a tie. A
+// penalized logit is computed in double and rounded to float. Sums are in double: over all tokens
+// by ascending index, over the tokens kept by a cut in descending order of logits. Temperature 0 is
+// greedy: the lowest index among the largest logits after step 2, without a random number.
 #pragma once
 
 #include "runtime/base/RandomStream.h"
 #include "runtime/base/Status.h"
+#include "runtime/generation/LogitAdjustments.h"
+#include "runtime/generation/SamplingOptions.h"
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace moert {
-
-struct SamplingOptions {
-  float temperature = 0; // 0: greedy.
-  uint32_t topK = 0;     // 0: all tokens.
-  float topP = 1;        // In (0, 1]; 1: all tokens.
-  uint64_t seed = 0;
-};
 
 /// The lowest index among the largest logits. Refuses NaN, +infinity, and rows of only -infinity.
 Result<int32_t> greedyToken(std::span<const float> logits);
@@ -43,6 +47,13 @@ public:
   /// Bytes that create() allocates.
   static uint64_t memoryBytes(const SamplingOptions &options, uint32_t vocabularySize);
 
+  /// Begins another sequence: forgets the tokens that penalties count. The random numbers continue.
+  void beginSequence() { adjustments.reset(); }
+  /// Tokens of the prompt, in any number of calls.
+  void addPrompt(std::span<const int32_t> tokens) { adjustments.addPrompt(tokens); }
+  /// A token that was generated: the one that sample() returned, or one that replaces it.
+  void addGenerated(int32_t token) { adjustments.addGenerated(token); }
+
   /// The next token. logits has vocabularySize elements.
   Result<int32_t> sample(std::span<const float> logits);
 
@@ -52,14 +63,24 @@ private:
     int32_t token;
   };
 
+  /// The best candidates, and the sum of their weights.
+  struct Kept {
+    size_t count;
+    double weight;
+  };
+
   Sampler(const SamplingOptions &samplingOptions, uint32_t vocabularySize);
   static bool cuts(const SamplingOptions &options, uint32_t vocabularySize);
   static bool isBefore(const Candidate &a, const Candidate &b);
   float weightOf(float logit, float largest) const;
+  double weightAtRank(size_t rank, float largest) const;
+  double weightOfBest(size_t count, float largest) const;
+  Kept keepBest(std::span<const float> logits, float largest);
   int32_t drawFromAll(std::span<const float> logits, float largest);
   int32_t drawFromBest(std::span<const float> logits, float largest);
 
   SamplingOptions options;
+  LogitAdjustments adjustments;
   RandomStream random;
   std::vector<Candidate> candidates; // Empty if neither top-k nor top-p cuts.
 };

@@ -29,13 +29,22 @@ CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t mini
   return command.add_option_function<std::string>(names, take, description)->type_name("N");
 }
 
-CLI::Option *addDecimal(CLI::App &command, const std::string &names, float &value,
+std::optional<float> parseDecimal(const std::string &text) {
+  std::istringstream reader(text);
+  reader.imbue(std::locale::classic());
+  float value = 0;
+  if (!(reader >> std::noskipws >> value) || reader.peek() != std::char_traits<char>::eof())
+    return std::nullopt;
+  return value;
+}
+
+CLI::Option *addDecimal(CLI::App &command, const std::string &names, std::function<void(float)> set,
                         const std::string &description) {
-  auto take = [names, &value](const std::string &text) {
-    std::istringstream reader(text);
-    reader.imbue(std::locale::classic());
-    if (!(reader >> std::noskipws >> value) || reader.peek() != std::char_traits<char>::eof())
+  auto take = [names, set = std::move(set)](const std::string &text) {
+    std::optional<float> value = parseDecimal(text);
+    if (!value)
       throw CLI::ValidationError(names, strCat("'", text, "', expected a decimal number"));
+    set(*value);
   };
   return command.add_option_function<std::string>(names, take, description);
 }

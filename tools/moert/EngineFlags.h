@@ -37,7 +37,10 @@ CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t mini
                       const std::string &description);
 
 /// Adds an option with a finite decimal number; the caller checks its range.
-CLI::Option *addDecimal(CLI::App &command, const std::string &names, float &value,
+CLI::Option *addDecimal(CLI::App &command, const std::string &names, std::function<void(float)> set,
                         const std::string &description);
+
+/// The finite decimal number that `text` consists of.
+std::optional<float> parseDecimal(const std::string &text);
 
 } // namespace moert::cli

@@ -11,13 +11,12 @@
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/RunContext.h"
+#include "tools/moert/SamplingFlags.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
-#include <sys/random.h>
 
 namespace moert::cli {
 
@@ -31,8 +30,7 @@ struct RunOptions {
   LengthRequest length;
   std::vector<std::string> stopTexts;
   bool ignoresEos = false;
-  SamplingOptions sampling;
-  std::optional<uint64_t> seed;
+  SamplingFlags sampling;
   std::optional<std::string> profilePath;
   bool asJson = false;
   EngineFlags engine;
@@ -83,21 +81,11 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
   return {};
 }
 
-/// A random seed of 32 bits, short enough to type again.
-Result<uint64_t> drawnSeed() {
-  uint32_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, 0) < 0)
-    return systemError(errno, "cannot draw a seed; --seed gives one");
-  return uint64_t(seed);
-}
-
 Result<PreparedRun> prepare(const RunOptions &options) {
   if (!options.promptText && !options.promptFile && !options.idsFile)
     return invalidInput("run: no prompt, expected -p TEXT, -f FILE or --ids FILE");
   PreparedRun run;
-  run.sampling = options.sampling;
-  MOERT_ASSIGN_OR_RETURN(run.sampling.seed,
-                         options.seed ? Result<uint64_t>(*options.seed) : drawnSeed());
+  MOERT_ASSIGN_OR_RETURN(run.sampling, samplingOptionsOf(options.sampling));
   MOERT_ASSIGN_OR_RETURN(run.stops, StopText::create(options.stopTexts));
   for (const std::string &stop : options.stopTexts)
     MOERT_RETURN_IF_ERROR(checkUtf8(stop, "--stop"));
@@ -109,9 +97,7 @@ Result<PreparedRun> prepare(const RunOptions &options) {
   MOERT_ASSIGN_OR_RETURN(run.model, Model::open(options.artifact));
   const ModelInfo &info = run.model->artifact().model;
   // Refuses bad options before the prompt is read.
-  auto sampler = Sampler::create(run.sampling, info.vocabularySize);
-  if (!sampler.isOk())
-    return sampler.status();
+  MOERT_RETURN_IF_ERROR(check(run.sampling, info.vocabularySize));
   run.tokenizer = run.model->tokenizer();
   if (!options.stopTexts.empty() && !run.tokenizer)
     return tokenizerOf(*run.model, "--stop").status();
@@ -137,6 +123,7 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
                       TextStream::memoryBytes(run.length.maxTokens) +
                       (options.asJson ? 2 * TextStream::memoryBytes(run.length.maxTokens) : 0) +
                       Sampler::memoryBytes(run.sampling, info.vocabularySize) +
+                      NgramStop::memoryBytes(options.sampling.ngramStop, run.length.maxTokens) +
                       RunProfile::memoryBytes(profileSteps(options, run), info.layers);
   return engine;
 }
@@ -233,6 +220,7 @@ Status runModel(const RunOptions &options) {
       .maxTokens = run.length.maxTokens,
       .endTokens = {},
       .fillsContext = run.length.isContextBound,
+      .ngramStop = options.sampling.ngramStop,
   };
   if (!options.ignoresEos)
     request.endTokens = info.eosTokens;
@@ -277,41 +265,6 @@ void addGenerationOptions(CLI::App &command, RunOptions &options) {
       ->group(group);
 }
 
-void addSamplingOptions(CLI::App &command, RunOptions &options) {
-  const std::string group = "Sampling";
-  CLI::Option *temperature =
-      addDecimal(command, "--temp", options.sampling.temperature,
-                 "Sampling temperature; 0 takes the most likely token every time (default: 0)")
-          ->type_name("T")
-          ->group(group);
-  addCount(
-      command, "--top-k", 0, UINT32_MAX, [&options](uint32_t k) { options.sampling.topK = k; },
-      "Sample from the K most likely tokens; 0 for all (default: 0)")
-      ->needs(temperature)
-      ->type_name("K")
-      ->group(group);
-  addDecimal(command, "--top-p", options.sampling.topP,
-             "Sample from the most likely tokens whose probabilities add up to P, above 0 and at "
-             "most 1 (default: 1)")
-      ->needs(temperature)
-      ->type_name("P")
-      ->group(group);
-  auto takeSeed = [&options](const std::string &text) {
-    uint64_t seed = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-    if (error != std::errc() || end != text.data() + text.size())
-      throw CLI::ValidationError("--seed",
-                                 strCat("'", text, "', expected a whole number of 64 bits"));
-    options.seed = seed;
-  };
-  command
-      .add_option_function<std::string>("--seed", takeSeed,
-                                        "Random seed; the same seed gives the same text "
-                                        "(default: chosen at random and printed)")
-      ->type_name("S")
-      ->group(group);
-}
-
 } // namespace
 
 void addRunCommand(CLI::App &app, Action &chosen) {
@@ -322,7 +275,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
       ->required();
   addPromptOptions(*command, *options);
   addGenerationOptions(*command, *options);
-  addSamplingOptions(*command, *options);
+  addSamplingFlags(*command, options->sampling);
   command
       ->add_option(
           "--profile", options->profilePath,

@@ -40,22 +40,27 @@ public:
   };
 
   Outcome run(uint32_t maxTokens, std::vector<int32_t> endTokens = {}, size_t takeAtMost = SIZE_MAX,
-              size_t stopAfter = SIZE_MAX, std::vector<int32_t> given = {}) {
+              size_t stopAfter = SIZE_MAX, std::vector<int32_t> given = {},
+              const SamplingOptions &sampling = {}, NgramStopOptions ngramStop = {}) {
     session->reset();
     Outcome outcome;
     std::atomic<bool> stop = stopAfter == 0;
-    auto sampler = Sampler::create({}, test::kVocabulary);
+    auto sampler = Sampler::create(sampling, test::kVocabulary);
     Generation generation(
         *engine, *session, *sampler,
         [&](const RunStep &step, std::span<const LayerProfile>) { outcome.steps.push_back(step); },
         stop);
     const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6};
-    outcome.end =
-        generation.run({prompt, maxTokens, endTokens, given}, [&](int32_t token) -> Result<bool> {
-          outcome.tokens.push_back(token);
-          stop = outcome.tokens.size() >= stopAfter;
-          return outcome.tokens.size() < takeAtMost;
-        });
+    outcome.end = generation.run({.prompt = prompt,
+                                  .maxTokens = maxTokens,
+                                  .endTokens = endTokens,
+                                  .given = given,
+                                  .ngramStop = ngramStop},
+                                 [&](int32_t token) -> Result<bool> {
+                                   outcome.tokens.push_back(token);
+                                   stop = outcome.tokens.size() >= stopAfter;
+                                   return outcome.tokens.size() < takeAtMost;
+                                 });
     outcome.numbers = generation.numbers();
     return outcome;
   }
@@ -132,4 +137,28 @@ TEST_CASE("once the stop flag is set the run ends between steps and keeps its to
   auto later = loaded.run(8, {}, SIZE_MAX, 3);
   CHECK(*later.end == GenerationEnd::kInterrupted);
   CHECK(later.tokens.size() == 3);
+}
+
+TEST_CASE("penalties count the prompt and every token that was passed on") {
+  Loaded loaded;
+  // A large penalty on each generated token: no token comes twice.
+  auto outcome = loaded.run(12, {}, SIZE_MAX, SIZE_MAX, {}, {.presencePenalty = 100});
+  std::vector<int32_t> tokens = outcome.tokens;
+  REQUIRE(tokens.size() == 12);
+  std::sort(tokens.begin(), tokens.end());
+  CHECK(std::adjacent_find(tokens.begin(), tokens.end()) == tokens.end());
+  // Dividing by a number below 1 strongly favours the prompt's tokens, 1 to 6, where their logits
+  // are positive, and multiplying favours them where they are negative.
+  for (int32_t token :
+       loaded.run(4, {}, SIZE_MAX, SIZE_MAX, {}, {.repetitionPenalty = 0.01f}).tokens)
+    CHECK((token >= 1 && token <= 6));
+}
+
+TEST_CASE("a repeated n-gram ends the run after its last token") {
+  Loaded loaded;
+  const std::vector<int32_t> given = {9, 8, 7, 9, 8, 3, 9, 8, 5, 5};
+  auto outcome = loaded.run(10, {}, SIZE_MAX, SIZE_MAX, given, {}, {2, 3});
+  CHECK(*outcome.end == GenerationEnd::kRepetition);
+  CHECK(outcome.tokens == std::vector<int32_t>{9, 8, 7, 9, 8, 3, 9, 8});
+  CHECK(std::string(nameOf(*outcome.end)) == "repetition");
 }

@@ -175,17 +175,123 @@ TEST_CASE("a row with NaN or +infinity, or without any finite logit, is an error
       std::string::npos);
 }
 
+TEST_CASE("min-p keeps the tokens at least p times as likely as the best one") {
+  // Weights relative to the best: 1/2, 1, 1/4, 1/8.
+  std::vector<float> logits = {float(std::log(4)), float(std::log(8)), float(std::log(2)), 0};
+  auto counts = countsOf(logits, {.temperature = 1, .seed = 17, .minP = 0.24f}, 20000);
+  CHECK(chiSquare(counts, {4, 8, 2, 0}) < 13.82); // 2 degrees.
+  auto best = countsOf(logits, {.temperature = 1, .seed = 17, .minP = 1}, 100);
+  CHECK(best[1] == 100);
+}
+
+TEST_CASE("min-p is applied after temperature, top-k and top-p") {
+  std::vector<float> logits = {float(std::log(4)), float(std::log(8)), float(std::log(2)), 0};
+  // At temperature 2 the weights are the square roots: 0.71, 1, 0.5, 0.35.
+  auto counts = countsOf(logits, {.temperature = 2, .seed = 18, .minP = 0.49f}, 20000);
+  CHECK(chiSquare(counts, {std::sqrt(4), std::sqrt(8), std::sqrt(2), 0}) < 13.82);
+  // Top-k keeps three; the third has a quarter of the best one's weight.
+  counts = countsOf(logits, {.temperature = 1, .topK = 3, .seed = 18, .minP = 0.3f}, 20000);
+  CHECK(chiSquare(counts, {4, 8, 0, 0}) < 10.83); // 1 degree.
+  // Top-p 0.9 of the sum 15 keeps 8 + 4 + 2 >= 13.5. After min-p, 12 would have been the sum, of
+  // which 8 + 4 >= 10.8; the order does not show here, but the rest must keep its proportions.
+  counts = countsOf(logits, {.temperature = 1, .topP = 0.9f, .seed = 18, .minP = 0.3f}, 20000);
+  CHECK(chiSquare(counts, {4, 8, 0, 0}) < 10.83);
+  // Top-p 0.6 keeps 8 + 4 >= 9. If min-p came first, 8 of 12 would be enough.
+  counts = countsOf(logits, {.temperature = 1, .topP = 0.6f, .seed = 18, .minP = 0.3f}, 1000);
+  CHECK(counts[0] > 200);
+}
+
+/// The greedy token after the sequence, with penalties that tests choose so that it shows a logit's
+/// adjusted value: token 0 has the threshold.
+static int32_t greedyAfter(const SamplingOptions &options, std::span<const int32_t> prompt,
+                           std::span<const int32_t> generated, const std::vector<float> &logits) {
+  auto sampler = Sampler::create(options, static_cast<uint32_t>(logits.size()));
+  REQUIRE(sampler.isOk());
+  sampler->addPrompt(prompt);
+  for (int32_t token : generated)
+    sampler->addGenerated(token);
+  return *sampler->sample(logits);
+}
+
+TEST_CASE("the repetition penalty divides positive logits and multiplies the others") {
+  const std::vector<int32_t> seen = {1, 1};
+  const SamplingOptions options = {.repetitionPenalty = 2};
+  // 3 / 2 = 1.5, however often the token occurred.
+  CHECK(greedyAfter(options, seen, {}, {1.51f, 3}) == 0);
+  CHECK(greedyAfter(options, seen, {}, {1.49f, 3}) == 1);
+  // -1 * 2 = -2.
+  CHECK(greedyAfter(options, {}, seen, {-1.99f, -1}) == 0);
+  CHECK(greedyAfter(options, {}, seen, {-2.01f, -1}) == 1);
+}
+
+TEST_CASE("presence and frequency penalties count generated tokens alone") {
+  const std::vector<int32_t> once = {1}, thrice = {1, 1, 1};
+  const SamplingOptions options = {.presencePenalty = 0.5f, .frequencyPenalty = 0.25f};
+  CHECK(greedyAfter(options, thrice, {}, {1.99f, 2}) == 1);
+  // 2 - 0.25 - 0.5 = 1.25 and 2 - 3 * 0.25 - 0.5 = 0.75.
+  CHECK(greedyAfter(options, {}, once, {1.26f, 2}) == 0);
+  CHECK(greedyAfter(options, {}, once, {1.24f, 2}) == 1);
+  CHECK(greedyAfter(options, {}, thrice, {0.76f, 2}) == 0);
+  CHECK(greedyAfter(options, {}, thrice, {0.74f, 2}) == 1);
+}
+
+TEST_CASE("biases are added before the penalties, and -infinity excludes a token") {
+  const std::vector<int32_t> seen = {1};
+  // (1 + 3) / 2 = 2, while 1 / 2 + 3 would be 3.5.
+  const SamplingOptions options = {.repetitionPenalty = 2, .logitBias = {{1, 3}}};
+  CHECK(greedyAfter(options, seen, {}, {2.01f, 1}) == 0);
+  CHECK(greedyAfter(options, seen, {}, {1.99f, 1}) == 1);
+  CHECK(greedyAfter({.logitBias = {{1, -kInfinity}}}, {}, {}, {-50, 9}) == 0);
+  auto counts =
+      countsOf({0, 0, 0}, {.temperature = 1, .seed = 19, .logitBias = {{2, -kInfinity}}}, 1000);
+  CHECK(counts[2] == 0);
+  CHECK(counts[0] > 400);
+}
+
+TEST_CASE("a new sequence forgets the tokens that penalties count") {
+  auto sampler = Sampler::create({.presencePenalty = 5}, 2);
+  sampler->addGenerated(1);
+  CHECK(*sampler->sample(std::vector<float>{1, 2}) == 0);
+  sampler->beginSequence();
+  CHECK(*sampler->sample(std::vector<float>{1, 2}) == 1);
+}
+
+TEST_CASE("tokens outside the vocabulary are not counted") {
+  auto sampler = Sampler::create({.repetitionPenalty = 2}, 2);
+  sampler->addPrompt(std::vector<int32_t>{2, -1, INT32_MAX});
+  CHECK(*sampler->sample(std::vector<float>{1, 2}) == 1);
+}
+
+TEST_CASE("options that adjust nothing use no memory") {
+  CHECK(Sampler::memoryBytes({.temperature = 1}, 1000) == 0);
+  CHECK(Sampler::memoryBytes({.logitBias = {{1, 1}}}, 1000) >= 4000);
+  CHECK(Sampler::memoryBytes({.presencePenalty = 1}, 1000) >= 12000);
+}
+
 TEST_CASE("sampling allocates nothing") {
   std::vector<SamplingOptions> all = {{},
                                       {.temperature = 1},
                                       {.temperature = 1, .topK = 3},
-                                      {.temperature = 1, .topK = 5, .topP = 0.5f}};
+                                      {.temperature = 1, .topK = 5, .topP = 0.5f},
+                                      {.temperature = 1,
+                                       .topP = 0.9f,
+                                       .minP = 0.1f,
+                                       .repetitionPenalty = 1.1f,
+                                       .presencePenalty = 0.5f,
+                                       .frequencyPenalty = 0.01f,
+                                       .logitBias = {{3, 1}, {4, -kInfinity}}}};
   for (const SamplingOptions &options : all) {
     auto sampler = Sampler::create(options, 8);
     bool allDrawn = true;
+    const std::vector<int32_t> prompt = {1, 2, 3};
     const uint64_t before = allocationsSoFar();
-    for (int i = 0; i < 100; ++i)
-      allDrawn = allDrawn && sampler->sample(kLogits).isOk();
+    sampler->beginSequence();
+    sampler->addPrompt(prompt);
+    for (int i = 0; i < 100; ++i) {
+      Result<int32_t> token = sampler->sample(kLogits);
+      allDrawn = allDrawn && token.isOk();
+      sampler->addGenerated(*token);
+    }
     const uint64_t after = allocationsSoFar();
     CHECK(after == before);
     CHECK(allDrawn);
@@ -202,6 +308,20 @@ TEST_CASE("options outside their ranges are refused") {
   CHECK(refused({.temperature = 1, .topP = 0}));
   CHECK(refused({.temperature = 1, .topP = 1.01f}));
   CHECK(refused({.temperature = 1, .topP = std::nanf("")}));
+  CHECK(refused({.minP = -0.01f}));
+  CHECK(refused({.minP = 1.01f}));
+  CHECK(refused({.minP = std::nanf("")}));
+  CHECK(refused({.repetitionPenalty = 0}));
+  CHECK(refused({.repetitionPenalty = 101}));
+  CHECK(refused({.repetitionPenalty = std::nanf("")}));
+  CHECK(refused({.presencePenalty = 101}));
+  CHECK(refused({.frequencyPenalty = -101}));
+  CHECK(refused({.frequencyPenalty = std::nanf("")}));
+  CHECK(refused({.logitBias = {{8, 1}}}));
+  CHECK(refused({.logitBias = {{-1, 1}}}));
+  CHECK(refused({.logitBias = {{1, kInfinity}}}));
+  CHECK(refused({.logitBias = {{1, std::nanf("")}}}));
+  CHECK(refused({.logitBias = {{1, 2}, {3, 4}, {1, 2}}}));
   CHECK(Sampler::create({}, 0).status().code() == StatusCode::kInvalidInput);
   CHECK(Sampler::create({.temperature = 1, .topP = 1}, 8).isOk());
 }
