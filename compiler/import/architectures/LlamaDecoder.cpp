@@ -287,7 +287,7 @@ Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string
     MOERT_ASSIGN_OR_RETURN(const bool flag, config.boolean(key));
     if (flag)
       return config.mismatch(
-          key, "false: the reference implementation of this family has no such parameters");
+          key, "false, as in all published models of this family: nothing else is supported");
   }
   return Status();
 }

@@ -44,6 +44,8 @@ class Routes:
     def take(self):
         if not self.chosen:
             sys.exit("record: no router returned a token's experts; record them by hand")
+        if len({indices.shape for indices in self.chosen}) > 1:
+            sys.exit("record: layers choose different numbers of experts, which one tensor cannot hold")
         taken = torch.stack(self.chosen).to(torch.int32), torch.stack(self.weights).float()
         self.chosen.clear()
         self.weights.clear()

@@ -364,24 +364,70 @@ TEST_CASE("MiniMax-M2 normalizes whole projections and rotates rotary_dim elemen
                         {"sliding_window", 5, "null"}});
 }
 
-TEST_CASE("Hunyuan normalizes after rotating, with a theta scaled by alpha") {
+static nlohmann::json hunyuanConfig() {
   nlohmann::json config = decoderConfig("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM");
+  config.erase("num_experts_per_tok");
   config["num_experts"] = 4;
-  config["moe_topk"] = {1, 2};
-  config["num_shared_expert"] = 2;
-  config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
-  const ModelDescription model = describe(config);
-  CHECK(model.layers[0].attention.normsAfterRope);
-  CHECK(model.layers[0].moe->router.topK == 1);
-  CHECK(model.layers[1].moe->router.topK == 2);
-  CHECK(model.layers[1].moe->shared->network.gate.weight.rows == 12);
-  // theta 1e4 * 1000^(4 / 2) = 1e10, heads of 4.
-  CHECK(model.ropes[0].inverseFrequencies[1] == doctest::Approx(1e-5).epsilon(1e-6));
-  checkRefused(config, {{"moe_topk", {1, 2, 1}, "one for each of 2 layers"},
-                        {"moe_topk", 5, "an integer from 1 to 4"},
-                        {"num_shared_expert", 0, "an integer from 1"},
-                        {"use_cla", true, "false"},
-                        {"num_experts", 0, "an integer from 1"}});
+  config["moe_topk"] = {3, 2};
+  config["moe_intermediate_size"] = {6, 6};
+  config["num_shared_expert"] = {1, 1};
+  config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", 100.0}};
+  return config;
+}
+
+TEST_CASE("Hunyuan normalizes heads after a rotation whose theta alpha multiplies") {
+  const ModelDescription model = describe(hunyuanConfig());
+  // A head of 4 rotates with theta^-(2/4): theta is 1e4 * 100^(4/2) = 1e8.
+  CHECK(model.ropes[0].inverseFrequencies[1] == 1e-4f);
+  const moec::AttentionDescription &attention = model.layers[1].attention;
+  CHECK(attention.normsAfterRope);
+  CHECK(attention.queryNorm->weight.tensor == "model.layers.1.self_attn.query_layernorm.weight");
+  CHECK(attention.keyNorm->weight.tensor == "model.layers.1.self_attn.key_layernorm.weight");
+  CHECK(attention.keyNorm->weight.cols == 4);
+  CHECK_FALSE(attention.output.bias.has_value());
+  nlohmann::json biased = hunyuanConfig();
+  biased["attention_bias"] = true;
+  CHECK(describe(biased).layers[1].attention.output.bias->tensor ==
+        "model.layers.1.self_attn.o_proj.bias");
+}
+
+TEST_CASE("Hunyuan chooses moe_topk experts in each layer, beside a shared network") {
+  const ModelDescription model = describe(hunyuanConfig());
+  CHECK(model.layers[0].moe->router.topK == 3);
+  const moec::MoeDescription &moe = model.layers[1].moe.value();
+  CHECK(moe.router.topK == 2);
+  CHECK(moe.router.renormalize);
+  CHECK(moe.router.linear.weight.tensor == "model.layers.1.mlp.gate.wg.weight");
+  CHECK(moe.experts[3].up.weight.rows == 6);
+  CHECK(moe.shared->network.up.weight.tensor == "model.layers.1.mlp.shared_mlp.up_proj.weight");
+  CHECK_FALSE(moe.shared->gate.has_value());
+  nlohmann::json single = hunyuanConfig();
+  single["moe_topk"] = 4;
+  for (const LayerDescription &layer : describe(single).layers)
+    CHECK(layer.moe->router.topK == 4);
+}
+
+TEST_CASE("Hunyuan with wrong values is refused") {
+  checkRefused(hunyuanConfig(), {{"num_experts", {4, 4}, "an integer from 1"},
+                                 {"num_local_experts", 5, "the same as num_experts"},
+                                 {"moe_topk", 5, "an integer from 1 to 4"},
+                                 {"moe_topk", {2, 5}, "an integer from 1 to 4"},
+                                 {"moe_topk", {2}, "one for each of 2 layers"},
+                                 {"moe_topk", nullptr, "one for each of 2 layers"},
+                                 {"num_experts_per_tok", 2, "the same as moe_topk"},
+                                 {"moe_intermediate_size", {6, 7}, "6 for every layer"},
+                                 {"num_shared_expert", 2, "1 for every layer"},
+                                 {"attention_head_dim", 8, "the same as head_dim"},
+                                 {"moe_layer_num_skipped", 1, "0, as in all"},
+                                 {"routed_scaling_factor", 2.5, "1, as in all"},
+                                 {"use_qk_norm", false, "true"},
+                                 {"use_mixed_mlp_moe", false, "true"},
+                                 {"norm_topk_prob", false, "true"},
+                                 {"use_cla", true, "false"},
+                                 {"use_mla", true, "false"}});
+  nlohmann::json dynamic = hunyuanConfig();
+  dynamic["rope_scaling"].erase("alpha");
+  CHECK(tryDescribe(dynamic).status().message().find("dynamic with alpha") != std::string::npos);
 }
 
 TEST_CASE("DeepSeek-V2 has latent attention with one matrix for both uses of the latent") {
